@@ -1,0 +1,26 @@
+"""How long work tells what it is doing. The caller decides how it looks; the worker only names the fact."""
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """A sink of progress. Implementations must be safe to call from any thread."""
+
+    def step(self, key: str, text: str) -> None:
+        """`key` (stable, for instance `build/kube-apiserver`) is now at `text`; shown with the time since its first call."""
+
+    def done(self, key: str, text: str) -> None:
+        """`key` has ended well; `text` says with what result."""
+
+    def failed(self, key: str, text: str) -> None:
+        """`key` has failed; `text` says why in a line."""
+
+
+class Silent:
+    """Progress that nobody watches."""
+
+    def step(self, key: str, text: str) -> None: ...
+
+    def done(self, key: str, text: str) -> None: ...
+
+    def failed(self, key: str, text: str) -> None: ...
