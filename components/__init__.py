@@ -1,0 +1,1 @@
+"""HOW: Pulumi component resources and the pure builders they call."""

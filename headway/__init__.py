@@ -1,0 +1,1 @@
+"""What acts over time, and the vocabulary that everything else uses."""

@@ -1,0 +1,1 @@
+"""WHAT is deployed where: settings and one short program a layer."""

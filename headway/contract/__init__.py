@@ -1,0 +1,1 @@
+"""Tenant, model, pool, envelope, SLO, rollout policy: the words that everything else uses."""

@@ -1,0 +1,1 @@
+"""Releases that move traffic only as fast as the evidence allows."""

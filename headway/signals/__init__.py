@@ -1,0 +1,1 @@
+"""Each metric defined once: query per source, unit, direction."""

@@ -1,0 +1,1 @@
+"""Doubles of cloud providers, and the Kubernetes provider."""

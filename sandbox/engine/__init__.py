@@ -1,0 +1,1 @@
+"""The engine side of Pulumi's public gRPC protocols: an embedded, Pulumi-compatible subset."""
