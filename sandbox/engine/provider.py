@@ -21,8 +21,8 @@ class ProviderError(Exception):
     """An operation failed for a reason the user should read: fact, consequence, remedy. Shown without a traceback."""
 
 
-class PartialFailure(ProviderError):
-    """The object exists but is not what was asked for: created or updated, then never ready. State keeps it with `reasons` as initErrors."""
+class PartialFailureError(ProviderError):
+    """The object exists but is not what was asked for: created or updated, then never ready. State keeps `reasons` as initErrors."""
 
     def __init__(self, id: str, outputs: Properties, reasons: Sequence[str]) -> None:
         super().__init__("; ".join(reasons))
@@ -72,12 +72,15 @@ class Step(Protocol):
 
     def status(self, message: str) -> None:
         """A short-lived line beside the resource: what is being waited for."""
+        ...
 
     def warn(self, message: str) -> None:
         """A warning that stays in the output."""
+        ...
 
     def cancelled(self) -> bool:
         """True once the user has asked to stop: leave waits at once by raising ProviderError."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -96,23 +99,29 @@ class ComponentContext(Protocol):
 
     def component(self, type: str, name: str, inputs: Properties) -> str:
         """Register the component itself; parent, aliases, protect and dependencies come from the request. Answers its URN."""
+        ...
 
     def resource(
         self, type: str, name: str, inputs: Properties, *, parent: str, depends_on: Sequence[str] = (), version: str = ""
     ) -> Child:
         """Register a child; its provider is the one the component was given for that package, else the default one."""
+        ...
 
     def outputs(self, urn: str, outputs: Properties) -> None:
         """RegisterResourceOutputs of the component."""
+        ...
 
     def outputs_of(self, urn: str) -> Properties:
         """The outputs that a resource of this run has registered."""
+        ...
 
     def reference(self, child: Child) -> Properties:
         """A resource reference to put into outputs."""
+        ...
 
     def provider_reference(self, package: str) -> Properties:
         """A reference to the provider resource that children of `package` use."""
+        ...
 
 
 class Provider(ABC):
