@@ -1,0 +1,202 @@
+"""Runs the Pulumi project through the Automation API: one stack operation in, one frozen result out.
+
+The engine is whoever answers as `pulumi`: the real command, or the sandbox's embedded one passed as `command`. Nothing here knows which.
+The trap to know: `up` never previews, and a mandatory stack policy fires only after the deployment. So plan with the packs first.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any, Literal
+
+from pulumi import automation
+from pulumi.automation import errors as automation_errors
+
+Operation = Literal["preview", "up", "destroy", "refresh"]
+UNCHANGED = frozenset({"same", "read", "refresh"})
+UNEVALUATED = "can't run policy"
+"""How the SDK begins the advisory that replaces a whole policy once it touched an unknown value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackSource:
+    """A policy pack's folder and the JSON file that configures it."""
+
+    path: Path
+    config: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Violation:
+    """One policy event: `level` is advisory, mandatory or remediate; `resource` is the URN."""
+
+    pack: str
+    policy: str
+    level: str
+    message: str
+    resource: str
+
+    @property
+    def unevaluated(self) -> bool:
+        return UNEVALUATED in self.message
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackResult:
+    """How one operation on one stack ended. `errors` are the engine's error diagnostics, in order; `changes` counts steps by kind."""
+
+    stack: str
+    operation: Operation
+    ok: bool
+    changes: Mapping[str, int] = field(default_factory=dict)
+    violations: tuple[Violation, ...] = ()
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    seconds: float = 0.0
+    busy: bool = False
+    """Another operation holds the stack's lock."""
+
+    @property
+    def total(self) -> int:
+        return sum(n for op, n in self.changes.items() if op != "delete")
+
+    @property
+    def changed(self) -> int:
+        return sum(n for op, n in self.changes.items() if op not in UNCHANGED)
+
+
+@dataclass
+class _Gathered:
+    """What the event stream said, in order of arrival."""
+
+    violations: list[Violation] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    changes: dict[str, int] = field(default_factory=dict)
+
+    def add(self, event: automation.EngineEvent) -> None:
+        if event.policy_event:
+            p = event.policy_event
+            found = Violation(
+                pack=p.policy_pack_name,
+                policy=p.policy_name,
+                level=p.enforcement_level,
+                message=p.message.strip(),
+                resource=p.resource_urn or "",
+            )
+            if found not in self.violations:
+                self.violations.append(found)
+        elif event.diagnostic_event:
+            d = event.diagnostic_event
+            kept = {"error": self.errors, "warning": self.warnings}.get(d.severity)
+            text = _located(d.urn, d.message)
+            if kept is not None and text and text not in kept:
+                kept.append(text)
+        elif event.summary_event:
+            self.changes = {str(getattr(op, "value", op)): n for op, n in (event.summary_event.resource_changes or {}).items()}
+
+
+def _located(urn: str | None, message: str) -> str:
+    name = (urn or "").rsplit("::", 1)[-1]
+    text = message.strip()
+    return f"{name}: {text}" if name and name not in text else text
+
+
+class Runner:
+    """Operations on the stacks of one project folder.
+
+    `command` is the engine; None means the `pulumi` on the PATH. `environment` is added to the process's own for each operation.
+    """
+
+    def __init__(
+        self, project: Path, *, command: automation.PulumiCommand | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._project, self._command, self._environment = project, command, dict(environment or {})
+
+    def _stack(self, name: str) -> automation.Stack:
+        options = automation.LocalWorkspaceOptions(pulumi_command=self._command, env_vars=self._environment)
+        return automation.create_or_select_stack(stack_name=name, work_dir=str(self._project), opts=options)
+
+    def initialise(self, stack: str) -> None:
+        """Make sure that the stack exists, so that others can refer to it before its first update."""
+        self._stack(stack)
+
+    def preview(
+        self, stack: str, packs: Sequence[PackSource] = (), *, refresh: bool = False, on_event: Callable[[Any], None] | None = None
+    ) -> StackResult:
+        """Plan with the packs; nothing is created. `refresh` compares with the live objects first."""
+        configs = [str(p.config) for p in packs if p.config]
+        return self._run(
+            stack,
+            "preview",
+            lambda s, sink: s.preview(
+                policy_packs=[str(p.path) for p in packs] or None,
+                policy_pack_configs=configs or None,
+                refresh=refresh or None,
+                on_event=sink,
+            ),
+            on_event,
+        )
+
+    def up(
+        self, stack: str, packs: Sequence[PackSource] = (), *, refresh: bool = False, on_event: Callable[[Any], None] | None = None
+    ) -> StackResult:
+        """Apply. The packs run once more: what they would refuse stops before its step."""
+        configs = [str(p.config) for p in packs if p.config]
+        return self._run(
+            stack,
+            "up",
+            lambda s, sink: s.up(
+                policy_packs=[str(p.path) for p in packs] or None,
+                policy_pack_configs=configs or None,
+                refresh=refresh or None,
+                show_secrets=False,
+                on_event=sink,
+            ),
+            on_event,
+        )
+
+    def destroy(self, stack: str, *, on_event: Callable[[Any], None] | None = None) -> StackResult:
+        """Delete everything the stack holds, dependants first."""
+        return self._run(stack, "destroy", lambda s, sink: s.destroy(on_event=sink), on_event)
+
+    def _run(
+        self,
+        name: str,
+        operation: Operation,
+        act: Callable[[automation.Stack, Callable[[automation.EngineEvent], None]], object],
+        on_event: Callable[[Any], None] | None,
+    ) -> StackResult:
+        began, gathered, busy = monotonic(), _Gathered(), False
+
+        def sink(event: automation.EngineEvent) -> None:
+            gathered.add(event)
+            if on_event:
+                on_event(event)
+
+        try:
+            act(self._stack(name), sink)
+            ok = True
+        except automation_errors.CommandError as failure:
+            ok, busy = False, isinstance(failure, automation_errors.ConcurrentUpdateError)
+            if not gathered.errors and not any(v.level == "mandatory" for v in gathered.violations):
+                gathered.errors.append(_last_lines(str(failure)))
+        return StackResult(
+            stack=name,
+            operation=operation,
+            ok=ok,
+            changes=dict(sorted(gathered.changes.items())),
+            violations=tuple(gathered.violations),
+            errors=tuple(gathered.errors),
+            warnings=tuple(gathered.warnings),
+            seconds=monotonic() - began,
+            busy=busy,
+        )
+
+
+def _last_lines(text: str) -> str:
+    """The part of a CommandError's text that its stderr contributed, or the end of it."""
+    _, _, stderr = text.partition("stderr:")
+    body = (stderr or text).strip()
+    return "\n".join(body.splitlines()[-12:])
