@@ -1,0 +1,50 @@
+"""Physical names: the one place that knows how long a name may be and which characters it may hold.
+
+Logical names (Pulumi's state keys) are not made here: they are `f"{name}-{role}"` in the component itself. The trap: cutting a name
+at its limit makes two long names equal; here a name that is too long ends in a digest of the whole of it.
+"""
+
+import hashlib
+import re
+
+LABEL_LIMIT = 63
+"""Characters of a DNS label and of a Kubernetes label value (RFC 1123)."""
+
+SUBDOMAIN_LIMIT = 253
+"""Characters of a Kubernetes object name that may hold dots (RFC 1123)."""
+
+ROLE_LIMIT = 64
+"""Characters of an IAM role name."""
+
+BUCKET_LIMIT = 63
+"""Characters of an S3 bucket name."""
+
+DIGEST_CHARACTERS = 8
+"""32 bits: with 10,000 names that are cut, the chance of any two meeting is about 1 %; they also share the part before the digest."""
+
+_FOREIGN = re.compile(r"[^a-z0-9]+")
+
+
+def physical(*parts: str, limit: int = LABEL_LIMIT) -> str:
+    """One DNS-safe name out of `parts`: lower case, joined by hyphens, at most `limit` characters.
+
+    A name that had to be changed in any way but its case (cut, or characters replaced) ends in a digest of the original parts, so that
+    different parts never become the same name by the change. Raises ValueError when nothing legal is left of the parts.
+    """
+    if limit <= DIGEST_CHARACTERS + 1:
+        raise ValueError(f"a limit of {limit} leaves no room for a name beside its {DIGEST_CHARACTERS}-character digest")
+    plain = "-".join(parts).lower()
+    name = _FOREIGN.sub("-", plain).strip("-")
+    if not name:
+        raise ValueError(f"no letter or digit in {parts!r}: a name needs at least one")
+    if name == plain and len(name) <= limit:
+        return name
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:DIGEST_CHARACTERS]
+    return f"{name[: limit - DIGEST_CHARACTERS - 1].rstrip('-')}-{digest}"
+
+
+def label_value(text: str) -> str:
+    """`text` as a Kubernetes label value: unchanged where that is legal, else made legal with a digest. Empty stays empty."""
+    if len(text) <= LABEL_LIMIT and re.fullmatch(r"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?", text):
+        return text
+    return physical(text)

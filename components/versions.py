@@ -1,0 +1,113 @@
+"""Every version the platform installs, in one data file: cluster, node images, EKS add-ons, charts and the images those pull.
+
+Data only. A row was read at its source on the date in `READ`; nothing here floats, and an upgrade is a diff of this file. The trap: these
+rows are tested against each other, not one by one (a chart that supports Kubernetes N may break on N+1), so move them in one change.
+"""
+
+from dataclasses import dataclass
+
+READ = "2026-08"
+"""When the rows were last read at their sources (chart repositories, AMI changelog)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """A Helm chart of a platform add-on. `repository` is empty for a chart named by an `oci://` reference.
+
+    `images` are what its pods pull with the values used here, as `repository:tag`; a mirror resolves each to its digest.
+    """
+
+    chart: str
+    repository: str
+    version: str
+    images: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeImage:
+    """An EKS-optimised AMI release. `driver` is the NVIDIA driver that it brings and nothing can change."""
+
+    ami_type: str
+    release: str
+    driver: str | None = None
+
+
+KUBERNETES = "1.35"
+"""In the stated range of Istio 1.30, KEDA 2.20 and Kueue 0.19. Standard support ends 2027-03-27."""
+
+SYSTEM_IMAGE = NodeImage(ami_type="AL2023_x86_64_STANDARD", release="1.35.6-20260714")
+
+GPU_IMAGE = NodeImage(ami_type="AL2023_x86_64_NVIDIA", release="1.35.6-20260714", driver="580.159.03")
+"""v20260423 put device plugins into a crash loop (awslabs/amazon-eks-ami#2706): a new release goes to one pool first."""
+
+ADDONS = {
+    "aws-ebs-csi-driver": "v1.57.1-eksbuild.1",
+    "coredns": "v1.13.2-eksbuild.1",
+    "eks-node-monitoring-agent": "v1.7.0-eksbuild.1",
+    "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
+    "kube-proxy": "v1.35.0-eksbuild.2",
+    "metrics-server": "v0.8.1-eksbuild.1",
+    "vpc-cni": "v1.21.1-eksbuild.3",
+}
+"""EKS add-ons by name. Build suffixes cannot be read without an account: `aws eks describe-addon-versions --kubernetes-version 1.35`."""
+
+_ISTIO = "https://istio-release.storage.googleapis.com/charts"
+_PROMETHEUS = "https://prometheus-community.github.io/helm-charts"
+_GRAFANA = "https://grafana-community.github.io/helm-charts"
+
+GPU_OPERATOR = Chart(
+    chart="gpu-operator",
+    repository="https://helm.ngc.nvidia.com/nvidia",
+    version="v26.3.3",
+    images=(),
+)
+
+ISTIO_BASE = Chart(chart="base", repository=_ISTIO, version="1.30.3", images=())
+ISTIOD = Chart(chart="istiod", repository=_ISTIO, version="1.30.3", images=("registry.istio.io/release/pilot:1.30.3",))
+ISTIO_GATEWAY = Chart(chart="gateway", repository=_ISTIO, version="1.30.3", images=("registry.istio.io/release/proxyv2:1.30.3",))
+
+KEDA = Chart(
+    chart="keda",
+    repository="https://kedacore.github.io/charts",
+    version="2.20.2",
+    images=(
+        "ghcr.io/kedacore/keda:2.20.2",
+        "ghcr.io/kedacore/keda-admission-webhooks:2.20.2",
+        "ghcr.io/kedacore/keda-metrics-apiserver:2.20.2",
+    ),
+)
+
+CLUSTER_AUTOSCALER = Chart(
+    chart="cluster-autoscaler",
+    repository="https://kubernetes.github.io/autoscaler",
+    version="9.59.0",
+    images=("registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.2",),
+)
+
+PROMETHEUS_STACK = Chart(chart="kube-prometheus-stack", repository=_PROMETHEUS, version="88.5.3", images=())
+LOKI = Chart(chart="loki", repository=_GRAFANA, version="18.11.0", images=())
+TEMPO = Chart(chart="tempo", repository=_GRAFANA, version="2.2.4", images=())
+OTEL_COLLECTOR = Chart(
+    chart="opentelemetry-collector",
+    repository="https://open-telemetry.github.io/opentelemetry-helm-charts",
+    version="0.170.0",
+    images=(),
+)
+
+CHARTS = tuple(
+    sorted(
+        (
+            CLUSTER_AUTOSCALER,
+            GPU_OPERATOR,
+            ISTIOD,
+            ISTIO_BASE,
+            ISTIO_GATEWAY,
+            KEDA,
+            LOKI,
+            OTEL_COLLECTOR,
+            PROMETHEUS_STACK,
+            TEMPO,
+        ),
+        key=lambda chart: chart.chart,
+    )
+)
