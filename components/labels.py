@@ -4,17 +4,9 @@ The trap: a Deployment's selector is immutable, so `selector` holds only what ne
 """
 
 from components.naming import label_value
+from headway.contract.labels import ENVIRONMENT, MODEL, PART_OF, POOL, PREFIX, RELEASE, TENANT, WORKLOAD_CLASS
 
-PREFIX = "platform.io"
-
-TENANT = f"{PREFIX}/tenant"
-MODEL = f"{PREFIX}/model"
-RELEASE = f"{PREFIX}/release"
-POOL = f"{PREFIX}/pool"
-ENVIRONMENT = f"{PREFIX}/environment"
-WORKLOAD_CLASS = f"{PREFIX}/class"
-
-PART_OF = "headway"
+__all__ = ["ENVIRONMENT", "MODEL", "PART_OF", "POOL", "PREFIX", "RELEASE", "TENANT", "WORKLOAD_CLASS", "labels", "selector", "tags"]
 
 
 def labels(
