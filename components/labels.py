@@ -1,4 +1,4 @@
-"""Labels of Kubernetes objects and tags of AWS resources: one function each, every key under one prefix.
+"""Labels of Kubernetes objects and tags of AWS resources: one function each, with the keys of `headway.contract.labels`.
 
 The trap: a Deployment's selector is immutable, so `selector` holds only what never changes for the object's whole life.
 """

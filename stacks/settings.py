@@ -1,0 +1,303 @@
+"""What a stack file says, typed, checked and complete: the only reader of `pulumi.Config`.
+
+A stack's name says its environment and its layer: `<environment>-cluster`, `<environment>-platform`, else `<environment>-<tenant>`.
+Each top-level key of the file (`headway:network`) is one section here. What describes the whole environment (account, pools) stands in
+its cluster stack's file only; the other layers read it there, so that planning a tenant never waits for a deployed cluster. The trap:
+`pulumi.Config` cannot list its keys, so a misspelt section would go unnoticed; `of_this_run` therefore reads the whole map.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Annotated, Any
+
+import pulumi
+import yaml
+from pulumi.runtime import config as pulumi_config
+from pydantic import AfterValidator, Field, ValidationError
+
+from headway.contract.part import Count, CountOrNone, Flag, Name, Part, Violation
+from headway.contract.units import Bytes
+from stacks.refusal import SettingsError, refusals, refuse
+
+NAMESPACE = "headway"
+CLUSTER = "cluster"
+PLATFORM = "platform"
+SHARED_SECTIONS = ("account", "pools")
+"""Sections that only the cluster stack's file holds and every layer of its environment reads."""
+
+WIDEST_PREFIX, NARROWEST_PREFIX = 16, 20
+"""AWS makes no VPC wider than /16; below /20 a zone's nodes would have fewer than 510 addresses for pods."""
+
+WIDEST_PUBLIC_PREFIX = 16
+"""No office or runner network is wider; what is wider is the internet by another name."""
+
+FOLDER = Path(__file__).parent
+
+Days = Annotated[int, Field(ge=1, le=3653)]
+Arn = Annotated[str, Field(pattern=r"^arn:aws:iam::[0-9]{12}:(role|user)/[\w+=,.@/-]+$")]
+Zone = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9][a-f]$")]
+Repository = Annotated[str, Field(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*(/[a-z0-9]+([._-][a-z0-9]+)*)*$", max_length=200)]
+
+
+def _roomy(cidr: IPv4Network) -> IPv4Network:
+    if not WIDEST_PREFIX <= cidr.prefixlen <= NARROWEST_PREFIX or not cidr.is_private:
+        refuse(
+            Violation(
+                rule="network-range",
+                path=(),
+                value=str(cidr),
+                fact=f"{cidr} is not a private range between /{WIDEST_PREFIX} and /{NARROWEST_PREFIX}",
+                consequence="The subnets of six zones would not fit, or would hide public addresses from the nodes",
+                remedy="take a /16 of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16 that no connected network uses",
+            )
+        )
+    return cidr
+
+
+def _once(zones: tuple[str, ...]) -> tuple[str, ...]:
+    twice = sorted({zone for zone in zones if zones.count(zone) > 1})
+    if twice:
+        refuse(
+            Violation(
+                rule="zone-once",
+                path=(),
+                value=twice[0],
+                fact=f"{', '.join(twice)} stands more than once among the zones",
+                consequence="Two subnets would claim the same addresses",
+                remedy="name each zone once",
+            )
+        )
+    return zones
+
+
+def _not_for_everyone(cidr: IPv4Network) -> IPv4Network:
+    if cidr.prefixlen < WIDEST_PUBLIC_PREFIX:
+        refuse(
+            Violation(
+                rule="endpoint-not-for-everyone",
+                path=(),
+                value=str(cidr),
+                fact=f"{cidr} opens the API server to {cidr.num_addresses:,} addresses",
+                consequence="Anyone there may try credentials and unpatched flaws against it",
+                remedy="name the ranges of your offices and runners, or none and run from inside the VPC",
+            )
+        )
+    return cidr
+
+
+class Nat(StrEnum):
+    """How private subnets reach the internet. Not the VPC endpoints, which carry AWS traffic whatever is chosen here."""
+
+    NONE = "none"
+    """Not at all: every image and artifact comes through an endpoint."""
+    SINGLE = "single"
+    """One gateway: the outage of its zone cuts every zone off. For environments that may be down."""
+    PER_ZONE = "per-zone"
+    """One gateway a zone: no zone depends on another, and no cross-zone traffic is paid."""
+    REGIONAL = "regional"
+    """One gateway that AWS spreads over the zones in use."""
+
+
+class Support(StrEnum):
+    """What EKS does when a Kubernetes version leaves standard support."""
+
+    STANDARD = "STANDARD"
+    """Upgrades the control plane by itself."""
+    EXTENDED = "EXTENDED"
+    """Keeps the version, at six times the control plane's price."""
+
+
+class Account(Part):
+    """Where the resources live. The AWS provider refuses credentials of any other account."""
+
+    id: Annotated[str, Field(pattern=r"^[0-9]{12}$")]
+    region: Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$")]
+
+
+class NetworkSettings(Part):
+    """The VPC. Every zone's subnets have their place in `cidr` whether the zone is used or not, so adding one moves nothing."""
+
+    cidr: Annotated[IPv4Network, AfterValidator(_roomy)]
+    """Private address range, /16 to /20."""
+    zones: Annotated[tuple[Zone, ...], Field(min_length=2, max_length=6), AfterValidator(_once)]
+    """Availability zones by name. EKS asks for two; three survive the loss of one with a majority left."""
+    nat: Nat
+    endpoints: tuple[str, ...]
+    """AWS services reached without leaving the VPC. Each interface endpoint is paid per zone and hour."""
+    flow_log_days: Days
+
+
+class ControlPlaneSettings(Part):
+    """The EKS control plane: who reaches it, who administers it, how it is kept."""
+
+    public_cidrs: tuple[Annotated[IPv4Network, AfterValidator(_not_for_everyone)], ...]
+    """Ranges that may reach the API server over the internet; empty keeps it inside the VPC."""
+    administrators: tuple[Arn, ...]
+    """IAM roles and users with cluster administration through access entries."""
+    creator_is_administrator: Flag
+    """Whether whoever creates the cluster stays its administrator, unseen in the access entries."""
+    deletion_protection: Flag
+    log_days: Days
+    """Retention of the control plane's logs, audit included."""
+    support: Support
+
+    def violations(self) -> Iterator[Violation]:
+        if not self.administrators and not self.creator_is_administrator:
+            yield Violation(
+                rule="cluster-has-an-administrator",
+                path=("administrators",),
+                fact="No one may administer the cluster: the list is empty and its creator is not kept either",
+                consequence="The platform layer could not connect, and no one could repair that",
+                remedy="name the role that deploys the platform layer",
+            )
+
+
+class SystemPoolSettings(Part):
+    """Nodes for everything that needs no GPU: gateways, controllers, monitoring."""
+
+    instance_types: Annotated[tuple[str, ...], Field(min_length=1)]
+    """All of one size; the first is preferred."""
+    nodes_min: Count
+    nodes_max: Count
+
+    def violations(self) -> Iterator[Violation]:
+        if self.nodes_min > self.nodes_max:
+            yield Violation(
+                rule="size-limits",
+                path=("nodes_min",),
+                value=self.nodes_min,
+                fact=f"nodes_min {self.nodes_min} is more than nodes_max {self.nodes_max}",
+                consequence="EKS refuses the node group",
+                remedy="lower nodes_min or raise nodes_max",
+            )
+
+
+class StorageSettings(Part):
+    """Buckets, image repositories and what becomes of them."""
+
+    ledger_lock_days: Days
+    """How long no one may change or delete a release event (Object Lock, governance mode)."""
+    superseded_days: Days
+    """How long a superseded or deleted artifact version is kept."""
+    disposable: Flag
+    """Whether destroying the stack also destroys what the buckets and repositories hold."""
+    repositories: tuple[Repository, ...]
+    """Image repositories, under the environment's own prefix."""
+
+
+class ClusterSettings(Part):
+    """One environment's cluster layer."""
+
+    environment: Name
+    account: Account
+    network: NetworkSettings
+    control_plane: ControlPlaneSettings
+    system_pool: SystemPoolSettings
+    storage: StorageSettings
+
+    def violations(self) -> Iterator[Violation]:
+        for zone in self.network.zones:
+            if zone[:-1] != self.account.region:
+                yield Violation(
+                    rule="zone-in-region",
+                    path=("network", "zones"),
+                    value=zone,
+                    fact=f"{zone} is not a zone of {self.account.region}",
+                    consequence="AWS refuses the subnet after half the layer has been created",
+                    remedy=f"write zones such as {self.account.region}a, or change account.region",
+                )
+
+
+class GatewaySettings(Part):
+    """Where requests enter the mesh."""
+
+    hosts: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Host names served; tenants get paths or subdomains of these."""
+    public: Flag
+    """Whether the load balancer faces the internet; otherwise it is reachable from the VPC and what is connected to it."""
+    replicas_min: Count
+    replicas_max: Count
+
+
+class ObservabilitySettings(Part):
+    """How long signals are kept and how much room they get."""
+
+    metrics_days: Days
+    metrics_storage: Bytes
+    """Volume of each Prometheus replica."""
+    logs_days: Days
+    traces_days: Days
+
+
+class WarmCapacity(Part):
+    """Room kept free on a pool by pods of the lowest priority, paid for and given up at once."""
+
+    pool: Name
+    replicas: CountOrNone
+
+
+class PlatformSettings(Part):
+    """One environment's platform layer."""
+
+    environment: Name
+    account: Account
+    gateway: GatewaySettings
+    observability: ObservabilitySettings
+    warm: tuple[WarmCapacity, ...]
+
+
+class TenantSettings(Part):
+    """One tenant's stack. What it deploys stands in `tenants/<tenant>/`."""
+
+    environment: Name
+    account: Account
+    tenant: Name
+
+
+Settings = ClusterSettings | PlatformSettings | TenantSettings
+
+
+def load(stack: str, config: Mapping[str, str], folder: Path = FOLDER, secrets: frozenset[str] = frozenset()) -> Settings:
+    """The settings of `stack` from its `config` (full key to raw text, as the engine passes it).
+
+    `folder` holds the stack files, `secrets` the keys whose values are never shown. Raises SettingsError with every refusal.
+    """
+    environment, _, layer = stack.partition("-")
+    own = {key.removeprefix(f"{NAMESPACE}:"): _value(text) for key, text in config.items() if key.startswith(f"{NAMESPACE}:")}
+    source = f"Pulumi.{stack}.yaml"
+    if layer == CLUSTER:
+        model, given = ClusterSettings, own
+    else:
+        shared = _shared(environment, folder)
+        model = PlatformSettings if layer == PLATFORM else TenantSettings
+        given = own | shared | ({} if layer == PLATFORM else {"tenant": layer})
+    try:
+        return model.model_validate({**given, "environment": environment})
+    except ValidationError as error:
+        raise SettingsError(source, refusals(error, hidden=frozenset(s.removeprefix(f"{NAMESPACE}:") for s in secrets))) from None
+
+
+def of_this_run() -> Settings:
+    """The settings of the stack that the engine is running."""
+    found: dict[str, str] = {**pulumi_config.get_config_env(), **pulumi_config.CONFIG.get()}
+    secrets = frozenset(key for key in found if pulumi_config.is_config_secret(key))
+    return load(pulumi.get_stack(), found, secrets=secrets)
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _shared(environment: str, folder: Path) -> dict[str, Any]:
+    path = folder / f"Pulumi.{environment}-{CLUSTER}.yaml"
+    if not path.exists():
+        return {}
+    read = yaml.load(path.read_text(), Loader=yaml.CSafeLoader) or {}
+    config: dict[str, Any] = read.get("config") or {}
+    return {name: config[f"{NAMESPACE}:{name}"] for name in SHARED_SECTIONS if f"{NAMESPACE}:{name}" in config}
