@@ -1,0 +1,266 @@
+"""The artifact fetcher, run as the init container runs it: a process against an S3 that checks every signature with botocore."""
+
+import hashlib
+import json
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+SCRIPT = Path(__file__).parents[2] / "components" / "model_service" / "scripts" / "fetch.py"
+KEYS = Credentials("AKIDEXAMPLE", "not-a-real-secret", "session-token")
+
+
+@dataclass
+class Bucket:
+    """An S3 look-alike that serves `objects` by range, refuses a wrong signature, and counts what it was asked."""
+
+    objects: dict[str, bytes]
+    url: str = ""
+    requests: list[str] = field(default_factory=list[str])
+    failures: list[int] = field(default_factory=list[int])
+    """Status codes to answer first, one for each request."""
+    truncate: bool = False
+
+    def authorised(self, path: str, headers: Any) -> bool:
+        claimed = headers["authorization"].partition("SignedHeaders=")[2].partition(",")[0].split(";")
+        request = AWSRequest("GET", self.url + path, headers={name: headers[name] for name in claimed if name != "host"})
+        request.context["timestamp"] = headers["x-amz-date"]
+        signer = S3SigV4Auth(KEYS, "s3", "eu-west-1")
+        canonical = signer.canonical_request(request)
+        signature = signer.signature(signer.string_to_sign(request, canonical), request)
+        return headers["authorization"].endswith(f"Signature={signature}")
+
+
+@pytest.fixture
+def bucket() -> Iterator[Bucket]:
+    found = Bucket({})
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found.requests.append(self.path)
+            if found.failures:
+                return self.answer(found.failures.pop(0), b"slow down")
+            if not found.authorised(self.path, self.headers):
+                return self.answer(403, b"SignatureDoesNotMatch")
+            data = found.objects.get(self.path)
+            if data is None:
+                return self.answer(404, b"NoSuchKey")
+            span = self.headers.get("range")
+            if span is None:
+                return self.answer(200, data)
+            first, last = (int(n) for n in span.removeprefix("bytes=").split("-"))
+            return self.answer(206, data[first : last + 1][: -1 if found.truncate else None])
+
+        def answer(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    found.url = f"http://127.0.0.1:{server.server_address[1]}"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield found
+    server.shutdown()
+    server.server_close()
+
+
+def fetch(bucket: Bucket, tmp_path: Path, *artifacts: dict[str, Any], places: list[dict[str, str]] | None = None, **environment: str):
+    config = tmp_path / "fetch.json"
+    config.write_text(json.dumps({"region": "eu-west-1", "artifacts": list(artifacts), "places": places or []}))
+    keys = {"AWS_ACCESS_KEY_ID": KEYS.access_key, "AWS_SECRET_ACCESS_KEY": KEYS.secret_key, "AWS_SESSION_TOKEN": str(KEYS.token)}
+    return subprocess.run(
+        [sys.executable, "-I", str(SCRIPT), str(config)],
+        env={"AWS_ENDPOINT_URL_S3": bucket.url, "PATH": "/usr/bin:/bin", **(environment or keys)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def artifact(data: bytes, tmp_path: Path, uri: str = "s3://models/vision/resnet/1/model.onnx", **more: Any) -> dict[str, Any]:
+    sha = hashlib.sha256(data).hexdigest()
+    return {"uri": uri, "sha256": sha, "size_bytes": len(data), "target": str(tmp_path / "cache" / "1"), **more}
+
+
+def test_a_file_larger_than_one_range_arrives_whole_and_signed_as_botocore_would_sign_it(bucket: Bucket, tmp_path: Path) -> None:
+    data = bytes(range(256)) * 80_000  # 20 MB: three ranges
+    bucket.objects["/models/vision/resnet/1/model.onnx"] = data
+    done = fetch(bucket, tmp_path, artifact(data, tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "cache" / "1" / "model.onnx").read_bytes() == data
+    assert len(bucket.requests) == 3
+
+
+def test_one_flipped_byte_is_refused_and_leaves_nothing_a_server_could_load(bucket: Bucket, tmp_path: Path) -> None:
+    data = b"weights" * 1000
+    bucket.objects["/models/vision/resnet/1/model.onnx"] = data[:-1] + b"S"
+    done = fetch(bucket, tmp_path, artifact(data, tmp_path))
+    assert done.returncode == 1
+    assert "the contract states" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list((tmp_path / "cache" / "1").iterdir()) == []
+
+
+def test_a_restart_verifies_what_it_finds_and_asks_for_nothing_again(bucket: Bucket, tmp_path: Path) -> None:
+    data = b"weights" * 1000
+    bucket.objects["/models/vision/resnet/1/model.onnx"] = data
+    wanted = artifact(data, tmp_path)
+    fetch(bucket, tmp_path, wanted)
+    bucket.requests.clear()
+    done = fetch(bucket, tmp_path, wanted)
+    assert done.returncode == 0
+    assert "kept model.onnx" in done.stdout
+    assert bucket.requests == []
+
+
+def test_a_cached_file_that_was_altered_is_fetched_again(bucket: Bucket, tmp_path: Path) -> None:
+    data = b"weights" * 1000
+    bucket.objects["/models/vision/resnet/1/model.onnx"] = data
+    wanted = artifact(data, tmp_path)
+    fetch(bucket, tmp_path, wanted)
+    cached = tmp_path / "cache" / "1" / "model.onnx"
+    cached.write_bytes(b"W" + data[1:])
+    assert fetch(bucket, tmp_path, wanted).returncode == 0
+    assert cached.read_bytes() == data
+
+
+def manifest_of(files: dict[str, bytes]) -> bytes:
+    rows = [{"path": name, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)} for name, data in sorted(files.items())]
+    return json.dumps({"files": rows}).encode()
+
+
+def test_a_prefix_is_proven_by_its_manifest_and_each_file_by_the_manifest(bucket: Bucket, tmp_path: Path) -> None:
+    files = {"config.json": b"{}", "shards/model-00001.safetensors": b"w" * 5000}
+    manifest = manifest_of(files)
+    for name, data in {**files, "manifest.json": manifest}.items():
+        bucket.objects[f"/models/chat/llm/3/{name}"] = data
+    wanted = artifact(manifest, tmp_path, "s3://models/chat/llm/3/", size_bytes=5002)
+    done = fetch(bucket, tmp_path, wanted)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "cache" / "1" / "shards" / "model-00001.safetensors").read_bytes() == b"w" * 5000
+    bucket.objects["/models/chat/llm/3/config.json"] = b"[]"
+    (tmp_path / "cache" / "1" / "config.json").unlink()
+    assert fetch(bucket, tmp_path, wanted).returncode == 1
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a/../../b"])
+def test_a_manifest_that_names_a_path_outside_the_artifact_is_refused(bucket: Bucket, tmp_path: Path, path: str) -> None:
+    manifest = manifest_of({path: b"x"})
+    bucket.objects["/models/chat/llm/3/manifest.json"] = manifest
+    done = fetch(bucket, tmp_path, artifact(manifest, tmp_path, "s3://models/chat/llm/3/", size_bytes=1))
+    assert done.returncode == 1
+    assert "outside the artifact" in done.stderr
+
+
+def test_a_size_that_differs_from_the_contract_is_refused_before_any_file_is_fetched(bucket: Bucket, tmp_path: Path) -> None:
+    manifest = manifest_of({"model.bin": b"x" * 10})
+    bucket.objects["/models/chat/llm/3/manifest.json"] = manifest
+    done = fetch(bucket, tmp_path, artifact(manifest, tmp_path, "s3://models/chat/llm/3/", size_bytes=99))
+    assert done.returncode == 1
+    assert bucket.requests == ["/models/chat/llm/3/manifest.json"]
+
+
+def test_a_store_that_says_slow_down_is_asked_again(bucket: Bucket, tmp_path: Path) -> None:
+    data = b"weights" * 10
+    bucket.objects["/models/vision/resnet/1/model.onnx"] = data
+    bucket.failures = [503, 500]
+    assert fetch(bucket, tmp_path, artifact(data, tmp_path)).returncode == 0
+    assert len(bucket.requests) == 3
+
+
+def test_a_missing_object_is_refused_at_once_and_named(bucket: Bucket, tmp_path: Path) -> None:
+    done = fetch(bucket, tmp_path, artifact(b"weights", tmp_path))
+    assert done.returncode == 1
+    assert "model.onnx cannot be read: 404" in done.stderr
+    assert len(bucket.requests) == 1
+
+
+def test_a_range_that_comes_back_short_is_not_taken_for_the_whole(bucket: Bucket, tmp_path: Path) -> None:
+    data = b"weights" * 10
+    bucket.objects["/models/vision/resnet/1/model.onnx"] = data
+    bucket.truncate = True
+    done = fetch(bucket, tmp_path, artifact(data, tmp_path))
+    assert done.returncode == 1
+    assert "69 bytes where 70 were asked for" in done.stderr
+
+
+def test_an_archive_is_unpacked_only_after_it_was_proven_and_only_inside_its_folder(bucket: Bucket, tmp_path: Path) -> None:
+    def archive(name: str) -> bytes:
+        stream = BytesIO()
+        with tarfile.open(fileobj=stream, mode="w") as tar:
+            member = tarfile.TarInfo(name)
+            member.size = 3
+            tar.addfile(member, BytesIO(b"abc"))
+        return stream.getvalue()
+
+    uri = "s3://models/vision/resnet/1/model.tar"
+    for name, code in (("inside/model.onnx", 0), ("../outside", 1)):
+        data = archive(name)
+        bucket.objects["/models/vision/resnet/1/model.tar"] = data
+        assert fetch(bucket, tmp_path, artifact(data, tmp_path, uri, unpack=True)).returncode == code
+    assert (tmp_path / "cache" / "1" / "inside" / "model.onnx").read_bytes() == b"abc"
+    assert not (tmp_path / "cache" / "outside").exists()
+
+
+def test_rendered_files_are_put_where_the_server_reads_them(bucket: Bucket, tmp_path: Path) -> None:
+    (tmp_path / "rendered").write_text('name: "resnet"')
+    target = tmp_path / "repository" / "resnet" / "config.pbtxt"
+    assert fetch(bucket, tmp_path, places=[{"from": str(tmp_path / "rendered"), "to": str(target)}]).returncode == 0
+    assert target.read_text() == 'name: "resnet"'
+
+
+def test_pod_identity_credentials_are_taken_from_the_agent_and_never_printed(bucket: Bucket, tmp_path: Path) -> None:
+    data = b"weights"
+    bucket.objects["/models/vision/resnet/1/model.onnx"] = data
+    token = tmp_path / "token"
+    token.write_text("pod-token\n")
+    seen: list[str | None] = []
+
+    class Agent(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.headers["authorization"])
+            body = json.dumps({"AccessKeyId": KEYS.access_key, "SecretAccessKey": KEYS.secret_key, "Token": KEYS.token}).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    agent = ThreadingHTTPServer(("127.0.0.1", 0), Agent)
+    threading.Thread(target=agent.serve_forever, daemon=True).start()
+    done = fetch(
+        bucket,
+        tmp_path,
+        artifact(data, tmp_path),
+        AWS_CONTAINER_CREDENTIALS_FULL_URI=f"http://127.0.0.1:{agent.server_address[1]}/v1/credentials",
+        AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(token),
+    )
+    agent.shutdown()
+    agent.server_close()
+    assert done.returncode == 0, done.stderr
+    assert seen == ["pod-token"]
+    assert KEYS.secret_key not in done.stdout + done.stderr
+    assert str(KEYS.token) not in done.stdout + done.stderr
+
+
+def test_a_pod_without_an_identity_is_told_what_it_lacks(bucket: Bucket, tmp_path: Path) -> None:
+    done = fetch(bucket, tmp_path, artifact(b"x", tmp_path), HOME="/nonexistent")
+    assert done.returncode == 1
+    assert "Pod Identity" in done.stderr
