@@ -1,0 +1,97 @@
+"""The AWS identity of a Kubernetes service account: one interface, two bindings.
+
+EKS Pod Identity is the default. IRSA stays necessary where Pod Identity does not reach: Fargate, other clusters, and KEDA's
+`identityOwner: workload`. The trap: with IRSA the service account must carry `annotations`; with Pod Identity it must not.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import pulumi
+import pulumi_aws as aws
+
+from components.naming import ROLE_LIMIT, physical
+from components.permissions import Statement, document, irsa_trust, pod_identity_trust
+
+ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
+
+
+class Binding(StrEnum):
+    """How a service account gets its role. Not what the role may do."""
+
+    POD_IDENTITY = "pod-identity"
+    IRSA = "irsa"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterIdentity:
+    """What identities need to know of their cluster. The name is plain: ARNs and role names are made of it."""
+
+    name: str
+    account_id: str
+    region: str
+    oidc_issuer: pulumi.Input[str] | None = None
+    """Only IRSA needs the issuer and its provider."""
+    oidc_provider_arn: pulumi.Input[str] | None = None
+
+    @property
+    def arn(self) -> str:
+        return f"arn:aws:eks:{self.region}:{self.account_id}:cluster/{self.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadIdentityArgs:
+    """`policies` are inline documents by name; `managed_policies` are ARNs of AWS's own."""
+
+    cluster: ClusterIdentity
+    namespace: str
+    service_account: str
+    policies: Mapping[str, Sequence[Statement]] = field(default_factory=dict)
+    managed_policies: Mapping[str, str] = field(default_factory=dict)
+    binding: Binding = Binding.POD_IDENTITY
+
+
+class WorkloadIdentity(pulumi.ComponentResource):
+    """A role that one service account may assume, with exactly the given permissions."""
+
+    role_arn: pulumi.Output[str]
+    role_name: pulumi.Output[str]
+    annotations: dict[str, pulumi.Output[str]]
+    """What the service account must carry: the role under IRSA, nothing under Pod Identity."""
+
+    def __init__(self, name: str, args: WorkloadIdentityArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("headway:identity:WorkloadIdentity", name, {}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        role = aws.iam.Role(
+            f"{name}-role",
+            name=physical(args.cluster.name, args.namespace, args.service_account, limit=ROLE_LIMIT),
+            description=f"Service account {args.service_account} of namespace {args.namespace} in {args.cluster.name}",
+            assume_role_policy=_trust(args),
+            opts=child,
+        )
+        for policy, statements in sorted(args.policies.items()):
+            aws.iam.RolePolicy(f"{name}-{policy}", role=role.name, name=policy, policy=document(*statements), opts=child)
+        for policy, arn in sorted(args.managed_policies.items()):
+            aws.iam.RolePolicyAttachment(f"{name}-{policy}", role=role.name, policy_arn=arn, opts=child)
+        if args.binding is Binding.POD_IDENTITY:
+            aws.eks.PodIdentityAssociation(
+                f"{name}-association",
+                cluster_name=args.cluster.name,
+                namespace=args.namespace,
+                service_account=args.service_account,
+                role_arn=role.arn,
+                opts=child,
+            )
+        self.role_arn, self.role_name = role.arn, role.name
+        self.annotations = {ROLE_ANNOTATION: role.arn} if args.binding is Binding.IRSA else {}
+        self.register_outputs({"role_arn": role.arn, "role_name": role.name})
+
+
+def _trust(args: WorkloadIdentityArgs) -> pulumi.Output[str]:
+    cluster = args.cluster
+    if args.binding is Binding.POD_IDENTITY:
+        return pod_identity_trust(cluster.arn, args.namespace, args.service_account)
+    if cluster.oidc_provider_arn is None or cluster.oidc_issuer is None:
+        raise ValueError(f"{args.namespace}/{args.service_account} is bound by IRSA, but its cluster names no OIDC provider")
+    return irsa_trust(cluster.oidc_provider_arn, cluster.oidc_issuer, args.namespace, args.service_account)
