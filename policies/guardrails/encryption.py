@@ -1,0 +1,189 @@
+"""Encryption and keeping: data at rest is encrypted with keys of ours, and what must not vanish cannot."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from policies.guardrails.identity import statements
+from policies.guardrails.rule import Breach, Domain, Rule, Severity
+from policies.guardrails.view import View
+
+Findings = Iterator[Breach]
+
+
+def _volumes(r: View, _: Mapping[str, Any]) -> Findings:
+    mappings = list(r["blockDeviceMappings"].each())
+    if not mappings:
+        yield Breach("blockDeviceMappings", "the root volume is whatever the AMI says, unencrypted by default")
+    for m in mappings:
+        if str(m.at("ebs", "encrypted").value).lower() != "true":
+            yield Breach(f"{m.path}.ebs.encrypted", "the volume is not encrypted")
+
+
+def _secrets(r: View, _: Mapping[str, Any]) -> Findings:
+    if r.type == "eks:index:Cluster":
+        if not r["encryptionConfigKeyArn"].present:
+            yield Breach("encryptionConfigKeyArn", "Kubernetes secrets are not encrypted with a key of ours")
+    elif not r.at("encryptionConfig", "provider", "keyArn").present:
+        yield Breach("encryptionConfig", "Kubernetes secrets are not encrypted with a key of ours")
+
+
+def _rotation(r: View, _: Mapping[str, Any]) -> Findings:
+    if r["enableKeyRotation"].value is not True and r["keyUsage"].value in (None, "ENCRYPT_DECRYPT"):
+        yield Breach("enableKeyRotation", "the key is never rotated")
+
+
+def _queue(r: View, _: Mapping[str, Any]) -> Findings:
+    if not r["kmsMasterKeyId"].present and r["sqsManagedSseEnabled"].value is not True:
+        yield Breach("kmsMasterKeyId", "messages are not encrypted")
+
+
+def _bucket(r: View, _: Mapping[str, Any]) -> Findings:
+    for rule in r["rules"].each():
+        algorithm = rule.at("applyServerSideEncryptionByDefault", "sseAlgorithm")
+        if algorithm.value not in ("aws:kms", "aws:kms:dsse"):
+            yield Breach(algorithm.path, f"objects are encrypted with {algorithm.value}, not with a key of ours")
+
+
+def _tls(r: View, _: Mapping[str, Any]) -> Findings:
+    denies = [
+        s
+        for s in statements(r["policy"].value)
+        if s.get("Effect") == "Deny" and str(s.get("Condition", {}).get("Bool", {}).get("aws:SecureTransport")).lower() == "false"
+    ]
+    if not denies:
+        yield Breach("policy", "the bucket answers plain HTTP")
+
+
+def _deletion(r: View, c: Mapping[str, Any]) -> Findings:
+    if c["required"] and r["deletionProtection"].value is not True:
+        yield Breach("deletionProtection", "the cluster can be deleted by one call")
+
+
+def _force_destroy(r: View, c: Mapping[str, Any]) -> Findings:
+    if not c["allowed"] and (r["forceDestroy"].value is True or r["forceDelete"].value is True):
+        yield Breach("forceDestroy", "destroy deletes what is stored, unasked")
+
+
+def _log_retention(r: View, _: Mapping[str, Any]) -> Findings:
+    if not r["retentionInDays"].value:
+        yield Breach("retentionInDays", "logs are kept, and paid, for ever")
+
+
+def _audit_logs(r: View, _: Mapping[str, Any]) -> Findings:
+    types = {x.value for x in r["enabledClusterLogTypes"].each()}
+    for needed in ("audit", "authenticator"):
+        if needed not in types:
+            yield Breach("enabledClusterLogTypes", f"{needed} logs are off")
+
+
+_CLUSTERS = ("aws:eks/cluster:Cluster", "eks:index:Cluster")
+
+RULES = (
+    Rule(
+        id="node-volumes-encrypted",
+        domain=Domain.ENCRYPTION,
+        title="Volumes of nodes are encrypted.",
+        rationale="Cached weights and prompts in swap or logs would leave with a snapshot.",
+        remedy="set blockDeviceMappings[].ebs.encrypted: true.",
+        applies=("aws:ec2/launchTemplate:LaunchTemplate",),
+        check=_volumes,
+        requirements=("A4.6",),
+    ),
+    Rule(
+        id="cluster-secrets-encrypted",
+        domain=Domain.ENCRYPTION,
+        title="Kubernetes secrets are encrypted with a key of ours.",
+        rationale="Whoever reads the control plane's storage reads every credential.",
+        remedy="give the cluster an encryption key (encryptionConfigKeyArn).",
+        applies=_CLUSTERS,
+        check=_secrets,
+        requirements=("A4.6",),
+    ),
+    Rule(
+        id="key-rotates",
+        domain=Domain.ENCRYPTION,
+        title="KMS keys rotate.",
+        rationale="A key that leaks once decrypts for ever.",
+        remedy="set enableKeyRotation: true.",
+        applies=("aws:kms/key:Key",),
+        check=_rotation,
+        severity=Severity.MEDIUM,
+        requirements=("A4.6",),
+    ),
+    Rule(
+        id="queue-encrypted",
+        domain=Domain.ENCRYPTION,
+        title="Queues are encrypted.",
+        rationale="Batch requests hold prompts.",
+        remedy="set kmsMasterKeyId.",
+        applies=("aws:sqs/queue:Queue",),
+        check=_queue,
+        requirements=("A4.6",),
+    ),
+    Rule(
+        id="bucket-encrypted-by-key",
+        domain=Domain.ENCRYPTION,
+        title="Buckets are encrypted with a key of ours.",
+        rationale="Access to weights could not be cut by the key.",
+        remedy="set sseAlgorithm: aws:kms and the key.",
+        applies=(
+            "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
+            "aws:s3/bucketServerSideEncryptionConfigurationV2:BucketServerSideEncryptionConfigurationV2",
+        ),
+        check=_bucket,
+        requirements=("A4.6",),
+    ),
+    Rule(
+        id="bucket-tls-only",
+        domain=Domain.ENCRYPTION,
+        title="Buckets answer TLS only.",
+        rationale="Weights and evidence could be read or altered on the way.",
+        remedy="deny aws:SecureTransport = false in the bucket policy.",
+        applies=("aws:s3/bucketPolicy:BucketPolicy",),
+        check=_tls,
+        requirements=("A4.6",),
+    ),
+    Rule(
+        id="cluster-deletion-protected",
+        domain=Domain.ENCRYPTION,
+        title="A cluster that matters cannot be deleted by one call.",
+        rationale="A mistyped destroy would end every tenant's service.",
+        remedy="set deletionProtection: true; switch the rule's `required` off for environments that are thrown away.",
+        applies=_CLUSTERS,
+        check=_deletion,
+        settings={"required": {"type": "boolean", "default": True}},
+        requirements=("A4.7",),
+    ),
+    Rule(
+        id="no-forced-destroy",
+        domain=Domain.ENCRYPTION,
+        title="Storage is not emptied by a destroy.",
+        rationale="Weights, images and release evidence would be gone with a stack.",
+        remedy="leave forceDestroy and forceDelete off; allow them for environments that are thrown away.",
+        applies=("aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2", "aws:ecr/repository:Repository"),
+        check=_force_destroy,
+        settings={"allowed": {"type": "boolean", "default": False}},
+        requirements=("A4.7",),
+    ),
+    Rule(
+        id="logs-have-retention",
+        domain=Domain.OBSERVABILITY,
+        title="Log groups have a retention.",
+        rationale="Logs are kept and paid for ever, also those with personal data that had to go.",
+        remedy="set retentionInDays.",
+        applies=("aws:cloudwatch/logGroup:LogGroup",),
+        check=_log_retention,
+        severity=Severity.MEDIUM,
+        requirements=("A4.6",),
+    ),
+    Rule(
+        id="cluster-audited",
+        domain=Domain.OBSERVABILITY,
+        title="The control plane writes audit and authenticator logs.",
+        rationale="Nobody could say who changed what (A4.7).",
+        remedy="list audit and authenticator in enabledClusterLogTypes.",
+        applies=_CLUSTERS,
+        check=_audit_logs,
+        requirements=("A4.7",),
+    ),
+)

@@ -1,0 +1,159 @@
+"""Envelopes: what a container asks for is stated, bounded and honest, so that the scheduler's arithmetic is true."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from policies.guardrails import workloads as w
+from policies.guardrails.rule import Breach, Domain, Rule, Severity
+from policies.guardrails.view import View
+
+Findings = Iterator[Breach]
+
+
+def _gpu_limits_equal_requests(r: View, _: Mapping[str, Any]) -> Findings:
+    for c in w.containers(r):
+        requests = dict(w.gpus(c, "requests"))
+        limits = dict(w.gpus(c))
+        for name, requested in requests.items():
+            if name not in limits:
+                yield Breach.at(requested, f"requests {name} without a limit")
+            elif str(limits[name].value) != str(requested.value):
+                yield Breach.at(limits[name], f"the limit of {name} is {limits[name].value} and the request {requested.value}")
+
+
+def _gpu_is_whole_number(r: View, _: Mapping[str, Any]) -> Findings:
+    for c in w.containers(r):
+        for side in ("limits", "requests"):
+            for name, amount in w.gpus(c, side):
+                if not str(amount.value).isdigit() or int(str(amount.value)) < 1:
+                    yield Breach.at(amount, f"{name} is {amount.value!r}; GPUs are counted in whole positive numbers")
+
+
+def _memory_limit(r: View, _: Mapping[str, Any]) -> Findings:
+    for c in w.containers(r):
+        if not c["resources"]["limits"]["memory"].present:
+            yield Breach(f"{c.path}.resources.limits.memory", f"container {c['name'].value} has no memory limit")
+
+
+def _requests(r: View, _: Mapping[str, Any]) -> Findings:
+    for c in w.containers(r):
+        for kind in ("cpu", "memory"):
+            resources = c["resources"]
+            if not resources["requests"][kind].present and not resources["limits"][kind].present:
+                yield Breach(f"{c.path}.resources.requests.{kind}", f"container {c['name'].value} states no {kind}")
+
+
+def _one_gpu_kind(r: View, _: Mapping[str, Any]) -> Findings:
+    kinds = sorted({name for c in w.containers(r) for name, _amount in w.gpus(c)})
+    if len(kinds) > 1:
+        yield Breach.at(w.pod(r), f"one pod asks for {' and '.join(kinds)}")
+
+
+def _shared_gpu_single(r: View, _: Mapping[str, Any]) -> Findings:
+    for c in w.containers(r):
+        for name, amount in w.gpus(c):
+            if name == w.SHARED_GPU and str(amount.value) != "1":
+                yield Breach.at(amount, f"asks for {amount.value} shares of a shared GPU")
+
+
+def _gpu_ceiling(r: View, c: Mapping[str, Any]) -> Findings:
+    total = 0
+    for container in w.containers(r, init=False):
+        for name, amount in w.gpus(container):
+            if name == w.WHOLE_GPU and str(amount.value).isdigit():
+                total += int(str(amount.value))
+    if total > c["maxGpusPerPod"]:
+        yield Breach.at(w.pod(r), f"one pod asks for {total} GPUs; the ceiling is {c['maxGpusPerPod']}")
+
+
+def _shm(r: View, _: Mapping[str, Any]) -> Findings:
+    for volume in w.pod(r)["volumes"].each():
+        empty = volume["emptyDir"]
+        if empty.present and empty["medium"].value == "Memory" and not empty["sizeLimit"].present:
+            yield Breach(f"{volume.path}.emptyDir.sizeLimit", f"volume {volume['name'].value} is memory without a size limit")
+
+
+RULES = (
+    Rule(
+        id="gpu-limits-equal-requests",
+        domain=Domain.ENVELOPE,
+        title="A GPU request has an equal limit.",
+        rationale="GPUs cannot be overcommitted: the API server refuses the pod, or quota and use stop telling the same number.",
+        remedy="state the same amount under resources.limits and resources.requests, or only under limits.",
+        applies=w.WORKLOADS,
+        check=_gpu_limits_equal_requests,
+        requirements=("A1.6", "D2"),
+    ),
+    Rule(
+        id="gpu-amount-is-whole",
+        domain=Domain.ENVELOPE,
+        title="A GPU amount is a positive whole number.",
+        rationale="Extended resources are integers; the pod would never be admitted. A part of a GPU is a MIG slice or a share.",
+        remedy="ask for 1 or more, or for a MIG profile such as nvidia.com/mig-1g.10gb.",
+        applies=w.WORKLOADS,
+        check=_gpu_is_whole_number,
+        requirements=("A1.6",),
+    ),
+    Rule(
+        id="memory-limit-present",
+        domain=Domain.ENVELOPE,
+        title="Every container has a memory limit.",
+        rationale="One leak takes the node and every model on it (A6.2).",
+        remedy="set resources.limits.memory; in a contract, envelope.memory.",
+        applies=w.WORKLOADS,
+        check=_memory_limit,
+        requirements=("A6.2",),
+    ),
+    Rule(
+        id="requests-present",
+        domain=Domain.ENVELOPE,
+        title="Every container states CPU and memory.",
+        rationale="A pod without requests is placed by luck and is the first to be evicted.",
+        remedy="set resources.requests.cpu and resources.requests.memory; in a contract, envelope.cpu and envelope.memory.",
+        applies=w.WORKLOADS,
+        check=_requests,
+        requirements=("A3.7",),
+    ),
+    Rule(
+        id="one-gpu-kind-per-pod",
+        domain=Domain.ENVELOPE,
+        title="A pod asks for one kind of GPU resource.",
+        rationale="No node of this platform offers two kinds, so the pod would wait for ever.",
+        remedy="split the containers into two services, each on its own pool.",
+        applies=w.WORKLOADS,
+        check=_one_gpu_kind,
+        requirements=("A3.8", "C10"),
+    ),
+    Rule(
+        id="shared-gpu-is-single",
+        domain=Domain.ENVELOPE,
+        title="A container asks for one share of a shared GPU.",
+        rationale="MPS and time-slicing refuse more, and more shares would not give more of the GPU (k8s-device-plugin).",
+        remedy="ask for nvidia.com/gpu.shared: 1, or move to a MIG or whole-GPU pool.",
+        applies=w.WORKLOADS,
+        check=_shared_gpu_single,
+        requirements=("C26",),
+    ),
+    Rule(
+        id="gpus-per-pod-bounded",
+        domain=Domain.ENVELOPE,
+        title="A pod asks for no more GPUs than a node has.",
+        rationale="A pod larger than every node is pending for ever, and blocks the rollout that made it.",
+        remedy="lower the pod's GPUs, or raise maxGpusPerPod where nodes are larger.",
+        applies=w.WORKLOADS,
+        check=_gpu_ceiling,
+        settings={"maxGpusPerPod": {"type": "integer", "minimum": 1, "default": 8}},
+        requirements=("C10", "A6.5"),
+    ),
+    Rule(
+        id="memory-volume-bounded",
+        domain=Domain.ENVELOPE,
+        title="A volume in memory has a size limit.",
+        rationale="Shared memory counts against the pod's limit only when it is bounded; without a bound it can take half the node.",
+        remedy="set emptyDir.sizeLimit.",
+        applies=w.WORKLOADS,
+        check=_shm,
+        severity=Severity.MEDIUM,
+        requirements=("A6.2",),
+    ),
+)

@@ -1,0 +1,226 @@
+"""Identity: least privilege, no long-lived credentials, no hidden administrators."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from policies.guardrails import workloads as w
+from policies.guardrails.rule import Breach, Domain, Rule, Severity
+from policies.guardrails.view import Node, View
+
+Findings = Iterator[Breach]
+_SECRET_NAME = re.compile(r"(password|passwd|secret|token|api_?key|access_?key|private_?key|credential)", re.IGNORECASE)
+_SECRET_EXEMPT = re.compile(r"(max_|_limit|_per_|tokens?_(max|per)|tokenizer)", re.IGNORECASE)
+
+
+def statements(document: Any) -> list[Mapping[str, Any]]:
+    """Statements of an IAM policy given as text or as an object; nothing for what cannot be read."""
+    if isinstance(document, str):
+        try:
+            document = json.loads(document)
+        except ValueError:
+            return []
+    if not isinstance(document, Mapping):
+        return []
+    found = document.get("Statement") or []
+    return [found] if isinstance(found, Mapping) else list(found)
+
+
+def _many(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else [str(v) for v in value or []]
+
+
+def _policies(r: View) -> Iterator[tuple[str, Node]]:
+    if r["policy"].present:
+        yield "policy", r["policy"]
+    for inline in r["inlinePolicies"].each():
+        yield f"{inline.path}.policy", inline["policy"]
+
+
+def _wildcard(r: View, _: Mapping[str, Any]) -> Findings:
+    for path, node in _policies(r):
+        for i, s in enumerate(statements(node.value)):
+            if s.get("Effect") != "Allow":
+                continue
+            name = s.get("Sid") or i
+            if any(a == "*" or a.endswith(":*") for a in _many(s.get("Action"))):
+                yield Breach(f"{path}.Statement[{name}].Action", "allows every action of a service")
+            if "*" in _many(s.get("Resource")) and not s.get("Condition") and not str(s.get("Sid", "")).startswith("AnyResource"):
+                yield Breach(f"{path}.Statement[{name}].Resource", "allows the actions on every resource, without a condition")
+
+
+def _trust(r: View, _: Mapping[str, Any]) -> Findings:
+    for i, s in enumerate(statements(r["assumeRolePolicy"].value)):
+        principal = s.get("Principal")
+        everyone = principal == "*" or (isinstance(principal, Mapping) and "*" in [x for v in principal.values() for x in _many(v)])
+        if s.get("Effect") == "Allow" and everyone:
+            yield Breach(f"assumeRolePolicy.Statement[{s.get('Sid') or i}].Principal", "anyone may assume the role")
+
+
+def _admin(r: View, _: Mapping[str, Any]) -> Findings:
+    arn = str(r["policyArn"].value or "")
+    if arn.endswith((":policy/AdministratorAccess", ":policy/PowerUserAccess", ":policy/IAMFullAccess")):
+        yield Breach("policyArn", f"{arn.rsplit('/', 1)[-1]} is attached")
+
+
+def _no_keys(r: View, _: Mapping[str, Any]) -> Findings:
+    yield Breach("", f"{r.kind} creates a long-lived credential")
+
+
+def _creator(r: View, _: Mapping[str, Any]) -> Findings:
+    access = r["accessConfig"]
+    if access["bootstrapClusterCreatorAdminPermissions"].value is not False:
+        yield Breach("accessConfig.bootstrapClusterCreatorAdminPermissions", "whoever creates the cluster stays its hidden administrator")
+    if access["authenticationMode"].value != "API":
+        yield Breach("accessConfig.authenticationMode", "access is not governed by access entries alone")
+
+
+def _imds(r: View, _: Mapping[str, Any]) -> Findings:
+    options = r["metadataOptions"]
+    if options["httpTokens"].value != "required":
+        yield Breach("metadataOptions.httpTokens", "instance metadata answers without a session (IMDSv1)")
+    if options["httpPutResponseHopLimit"].value not in (1,):
+        yield Breach("metadataOptions.httpPutResponseHopLimit", "pods can reach the node's own credentials")
+
+
+def _secret_env(r: View, _: Mapping[str, Any]) -> Findings:
+    for c in w.containers(r):
+        for env in c["env"].each():
+            name = str(env["name"].value)
+            if _SECRET_NAME.search(name) and not _SECRET_EXEMPT.search(name) and env["value"].present:
+                yield Breach(f"{env.path}.value", f"{name} is given in clear in the pod specification")
+
+
+def _token(r: View, _: Mapping[str, Any]) -> Findings:
+    spec = w.pod(r)
+    if any(True for c in w.containers(r, init=False) for _ in w.gpus(c)) and spec["automountServiceAccountToken"].value is not False:
+        yield Breach(f"{spec.path}.automountServiceAccountToken", "the model server can call the Kubernetes API")
+
+
+def _binding(r: View, _: Mapping[str, Any]) -> Findings:
+    if r.at("roleRef", "name").value == "cluster-admin":
+        yield Breach("roleRef.name", "cluster-admin is bound")
+    for subject in r["subjects"].each():
+        if subject["name"].value in ("system:anonymous", "system:unauthenticated", "system:authenticated"):
+            yield Breach.at(subject["name"], f"{subject['name'].value} gets the role")
+
+
+def _role_wildcard(r: View, _: Mapping[str, Any]) -> Findings:
+    for rule in r["rules"].each():
+        for key in ("verbs", "resources", "apiGroups"):
+            if key != "apiGroups" and any(x.value == "*" for x in rule[key].each()):
+                yield Breach(f"{rule.path}.{key}", f"{key} are all")
+
+
+_IAM = ("aws:iam/policy:Policy", "aws:iam/rolePolicy:RolePolicy", "aws:iam/role:Role")
+_ATTACH = ("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "aws:iam/policyAttachment:PolicyAttachment")
+
+RULES = (
+    Rule(
+        id="iam-no-wildcard",
+        domain=Domain.IDENTITY,
+        title="IAM policies name their actions and resources.",
+        rationale="One compromised pod would reach everything the service holds (A4.5).",
+        remedy="list the actions and ARNs; where an action knows no resource, begin the statement's Sid with AnyResource and say why, or add a condition.",
+        applies=_IAM,
+        check=_wildcard,
+        severity=Severity.CRITICAL,
+        requirements=("A4.5",),
+    ),
+    Rule(
+        id="iam-trust-named",
+        domain=Domain.IDENTITY,
+        title="A role names who may assume it.",
+        rationale="Any AWS account could take the role.",
+        remedy="name the service or the role in the trust policy's Principal.",
+        applies=("aws:iam/role:Role",),
+        check=_trust,
+        severity=Severity.CRITICAL,
+        requirements=("A4.5",),
+    ),
+    Rule(
+        id="iam-no-administrator",
+        domain=Domain.IDENTITY,
+        title="No role of the platform is an administrator of the account.",
+        rationale="The blast radius of a mistake would be the whole account.",
+        remedy="attach a policy with the actions that are used.",
+        applies=_ATTACH,
+        check=_admin,
+        severity=Severity.CRITICAL,
+        requirements=("A4.5",),
+    ),
+    Rule(
+        id="iam-no-long-lived-credentials",
+        domain=Domain.IDENTITY,
+        title="No IAM user and no access key is created.",
+        rationale="Long-lived keys leak, and nobody rotates them.",
+        remedy="use Pod Identity or IRSA for workloads and the provider's OIDC for CI.",
+        applies=("aws:iam/accessKey:AccessKey", "aws:iam/user:User"),
+        check=_no_keys,
+        severity=Severity.CRITICAL,
+        requirements=("A4.5",),
+    ),
+    Rule(
+        id="cluster-access-by-entries",
+        domain=Domain.IDENTITY,
+        title="Access to the cluster is by access entries; its creator is no hidden administrator.",
+        rationale="The CI role that once created the cluster would stay its administrator for ever, invisible in any list.",
+        remedy="set accessConfig: {authenticationMode: API, bootstrapClusterCreatorAdminPermissions: false} and list access entries.",
+        applies=("aws:eks/cluster:Cluster",),
+        check=_creator,
+        requirements=("A4.5",),
+    ),
+    Rule(
+        id="instance-metadata-protected",
+        domain=Domain.IDENTITY,
+        title="Instance metadata needs a session and stays on the node.",
+        rationale="A pod could take the node's role and act as the node.",
+        remedy="set metadataOptions: {httpTokens: required, httpPutResponseHopLimit: 1}.",
+        applies=("aws:ec2/launchTemplate:LaunchTemplate",),
+        check=_imds,
+        requirements=("A4.5",),
+    ),
+    Rule(
+        id="no-secret-in-environment",
+        domain=Domain.IDENTITY,
+        title="No secret stands in a pod's environment.",
+        rationale="It is readable in the API, in state and in every support bundle (A4.5).",
+        remedy="use valueFrom.secretKeyRef or workload identity.",
+        applies=w.WORKLOADS,
+        check=_secret_env,
+        severity=Severity.CRITICAL,
+        requirements=("A4.5",),
+    ),
+    Rule(
+        id="model-server-has-no-token",
+        domain=Domain.IDENTITY,
+        title="A model server gets no Kubernetes token.",
+        rationale="Model code is untrusted; with a token it could read its neighbours.",
+        remedy="set automountServiceAccountToken: false. Pod Identity mounts its own token.",
+        applies=(w.DEPLOYMENT, w.STATEFUL_SET, w.REPLICA_SET, w.POD, w.JOB, w.CRON_JOB),
+        check=_token,
+        requirements=("A4.5",),
+    ),
+    Rule(
+        id="no-cluster-admin-binding",
+        domain=Domain.IDENTITY,
+        title="Nobody is bound to cluster-admin, and no role to everybody.",
+        rationale="Quota, isolation and admission would be suggestions.",
+        remedy="bind a role with the verbs that are used, to named groups.",
+        applies=("kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding"),
+        check=_binding,
+        severity=Severity.CRITICAL,
+        requirements=("A4.4", "A4.5"),
+    ),
+    Rule(
+        id="role-names-verbs-and-resources",
+        domain=Domain.IDENTITY,
+        title="A role names its verbs and resources.",
+        rationale="A wildcard also grants what the next Kubernetes version adds.",
+        remedy="list the verbs and resources.",
+        applies=("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", "kubernetes:rbac.authorization.k8s.io/v1:Role"),
+        check=_role_wildcard,
+        requirements=("A4.5",),
+    ),
+)

@@ -1,0 +1,213 @@
+"""Network: nothing public by accident, one way in, and traffic rules that the mesh would refuse are refused here first."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from policies.guardrails import workloads as w
+from policies.guardrails.rule import Breach, Domain, Rule, Severity
+from policies.guardrails.view import Node, View
+
+Findings = Iterator[Breach]
+ANYWHERE = ("0.0.0.0/0", "::/0")
+
+
+def _no_public_service(r: View, c: Mapping[str, Any]) -> Findings:
+    spec, annotations = r["spec"], r.at("metadata", "annotations")
+    if w.namespace(r) in c["gatewayNamespaces"]:
+        return
+    if spec["type"].value in ("LoadBalancer", "NodePort"):
+        yield Breach.at(spec["type"], f"a Service of type {spec['type'].value} outside the gateway")
+    if annotations["service.beta.kubernetes.io/aws-load-balancer-scheme"].value == "internet-facing":
+        yield Breach.at(annotations["service.beta.kubernetes.io/aws-load-balancer-scheme"], "an internet-facing load balancer")
+
+
+def _endpoint_private(r: View, c: Mapping[str, Any]) -> Findings:
+    component = r.type == "eks:index:Cluster"
+    public = r["endpointPublicAccess"] if component else r.at("vpcConfig", "endpointPublicAccess")
+    cidrs = r["publicAccessCidrs"] if component else r.at("vpcConfig", "publicAccessCidrs")
+    if public.value is False:
+        return
+    if not c["publicEndpoint"]:
+        yield Breach(public.path, "the Kubernetes API answers from the internet" + ("" if public.present else " (AWS's default)"))
+        return
+    sources = [str(x.value) for x in cidrs.each()]
+    if not sources or any(s in ANYWHERE for s in sources):
+        yield Breach(cidrs.path, "the public Kubernetes API may be called from anywhere")
+
+
+def _ingress(r: View, _: Mapping[str, Any]) -> Findings:
+    rules: list[Node] = [r.properties] if "IngressRule" in r.type or "securityGroupRule" in r.type else list(r["ingress"].each())
+    for rule in rules:
+        if rule["type"].value == "egress":
+            continue
+        for key in ("cidrIpv4", "cidrIpv6"):
+            if rule[key].value in ANYWHERE:
+                yield Breach.at(rule[key], f"{rule[key].value} may connect")
+        for key in ("cidrBlocks", "ipv6CidrBlocks"):
+            for cidr in rule[key].each():
+                if cidr.value in ANYWHERE:
+                    yield Breach.at(cidr, f"{cidr.value} may connect")
+
+
+def _public_ip(r: View, _: Mapping[str, Any]) -> Findings:
+    for interface in r["networkInterfaces"].each():
+        if str(interface["associatePublicIpAddress"].value).lower() == "true":
+            yield Breach.at(interface["associatePublicIpAddress"], "instances get a public address")
+
+
+def _subnet(r: View, c: Mapping[str, Any]) -> Findings:
+    if r["mapPublicIpOnLaunch"].value is True:
+        yield Breach.at(r["mapPublicIpOnLaunch"], "every interface in this subnet gets a public address")
+
+
+def _bucket_blocked(r: View, _: Mapping[str, Any]) -> Findings:
+    for key in ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets"):
+        if r[key].value is not True:
+            yield Breach(key, f"{key} is off")
+
+
+def _weights(r: View, _: Mapping[str, Any]) -> Findings:
+    for route in r.at("spec", "http").each():
+        destinations = list(route["route"].each())
+        if len(destinations) < 2:
+            continue
+        weights = [d["weight"].value or 0 for d in destinations]
+        if any(x < 0 for x in weights) or sum(weights) != 100:
+            yield Breach(f"{route.path}.route", f"weights {weights} do not add up to 100")
+
+
+def _timeout(r: View, _: Mapping[str, Any]) -> Findings:
+    for route in r.at("spec", "http").each():
+        if route["route"].present and not route["timeout"].present:
+            yield Breach(f"{route.path}.timeout", "a route without a timeout")
+
+
+def _mtls(r: View, _: Mapping[str, Any]) -> Findings:
+    mode = r.at("spec", "mtls", "mode")
+    if mode.value not in ("STRICT", "UNSET", None):
+        yield Breach.at(mode, f"mutual TLS is {mode.value}")
+    for port, setting in r.at("spec", "portLevelMtls").entries():
+        if setting["mode"].value in ("DISABLE", "PERMISSIVE"):
+            yield Breach(f"{setting.path}.mode", f"mutual TLS on port {port} is {setting['mode'].value}")
+
+
+def _host_exact(r: View, _: Mapping[str, Any]) -> Findings:
+    for host in r.at("spec", "hosts").each():
+        if str(host.value).startswith("*"):
+            yield Breach.at(host, f"host {host.value} takes requests meant for other services")
+
+
+RULES = (
+    Rule(
+        id="no-public-service",
+        domain=Domain.NETWORK,
+        title="Only the gateway has an address outside the cluster.",
+        rationale="A second way in has no authentication, no rate limit and no audit (A4.3).",
+        remedy="use type ClusterIP and route through the gateway.",
+        applies=(w.SERVICE,),
+        check=_no_public_service,
+        severity=Severity.CRITICAL,
+        settings={"gatewayNamespaces": {"type": "array", "items": {"type": "string"}, "default": ["istio-ingress"]}},
+        requirements=("A4.3",),
+    ),
+    Rule(
+        id="cluster-endpoint-private",
+        domain=Domain.NETWORK,
+        title="The Kubernetes API is private, or public to named networks only.",
+        rationale="Anyone could try credentials against the cluster's control plane.",
+        remedy="set endpointPublicAccess: false; where it must be public, allow it by publicEndpoint and list publicAccessCidrs.",
+        applies=("aws:eks/cluster:Cluster", "eks:index:Cluster"),
+        check=_endpoint_private,
+        severity=Severity.CRITICAL,
+        settings={"publicEndpoint": {"type": "boolean", "default": False}},
+        requirements=("A4.3",),
+    ),
+    Rule(
+        id="no-ingress-from-anywhere",
+        domain=Domain.NETWORK,
+        title="No security group admits the whole internet.",
+        rationale="The port is open to every scanner, whatever the instance behind it does.",
+        remedy="reference the calling security group, or name the networks.",
+        applies=(
+            "aws:ec2/securityGroup:SecurityGroup",
+            "aws:ec2/securityGroupRule:SecurityGroupRule",
+            "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
+        ),
+        check=_ingress,
+        severity=Severity.CRITICAL,
+        requirements=("A4.3",),
+    ),
+    Rule(
+        id="no-public-instance",
+        domain=Domain.NETWORK,
+        title="Nodes have no public address.",
+        rationale="A GPU node on the internet is found within minutes.",
+        remedy="remove associatePublicIpAddress; nodes live in private subnets.",
+        applies=("aws:ec2/launchTemplate:LaunchTemplate",),
+        check=_public_ip,
+        requirements=("A4.3",),
+    ),
+    Rule(
+        id="subnet-gives-no-public-address",
+        domain=Domain.NETWORK,
+        title="Subnets give no public address by themselves.",
+        rationale="Whatever is started there becomes reachable without anyone deciding so.",
+        remedy="leave mapPublicIpOnLaunch off; load balancers ask for their own addresses.",
+        applies=("aws:ec2/subnet:Subnet",),
+        check=_subnet,
+        severity=Severity.MEDIUM,
+        requirements=("A4.3",),
+    ),
+    Rule(
+        id="bucket-blocks-public-access",
+        domain=Domain.NETWORK,
+        title="Buckets block public access in all four ways.",
+        rationale="Model weights and release evidence would be one policy mistake away from the internet.",
+        remedy="set blockPublicAcls, blockPublicPolicy, ignorePublicAcls and restrictPublicBuckets to true.",
+        applies=("aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock",),
+        check=_bucket_blocked,
+        severity=Severity.CRITICAL,
+        requirements=("A4.5",),
+    ),
+    Rule(
+        id="route-weights-add-up",
+        domain=Domain.NETWORK,
+        title="Weights of a route are not negative and add up to 100.",
+        rationale="The mesh accepts other sums and splits in proportion: the share that a gate measures would not be the share that was asked.",
+        remedy="give each destination of the route a weight so that the sum is 100.",
+        applies=(w.VIRTUAL_SERVICE,),
+        check=_weights,
+        requirements=("A2.4",),
+    ),
+    Rule(
+        id="route-has-timeout",
+        domain=Domain.NETWORK,
+        title="Every route has a timeout.",
+        rationale="Requests to a hung model pile up until the gateway has no connection left for the others.",
+        remedy="set http[].timeout to a little more than the SLO's threshold.",
+        applies=(w.VIRTUAL_SERVICE,),
+        check=_timeout,
+        severity=Severity.MEDIUM,
+        requirements=("A6.6",),
+    ),
+    Rule(
+        id="route-host-exact",
+        domain=Domain.NETWORK,
+        title="A route names its hosts exactly.",
+        rationale="A wildcard takes the traffic of other tenants.",
+        remedy="list the host names of the service.",
+        applies=(w.VIRTUAL_SERVICE,),
+        check=_host_exact,
+        requirements=("A4.4",),
+    ),
+    Rule(
+        id="mutual-tls-strict",
+        domain=Domain.NETWORK,
+        title="Mutual TLS is strict.",
+        rationale="Plain text between pods lets one tenant read another's prompts (A4.6).",
+        remedy="set spec.mtls.mode: STRICT and no weaker port.",
+        applies=("kubernetes:security.istio.io/v1:PeerAuthentication",),
+        check=_mtls,
+        requirements=("A4.6",),
+    ),
+)

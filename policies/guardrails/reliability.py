@@ -1,0 +1,254 @@
+"""Reliability, cost and observability of what serves: probes that prove an answer, replicas that survive a node, owners of replicas."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from headway.contract.labels import MODEL, WORKLOAD_CLASS
+from policies.guardrails import workloads as w
+from policies.guardrails.rule import Breach, Domain, Rule, Severity
+from policies.guardrails.view import View
+
+Findings = Iterator[Breach]
+_SERVERS = (w.DEPLOYMENT, w.STATEFUL_SET)
+
+
+def _serves(r: View) -> bool:
+    """Whether the workload is a model server: labelled with a model and asking for a GPU."""
+    return w.label(w.template(r), MODEL).present and any(True for c in w.containers(r, init=False) for _ in w.gpus(c))
+
+
+def _probes(r: View, _: Mapping[str, Any]) -> Findings:
+    if not _serves(r):
+        return
+    for c in w.containers(r, init=False):
+        if not any(True for _ in w.gpus(c)):
+            continue
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            if not c[probe].present:
+                yield Breach(f"{c.path}.{probe}", f"model server {c['name'].value} has no {probe}")
+            elif c[probe]["tcpSocket"].present:
+                yield Breach(f"{c.path}.{probe}.tcpSocket", "an open port is taken for an answer")
+
+
+def _grace(r: View, c: Mapping[str, Any]) -> Findings:
+    if not _serves(r):
+        return
+    spec = w.pod(r)
+    seconds = spec["terminationGracePeriodSeconds"].value
+    if seconds is None or seconds < c["minimumSeconds"]:
+        yield Breach(f"{spec.path}.terminationGracePeriodSeconds", f"{seconds or 30} s to finish the requests in flight")
+    elif seconds > 540:
+        yield Breach(f"{spec.path}.terminationGracePeriodSeconds", f"{seconds} s is longer than node repair waits (10 minutes)")
+
+
+def _replicas_owned(r: View, _: Mapping[str, Any]) -> Findings:
+    if r.type == w.DEPLOYMENT and _serves(r) and r.at("spec", "replicas").present:
+        yield Breach("spec.replicas", f"the program sets {r.at('spec', 'replicas').value} replicas of a scaled model server")
+
+
+def _zero(r: View, c: Mapping[str, Any]) -> Findings:
+    minimum = r.at("spec", "minReplicaCount").value
+    online = w.label(r.properties, WORKLOAD_CLASS).value not in ("batch", "development")
+    if not c["scaleToZero"] and online and (minimum is None or minimum < 1):
+        yield Breach("spec.minReplicaCount", f"the minimum is {minimum or 0}")
+
+
+def _order(r: View, _: Mapping[str, Any]) -> Findings:
+    low, high = r.at("spec", "minReplicaCount").value or 0, r.at("spec", "maxReplicaCount").value
+    if high is None:
+        yield Breach("spec.maxReplicaCount", "no maximum, which KEDA takes for 100")
+    elif high < low:
+        yield Breach("spec.maxReplicaCount", f"the maximum {high} is below the minimum {low}")
+
+
+def _fallback(r: View, _: Mapping[str, Any]) -> Findings:
+    fallback, low = r.at("spec", "fallback"), r.at("spec", "minReplicaCount").value or 0
+    if not fallback.present:
+        yield Breach("spec.fallback", "nothing is said for the time that the metric is missing")
+    elif (fallback["replicas"].value or 0) < low:
+        yield Breach("spec.fallback.replicas", f"falls back to {fallback['replicas'].value}, below the minimum {low}")
+
+
+def _null(r: View, _: Mapping[str, Any]) -> Findings:
+    for trigger in r.at("spec", "triggers").each():
+        if trigger["type"].value == "prometheus" and str(trigger.at("metadata", "ignoreNullValues").value).lower() != "false":
+            yield Breach(f"{trigger.path}.metadata.ignoreNullValues", "an empty answer counts as zero load")
+
+
+def _pdb(r: View, _: Mapping[str, Any]) -> Findings:
+    spec = r["spec"]
+    if str(spec["maxUnavailable"].value) in ("0", "0%"):
+        yield Breach("spec.maxUnavailable", "no pod may ever be moved")
+    if str(spec["minAvailable"].value) == "100%":
+        yield Breach("spec.minAvailable", "no pod may ever be moved")
+
+
+def _online_spot(r: View, _: Mapping[str, Any]) -> Findings:
+    labels = r["labels"]
+    if r["capacityType"].value == "SPOT" and labels[WORKLOAD_CLASS].value not in ("batch",):
+        yield Breach("capacityType", f"spot capacity for the class {labels[WORKLOAD_CLASS].value or 'online'}")
+
+
+def _size(r: View, c: Mapping[str, Any]) -> Findings:
+    size = r.at("scalingConfig", "maxSize").value
+    if size is not None and size > c["maxNodes"]:
+        yield Breach("scalingConfig.maxSize", f"the group may grow to {size} nodes; the ceiling is {c['maxNodes']}")
+
+
+def _slicing(r: View, _: Mapping[str, Any]) -> Findings:
+    labels = r["labels"]
+    if str(labels["nvidia.com/device-plugin.config"].value or "").startswith("ts-") and labels[WORKLOAD_CLASS].value == "latency":
+        yield Breach("labels.nvidia.com/device-plugin.config", "a latency pool is time-sliced")
+
+
+def _repair(r: View, _: Mapping[str, Any]) -> Findings:
+    gpu = any(t["key"].value == w.WHOLE_GPU for t in r["taints"].each())
+    if gpu and r.at("nodeRepairConfig", "enabled").value is not True:
+        yield Breach("nodeRepairConfig.enabled", "a GPU node with a fatal fault stays in service")
+
+
+def _runbook(r: View, _: Mapping[str, Any]) -> Findings:
+    for group in r.at("spec", "groups").each():
+        for rule in group["rules"].each():
+            if rule["alert"].present and not rule["annotations"]["runbook_url"].present:
+                yield Breach(f"{rule.path}.annotations.runbook_url", f"alert {rule['alert'].value} has no runbook")
+
+
+RULES = (
+    Rule(
+        id="probes-prove-an-answer",
+        domain=Domain.RELIABILITY,
+        title="A model server has startup, readiness and liveness probes that ask for an answer.",
+        rationale="Traffic would reach a server that loads, listens and answers nothing (A6.9).",
+        remedy="declare health in the contract; the platform renders probes that run the golden request.",
+        applies=_SERVERS,
+        check=_probes,
+        requirements=("A2.5", "D7"),
+    ),
+    Rule(
+        id="grace-period-bounded",
+        domain=Domain.RELIABILITY,
+        title="A model server has time to drain, and not more than node repair waits.",
+        rationale="Requests in flight are cut off, or a drain hangs until the node is taken away.",
+        remedy="set terminationGracePeriodSeconds between the rule's minimum and 540.",
+        applies=_SERVERS,
+        check=_grace,
+        severity=Severity.MEDIUM,
+        settings={"minimumSeconds": {"type": "integer", "minimum": 1, "default": 30}},
+        requirements=("A2.8",),
+    ),
+    Rule(
+        id="replicas-owned-by-autoscaler",
+        domain=Domain.RELIABILITY,
+        title="The program never sets the replicas of a scaled model server.",
+        rationale="Every `up` would undo the autoscaler's work in the middle of the load (C21).",
+        remedy="leave spec.replicas out; set scaling.min_replicas and max_replicas in the contract.",
+        applies=(w.DEPLOYMENT,),
+        check=_replicas_owned,
+        requirements=("C21",),
+    ),
+    Rule(
+        id="online-never-at-zero",
+        domain=Domain.RELIABILITY,
+        title="An online service keeps at least one replica.",
+        rationale="The first request would wait for a node, an image and a model (A3.3).",
+        remedy="set scaling.min_replicas to 1 or more; scaling to zero is for development.",
+        applies=(w.SCALED_OBJECT,),
+        check=_zero,
+        settings={"scaleToZero": {"type": "boolean", "default": False}},
+        requirements=("A3.3",),
+    ),
+    Rule(
+        id="replica-bounds-ordered",
+        domain=Domain.RELIABILITY,
+        title="Replica bounds are stated and in order.",
+        rationale="Without a maximum one service may take every GPU.",
+        remedy="set scaling.max_replicas, at least scaling.min_replicas.",
+        applies=(w.SCALED_OBJECT,),
+        check=_order,
+        requirements=("A4.1",),
+    ),
+    Rule(
+        id="autoscaler-has-fallback",
+        domain=Domain.RELIABILITY,
+        title="A scaler says what happens while its metric is missing.",
+        rationale="A lost scraper would freeze or shrink the service under load (C20).",
+        remedy="set spec.fallback with replicas at or above the minimum.",
+        applies=(w.SCALED_OBJECT,),
+        check=_fallback,
+        requirements=("D12", "C20"),
+    ),
+    Rule(
+        id="missing-metric-is-no-zero",
+        domain=Domain.RELIABILITY,
+        title="An empty metric is an error, not zero load.",
+        rationale="KEDA would scale in because Prometheus forgot the series (D12).",
+        remedy='set the trigger\'s metadata.ignoreNullValues: "false".',
+        applies=(w.SCALED_OBJECT,),
+        check=_null,
+        requirements=("D12",),
+    ),
+    Rule(
+        id="disruption-budget-allows-one",
+        domain=Domain.RELIABILITY,
+        title="A disruption budget lets at least one pod move.",
+        rationale="Node repair would wait in vain and then take the node with everything on it.",
+        remedy="set maxUnavailable: 1.",
+        applies=("kubernetes:policy/v1:PodDisruptionBudget",),
+        check=_pdb,
+        severity=Severity.MEDIUM,
+        requirements=("D18",),
+    ),
+    Rule(
+        id="gpu-nodes-are-repaired",
+        domain=Domain.RELIABILITY,
+        title="GPU node groups repair their nodes.",
+        rationale="A GPU with a fatal Xid keeps failing requests until somebody notices (A6.3).",
+        remedy="set nodeRepairConfig.enabled: true with the overrides of the pool.",
+        applies=("aws:eks/nodeGroup:NodeGroup",),
+        check=_repair,
+        requirements=("D18",),
+    ),
+    Rule(
+        id="latency-never-time-sliced",
+        domain=Domain.RELIABILITY,
+        title="Latency pools are not time-sliced.",
+        rationale="Time-slicing isolates neither memory nor time: a neighbour's burst is your tail (C26).",
+        remedy="use whole GPUs, MIG slices or MPS for the class.",
+        applies=("aws:eks/nodeGroup:NodeGroup",),
+        check=_slicing,
+        requirements=("A3.8", "C26"),
+    ),
+    Rule(
+        id="spot-for-batch-only",
+        domain=Domain.COST,
+        title="Spot capacity serves batch work only.",
+        rationale="Online requests would be lost whenever the market takes the node (A3.10).",
+        remedy="use on-demand or reserved capacity for online classes.",
+        applies=("aws:eks/nodeGroup:NodeGroup",),
+        check=_online_spot,
+        requirements=("A3.10", "T1"),
+    ),
+    Rule(
+        id="node-group-bounded",
+        domain=Domain.COST,
+        title="A node group has a ceiling that somebody chose.",
+        rationale="A loop in a scaler buys GPUs until the account's limit.",
+        remedy="lower maxSize, or raise maxNodes for this environment.",
+        applies=("aws:eks/nodeGroup:NodeGroup",),
+        check=_size,
+        settings={"maxNodes": {"type": "integer", "minimum": 1, "default": 32}},
+        requirements=("A3.10",),
+    ),
+    Rule(
+        id="alert-has-runbook",
+        domain=Domain.OBSERVABILITY,
+        title="Every alert links a runbook.",
+        rationale="Whoever is woken up would have to find out what to do at night.",
+        remedy="set annotations.runbook_url to a page of docs/runbooks/.",
+        applies=("kubernetes:monitoring.coreos.com/v1:PrometheusRule",),
+        check=_runbook,
+        severity=Severity.MEDIUM,
+        requirements=("D16",),
+    ),
+)

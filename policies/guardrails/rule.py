@@ -1,0 +1,106 @@
+"""A rule: one prohibition with its reason and its remedy. Pure: resource in, findings out."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from policies.guardrails.view import Node, UnevaluatedError, View
+
+
+class Domain(StrEnum):
+    """Which promise a rule keeps; the axis by which `docs/policies.md` is ordered. Not the layer: that is the pack."""
+
+    ENVELOPE = "envelope"
+    TENANCY = "tenancy"
+    SUPPLY_CHAIN = "supply chain"
+    NETWORK = "network"
+    IDENTITY = "identity"
+    ENCRYPTION = "encryption"
+    COST = "cost"
+    RELIABILITY = "reliability"
+    OBSERVABILITY = "observability"
+
+
+class Level(StrEnum):
+    """CrossGuard's enforcement level by default; configuration of an environment may change it."""
+
+    MANDATORY = "mandatory"
+    ADVISORY = "advisory"
+
+
+class Severity(StrEnum):
+    """How bad a breach would be, for people who sort; says nothing about enforcement."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """`path` of the offending property, and the fact, which names what is wrong without repeating secrets."""
+
+    path: str
+    fact: str
+
+    @classmethod
+    def at(cls, node: Node, fact: str) -> "Breach":
+        return cls(node.path, fact)
+
+
+Check = Callable[[View, Mapping[str, Any]], Iterator[Breach]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """`applies` are exact type tokens, or prefixes that end in `:` or `/`. `settings` is the JSON Schema of its configuration, with defaults."""
+
+    id: str
+    domain: Domain
+    title: str
+    """The requirement as a sentence."""
+    rationale: str
+    """The consequence of a breach."""
+    remedy: str
+    applies: tuple[str, ...]
+    check: Check
+    severity: Severity = Severity.HIGH
+    level: Level = Level.MANDATORY
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    requirements: tuple[str, ...] = ()
+    """Ids of the requirements that the rule helps to keep."""
+
+    def covers(self, type: str) -> bool:
+        return any(type == a or (a[-1] in ":/" and type.startswith(a)) for a in self.applies)
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        return {name: schema["default"] for name, schema in self.settings.items()}
+
+    def message(self, breach: Breach) -> str:
+        """Fact, consequence, remedy, on three lines."""
+        return f"{breach.path or '(inputs)'}: {breach.fact}\n  {self.rationale}\n  Remedy: {self.remedy}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one rule says of one resource. `unevaluated` is the path of the unknown value that stopped it, if any."""
+
+    breaches: tuple[Breach, ...] = ()
+    unevaluated: str | None = None
+
+
+def evaluate(rule: Rule, resource: View, configuration: Mapping[str, Any] | None = None) -> Verdict:
+    """Run one rule. Breaches found before an unknown was met still count."""
+    breaches: list[Breach] = []
+    try:
+        for breach in rule.check(resource, {**rule.defaults, **(configuration or {})}):
+            breaches.append(breach)  # noqa: PERF402 - what was found before an unknown must be kept
+    except UnevaluatedError as unknown:
+        return Verdict(tuple(breaches), unknown.path)
+    except (AttributeError, KeyError, TypeError, ValueError) as oddity:
+        # Fail closed, and do not repeat the value: it may be a secret.
+        breaches.append(Breach("", f"the inputs have a shape that the rule cannot read ({type(oddity).__name__})"))
+    return Verdict(tuple(breaches))

@@ -1,0 +1,196 @@
+"""Supply chain: what runs is exactly what was reviewed. Images by digest, from known registries; charts by version; add-ons pinned."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from policies.guardrails import workloads as w
+from policies.guardrails.rule import Breach, Domain, Rule, Severity
+from policies.guardrails.view import View
+
+Findings = Iterator[Breach]
+_DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
+
+
+def _digest(r: View, _: Mapping[str, Any]) -> Findings:
+    for c in w.containers(r):
+        image = str(c["image"].value or "")
+        if not _DIGEST.search(image):
+            yield Breach(f"{c.path}.image", f"{image or 'no image'} is not named by a digest")
+
+
+def registry(image: str) -> str:
+    """Registry host of an image reference; a name without one is Docker Hub's (distribution/reference)."""
+    first, slash, _ = image.partition("/")
+    return first if slash and ("." in first or ":" in first or first == "localhost") else "docker.io"
+
+
+def _registry(r: View, c: Mapping[str, Any]) -> Findings:
+    allowed = tuple(c["registries"])
+    if not allowed:
+        return
+    for container in w.containers(r):
+        image = str(container["image"].value or "")
+        host = registry(image)
+        if not any(host == a or (a.startswith("*.") and host.endswith(a[1:])) for a in allowed):
+            yield Breach(f"{container.path}.image", f"{host} is not among the allowed registries {', '.join(allowed)}")
+
+
+def _runtime(r: View, c: Mapping[str, Any]) -> Findings:
+    labels = w.template(r).at("metadata", "labels")
+    if not any(name for container in w.containers(r) for name, _ in w.gpus(container)):
+        return
+    runtime = labels[c["label"]]
+    if not runtime.present:
+        yield Breach(f"{labels.path}.{c['label']}", "the pod uses a GPU and does not say which runtime it is")
+    elif runtime.value not in c["runtimes"]:
+        yield Breach.at(runtime, f"runtime {runtime.value!r} is not among the allowed {', '.join(c['runtimes'])}")
+
+
+def _pull_latest(r: View, _: Mapping[str, Any]) -> Findings:
+    for c in w.containers(r):
+        if c["imagePullPolicy"].value == "Always":
+            yield Breach.at(c["imagePullPolicy"], f"container {c['name'].value} pulls its image at every start")
+
+
+def _chart_version(r: View, _: Mapping[str, Any]) -> Findings:
+    version = r["version"].value
+    if not version or not re.fullmatch(r"v?\d+\.\d+\.\d+([-+][0-9A-Za-z.-]+)?", str(version)):
+        yield Breach("version", f"chart {r['chart'].value} has version {version!r}, which is no exact version")
+
+
+def _addon_version(r: View, _: Mapping[str, Any]) -> Findings:
+    if not r["addonVersion"].present:
+        yield Breach("addonVersion", f"add-on {r['addonName'].value} takes whatever version is newest")
+
+
+def _release_version(r: View, _: Mapping[str, Any]) -> Findings:
+    if str(r["amiType"].value or "") != "CUSTOM" and not r["releaseVersion"].present:
+        yield Breach("releaseVersion", "the node group takes whatever AMI release is newest")
+
+
+def _cluster_version(r: View, _: Mapping[str, Any]) -> Findings:
+    if not r["version"].present:
+        yield Breach("version", "the cluster takes whatever Kubernetes version is newest")
+
+
+def _immutable_tags(r: View, _: Mapping[str, Any]) -> Findings:
+    if not str(r["imageTagMutability"].value or "MUTABLE").startswith("IMMUTABLE"):
+        yield Breach("imageTagMutability", "tags of this repository can be moved to another image")
+
+
+def _scan(r: View, _: Mapping[str, Any]) -> Findings:
+    if r.at("imageScanningConfiguration", "scanOnPush").value is not True:
+        yield Breach("imageScanningConfiguration.scanOnPush", "images are not scanned when they are pushed")
+
+
+RULES = (
+    Rule(
+        id="image-by-digest",
+        domain=Domain.SUPPLY_CHAIN,
+        title="Every image is named by its digest.",
+        rationale="A tag can be moved: what runs would no longer be what was validated, and a rollback would not bring it back (A1.2).",
+        remedy="write image: repository@sha256:<64 hex digits>; in a contract, runtime.image.",
+        applies=w.WORKLOADS,
+        check=_digest,
+        severity=Severity.CRITICAL,
+        requirements=("A1.2", "D2"),
+    ),
+    Rule(
+        id="image-registry-allowed",
+        domain=Domain.SUPPLY_CHAIN,
+        title="Images come from registries that the environment allows.",
+        rationale="An image from elsewhere was neither mirrored nor scanned, and may not be there when a node must start.",
+        remedy="mirror the image and name the mirror, or add its registry to `registries` with a reason.",
+        applies=w.WORKLOADS,
+        check=_registry,
+        settings={"registries": {"type": "array", "items": {"type": "string"}, "default": []}},
+        requirements=("A1.9",),
+    ),
+    Rule(
+        id="runtime-allowed",
+        domain=Domain.SUPPLY_CHAIN,
+        title="A GPU pod runs an allowed runtime.",
+        rationale="An unknown server has no probes, metrics or limits that the platform understands (A1.7).",
+        remedy="use a runtime of the contract (triton, vllm, container) or extend `runtimes` for this environment.",
+        applies=(w.DEPLOYMENT, w.STATEFUL_SET, w.REPLICA_SET, w.POD, w.JOB, w.CRON_JOB),
+        check=_runtime,
+        settings={
+            "runtimes": {"type": "array", "items": {"type": "string"}, "default": ["container", "triton", "vllm"]},
+            "label": {"type": "string", "default": "platform.io/runtime"},
+        },
+        requirements=("A1.6", "A1.7"),
+    ),
+    Rule(
+        id="image-not-pulled-always",
+        domain=Domain.SUPPLY_CHAIN,
+        title="An image named by digest is not pulled at every start.",
+        rationale="A digest never changes; pulling again only makes start-up depend on the registry (A6.4).",
+        remedy="set imagePullPolicy: IfNotPresent.",
+        applies=w.WORKLOADS,
+        check=_pull_latest,
+        severity=Severity.LOW,
+        requirements=("A6.4", "C15"),
+    ),
+    Rule(
+        id="chart-version-exact",
+        domain=Domain.SUPPLY_CHAIN,
+        title="A Helm release names an exact chart version.",
+        rationale="The next `up` would install another add-on than the one reviewed.",
+        remedy="take the version from components/versions.py.",
+        applies=(w.HELM_RELEASE,),
+        check=_chart_version,
+        requirements=("C30", "C35"),
+    ),
+    Rule(
+        id="addon-version-pinned",
+        domain=Domain.SUPPLY_CHAIN,
+        title="An EKS add-on names its version.",
+        rationale="An unpinned add-on is upgraded by any unrelated `up`.",
+        remedy="set addonVersion from components/versions.py.",
+        applies=("aws:eks/addon:Addon",),
+        check=_addon_version,
+        requirements=("C30",),
+    ),
+    Rule(
+        id="node-release-pinned",
+        domain=Domain.SUPPLY_CHAIN,
+        title="A node group pins its AMI release.",
+        rationale="The driver comes with the AMI: an unpinned release rolls the GPU fleet onto an untested driver (C27).",
+        remedy="set releaseVersion from components/versions.py.",
+        applies=("aws:eks/nodeGroup:NodeGroup",),
+        check=_release_version,
+        requirements=("A6.3", "C27"),
+    ),
+    Rule(
+        id="cluster-version-pinned",
+        domain=Domain.SUPPLY_CHAIN,
+        title="A cluster pins its Kubernetes version.",
+        rationale="Two environments built a month apart would differ in the API they serve.",
+        remedy="set version from components/versions.py.",
+        applies=("aws:eks/cluster:Cluster", "eks:index:Cluster"),
+        check=_cluster_version,
+        requirements=("C30",),
+    ),
+    Rule(
+        id="repository-tags-immutable",
+        domain=Domain.SUPPLY_CHAIN,
+        title="Tags of an image repository cannot be moved.",
+        rationale="A moved tag makes the audit trail lie about what was pushed.",
+        remedy="set imageTagMutability: IMMUTABLE.",
+        applies=("aws:ecr/repository:Repository",),
+        check=_immutable_tags,
+        requirements=("A1.2",),
+    ),
+    Rule(
+        id="repository-scans-on-push",
+        domain=Domain.SUPPLY_CHAIN,
+        title="An image repository scans what is pushed.",
+        rationale="A known vulnerability would reach a GPU node unseen (A1.9).",
+        remedy="set imageScanningConfiguration.scanOnPush: true.",
+        applies=("aws:ecr/repository:Repository",),
+        check=_scan,
+        severity=Severity.MEDIUM,
+        requirements=("A1.9",),
+    ),
+)

@@ -1,0 +1,98 @@
+"""Where a pod's specification sits in each kind of workload, and what kinds of GPU it can ask for. Pure."""
+
+from collections.abc import Iterator
+
+from policies.guardrails.view import Node, View
+
+APPS = "kubernetes:apps/v1:"
+DEPLOYMENT = f"{APPS}Deployment"
+STATEFUL_SET = f"{APPS}StatefulSet"
+DAEMON_SET = f"{APPS}DaemonSet"
+REPLICA_SET = f"{APPS}ReplicaSet"
+JOB = "kubernetes:batch/v1:Job"
+CRON_JOB = "kubernetes:batch/v1:CronJob"
+POD = "kubernetes:core/v1:Pod"
+WORKLOADS = (CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, POD, REPLICA_SET, STATEFUL_SET)
+REPLICATED = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET)
+
+NAMESPACE = "kubernetes:core/v1:Namespace"
+SERVICE = "kubernetes:core/v1:Service"
+RESOURCE_QUOTA = "kubernetes:core/v1:ResourceQuota"
+HELM_RELEASE = "kubernetes:helm.sh/v3:Release"
+SCALED_OBJECT = "kubernetes:keda.sh/v1alpha1:ScaledObject"
+VIRTUAL_SERVICE = "kubernetes:networking.istio.io/v1:VirtualService"
+
+WHOLE_GPU = "nvidia.com/gpu"
+SHARED_GPU = "nvidia.com/gpu.shared"
+MIG_PREFIX = "nvidia.com/mig-"
+
+
+def is_gpu(resource: str) -> bool:
+    """Whether an extended resource name stands for a GPU, a shared GPU or a MIG slice."""
+    return resource in (WHOLE_GPU, SHARED_GPU) or resource.startswith(MIG_PREFIX)
+
+
+def template(resource: View) -> Node:
+    """The object that holds the pod's `metadata` and `spec`: the resource itself for a Pod."""
+    if resource.type == POD:
+        return resource.properties
+    if resource.type == CRON_JOB:
+        return resource.at("spec", "jobTemplate", "spec", "template")
+    return resource.at("spec", "template")
+
+
+def pod(resource: View) -> Node:
+    return template(resource)["spec"]
+
+
+def containers(resource: View, *, init: bool = True) -> Iterator[Node]:
+    """Containers in order; init containers (native sidecars among them) and ephemeral ones too unless `init` is off."""
+    spec = pod(resource)
+    if init:
+        yield from spec["initContainers"].each()
+    yield from spec["containers"].each()
+
+
+def gpus(container: Node, side: str = "limits") -> Iterator[tuple[str, Node]]:
+    """(resource name, quantity) for every GPU that a container's `limits` or `requests` name."""
+    for name, quantity in container["resources"][side].entries():
+        if is_gpu(name):
+            yield name, quantity
+
+
+def label(holder: Node, key: str) -> Node:
+    return holder["metadata"]["labels"][key]
+
+
+def namespace(resource: View) -> str:
+    """Namespace of the object; `default` when none is given."""
+    return str(resource.at("metadata", "namespace").value or "default")
+
+
+def quantity(value: object) -> float:
+    """A Kubernetes quantity as a plain number.
+
+    Raises:
+        ValueError: for text that is no quantity. Source of the suffixes: Kubernetes API conventions, `resource.Quantity`.
+    """
+    text = str(value).strip()
+    for suffix, factor in _SUFFIXES:
+        if text.endswith(suffix):
+            return float(text.removesuffix(suffix)) * factor
+    return float(text)
+
+
+_SUFFIXES = (
+    ("Ki", 2.0**10),
+    ("Mi", 2.0**20),
+    ("Gi", 2.0**30),
+    ("Ti", 2.0**40),
+    ("Pi", 2.0**50),
+    ("Ei", 2.0**60),
+    ("m", 1e-3),
+    ("k", 1e3),
+    ("M", 1e6),
+    ("G", 1e9),
+    ("T", 1e12),
+    ("P", 1e15),
+)

@@ -1,0 +1,246 @@
+"""Each rule: content with the good world, and breached by one spoilt place."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.contract.labels import RELEASE
+from policies.guardrails.registry import PACKS, RULES
+from policies.guardrails.rule import evaluate
+from policies.guardrails.supply_chain import registry
+from policies.guardrails.view import UNKNOWN, Node, View
+from tests.policies.world import ABSENT, DIGEST, GOOD, spoilt
+
+BY_ID = {rule.id: rule for rule in RULES}
+D, NG, LT = "kubernetes:apps/v1:Deployment", "aws:eks/nodeGroup:NodeGroup", "aws:ec2/launchTemplate:LaunchTemplate"
+C, SO = "aws:eks/cluster:Cluster", "kubernetes:keda.sh/v1alpha1:ScaledObject"
+VS, ECR = "kubernetes:networking.istio.io/v1:VirtualService", "aws:ecr/repository:Repository"
+POD = ("spec", "template", "spec")
+SERVER = (*POD, "containers", 0)
+
+MUTATIONS: list[tuple[str, str, tuple[str | int, ...], Any, str]] = [
+    # rule, type, spoilt place, value, path that the message names
+    ("gpu-limits-equal-requests", D, (*SERVER, "resources", "limits", "nvidia.com/gpu"), "2", "spec.template.spec.containers[0].resources.limits.nvidia.com/gpu"),
+    ("gpu-amount-is-whole", D, (*SERVER, "resources", "limits", "nvidia.com/gpu"), "0.5", "spec.template.spec.containers[0].resources.limits.nvidia.com/gpu"),
+    ("memory-limit-present", D, (*SERVER, "resources", "limits", "memory"), ABSENT, "spec.template.spec.containers[0].resources.limits.memory"),
+    ("requests-present", D, (*SERVER, "resources", "requests", "cpu"), ABSENT, "spec.template.spec.containers[0].resources.requests.cpu"),
+    ("one-gpu-kind-per-pod", D, (*SERVER, "resources", "limits", "nvidia.com/mig-1g.10gb"), "1", "spec.template.spec"),
+    ("shared-gpu-is-single", D, (*SERVER, "resources", "limits", "nvidia.com/gpu.shared"), "2", "spec.template.spec.containers[0].resources.limits.nvidia.com/gpu.shared"),
+    ("gpus-per-pod-bounded", D, (*SERVER, "resources", "limits", "nvidia.com/gpu"), "9", "spec.template.spec"),
+    ("memory-volume-bounded", D, (*POD, "volumes", 0, "emptyDir", "sizeLimit"), ABSENT, "spec.template.spec.volumes[0].emptyDir.sizeLimit"),
+    ("image-by-digest", D, (*SERVER, "image"), "nvcr.io/nvidia/tritonserver:26.08-py3", "spec.template.spec.containers[0].image"),
+    ("runtime-allowed", D, ("spec", "template", "metadata", "labels", "platform.io/runtime"), "torchserve", "spec.template.metadata.labels.platform.io/runtime"),
+    ("image-not-pulled-always", D, (*SERVER, "imagePullPolicy"), "Always", "spec.template.spec.containers[0].imagePullPolicy"),
+    ("gpu-workload-is-labelled", D, ("spec", "template", "metadata", "labels", RELEASE), ABSENT, f"spec.template.metadata.labels.{RELEASE}"),
+    ("gpu-workload-in-tenant-namespace", D, ("metadata", "namespace"), "default", "metadata.namespace"),
+    ("gpu-taint-tolerated-by-gpu-pods-only", D, (*SERVER, "resources"), {"limits": {"cpu": "1"}}, "spec.template.spec.tolerations[0]"),
+    ("gpu-pod-names-its-pool", D, (*POD, "nodeSelector"), ABSENT, "spec.template.spec.nodeSelector"),
+    ("gpu-pod-has-priority", D, (*POD, "priorityClassName"), ABSENT, "spec.template.spec.priorityClassName"),
+    ("no-host-access", D, (*POD, "hostNetwork"), True, "spec.template.spec.hostNetwork"),
+    ("containers-unprivileged", D, (*SERVER, "securityContext", "allowPrivilegeEscalation"), True, "spec.template.spec.containers[0].securityContext.allowPrivilegeEscalation"),
+    ("no-secret-in-environment", D, (*SERVER, "env", 0), {"name": "HF_TOKEN", "value": "hf_abc"}, "spec.template.spec.containers[0].env[0].value"),
+    ("model-server-has-no-token", D, (*POD, "automountServiceAccountToken"), ABSENT, "spec.template.spec.automountServiceAccountToken"),
+    ("probes-prove-an-answer", D, (*SERVER, "readinessProbe"), {"tcpSocket": {"port": 8000}}, "spec.template.spec.containers[0].readinessProbe.tcpSocket"),
+    ("grace-period-bounded", D, (*POD, "terminationGracePeriodSeconds"), 5, "spec.template.spec.terminationGracePeriodSeconds"),
+    ("replicas-owned-by-autoscaler", D, ("spec", "replicas"), 3, "spec.replicas"),
+    ("tenant-namespace-enforces-pod-security", "kubernetes:core/v1:Namespace", ("metadata", "labels", "pod-security.kubernetes.io/enforce"), "privileged", "metadata.labels.pod-security.kubernetes.io/enforce"),
+    ("no-public-service", "kubernetes:core/v1:Service", ("spec", "type"), "LoadBalancer", "spec.type"),
+    ("route-weights-add-up", VS, ("spec", "http", 0, "route", 1, "weight"), 20, "spec.http[0].route"),
+    ("route-has-timeout", VS, ("spec", "http", 0, "timeout"), ABSENT, "spec.http[0].timeout"),
+    ("route-host-exact", VS, ("spec", "hosts", 0), "*.vision.example", "spec.hosts[0]"),
+    ("mutual-tls-strict", "kubernetes:security.istio.io/v1:PeerAuthentication", ("spec", "mtls", "mode"), "PERMISSIVE", "spec.mtls.mode"),
+    ("disruption-budget-allows-one", "kubernetes:policy/v1:PodDisruptionBudget", ("spec", "maxUnavailable"), 0, "spec.maxUnavailable"),
+    ("no-cluster-admin-binding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding", ("roleRef", "name"), "cluster-admin", "roleRef.name"),
+    ("role-names-verbs-and-resources", "kubernetes:rbac.authorization.k8s.io/v1:Role", ("rules", 0, "verbs"), ["*"], "rules[0].verbs"),
+    ("alert-has-runbook", "kubernetes:monitoring.coreos.com/v1:PrometheusRule", ("spec", "groups", 0, "rules", 0, "annotations"), {}, "spec.groups[0].rules[0].annotations.runbook_url"),
+    ("chart-version-exact", "kubernetes:helm.sh/v3:Release", ("version",), ">=2.0", "version"),
+    ("online-never-at-zero", SO, ("spec", "minReplicaCount"), 0, "spec.minReplicaCount"),
+    ("replica-bounds-ordered", SO, ("spec", "maxReplicaCount"), 0, "spec.maxReplicaCount"),
+    ("autoscaler-has-fallback", SO, ("spec", "fallback"), ABSENT, "spec.fallback"),
+    ("missing-metric-is-no-zero", SO, ("spec", "triggers", 0, "metadata", "ignoreNullValues"), ABSENT, "spec.triggers[0].metadata.ignoreNullValues"),
+    ("cluster-endpoint-private", C, ("vpcConfig", "endpointPublicAccess"), ABSENT, "vpcConfig.endpointPublicAccess"),
+    ("cluster-access-by-entries", C, ("accessConfig", "bootstrapClusterCreatorAdminPermissions"), ABSENT, "accessConfig.bootstrapClusterCreatorAdminPermissions"),
+    ("cluster-version-pinned", C, ("version",), ABSENT, "version"),
+    ("cluster-secrets-encrypted", C, ("encryptionConfig",), ABSENT, "encryptionConfig"),
+    ("cluster-deletion-protected", C, ("deletionProtection",), False, "deletionProtection"),
+    ("cluster-audited", C, ("enabledClusterLogTypes",), ["api", "authenticator"], "enabledClusterLogTypes"),
+    ("addon-version-pinned", "aws:eks/addon:Addon", ("addonVersion",), ABSENT, "addonVersion"),
+    ("node-release-pinned", NG, ("releaseVersion",), ABSENT, "releaseVersion"),
+    ("spot-for-batch-only", NG, ("capacityType",), "SPOT", "capacityType"),
+    ("node-group-bounded", NG, ("scalingConfig", "maxSize"), 33, "scalingConfig.maxSize"),
+    ("latency-never-time-sliced", NG, ("labels", "nvidia.com/device-plugin.config"), "ts-4", "labels.nvidia.com/device-plugin.config"),
+    ("gpu-nodes-are-repaired", NG, ("nodeRepairConfig", "enabled"), False, "nodeRepairConfig.enabled"),
+    ("instance-metadata-protected", LT, ("metadataOptions", "httpPutResponseHopLimit"), 2, "metadataOptions.httpPutResponseHopLimit"),
+    ("node-volumes-encrypted", LT, ("blockDeviceMappings", 0, "ebs", "encrypted"), ABSENT, "blockDeviceMappings[0].ebs.encrypted"),
+    ("no-public-instance", LT, ("networkInterfaces", 0, "associatePublicIpAddress"), "true", "networkInterfaces[0].associatePublicIpAddress"),
+    ("subnet-gives-no-public-address", "aws:ec2/subnet:Subnet", ("mapPublicIpOnLaunch",), True, "mapPublicIpOnLaunch"),
+    ("no-ingress-from-anywhere", "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule", ("cidrIpv4",), "0.0.0.0/0", "cidrIpv4"),
+    ("bucket-blocks-public-access", "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock", ("ignorePublicAcls",), ABSENT, "ignorePublicAcls"),
+    ("bucket-encrypted-by-key", "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration", ("rules", 0, "applyServerSideEncryptionByDefault", "sseAlgorithm"), "AES256", "rules[0].applyServerSideEncryptionByDefault.sseAlgorithm"),
+    ("bucket-tls-only", "aws:s3/bucketPolicy:BucketPolicy", ("policy",), '{"Statement": []}', "policy"),
+    ("no-forced-destroy", "aws:s3/bucket:Bucket", ("forceDestroy",), True, "forceDestroy"),
+    ("queue-encrypted", "aws:sqs/queue:Queue", ("kmsMasterKeyId",), ABSENT, "kmsMasterKeyId"),
+    ("key-rotates", "aws:kms/key:Key", ("enableKeyRotation",), ABSENT, "enableKeyRotation"),
+    ("repository-tags-immutable", ECR, ("imageTagMutability",), ABSENT, "imageTagMutability"),
+    ("repository-scans-on-push", ECR, ("imageScanningConfiguration",), ABSENT, "imageScanningConfiguration.scanOnPush"),
+    ("logs-have-retention", "aws:cloudwatch/logGroup:LogGroup", ("retentionInDays",), ABSENT, "retentionInDays"),
+    ("iam-no-wildcard", "aws:iam/policy:Policy", ("policy", "Statement", 0, "Action"), "s3:*", "policy.Statement[Read].Action"),
+    ("iam-trust-named", "aws:iam/role:Role", ("assumeRolePolicy", "Statement", 0, "Principal"), {"AWS": "*"}, "assumeRolePolicy.Statement[0].Principal"),
+    ("iam-no-administrator", "aws:iam/rolePolicyAttachment:RolePolicyAttachment", ("policyArn",), "arn:aws:iam::aws:policy/AdministratorAccess", "policyArn"),
+]  # fmt: skip
+TOLD_ELSEWHERE = {"image-registry-allowed", "iam-no-long-lived-credentials", "tenant-quota-not-exceeded"}
+
+
+def resource(type: str, properties: dict[str, Any], state: dict[str, Any] | None = None, name: str = "x") -> View:
+    return View(type, name, f"urn:pulumi:s::p::{type}::{name}", Node(properties), state={} if state is None else state)
+
+
+@pytest.mark.parametrize("type", sorted(GOOD))
+def test_no_rule_objects_to_a_well_made_resource(type: str) -> None:
+    breaches = {r.id: v.breaches for r in RULES if r.covers(type) for v in [evaluate(r, resource(type, GOOD[type]))] if v.breaches}
+    assert breaches == {}
+
+
+@pytest.mark.parametrize(("rule", "type", "place", "value", "path"), MUTATIONS, ids=[m[0] for m in MUTATIONS])
+def test_a_rule_names_the_spoilt_place(rule: str, type: str, place: tuple[str | int, ...], value: Any, path: str) -> None:
+    verdict = evaluate(BY_ID[rule], resource(type, spoilt(type, place, value)))
+    assert path in [b.path for b in verdict.breaches]
+
+
+def test_every_rule_has_its_mutation() -> None:
+    assert {m[0] for m in MUTATIONS} | TOLD_ELSEWHERE == set(BY_ID)
+
+
+def test_a_message_says_fact_consequence_and_remedy() -> None:
+    rule = BY_ID["image-by-digest"]
+    (breach,) = evaluate(rule, resource(D, spoilt(D, (*SERVER, "image"), "triton:latest"))).breaches
+    fact, consequence, remedy = rule.message(breach).splitlines()
+    assert fact == "spec.template.spec.containers[0].image: triton:latest is not named by a digest"
+    assert "rollback would not bring it back" in consequence
+    assert remedy.startswith("  Remedy: write image:")
+
+
+def test_a_secret_is_never_repeated_in_a_message() -> None:
+    spoiled = spoilt(D, (*SERVER, "env", 0), {"name": "DB_PASSWORD", "value": "hunter2"})
+    rule = BY_ID["no-secret-in-environment"]
+    assert all("hunter2" not in rule.message(b) for b in evaluate(rule, resource(D, spoiled)).breaches)
+
+
+def test_a_token_limit_is_no_secret() -> None:
+    fine = spoilt(D, (*SERVER, "env", 0), {"name": "MAX_TOKENS_PER_REQUEST", "value": "4096"})
+    assert evaluate(BY_ID["no-secret-in-environment"], resource(D, fine)).breaches == ()
+
+
+def test_an_image_from_elsewhere_is_refused_once_registries_are_listed() -> None:
+    rule, allowed = BY_ID["image-registry-allowed"], {"registries": ["*.dkr.ecr.eu-west-1.amazonaws.com"]}
+    assert evaluate(rule, resource(D, GOOD[D])).breaches == ()
+    (breach,) = evaluate(rule, resource(D, GOOD[D]), allowed).breaches
+    assert "nvcr.io is not among" in breach.fact
+    mirrored = spoilt(D, (*SERVER, "image"), f"1.dkr.ecr.eu-west-1.amazonaws.com/triton@{DIGEST}")
+    assert evaluate(rule, resource(D, mirrored), allowed).breaches == ()
+
+
+@pytest.mark.parametrize(
+    ("image", "host"),
+    [("triton", "docker.io"), ("nvidia/triton", "docker.io"), ("nvcr.io/nvidia/triton", "nvcr.io"), ("localhost:5000/a", "localhost:5000")],
+)
+def test_a_name_without_a_registry_is_docker_hubs(image: str, host: str) -> None:
+    assert registry(image) == host
+
+
+@pytest.mark.parametrize("type", ["aws:iam/user:User", "aws:iam/accessKey:AccessKey"])
+def test_long_lived_credentials_are_refused_whatever_they_say(type: str) -> None:
+    assert len(evaluate(BY_ID["iam-no-long-lived-credentials"], resource(type, {})).breaches) == 1
+
+
+QUOTA, SCALER = GOOD["kubernetes:core/v1:ResourceQuota"], GOOD[SO]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1), (1, 0, 2), (2, 0, 1)])
+def test_a_quota_exceeded_at_maximum_replicas_is_found_in_any_order(order: tuple[int, ...]) -> None:
+    scaler = spoilt(SO, ("spec", "maxReplicaCount"), 5)
+    planned = [("kubernetes:core/v1:ResourceQuota", QUOTA), (D, GOOD[D]), (SO, scaler)]
+    state: dict[str, Any] = {}
+    breaches = [b for i in order for b in evaluate(BY_ID["tenant-quota-not-exceeded"], resource(*planned[i], state)).breaches]
+    assert [b.fact for b in breaches] == [
+        "at maximum replicas namespace vision would use 5 nvidia.com/gpu (defects-r1 5 x 1); its quota is 4"
+    ]
+
+
+def test_a_quota_that_just_holds_is_no_breach() -> None:
+    state: dict[str, Any] = {}
+    for type, properties in [("kubernetes:core/v1:ResourceQuota", QUOTA), (D, GOOD[D]), (SO, SCALER)]:
+        assert evaluate(BY_ID["tenant-quota-not-exceeded"], resource(type, properties, state)).breaches == ()
+
+
+def test_two_workloads_share_one_quota() -> None:
+    state: dict[str, Any] = {}
+    rule = BY_ID["tenant-quota-not-exceeded"]
+    evaluate(rule, resource("kubernetes:core/v1:ResourceQuota", QUOTA, state))
+    first = spoilt(D, ("spec", "replicas"), 3)
+    second = spoilt(D, ("spec", "replicas"), 2)
+    second["metadata"]["name"] = "other"
+    assert evaluate(rule, resource(D, first, state)).breaches == ()
+    (breach,) = evaluate(rule, resource(D, second, state)).breaches
+    assert "would use 5 nvidia.com/gpu (defects-r1 3 x 1, other 2 x 1)" in breach.fact
+
+
+def test_a_public_endpoint_needs_named_networks_even_where_it_is_allowed() -> None:
+    rule, allowed = BY_ID["cluster-endpoint-private"], {"publicEndpoint": True}
+    anywhere = spoilt(C, ("vpcConfig", "endpointPublicAccess"), True)
+    assert len(evaluate(rule, resource(C, anywhere), allowed).breaches) == 1
+    anywhere["vpcConfig"]["publicAccessCidrs"] = ["203.0.113.0/24"]
+    assert evaluate(rule, resource(C, anywhere), allowed).breaches == ()
+
+
+def test_an_unknown_value_is_reported_and_never_taken_for_good_or_bad() -> None:
+    unknown = spoilt(D, (*SERVER, "image"), UNKNOWN)
+    verdict = evaluate(BY_ID["image-by-digest"], resource(D, unknown))
+    assert (verdict.breaches, verdict.unevaluated) == ((), "spec.template.spec.containers[0].image")
+
+
+def test_what_was_found_before_an_unknown_still_counts() -> None:
+    mixed = spoilt(D, (*POD, "initContainers"), [{"name": "fetch", "image": "fetch:latest"}])
+    mixed["spec"]["template"]["spec"]["containers"][0]["image"] = UNKNOWN
+    verdict = evaluate(BY_ID["image-by-digest"], resource(D, mixed))
+    assert [b.path for b in verdict.breaches] == ["spec.template.spec.initContainers[0].image"]
+    assert verdict.unevaluated is not None
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.id)
+def test_a_rule_says_why_and_what_to_do(rule: Any) -> None:
+    assert rule.title.endswith(".")
+    assert rule.rationale.endswith((".", ")."))
+    assert rule.remedy
+    assert rule.requirements, "a rule cites the requirement that it keeps"
+
+
+def test_every_rule_belongs_to_a_pack() -> None:
+    assert {r.id for pack in PACKS.values() for r in pack} == set(BY_ID)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 200) | st.text(max_size=8) | st.just(UNKNOWN),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["spec", "containers", "resources", "limits", "name"]), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@given(place=st.sampled_from([(m[1], m[2]) for m in MUTATIONS]), value=JSON)
+def test_no_shape_of_input_makes_a_rule_fail(place: tuple[str, tuple[str | int, ...]], value: Any) -> None:
+    type, path = place
+    for rule in RULES:
+        if rule.covers(type):
+            evaluate(rule, resource(type, spoilt(type, path, value)))
+
+
+def test_a_shape_that_a_rule_cannot_read_is_a_breach_that_does_not_repeat_it() -> None:
+    odd = spoilt(D, (*SERVER, "resources", "limits", "nvidia.com/gpu"), "hunter2")
+    (breach,) = evaluate(BY_ID["tenant-quota-not-exceeded"], resource(D, odd)).breaches
+    assert "cannot read (ValueError)" in breach.fact
+    assert "hunter2" not in breach.fact

@@ -1,0 +1,150 @@
+"""A world in which every rule is content: one well-made resource of each type, to be spoilt in one place at a time."""
+
+import copy
+from typing import Any
+
+from headway.contract.labels import MODEL, RELEASE, TENANT, WORKLOAD_CLASS
+
+DIGEST = "sha256:" + "ab" * 32
+_LABELS = {TENANT: "vision", MODEL: "defects", RELEASE: "r1", "platform.io/runtime": "triton"}
+_SERVER = {
+    "name": "server",
+    "image": f"nvcr.io/nvidia/tritonserver@{DIGEST}",
+    "imagePullPolicy": "IfNotPresent",
+    "resources": {
+        "requests": {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"},
+        "limits": {"memory": "16Gi", "nvidia.com/gpu": "1"},
+    },
+    "securityContext": {"runAsNonRoot": True, "allowPrivilegeEscalation": False},
+    "env": [{"name": "MAX_TOKENS", "value": "4096"}],
+    "startupProbe": {"exec": {"command": ["probe"]}},
+    "readinessProbe": {"exec": {"command": ["probe"]}},
+    "livenessProbe": {"exec": {"command": ["probe"]}},
+}
+_POD = {
+    "containers": [_SERVER],
+    "nodeSelector": {"platform.io/pool": "l4"},
+    "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+    "priorityClassName": "latency",
+    "automountServiceAccountToken": False,
+    "terminationGracePeriodSeconds": 60,
+    "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}],
+}
+_ALLOW = {"Sid": "Read", "Effect": "Allow", "Action": ["s3:GetObject"], "Resource": ["arn:aws:s3:::models/vision/*"]}
+
+GOOD: dict[str, dict[str, Any]] = {
+    "kubernetes:apps/v1:Deployment": {
+        "metadata": {"name": "defects-r1", "namespace": "vision"},
+        "spec": {"template": {"metadata": {"labels": _LABELS}, "spec": _POD}},
+    },
+    "kubernetes:core/v1:Namespace": {
+        "metadata": {"name": "vision", "labels": {TENANT: "vision", "pod-security.kubernetes.io/enforce": "restricted"}}
+    },
+    "kubernetes:core/v1:Service": {"metadata": {"name": "defects", "namespace": "vision"}, "spec": {"type": "ClusterIP"}},
+    "kubernetes:core/v1:ResourceQuota": {
+        "metadata": {"name": "gpus", "namespace": "vision"},
+        "spec": {"hard": {"requests.nvidia.com/gpu": "4"}},
+    },
+    "kubernetes:keda.sh/v1alpha1:ScaledObject": {
+        "metadata": {"name": "defects", "namespace": "vision", "labels": {WORKLOAD_CLASS: "latency"}},
+        "spec": {
+            "scaleTargetRef": {"name": "defects-r1"},
+            "minReplicaCount": 1,
+            "maxReplicaCount": 4,
+            "fallback": {"failureThreshold": 3, "replicas": 2},
+            "triggers": [{"type": "prometheus", "metadata": {"ignoreNullValues": "false"}}],
+        },
+    },
+    "kubernetes:networking.istio.io/v1:VirtualService": {
+        "metadata": {"name": "defects", "namespace": "vision"},
+        "spec": {
+            "hosts": ["defects.vision.example"],
+            "http": [
+                {
+                    "timeout": "1s",
+                    "route": [{"destination": {"host": "a"}, "weight": 90}, {"destination": {"host": "b"}, "weight": 10}],
+                }
+            ],
+        },
+    },
+    "kubernetes:security.istio.io/v1:PeerAuthentication": {"spec": {"mtls": {"mode": "STRICT"}}},
+    "kubernetes:policy/v1:PodDisruptionBudget": {"spec": {"maxUnavailable": 1}},
+    "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding": {
+        "roleRef": {"kind": "Role", "name": "viewer"},
+        "subjects": [{"kind": "Group", "name": "vision-team"}],
+    },
+    "kubernetes:rbac.authorization.k8s.io/v1:Role": {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]},
+    "kubernetes:monitoring.coreos.com/v1:PrometheusRule": {
+        "spec": {"groups": [{"name": "g", "rules": [{"alert": "Slow", "annotations": {"runbook_url": "docs/runbooks/slow.md"}}]}]}
+    },
+    "kubernetes:helm.sh/v3:Release": {"chart": "keda", "version": "2.20.2"},
+    "aws:eks/cluster:Cluster": {
+        "version": "1.35",
+        "deletionProtection": True,
+        "enabledClusterLogTypes": ["api", "audit", "authenticator"],
+        "encryptionConfig": {"provider": {"keyArn": "arn:aws:kms:eu-west-1:1:key/k"}, "resources": ["secrets"]},
+        "accessConfig": {"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False},
+        "vpcConfig": {"endpointPublicAccess": False, "endpointPrivateAccess": True},
+    },
+    "aws:eks/nodeGroup:NodeGroup": {
+        "amiType": "AL2023_x86_64_NVIDIA",
+        "releaseVersion": "1.35.3-20260714",
+        "capacityType": "ON_DEMAND",
+        "scalingConfig": {"desiredSize": 1, "minSize": 0, "maxSize": 8},
+        "labels": {WORKLOAD_CLASS: "latency", "nvidia.com/device-plugin.config": "exclusive"},
+        "taints": [{"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}],
+        "nodeRepairConfig": {"enabled": True},
+    },
+    "aws:eks/addon:Addon": {"addonName": "vpc-cni", "addonVersion": "v1.21.1-eksbuild.1"},
+    "aws:ec2/launchTemplate:LaunchTemplate": {
+        "metadataOptions": {"httpTokens": "required", "httpPutResponseHopLimit": 1},
+        "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"encrypted": "true", "volumeSize": 200}}],
+        "networkInterfaces": [{"associatePublicIpAddress": "false"}],
+    },
+    "aws:ec2/subnet:Subnet": {"cidrBlock": "10.0.0.0/19"},
+    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": {"cidrIpv4": "10.0.0.0/16"},
+    "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock": {
+        "blockPublicAcls": True,
+        "blockPublicPolicy": True,
+        "ignorePublicAcls": True,
+        "restrictPublicBuckets": True,
+    },
+    "aws:s3/bucket:Bucket": {"bucket": "models"},
+    "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration": {
+        "rules": [{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "aws:kms", "kmsMasterKeyId": "k"}}]
+    },
+    "aws:s3/bucketPolicy:BucketPolicy": {
+        "policy": '{"Statement": [{"Effect": "Deny", "Action": "s3:*", "Resource": "*", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}]}'
+    },
+    "aws:sqs/queue:Queue": {"kmsMasterKeyId": "alias/queue"},
+    "aws:kms/key:Key": {"enableKeyRotation": True},
+    "aws:ecr/repository:Repository": {"imageTagMutability": "IMMUTABLE", "imageScanningConfiguration": {"scanOnPush": True}},
+    "aws:cloudwatch/logGroup:LogGroup": {"retentionInDays": 90},
+    "aws:iam/policy:Policy": {"policy": {"Statement": [_ALLOW]}},
+    "aws:iam/role:Role": {
+        "assumeRolePolicy": {
+            "Statement": [{"Effect": "Allow", "Principal": {"Service": "pods.eks.amazonaws.com"}, "Action": "sts:AssumeRole"}]
+        }
+    },
+    "aws:iam/rolePolicyAttachment:RolePolicyAttachment": {"policyArn": "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"},
+}
+
+
+class _Absent:
+    """Takes a property away instead of setting it."""
+
+
+ABSENT = _Absent()
+
+
+def spoilt(type: str, path: tuple[str | int, ...], value: Any) -> dict[str, Any]:
+    """A copy of the good resource of `type` with one place changed."""
+    properties = copy.deepcopy(GOOD[type])
+    place: Any = properties
+    for step in path[:-1]:
+        place = place.setdefault(step, {}) if isinstance(place, dict) else place[step]
+    if value is ABSENT:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return properties
