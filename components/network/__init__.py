@@ -1,0 +1,1 @@
+"""The VPC: address plan, subnets, ways out, endpoints."""
