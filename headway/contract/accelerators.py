@@ -1,0 +1,246 @@
+"""The accelerator catalogue: what a GPU is, how MIG cuts it, and what each EC2 instance type holds and costs.
+
+Data, with the date and the source of each table. It holds the types that pools may name, and no other. The trap: GPU memory is what
+the driver reports, a little below the name; a model of 40 GB does not fit a slice called 40gb.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum, unique
+from functools import cache
+
+from headway.contract.units import Bytes, Money
+
+_MI = 2**20
+_GI = 2**30
+
+
+@unique
+class Accelerator(StrEnum):
+    """A kind of GPU: the class by which quotas, envelopes and pools count. Not an instance type, which holds one to eight of them."""
+
+    L4 = "l4"
+    L40S = "l40s"
+    A100_40GB = "a100-40gb"
+    A100_80GB = "a100-80gb"
+    H100 = "h100"
+    H200 = "h200"
+
+
+@dataclass(frozen=True)
+class MigProfile:
+    """One way to cut a GPU. `starts` are the memory slots where it may begin, `slots` how many it covers, `slices` its compute share."""
+
+    name: str
+    memory: Bytes
+    slices: int
+    slots: int
+    starts: tuple[int, ...]
+
+    @property
+    def resource(self) -> str:
+        """The extended resource of the device plugin under the mixed strategy."""
+        return f"nvidia.com/mig-{self.name}"
+
+    @property
+    def share(self) -> Decimal:
+        """Part of the GPU that nobody else can use: the larger of its memory and compute shares."""
+        return max(Decimal(self.slots) / 8, Decimal(self.slices) / 7)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """One accelerator as the driver sees it."""
+
+    accelerator: Accelerator
+    product: str
+    """Value of the node label `nvidia.com/gpu.product`."""
+    architecture: str
+    memory: Bytes
+    mig: tuple[MigProfile, ...] = ()
+    """Empty where the hardware has no MIG."""
+    fp8: bool = False
+    """Whether its tensor cores compute in FP8."""
+
+    def profile(self, name: str) -> MigProfile | None:
+        return next((profile for profile in self.mig if profile.name == name), None)
+
+
+def _mig(*rows: tuple[str, int]) -> tuple[MigProfile, ...]:
+    """Profiles from (name, MiB); the geometry by slice count is the same on every card of 8 memory slots and 7 compute slices."""
+    geometry = {
+        "1g": (1, 1, (0, 1, 2, 3, 4, 5, 6)),
+        "1g+": (1, 2, (0, 2, 4, 6)),
+        "2g": (2, 2, (0, 2, 4)),
+        "3g": (3, 4, (0, 4)),
+        "4g": (4, 4, (0,)),
+        "7g": (7, 8, (0,)),
+    }
+    profiles: list[MigProfile] = []
+    for name, mebibytes in rows:
+        kind, _, memory = name.partition(".")
+        double = kind == "1g" and any(other.name.startswith("1g.") for other in profiles)
+        slices, slots, starts = geometry["1g+" if double else kind]
+        profiles.append(MigProfile(f"{kind}.{memory}", Bytes(mebibytes * _MI), slices, slots, starts))
+    return tuple(profiles)
+
+
+# Memory: `nvidia-smi` totals with ECC on; MIG: instance memory of NVIDIA's MIG user guide (tables "A100", "H100", "H200" profiles),
+# rounded down to the lower of the values printed for the card's variants. As of 2026-11.
+GPUS: Mapping[Accelerator, Gpu] = {
+    gpu.accelerator: gpu
+    for gpu in (
+        Gpu(accelerator=Accelerator.L4, product="NVIDIA-L4", architecture="ada", memory=Bytes(23_034 * _MI), fp8=True),
+        Gpu(accelerator=Accelerator.L40S, product="NVIDIA-L40S", architecture="ada", memory=Bytes(46_068 * _MI), fp8=True),
+        Gpu(
+            accelerator=Accelerator.A100_40GB,
+            product="NVIDIA-A100-SXM4-40GB",
+            architecture="ampere",
+            memory=Bytes(40_960 * _MI),
+            mig=_mig(
+                ("1g.5gb", 4_864), ("1g.10gb", 9_856), ("2g.10gb", 9_856), ("3g.20gb", 19_968), ("4g.20gb", 19_968), ("7g.40gb", 40_192)
+            ),
+        ),
+        Gpu(
+            accelerator=Accelerator.A100_80GB,
+            product="NVIDIA-A100-SXM4-80GB",
+            architecture="ampere",
+            memory=Bytes(81_920 * _MI),
+            mig=_mig(
+                ("1g.10gb", 9_728), ("1g.20gb", 19_968), ("2g.20gb", 19_968), ("3g.40gb", 40_192), ("4g.40gb", 40_192), ("7g.80gb", 80_640)
+            ),
+        ),
+        Gpu(
+            accelerator=Accelerator.H100,
+            product="NVIDIA-H100-80GB-HBM3",
+            architecture="hopper",
+            memory=Bytes(81_559 * _MI),
+            fp8=True,
+            mig=_mig(
+                ("1g.10gb", 9_728), ("1g.20gb", 19_968), ("2g.20gb", 19_968), ("3g.40gb", 40_192), ("4g.40gb", 40_192), ("7g.80gb", 80_640)
+            ),
+        ),
+        Gpu(
+            accelerator=Accelerator.H200,
+            product="NVIDIA-H200",
+            architecture="hopper",
+            memory=Bytes(143_771 * _MI),
+            fp8=True,
+            mig=_mig(
+                ("1g.18gb", 16_384),
+                ("1g.35gb", 32_768),
+                ("2g.35gb", 32_768),
+                ("3g.71gb", 66_560),
+                ("4g.71gb", 66_560),
+                ("7g.141gb", 138_240),
+            ),
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstanceType:
+    """One EC2 instance type. `price` is the on-demand list price an hour, Linux, us-east-1, as of PRICES_AS_OF."""
+
+    name: str
+    accelerator: Accelerator | None
+    gpus: int
+    vcpus: int
+    memory: Bytes
+    nvme: Bytes
+    """Instance-store NVMe in total; zero where there is none."""
+    efa_interfaces: int
+    """How many Elastic Fabric Adapters it takes; zero where it has none."""
+    price: Money
+
+    @property
+    def gpu(self) -> Gpu | None:
+        return GPUS[self.accelerator] if self.accelerator else None
+
+    @property
+    def gpu_price(self) -> Money:
+        """List price of one of its GPUs an hour; the whole instance where it has none."""
+        return Money(int(self.price) // max(1, self.gpus))
+
+
+PRICES_AS_OF = "2025-11"
+PRICES_SOURCE = "AWS EC2 on-demand price list, us-east-1, Linux; p4 and p5 families after the reductions of June 2025"
+
+_GB = 10**9
+# Hardware: AWS EC2 "Accelerated computing" and "General purpose" instance specifications, 2025-11.
+# name, accelerator, GPUs, vCPU, GiB, NVMe GB, EFA interfaces, USD/h
+_ROWS: tuple[tuple[str, Accelerator | None, int, int, int, int, int, str], ...] = (
+    ("g6.xlarge", Accelerator.L4, 1, 4, 16, 250, 0, "0.8048"),
+    ("g6.2xlarge", Accelerator.L4, 1, 8, 32, 450, 0, "0.9776"),
+    ("g6.4xlarge", Accelerator.L4, 1, 16, 64, 600, 0, "1.3232"),
+    ("g6.8xlarge", Accelerator.L4, 1, 32, 128, 900, 1, "2.0144"),
+    ("g6.12xlarge", Accelerator.L4, 4, 48, 192, 3760, 1, "4.6016"),
+    ("g6.16xlarge", Accelerator.L4, 1, 64, 256, 1880, 1, "3.3968"),
+    ("g6.24xlarge", Accelerator.L4, 4, 96, 384, 3760, 1, "6.6752"),
+    ("g6.48xlarge", Accelerator.L4, 8, 192, 768, 7520, 1, "13.3504"),
+    ("g6e.xlarge", Accelerator.L40S, 1, 4, 32, 250, 0, "1.861"),
+    ("g6e.2xlarge", Accelerator.L40S, 1, 8, 64, 450, 0, "2.24208"),
+    ("g6e.4xlarge", Accelerator.L40S, 1, 16, 128, 600, 0, "3.00424"),
+    ("g6e.8xlarge", Accelerator.L40S, 1, 32, 256, 900, 1, "4.52856"),
+    ("g6e.12xlarge", Accelerator.L40S, 4, 48, 384, 3800, 1, "10.49264"),
+    ("g6e.16xlarge", Accelerator.L40S, 1, 64, 512, 1900, 1, "7.57719"),
+    ("g6e.24xlarge", Accelerator.L40S, 4, 96, 768, 3800, 2, "15.06559"),
+    ("g6e.48xlarge", Accelerator.L40S, 8, 192, 1536, 7600, 4, "30.13118"),
+    ("p4d.24xlarge", Accelerator.A100_40GB, 8, 96, 1152, 8000, 4, "21.957642"),
+    ("p4de.24xlarge", Accelerator.A100_80GB, 8, 96, 1152, 8000, 4, "27.44705"),
+    ("p5.4xlarge", Accelerator.H100, 1, 16, 256, 3840, 1, "6.88"),
+    ("p5.48xlarge", Accelerator.H100, 8, 192, 2048, 30720, 32, "55.04"),
+    ("p5en.48xlarge", Accelerator.H200, 8, 192, 2048, 30720, 16, "63.296"),
+    ("m7i.large", None, 0, 2, 8, 0, 0, "0.1008"),
+    ("m7i.xlarge", None, 0, 4, 16, 0, 0, "0.2016"),
+    ("m7i.2xlarge", None, 0, 8, 32, 0, 0, "0.4032"),
+    ("m7i.4xlarge", None, 0, 16, 64, 0, 0, "0.8064"),
+    ("m7i.8xlarge", None, 0, 32, 128, 0, 0, "1.6128"),
+)
+
+INSTANCE_TYPES: Mapping[str, InstanceType] = {
+    name: InstanceType(
+        name=name,
+        accelerator=accelerator,
+        gpus=gpus,
+        vcpus=vcpus,
+        memory=Bytes(gibibytes * _GI),
+        nvme=Bytes(nvme * _GB),
+        efa_interfaces=efa,
+        price=Money.parse(f"{price} USD"),
+    )
+    for name, accelerator, gpus, vcpus, gibibytes, nvme, efa, price in _ROWS
+}
+
+MIG_PROFILES: tuple[str, ...] = tuple(sorted({profile.name for gpu in GPUS.values() for profile in gpu.mig}))
+
+
+def instance_types_of(accelerator: Accelerator) -> tuple[InstanceType, ...]:
+    """The instance types that hold it, cheapest first."""
+    return tuple(sorted((i for i in INSTANCE_TYPES.values() if i.accelerator is accelerator), key=lambda i: (int(i.price), i.name)))
+
+
+def mig_layout_fits(accelerator: Accelerator, layout: Mapping[str, int]) -> bool:
+    """Whether one GPU can be cut into `layout` (profile name to count) at once: the profiles need disjoint memory slots.
+
+    Unknown profiles raise KeyError: check them first, with `Gpu.profile`.
+    """
+    known = {profile.name: profile for profile in GPUS[accelerator].mig}
+    wanted = sorted((known[name] for name, count in layout.items() for _ in range(min(count, 8))), key=lambda p: (-p.slots, p.name))
+    if sum(profile.slices for profile in wanted) > 7 or sum(profile.slots for profile in wanted) > 8:
+        return False
+    return _placed(tuple((profile.slots, profile.starts) for profile in wanted), 0)
+
+
+@cache
+def _placed(wanted: tuple[tuple[int, tuple[int, ...]], ...], taken: int) -> bool:
+    if not wanted:
+        return True
+    (slots, starts), rest = wanted[0], wanted[1:]
+    for start in starts:
+        mask = ((1 << slots) - 1) << start
+        if start + slots <= 8 and not taken & mask and _placed(rest, taken | mask):
+            return True
+    return False

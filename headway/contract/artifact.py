@@ -1,0 +1,102 @@
+"""The model artifact: immutable files in object storage, each with its SHA-256 and size, and where the registry knows them from.
+
+The artifact's own digest is derived from its file list, never written, so that it cannot disagree with it.
+"""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator
+from enum import StrEnum, unique
+from typing import Annotated
+
+from pydantic import Field
+
+from headway.contract.part import Digest, Part, Text, Violation, between, problem
+from headway.contract.units import Bytes
+
+
+@unique
+class Registry(StrEnum):
+    """The system that keeps a model's versions and approvals; not the store that holds its files."""
+
+    MLFLOW = "mlflow"
+    SAGEMAKER = "sagemaker"
+
+
+class RegistryEntry(Part):
+    """Which entry of a model registry this artifact is."""
+
+    system: Registry
+    """The registry: `mlflow` or `sagemaker`."""
+    model: Text
+    """Name of the registered model there."""
+    version: Text
+    """Its version there, as the registry writes it."""
+
+
+class File(Part):
+    """One file of the artifact. The fetching init container refuses a file whose size or SHA-256 differs."""
+
+    path: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*$", max_length=255)]
+    """Path below the artifact's URI; plain ASCII, no leading slash, no `..`."""
+    sha256: Digest
+    """SHA-256 of the file's content, as `sha256sum` prints it."""
+    size: Annotated[Bytes, between(Bytes(0), Bytes(4 * 2**40))]
+    """Size of the file; the sum over all files decides download time and disk."""
+
+
+class Artifact(Part):
+    """What is served. A new artifact is a new release; it never rebuilds an image."""
+
+    uri: Annotated[str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/([A-Za-z0-9_.=-]+/)+$", max_length=512)]
+    """Prefix in object storage, ending in `/`. It must hold the tenant's name as one of its parts: identities are bound to it."""
+    version: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,38}[A-Za-z0-9])?$")]
+    """The version people call it by; becomes the label `platform.io/version`. A release is identified by content, not by this."""
+    registry: RegistryEntry
+    """Where the model registry lists it."""
+    files: Annotated[tuple[File, ...], Field(min_length=1, max_length=2_000)]
+    """Every file that the server needs, and no other."""
+
+    def violations(self) -> Iterator[Violation]:
+        for path, times in Counter(file.path for file in self.files).items():
+            if times > 1:
+                yield problem(
+                    "artifact-file-listed-once",
+                    "files",
+                    value=path,
+                    fact=f"the file {path} is listed {times} times",
+                    consequence="Two digests for one file cannot both be verified",
+                    remedy="Keep one entry for it",
+                )
+        if not any(int(file.size) for file in self.files):
+            yield problem(
+                "artifact-not-empty",
+                "files",
+                fact="all files together hold 0 bytes",
+                consequence="There is nothing to serve",
+                remedy="Write the real size of each file (`stat -c %s`), with the unit B",
+            )
+        if re.search(r"(^|/)latest/", self.uri):
+            yield problem(
+                "artifact-immutable",
+                "uri",
+                value=self.uri,
+                fact="the prefix contains a part named `latest`",
+                consequence="Its content may change under a running release, and checksums would then stop new replicas from starting",
+                remedy="Point to a prefix that is written once, such as .../<version>/",
+            )
+
+    @property
+    def size(self) -> Bytes:
+        return Bytes(sum(int(file.size) for file in self.files))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the list that `sha256sum` would print for the files, sorted by path."""
+        listing = "".join(f"{file.sha256}  {file.path}\n" for file in sorted(self.files, key=lambda file: file.path))
+        return hashlib.sha256(listing.encode()).hexdigest()
+
+    def size_below(self, folder: str) -> Bytes:
+        """Bytes of the files below `folder`, which ends in a slash."""
+        return Bytes(sum(int(file.size) for file in self.files if file.path.startswith(folder)))

@@ -1,0 +1,76 @@
+"""What gives way when a model is overloaded: low priority is rejected, middle goes to a lighter model, high keeps its SLO.
+
+Emitted as configuration of the mesh. The trap: the overloaded model must answer 503 or 429 itself before a proxy can send a retry to the
+fallback; an overflow of the proxy's own circuit breaker is never retried elsewhere.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum, unique
+from typing import Annotated
+
+from pydantic import Field
+
+from headway.contract.part import Count, Name, Part, Violation, between, problem
+from headway.contract.units import Duration
+
+
+@unique
+class RequestPriority(StrEnum):
+    """How much a single request matters; the gateway derives it from the caller. Not a pod's priority."""
+
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+
+class Fallback(Part):
+    """A lighter model that takes over."""
+
+    model: Name
+    """Another model of the same tenant that takes the same requests."""
+    priorities: Annotated[tuple[RequestPriority, ...], Field(min_length=1, max_length=3)]
+    """Whose requests go there when this model is overloaded."""
+
+
+class Degradation(Part):
+    """The ladder down."""
+
+    overload_at: Annotated[Count, Field(le=100_000)]
+    """Requests in flight on a replica from which on it counts as overloaded."""
+    reject: Annotated[tuple[RequestPriority, ...], Field(max_length=2)] = (RequestPriority.LOW,)
+    """Whose requests get 429 while overloaded."""
+    retry_after: Annotated[Duration, between(Duration.parse("1s"), Duration.parse("10m"))] = Duration.parse("2s")
+    """What the 429 tells callers to wait; whole seconds."""
+    fallback: Fallback | None = None
+    """Where requests go that are neither rejected nor kept."""
+
+    def violations(self) -> Iterator[Violation]:
+        both = sorted(set(self.reject) & set(self.fallback.priorities if self.fallback else ()))
+        if both:
+            yield problem(
+                "one-rung-a-priority",
+                "fallback",
+                "priorities",
+                value=both[0],
+                fact=f"priority {', '.join(both)} is both rejected and sent to the fallback",
+                consequence="Only one of them can happen",
+                remedy="Keep each priority in one list",
+            )
+        if RequestPriority.HIGH in self.reject:
+            yield problem(
+                "high-priority-is-kept",
+                "reject",
+                value="high",
+                fact="high priority is rejected under overload",
+                consequence="Nothing would be left that keeps its objective",
+                remedy="Reject low, or low and normal",
+            )
+        if int(self.retry_after) % 1_000_000:
+            yield problem(
+                "retry-after-in-seconds",
+                "retry_after",
+                value=self.retry_after,
+                fact=f"{self.retry_after} is no whole number of seconds",
+                consequence="The Retry-After header knows whole seconds only",
+                remedy=f"Use {Duration(self.retry_after.whole_seconds * 1_000_000)}",
+            )

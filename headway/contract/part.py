@@ -1,0 +1,94 @@
+"""What every part of a contract is: a frozen pydantic model that refuses unknown fields and states all its contradictions at once.
+
+Owns the base class and `Violation`, the three-part form of a refusal. The trap: pydantic runs a part's own `violations` only when all
+fields of that part are valid, so a contradiction may show up one `check` after the misspelt field beside it.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
+from pydantic_core import PydanticCustomError
+
+from headway.contract.units import Quantity
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Violation:
+    """Why a value cannot stand: `path` is relative to the part that states it, `rule` a stable kebab-case id."""
+
+    rule: str
+    path: Path
+    fact: str
+    consequence: str
+    remedy: str
+    value: Any = None
+
+
+class Part(BaseModel):
+    """Base of all contract parts. Descriptions of fields are their docstrings: reference and JSON Schema are generated from them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True)
+
+    def violations(self) -> Iterator[Violation]:
+        """Contradictions between valid fields of this part; none by default."""
+        return iter(())
+
+    @model_validator(mode="after")
+    def _refuse_contradictions(self) -> Self:
+        found = tuple(self.violations())
+        if found:
+            raise PydanticCustomError(
+                "violations",
+                "{text}",
+                {"text": "; ".join(f"{'.'.join(map(str, v.path))}: {v.fact}. {v.consequence}. {v.remedy}" for v in found), "found": found},
+            )
+        return self
+
+
+def _dns_label(value: str) -> str:
+    if re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", value, re.ASCII) is None:
+        raise PydanticCustomError(
+            "name",
+            "{fact}",
+            {
+                "fact": f"{value[:40]!r} is not a name: lower-case ASCII letters, digits and inner hyphens, starting with a letter (RFC 1123)"
+            },
+        )
+    return value
+
+
+Name = Annotated[str, AfterValidator(_dns_label), Field(max_length=40, json_schema_extra={"pattern": "^[a-z]([a-z0-9-]*[a-z0-9])?$"})]
+"""A name of ours: RFC 1123, at most 40 characters, so that derived object names stay within 63."""
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""A SHA-256 in lower-case hexadecimal."""
+
+Text = Annotated[str, Field(min_length=1, max_length=500)]
+Flag = Annotated[bool, Strict()]
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+"""A finite number; a text that looks like one is refused."""
+Count = Annotated[int, Strict(), Field(ge=1, le=1_000_000)]
+"""A number of things, at least one."""
+CountOrNone = Annotated[int, Strict(), Field(ge=0, le=1_000_000)]
+"""A number of things, possibly zero."""
+
+
+def problem(rule: str, *path: str | int, value: Any = None, fact: str, consequence: str, remedy: str) -> Violation:
+    """A `Violation` in the order in which one reads it."""
+    return Violation(rule=rule, path=path, value=value, fact=fact, consequence=consequence, remedy=remedy)
+
+
+def between(low: Quantity, high: Quantity) -> AfterValidator:
+    """Bounds of a quantity, both included."""
+
+    def check(value: Quantity) -> Quantity:
+        if not low <= value <= high:
+            raise PydanticCustomError("range", "{fact}", {"fact": f"{value} is not between {low} and {high}"})
+        return value
+
+    return AfterValidator(check)

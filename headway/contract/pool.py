@@ -1,0 +1,484 @@
+"""GPU pools as one typed concept: what nodes, how many, where, how their GPUs are shared, and for whom.
+
+Validated against the accelerator catalogue, so that a combination that EC2 or the device plugin cannot do is refused before the first
+resource. The trap: the pool is a set of node groups, one a zone: GPUs are scarce by zone and reservations are bound to one.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headway.contract.accelerators import GPUS, INSTANCE_TYPES, Accelerator, InstanceType, mig_layout_fits
+from headway.contract.envelope import MigGpu, SharedGpu, WholeGpu
+from headway.contract.part import Count, CountOrNone, Flag, Name, Part, Violation, between, problem
+from headway.contract.placement import Packing, WorkloadClass
+from headway.contract.units import Bytes, Duration, Throughput
+
+_GI = 2**30
+Zone = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9][a-z]$")]
+
+
+class OnDemand(Part):
+    """Instances at list price, for as long as they are wanted."""
+
+    kind: Literal["on_demand"] = "on_demand"
+    """`on_demand`."""
+
+
+class Spot(Part):
+    """Spare instances, taken back with two minutes' notice. For batch only."""
+
+    kind: Literal["spot"]
+    """`spot`."""
+
+
+class Reservation(Part):
+    """An On-Demand Capacity Reservation: paid for, used or not, and there when needed. One zone."""
+
+    kind: Literal["reservation"]
+    """`reservation`."""
+    id: Annotated[str, Field(pattern=r"^cr-[0-9a-f]{8,17}$")]
+    """The reservation, such as `cr-0123456789abcdef0`."""
+
+
+class CapacityBlock(Part):
+    """A Capacity Block for ML: GPUs for a span of days, bought ahead. One zone."""
+
+    kind: Literal["block"]
+    """`block`."""
+    id: Annotated[str, Field(pattern=r"^cr-[0-9a-f]{8,17}$")]
+    """The reservation that the block came with."""
+    ends: Annotated[str, Field(pattern=r"^20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:00Z$")]
+    """When it ends, in UTC; the pool drains an hour before."""
+
+
+Capacity = Annotated[OnDemand | Spot | Reservation | CapacityBlock, Field(discriminator="kind")]
+
+
+class WholeSharing(Part):
+    """Each GPU belongs to one container."""
+
+    mode: Literal["whole"] = "whole"
+    """`whole`."""
+
+
+class MigSharing(Part):
+    """Each GPU is cut into hardware partitions."""
+
+    mode: Literal["mig"]
+    """`mig`."""
+    layout: Annotated[dict[str, Annotated[Count, Field(le=7)]], Field(min_length=1, max_length=6)]
+    """Instances of each profile on one GPU, such as `1g.10gb: 7`."""
+
+    @property
+    def config(self) -> str:
+        """Value of the node label `nvidia.com/mig.config`: mig-parted's own name where it has one."""
+        if len(self.layout) == 1:
+            return f"all-{next(iter(self.layout))}"
+        return "custom-" + "-".join(f"{count}x{profile}" for profile, count in sorted(self.layout.items()))
+
+
+class SplitSharing(Part):
+    """Each GPU is offered several times, through MPS or in turns."""
+
+    mode: Literal["mps", "slice"]
+    """`mps`: at the same time, memory split equally. `slice`: in turns, nothing isolated."""
+    replicas: Annotated[Count, Field(ge=2, le=48)]
+    """How many shares one GPU is offered as."""
+
+
+Sharing = Annotated[WholeSharing | MigSharing | SplitSharing, Field(discriminator="mode")]
+
+
+class Size(Part):
+    """Number of nodes, in each zone."""
+
+    min: Annotated[CountOrNone, Field(le=450)] = 0
+    """Nodes that always run."""
+    max: Annotated[Count, Field(le=450)]
+    """Most nodes."""
+
+    def violations(self) -> Iterator[Violation]:
+        if self.min > self.max:
+            yield problem(
+                "size-in-order",
+                "max",
+                value=self.max,
+                fact=f"at most {self.max} nodes is less than at least {self.min}",
+                consequence="EC2 refuses such a group",
+                remedy=f"Raise max to {self.min} or more, or lower min",
+            )
+
+
+class Disk(Part):
+    """The root volume: encrypted gp3, where images are unpacked."""
+
+    size: Annotated[Bytes, between(Bytes(50 * _GI), Bytes(16 * 2**40))] = Bytes(200 * _GI)
+    """Its size; GPU images are 10 to 20 GB each."""
+    iops: Annotated[Count, Field(ge=3_000, le=80_000)] = 6_000
+    """Operations a second."""
+    throughput: Annotated[Throughput, between(Throughput.parse("125Mi/s"), Throughput.parse("2000Mi/s"))] = Throughput.parse("600Mi/s")
+    """Bytes a second; parallel image pulls need 600Mi/s."""
+
+    def violations(self) -> Iterator[Violation]:
+        if int(self.throughput) > self.iops * 2**18:
+            yield problem(
+                "throughput-needs-operations",
+                "iops",
+                value=self.iops,
+                fact=f"gp3 gives at most 0.25 MiB/s for each of {self.iops} operations a second, and {self.throughput} are asked for",
+                consequence="EC2 refuses the volume",
+                remedy=f"Use at least {-(-int(self.throughput) // 2**18)} iops",
+            )
+
+
+class WarmNodes(Part):
+    """An EC2 warm pool: instances that have booted once and wait, stopped or running, to join."""
+
+    size: Annotated[Count, Field(le=100)]
+    """Instances kept warm in each zone."""
+    state: Literal["stopped", "running", "hibernated"] = "stopped"
+    """How they wait; stopped ones cost their disks only."""
+
+
+class RepairOverride(Part):
+    """What to do about one condition of a node."""
+
+    reason: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]{2,63}$")]
+    """The node monitoring agent's reason, such as `NvidiaXID74Error`."""
+    action: Literal["replace", "reboot", "none"]
+    """What to do."""
+    wait: Annotated[Duration, between(Duration.parse("1m"), Duration.parse("24h"))]
+    """How long the condition must last; whole minutes."""
+
+
+def _repair_overrides() -> tuple[RepairOverride, ...]:
+    return (RepairOverride(reason="DCGMError", action="none", wait=Duration.parse("1h")),)
+
+
+class Repair(Part):
+    """Automatic repair of broken nodes."""
+
+    enabled: Flag = True
+    """Whether EKS drains and replaces nodes that report a fault."""
+    parallel: Annotated[Count, Field(le=10)] = 1
+    """Nodes under repair at the same time."""
+    stop_above_unhealthy: Annotated[Count, Field(ge=1, le=100)] = 30
+    """Percentage of unhealthy nodes above which repair stops: then the fault is not the nodes'."""
+    overrides: Annotated[tuple[RepairOverride, ...], Field(max_length=30)] = Field(default_factory=_repair_overrides)
+    """Conditions handled otherwise. DCGMError is ignored by default: on tainted nodes the agent reports it for healthy GPUs."""
+
+
+class Update(Part):
+    """How nodes are replaced when their version changes."""
+
+    max_unavailable: Annotated[Count, Field(le=100)] = 1
+    """Nodes of a zone that may be away at once."""
+    strategy: Literal["minimal", "default"] = "minimal"
+    """`minimal`: terminate first, for pools without room for more; `default`: launch first."""
+
+
+class Taint(Part):
+    """An extra taint of the nodes; the platform's own for GPU nodes is always there."""
+
+    key: Annotated[str, Field(pattern=r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")]
+    """Its key."""
+    value: Annotated[str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$")] = ""
+    """Its value."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
+    """What it does to pods that do not tolerate it."""
+
+
+class Ami(Part):
+    """The node image."""
+
+    family: Literal["AL2023_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA"] = "AL2023_x86_64_NVIDIA"
+    """EKS's name for the image family."""
+    release: Annotated[str, Field(pattern=r"^1\.[0-9]{2}(\.[0-9]{1,3})?-(20[0-9]{6}|[0-9a-f]{8})$")]
+    """The pinned release, such as `1.35.2-20260714`; it fixes the driver."""
+    driver: Annotated[str, Field(pattern=r"^[1-9][0-9]{2}(\.[0-9]{1,3}){1,2}$")]
+    """The NVIDIA driver in that release; contracts' `minimum_driver` is checked against it."""
+
+
+class Pool(Part):
+    """A set of equal GPU nodes."""
+
+    name: Name
+    """Its name; node groups are named after it and their zone."""
+    instance_types: Annotated[tuple[str, ...], Field(min_length=1, max_length=10)]
+    """EC2 instance types, first choice first; all with the same number of the same GPU."""
+    capacity: Capacity = OnDemand()
+    """How instances are bought."""
+    zones: Annotated[tuple[Zone, ...], Field(min_length=1, max_length=6)]
+    """Availability zones; one node group in each."""
+    size: Size
+    """Number of nodes in each zone."""
+    sharing: Sharing = WholeSharing()
+    """How GPUs are shared; one mode a pool."""
+    workload_class: WorkloadClass
+    """For which workloads: their models find the pool by it."""
+    packing: Packing | None = None
+    """How replicas are laid over its nodes; follows from the workload class when left out."""
+    efa: Flag = False
+    """Elastic Fabric Adapters and a cluster placement group, for models that span nodes."""
+    ami: Ami
+    """The node image."""
+    disk: Disk = Disk()
+    """The root volume."""
+    model_cache: Literal["nvme", "disk"] = "nvme"
+    """Where images and artifacts are cached on a node: striped instance-store NVMe, or the root volume."""
+    warm: WarmNodes | None = None
+    """Instances that have booted once and wait."""
+    repair: Repair = Field(default_factory=Repair)
+    """Automatic repair."""
+    update: Update = Update()
+    """How nodes are replaced."""
+    labels: dict[
+        Annotated[str, Field(pattern=r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")],
+        Annotated[str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$")],
+    ] = {}  # noqa: RUF012
+    """Extra node labels."""
+    taints: Annotated[tuple[Taint, ...], Field(max_length=10)] = ()
+    """Extra taints."""
+
+    def violations(self) -> Iterator[Violation]:
+        unknown = [(n, t) for n, t in enumerate(self.instance_types) if t not in INSTANCE_TYPES or not INSTANCE_TYPES[t].gpus]
+        for number, name in unknown:
+            yield problem(
+                "instance-type-in-catalogue",
+                "instance_types",
+                number,
+                value=name,
+                fact=f"the catalogue has no GPU instance type {name}",
+                consequence="Its GPUs, memory and price are unknown, so nothing could be placed or checked",
+                remedy=f"Use one of {', '.join(sorted(i.name for i in INSTANCE_TYPES.values() if i.gpus))}",
+            )
+        for name, times in Counter(self.zones).items():
+            if times > 1:
+                yield problem(
+                    "zone-named-once",
+                    "zones",
+                    value=name,
+                    fact=f"zone {name} is named {times} times",
+                    consequence="Two node groups would claim one name",
+                    remedy="Name it once",
+                )
+        yield from self._capacity_violations()
+        if not unknown:
+            yield from self._hardware_violations()
+
+    def _capacity_violations(self) -> Iterator[Violation]:
+        if self.capacity.kind == "spot" and self.workload_class is not WorkloadClass.BATCH:
+            yield problem(
+                "spot-for-batch-only",
+                "capacity",
+                "kind",
+                value="spot",
+                fact=f"a {self.workload_class} pool on spot instances",
+                consequence="Online replicas would vanish with two minutes' notice, shorter than a start",
+                remedy="Use on_demand or reservation, or workload_class: batch",
+            )
+        if self.capacity.kind in ("reservation", "block") and len(self.zones) > 1:
+            yield problem(
+                "reservation-in-one-zone",
+                "zones",
+                value=list(self.zones),
+                fact=f"a {self.capacity.kind} in {len(self.zones)} zones",
+                consequence="Reservations are bound to one zone; the other groups could never launch a node",
+                remedy="Name the reservation's zone only; make a pool for each reservation",
+            )
+        if self.capacity.kind in ("spot", "reservation", "block") and self.warm:
+            yield problem(
+                "warm-nodes-on-demand-only",
+                "warm",
+                fact=f"warm nodes on {self.capacity.kind} capacity",
+                consequence="EC2 warm pools do not exist for it"
+                if self.capacity.kind == "spot"
+                else "Reserved instances are paid for whether warm or running",
+                remedy="Leave warm out, or raise size.min",
+            )
+        if self.sharing.mode == "slice" and self.workload_class is WorkloadClass.LATENCY:
+            yield problem(
+                "latency-is-never-time-sliced",
+                "sharing",
+                "mode",
+                value="slice",
+                fact="a latency pool with time slicing",
+                consequence="Each neighbour's kernel delays every answer, and any neighbour can take all GPU memory",
+                remedy="Use whole, mig or mps, or workload_class: throughput or batch",
+            )
+        if self.update.max_unavailable > self.size.max:
+            yield problem(
+                "update-within-size",
+                "update",
+                "max_unavailable",
+                value=self.update.max_unavailable,
+                fact=f"{self.update.max_unavailable} nodes may be away of at most {self.size.max}",
+                consequence="An update could take the whole zone away at once",
+                remedy=f"Use at most {max(1, self.size.max - 1)}",
+            )
+
+    def _hardware_violations(self) -> Iterator[Violation]:
+        types = [INSTANCE_TYPES[name] for name in self.instance_types]
+        first = types[0]
+        for number, other in enumerate(types[1:], start=1):
+            if (other.accelerator, other.gpus) != (first.accelerator, first.gpus):
+                yield problem(
+                    "one-gpu-shape-a-pool",
+                    "instance_types",
+                    number,
+                    value=other.name,
+                    fact=f"{first.name} has {first.gpus} {first.accelerator}, {other.name} has {other.gpus} {other.accelerator}",
+                    consequence="The autoscaler takes all nodes of a group for equal and would plan with the wrong number of GPUs",
+                    remedy="Make a pool for each",
+                )
+        without = [t.name for t in types if not t.efa_interfaces]
+        if self.efa and without:
+            yield problem(
+                "efa-needs-its-hardware",
+                "efa",
+                value=True,
+                fact=f"{', '.join(without)} has no Elastic Fabric Adapter",
+                consequence="EC2 refuses the launch template",
+                remedy=f"Leave efa out, or use one of {', '.join(_with_efa(self.accelerator))}",
+            )
+        if self.efa and len(self.zones) > 1:
+            yield problem(
+                "placement-group-in-one-zone",
+                "zones",
+                value=list(self.zones),
+                fact=f"a cluster placement group over {len(self.zones)} zones",
+                consequence="Placement groups are bound to one zone",
+                remedy="Name one zone; make a pool for each",
+            )
+        if self.model_cache == "nvme" and any(not int(t.nvme) for t in types):
+            yield problem(
+                "nvme-exists",
+                "model_cache",
+                value="nvme",
+                fact=f"{', '.join(t.name for t in types if not int(t.nvme))} has no NVMe",
+                consequence="Nodes would fail to prepare their local storage",
+                remedy="Use model_cache: disk",
+            )
+        if isinstance(self.sharing, MigSharing):
+            yield from self._mig_violations(self.sharing)
+
+    def _mig_violations(self, sharing: MigSharing) -> Iterator[Violation]:
+        gpu = GPUS[self.accelerator]
+        if not gpu.mig:
+            having = ", ".join(sorted(t.name for t in INSTANCE_TYPES.values() if t.gpu and t.gpu.mig))
+            yield problem(
+                "mig-needs-its-hardware",
+                "sharing",
+                "mode",
+                value="mig",
+                fact=f"{self.accelerator} has no MIG",
+                consequence="The MIG manager would leave every node of the pool unusable",
+                remedy=f"Use mode: mps or slice, or one of {having}",
+            )
+            return
+        unknown = [profile for profile in sorted(sharing.layout) if gpu.profile(profile) is None]
+        for profile in unknown:
+            yield problem(
+                "mig-profile-exists",
+                "sharing",
+                "layout",
+                profile,
+                value=profile,
+                fact=f"{self.accelerator} has no MIG profile {profile}",
+                consequence="The MIG manager would leave every node of the pool unusable",
+                remedy=f"Use {', '.join(p.name for p in gpu.mig)}",
+            )
+        if not unknown and not mig_layout_fits(self.accelerator, sharing.layout):
+            shown = ", ".join(f"{count} x {profile}" for profile, count in sorted(sharing.layout.items()))
+            yield problem(
+                "mig-layout-fits",
+                "sharing",
+                "layout",
+                value=dict(sharing.layout),
+                fact=f"{shown} do not fit on one {self.accelerator} together",
+                consequence="The MIG manager would leave every node of the pool unusable",
+                remedy="Each GPU has 7 compute slices and 8 memory slots, and profiles start at fixed slots: use fewer or smaller ones",
+            )
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The kind of its GPUs; every instance type has the same."""
+        accelerator = self.instance_type.accelerator
+        assert accelerator is not None  # noqa: S101  violations() has refused any other
+        return accelerator
+
+    @property
+    def instance_type(self) -> InstanceType:
+        """The first choice: by it sizes and prices are reckoned."""
+        return INSTANCE_TYPES[self.instance_types[0]]
+
+    @property
+    def effective_packing(self) -> Packing:
+        return self.packing or self.workload_class.packing
+
+    @property
+    def max_nodes(self) -> int:
+        return self.size.max * len(self.zones)
+
+    @property
+    def resources_per_node(self) -> dict[str, int]:
+        """Extended resources that the device plugin offers on one node."""
+        gpus = self.instance_type.gpus
+        if isinstance(self.sharing, MigSharing):
+            return {f"nvidia.com/mig-{profile}": count * gpus for profile, count in sorted(self.sharing.layout.items())}
+        if isinstance(self.sharing, SplitSharing):
+            return {"nvidia.com/gpu.shared": self.sharing.replicas * gpus}
+        return {"nvidia.com/gpu": gpus}
+
+    @property
+    def share_memory(self) -> Bytes:
+        """GPU memory of one share under MPS; of the whole GPU otherwise, for time slicing divides nothing."""
+        memory = GPUS[self.accelerator].memory
+        return (
+            Bytes(int(memory) // self.sharing.replicas) if isinstance(self.sharing, SplitSharing) and self.sharing.mode == "mps" else memory
+        )
+
+    def offers(self, gpu: WholeGpu | MigGpu | SharedGpu) -> bool:
+        """Whether one node of the pool can ever hold a replica with this envelope; says nothing about free room."""
+        if gpu.accelerator is not self.accelerator or gpu.share != self.sharing.mode:
+            return False
+        if self.resources_per_node.get(gpu.resource, 0) < gpu.count:
+            return False
+        return not isinstance(gpu, SharedGpu) or gpu.memory <= self.share_memory
+
+
+class SystemPool(Part):
+    """Nodes without GPUs, for everything that needs none: gateways, Prometheus, KEDA, operators."""
+
+    name: Name
+    """Its name."""
+    instance_types: Annotated[tuple[str, ...], Field(min_length=1, max_length=10)]
+    """EC2 instance types without GPUs, first choice first."""
+    zones: Annotated[tuple[Zone, ...], Field(min_length=1, max_length=6)]
+    """Availability zones; one node group over all of them."""
+    size: Size
+    """Number of nodes in all zones together."""
+    release: Annotated[str, Field(pattern=r"^1\.[0-9]{2}(\.[0-9]{1,3})?-20[0-9]{6}$")]
+    """The pinned AMI release of `AL2023_x86_64_STANDARD`."""
+    disk: Disk = Field(default_factory=lambda: Disk(size=Bytes(100 * _GI), iops=3_000, throughput=Throughput.parse("125Mi/s")))
+    """The root volume."""
+
+    def violations(self) -> Iterator[Violation]:
+        for number, name in enumerate(self.instance_types):
+            if name not in INSTANCE_TYPES or INSTANCE_TYPES[name].gpus:
+                yield problem(
+                    "instance-type-in-catalogue",
+                    "instance_types",
+                    number,
+                    value=name,
+                    fact=f"the catalogue has no instance type {name} without GPUs",
+                    consequence="System pods would pay for GPUs that they do not use, or land on unknown hardware",
+                    remedy=f"Use one of {', '.join(sorted(i.name for i in INSTANCE_TYPES.values() if not i.gpus))}",
+                )
+
+
+def _with_efa(accelerator: Accelerator) -> list[str]:
+    return sorted(t.name for t in INSTANCE_TYPES.values() if t.accelerator is accelerator and t.efa_interfaces) or ["p5.48xlarge"]

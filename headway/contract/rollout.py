@@ -1,0 +1,230 @@
+"""The rollout policy: how a new version gets traffic, how much evidence each step needs, and what difference is tolerated.
+
+`headway.release` plans and judges by it. The trap: tolerances are the null hypothesis of a test, not thresholds on a dashboard; a
+healthy release passes well inside them and a step takes as long as its evidence takes.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import StrEnum, unique
+from typing import Annotated
+
+from pydantic import Field
+
+from headway.contract.part import Flag, Name, Number, Part, Violation, between, problem
+from headway.contract.units import Bytes, Duration, Share
+
+_MINUTES = Duration.parse
+
+
+@unique
+class Strategy(StrEnum):
+    """The shape of the plan. All go through dark start, warmup, synthetic and golden requests, and keep the old release warm.
+
+    canary: mirror, then rising weights. blue_green: mirror, then all at once. rolling: replica by replica, where there is no room for
+    both. ab: a long-lived split by user, ended by a person.
+    """
+
+    CANARY = "canary"
+    BLUE_GREEN = "blue_green"
+    ROLLING = "rolling"
+    AB = "ab"
+
+
+@unique
+class Surge(StrEnum):
+    """Where the new version's first GPUs come from. `auto` takes the first possible of the others, in this order."""
+
+    AUTO = "auto"
+    SURGE = "surge"
+    BORROW = "borrow"
+    NO_SURGE = "no_surge"
+
+
+@unique
+class OnInconclusive(StrEnum):
+    """What happens when a step's time is over and the evidence says neither good nor bad."""
+
+    HOLD = "hold"
+    ROLLBACK = "rollback"
+    ADVANCE = "advance"
+
+
+class Mirror(Part):
+    """Copies of live requests go to the new version, whose answers nobody sees. The model must have no side effects."""
+
+    share: Annotated[Share, between(Share.parse("1%"), Share.parse("100%"))]
+    """Share of requests that is copied."""
+    timeout: Annotated[Duration, between(_MINUTES("5m"), _MINUTES("24h"))] = _MINUTES("45m")
+    """Longest time to gather evidence from copies."""
+
+
+class Tolerances(Part):
+    """How different the new version may be. A better, slower model needs a contract that says so here."""
+
+    latency: Annotated[Share, between(Share.parse("1%"), Share.parse("500%"))] = Share.parse("10%")
+    """Slow-down of the latency tail that is accepted."""
+    latency_unacceptable: Annotated[Share, between(Share.parse("2%"), Share.parse("1000%"))] = Share.parse("25%")
+    """Slow-down that each step must rule out before traffic grows."""
+    error_ratio: Annotated[Number, Field(ge=1, le=10)] = 1.5
+    """Errors relative to the stable version that are accepted."""
+    error_floor: Annotated[Share, between(Share.parse("0.001%"), Share.parse("10%"))] = Share.parse("0.2%")
+    """Error rate below which ratios do not matter."""
+    error_unacceptable: Annotated[Share, between(Share.parse("0.01%"), Share.parse("50%"))] = Share.parse("0.5%")
+    """Error rate that the last step must rule out."""
+    mismatch: Annotated[Share, between(Share.parse("0%"), Share.parse("50%"))] = Share.parse("0.5%")
+    """Share of golden and mirrored answers that may differ from the expected ones."""
+    memory: Annotated[Share, between(Share.parse("50%"), Share.parse("99%"))] = Share.parse("95%")
+    """Share of the envelope's GPU memory that may be in use."""
+    cost: Annotated[Share, between(Share.parse("0%"), Share.parse("1000%"))] = Share.parse("25%")
+    """Rise of the cost of an inference that is accepted."""
+
+    def violations(self) -> Iterator[Violation]:
+        for accepted, refused in (("latency", "latency_unacceptable"), ("error_floor", "error_unacceptable")):
+            low, high = getattr(self, accepted), getattr(self, refused)
+            if low >= high:
+                yield problem(
+                    "tolerances-in-order",
+                    refused,
+                    value=high,
+                    fact=f"{refused} ({high}) is not above {accepted} ({low})",
+                    consequence="No evidence could separate an accepted version from an unacceptable one, and no step would ever end",
+                    remedy=f"Leave room between them: for instance {accepted} {low} and {refused} {Share(int(low) * 2)}",
+                )
+
+
+class RequestClass(Part):
+    """A kind of request that is compared only with its own kind, so that a change of mix does not look like a change of speed."""
+
+    name: Name
+    """Its name; the gateway writes it into a label, never the client."""
+    body_up_to: Annotated[Bytes, between(Bytes(1), Bytes(256 * 2**20))] | None = None
+    """Requests with a body up to this size that no smaller class takes; left out in the last class, which takes the rest."""
+
+
+class Split(Part):
+    """A long-lived division of users between two versions."""
+
+    share: Annotated[Share, between(Share.parse("1%"), Share.parse("99%"))]
+    """Share of users that the new version gets."""
+    duration: Annotated[Duration, between(Duration.parse("1h"), Duration.parse("90d"))]
+    """How long; then a person decides."""
+    user_claim: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.:/-]{0,63}$")]
+    """Claim of the caller's token that identifies a user; the same user always gets the same version."""
+    experiment: Name
+    """Salt of the assignment, so that two experiments do not pick the same users; recorded with every assignment."""
+
+
+class Rollout(Part):
+    """How a new version gets traffic."""
+
+    strategy: Strategy
+    """The shape of the plan."""
+    weights: Annotated[tuple[Annotated[Share, between(Share.parse("1%"), Share.parse("99%"))], ...], Field(max_length=12)] = (
+        Share.parse("1%"),
+        Share.parse("5%"),
+        Share.parse("10%"),
+        Share.parse("25%"),
+        Share.parse("50%"),
+    )
+    """Canary: shares of traffic on the way to 100 %, ascending."""
+    mirror: Mirror | None = None
+    """Copy live requests to the new version before any user sees it. Left out, users are the first to try it."""
+    baseline_arm: Flag = True
+    """Run the stable version in an arm of the canary's size and age, to compare like with like; costs its GPUs meanwhile."""
+    classes: Annotated[tuple[RequestClass, ...], Field(max_length=8)] = ()
+    """Kinds of requests to compare separately; empty compares all together, with less to say."""
+    step_at_least: Annotated[Duration, between(_MINUTES("1m"), Duration.parse("24h"))] = _MINUTES("5m")
+    """Shortest time at a weight, whatever the evidence."""
+    step_at_most: Annotated[Duration, between(_MINUTES("5m"), Duration.parse("7d"))] = _MINUTES("30m")
+    """Longest time at a weight; then `on_inconclusive`."""
+    bake: Annotated[Duration, between(_MINUTES("5m"), Duration.parse("7d"))] = _MINUTES("1h")
+    """Time at 100 % during which the old release stays warm; slow leaks show here."""
+    on_inconclusive: OnInconclusive = OnInconclusive.HOLD
+    """What happens when a step's time is over without a verdict."""
+    blind_at_most: Annotated[Duration, between(_MINUTES("1m"), Duration.parse("24h"))] = _MINUTES("15m")
+    """Longest without data before traffic steps back to the last weight with evidence."""
+    unwatched_at_most: Annotated[Duration, between(_MINUTES("1m"), Duration.parse("2h"))] = _MINUTES("10m")
+    """Dead man's limit: longest that an unproven version keeps traffic when its runner is gone."""
+    false_rollback: Annotated[Share, between(Share.parse("0.01%"), Share.parse("5%"))] = Share.parse("1%")
+    """Probability, over a whole rollout, that a healthy version is rolled back; split over all signals."""
+    tolerances: Tolerances = Tolerances()
+    """How different the new version may be."""
+    surge: Surge = Surge.AUTO
+    """Where the new version's GPUs come from; `surge` is refused where the pool has none to spare."""
+    split: Split | None = None
+    """A/B only: the division of users."""
+
+    def violations(self) -> Iterator[Violation]:
+        if list(self.weights) != sorted(set(self.weights)):
+            yield problem(
+                "weights-ascend",
+                "weights",
+                value=[str(w) for w in self.weights],
+                fact="weights do not ascend",
+                consequence="A step back or a repeated step has no meaning in a plan; going back is a rollback",
+                remedy=f"Write {', '.join(map(str, sorted(set(self.weights))))}",
+            )
+        if self.strategy is Strategy.CANARY and not self.weights:
+            yield problem(
+                "canary-has-weights",
+                "weights",
+                fact="a canary without weights",
+                consequence="The new version would go from nothing to all traffic in one step",
+                remedy="List weights, or choose strategy: blue_green",
+            )
+        if self.strategy is not Strategy.CANARY and "weights" in self.model_fields_set:
+            yield problem(
+                "weights-are-used",
+                "weights",
+                fact=f"strategy {self.strategy} has no weights",
+                consequence="They would be ignored",
+                remedy="Leave them out, or choose strategy: canary",
+            )
+        if (self.split is not None) != (self.strategy is Strategy.AB):
+            yield problem(
+                "split-belongs-to-ab",
+                "split",
+                fact="strategy ab needs a split" if self.split is None else f"strategy {self.strategy} has no split of users",
+                consequence="Nobody would know which users get which version" if self.split is None else "It would be ignored",
+                remedy="Add split" if self.split is None else "Leave it out, or choose strategy: ab",
+            )
+        if self.strategy is Strategy.ROLLING and (
+            self.mirror is not None or ("baseline_arm" in self.model_fields_set and self.baseline_arm)
+        ):
+            yield problem(
+                "rolling-has-no-arms",
+                "mirror" if self.mirror is not None else "baseline_arm",
+                fact="a rolling update has no separate arm for the new version",
+                consequence="There is nothing to mirror to or to compare with",
+                remedy="Leave mirror and baseline_arm out, or choose strategy: canary",
+            )
+        if self.step_at_least > self.step_at_most:
+            yield problem(
+                "step-times-in-order",
+                "step_at_most",
+                value=self.step_at_most,
+                fact=f"a step lasts at least {self.step_at_least} and at most {self.step_at_most}",
+                consequence="No step could ever end",
+                remedy=f"Use at least {self.step_at_least}",
+            )
+        for name, times in Counter(c.name for c in self.classes).items():
+            if times > 1:
+                yield problem(
+                    "class-named-once",
+                    "classes",
+                    value=name,
+                    fact=f"request class {name} is named {times} times",
+                    consequence="Two kinds of requests would be counted as one",
+                    remedy="Give each its own name",
+                )
+        bounds = [c.body_up_to for c in self.classes]
+        inner = [b for b in bounds[:-1] if b is not None]
+        if bounds and (bounds[-1] is not None or len(inner) != len(bounds) - 1 or inner != sorted(set(inner))):
+            yield problem(
+                "classes-cover-all-sizes",
+                "classes",
+                fact="sizes of the request classes do not ascend to a last one without a limit",
+                consequence="Some requests would belong to no class, or to two",
+                remedy="Order classes by body_up_to and leave it out in the last one only",
+            )

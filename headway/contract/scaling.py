@@ -1,0 +1,134 @@
+"""How many replicas, and which signals move them. KEDA owns the number; the contract owns the bounds and the targets.
+
+The trap: a target is per replica, so `in_flight: 8` means that eight requests at a time are one replica's work.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import StrEnum, unique
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headway.contract.part import Count, CountOrNone, Number, Part, Violation, between, problem
+from headway.contract.units import Duration, Rate, Share
+
+
+@unique
+class ScalingSignal(StrEnum):
+    """What a replica's load is read from. GPU utilisation is missing on purpose: it reads 100 % whenever any kernel runs."""
+
+    IN_FLIGHT = "in_flight"
+    WAITING = "waiting"
+    REQUEST_RATE = "request_rate"
+    QUEUE_TIME = "queue_time"
+    KV_CACHE_USE = "kv_cache_use"
+    GPU_ACTIVITY = "gpu_activity"
+
+
+class CountTrigger(Part):
+    """Scale on a number of requests."""
+
+    signal: Literal[ScalingSignal.IN_FLIGHT, ScalingSignal.WAITING]
+    """`in_flight`: requests in the server, running or waiting. `waiting`: only those in its queue."""
+    target: Annotated[Count, Field(le=100_000)]
+    """Requests that one replica should have."""
+
+
+class RateTrigger(Part):
+    """Scale on requests a second."""
+
+    signal: Literal[ScalingSignal.REQUEST_RATE]
+    """`request_rate`."""
+    target: Annotated[Rate, between(Rate(1), Rate.parse("1000000/s"))]
+    """Requests a second that one replica should take."""
+
+
+class TimeTrigger(Part):
+    """Scale on time in the queue."""
+
+    signal: Literal[ScalingSignal.QUEUE_TIME]
+    """`queue_time`: mean time between arrival and computation."""
+    target: Annotated[Duration, between(Duration.parse("1ms"), Duration.parse("10m"))]
+    """Mean queue time to stay under."""
+
+
+class UseTrigger(Part):
+    """Scale on how full a replica is."""
+
+    signal: Literal[ScalingSignal.KV_CACHE_USE, ScalingSignal.GPU_ACTIVITY]
+    """`kv_cache_use`: vLLM's cache. `gpu_activity`: share of time with busy multiprocessors; a brake beside others, not alone."""
+    target: Annotated[Share, between(Share.parse("10%"), Share.parse("95%"))]
+    """Use to stay under."""
+
+
+Trigger = Annotated[CountTrigger | RateTrigger | TimeTrigger | UseTrigger, Field(discriminator="signal")]
+
+
+@unique
+class ScalingPolicy(StrEnum):
+    """How targets become replicas. `threshold_table` is a dominated preset, kept for comparison only."""
+
+    TARGET = "target"
+    SQUARE_ROOT = "square_root"
+    THRESHOLD_TABLE = "threshold_table"
+
+
+class Scaling(Part):
+    """How many replicas."""
+
+    min_replicas: Annotated[CountOrNone, Field(le=1000)]
+    """Replicas that always run; 0 only where the environment is a development one."""
+    max_replicas: Annotated[Count, Field(le=1000)]
+    """Most replicas; the tenant's quota is charged for all of them."""
+    triggers: Annotated[tuple[Trigger, ...], Field(min_length=1, max_length=6)]
+    """What moves the number; the largest answer wins."""
+    policy: ScalingPolicy = ScalingPolicy.TARGET
+    """`target`: load over target. `square_root`: load plus a headroom that grows with its root; for bursty services."""
+    headroom: Annotated[Number, Field(ge=0.5, le=5)] = 2.0
+    """Factor of the square root; higher wastes more and waits less. Used by `square_root` only."""
+    polling: Annotated[Duration, between(Duration.parse("5s"), Duration.parse("5m"))] = Duration.parse("15s")
+    """Time between two readings of the signals."""
+    scale_down_after: Annotated[Duration, between(Duration.parse("1m"), Duration.parse("1h"))] = Duration.parse("10m")
+    """How long load must stay low before replicas go: a GPU replica is slow to come back."""
+    warm_replicas: Annotated[CountOrNone, Field(le=100)] = 0
+    """Places kept free on running nodes for the next replicas, images and artifact already there; paid for."""
+
+    def violations(self) -> Iterator[Violation]:
+        if self.min_replicas > self.max_replicas:
+            yield problem(
+                "replicas-in-order",
+                "max_replicas",
+                value=self.max_replicas,
+                fact=f"at most {self.max_replicas} replicas is less than at least {self.min_replicas}",
+                consequence="The autoscaler refuses such bounds",
+                remedy=f"Raise max_replicas to {self.min_replicas} or more, or lower min_replicas",
+            )
+        for signal, times in Counter(trigger.signal for trigger in self.triggers).items():
+            if times > 1:
+                yield problem(
+                    "one-trigger-a-signal",
+                    "triggers",
+                    value=signal,
+                    fact=f"{signal} has {times} triggers",
+                    consequence="Only the lower target could ever act",
+                    remedy="Keep one of them",
+                )
+        if {trigger.signal for trigger in self.triggers} == {ScalingSignal.GPU_ACTIVITY}:
+            yield problem(
+                "activity-is-no-demand",
+                "triggers",
+                value="gpu_activity",
+                fact="gpu_activity is the only trigger",
+                consequence="A full GPU looks the same with one request waiting or a thousand, so the service would scale too late",
+                remedy="Add a trigger of demand: in_flight, waiting, request_rate or queue_time",
+            )
+        if "headroom" in self.model_fields_set and self.policy is not ScalingPolicy.SQUARE_ROOT:
+            yield problem(
+                "headroom-is-used",
+                "headroom",
+                value=self.headroom,
+                fact=f"policy {self.policy} does not use headroom",
+                consequence="The value would be ignored",
+                remedy="Leave it out, or choose policy: square_root",
+            )

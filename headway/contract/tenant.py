@@ -1,0 +1,141 @@
+"""The tenant contract, `tenants/<tenant>/tenant.yaml`: who a team is, what it may use, who may call and who may touch it.
+
+Quotas are charged at the maximum replicas of every model, not at what happens to run. The trap: a whole GPU, a MIG instance and a share
+of a GPU are three resources with a quota each; none converts into another.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import StrEnum, unique
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headway.contract.accelerators import MIG_PROFILES, Accelerator
+from headway.contract.part import CountOrNone, Name, Part, Text, Violation, between, problem
+from headway.contract.runtime import Engine
+from headway.contract.units import Bytes, MilliCpu, Money, Rate
+
+TENANT_CONTRACT = "tenant/v1"
+MODELS_AT_MOST = 25
+"""Models of one tenant: about 425 resources, which one stack updates in reasonable time."""
+
+
+@unique
+class TenantPriority(StrEnum):
+    """Whose pods yield when GPUs are short. Not the priority of a request, which the degradation ladder knows."""
+
+    CRITICAL = "critical"
+    STANDARD = "standard"
+
+
+class Quota(Part):
+    """What all models of the tenant together may use, at their maximum replicas."""
+
+    gpus: dict[Accelerator, CountOrNone] = {}  # noqa: RUF012
+    """Whole GPUs by kind, such as `l4: 8`; a kind that is not named is not allowed."""
+    mig: dict[str, CountOrNone] = {}  # noqa: RUF012
+    """MIG instances by profile, such as `1g.10gb: 4`; a profile that is not named is not allowed."""
+    shared: CountOrNone = 0
+    """Shares of GPUs divided by MPS or time slicing."""
+    gpu_memory: Annotated[Bytes, between(Bytes(2**30), Bytes(2**60))]
+    """GPU memory of all devices that the tenant holds; a whole GPU counts entirely."""
+    cpu: Annotated[MilliCpu, between(MilliCpu(1000), MilliCpu(10**9))]
+    """CPU of all pods."""
+    memory: Annotated[Bytes, between(Bytes(2**30), Bytes(2**60))]
+    """RAM of all pods."""
+    requests: Annotated[Rate, between(Rate(1), Rate.parse("10000000/s"))]
+    """Requests that the gateway lets through; beyond it callers get 429."""
+    tokens: Annotated[Rate, between(Rate(1), Rate.parse("100000000/s"))] | None = None
+    """Generated tokens that the gateway lets through; needed by tenants of language models."""
+    monthly_budget: Annotated[Money, between(Money(10**6), Money(10**15))]
+    """Cost a month above which the owner is alerted; forecasts at list price are checked against it too."""
+
+    def violations(self) -> Iterator[Violation]:
+        for profile in sorted(self.mig):
+            if profile not in MIG_PROFILES:
+                yield problem(
+                    "mig-profile-exists",
+                    "mig",
+                    profile,
+                    value=profile,
+                    fact=f"there is no MIG profile {profile}",
+                    consequence="The quota would count a resource that no node offers",
+                    remedy=f"Use one of {', '.join(MIG_PROFILES)}",
+                )
+
+
+class Issuer(Part):
+    """Who vouches for callers: an OpenID Connect issuer."""
+
+    issuer: Annotated[str, Field(pattern=r"^https://[^\s?#]+$", max_length=300)]
+    """The `iss` claim, to the letter."""
+    audiences: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(min_length=1, max_length=20)]
+    """Accepted `aud` claims."""
+    jwks_uri: Annotated[str, Field(pattern=r"^https://[^\s#]+$", max_length=300)]
+    """Where its public keys are."""
+
+
+class People(Part):
+    """Groups of the identity provider, and what they may do in the tenant's namespace."""
+
+    deployers: Annotated[tuple[Text, ...], Field(min_length=1, max_length=20)]
+    """Groups that may release: read everything, change what a release changes."""
+    viewers: Annotated[tuple[Text, ...], Field(max_length=20)] = ()
+    """Groups that may look."""
+
+
+class Tenant(Part):
+    """A team with its own namespace, identity, quotas and limits."""
+
+    contract: Literal["tenant/v1"]
+    """The version of this vocabulary: `tenant/v1`."""
+    name: Name
+    """The tenant's name: that of its folder, and of its namespace."""
+    description: Text
+    """What the team does, for people who find it in a list."""
+    owner: Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254)]
+    """The address that budget alarms and refusals go to."""
+    priority: TenantPriority
+    """Whose pods yield when GPUs are short."""
+    runtimes: Annotated[tuple[Engine, ...], Field(min_length=1, max_length=3)]
+    """Which runtimes its models may use."""
+    quota: Quota
+    """What it may use."""
+    issuers: Annotated[tuple[Issuer, ...], Field(min_length=1, max_length=10)]
+    """Who vouches for its callers; there is no anonymous use."""
+    people: People
+    """Who may release and who may look."""
+
+    def violations(self) -> Iterator[Violation]:
+        reserved = ("default", "kube-", "istio-", "headway-", "gpu-operator", "keda", "monitoring")
+        if self.name.startswith(reserved):
+            yield problem(
+                "tenant-name-is-free",
+                "name",
+                value=self.name,
+                fact=f"{self.name} begins like a namespace of the platform",
+                consequence="The tenant's isolation rules would apply to the platform's own pods",
+                remedy=f"Choose a name that begins with none of {', '.join(reserved)}",
+            )
+        for index, (issuer, times) in enumerate(Counter(i.issuer for i in self.issuers).items()):
+            if times > 1:
+                yield problem(
+                    "issuer-named-once",
+                    "issuers",
+                    index,
+                    value=issuer,
+                    fact=f"issuer {issuer} is named {times} times",
+                    consequence="The gateway uses the first one's keys only and would refuse the other's callers",
+                    remedy="Join their audiences into one entry",
+                )
+        for engine, times in Counter(self.runtimes).items():
+            if times > 1:
+                yield problem(
+                    "runtime-named-once",
+                    "runtimes",
+                    value=engine,
+                    fact=f"{engine} is listed {times} times",
+                    consequence="One of them says nothing",
+                    remedy="List it once",
+                )
