@@ -23,22 +23,14 @@ class Chart:
     images: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeImage:
-    """An EKS-optimised AMI release. `driver` is the NVIDIA driver that it brings and nothing can change."""
-
-    ami_type: str
-    release: str
-    driver: str | None = None
-
-
 KUBERNETES = "1.35"
 """In the stated range of Istio 1.30, KEDA 2.20 and Kueue 0.19. Standard support ends 2027-03-27."""
 
-SYSTEM_IMAGE = NodeImage(ami_type="AL2023_x86_64_STANDARD", release="1.35.6-20260714")
+NODE_RELEASES = {"1.35.6-20260714": "580.159.03"}
+"""AMI releases that pools may pin, with the NVIDIA driver of the accelerated one, which nothing can change on it.
 
-GPU_IMAGE = NodeImage(ami_type="AL2023_x86_64_NVIDIA", release="1.35.6-20260714", driver="580.159.03")
-"""v20260423 put device plugins into a crash loop (awslabs/amazon-eks-ami#2706): a new release goes to one pool first."""
+v20260423 put device plugins into a crash loop (awslabs/amazon-eks-ami#2706): a new release goes to one pool first.
+"""
 
 ADDONS = {
     "aws-ebs-csi-driver": "v1.57.1-eksbuild.1",

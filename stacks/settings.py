@@ -11,14 +11,17 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pulumi
 import yaml
 from pulumi.runtime import config as pulumi_config
 from pydantic import AfterValidator, Field, ValidationError
 
-from headway.contract.part import Count, CountOrNone, Flag, Name, Part, Violation
+from components.network.endpoints import ACTIONS, WITHOUT_NAT
+from components.versions import KUBERNETES, NODE_RELEASES
+from headway.contract.part import Count, CountOrNone, Flag, Name, Part, Violation, problem
+from headway.contract.pool import Pool, SystemPool
 from headway.contract.units import Bytes
 from stacks.refusal import SettingsError, refusals, refuse
 
@@ -37,6 +40,8 @@ WIDEST_PUBLIC_PREFIX = 16
 FOLDER = Path(__file__).parent
 
 Days = Annotated[int, Field(ge=1, le=3653)]
+LogDays = Literal[1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653]
+"""Retentions that CloudWatch Logs knows."""
 Arn = Annotated[str, Field(pattern=r"^arn:aws:iam::[0-9]{12}:(role|user)/[\w+=,.@/-]+$")]
 Zone = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9][a-f]$")]
 Repository = Annotated[str, Field(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*(/[a-z0-9]+([._-][a-z0-9]+)*)*$", max_length=200)]
@@ -71,6 +76,22 @@ def _once(zones: tuple[str, ...]) -> tuple[str, ...]:
             )
         )
     return zones
+
+
+def _known_endpoints(services: tuple[str, ...]) -> tuple[str, ...]:
+    unknown = sorted(set(services) - set(ACTIONS))
+    if unknown:
+        refuse(
+            Violation(
+                rule="endpoint-known",
+                path=(),
+                value=unknown,
+                fact=f"no endpoint policy is written for {', '.join(unknown)}",
+                consequence="Anyone's credentials would pass through that endpoint",
+                remedy=f"use {', '.join(sorted(ACTIONS))}, or write its policy in components/network/endpoints.py",
+            )
+        )
+    return services
 
 
 def _not_for_everyone(cidr: IPv4Network) -> IPv4Network:
@@ -125,9 +146,21 @@ class NetworkSettings(Part):
     zones: Annotated[tuple[Zone, ...], Field(min_length=2, max_length=6), AfterValidator(_once)]
     """Availability zones by name. EKS asks for two; three survive the loss of one with a majority left."""
     nat: Nat
-    endpoints: tuple[str, ...]
+    endpoints: Annotated[tuple[str, ...], AfterValidator(_known_endpoints)]
     """AWS services reached without leaving the VPC. Each interface endpoint is paid per zone and hour."""
-    flow_log_days: Days
+    flow_log_days: LogDays
+
+    def violations(self) -> Iterator[Violation]:
+        missing = sorted(WITHOUT_NAT - set(self.endpoints))
+        if self.nat is Nat.NONE and missing:
+            yield problem(
+                "a-way-to-aws",
+                "endpoints",
+                value=list(self.endpoints),
+                fact=f"without NAT, nodes reach {', '.join(missing)} by endpoints only, and these are missing",
+                consequence="No node could join the cluster or pull an image",
+                remedy="add them, or choose another nat",
+            )
 
 
 class ControlPlaneSettings(Part):
@@ -140,7 +173,7 @@ class ControlPlaneSettings(Part):
     creator_is_administrator: Flag
     """Whether whoever creates the cluster stays its administrator, unseen in the access entries."""
     deletion_protection: Flag
-    log_days: Days
+    log_days: LogDays
     """Retention of the control plane's logs, audit included."""
     support: Support
 
@@ -152,26 +185,6 @@ class ControlPlaneSettings(Part):
                 fact="No one may administer the cluster: the list is empty and its creator is not kept either",
                 consequence="The platform layer could not connect, and no one could repair that",
                 remedy="name the role that deploys the platform layer",
-            )
-
-
-class SystemPoolSettings(Part):
-    """Nodes for everything that needs no GPU: gateways, controllers, monitoring."""
-
-    instance_types: Annotated[tuple[str, ...], Field(min_length=1)]
-    """All of one size; the first is preferred."""
-    nodes_min: Count
-    nodes_max: Count
-
-    def violations(self) -> Iterator[Violation]:
-        if self.nodes_min > self.nodes_max:
-            yield Violation(
-                rule="size-limits",
-                path=("nodes_min",),
-                value=self.nodes_min,
-                fact=f"nodes_min {self.nodes_min} is more than nodes_max {self.nodes_max}",
-                consequence="EKS refuses the node group",
-                remedy="lower nodes_min or raise nodes_max",
             )
 
 
@@ -195,10 +208,13 @@ class ClusterSettings(Part):
     account: Account
     network: NetworkSettings
     control_plane: ControlPlaneSettings
-    system_pool: SystemPoolSettings
+    system_pool: SystemPool
+    pools: tuple[Pool, ...]
     storage: StorageSettings
 
     def violations(self) -> Iterator[Violation]:
+        yield from _pools_in(self.network.zones, ((("system_pool",), self.system_pool),))
+        yield from _pools_in(self.network.zones, tuple((("pools", n), pool) for n, pool in enumerate(self.pools)))
         for zone in self.network.zones:
             if zone[:-1] != self.account.region:
                 yield Violation(
@@ -209,6 +225,52 @@ class ClusterSettings(Part):
                     consequence="AWS refuses the subnet after half the layer has been created",
                     remedy=f"write zones such as {self.account.region}a, or change account.region",
                 )
+
+
+def _pools_in(zones: tuple[str, ...], pools: tuple[tuple[tuple[str | int, ...], Pool | SystemPool], ...]) -> Iterator[Violation]:
+    for path, pool in pools:
+        for zone in sorted(set(pool.zones) - set(zones)):
+            yield problem(
+                "pool-in-network",
+                *path,
+                "zones",
+                value=zone,
+                fact=f"pool {pool.name} wants nodes in {zone}, where the network has no subnet",
+                consequence="Its node group could not be created",
+                remedy=f"use {', '.join(sorted(zones))}, or add the zone to network.zones",
+            )
+        release = pool.ami.release if isinstance(pool, Pool) else pool.release
+        if release not in NODE_RELEASES:
+            yield problem(
+                "node-release-known",
+                *path,
+                "ami" if isinstance(pool, Pool) else "release",
+                value=release,
+                fact=f"AMI release {release} is not among those that components/versions.py was tested with for Kubernetes {KUBERNETES}",
+                consequence="Nodes might not join, or run a driver that no contract was checked against",
+                remedy=f"use {', '.join(sorted(NODE_RELEASES))}, or read the release's changelog and add it there",
+            )
+        elif isinstance(pool, Pool) and pool.ami.driver != NODE_RELEASES[release]:
+            yield problem(
+                "driver-of-its-release",
+                *path,
+                "ami",
+                "driver",
+                value=pool.ami.driver,
+                fact=f"release {release} brings driver {NODE_RELEASES[release]}, not {pool.ami.driver}",
+                consequence="Contracts would be checked against a driver that no node has",
+                remedy=f"write {NODE_RELEASES[release]}",
+            )
+    names = [pool.name for _, pool in pools]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield problem(
+            "pool-named-once",
+            "pools",
+            value=name,
+            fact=f"two pools are named {name}",
+            consequence="Their node groups would claim the same names",
+            remedy="give each a name of its own",
+        )
 
 
 class GatewaySettings(Part):
@@ -244,9 +306,25 @@ class PlatformSettings(Part):
 
     environment: Name
     account: Account
+    pools: tuple[Pool, ...]
     gateway: GatewaySettings
     observability: ObservabilitySettings
     warm: tuple[WarmCapacity, ...]
+
+    def violations(self) -> Iterator[Violation]:
+        known = sorted(pool.name for pool in self.pools)
+        for number, warm in enumerate(self.warm):
+            if warm.pool not in known:
+                yield problem(
+                    "warm-pool-exists",
+                    "warm",
+                    number,
+                    "pool",
+                    value=warm.pool,
+                    fact=f"environment {self.environment} has no pool {warm.pool}",
+                    consequence="No node would ever be kept warm by it",
+                    remedy=f"use {', '.join(known) or 'none: there are no pools'}",
+                )
 
 
 class TenantSettings(Part):
@@ -254,6 +332,7 @@ class TenantSettings(Part):
 
     environment: Name
     account: Account
+    pools: tuple[Pool, ...]
     tenant: Name
 
 
