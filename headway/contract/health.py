@@ -104,12 +104,24 @@ class Golden(Part):
     """Its name in reports."""
     model: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")] | None = None
     """Triton: which of the server's models it asks; may be left out when there is one."""
-    request: dict[str, JsonValue]
-    """The request body, in the protocol of the runtime."""
+    request: dict[str, JsonValue] | None = None
+    """The request body, in the protocol of the runtime. Either this or `file`."""
+    file: Annotated[str, Field(max_length=255)] | None = None
+    """A JSON file of the artifact that holds the request body: for images and other large inputs."""
     answer: Annotated[str, Field(pattern=r"^(/([^/~]|~[01])*)*$", max_length=255)]
     """Where in the response body the answer stands: a JSON Pointer (RFC 6901), such as `/outputs/0/data`."""
     expect: Expectation
     """What the answer must be."""
+
+    def violations(self) -> Iterator[Violation]:
+        if (self.request is None) == (self.file is None):
+            yield problem(
+                "golden-has-one-request",
+                "request",
+                fact="both request and file are given" if self.request is not None else "neither request nor file is given",
+                consequence="Nobody could say what is asked",
+                remedy="Write the request body under request, or name a JSON file of the artifact under file",
+            )
 
 
 class Liveness(Part):

@@ -363,6 +363,18 @@ def _golden_requests_reach_a_model(model: Model) -> Iterator[Violation]:
                 consequence="Warmup would fail and no replica would ever be ready",
                 remedy=f"Use one of {', '.join(names)}" if triton else "Leave model out: only Triton serves several",
             )
+        if golden.file is not None and golden.file not in {file.path for file in model.artifact.files}:
+            yield problem(
+                "artifact-holds-the-golden-request",
+                "health",
+                "golden",
+                number,
+                "file",
+                value=golden.file,
+                fact=f"the artifact has no {golden.file}",
+                consequence="The golden request could not be sent and no replica would ever be ready",
+                remedy="Add it to artifact.files",
+            )
     asked = {golden.model or next(iter(names)) for golden in model.health.golden} if triton else set(names)
     for name in names:
         if name not in asked:
