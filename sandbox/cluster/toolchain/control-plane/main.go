@@ -50,6 +50,9 @@ func kubernetes(command *cobra.Command) {
 
 // simulator is kwok's own main: its configuration is read before the command exists, because flags take their defaults from it.
 func simulator() {
+	// cobra adds the process-wide flags to every command, and Kubernetes' --version is not the boolean that kwok's command expects.
+	pflag.CommandLine = pflag.NewFlagSet("kwok", pflag.ExitOnError)
+
 	flags := pflag.NewFlagSet("global", pflag.ContinueOnError)
 	flags.ParseErrorsAllowlist.UnknownFlags = true
 	flags.Usage = func() {}

@@ -1,0 +1,358 @@
+"""Keeps the sandbox's servers: starts them so that they outlive the command, knows them again, repairs and stops them.
+
+Each process is started by a shell that writes the kernel's line about itself (`/proc/self/stat`: pid and start time) and only then becomes
+the program. So there is no moment at which a killed command leaves a server that the next one does not know, and a pid that has been
+recycled is never taken for ours. Records lie in `<state>/cluster/processes/`: `<name>.json` what was started, `<name>.stat` as whom.
+
+The trap: a record that matches proves that the process is ours and alive, not that it works. `ensure` therefore probes it as well, and
+starts a process anew when its command, environment or configuration files are no longer what the specification says.
+"""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random, SystemRandom
+from time import monotonic, sleep
+from typing import Any
+
+from headway.errors import UserError
+from sandbox.cluster import linux, ports
+from sandbox.cluster.locks import exclusive
+from sandbox.layout import Layout
+from sandbox.progress import Progress
+
+_POLL_SECONDS = 0.05
+_KEPT_LOGS = 3
+_TAIL_LINES = 5
+_PATIENCE_SECONDS = 300.0
+
+# The subshell is reparented when its shell ends: no zombie, no terminal, and `self` is the process that becomes the program.
+_LAUNCH = '( IFS= read -r stat </proc/self/stat && printf "%s\\n" "$stat" >"$0" && exec "$@" ) &'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """A server to keep. `argv[0]` is an absolute path; secrets belong into files, never into `argv`."""
+
+    name: str
+    argv: tuple[str, ...]
+    ready: Callable[[], str | None]
+    """None once it serves; until then what is missing, in a few words. Must answer within a second or two."""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Besides PATH and HOME, which every process gets; nothing else is inherited."""
+    ports: tuple[int, ...] = ()
+    """On which it listens on 127.0.0.1; checked to be free before it is started."""
+    inputs: tuple[Path, ...] = ()
+    """Files that it reads at its start: a change of one restarts it."""
+    start_seconds: float = 60.0
+    stop_seconds: float = 10.0
+    """How long it may take after SIGTERM before SIGKILL."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessStatus:
+    name: str
+    pid: int | None
+    running: bool
+    ports: tuple[int, ...]
+    memory_bytes: int
+    """Proportional share of resident memory; 0 when it does not run."""
+    since: datetime | None
+    """Start of the process that runs."""
+    log: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Record:
+    name: str
+    executable: str
+    fingerprint: str
+    boot: str
+    ports: tuple[int, ...]
+    since: str
+    stop_seconds: float
+
+
+class Supervisor:
+    """The processes of one sandbox. Safe to use from several threads and processes: changes are made under one lock."""
+
+    def __init__(self, layout: Layout, *, random: Random | None = None) -> None:
+        self._layout = layout
+        self._folder = layout.cluster / "processes"
+        self._random = random or SystemRandom()
+        self._thread_lock = threading.RLock()
+        self._depth = 0
+
+    @contextmanager
+    def lock(self, progress: Progress) -> Generator[None]:
+        """Nobody else starts or stops anything meanwhile. Re-entrant; waits for another command, and says so."""
+        with self._thread_lock:
+            if self._depth:
+                yield
+                return
+            with exclusive(
+                self._folder / ".lock",
+                what="starts or stops the sandbox's processes",
+                waiting=lambda text: progress.step("sandbox", text),
+                patience=_PATIENCE_SECONDS,
+            ):
+                self._depth += 1
+                try:
+                    yield
+                finally:
+                    self._depth -= 1
+
+    def port(self, name: str) -> int:
+        """The port called `name`: chosen at the first call, the same ever after, until `forget_ports`."""
+        path = self._layout.cluster / "ports.json"
+        with self._thread_lock:
+            known = ports.read(path)
+            if name not in known:
+                known[name] = ports.choose(known.values(), linux.is_free, self._random)
+                ports.write(path, known)
+            return known[name]
+
+    def ensure(self, spec: Process, progress: Progress) -> bool:
+        """Have `spec` run and ready; True when it had to be started. UserError when it cannot be."""
+        return bool(self.ensure_all((spec,), progress))
+
+    def ensure_all(self, specs: Sequence[Process], progress: Progress) -> tuple[str, ...]:
+        """Have all of `specs` run and ready, started side by side; the names of those that had to be started."""
+        if not linux.supported():
+            raise UserError(
+                "the sandbox keeps its processes with Linux's /proc, and there is none here",
+                "nothing was started",
+                "run it on Linux (a container or a virtual machine will do)",
+            )
+        with self.lock(progress):
+            started = [spec for spec in specs if not self._runs_as_specified(spec, progress)]
+            for spec in started:
+                self._launch(spec, progress)
+            for spec in specs:
+                if spec in started or spec.ready() is not None:
+                    self._await_ready(spec, progress, fresh=spec in started)
+            return tuple(spec.name for spec in started)
+
+    def stop(self, name: str, progress: Progress) -> bool:
+        """End `name` and what it started; True when it ran. UserError when even SIGKILL does not end it."""
+        with self.lock(progress):
+            return self._stop(name, progress)
+
+    def stop_all(self, progress: Progress) -> tuple[str, ...]:
+        """End every process that has a record, the youngest first; the names of those that ran."""
+        with self.lock(progress):
+            records = sorted(self._records(), key=lambda record: record.since, reverse=True)
+            return tuple(record.name for record in records if self._stop(record.name, progress))
+
+    def list(self) -> tuple[ProcessStatus, ...]:
+        """Every process that has a record, by name."""
+        return tuple(self._status(record) for record in self._records())
+
+    def log(self, name: str) -> Path:
+        return self._layout.logs / f"{name}.log"
+
+    # -- starting
+
+    def _runs_as_specified(self, spec: Process, progress: Progress) -> bool:
+        record = self._record(spec.name)
+        if record is None or self._alive(record) is None:
+            return False
+        if record.fingerprint == _fingerprint(spec):
+            return True
+        progress.step(spec.name, "stopping it: its configuration has changed")
+        self._stop(spec.name, progress)
+        return False
+
+    def _launch(self, spec: Process, progress: Progress) -> None:
+        self._check_ports(spec)
+        progress.step(spec.name, "starting")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        log = self.log(spec.name)
+        rotate(log)
+        stat_file = self._stat_file(spec.name)
+        stat_file.unlink(missing_ok=True)
+        record = _Record(
+            name=spec.name,
+            executable=spec.argv[0],
+            fingerprint=_fingerprint(spec),
+            boot=linux.boot_id(),
+            ports=spec.ports,
+            since=datetime.now(UTC).isoformat(),
+            stop_seconds=spec.stop_seconds,
+        )
+        self._write(record)
+        environment = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ} | dict(spec.environment)
+        with log.open("ab") as sink:
+            subprocess.run(
+                ["/bin/sh", "-c", _LAUNCH, str(stat_file), *spec.argv],
+                cwd=self._layout.cluster,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                umask=0o077,
+                check=True,
+            )
+        deadline = monotonic() + 10.0
+        while not _read(stat_file):
+            if monotonic() > deadline:
+                raise self._failure(spec, f"{spec.name} could not be started")
+            sleep(0.002)
+
+    def _check_ports(self, spec: Process) -> None:
+        for port in spec.ports:
+            if not linux.is_free(port):
+                holder = linux.listener(port)
+                raise UserError(
+                    f"port 127.0.0.1:{port} of {spec.name} is taken by {holder or 'a process of another user'}",
+                    f"{spec.name} cannot be started; nothing that runs was changed",
+                    f"stop {holder or 'it'}, or have new ports chosen: `headway sandbox reset` (forgets the sandbox's state)",
+                )
+
+    def _await_ready(self, spec: Process, progress: Progress, *, fresh: bool) -> None:
+        deadline = monotonic() + spec.start_seconds
+        while (missing := spec.ready()) is not None:
+            record = self._record(spec.name)
+            if record is None or self._alive(record) is None:
+                raise self._failure(spec, f"{spec.name} ended while it was starting")
+            if monotonic() > deadline:
+                if fresh:
+                    raise self._failure(spec, f"{spec.name} is not ready after {spec.start_seconds:.0f} s: {missing}")
+                progress.step(spec.name, f"starting it anew: it runs but does not answer ({missing})")
+                self._stop(spec.name, progress)
+                self._launch(spec, progress)
+                return self._await_ready(spec, progress, fresh=True)
+            progress.step(spec.name, missing)
+            sleep(_POLL_SECONDS)
+        progress.done(spec.name, "ready")
+        return None
+
+    def _failure(self, spec: Process, fact: str) -> UserError:
+        said = [line for line in _read(self.log(spec.name)).splitlines() if line.strip()][-_TAIL_LINES:]
+        if any("no space left on device" in line for line in said):
+            remedy = f"free some space under {self._layout.state} and run the command again"
+        elif any("address already in use" in line for line in said):
+            remedy = "another process took the port at the same moment: run the command again"
+        else:
+            remedy = f"read {self.log(spec.name)}; `headway sandbox reset` starts from nothing"
+        return UserError(fact, "its last words: " + (" | ".join(said) or "none"), remedy)
+
+    # -- stopping
+
+    def _stop(self, name: str, progress: Progress) -> bool:
+        record = self._record(name)
+        if record is None:
+            return False
+        process = self._alive(record)
+        if process is not None:
+            progress.step(name, "stopping")
+            _signal_group(process, signal.SIGTERM)
+            if not self._gone(record, record.stop_seconds):
+                progress.step(name, f"killing it: it has not stopped within {record.stop_seconds:.0f} s")
+                _signal_group(process, signal.SIGKILL)
+                if not self._gone(record, 10.0):
+                    raise UserError(
+                        f"process {process.pid} ({name}) does not end, even when killed",
+                        "it is stuck in the kernel, usually on a disk that does not answer; its record is kept",
+                        "look at the machine's disk, then run the command again",
+                    )
+            _signal_group(process, signal.SIGKILL)  # children that it may have left
+        for path in (self._stat_file(name), self._record_file(name)):
+            path.unlink(missing_ok=True)
+        if process is not None:
+            progress.done(name, "stopped")
+        return process is not None
+
+    def _gone(self, record: _Record, seconds: float) -> bool:
+        deadline = monotonic() + seconds
+        while self._alive(record) is not None:
+            if monotonic() > deadline:
+                return False
+            sleep(_POLL_SECONDS / 5)
+        return True
+
+    # -- records
+
+    def _alive(self, record: _Record) -> linux.Stat | None:
+        """The process of the record, when it is still that process."""
+        line = _read(self._stat_file(record.name)).strip()
+        if not line or record.boot != linux.boot_id():
+            return None
+        was = linux.parse_stat(line)
+        now = linux.stat(was.pid)
+        return now if now is not None and now.started == was.started else None
+
+    def _status(self, record: _Record) -> ProcessStatus:
+        process = self._alive(record)
+        return ProcessStatus(
+            name=record.name,
+            pid=process.pid if process else None,
+            running=process is not None,
+            ports=record.ports,
+            memory_bytes=linux.memory_bytes(process.pid) if process else 0,
+            since=datetime.fromisoformat(record.since) if process else None,
+            log=self.log(record.name),
+        )
+
+    def _records(self) -> tuple[_Record, ...]:
+        found = (self._record(path.stem) for path in sorted(self._folder.glob("*.json")))
+        return tuple(record for record in found if record is not None)
+
+    def _record(self, name: str) -> _Record | None:
+        text = _read(self._record_file(name))
+        if not text:
+            return None
+        data: dict[str, Any] = json.loads(text)
+        data["ports"] = tuple(data["ports"])
+        return _Record(**data)
+
+    def _write(self, record: _Record) -> None:
+        new = self._record_file(record.name).with_suffix(".new")
+        new.write_text(json.dumps(asdict(record), indent=2) + "\n")
+        new.replace(self._record_file(record.name))
+
+    def _record_file(self, name: str) -> Path:
+        return self._folder / f"{name}.json"
+
+    def _stat_file(self, name: str) -> Path:
+        return self._folder / f"{name}.stat"
+
+
+def rotate(log: Path) -> None:
+    """Make room for a new `log`; the last few stay as `log.1`, `log.2`, ..."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    for number in range(_KEPT_LOGS - 1, -1, -1):
+        older = log if number == 0 else log.with_name(f"{log.name}.{number}")
+        if older.exists():
+            older.replace(log.with_name(f"{log.name}.{number + 1}"))
+
+
+def _fingerprint(spec: Process) -> str:
+    digest = hashlib.sha256(json.dumps([spec.argv, sorted(spec.environment.items())]).encode())
+    for path in spec.inputs:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _signal_group(process: linux.Stat, number: signal.Signals) -> None:
+    """Signal the process and its children: the group is the launching shell's, of which they are the only members."""
+    try:
+        os.killpg(process.group, number)
+    except ProcessLookupError:
+        return
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
