@@ -58,6 +58,11 @@ class Toolchain:
         return self.files("crds", name)
 
 
+def is_built(layout: Layout, sets: Sequence[str] = DEFAULT_SETS) -> bool:
+    """Whether `ensure_toolchain` would have nothing to build."""
+    return all((layout.toolchain / f"{name}-{fingerprint(SETS[name])}").exists() for name in sets)
+
+
 def ensure_toolchain(
     layout: Layout,
     progress: Progress,

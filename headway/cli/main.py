@@ -1,0 +1,73 @@
+"""The `headway` command: joins the commands and turns every failure into a few readable lines and an exit code.
+
+Commands import what they need when they run, so that `headway --help` answers at once.
+"""
+
+import sys
+import traceback
+from pathlib import Path
+
+import typer
+
+from headway.cli import policies, sandbox
+from headway.errors import Exit, UserError
+
+app = typer.Typer(
+    name="headway",
+    help="A GPU inference platform as code.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    add_completion=False,
+)
+app.add_typer(sandbox.app, name="sandbox")
+app.command("policies")(policies.policies)
+
+
+def main() -> None:
+    """Entry point. Exit codes: see `headway.errors.Exit`."""
+    try:
+        app()
+    except UserError as error:
+        _say("error", error.fact, error.consequence, error.remedy)
+        sys.exit(error.exit)
+    except KeyboardInterrupt:
+        _say("stopped", "You interrupted the command.", "What was done so far is kept.", "Run the command again to go on.")
+        sys.exit(Exit.INTERRUPTED)
+    except Exception as error:
+        log = _keep(error)
+        _say(
+            "internal error",
+            f"{type(error).__name__}: {error}",
+            "This is a fault of headway, not of your input; state on disk is as the last completed step left it.",
+            f"The details are in {log}; please report them.",
+        )
+        sys.exit(70)
+
+
+def _say(kind: str, fact: str, consequence: str, remedy: str) -> None:
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False)
+    console.print(f"[bold red]{kind}[/bold red]: ", end="")
+    console.print(fact, markup=False)
+    for line in (consequence, remedy):
+        console.print(f"  {line}", markup=False)
+
+
+def _keep(error: Exception) -> Path:
+    from sandbox.layout import Layout
+
+    folder = Layout.of(Path.cwd()).logs
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "headway-error.log"
+        path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    except OSError:
+        traceback.print_exception(error)
+        return Path("the lines above")
+    return path
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""`headway sandbox`: the platform in miniature on this machine. The one command that may import `sandbox`."""
+
+import os
+import shlex
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headway.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from headway.cli.progress import ConsoleProgress
+    from sandbox.layout import Layout
+    from sandbox.session import Session
+
+app = typer.Typer(help="The whole platform in miniature on this machine: no cloud, no cluster, no pulumi.", no_args_is_help=True)
+ProjectOption = Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")]
+
+
+def _layout(project: Path | None) -> "Layout":
+    from headway.cli.project import find
+    from sandbox.layout import Layout
+
+    return Layout.of(find(project))
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=False)
+
+
+@app.command()
+def up(project: ProjectOption = None) -> None:
+    """Bring everything up: check contracts, preview all layers with their packs, start the servers, apply, and show what is there."""
+    from time import monotonic
+
+    from headway.cli import show
+    from headway.cli.progress import ConsoleProgress, elapsed
+    from sandbox.session import Session
+
+    began, layout, console = monotonic(), _layout(project), _console()
+    _check_contracts(layout, console)
+    with ConsoleProgress(console) as progress:
+        session = Session(layout, progress)
+        with _interruptible(session, progress):
+            report = session.up(rehearsed=lambda r: progress.say(show.layer(r)), deployed=lambda r: progress.say(show.layer(r)))
+    if not report.complete:
+        raise typer.Exit(Exit.BUSY if any(r.last.busy for r in report.layers) else Exit.REFUSED)
+    view = _settled(layout)
+    console.print()
+    show.view(console, view)
+    console.print()
+    show.summary(console, report, elapsed(monotonic() - began), ready=view.ready)
+    if not view.ready:
+        raise typer.Exit(Exit.REFUSED)
+
+
+@app.command()
+def status(project: ProjectOption = None) -> None:
+    """Show what is there now, from the live cluster: processes, nodes, accelerators, services."""
+    from headway.cli import show
+    from sandbox.cluster.processes import Supervisor
+    from sandbox.status import read
+
+    layout, console = _layout(project), _console()
+    processes = Supervisor(layout).list()
+    show.processes(console, processes)
+    if not any(p.running for p in processes):
+        raise UserError("The sandbox is not running.", "There is no live cluster to ask.", "Start it with `make up`.")
+    console.print()
+    show.view(console, read(str(layout.kubeconfig)))
+
+
+@app.command()
+def down(project: ProjectOption = None) -> None:
+    """Stop every process. State stays: `make up` goes on where it was."""
+    from headway.cli.progress import ConsoleProgress
+    from sandbox import session
+
+    layout, console = _layout(project), _console()
+    with ConsoleProgress(console) as progress:
+        stopped = session.down(layout, progress)
+    console.print(f"Stopped {', '.join(stopped)}." if stopped else "Nothing was running.")
+
+
+@app.command()
+def reset(
+    project: ProjectOption = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Stop everything and forget all state. Built programs stay in the cache."""
+    from headway.cli.progress import ConsoleProgress
+    from sandbox import session
+
+    layout, console = _layout(project), _console()
+    if not yes and not typer.confirm(f"Forget the whole state in {layout.state}?"):
+        raise typer.Exit(Exit.OK)
+    with ConsoleProgress(console) as progress:
+        session.reset(layout, progress)
+    console.print("The sandbox is forgotten. `make up` makes a new one.")
+
+
+@app.command()
+def env(project: ProjectOption = None) -> None:
+    """Print what to `eval` so that `pulumi` and Kubernetes clients in this shell mean the sandbox."""
+    from sandbox.session import prepare
+
+    layout = _layout(project)
+    prepare(layout)
+    exports = {**layout.engine_environment(), "KUBECONFIG": str(layout.kubeconfig)}
+    for name, value in sorted(exports.items()):
+        typer.echo(f"export {name}={shlex.quote(value)}")
+    typer.echo(f'export PATH={shlex.quote(str(layout.bin))}:"$PATH"')
+
+
+def _check_contracts(layout: "Layout", console: "Console") -> None:
+    from headway.cli import contracts
+
+    contracts.check_or_exit(layout.project / "tenants", console)
+
+
+def _settled(layout: "Layout", patience: float = 60.0) -> "ClusterView":
+    """The live picture, once every pod is ready or has had its time."""
+    from time import monotonic, sleep
+
+    from sandbox.status import read
+
+    deadline = monotonic() + patience
+    while True:
+        view = read(str(layout.kubeconfig))
+        if view.ready or monotonic() > deadline:
+            return view
+        sleep(0.5)
+
+
+class _interruptible:  # noqa: N801 - reads as a statement
+    """Ctrl-C once: no new steps, those in flight end, state is kept. Twice: this process ends at once."""
+
+    def __init__(self, session: "Session", progress: "ConsoleProgress") -> None:
+        self._session, self._progress, self._count = session, progress, 0
+        self._previous: Callable[[int, FrameType | None], object] | int | None = None
+
+    def __enter__(self) -> None:
+        self._previous = signal.signal(signal.SIGINT, self._interrupt)
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._previous)
+        if self._count:
+            raise KeyboardInterrupt
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        self._count += 1
+        if self._count > 1:
+            os._exit(Exit.INTERRUPTED)
+        self._progress.step("interrupt", "Stopping after the steps in flight; Ctrl-C again stops at once")
+        threading.Thread(target=self._session.cancel, daemon=True).start()
+
+
+if TYPE_CHECKING:
+    from sandbox.status import ClusterView
+
+__all__: Sequence[str] = ("app",)

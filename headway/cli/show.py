@@ -1,0 +1,133 @@
+"""How results look to a person. Takes frozen values, prints; decides nothing."""
+
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from headway.automation import StackResult
+from headway.cli.progress import elapsed
+from sandbox.cluster.processes import ProcessStatus
+from sandbox.deploy import LayerResult
+from sandbox.session import Report
+from sandbox.status import ClusterView, PoolStatus, ServiceStatus
+
+_OPERATIONS = {
+    "create": ("+", "green"),
+    "update": ("~", "yellow"),
+    "delete": ("-", "red"),
+    "replace": ("±", "magenta"),
+    "create-replacement": ("±", "magenta"),
+    "delete-replaced": ("-", "red"),
+    "import": ("=", "cyan"),
+}
+
+
+def layer(result: LayerResult) -> RenderableType:
+    """One layer: what changes or changed, what the pack said, what went wrong."""
+    last = result.last
+    mark = "[green]✓[/green]" if result.ok else "[red]✗[/red]"
+    head = f"{mark} [bold]{result.layer.stack:<18}[/bold] {_changes(last)}  [dim]{_verb(result)}, {elapsed(last.seconds)}[/dim]"
+    lines: list[RenderableType] = [head]
+    lines += [_finding(v.level, v.policy, v.resource, v.message) for v in last.violations if not v.unevaluated and v.policy != _GATE]
+    unknown = [v for v in last.violations if v.unevaluated or v.policy == _GATE]
+    if unknown:
+        lines.append(
+            f"    [dim]{len(unknown)} rule results wait for values that are not known yet; they are checked before each step of the update[/dim]"
+        )
+    lines += [Padding(Text(e, style="red"), (0, 0, 0, 4)) for e in last.errors]
+    lines += [Padding(Text(w, style="yellow"), (0, 0, 0, 4)) for w in last.warnings]
+    return Group(*lines)
+
+
+def _verb(result: LayerResult) -> str:
+    if not result.ok:
+        return "failed" if result.applied else "refused"
+    return "applied" if result.applied else "unchanged" if result.last.changed == 0 else "planned"
+
+
+_GATE = "rules-are-evaluated"
+
+
+def _changes(result: StackResult) -> str:
+    parts = [
+        f"[{colour}]{sign} {n} {op}[/{colour}]"
+        for op, n in result.changes.items()
+        if op in _OPERATIONS
+        for sign, colour in [_OPERATIONS[op]]
+    ]
+    same = result.changes.get("same", 0)
+    return "  ".join([*parts, *([f"[dim]{same} unchanged[/dim]"] if same else [])]) or "[dim]nothing[/dim]"
+
+
+def _finding(level: str, policy: str, resource: str, message: str) -> RenderableType:
+    colour = "red" if level == "mandatory" else "yellow"
+    name = resource.rsplit("::", 1)[-1]
+    return Padding(
+        Text.from_markup(f"[{colour}]{level}[/{colour}] [bold]{policy}[/bold] on {escape(name)}\n{escape(message)}"), (0, 0, 0, 4)
+    )
+
+
+def view(console: Console, cluster: ClusterView) -> None:
+    """Nodes by pool and services by tenant, as the cluster told them."""
+    console.print(f"[bold]Cluster[/bold] [dim]Kubernetes {cluster.version}, read from its API just now[/dim]")
+    nodes = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("  pool", "instance type", "accelerator", "nodes", "allocated"):
+        nodes.add_column(column, overflow="fold")
+    for pool in cluster.pools:
+        nodes.add_row(f"  {pool.pool}", pool.instance_type, pool.product or "-", _ready(pool), _allocated(pool))
+    console.print(nodes)
+    console.print()
+    services = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("  service", "release", "ready", "where"):
+        services.add_column(column, overflow="fold")
+    for service in cluster.services:
+        services.add_row(f"  {service.tenant}/{service.model}", service.release, _count(service), _where(service))
+    console.print(services)
+    if cluster.recorded:
+        names = ", ".join(f"{chart} {version}" for chart, version in cluster.recorded)
+        console.print(f"\n  [dim]Add-ons recorded, not run: {escape(names)}[/dim]")
+
+
+def _ready(pool: PoolStatus) -> str:
+    return f"{pool.nodes}" if pool.ready == pool.nodes else f"[red]{pool.ready} of {pool.nodes} ready[/red]"
+
+
+def _allocated(pool: PoolStatus) -> str:
+    return ", ".join(f"{used} of {total} {name}" for name, (used, total) in pool.accelerators.items()) or "-"
+
+
+def _count(service: ServiceStatus) -> str:
+    colour = "green" if service.ready >= service.wanted > 0 else "red"
+    return f"[{colour}]{service.ready}/{service.wanted}[/{colour}]"
+
+
+def _where(service: ServiceStatus) -> str:
+    places = ", ".join(sorted({p.node for p in service.pods if p.node and p.ready}))
+    return " ".join(x for x in (places, f"[red]{escape(service.reason)}[/red]" if service.reason else "") if x) or "-"
+
+
+def summary(console: Console, report: Report, spent: str, *, ready: bool) -> None:
+    """The last line of `up`."""
+    changed = sum(r.applied.changed for r in report.layers if r.applied)
+    total = sum(r.last.total for r in report.layers)
+    what = f"{changed} changes in {total} resources" if changed else f"nothing changed: {total} resources are as the program says"
+    state = "[bold green]Everything is ready[/bold green]" if ready else "[bold red]Not everything is ready[/bold red]"
+    console.print(f"{state}: {what}. [dim]{spent}[/dim]")
+    console.print(
+        '[dim]headway sandbox status · headway sandbox down · eval "$(headway sandbox env)" && pulumi preview -s sandbox-platform[/dim]'
+    )
+
+
+def processes(console: Console, found: Sequence[ProcessStatus]) -> None:
+    """The sandbox's servers."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("process", "state", "pid", "memory"):
+        table.add_column(column)
+    for p in found:
+        state = "[green]running[/green]" if p.running else "[red]stopped[/red]"
+        table.add_row(p.name, state, str(p.pid), f"{p.memory_bytes / 2**20:.0f} MiB" if p.running else "")
+    console.print(table)

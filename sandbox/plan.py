@@ -1,0 +1,37 @@
+"""Which stacks make up the sandbox, in which order, with which packs. Pure but for listing two folders."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from headway.automation import PackSource
+
+ENVIRONMENT = "sandbox"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """One stack of the environment. `title` is what people call it."""
+
+    title: str
+    stack: str
+    packs: tuple[PackSource, ...]
+
+
+def tenants(project: Path) -> tuple[str, ...]:
+    """Folders of `tenants/` that hold a tenant, sorted."""
+    return tuple(sorted(p.parent.name for p in (project / "tenants").glob("*/tenant.yaml")))
+
+
+def layers(project: Path) -> tuple[tuple[Layer, ...], ...]:
+    """Groups of layers: a group is deployed after the one before it, its members side by side."""
+    return (
+        (_layer(project, "cluster", "cluster"),),
+        (_layer(project, "platform", "platform"),),
+        tuple(_layer(project, tenant, "tenant") for tenant in tenants(project)),
+    )
+
+
+def _layer(project: Path, name: str, pack: str) -> Layer:
+    config = project / "policies" / "config" / f"{ENVIRONMENT}.json"
+    source = PackSource(path=project / "policies" / pack, config=config if config.exists() else None)
+    return Layer(title=name if pack != "tenant" else f"tenant {name}", stack=f"{ENVIRONMENT}-{name}", packs=(source,))

@@ -1,0 +1,149 @@
+"""The sandbox as a whole: bring it up, take it down, forget it. The shell around toolchain, servers and stacks.
+
+One session at a time for a state folder: `up`, `down` and `reset` hold its lock. The engine runs in this process; the servers outlive it.
+"""
+
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from headway.automation import Runner
+from headway.errors import Exit, UserError
+from sandbox import deploy, plan
+from sandbox.cluster.control_plane import Cluster
+from sandbox.cluster.toolchain import Toolchain, ensure_toolchain, is_built
+from sandbox.deploy import LayerResult
+from sandbox.engine.command import EmbeddedPulumi
+from sandbox.layout import Layout
+from sandbox.progress import Progress
+
+Told = Callable[[LayerResult], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """How `up` ended: the layers in order, and whether all were reached and well."""
+
+    layers: tuple[LayerResult, ...]
+    complete: bool
+
+    @property
+    def changed(self) -> bool:
+        return any(r.changed for r in self.layers)
+
+
+class Session:
+    """Work on the sandbox of one layout."""
+
+    def __init__(self, layout: Layout, progress: Progress) -> None:
+        from sandbox.cloud.registry import providers
+
+        self._layout, self._progress = layout, progress
+        self._groups = plan.layers(layout.project)
+        self.engine = EmbeddedPulumi(providers(layout))
+        self._runner = Runner(layout.project, command=self.engine, environment=layout.engine_environment())
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        return tuple(layer.stack for group in self._groups for layer in group)
+
+    @property
+    def first(self) -> bool:
+        """Whether nothing was ever deployed into this sandbox."""
+        return not any((self._layout.backend / ".pulumi" / "stacks").glob(f"*/{self._groups[0][0].stack}.json"))
+
+    def up(self, rehearsed: Told, deployed: Told) -> Report:
+        """The main job. While the control plane is built, every layer is previewed with its packs; then all are applied in order."""
+        first = self.first
+        with held(self._layout, "up"):
+            prepare(self._layout)
+            with ThreadPoolExecutor(max_workers=1) as background:
+                built: Future[Toolchain] = background.submit(ensure_toolchain, self._layout, self._progress)
+                for stack in self.stacks:
+                    self._runner.initialise(stack)
+                if not is_built(self._layout):
+                    refused = [r for r in deploy.rehearse(self._groups, self._runner, self._progress, rehearsed) if not r.ok]
+                    if refused:
+                        return Report(layers=tuple(refused), complete=False)
+                built.result()
+            self.start()
+            results = deploy.deploy(self._groups, self._runner, self._progress, deployed, fresh=first)
+        return Report(layers=results, complete=len(results) == len(self.stacks) and all(r.ok for r in results))
+
+    def start(self) -> None:
+        """Start what is not running: the control plane and the object store, side by side."""
+        from sandbox.cloud import objectstore
+
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            waiting = [
+                pool.submit(Cluster(self._layout).start, self._progress),
+                pool.submit(objectstore.ensure_running, self._layout, self._progress),
+            ]
+            for future in waiting:
+                future.result()
+
+    def cancel(self) -> None:
+        """Ask every running operation to stop after the steps in flight."""
+        for stack in self.stacks:
+            self.engine.cancel(stack)
+
+
+def down(layout: Layout, progress: Progress) -> Sequence[str]:
+    """Stop every process of the sandbox; state stays. Answers the names of those that ran."""
+    from sandbox.cluster.processes import Supervisor
+
+    with held(layout, "down"):
+        return Supervisor(layout).stop_all(progress)
+
+
+def reset(layout: Layout, progress: Progress) -> None:
+    """Stop everything and forget all state; built programs stay in the cache."""
+    down(layout, progress)
+    if layout.state.exists():
+        shutil.rmtree(layout.state)
+
+
+def prepare(layout: Layout) -> None:
+    """Make the state folder, the passphrase of its stacks and the executable that answers as `pulumi`."""
+    from sandbox.engine.cli import install_executable
+
+    layout.backend.mkdir(parents=True, exist_ok=True)
+    if not layout.passphrase_file.exists():
+        descriptor = os.open(layout.passphrase_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(32))
+    install_executable(layout)
+
+
+@contextmanager
+def held(layout: Layout, what: str) -> Generator[None]:
+    """Hold the sandbox's lock. Raises UserError with the holder's pid when a live process has it; a dead one's lock is free."""
+    layout.state.mkdir(parents=True, exist_ok=True)
+    path = layout.state / "session.lock"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise busy(path) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{what} {os.getpid()}".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def busy(lock: Path) -> UserError:
+    what, _, pid = lock.read_text(encoding="utf-8").partition(" ")
+    return UserError(
+        f"Another `headway sandbox {what or 'command'}` is at work on this sandbox (pid {pid or 'unknown'}).",
+        "Two at once would undo each other's steps; nothing was done.",
+        "Wait for it, or stop it with Ctrl-C in its terminal; then run the command again.",
+        Exit.BUSY,
+    )

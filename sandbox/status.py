@@ -1,0 +1,214 @@
+"""What is really there: nodes, what is allocated on them, and where each model service's pods are. Read from the live cluster only.
+
+`read` asks the API server; the rest is arithmetic on what it said.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headway.contract.labels import MODEL, POOL, RELEASE, TENANT
+from headway.errors import UserError
+
+GPU_PREFIX = "nvidia.com/"
+PRODUCT = "nvidia.com/gpu.product"
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+_GPU_RESOURCES = ("gpu", "gpu.shared")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolStatus:
+    """Nodes of one pool. `accelerators` maps a GPU resource to (allocated, allocatable), counted over Ready nodes."""
+
+    pool: str
+    instance_type: str
+    product: str
+    nodes: int
+    ready: int
+    accelerators: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodStatus:
+    """One pod: where the scheduler put it, or why it is nowhere."""
+
+    name: str
+    node: str
+    ready: bool
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceStatus:
+    """One release of one model. `reason` is empty once every wanted pod is ready."""
+
+    tenant: str
+    model: str
+    release: str
+    wanted: int
+    ready: int
+    pods: tuple[PodStatus, ...]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterView:
+    """The whole picture at one moment."""
+
+    version: str
+    pools: tuple[PoolStatus, ...]
+    services: tuple[ServiceStatus, ...]
+    recorded: tuple[tuple[str, str], ...]
+    """(chart, version) of platform add-ons that are recorded, not run."""
+
+    @property
+    def ready(self) -> bool:
+        return bool(self.services) and all(s.ready >= s.wanted > 0 for s in self.services) and all(p.ready == p.nodes for p in self.pools)
+
+
+def read(kubeconfig: str) -> ClusterView:
+    """Ask the API server. Raises UserError when it does not answer."""
+    from kubernetes import client, config
+    from urllib3.exceptions import HTTPError
+
+    try:
+        api: Any = config.new_client_from_config(kubeconfig)
+        core, apps = client.CoreV1Api(api), client.AppsV1Api(api)
+        code: Any = client.VersionApi(api).get_code(_request_timeout=5)
+        listed = [
+            core.list_node(_request_timeout=10),
+            core.list_pod_for_all_namespaces(_request_timeout=10),
+            apps.list_deployment_for_all_namespaces(label_selector=MODEL, _request_timeout=10),
+            core.list_config_map_for_all_namespaces(label_selector=RECORD_SELECTOR, _request_timeout=10),
+        ]
+        nodes, pods, deployments, records = (_objects(api, answer) for answer in listed)
+    except (HTTPError, config.ConfigException, OSError) as failure:
+        raise UserError(
+            f"The sandbox's API server does not answer ({type(failure).__name__}).",
+            "Nothing can be said about nodes and services.",
+            "Start it again with `make up`; `headway sandbox status` shows which process is down.",
+        ) from None
+    return ClusterView(
+        version=str(code.git_version),
+        pools=pools(nodes, pods),
+        services=services(deployments, pods),
+        recorded=tuple(sorted((r.get("data", {}).get("chart", "?"), r.get("data", {}).get("version", "?")) for r in records)),
+    )
+
+
+RECORD_SELECTOR = "platform.io/recorded=helm-release"
+
+
+def _objects(api: Any, answer: Any) -> list[dict[str, Any]]:
+    return [api.sanitize_for_serialization(item) for item in answer.items]
+
+
+def is_gpu(resource: str) -> bool:
+    """Whether a resource name counts GPUs, shares of one, or MIG slices."""
+    name = resource.removeprefix(GPU_PREFIX)
+    return resource.startswith(GPU_PREFIX) and (name in _GPU_RESOURCES or name.startswith("mig-"))
+
+
+def pools(nodes: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> tuple[PoolStatus, ...]:
+    """Group nodes by their pool label and add up what running and starting pods have been given there."""
+    used: dict[str, dict[str, int]] = {}
+    for pod in pods:
+        node = pod.get("spec", {}).get("nodeName")
+        if not node or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+            continue
+        for resource, amount in _requests(pod["spec"].get("containers", ())):
+            place = used.setdefault(node, {})
+            place[resource] = place.get(resource, 0) + amount
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for node in nodes:
+        labels = node["metadata"].get("labels", {})
+        groups.setdefault(labels.get(POOL) or labels.get("eks.amazonaws.com/nodegroup") or "(no pool)", []).append(node)
+    return tuple(_pool(name, groups[name], used) for name in sorted(groups))
+
+
+def _pool(name: str, nodes: Sequence[Mapping[str, Any]], used: Mapping[str, Mapping[str, int]]) -> PoolStatus:
+    totals: dict[str, tuple[int, int]] = {}
+    ready = 0
+    for node in nodes:
+        if not _condition(node, "Ready"):
+            continue
+        ready += 1
+        for resource, amount in node.get("status", {}).get("allocatable", {}).items():
+            if is_gpu(resource) and int(amount) > 0:
+                allocated, allocatable = totals.get(resource, (0, 0))
+                here = used.get(node["metadata"]["name"], {}).get(resource, 0)
+                totals[resource] = (allocated + here, allocatable + int(amount))
+    labels = nodes[0]["metadata"].get("labels", {})
+    return PoolStatus(
+        pool=name,
+        instance_type=labels.get(INSTANCE_TYPE, ""),
+        product=labels.get(PRODUCT, ""),
+        nodes=len(nodes),
+        ready=ready,
+        accelerators=dict(sorted(totals.items())),
+    )
+
+
+def services(deployments: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> tuple[ServiceStatus, ...]:
+    """One entry a Deployment that carries a model label, with its pods."""
+    by_owner: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for pod in pods:
+        if key := _key(pod["metadata"].get("labels", {})):
+            by_owner.setdefault(key, []).append(pod)
+    found: list[ServiceStatus] = []
+    for deployment in deployments:
+        labels = {**deployment["metadata"].get("labels", {}), **deployment["spec"]["template"]["metadata"].get("labels", {})}
+        if key := _key(labels):
+            found.append(_service(key, deployment, by_owner.get(key, [])))
+    return tuple(sorted(found, key=lambda s: (s.tenant, s.model, s.release)))
+
+
+def _service(key: tuple[str, str, str], deployment: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> ServiceStatus:
+    tenant, model, release = key
+    seen = tuple(sorted((_pod(p) for p in pods), key=lambda p: p.name))
+    wanted = int(deployment["spec"].get("replicas", 1))
+    ready = int(deployment.get("status", {}).get("readyReplicas", 0) or 0)
+    reason = ""
+    if ready < wanted:
+        reasons = sorted({p.reason for p in seen if p.reason})
+        conditions = deployment.get("status", {}).get("conditions", [])
+        refused = [c.get("message", "") for c in conditions if c.get("type") == "ReplicaFailure" and c.get("status") == "True"]
+        reason = "; ".join(reasons or refused) or "no pod yet"
+    return ServiceStatus(tenant=tenant, model=model, release=release, wanted=wanted, ready=ready, pods=seen, reason=reason)
+
+
+def _pod(pod: Mapping[str, Any]) -> PodStatus:
+    status = pod.get("status", {})
+    ready = _condition(pod, "Ready")
+    reason = ""
+    if not ready:
+        scheduled = next((c for c in status.get("conditions", []) if c.get("type") == "PodScheduled" and c.get("status") == "False"), None)
+        waiting = [
+            w
+            for c in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+            if (w := c.get("state", {}).get("waiting"))
+        ]
+        if scheduled:
+            reason = scheduled.get("message", "") or "not scheduled"
+        elif waiting:
+            reason = " ".join(x for x in (waiting[0].get("reason"), waiting[0].get("message")) if x)
+        else:
+            reason = f"{status.get('phase', 'Unknown').lower()}, not ready"
+    return PodStatus(name=pod["metadata"]["name"], node=pod.get("spec", {}).get("nodeName") or "", ready=ready, reason=reason)
+
+
+def _key(labels: Mapping[str, str]) -> tuple[str, str, str] | None:
+    tenant, model = labels.get(TENANT), labels.get(MODEL)
+    return (tenant, model, labels.get(RELEASE, "")) if tenant and model else None
+
+
+def _condition(thing: Mapping[str, Any], kind: str) -> bool:
+    return any(c.get("type") == kind and c.get("status") == "True" for c in thing.get("status", {}).get("conditions", []))
+
+
+def _requests(containers: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, int]]:
+    for container in containers:
+        resources = container.get("resources", {})
+        for resource, amount in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items():
+            if is_gpu(resource):
+                yield resource, int(amount)
