@@ -1,0 +1,1 @@
+"""The kubernetes provider of the embedded engine: objects by server-side apply, readiness awaited, Helm releases recorded."""
