@@ -1,0 +1,114 @@
+"""What a signal is: one measured thing, its unit and direction, and how each source answers it in PromQL.
+
+The trap: a sum over replicas and a mean over replicas scale differently. KEDA divides a total by the number of replicas (AverageValue)
+and compares a level as it is (Value); `Aggregation` says which one a query answers, so that query and metric type cannot disagree.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum, unique
+
+DEFAULT_WINDOW = "1m"
+"""Four scrapes at the usual 15 s: a rate survives one missed scrape."""
+
+
+@unique
+class Source(StrEnum):
+    """Who measures. Not where it is stored: all of it is in Prometheus."""
+
+    TRITON = "triton"
+    VLLM = "vllm"
+    MESH = "mesh"
+    """The gateway's proxies: what clients saw, failures of the way included."""
+    DCGM = "dcgm"
+    """The GPU itself; on shared GPUs it cannot tell whose work it saw."""
+
+
+@unique
+class Unit(StrEnum):
+    REQUESTS = "requests"
+    REQUESTS_PER_SECOND = "requests/s"
+    TOKENS_PER_SECOND = "tokens/s"
+    SECONDS = "seconds"
+    RATIO = "ratio"
+    """0 to 1, never percent."""
+    BYTES = "bytes"
+    EVENTS = "events"
+
+
+@unique
+class Direction(StrEnum):
+    """Which way is worse."""
+
+    HIGHER_IS_WORSE = "higher-is-worse"
+    LOWER_IS_WORSE = "lower-is-worse"
+    NEITHER = "neither"
+    """Describes the load; says nothing about health."""
+
+
+@unique
+class Aggregation(StrEnum):
+    """What one number stands for: all replicas together, or each of them."""
+
+    TOTAL = "total"
+    LEVEL = "level"
+
+    @property
+    def keda_metric_type(self) -> str:
+        return "AverageValue" if self is Aggregation.TOTAL else "Value"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """Whose measurements: a model of a tenant, or one release of it."""
+
+    tenant: str
+    model: str
+    release: str | None = None
+
+    def matchers(self, source: Source) -> str:
+        """PromQL label matchers. The mesh names Services (`<model>-<release>` in the tenant's namespace); all others carry pod labels."""
+        if source is Source.MESH:
+            service = (
+                f'destination_service_name="{self.model}-{self.release}"'
+                if self.release
+                else f'destination_service_name=~"{self.model}-.+"'
+            )
+            return f'destination_service_namespace="{self.tenant}",{service},reporter="source"'
+        release = f',platform_io_release="{self.release}"' if self.release else ""
+        return f'platform_io_model="{self.model}"{release},platform_io_tenant="{self.tenant}"'
+
+
+class UnknownSignalError(KeyError):
+    """No signal of that name, or that source does not measure it; the message lists what there is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signal:
+    """One measured thing. `expressions` hold `$scope` (label matchers), `$window` and, where `quantiles`, `$quantile`."""
+
+    name: str
+    meaning: str
+    unit: Unit
+    direction: Direction
+    aggregation: Aggregation
+    expressions: Mapping[Source, str]
+    quantiles: bool = False
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(sorted(self.expressions))
+
+    def query(self, source: Source | str, scope: Scope, *, window: str = DEFAULT_WINDOW, quantile: float | None = None) -> str:
+        """PromQL for one number, in `unit`. It is absent, not zero, when the source is silent, and zero, not NaN, without requests.
+
+        `quantile` (0 to 1) is required by, and only by, signals that have quantiles. Raises UnknownSignalError or ValueError.
+        """
+        if source not in self.expressions:
+            raise UnknownSignalError(f"{source} does not measure {self.name}; {', '.join(self.sources)} do")
+        if self.quantiles != (quantile is not None):
+            raise ValueError(f"{self.name} {'needs' if self.quantiles else 'has no'} quantile")
+        if quantile is not None and not 0 < quantile < 1:
+            raise ValueError(f"quantile {quantile} of {self.name} is not between 0 and 1")
+        text = self.expressions[Source(source)].replace("$scope", scope.matchers(Source(source))).replace("$window", window)
+        return text.replace("$quantile", f"{quantile:g}") if quantile is not None else text
