@@ -1,0 +1,38 @@
+"""Which provider answers for which package in the sandbox. A package that is not here is refused by name by the engine."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from sandbox.cloud.kubernetes.provider import KubernetesProvider
+from sandbox.cluster.toolchain import ensure_toolchain
+from sandbox.engine.model import ProviderFactories
+from sandbox.engine.provider import Step
+from sandbox.layout import Layout
+
+
+def providers(layout: Layout) -> ProviderFactories:
+    """A factory per package; each call of one makes the instance of one provider resource."""
+    return {
+        "kubernetes": lambda: KubernetesProvider(layout.kubeconfig, _definitions(layout)),
+    }
+
+
+def _definitions(layout: Layout) -> Callable[[str, Step], tuple[Path, ...]]:
+    """Definitions of the toolchain's `crds` set; fetched on first use, and the step says so."""
+    return lambda name, step: ensure_toolchain(layout, _Shown(step), ("crds",)).crds(name)
+
+
+class _Shown:
+    """Progress of the toolchain beside the resource that needs it."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+
+    def step(self, key: str, text: str) -> None:
+        self._step.status(f"{key}: {text}")
+
+    def done(self, key: str, text: str) -> None:
+        self._step.status(f"{key}: {text}")
+
+    def failed(self, key: str, text: str) -> None:
+        self._step.warn(f"{key}: {text}")
