@@ -1,0 +1,28 @@
+"""Progress away from a terminal: a line a change, a mark at the end."""
+
+import io
+
+from rich.console import Console
+
+from headway.cli.progress import ConsoleProgress, elapsed
+
+
+def test_a_task_is_told_when_it_changes_and_when_it_ends_with_its_time() -> None:
+    out, now = io.StringIO(), [100.0]
+    progress = ConsoleProgress(Console(file=out, width=120), clock=lambda: now[0])
+    progress.step("build", "compiling etcd")
+    progress.step("build", "compiling etcd")
+    now[0] = 190.0
+    progress.step("build", "linking etcd")
+    progress.done("build", "built etcd")
+    assert out.getvalue().splitlines() == ["  … compiling etcd", "  … linking etcd", "  ✓ built etcd 1 min 30 s"]
+
+
+def test_markup_in_a_text_is_shown_as_it_is() -> None:
+    out = io.StringIO()
+    ConsoleProgress(Console(file=out, width=120)).failed("x", "spec.containers[0] is wrong")
+    assert "spec.containers[0] is wrong" in out.getvalue()
+
+
+def test_times_are_read_at_a_glance() -> None:
+    assert [elapsed(s) for s in (0.04, 59.94, 60, 3605)] == ["0.0 s", "59.9 s", "1 min 00 s", "60 min 05 s"]
