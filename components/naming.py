@@ -48,3 +48,13 @@ def label_value(text: str) -> str:
     if len(text) <= LABEL_LIMIT and re.fullmatch(r"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?", text):
         return text
     return physical(text)
+
+
+def cluster_name(environment: str) -> str:
+    """The EKS cluster of an environment: known while planning, so that ARNs and tags can name it."""
+    return physical("headway", environment)
+
+
+def bucket_name(environment: str, role: str, account_id: str) -> str:
+    """A bucket of an environment; the account makes it unique in the world."""
+    return physical("headway", environment, role, account_id, limit=BUCKET_LIMIT)

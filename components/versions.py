@@ -32,6 +32,9 @@ NODE_RELEASES = {"1.35.6-20260714": "580.159.03"}
 v20260423 put device plugins into a crash loop (awslabs/amazon-eks-ami#2706): a new release goes to one pool first.
 """
 
+CACHED_REGISTRIES = {"ecr-public": "public.ecr.aws", "k8s": "registry.k8s.io", "quay": "quay.io"}
+"""Public registries that ECR can cache without credentials, by the short name of the cache. NVIDIA's and Istio's it cannot."""
+
 ADDONS = {
     "aws-ebs-csi-driver": "v1.57.1-eksbuild.1",
     "coredns": "v1.13.2-eksbuild.1",

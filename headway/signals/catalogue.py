@@ -149,7 +149,7 @@ _SIGNALS = (
     ),
     Signal(
         name="error_ratio",
-        meaning="Share of requests answered by a server error, or by none",
+        meaning="Share of requests answered by a server error",
         unit=Unit.RATIO,
         direction=Direction.HIGHER_IS_WORSE,
         aggregation=Aggregation.LEVEL,

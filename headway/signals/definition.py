@@ -100,7 +100,8 @@ class Signal:
         return tuple(sorted(self.expressions))
 
     def query(self, source: Source | str, scope: Scope, *, window: str = DEFAULT_WINDOW, quantile: float | None = None) -> str:
-        """PromQL for one number, in `unit`. It is absent, not zero, when the source is silent, and zero, not NaN, without requests.
+        """PromQL for one number, in `unit`. It is absent, not zero, when the source is silent, and zero without requests
+        (a quantile is NaN then: there is nothing to rank).
 
         `quantile` (0 to 1) is required by, and only by, signals that have quantiles. Raises UnknownSignalError or ValueError.
         """

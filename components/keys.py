@@ -1,0 +1,99 @@
+"""The KMS keys of an environment: one for each kind of data, each rotated, each open to nobody who has no use for it.
+
+A key's policy lets the account's own IAM policies decide (without that no one could ever change the key) and adds the AWS services that
+use it on their own behalf. The trap: EC2 Auto Scaling launches nodes with its service-linked role, and a node group whose root volume is
+encrypted with a key that this role cannot use never gets a node, and says so only in the group's activity history.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from components.permissions import Statement, document
+
+_USE = ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
+_THIS_KEY = "In a key's own policy '*' is that key"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeysArgs:
+    """`deletion_days` (7 to 30) is how long a deleted key can still be saved."""
+
+    cluster_name: str
+    account_id: str
+    region: str
+    deletion_days: int
+
+
+class Keys(pulumi.ComponentResource):
+    """ARNs of the keys: Kubernetes secrets, node volumes, stored data, logs."""
+
+    secrets_arn: pulumi.Output[str]
+    volumes_arn: pulumi.Output[str]
+    data_arn: pulumi.Output[str]
+    logs_arn: pulumi.Output[str]
+
+    def __init__(self, name: str, args: KeysArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("headway:keys:Keys", name, {}, opts)
+        self._name, self._args = name, args
+        self.secrets_arn = self._create("secrets", "Kubernetes secrets in etcd", ())
+        self.volumes_arn = self._create("volumes", "Volumes of nodes and pods", volume_users(args.account_id))
+        self.data_arn = self._create("data", "Artifacts, ledger, images, queues", ())
+        self.logs_arn = self._create("logs", "CloudWatch log groups", log_writers(args.account_id, args.region))
+        self.register_outputs({"secrets_arn": self.secrets_arn, "data_arn": self.data_arn})
+
+    def _create(self, role: str, purpose: str, users: Sequence[Statement]) -> pulumi.Output[str]:
+        child = pulumi.ResourceOptions(parent=self)
+        key = aws.kms.Key(
+            f"{self._name}-{role}",
+            description=f"{self._args.cluster_name}: {purpose}",
+            enable_key_rotation=True,
+            deletion_window_in_days=self._args.deletion_days,
+            policy=document(account_decides(self._args.account_id), *users),
+            opts=child,
+        )
+        aws.kms.Alias(f"{self._name}-{role}-alias", name=f"alias/{self._args.cluster_name}-{role}", target_key_id=key.key_id, opts=child)
+        return key.arn
+
+
+def account_decides(account_id: str) -> Statement:
+    """The account's IAM policies say who may use and who may administer the key."""
+    return Statement(
+        sid="AccountDecides",
+        principal={"AWS": f"arn:aws:iam::{account_id}:root"},
+        actions=["kms:*"],
+        resources=["*"],
+        reason=f"{_THIS_KEY}; without the account's own policies no one could administer it",
+    )
+
+
+def volume_users(account_id: str) -> tuple[Statement, ...]:
+    """EC2 Auto Scaling encrypts the volumes of the nodes that it launches."""
+    scaling = {"AWS": f"arn:aws:iam::{account_id}:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"}
+    return (
+        Statement(sid="AutoScalingUses", principal=scaling, actions=_USE, resources=["*"], reason=_THIS_KEY),
+        Statement(
+            sid="AutoScalingGrants",
+            principal=scaling,
+            actions=["kms:CreateGrant"],
+            resources=["*"],
+            conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
+            reason=_THIS_KEY,
+        ),
+    )
+
+
+def log_writers(account_id: str, region: str) -> tuple[Statement, ...]:
+    """CloudWatch Logs encrypts the log groups of this account and region."""
+    return (
+        Statement(
+            sid="LogsUse",
+            principal={"Service": f"logs.{region}.amazonaws.com"},
+            actions=_USE,
+            resources=["*"],
+            conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": f"arn:aws:logs:{region}:{account_id}:log-group:*"}},
+            reason=_THIS_KEY,
+        ),
+    )

@@ -1,0 +1,1 @@
+"""What outlives the cluster: buckets, image repositories, queues."""

@@ -1,0 +1,153 @@
+"""One private bucket: versioned, encrypted, TLS only, closed to the public, its old versions cleaned up.
+
+The trap: Object Lock can be switched on only when a bucket is made, and a bucket with locked objects cannot be destroyed before the lock
+ends; in governance mode whoever holds `s3:BypassGovernanceRetention` still can.
+"""
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from components.permissions import Statement, document
+
+MULTIPART_DAYS = 7
+"""Parts of an upload that was never completed are invisible, and paid for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketArgs:
+    """`name` is the physical name. Encrypted with `key_arn`, or with S3's own key where that is None (access logs allow no other)."""
+
+    name: str
+    key_arn: pulumi.Input[str] | None
+    superseded_days: int
+    disposable: bool
+    write_once: bool = False
+    """Whether an object, once written, is refused any further write under its name."""
+    lock_days: int | None = None
+    """Days for which no one may delete an object version (Object Lock, governance mode)."""
+    expire_days: int | None = None
+    """Days after which current objects are deleted too; None keeps them."""
+    access_logs: pulumi.Input[str] | None = None
+    """The bucket that receives the access log."""
+    more: tuple[Statement, ...] = ()
+    """Further statements of the bucket's policy."""
+
+
+class Bucket(pulumi.ComponentResource):
+    """A bucket. `name` is an output that waits until the bucket exists; its ARN follows from the physical name."""
+
+    name: pulumi.Output[str]
+    arn: str
+
+    def __init__(self, name: str, args: BucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("headway:storage:Bucket", name, {}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        bucket = aws.s3.Bucket(
+            f"{name}-bucket",
+            bucket=args.name,
+            force_destroy=args.disposable,
+            object_lock_enabled=args.lock_days is not None,
+            opts=pulumi.ResourceOptions(parent=self, protect=not args.disposable),
+        )
+        versioning = aws.s3.BucketVersioning(
+            f"{name}-versioning", bucket=bucket.bucket, versioning_configuration={"status": "Enabled"}, opts=child
+        )
+        aws.s3.BucketServerSideEncryptionConfiguration(
+            f"{name}-encryption",
+            bucket=bucket.bucket,
+            rules=[
+                {
+                    "apply_server_side_encryption_by_default": (
+                        {"sse_algorithm": "AES256"}
+                        if args.key_arn is None
+                        else {"sse_algorithm": "aws:kms", "kms_master_key_id": args.key_arn}
+                    ),
+                    "bucket_key_enabled": args.key_arn is not None,
+                }
+            ],
+            opts=child,
+        )
+        closed = aws.s3.BucketPublicAccessBlock(
+            f"{name}-closed",
+            bucket=bucket.bucket,
+            block_public_acls=True,
+            block_public_policy=True,
+            ignore_public_acls=True,
+            restrict_public_buckets=True,
+            opts=child,
+        )
+        aws.s3.BucketOwnershipControls(
+            f"{name}-ownership", bucket=bucket.bucket, rule={"object_ownership": "BucketOwnerEnforced"}, opts=child
+        )
+        # S3 answers two changes of a bucket at once with "conflicting conditional operation"; these two conflict in practice.
+        aws.s3.BucketPolicy(
+            f"{name}-policy",
+            bucket=bucket.bucket,
+            policy=document(*policy(args)),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[closed]),
+        )
+        aws.s3.BucketLifecycleConfiguration(
+            f"{name}-lifecycle",
+            bucket=bucket.bucket,
+            rules=_lifecycle(args),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[versioning]),
+        )
+        if args.lock_days is not None:
+            aws.s3.BucketObjectLockConfiguration(
+                f"{name}-lock",
+                bucket=bucket.bucket,
+                rule={"default_retention": {"mode": "GOVERNANCE", "days": args.lock_days}},
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[versioning]),
+            )
+        if args.access_logs is not None:
+            aws.s3.BucketLogging(
+                f"{name}-access-log", bucket=bucket.bucket, target_bucket=args.access_logs, target_prefix=f"{args.name}/", opts=child
+            )
+        self.name, self.arn = bucket.bucket, arn(args.name)
+        self.register_outputs({"name": self.name})
+
+
+def arn(physical_name: str) -> str:
+    """The ARN of a bucket."""
+    return f"arn:aws:s3:::{physical_name}"
+
+
+def policy(args: BucketArgs) -> tuple[Statement, ...]:
+    """Who is refused whatever IAM allows, then `args.more`."""
+    bucket = arn(args.name)
+    tls_only = Statement(
+        sid="TlsOnly",
+        effect="Deny",
+        principal="*",
+        actions=["s3:*"],
+        resources=[bucket, f"{bucket}/*"],
+        conditions={"Bool": {"aws:SecureTransport": "false"}},
+    )
+    # https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
+    write_once = Statement(
+        sid="WriteOnce",
+        effect="Deny",
+        principal="*",
+        actions=["s3:PutObject"],
+        resources=[f"{bucket}/*"],
+        conditions={"Null": {"s3:if-none-match": "true"}, "Bool": {"s3:ObjectCreationOperation": "true"}},
+    )
+    return (tls_only, *([write_once] if args.write_once else []), *args.more)
+
+
+def _lifecycle(args: BucketArgs) -> list[aws.s3.BucketLifecycleConfigurationRuleArgsDict]:
+    superseded: aws.s3.BucketLifecycleConfigurationRuleArgsDict = {
+        "id": "superseded",
+        "status": "Enabled",
+        "filter": {"prefix": ""},
+        "noncurrent_version_expiration": {"noncurrent_days": args.superseded_days},
+        "abort_incomplete_multipart_upload": {"days_after_initiation": MULTIPART_DAYS},
+    }
+    if args.expire_days is None:
+        return [superseded]
+    return [
+        superseded,
+        {"id": "expired", "status": "Enabled", "filter": {"prefix": ""}, "expiration": {"days": args.expire_days}},
+    ]

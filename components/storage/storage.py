@@ -1,0 +1,118 @@
+"""What an environment stores: artifacts, the release ledger, telemetry, access logs, images, batch requests.
+
+The trap: a model's files are found by their digest and a release event by its number, so neither bucket ever needs to overwrite; both
+refuse to.
+"""
+
+from dataclasses import dataclass
+
+import pulumi
+
+from components.naming import bucket_name, cluster_name, physical
+from components.permissions import Statement
+from components.storage import bucket as buckets
+from components.storage.bucket import Bucket, BucketArgs
+from components.storage.queue import Queue, QueueArgs
+from components.storage.registry import Registry, RegistryArgs
+
+ACCESS_LOG_DAYS = 365
+"""Who read which artifact: a year answers most questions of an audit."""
+
+QUEUE_NAME_LIMIT = 75
+"""SQS allows 80 characters; `-dead` takes five."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StorageArgs:
+    """`telemetry_days` is how long the oldest log or trace is kept."""
+
+    environment: str
+    account_id: str
+    region: str
+    key_arn: pulumi.Input[str]
+    ledger_lock_days: int
+    superseded_days: int
+    telemetry_days: int
+    repositories: tuple[str, ...]
+    disposable: bool
+
+
+class Storage(pulumi.ComponentResource):
+    """Buckets by role, the registry and the batch queue of an environment."""
+
+    artifacts: Bucket
+    ledger: Bucket
+    telemetry: Bucket
+    registry: Registry
+    batch: Queue
+
+    def __init__(self, name: str, args: StorageArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("headway:storage:Storage", name, {}, opts)
+        self._name, self._args, self._child = name, args, pulumi.ResourceOptions(parent=self)
+        self._access_logs = self._create_access_logs()
+        self.artifacts = self._create_bucket("artifacts", write_once=True)
+        self.ledger = self._create_bucket("ledger", write_once=True, lock_days=args.ledger_lock_days)
+        self.telemetry = self._create_bucket("telemetry", expire_days=args.telemetry_days)
+        self.registry = Registry(
+            f"{name}-images",
+            RegistryArgs(
+                cluster_name=cluster_name(args.environment),
+                key_arn=args.key_arn,
+                repositories=args.repositories,
+                disposable=args.disposable,
+            ),
+            self._child,
+        )
+        self.batch = Queue(
+            f"{name}-batch",
+            QueueArgs(
+                name=physical(cluster_name(args.environment), "batch", limit=QUEUE_NAME_LIMIT),
+                account_id=args.account_id,
+                region=args.region,
+                key_arn=args.key_arn,
+            ),
+            self._child,
+        )
+        self.register_outputs({"artifacts": self.artifacts.name, "ledger": self.ledger.name})
+
+    def _create_access_logs(self) -> Bucket:
+        args = self._args
+        name = bucket_name(args.environment, "access-logs", args.account_id)
+        deliver = Statement(
+            sid="DeliverAccessLogs",
+            principal={"Service": "logging.s3.amazonaws.com"},
+            actions=["s3:PutObject"],
+            resources=[f"{buckets.arn(name)}/*"],
+            conditions={"StringEquals": {"aws:SourceAccount": args.account_id}},
+        )
+        return Bucket(
+            f"{self._name}-access-logs",
+            BucketArgs(
+                name=name,
+                key_arn=None,
+                superseded_days=args.superseded_days,
+                disposable=args.disposable,
+                expire_days=ACCESS_LOG_DAYS,
+                more=(deliver,),
+            ),
+            self._child,
+        )
+
+    def _create_bucket(
+        self, role: str, *, write_once: bool = False, lock_days: int | None = None, expire_days: int | None = None
+    ) -> Bucket:
+        args = self._args
+        return Bucket(
+            f"{self._name}-{role}",
+            BucketArgs(
+                name=bucket_name(args.environment, role, args.account_id),
+                key_arn=args.key_arn,
+                superseded_days=args.superseded_days,
+                disposable=args.disposable,
+                write_once=write_once,
+                lock_days=lock_days,
+                expire_days=expire_days,
+                access_logs=self._access_logs.name,
+            ),
+            self._child,
+        )
