@@ -1,0 +1,81 @@
+"""The few HTTPS calls that starting a control plane takes: is it ready, which version, apply our own manifests.
+
+Nothing else uses it; programs that work with the cluster use the official client and the kubeconfig.
+"""
+
+import http.client
+import json
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandbox.cluster.certificates import Pair
+
+_TIMEOUT_SECONDS = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """A server on 127.0.0.1. Without `authority` it is plain HTTP."""
+
+    port: int
+    authority: Path | None = None
+    client: Pair | None = None
+
+    def call(self, method: str, path: str, body: str | None = None, headers: Mapping[str, str] | None = None) -> Answer:
+        """One request; OSError or http.client.HTTPException when there is no answer."""
+        connection = self._connection()
+        try:
+            connection.request(method, path, body, dict(headers or {}))
+            response = connection.getresponse()
+            return Answer(status=response.status, body=response.read())
+        finally:
+            connection.close()
+
+    def unready(self, path: str) -> str | None:
+        """None when `path` answers 200, else what is missing: a readiness probe."""
+        try:
+            answer = self.call("GET", path)
+        except ssl.SSLError as error:
+            return f"no TLS yet ({error.reason or error})"
+        except (OSError, http.client.HTTPException):
+            return "waiting for it to listen"
+        if answer.status == 200:
+            return None
+        failing = [line[3:].split()[0] for line in answer.body.decode(errors="replace").splitlines() if line.startswith("[-]")]
+        return "waiting for " + (", ".join(failing) or f"{path} ({answer.status})")
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self.authority is None:
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=_TIMEOUT_SECONDS)
+        context = ssl.create_default_context(cafile=str(self.authority))
+        if self.client:
+            context.load_cert_chain(self.client.certificate, self.client.key)
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=_TIMEOUT_SECONDS, context=context)
+
+
+def apply(api: Endpoint, manifest: Mapping[str, Any], manager: str) -> None:
+    """Server-side apply of a cluster-scoped object whose plural is regular. RuntimeError with the server's words when it refuses."""
+    group, plural, name = manifest["apiVersion"], manifest["kind"].lower() + "s", manifest["metadata"]["name"]
+    root = f"/apis/{group}" if "/" in group else f"/api/{group}"
+    answer = api.call(
+        "PATCH",
+        f"{root}/{plural}/{name}?fieldManager={manager}&force=true",
+        json.dumps(manifest),
+        {"Content-Type": "application/apply-patch+yaml"},
+    )
+    if answer.status not in {200, 201}:
+        raise RuntimeError(f"the API server refused {manifest['kind']} {name} ({answer.status}): {answer.body.decode(errors='replace')}")
+
+
+def version(api: Endpoint) -> str:
+    """The API server's version: `v1.36.2`."""
+    return json.loads(api.call("GET", "/version").body)["gitVersion"]

@@ -1,0 +1,118 @@
+"""One Kubernetes control plane on loopback: start, stop, status, reset.
+
+Owns the order of things. `start` is the only repair there is: what runs and answers is left alone, what is dead or hangs is started with
+its state, and what has changed is restarted; so it may be called at any time, by anyone, after any accident.
+"""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.cluster import api, components, stages
+from sandbox.cluster.disk import telling_full_disk
+from sandbox.cluster.processes import Process, ProcessStatus, Supervisor
+from sandbox.cluster.toolchain import DEFAULT_SETS, Toolchain, ensure_toolchain
+from sandbox.layout import Layout
+from sandbox.progress import Progress
+
+MANIFESTS = Path(__file__).parent / "manifests"
+
+_FIELD_MANAGER = "headway-sandbox"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterInfo:
+    """A control plane that is ready."""
+
+    kubeconfig: Path
+    server: str
+    version: str
+    """Of Kubernetes: `v1.36.2`."""
+    started: tuple[str, ...]
+    """Programs that were not running, or not as they should; empty when nothing had to be done."""
+    toolchain: Toolchain
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterStatus:
+    """What is so, without changing it."""
+
+    processes: tuple[ProcessStatus, ...]
+    """Of the control plane, in the order of their start; a program that was never started is missing."""
+    ready: bool
+    reason: str
+    """Why not; empty when ready."""
+    version: str | None
+
+    @property
+    def memory_bytes(self) -> int:
+        return sum(process.memory_bytes for process in self.processes)
+
+
+class Cluster:
+    """The control plane of one sandbox, that of `layout`."""
+
+    def __init__(self, layout: Layout, *, supervisor: Supervisor | None = None) -> None:
+        self._layout = layout
+        self.supervisor = supervisor or Supervisor(layout)
+
+    def start(self, progress: Progress, sets: Sequence[str] = DEFAULT_SETS) -> ClusterInfo:
+        """Have the control plane run and ready, building its programs first if need be. UserError with what to do when it cannot be."""
+        toolchain = ensure_toolchain(self._layout, progress, sets)
+        with telling_full_disk("starting the control plane", self._layout.state), self.supervisor.lock(progress):
+            self._layout.cluster.mkdir(parents=True, exist_ok=True, mode=0o700)
+            site = self._site(toolchain)
+            who = components.identities(self._layout.cluster / "pki")
+            components.write_files(site, who, self._layout.kubeconfig)
+            admin = components.admin(site, who)
+            # The API server may come first: it waits for its datastore, and loading itself takes the longer of the two.
+            started = self._ensure((components.etcd(site, who), components.api_server(site, who)), progress)
+            for manifest in stages.read(sorted(MANIFESTS.glob("*.yaml"))):
+                api.apply(admin, manifest, _FIELD_MANAGER)
+            clients = (components.controller_manager(site, who), components.scheduler(site, who), components.kwok(site))
+            started += self._ensure(clients, progress)
+            return ClusterInfo(
+                kubeconfig=self._layout.kubeconfig,
+                server=site.server,
+                version=api.version(admin),
+                started=started,
+                toolchain=toolchain,
+            )
+
+    def stop(self, progress: Progress) -> tuple[str, ...]:
+        """End every program of the control plane and keep its state; the names of those that ran."""
+        with self.supervisor.lock(progress):
+            return tuple(name for name in reversed(components.NAMES) if self.supervisor.stop(name, progress))
+
+    def status(self) -> ClusterStatus:
+        """How it is now. Starts, builds and writes nothing."""
+        known = {process.name: process for process in self.supervisor.list()}
+        processes = tuple(known[name] for name in components.NAMES if name in known)
+        reason, version = self._examine(processes)
+        return ClusterStatus(processes=processes, ready=not reason, reason=reason, version=version)
+
+    def reset(self, progress: Progress) -> None:
+        """End the control plane and forget its state: objects, keys, kubeconfig. Other processes of the sandbox are not touched."""
+        with self.supervisor.lock(progress):
+            self.stop(progress)
+            for folder in ("etcd", "pki", "config"):
+                shutil.rmtree(self._layout.cluster / folder, ignore_errors=True)
+            self._layout.kubeconfig.unlink(missing_ok=True)
+
+    def _ensure(self, specs: Sequence[Process], progress: Progress) -> tuple[str, ...]:
+        return self.supervisor.ensure_all(specs, progress)
+
+    def _site(self, toolchain: Toolchain) -> components.Site:
+        names = (*components.NAMES, components.ETCD_PEER)
+        return components.Site(folder=self._layout.cluster, ports={name: self.supervisor.port(name) for name in names}, toolchain=toolchain)
+
+    def _examine(self, processes: Sequence[ProcessStatus]) -> tuple[str, str | None]:
+        running = {process.name for process in processes if process.running}
+        missing = [name for name in components.NAMES if name not in running]
+        if missing:
+            return f"not running: {', '.join(missing)}", None
+        site = self._site(Toolchain({}))
+        admin = components.admin(site, components.identities(self._layout.cluster / "pki"))
+        unready = admin.unready("/readyz?verbose")
+        return (unready, None) if unready else ("", api.version(admin))
