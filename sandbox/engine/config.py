@@ -160,9 +160,7 @@ def parse_path(text: str) -> Path_:
 def look_up(raw: Any, path: Path_) -> Any:
     """What lies at `path` below `raw`; raises KeyError if nothing does."""
     for step in path:
-        if isinstance(raw, dict) and step in raw:
-            raw = raw[step]
-        elif isinstance(raw, list) and isinstance(step, int) and 0 <= step < len(raw):
+        if (isinstance(raw, dict) and step in raw) or (isinstance(raw, list) and isinstance(step, int) and 0 <= step < len(raw)):
             raw = raw[step]
         else:
             raise KeyError(step)
@@ -205,7 +203,7 @@ def _is_of(raw: Any, declared: Any) -> bool:
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     """YAML 1.2 core schema: what looks like a date or says `yes` is a string; a key that appears twice is an error."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 the base's own
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Any] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in seen:

@@ -1,6 +1,7 @@
 """Editing Pulumi.STACK.yaml in place: comments, order and the quotes of other values stay as they are."""
 
 import io
+import itertools
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,7 +60,7 @@ class ConfigFile:
         if spelled not in config or not isinstance(config[spelled], CommentedMap | CommentedSeq):
             config[spelled] = _container(path[0])
         node: Any = config[spelled]
-        for step, following in zip(path, path[1:], strict=False):
+        for step, following in itertools.pairwise(path):
             if not isinstance(_get(node, step), CommentedMap | CommentedSeq):
                 _put(node, step, _container(following), key)
             node = _get(node, step)

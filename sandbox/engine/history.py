@@ -58,21 +58,27 @@ def record(folder: Path, update: Update) -> None:
 
 
 def page(folder: Path, size: int, number: int, decrypt: Callable[[str], str] | None) -> list[Properties]:
-    """Operations as `stack history --json` prints them, newest first; `size` 0 means all. Secret values are left out without `decrypt`."""
+    """Operations as `stack history --json` prints them, newest first. Secret values are left out without `decrypt`."""
+    updates = entries(folder, size, number)
+    return [{**update, "config": {key: _config(entry, decrypt) for key, entry in update["config"].items()}} for update in updates]
+
+
+def entries(folder: Path, size: int, number: int = 1) -> list[Properties]:
+    """Page `number` (from 1) of `size` operations as recorded, newest first, each with its `version`."""
     names = sorted((path.name for path in folder.glob("*.history.json")), reverse=True) if folder.is_dir() else []
-    count = len(names)
-    numbered = [(count - index, name) for index, name in enumerate(names)]
-    chosen = numbered[(number - 1) * size : number * size] if size else numbered
-    return [_shown(version, folder / name, decrypt) for version, name in chosen]
+    first = (number - 1) * size
+    chosen = enumerate(names[first : first + size], first)
+    return [{**_read(folder / name), "version": len(names) - index} for index, name in chosen]
 
 
-def _shown(version: int, file: Path, decrypt: Callable[[str], str] | None) -> Properties:
+def _read(file: Path) -> Properties:
     try:
-        update: Properties = json.loads(file.read_text(encoding="utf-8"))
-        config = {key: _config(entry, decrypt) for key, entry in update["config"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        update = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(update["config"], dict) or not isinstance(update["resourceChanges"], dict):
+            raise TypeError
+    except (OSError, ValueError, KeyError, TypeError):
         raise EngineError(f"the history entry {file} cannot be read; delete it, nothing else depends on it") from None
-    return {**update, "version": version, "config": config}
+    return update
 
 
 def _config(entry: Mapping[str, Any], decrypt: Callable[[str], str] | None) -> Properties:

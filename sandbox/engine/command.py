@@ -1,0 +1,63 @@
+"""The engine as an Automation API command: `LocalWorkspaceOptions(pulumi_command=EmbeddedPulumi(providers))`. No child process is started.
+
+The trap: the SDK tells its exceptions apart by words in the output, so the words of `errors` and `verbs` are part of the interface
+(pulumi/automation/errors.py lists them).
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pulumi.automation import CommandResult, PulumiCommand
+from pulumi.automation.errors import create_command_error
+from semver import VersionInfo
+
+from sandbox.engine.console import Captured
+from sandbox.engine.errors import EngineError
+from sandbox.engine.model import ProviderFactories
+from sandbox.engine.session import Host
+from sandbox.engine.verbs import dispatch
+from sandbox.engine.workspace import environment_of
+
+FAILED = 255
+"""Exit code of the real command for every failure."""
+
+
+class EmbeddedPulumi(PulumiCommand):
+    """Answers as `pulumi` of `version`. May be used from several threads at once, for different stacks."""
+
+    def __init__(self, providers: ProviderFactories, *, version: str = "3.272.0") -> None:
+        # Not the base's own initializer, which searches for an executable and runs it.
+        self.command = "pulumi"
+        self.version = VersionInfo.parse(version)
+        self._providers = providers
+
+    def run(
+        self,
+        args: list[str],
+        cwd: str,
+        additional_env: Mapping[str, str],
+        on_output: Callable[[str], Any] | None = None,
+        on_error: Callable[[str], Any] | None = None,
+    ) -> CommandResult:
+        """Raises the SDK's CommandError, or one of its kinds, for everything that fails."""
+        console = Captured(on_output, on_error)
+        host = Host(
+            console=console,
+            cwd=Path(cwd),
+            environment=environment_of(additional_env),
+            providers=lambda: self._providers,
+            version=str(self.version),
+            now=lambda: datetime.now(UTC),
+        )
+        code = 0
+        try:
+            dispatch(args, host)
+        except EngineError as error:
+            console.error(f"error: {error}")
+            code = FAILED
+        result = CommandResult(stdout=console.stdout, stderr=console.stderr, code=code)
+        if code:
+            raise create_command_error(result)
+        return result

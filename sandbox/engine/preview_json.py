@@ -1,0 +1,68 @@
+"""`preview --json`: one document for programs. Public definition: pkg/backend/display/json.go and sdk/go/common/display (PreviewDigest)."""
+
+import threading
+from collections.abc import Mapping
+
+from sandbox.engine.checkpoint import to_json
+from sandbox.engine.events import metadata
+from sandbox.engine.model import Op, Outcome, PolicyEvent, Resource, Severity, StepEvent
+from sandbox.engine.values import MASK, Properties
+
+NANOSECONDS = 1_000_000_000
+
+
+class PreviewDigest:
+    """Implements model.Events: gathers what the document tells. Unchanged resources are left out, the stack itself is not."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self._config = dict(config)
+        self._steps: list[Properties] = []
+        self._diagnostics: list[Properties] = []
+        self._lock = threading.Lock()
+
+    def started(self, step: StepEvent) -> None:
+        if step.quiet or (step.op is Op.SAME and step.type != "pulumi:pulumi:Stack"):
+            return
+        fields = metadata(step)
+        entry: Properties = {"op": fields["op"], "urn": step.urn}
+        optional = {
+            "provider": step.provider,
+            "oldState": step.old and _state(step.old),
+            "newState": step.new and _state(step.new),
+            "diffReasons": fields["diffs"],
+            "replaceReasons": fields["keys"],
+        }
+        entry.update((key, value) for key, value in optional.items() if value)
+        entry["detailedDiff"] = {path: {"kind": kind, "inputDiff": True} for path, kind in step.details.items()} if step.details else None
+        with self._lock:
+            self._steps.append(entry)
+
+    def finished(self, step: StepEvent) -> None: ...
+
+    def failed(self, step: StepEvent) -> None: ...
+
+    def status(self, urn: str, message: str) -> None: ...
+
+    def diagnostic(self, severity: Severity, message: str, urn: str = "", *, ephemeral: bool = False, stream: int = 0) -> None:
+        del stream
+        if ephemeral or severity == "debug":
+            return
+        entry: Properties = {"urn": urn, "message": message.rstrip("\n") + "\n", "severity": severity}
+        with self._lock:
+            self._diagnostics.append({key: value for key, value in entry.items() if value})
+
+    def policy(self, event: PolicyEvent) -> None: ...
+
+    def result(self, outcome: Outcome) -> Properties:
+        with self._lock:
+            result: Properties = {"config": self._config, "steps": list(self._steps)}
+            if self._diagnostics:
+                result["diagnostics"] = list(self._diagnostics)
+        result["duration"] = round(outcome.duration * NANOSECONDS)
+        result["changeSummary"] = {str(op): count for op, count in sorted(outcome.changes.items())}
+        result["maybeCorrupt"] = False
+        return result
+
+
+def _state(resource: Resource) -> Properties:
+    return to_json(resource, lambda _: MASK)
