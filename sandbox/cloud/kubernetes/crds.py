@@ -1,10 +1,12 @@
 """Installs CustomResourceDefinitions from files: read fast, applied in parallel, awaited until the API server serves them.
 
-The trap: parsing is the slow part. PyYAML's loader in C is about ten times as fast as the one in Python.
+Two traps: parsing is the slow part, and PyYAML's loader in C is about ten times as fast as the one in Python; and YAML 1.1, which PyYAML
+speaks, gives a lone `=` (an operator in some enumerations) a type of its own.
 """
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -23,22 +25,50 @@ _WORKERS = 4
 _SECONDS = 120.0
 
 
+class _Loader(yaml.CSafeLoader):
+    """Takes `=` for the string that Kubernetes means."""
+
+
+_Loader.add_constructor("tag:yaml.org,2002:value", yaml.CSafeLoader.construct_yaml_str)
+
+
+@dataclass
+class _Silently:
+    """A step whose waits are not shown one by one."""
+
+    step: Step
+    preview: bool = False
+    timeout: float = _SECONDS
+
+    def status(self, message: str) -> None: ...
+
+    def warn(self, message: str) -> None:
+        self.step.warn(message)
+
+    def cancelled(self) -> bool:
+        return self.step.cancelled()
+
+
 def read(files: Iterable[Path]) -> list[Properties]:
     """The definitions in the files, sorted by name; other documents are left out."""
-    documents = (document for file in files for document in yaml.load_all(file.read_bytes(), yaml.CSafeLoader))
+    documents = (document for file in files for document in yaml.load_all(file.read_bytes(), _Loader))
     found = [document for document in documents if isinstance(document, dict) and document.get("kind") == DEFINITION.kind]
     return sorted(found, key=lambda definition: definition["metadata"]["name"])
 
 
 def install(definitions: Sequence[Properties], cluster: Cluster, step: Step, clock: Clock) -> None:
     """Apply all, then wait until all are served. Raises Refusal, UnreachableError, NotReadyError."""
+    silent = _Silently(step)
 
-    def one(definition: Properties) -> None:
+    def apply(definition: Properties) -> Properties:
         manifest = {key: value for key, value in definition.items() if key != "status"}
-        live = cluster.apply(DEFINITION, manifest, MANAGER, force=True)
-        until_ready(DEFINITION, live, cluster, step, _SECONDS, clock)
+        return cluster.apply(DEFINITION, manifest, MANAGER, force=True)
+
+    def wait(live: Properties) -> None:
+        until_ready(DEFINITION, live, cluster, silent, _SECONDS, clock)
 
     with ThreadPoolExecutor(max_workers=_WORKERS) as workers:
-        # Results are asked for so that the first error is raised.
-        list(workers.map(one, definitions))
+        applied = list(workers.map(apply, definitions))
+        step.status(f"waiting until {len(applied)} definitions are served")
+        list(workers.map(wait, applied))
     cluster.forget_kinds()

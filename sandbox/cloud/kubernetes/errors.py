@@ -131,7 +131,12 @@ def _because(error: Refusal, *, secret: bool) -> str:
 def _fields(error: Refusal, *, secret: bool) -> list[tuple[str, str]]:
     typed = [(field, why) for field, why in _TYPED.findall(error.message) if error.code in (400, 422, 500)]
     found = typed or [(field.lstrip("."), why) for field, why in error.causes if field and error.code in (400, 422)]
-    return sorted({(field, "is not valid here" if secret and "not declared" not in why else why) for field, why in found})
+    return sorted(
+        {
+            (field, "is not valid (the reason is not shown: it may repeat the value)" if secret and "not declared" not in why else why)
+            for field, why in found
+        }
+    )
 
 
 def _plain(error: Refusal, *, secret: bool) -> str:

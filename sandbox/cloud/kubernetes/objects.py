@@ -19,7 +19,7 @@ from sandbox.cloud.kubernetes.settings import Settings
 from sandbox.engine.provider import Live, PartialFailureError, Properties, ProviderError, Step
 
 _PREVIEW_PATIENCE = 2.0
-_SETTLING_SECONDS = 10.0
+_SETTLING_SECONDS = 5.0
 """How long a definition that is established may not be served yet."""
 _FALLBACK = ("does not support dry run", "not found")
 # Only these own objects that must go first; the garbage collector learns of new custom kinds up to 30 s late, and a foreground deletion

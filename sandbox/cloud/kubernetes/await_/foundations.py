@@ -51,7 +51,7 @@ def claim(live: Properties, look: Lookup) -> Verdict:
     if phase == "Lost":
         return failed("its volume is gone")
     why = last_warning(live, look)
-    return waiting("not bound to a volume" + (f"; {why}" if why else "; in the sandbox nobody provisions one"))
+    return waiting("not bound to a volume" + (f"; {why}" if why else ""))
 
 
 def _binds_late(live: Properties, look: Lookup) -> bool:

@@ -1,7 +1,7 @@
 """Readiness of what leads to pods: Service and Ingress.
 
 A Service without pods is ready: unlike the real provider, which waits for the first endpoint, this one takes pods that do not exist for
-not wanted yet. Nobody gives a LoadBalancer or an Ingress an address in the sandbox unless a mesh stand-in does; the wait says so.
+not wanted yet.
 """
 
 from sandbox.cloud.kubernetes.await_ import pods
@@ -17,7 +17,7 @@ def service(live: Properties, look: Lookup) -> Verdict:
     if at(live, "spec", "type") == "ExternalName":
         return READY
     if at(live, "spec", "type") == "LoadBalancer" and not at(live, "status", "loadBalancer", "ingress"):
-        return waiting("no load balancer address yet; in the sandbox only a mesh stand-in gives one")
+        return waiting("no load balancer has given it an address")
     namespace, name = at(live, "metadata", "namespace") or "default", at(live, "metadata", "name")
     labels = ",".join(f"{key}={value}" for key, value in sorted((at(live, "spec", "selector") or {}).items()))
     behind = pods.of(namespace, labels, look)
