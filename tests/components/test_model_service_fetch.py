@@ -4,12 +4,10 @@ import hashlib
 import json
 import subprocess
 import sys
-import tarfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +77,16 @@ def bucket() -> Iterator[Bucket]:
     server.server_close()
 
 
-def fetch(bucket: Bucket, tmp_path: Path, *artifacts: dict[str, Any], places: list[dict[str, str]] | None = None, **environment: str):
+def fetch(
+    bucket: Bucket, tmp_path: Path, files: dict[str, bytes], places: list[dict[str, str]] | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the fetcher for an artifact whose contract lists `files` with these contents."""
+    rows = [{"path": path, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)} for path, data in files.items()]
     config = tmp_path / "fetch.json"
-    config.write_text(json.dumps({"region": "eu-west-1", "artifacts": list(artifacts), "places": places or []}))
+    target = str(tmp_path / "cache")
+    config.write_text(
+        json.dumps({"region": "eu-west-1", "uri": "s3://models/vision/resnet/", "files": rows, "target": target, "places": places or []})
+    )
     keys = {"AWS_ACCESS_KEY_ID": KEYS.access_key, "AWS_SECRET_ACCESS_KEY": KEYS.secret_key, "AWS_SESSION_TOKEN": str(KEYS.token)}
     return subprocess.run(
         [sys.executable, "-I", str(SCRIPT), str(config)],
@@ -93,24 +98,23 @@ def fetch(bucket: Bucket, tmp_path: Path, *artifacts: dict[str, Any], places: li
     )
 
 
-def artifact(data: bytes, tmp_path: Path, uri: str = "s3://models/vision/resnet/1/model.onnx", **more: Any) -> dict[str, Any]:
-    sha = hashlib.sha256(data).hexdigest()
-    return {"uri": uri, "sha256": sha, "size_bytes": len(data), "target": str(tmp_path / "cache" / "1"), **more}
+MODEL = "1/model.onnx"
+KEY = "/models/vision/resnet/1/model.onnx"
 
 
 def test_a_file_larger_than_one_range_arrives_whole_and_signed_as_botocore_would_sign_it(bucket: Bucket, tmp_path: Path) -> None:
     data = bytes(range(256)) * 80_000  # 20 MB: three ranges
-    bucket.objects["/models/vision/resnet/1/model.onnx"] = data
-    done = fetch(bucket, tmp_path, artifact(data, tmp_path))
+    bucket.objects[KEY] = data
+    done = fetch(bucket, tmp_path, {MODEL: data})
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "cache" / "1" / "model.onnx").read_bytes() == data
+    assert (tmp_path / "cache" / MODEL).read_bytes() == data
     assert len(bucket.requests) == 3
 
 
 def test_one_flipped_byte_is_refused_and_leaves_nothing_a_server_could_load(bucket: Bucket, tmp_path: Path) -> None:
     data = b"weights" * 1000
-    bucket.objects["/models/vision/resnet/1/model.onnx"] = data[:-1] + b"S"
-    done = fetch(bucket, tmp_path, artifact(data, tmp_path))
+    bucket.objects[KEY] = data[:-1] + b"S"
+    done = fetch(bucket, tmp_path, {MODEL: data})
     assert done.returncode == 1
     assert "the contract states" in done.stderr
     assert "Traceback" not in done.stderr
@@ -119,73 +123,56 @@ def test_one_flipped_byte_is_refused_and_leaves_nothing_a_server_could_load(buck
 
 def test_a_restart_verifies_what_it_finds_and_asks_for_nothing_again(bucket: Bucket, tmp_path: Path) -> None:
     data = b"weights" * 1000
-    bucket.objects["/models/vision/resnet/1/model.onnx"] = data
-    wanted = artifact(data, tmp_path)
-    fetch(bucket, tmp_path, wanted)
+    bucket.objects[KEY] = data
+    fetch(bucket, tmp_path, {MODEL: data})
     bucket.requests.clear()
-    done = fetch(bucket, tmp_path, wanted)
+    done = fetch(bucket, tmp_path, {MODEL: data})
     assert done.returncode == 0
-    assert "kept model.onnx" in done.stdout
+    assert f"kept {MODEL}" in done.stdout
     assert bucket.requests == []
 
 
 def test_a_cached_file_that_was_altered_is_fetched_again(bucket: Bucket, tmp_path: Path) -> None:
     data = b"weights" * 1000
-    bucket.objects["/models/vision/resnet/1/model.onnx"] = data
-    wanted = artifact(data, tmp_path)
-    fetch(bucket, tmp_path, wanted)
-    cached = tmp_path / "cache" / "1" / "model.onnx"
+    bucket.objects[KEY] = data
+    fetch(bucket, tmp_path, {MODEL: data})
+    cached = tmp_path / "cache" / MODEL
     cached.write_bytes(b"W" + data[1:])
-    assert fetch(bucket, tmp_path, wanted).returncode == 0
+    assert fetch(bucket, tmp_path, {MODEL: data}).returncode == 0
     assert cached.read_bytes() == data
 
 
-def manifest_of(files: dict[str, bytes]) -> bytes:
-    rows = [{"path": name, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)} for name, data in sorted(files.items())]
-    return json.dumps({"files": rows}).encode()
-
-
-def test_a_prefix_is_proven_by_its_manifest_and_each_file_by_the_manifest(bucket: Bucket, tmp_path: Path) -> None:
-    files = {"config.json": b"{}", "shards/model-00001.safetensors": b"w" * 5000}
-    manifest = manifest_of(files)
-    for name, data in {**files, "manifest.json": manifest}.items():
-        bucket.objects[f"/models/chat/llm/3/{name}"] = data
-    wanted = artifact(manifest, tmp_path, "s3://models/chat/llm/3/", size_bytes=5002)
-    done = fetch(bucket, tmp_path, wanted)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "cache" / "1" / "shards" / "model-00001.safetensors").read_bytes() == b"w" * 5000
-    bucket.objects["/models/chat/llm/3/config.json"] = b"[]"
-    (tmp_path / "cache" / "1" / "config.json").unlink()
-    assert fetch(bucket, tmp_path, wanted).returncode == 1
+def test_only_what_is_missing_of_several_files_is_fetched(bucket: Bucket, tmp_path: Path) -> None:
+    files = {"config.json": b"{}", "shards/model-00001.safetensors": b"w" * 5000, "empty": b""}
+    for name, data in files.items():
+        bucket.objects[f"/models/vision/resnet/{name}"] = data
+    assert fetch(bucket, tmp_path, files).returncode == 0
+    for name, data in files.items():
+        assert (tmp_path / "cache" / name).read_bytes() == data
+    (tmp_path / "cache" / "config.json").unlink()
+    bucket.requests.clear()
+    assert fetch(bucket, tmp_path, files).returncode == 0
+    assert bucket.requests == ["/models/vision/resnet/config.json"]
 
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a/../../b"])
-def test_a_manifest_that_names_a_path_outside_the_artifact_is_refused(bucket: Bucket, tmp_path: Path, path: str) -> None:
-    manifest = manifest_of({path: b"x"})
-    bucket.objects["/models/chat/llm/3/manifest.json"] = manifest
-    done = fetch(bucket, tmp_path, artifact(manifest, tmp_path, "s3://models/chat/llm/3/", size_bytes=1))
+def test_a_path_outside_the_artifact_is_refused(bucket: Bucket, tmp_path: Path, path: str) -> None:
+    done = fetch(bucket, tmp_path, {path: b"x"})
     assert done.returncode == 1
     assert "outside the artifact" in done.stderr
-
-
-def test_a_size_that_differs_from_the_contract_is_refused_before_any_file_is_fetched(bucket: Bucket, tmp_path: Path) -> None:
-    manifest = manifest_of({"model.bin": b"x" * 10})
-    bucket.objects["/models/chat/llm/3/manifest.json"] = manifest
-    done = fetch(bucket, tmp_path, artifact(manifest, tmp_path, "s3://models/chat/llm/3/", size_bytes=99))
-    assert done.returncode == 1
-    assert bucket.requests == ["/models/chat/llm/3/manifest.json"]
+    assert bucket.requests == []
 
 
 def test_a_store_that_says_slow_down_is_asked_again(bucket: Bucket, tmp_path: Path) -> None:
     data = b"weights" * 10
-    bucket.objects["/models/vision/resnet/1/model.onnx"] = data
+    bucket.objects[KEY] = data
     bucket.failures = [503, 500]
-    assert fetch(bucket, tmp_path, artifact(data, tmp_path)).returncode == 0
+    assert fetch(bucket, tmp_path, {MODEL: data}).returncode == 0
     assert len(bucket.requests) == 3
 
 
 def test_a_missing_object_is_refused_at_once_and_named(bucket: Bucket, tmp_path: Path) -> None:
-    done = fetch(bucket, tmp_path, artifact(b"weights", tmp_path))
+    done = fetch(bucket, tmp_path, {MODEL: b"weights"})
     assert done.returncode == 1
     assert "model.onnx cannot be read: 404" in done.stderr
     assert len(bucket.requests) == 1
@@ -193,41 +180,34 @@ def test_a_missing_object_is_refused_at_once_and_named(bucket: Bucket, tmp_path:
 
 def test_a_range_that_comes_back_short_is_not_taken_for_the_whole(bucket: Bucket, tmp_path: Path) -> None:
     data = b"weights" * 10
-    bucket.objects["/models/vision/resnet/1/model.onnx"] = data
+    bucket.objects[KEY] = data
     bucket.truncate = True
-    done = fetch(bucket, tmp_path, artifact(data, tmp_path))
+    done = fetch(bucket, tmp_path, {MODEL: data})
     assert done.returncode == 1
     assert "69 bytes where 70 were asked for" in done.stderr
 
 
-def test_an_archive_is_unpacked_only_after_it_was_proven_and_only_inside_its_folder(bucket: Bucket, tmp_path: Path) -> None:
-    def archive(name: str) -> bytes:
-        stream = BytesIO()
-        with tarfile.open(fileobj=stream, mode="w") as tar:
-            member = tarfile.TarInfo(name)
-            member.size = 3
-            tar.addfile(member, BytesIO(b"abc"))
-        return stream.getvalue()
-
-    uri = "s3://models/vision/resnet/1/model.tar"
-    for name, code in (("inside/model.onnx", 0), ("../outside", 1)):
-        data = archive(name)
-        bucket.objects["/models/vision/resnet/1/model.tar"] = data
-        assert fetch(bucket, tmp_path, artifact(data, tmp_path, uri, unpack=True)).returncode == code
-    assert (tmp_path / "cache" / "1" / "inside" / "model.onnx").read_bytes() == b"abc"
-    assert not (tmp_path / "cache" / "outside").exists()
+def test_an_artifact_larger_than_the_disk_is_refused_before_any_byte_is_fetched(bucket: Bucket, tmp_path: Path) -> None:
+    rows = [{"path": MODEL, "sha256": "0" * 64, "size": 2**60}]
+    config = tmp_path / "large.json"
+    config.write_text(
+        json.dumps({"region": "eu-west-1", "uri": "s3://models/vision/", "files": rows, "target": str(tmp_path / "cache"), "places": []})
+    )
+    done = subprocess.run([sys.executable, "-I", str(SCRIPT), str(config)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "needs 1152921504606846976 more bytes" in done.stderr
 
 
 def test_rendered_files_are_put_where_the_server_reads_them(bucket: Bucket, tmp_path: Path) -> None:
     (tmp_path / "rendered").write_text('name: "resnet"')
     target = tmp_path / "repository" / "resnet" / "config.pbtxt"
-    assert fetch(bucket, tmp_path, places=[{"from": str(tmp_path / "rendered"), "to": str(target)}]).returncode == 0
+    assert fetch(bucket, tmp_path, {}, places=[{"from": str(tmp_path / "rendered"), "to": str(target)}]).returncode == 0
     assert target.read_text() == 'name: "resnet"'
 
 
 def test_pod_identity_credentials_are_taken_from_the_agent_and_never_printed(bucket: Bucket, tmp_path: Path) -> None:
     data = b"weights"
-    bucket.objects["/models/vision/resnet/1/model.onnx"] = data
+    bucket.objects[KEY] = data
     token = tmp_path / "token"
     token.write_text("pod-token\n")
     seen: list[str | None] = []
@@ -248,7 +228,7 @@ def test_pod_identity_credentials_are_taken_from_the_agent_and_never_printed(buc
     done = fetch(
         bucket,
         tmp_path,
-        artifact(data, tmp_path),
+        {MODEL: data},
         AWS_CONTAINER_CREDENTIALS_FULL_URI=f"http://127.0.0.1:{agent.server_address[1]}/v1/credentials",
         AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(token),
     )
@@ -261,6 +241,6 @@ def test_pod_identity_credentials_are_taken_from_the_agent_and_never_printed(buc
 
 
 def test_a_pod_without_an_identity_is_told_what_it_lacks(bucket: Bucket, tmp_path: Path) -> None:
-    done = fetch(bucket, tmp_path, artifact(b"x", tmp_path), HOME="/nonexistent")
+    done = fetch(bucket, tmp_path, {MODEL: b"x"}, HOME="/nonexistent")
     assert done.returncode == 1
     assert "Pod Identity" in done.stderr

@@ -1,9 +1,8 @@
 """Brings model artifacts from S3 into the pod's cache on the node's own disk, and lets nothing pass that its checksum does not prove.
 
-Runs as an init container from a ConfigMap, in the serving image, on the standard library alone: `python3 fetch.py CONFIG`. An artifact is
-one object whose SHA-256 the contract states, or a prefix (the URI ends in `/`) whose `manifest.json` has that SHA-256 and lists each file
-with its own. Files are fetched by parallel ranges into `.partial`, verified, then renamed: what has its final name is proven. A restarted
-container verifies what it finds again and fetches only what is missing.
+Runs as an init container from a ConfigMap, in the serving image, on the standard library alone: `python3 fetch.py CONFIG`. The contract
+lists every file below the artifact's prefix with its size and SHA-256. Files are fetched by parallel ranges into `.partial`, verified,
+then renamed: what has its final name is proven. A restarted container verifies what it finds and fetches only what is missing.
 
 Credentials: environment, EKS Pod Identity (container credentials), or a web identity token (IRSA), in this order. They are never printed.
 The trap: ranges hide a truncated object, so the length of every range and the digest of the whole are both checked.
@@ -18,7 +17,6 @@ import json
 import os
 import shutil
 import sys
-import tarfile
 import time
 import urllib.error
 import urllib.parse
@@ -179,59 +177,26 @@ def bring(url: str, target: Path, sha256: str, size: int, region: str, environme
     return "fetched"
 
 
-def files_of(artifact: Json, region: str, environment: Json) -> "list[Json]":
-    """The files of one artifact: path below its target, address, SHA-256, size."""
-    url = address(artifact["uri"], region, environment)
-    if not artifact["uri"].endswith("/"):
-        name = PurePosixPath(urllib.parse.urlsplit(artifact["uri"]).path).name
-        return [{"path": name, "url": url, "sha256": artifact["sha256"], "size": artifact["size_bytes"]}]
-    manifest = get(url + "manifest.json", region, credentials(environment))
-    found = hashlib.sha256(manifest).hexdigest()
-    if found != artifact["sha256"]:
-        raise Refused(f"{artifact['uri']}manifest.json has SHA-256 {found}, the contract states {artifact['sha256']}: refused")
-    files: list[Json] = [{**file, "url": url + urllib.parse.quote(file["path"], safe="/-_.~")} for file in json.loads(manifest)["files"]]
-    for file in files:
+def fetch(config: Json, environment: Json) -> None:
+    """Bring every file of the artifact, then put the rendered files where the server expects them."""
+    region, base, target = config["region"], config["uri"], Path(config["target"])
+    target.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    missing = sum(file["size"] for file in config["files"] if not (target / file["path"]).exists())
+    free = shutil.disk_usage(target).free
+    if missing > free:
+        raise Refused(f"{base} needs {missing} more bytes, the cache has {free}: raise envelope.scratch or the nodes' local storage")
+    for file in config["files"]:
         path = PurePosixPath(file["path"])
         if path.is_absolute() or ".." in path.parts:
-            raise Refused(f"{artifact['uri']}manifest.json names {file['path']!r}, a path outside the artifact: refused")
-    total = sum(file["size"] for file in files)
-    if total != artifact["size_bytes"]:
-        raise Refused(f"{artifact['uri']} holds {total} bytes by its manifest, the contract states {artifact['size_bytes']}: refused")
-    return files
-
-
-def unpack(archive: Path, target: Path) -> None:
-    """Unpack a verified archive beside itself; members that would leave `target` are refused."""
-    with tarfile.open(archive) as tar:
-        for member in tar.getmembers():
-            path = PurePosixPath(member.name)
-            if path.is_absolute() or ".." in path.parts or not (member.isfile() or member.isdir()):
-                raise Refused(f"{archive.name} holds {member.name!r}, which is no plain file inside the artifact: refused")
-        tar.extractall(target)  # noqa: S202  (every member was checked above, and the archive's digest before)
-
-
-def fetch(config: Json, environment: Json) -> None:
-    """Bring every artifact of `config`, then put the rendered files where the server expects them."""
-    region = config["region"]
-    for artifact in config["artifacts"]:
-        target = Path(artifact["target"])
-        target.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(target).free
-        began = time.monotonic()
-        files = files_of(artifact, region, environment)
-        missing = sum(file["size"] for file in files if not (target / file["path"]).exists())
-        if missing > free:
-            raise Refused(f"{artifact['uri']} needs {missing} bytes, the cache has {free}: raise the pod's ephemeral storage")
-        for file in files:
-            how = bring(file["url"], target / file["path"], file["sha256"], file["size"], region, environment)
-            print(f"{how} {file['path']} {file['size']} bytes sha256 {file['sha256']}", flush=True)  # noqa: T201
-            if artifact.get("unpack"):
-                unpack(target / file["path"], target)
-        seconds = time.monotonic() - began
-        print(f"{artifact['uri']}: {artifact['size_bytes']} bytes verified in {seconds:.1f} s", flush=True)  # noqa: T201
-    for place in config.get("places", []):
+            raise Refused(f"{file['path']!r} is a path outside the artifact: refused")
+        url = address(base + file["path"], region, environment)
+        how = bring(url, target / path, file["sha256"], file["size"], region, environment)
+        print(f"{how} {file['path']} {file['size']} bytes sha256 {file['sha256']}", flush=True)  # noqa: T201
+    for place in config["places"]:
         Path(place["to"]).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(place["from"], place["to"])
+    print(f"{base} verified in {time.monotonic() - began:.1f} s", flush=True)  # noqa: T201
 
 
 def main(arguments: "list[str]") -> int:
