@@ -163,6 +163,17 @@ def _tokens_fit_runtime(model: Model) -> Iterator[Violation]:
                 consequence="The limit would be ignored",
                 remedy="Leave it out; the largest shapes stand in runtime.models",
             )
+    if isinstance(model.runtime, Vllm) != (model.scaling.token_capacity is not None):
+        missing = isinstance(model.runtime, Vllm)
+        yield problem(
+            "token-capacity-of-language-models",
+            "scaling",
+            "token_capacity",
+            value=model.scaling.token_capacity,
+            fact="a language model without token_capacity" if missing else f"{model.runtime.engine} generates no tokens",
+            consequence="Neither its cost a token nor its use of the token quota is known" if missing else "The value would be ignored",
+            remedy="Measure the tokens a second of one replica under load" if missing else "Leave it out",
+        )
     if largest.context_tokens and largest.output_tokens and largest.output_tokens >= largest.context_tokens:
         yield problem(
             "room-for-a-prompt",

@@ -32,6 +32,7 @@ def _by_digest(value: str) -> str:
 
 
 Image = Annotated[str, AfterValidator(_by_digest), Field(max_length=400, json_schema_extra={"pattern": "@sha256:[0-9a-f]{64}$"})]
+ImageSize = Annotated[Bytes, between(Bytes(2**20), Bytes(100 * 2**30))]
 Driver = Annotated[str, Field(pattern=r"^[1-9][0-9]{2}(\.[0-9]{1,3}){1,2}$")]
 _NO_ENV: dict[str, str] = {}
 
@@ -206,6 +207,8 @@ class Triton(Part):
     """`triton`."""
     image: Image
     """The server image, by digest."""
+    image_size: ImageSize
+    """Size of the image as it is pulled (compressed layers); part of the start-up budget."""
     minimum_driver: Driver
     """Oldest NVIDIA driver that the image supports; checked against the AMI release of the pool."""
     models: Annotated[tuple[TritonModel, ...], Field(min_length=1, max_length=64)]
@@ -259,6 +262,8 @@ class Vllm(Part):
     """`vllm`."""
     image: Image
     """The server image, by digest."""
+    image_size: ImageSize
+    """Size of the image as it is pulled (compressed layers); part of the start-up budget."""
     minimum_driver: Driver
     """Oldest NVIDIA driver that the image supports; checked against the AMI release of the pool."""
     data_type: Literal["bfloat16", "float16"] = "bfloat16"
@@ -283,6 +288,8 @@ class Container(Part):
     """`container`."""
     image: Image
     """The server image, by digest."""
+    image_size: ImageSize
+    """Size of the image as it is pulled (compressed layers); part of the start-up budget."""
     minimum_driver: Driver
     """Oldest NVIDIA driver that the image supports; checked against the AMI release of the pool."""
     command: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...], Field(max_length=200)] = ()

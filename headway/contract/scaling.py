@@ -81,6 +81,10 @@ class Scaling(Part):
     """Replicas that always run; 0 only where the environment is a development one."""
     max_replicas: Annotated[Count, Field(le=1000)]
     """Most replicas; the tenant's quota is charged for all of them."""
+    capacity: Annotated[Rate, between(Rate(1), Rate.parse("1000000/s"))]
+    """Requests that one replica serves within its objectives, measured under load. Cost, quota and simulations are reckoned with it."""
+    token_capacity: Annotated[Rate, between(Rate(1), Rate.parse("1000000/s"))] | None = None
+    """Language models: tokens that one replica generates within its objectives, measured under load."""
     triggers: Annotated[tuple[Trigger, ...], Field(min_length=1, max_length=6)]
     """What moves the number; the largest answer wins."""
     policy: ScalingPolicy = ScalingPolicy.TARGET
@@ -123,6 +127,18 @@ class Scaling(Part):
                 consequence="A full GPU looks the same with one request waiting or a thousand, so the service would scale too late",
                 remedy="Add a trigger of demand: in_flight, waiting, request_rate or queue_time",
             )
+        for number, trigger in enumerate(self.triggers):
+            if isinstance(trigger, RateTrigger) and trigger.target > self.capacity:
+                yield problem(
+                    "target-within-capacity",
+                    "triggers",
+                    number,
+                    "target",
+                    value=trigger.target,
+                    fact=f"a replica shall take {trigger.target} and serves {self.capacity} within its objectives",
+                    consequence="The service would scale only after its objectives are broken",
+                    remedy=f"Use at most {self.capacity}, and about 70 % of it to leave room for bursts",
+                )
         if "headroom" in self.model_fields_set and self.policy is not ScalingPolicy.SQUARE_ROOT:
             yield problem(
                 "headroom-is-used",

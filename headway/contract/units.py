@@ -44,12 +44,11 @@ class Quantity(int):
     def parse(cls, text: str) -> Self:
         """The quantity that `text` names; raises UnitError with the legal units."""
         match = _TEXT.fullmatch(text)
-        if match is None:
-            raise UnitError(f"{_shown(text)} is not {cls.what}: write {cls.legal()}")
-        whole, fraction, space, suffix = match.groups(default="")
+        whole, fraction, space, suffix = match.groups(default="") if match else ("", "", "", "")
         unit = suffix or cls.bare
-        if unit not in cls.units or (bool(space) != cls.spaced and bool(suffix)) or (space and not suffix):
-            raise UnitError(f"{_shown(text)} has no unit of {cls.what}: write {cls.legal()}")
+        if match is None or unit not in cls.units or bool(space) != (cls.spaced and bool(suffix)):
+            missing = f"{_shown(text)} has no unit" if match and not suffix else f"{_shown(text)} is not {cls.what}"
+            raise UnitError(f"{missing}: write {cls.legal()}")
         exact = Decimal(f"{whole}.{fraction or 0}") * cls.units[unit]
         value = int(exact)
         if value != exact:
@@ -79,6 +78,12 @@ class Quantity(int):
     def zero_unit(cls) -> str:
         """The unit that zero is shown in."""
         return next(iter(cls.units))
+
+    @property
+    def brief(self) -> str:
+        """For reading only: three significant figures of the largest unit that fits, such as `7.6Gi` for 8160437863B."""
+        unit = max((u for u, size in self.units.items() if size <= self), key=self.units.__getitem__, default=self.zero_unit())
+        return f"{_three_figures(Decimal(int(self)) / self.units[unit])}{self._suffix(unit)}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
@@ -117,6 +122,12 @@ class Quantity(int):
             "examples": list(cls.examples),
         }
         return {**text, "type": ["string", "integer"], "minimum": 0} if optional else text
+
+
+def _three_figures(number: Decimal) -> str:
+    decimals = 0 if number >= 100 else 1 if number >= 10 else 2
+    text = f"{number:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _shown(value: object) -> str:
@@ -184,6 +195,10 @@ class Share(Quantity):
     WHOLE: ClassVar[int] = 1_000_000
 
     @property
+    def brief(self) -> str:
+        return f"{_three_figures(Decimal(int(self)) / 10_000)}%"
+
+    @property
     def fraction(self) -> float:
         return int(self) / self.WHOLE
 
@@ -202,6 +217,11 @@ class Money(Quantity):
     units: ClassVar[dict[str, int]] = {"USD": 1_000_000}
     spaced = True
     examples = ("1200 USD", "0.8048 USD")
+
+    @property
+    def brief(self) -> str:
+        decimals = 0 if self.dollars >= 100 else 2 if self.dollars >= 1 else 4
+        return f"{self.dollars:,.{decimals}f} USD"
 
     @property
     def dollars(self) -> Decimal:

@@ -1,0 +1,198 @@
+"""Does the model fit into its share of GPU memory: weights, working memory at the declared maximum, runtime overhead, headroom.
+
+A plan, not a measurement: the warmup memory check measures the truth before a replica takes traffic. The trap: vLLM fills its whole
+share with KV cache by design, so for it the question is whether one request of the longest context still fits.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headway.contract.accelerators import GPUS
+from headway.contract.envelope import SharedGpu
+from headway.contract.explanation import Line
+from headway.contract.model import Model
+from headway.contract.optimisation import KvCacheType
+from headway.contract.runtime import Backend, Container, Triton, Vllm
+from headway.contract.units import Bytes
+
+_MI = 2**20
+
+# Planning values, each a little above what servers of 2025 and 2026 show in nvidia-smi before they serve.
+CUDA_CONTEXT = Bytes(512 * _MI)
+"""Driver context and kernels of one process on one GPU."""
+BACKEND_LIBRARIES = Bytes(256 * _MI)
+"""Libraries and arenas of one Triton backend."""
+TENSORRT_WORKSPACE = Bytes(1024 * _MI)
+"""What TensorRT may take while it compiles an ONNX graph; written into the model configuration as its limit."""
+CUDA_GRAPHS = Bytes(1024 * _MI)
+"""Captured graphs of a vLLM engine."""
+COLLECTIVES = Bytes(512 * _MI)
+"""NCCL buffers of one GPU under tensor parallelism."""
+ACTIVATION_WIDTHS = 12
+"""Widest live activations of a transformer layer, in multiples of the hidden size (gate, up and down projections, residuals)."""
+
+_COPIES_WEIGHTS = {backend: backend is not Backend.TENSORRT for backend in Backend}
+"""Whether each instance of a model loads its own weights; TensorRT contexts share one engine."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """`needed` against `available`, on each GPU that the replica holds."""
+
+    needed: Bytes
+    available: Bytes
+    lines: tuple[Line, ...]
+    sequences: int | None = None
+    """Language models: requests of the longest context that have room at the same time."""
+
+    @property
+    def fits(self) -> bool:
+        return self.needed <= self.available
+
+    @property
+    def free(self) -> Bytes:
+        return Bytes(max(0, self.available - self.needed))
+
+
+def fit(model: Model) -> Fit:
+    """GPU memory on each GPU of a replica; memory is that of the envelope, less the headroom that warmup demands."""
+    if isinstance(model.runtime, Vllm):
+        return _fit_vllm(model, model.runtime)
+    lines = _triton(model, model.runtime) if isinstance(model.runtime, Triton) else _container(model, model.runtime)
+    memory, headroom = model.envelope.gpu.memory, model.health.warmup.memory_headroom
+    # Weights are taken to lie on every GPU: only vLLM is known to divide them.
+    needed, available = _total(lines), Bytes(memory - headroom.of(memory))
+    return Fit(needed, available, (*lines, Line("needed", needed), Line("available", available, f"{memory} less {headroom} headroom")))
+
+
+def _total(lines: Iterable[Line]) -> Bytes:
+    return Bytes(sum(int(line.amount) for line in lines if not isinstance(line.amount, str)))
+
+
+def _triton(model: Model, runtime: Triton) -> tuple[Line, ...]:
+    lines: list[Line] = []
+    for served in runtime.models:
+        size, copies = model.artifact.size_below(served.folder), served.instances if _COPIES_WEIGHTS[served.backend] else 1
+        lines.append(Line(f"weights of {served.name}", Bytes(size * copies), f"{size.brief} in {served.folder} x {copies}"))
+        lines.append(
+            Line(
+                f"activations of {served.name}",
+                Bytes(served.activations * served.instances),
+                f"{served.activations} at batch {max(1, served.max_batch)} x {served.instances}",
+            )
+        )
+    backends = sorted({served.backend for served in runtime.models})
+    lines.append(Line("CUDA context", CUDA_CONTEXT))
+    lines.append(Line("backend libraries", Bytes(BACKEND_LIBRARIES * len(backends)), ", ".join(backends)))
+    if model.optimisation.tensorrt:
+        lines.append(Line("TensorRT workspace", TENSORRT_WORKSPACE, "while compiling"))
+    return tuple(lines)
+
+
+def _container(model: Model, runtime: Container) -> tuple[Line, ...]:
+    return (
+        Line("weights", model.artifact.size, "the whole artifact"),
+        Line("working memory", runtime.working_memory, "declared, at the largest request"),
+        Line("CUDA context", CUDA_CONTEXT),
+    )
+
+
+def _fit_vllm(model: Model, runtime: Vllm) -> Fit:
+    shape, gpus, largest = runtime.architecture, model.envelope.gpu.count, model.envelope.largest_request
+    batching = model.batching
+    assert batching.kind == "continuous"  # noqa: S101  the contract has refused any other
+    assert largest.context_tokens  # noqa: S101
+    weights = sum(f.size for f in model.artifact.files if f.path.endswith(".safetensors") and "/" not in f.path)
+    speculation = model.optimisation.speculation
+    draft = model.artifact.size_below(speculation.folder) if speculation and speculation.folder else Bytes(0)
+    kept, how = weights, f"{Bytes(weights).brief} of safetensors"
+    if model.optimisation.quantisation.shrinks_on_load:
+        embeddings = min(weights, 2 * shape.vocabulary * shape.hidden * 2)
+        kept = embeddings + (weights - embeddings) // 2
+        how += f", halved but for {Bytes(embeddings).brief} of embeddings"
+    element = 1 if model.optimisation.kv_cache is KvCacheType.FP8 else 2
+    heads = -(-shape.kv_heads // gpus)
+    a_token = 2 * shape.layers * heads * shape.head_dimension * element
+    a_sequence = a_token * largest.context_tokens
+    activations = batching.max_batched_tokens * ACTIVATION_WIDTHS * shape.hidden * 2 // gpus
+    logits = batching.max_sequences * shape.vocabulary * 4
+    over = f" / {gpus} GPUs" if gpus > 1 else ""
+    fixed = [
+        Line("weights", Bytes(kept // gpus), how + over),
+        Line(
+            "activations",
+            Bytes(activations),
+            f"{batching.max_batched_tokens} tokens x {ACTIVATION_WIDTHS} x {shape.hidden} x 2 bytes{over}",
+        ),
+        Line("logits", Bytes(logits), f"{batching.max_sequences} sequences x {shape.vocabulary} x 4 bytes"),
+        Line("CUDA context", CUDA_CONTEXT),
+        Line("CUDA graphs", CUDA_GRAPHS),
+    ]
+    if draft:
+        fixed.append(Line("draft model", Bytes(draft // gpus), f"{draft.brief} in {speculation.folder if speculation else ''}{over}"))
+    if gpus > 1:
+        fixed.append(Line("collectives", COLLECTIVES, "tensor parallelism"))
+    kv = Line(
+        "KV cache, one request",
+        Bytes(a_sequence),
+        f"2 x {shape.layers} layers x {heads} heads x {shape.head_dimension} x {element} byte x {largest.context_tokens} tokens",
+    )
+    gpu, headroom = model.envelope.gpu, model.health.warmup.memory_headroom
+    device = GPUS[gpu.accelerator].memory if gpu.share == "whole" else gpu.device_memory
+    # vLLM fills its share with cache, so headroom is what it must leave of the device; a share of a GPU has no device of its own.
+    available = gpu.memory if isinstance(gpu, SharedGpu) else Bytes(min(gpu.memory, device - headroom.of(device)))
+    serving = _total(fixed)
+    loading = weights // gpus + CUDA_CONTEXT
+    lines = [*fixed, kv]
+    if model.optimisation.quantisation.shrinks_on_load:
+        lines.append(Line("or, while loading", Bytes(loading), f"{Bytes(weights).brief} before they are quantised{over}, and the context"))
+    needed = Bytes(max(serving + a_sequence, loading if model.optimisation.quantisation.shrinks_on_load else 0))
+    sequences = max(0, available - serving) // a_sequence
+    lines += [
+        Line("needed", needed),
+        Line("available", available, f"{gpu.memory}, leaving {headroom} of the device"),
+        Line(
+            "longest requests at once",
+            str(sequences),
+            f"of {largest.context_tokens} tokens; at most {batching.max_sequences} of any length",
+        ),
+    ]
+    return Fit(needed, available, tuple(lines), sequences)
+
+
+@dataclass(frozen=True)
+class RamFit:
+    """`needed` RAM of the server container against its envelope."""
+
+    needed: Bytes
+    available: Bytes
+    lines: tuple[Line, ...]
+
+    @property
+    def fits(self) -> bool:
+        return self.needed <= self.available
+
+
+SERVER_RAM = Bytes(1536 * _MI)
+"""RAM of a server process with its libraries, before any model."""
+BYTES_IN_FLIGHT = 2
+"""Each request body lies in RAM as received and as decoded."""
+
+
+def fit_ram(model: Model) -> RamFit:
+    """RAM of one replica: processes, the largest file while it is loaded, shared memory, request bodies in flight."""
+    workers = model.envelope.gpu.count if isinstance(model.runtime, Vllm) else 1
+    largest = max(file.size for file in model.artifact.files)
+    bodies = min(model.degradation.overload_at, 64) * model.envelope.largest_request.body * BYTES_IN_FLIGHT
+    lines = (
+        Line("server processes", Bytes(SERVER_RAM * workers), f"{SERVER_RAM} x {workers}"),
+        Line("largest file, while loading", Bytes(largest)),
+        Line("shared memory", model.envelope.shared_memory),
+        Line(
+            "requests in flight",
+            Bytes(bodies),
+            f"{min(model.degradation.overload_at, 64)} x {model.envelope.largest_request.body} x {BYTES_IN_FLIGHT}",
+        ),
+    )
+    needed = _total(lines)
+    return RamFit(needed, model.envelope.memory, (*lines, Line("needed", needed), Line("available", model.envelope.memory)))

@@ -1,0 +1,106 @@
+"""What the models of a tenant use of its quota at their maximum replicas, batch workers included.
+
+The same sums become the tenant's ResourceQuota, so they include the sidecars. The trap: a rollout that runs two versions side by side
+needs quota for both; `arithmetic.surge` takes what is left here into account.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from headway.contract.envelope import MigGpu, WholeGpu
+from headway.contract.explanation import Line
+from headway.contract.model import Model
+from headway.contract.tenant import Quota, Tenant
+from headway.contract.units import Bytes, MilliCpu, Quantity, Rate
+
+SIDECAR_CPU = MilliCpu(500)
+"""CPU of the mesh proxy and the health prober beside each server."""
+SIDECAR_MEMORY = Bytes(512 * 2**20)
+"""RAM of the same."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """One resource of the quota: `path` is its field in the tenant contract; amounts are plain numbers of `show`'s smallest unit."""
+
+    path: tuple[str, ...]
+    used: int
+    limit: int
+    lines: tuple[Line, ...]
+    show: Callable[[int], Quantity | int]
+
+    @property
+    def within(self) -> bool:
+        return self.used <= self.limit
+
+    @property
+    def text(self) -> str:
+        return f"{'.'.join(self.path)}: {self.show(self.used)} of {self.show(self.limit)}"
+
+
+def replicas_charged(model: Model) -> int:
+    """Replicas that the quota is charged for: online maximum, warm places and batch workers."""
+    return model.scaling.max_replicas + model.scaling.warm_replicas + (model.batch.max_replicas if model.batch else 0)
+
+
+def demand(model: Model) -> dict[tuple[str, ...], int]:
+    """What one replica takes of each resource, by the path of its field below `quota`."""
+    gpu = model.envelope.gpu
+    if isinstance(gpu, WholeGpu):
+        device: tuple[str, ...] = ("gpus", gpu.accelerator)
+    else:
+        device = ("mig", gpu.profile) if isinstance(gpu, MigGpu) else ("shared",)
+    return {
+        device: gpu.count,
+        ("gpu_memory",): gpu.device_memory * gpu.count,
+        ("cpu",): model.envelope.cpu + SIDECAR_CPU,
+        ("memory",): model.envelope.memory + SIDECAR_MEMORY,
+    }
+
+
+def granted(quota: Quota) -> dict[tuple[str, ...], int]:
+    """What the quota grants of each resource, by the same paths; a device that is not there is not granted."""
+    return {
+        **{("gpus", str(kind)): count for kind, count in quota.gpus.items()},
+        **{("mig", profile): count for profile, count in quota.mig.items()},
+        ("shared",): quota.shared,
+        ("gpu_memory",): int(quota.gpu_memory),
+        ("cpu",): int(quota.cpu),
+        ("memory",): int(quota.memory),
+    }
+
+
+def quota_use(tenant: Tenant, models: Sequence[Model]) -> tuple[Use, ...]:
+    """Every resource that is used or granted, sorted by path; one line for each model that uses it."""
+    demands, limits = [(model, demand(model)) for model in models], granted(tenant.quota)
+    uses: list[Use] = []
+    for path in sorted({*limits, *(path for _, of_one in demands for path in of_one)}):
+        show = _SHOWN.get(path[0], int)
+        takers = [(model, of_one[path]) for model, of_one in demands if path in of_one]
+        uses.append(
+            Use(
+                path=("quota", *path),
+                used=sum(amount * replicas_charged(model) for model, amount in takers),
+                limit=limits.get(path, 0),
+                lines=tuple(Line(m.name, str(show(a * replicas_charged(m))), f"{show(a)} x {_replicas(m)}") for m, a in takers),
+                show=show,
+            )
+        )
+    return tuple(uses)
+
+
+def token_use(models: Sequence[Model]) -> Rate:
+    """Tokens a second that all language models together generate at their maximum."""
+    return Rate(sum(model.scaling.token_capacity * model.scaling.max_replicas for model in models if model.scaling.token_capacity))
+
+
+def _replicas(model: Model) -> str:
+    parts = [f"{model.scaling.max_replicas} replicas"]
+    if model.scaling.warm_replicas:
+        parts.append(f"{model.scaling.warm_replicas} warm")
+    if model.batch:
+        parts.append(f"{model.batch.max_replicas} batch workers")
+    return parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
+
+
+_SHOWN: dict[str, Callable[[int], Quantity | int]] = {"gpu_memory": Bytes, "cpu": MilliCpu, "memory": Bytes}
