@@ -74,7 +74,7 @@ class Resource:
 
     @property
     def name(self) -> str:
-        return self.urn.rsplit("::", 1)[-1]
+        return self.urn.split("::", 3)[-1]
 
     @property
     def is_provider(self) -> bool:

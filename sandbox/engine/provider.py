@@ -3,7 +3,11 @@
 Property maps are JSON-like: None, bool, int, float, str, list, dict. They carry no secret wrappers (the engine strips them and marks
 the answers again); an unknown value is the string `UNKNOWN`; assets, archives and resource references keep the SDK's signature
 dictionaries. In a preview every output that the provider would compute, nested ones too, must be `UNKNOWN`: a missing nested field
-would reach the program as None, as if it were known.
+would reach the program as None, as if it were known. What a provider is given is shared with the state: it is read, never changed in
+place, but for `new` of `check`, which is the provider's own copy.
+
+`construct` and `call` are the exception to "no secret wrappers": they register resources themselves, so they get inputs with secrets
+wrapped and answer in the same way (`values.secret`).
 """
 
 from abc import ABC, abstractmethod
@@ -137,11 +141,16 @@ class Provider(ABC):
         return DiffResult({k: "update" for k in sorted({*old, *new}) if old.get(k) != new.get(k)})
 
     def configure(self, inputs: Properties) -> None:
-        """Called once, and only when every input is known. A provider that is never configured is not asked for diffs or operations."""
+        """Called once, and only when every input is known. A provider that is never configured is asked for `check` and `plan` alone."""
 
     @abstractmethod
     def check(self, urn: str, type: str, name: str, old: Properties | None, new: Properties) -> CheckResult:
         """Validate and complete `new`; names made up for an existing resource must be those in `old`. Also called when not configured."""
+
+    def plan(self, type: str, inputs: Properties, old_outputs: Properties | None) -> Properties:
+        """Outputs of a create (or update, with `old_outputs`) in a preview as far as they follow from the inputs, for a provider that is
+        not configured because its own configuration is not known yet. By default every input that cannot hide a computed field."""
+        return {key: UNKNOWN if _holds_map(value) else value for key, value in inputs.items()}
 
     @abstractmethod
     def diff(
@@ -184,3 +193,7 @@ class Provider(ABC):
 
     def close(self) -> None:
         """Release connections; called once at the end of the operation."""
+
+
+def _holds_map(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(_holds_map(inner) for inner in value))

@@ -57,7 +57,7 @@ def decide(
     old: Resource | None,
     wanted: Resource,
     diff: DiffResult,
-    forced: Forced = Forced(),  # noqa: B008 frozen
+    forced: Forced = Forced(),
     delete_before_replace: bool | None = None,
 ) -> Decision:
     """`diff` is between `old` and `wanted`; without `old` it is not looked at. `delete_before_replace` is the user's choice, if any."""

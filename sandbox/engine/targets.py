@@ -71,8 +71,7 @@ class Selection:
         if self.targeted is not None:
             found = {resource.urn for resource in resources if self.targeted(resource.urn)}
             return found | dependants(resources, found) if self.target_dependents else found
-        excluded = self.excluded or (lambda _: False)
-        kept = {resource.urn for resource in resources if excluded(resource.urn)}
+        kept = {resource.urn for resource in resources if not self.names(resource.urn)}
         if self.exclude_dependents:
             kept |= dependants(resources, kept)
         return {resource.urn for resource in resources} - kept
