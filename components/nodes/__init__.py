@@ -1,0 +1,1 @@
+"""Node pools: what a node is made of, and the node groups that make it."""

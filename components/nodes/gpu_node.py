@@ -1,0 +1,58 @@
+"""What one GPU node of a pool looks like: labels, taints, and what the autoscaler must know of it before the first one exists. Pure.
+
+The trap: the autoscaler plans from the tags of an empty group, so a label, taint or resource that is missing here makes it believe that a
+pending pod would not fit, and no node ever comes.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from components.nodes.sharing import GPU, node_labels
+from headway.contract.labels import POOL, PREFIX, WORKLOAD_CLASS
+from headway.contract.pool import Pool, Taint
+
+ACCELERATOR = f"{PREFIX}/accelerator"
+AUTOSCALER_ACCELERATOR = "k8s.amazonaws.com/accelerator"
+"""A node with this label counts as unready until its device plugin answers, which spares a second, needless scale-up."""
+
+GPU_TAINT = Taint(key=GPU, value="true", effect="NoSchedule")
+"""Keeps everything off that does not ask for a GPU; every GPU pool has it."""
+
+_HINT = "k8s.io/cluster-autoscaler/node-template"
+_EKS_EFFECT: Mapping[str, Literal["NO_SCHEDULE", "PREFER_NO_SCHEDULE", "NO_EXECUTE"]] = {
+    "NoSchedule": "NO_SCHEDULE",
+    "PreferNoSchedule": "PREFER_NO_SCHEDULE",
+    "NoExecute": "NO_EXECUTE",
+}
+
+
+def labels(pool: Pool) -> dict[str, str]:
+    """Labels of each node; a pool's own labels never replace the platform's."""
+    own = {
+        ACCELERATOR: pool.accelerator.value,
+        AUTOSCALER_ACCELERATOR: pool.accelerator.value,
+        POOL: pool.name,
+        WORKLOAD_CLASS: pool.workload_class.value,
+        **node_labels(pool),
+    }
+    return dict(sorted({**pool.labels, **own}.items()))
+
+
+def taints(pool: Pool) -> tuple[Taint, ...]:
+    """Taints of each node, the platform's own first."""
+    return (GPU_TAINT, *(taint for taint in pool.taints if (taint.key, taint.effect) != (GPU_TAINT.key, GPU_TAINT.effect)))
+
+
+def eks_effect(taint: Taint) -> str:
+    """The taint's effect as EKS spells it."""
+    return _EKS_EFFECT[taint.effect]
+
+
+def scale_from_zero(pool: Pool) -> dict[str, str]:
+    """Tags of the Auto Scaling group that describe a node which does not exist yet, by key."""
+    storage = pool.disk.size if pool.model_cache == "disk" else pool.instance_type.nvme
+    hints = {f"{_HINT}/label/{key}": value for key, value in labels(pool).items()}
+    hints |= {f"{_HINT}/taint/{taint.key}": f"{taint.value}:{taint.effect}" for taint in taints(pool)}
+    hints |= {f"{_HINT}/resources/{name}": str(count) for name, count in pool.resources_per_node.items()}
+    hints[f"{_HINT}/resources/ephemeral-storage"] = f"{int(storage) // 2**30}Gi"
+    return dict(sorted(hints.items()))

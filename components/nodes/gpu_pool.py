@@ -1,0 +1,179 @@
+"""A GPU pool: one node group in each of its zones, from one launch template.
+
+The traps: a group over several zones cannot balance scarce GPUs, and a reservation is bound to one zone, hence one group a zone; an update
+that launches before it terminates needs room that a reservation does not have, hence the pool's own update strategy.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from components.nodes import gpu_node, template
+from components.nodes.launch import NodeOptions
+from headway.contract.labels import POOL
+from headway.contract.pool import Pool, Repair, WarmNodes
+
+GPU_CONDITION = "AcceleratedHardwareReady"
+"""The node condition under which the monitoring agent reports every GPU fault."""
+
+FAST_PULL_MIB_PER_SECOND = 600
+"""Below this the disk, not the network, is what a parallel image pull waits for."""
+
+_REPAIRS = {"none": "NoAction", "reboot": "Reboot", "replace": "Replace"}
+_WARM_STATES = {"hibernated": "HIBERNATED", "running": "RUNNING", "stopped": "STOPPED"}
+_STRATEGIES = {"default": "DEFAULT", "minimal": "MINIMAL"}
+_CAPACITY_TYPES = {"block": "CAPACITY_BLOCK", "on_demand": "ON_DEMAND", "reservation": "ON_DEMAND", "spot": "SPOT"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuPoolArgs:
+    """`subnet_ids` holds the private subnet of each zone; `cluster_security_group_id` is needed by pools with EFA only."""
+
+    pool: Pool
+    cluster_name: pulumi.Input[str]
+    kubernetes_version: str
+    role_arn: pulumi.Input[str]
+    subnet_ids: Mapping[str, pulumi.Input[str]]
+    volumes_key_arn: pulumi.Input[str]
+    cluster_security_group_id: pulumi.Input[str] | None
+    tags: dict[str, str]
+    after: Sequence[pulumi.Resource]
+    """What must be there before a node can join."""
+
+
+class GpuPool(pulumi.ComponentResource):
+    """Node groups of a pool, by zone."""
+
+    groups: dict[str, aws.eks.NodeGroup]
+
+    def __init__(self, name: str, args: GpuPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("headway:nodes:GpuPool", name, {}, opts)
+        self._name, self._args, self._child = name, args, pulumi.ResourceOptions(parent=self)
+        self._template = self._create_template()
+        self.groups = {zone: self._create_group(zone) for zone in sorted(args.pool.zones)}
+        for zone, group in self.groups.items():
+            self._describe_to_autoscaler(zone[-1], group)
+        self.register_outputs({"groups": {zone: group.node_group_name for zone, group in self.groups.items()}})
+
+    def _create_template(self) -> aws.ec2.LaunchTemplate:
+        pool = self._args.pool
+        return template.create(
+            f"{self._name}-template",
+            template.TemplateArgs(
+                disk=pool.disk,
+                options=NodeOptions(
+                    stripe_nvme=pool.model_cache == "nvme",
+                    parallel_pull=pool.model_cache == "nvme" or int(pool.disk.throughput) >= FAST_PULL_MIB_PER_SECOND * 2**20,
+                ),
+                volumes_key_arn=self._args.volumes_key_arn,
+                tags={**self._args.tags, POOL: pool.name},
+                more={**self._capacity(), **self._fabric()},
+            ),
+            self._child,
+        )
+
+    def _capacity(self) -> dict[str, Any]:
+        """How the template buys instances, where that is not simply by asking."""
+        capacity = self._args.pool.capacity
+        if capacity.kind not in ("reservation", "block"):
+            return {}
+        bought: dict[str, Any] = {
+            "capacity_reservation_specification": aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(
+                capacity_reservation_preference="capacity-reservations-only",
+                capacity_reservation_target=aws.ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs(
+                    capacity_reservation_id=capacity.id
+                ),
+            )
+        }
+        if capacity.kind == "block":
+            bought["instance_market_options"] = aws.ec2.LaunchTemplateInstanceMarketOptionsArgs(market_type="capacity-block")
+            bought["instance_type"] = self._args.pool.instance_types[0]
+        return bought
+
+    def _fabric(self) -> dict[str, Any]:
+        """Elastic Fabric Adapters on every network card, close together in one placement group."""
+        pool, group = self._args.pool, self._args.cluster_security_group_id
+        if not pool.efa:
+            return {}
+        if group is None:
+            raise ValueError(f"pool {pool.name} has EFA, whose network interfaces must name the cluster's security group")
+        placement = aws.ec2.PlacementGroup(f"{self._name}-placement", strategy="cluster", opts=self._child)
+        interfaces = [
+            aws.ec2.LaunchTemplateNetworkInterfaceArgs(
+                network_card_index=card,
+                device_index=0 if card == 0 else 1,
+                interface_type="efa",
+                security_groups=[group],
+                delete_on_termination="true",
+            )
+            for card in range(pool.instance_type.efa_interfaces)
+        ]
+        return {"network_interfaces": interfaces, "placement": aws.ec2.LaunchTemplatePlacementArgs(group_name=placement.name)}
+
+    def _create_group(self, zone: str) -> aws.eks.NodeGroup:
+        pool = self._args.pool
+        block = pool.capacity.kind == "block"
+        return aws.eks.NodeGroup(
+            f"{self._name}-{zone[-1]}",
+            cluster_name=self._args.cluster_name,
+            node_role_arn=self._args.role_arn,
+            subnet_ids=[self._args.subnet_ids[zone]],
+            ami_type=pool.ami.family,
+            version=self._args.kubernetes_version,
+            release_version=pool.ami.release,
+            capacity_type=_CAPACITY_TYPES[pool.capacity.kind],
+            # A capacity block is bought for one type, which its template names.
+            instance_types=None if block else list(pool.instance_types),
+            scaling_config=aws.eks.NodeGroupScalingConfigArgs(desired_size=pool.size.min, min_size=pool.size.min, max_size=pool.size.max),
+            update_config=aws.eks.NodeGroupUpdateConfigArgs(
+                max_unavailable=pool.update.max_unavailable, update_strategy=_STRATEGIES[pool.update.strategy]
+            ),
+            node_repair_config=_repair(pool.repair),
+            warm_pool_config=_warm(pool.warm),
+            launch_template=template.reference(self._template),
+            labels=gpu_node.labels(pool),
+            taints=[
+                aws.eks.NodeGroupTaintArgs(key=taint.key, value=taint.value, effect=gpu_node.eks_effect(taint))
+                for taint in gpu_node.taints(pool)
+            ],
+            # The autoscaler owns the number of nodes.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(self._args.after), ignore_changes=["scalingConfig.desiredSize"]),
+        )
+
+    def _describe_to_autoscaler(self, letter: str, group: aws.eks.NodeGroup) -> None:
+        scaling_group = group.resources.apply(lambda found: found[0].autoscaling_groups[0].name)
+        for key, value in gpu_node.scale_from_zero(self._args.pool).items():
+            hint = key.split("node-template/", 1)[1].replace("/", "-")
+            aws.autoscaling.Tag(
+                f"{self._name}-{letter}-{hint}",
+                autoscaling_group_name=scaling_group,
+                tag=aws.autoscaling.TagTagArgs(key=key, value=value, propagate_at_launch=False),
+                opts=self._child,
+            )
+
+
+def _repair(repair: Repair) -> aws.eks.NodeGroupNodeRepairConfigArgs:
+    return aws.eks.NodeGroupNodeRepairConfigArgs(
+        enabled=repair.enabled,
+        max_parallel_nodes_repaired_count=repair.parallel,
+        max_unhealthy_node_threshold_percentage=repair.stop_above_unhealthy,
+        node_repair_config_overrides=[
+            aws.eks.NodeGroupNodeRepairConfigNodeRepairConfigOverrideArgs(
+                node_monitoring_condition=GPU_CONDITION,
+                node_unhealthy_reason=override.reason,
+                min_repair_wait_time_mins=override.wait.whole_seconds // 60,
+                repair_action=_REPAIRS[override.action],
+            )
+            for override in repair.overrides
+        ],
+    )
+
+
+def _warm(warm: WarmNodes | None) -> aws.eks.NodeGroupWarmPoolConfigArgs | None:
+    if warm is None:
+        return None
+    # A scaled-in node goes back to the pool: its images stay on its disk.
+    return aws.eks.NodeGroupWarmPoolConfigArgs(min_size=warm.size, pool_state=_WARM_STATES[warm.state], reuse_on_scale_in=True)

@@ -1,0 +1,74 @@
+"""Nodes without GPUs, over all zones, for everything that needs none.
+
+The trap: CoreDNS and the controllers land here first, so this pool carries no taint; the GPU pools do.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from components.nodes import template
+from components.nodes.launch import NodeOptions
+from headway.contract.labels import POOL
+from headway.contract.pool import SystemPool
+
+WORKLOAD_LABEL = "workload"
+SYSTEM = "system"
+IMAGE_FAMILY = "AL2023_x86_64_STANDARD"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemNodesArgs:
+    """`subnet_ids` are those of the pool's zones."""
+
+    pool: SystemPool
+    cluster_name: pulumi.Input[str]
+    kubernetes_version: str
+    role_arn: pulumi.Input[str]
+    subnet_ids: Sequence[pulumi.Input[str]]
+    volumes_key_arn: pulumi.Input[str]
+    tags: dict[str, str]
+    after: Sequence[pulumi.Resource]
+    """What must be there before a node can join."""
+
+
+class SystemNodes(pulumi.ComponentResource):
+    """The system pool's one node group."""
+
+    group: aws.eks.NodeGroup
+
+    def __init__(self, name: str, args: SystemNodesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("headway:nodes:SystemNodes", name, {}, opts)
+        pool = args.pool
+        launch = template.create(
+            f"{name}-template",
+            template.TemplateArgs(
+                disk=pool.disk,
+                options=NodeOptions(stripe_nvme=False, parallel_pull=False),
+                volumes_key_arn=args.volumes_key_arn,
+                tags={**args.tags, POOL: pool.name},
+                more={},
+            ),
+            pulumi.ResourceOptions(parent=self),
+        )
+        self.group = aws.eks.NodeGroup(
+            f"{name}-nodes",
+            cluster_name=args.cluster_name,
+            node_role_arn=args.role_arn,
+            subnet_ids=list(args.subnet_ids),
+            ami_type=IMAGE_FAMILY,
+            version=args.kubernetes_version,
+            release_version=pool.release,
+            capacity_type="ON_DEMAND",
+            instance_types=list(pool.instance_types),
+            scaling_config=aws.eks.NodeGroupScalingConfigArgs(desired_size=pool.size.min, min_size=pool.size.min, max_size=pool.size.max),
+            update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1),
+            node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=True),
+            launch_template=template.reference(launch),
+            labels={POOL: pool.name, WORKLOAD_LABEL: SYSTEM},
+            # The autoscaler owns the number of nodes.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after), ignore_changes=["scalingConfig.desiredSize"]),
+        )
+        self.register_outputs({"group": self.group.node_group_name})
