@@ -14,7 +14,7 @@ import pulumi_aws as aws
 from components.nodes import gpu_node, template
 from components.nodes.launch import NodeOptions
 from headway.contract.labels import POOL
-from headway.contract.pool import Pool, Repair, WarmNodes
+from headway.contract.pool import CapacityBlock, Pool, Repair, Reservation, WarmNodes
 
 GPU_CONDITION = "AcceleratedHardwareReady"
 """The node condition under which the monitoring agent reports every GPU fault."""
@@ -78,7 +78,7 @@ class GpuPool(pulumi.ComponentResource):
     def _capacity(self) -> dict[str, Any]:
         """How the template buys instances, where that is not simply by asking."""
         capacity = self._args.pool.capacity
-        if capacity.kind not in ("reservation", "block"):
+        if not isinstance(capacity, Reservation | CapacityBlock):
             return {}
         bought: dict[str, Any] = {
             "capacity_reservation_specification": aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(
@@ -144,7 +144,7 @@ class GpuPool(pulumi.ComponentResource):
         )
 
     def _describe_to_autoscaler(self, letter: str, group: aws.eks.NodeGroup) -> None:
-        scaling_group = group.resources.apply(lambda found: found[0].autoscaling_groups[0].name)
+        scaling_group = group.resources.apply(_scaling_group)
         for key, value in gpu_node.scale_from_zero(self._args.pool).items():
             hint = key.split("node-template/", 1)[1].replace("/", "-")
             aws.autoscaling.Tag(
@@ -153,6 +153,15 @@ class GpuPool(pulumi.ComponentResource):
                 tag=aws.autoscaling.TagTagArgs(key=key, value=value, propagate_at_launch=False),
                 opts=self._child,
             )
+
+
+def _scaling_group(resources: Sequence[aws.eks.outputs.NodeGroupResource]) -> str:
+    groups = [group.name for resource in resources for group in resource.autoscaling_groups or () if group.name]
+    if len(groups) != 1:
+        raise ValueError(
+            f"EKS answered with {len(groups)} Auto Scaling groups for one node group; the autoscaler's hints belong on exactly one"
+        )
+    return groups[0]
 
 
 def _repair(repair: Repair) -> aws.eks.NodeGroupNodeRepairConfigArgs:
