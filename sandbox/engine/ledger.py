@@ -30,8 +30,10 @@ class Ledger:
         self.failed: set[str] = set()
         self.skipped: set[str] = set()
         """Creations left out by the selection."""
+        self.untouched: set[str] = set()
+        """Registrations that the selection leaves as they were recorded."""
         self.acting: set[str] = set()
-        """Registrations that the selection lets act."""
+        """Registrations that the selection lets act, without the stack and providers, which always act."""
         self._claimed: set[str] = set()
         self._aliases: dict[str, tuple[str, ...]] = {}
         self._counts: Counter[str] = Counter()
