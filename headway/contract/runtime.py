@@ -304,6 +304,8 @@ class Container(Part):
     """The port that takes requests."""
     health: Annotated[str, Field(pattern=r"^/[A-Za-z0-9._/-]{0,127}$")] = "/health"
     """HTTP path that answers 2xx when the server can take requests."""
+    predict: Annotated[str, Field(pattern=r"^/[A-Za-z0-9._/-]{0,127}$")] = "/predict"
+    """HTTP path that takes requests; golden ones are sent there."""
     metrics: Metrics
     """Its metrics page; scaling and release gates have no other source inside the server."""
     working_memory: Annotated[Bytes, between(Bytes(0), Bytes(2**40))]
