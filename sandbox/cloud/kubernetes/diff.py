@@ -8,8 +8,8 @@ from typing import Any
 
 from sandbox.cloud.kubernetes import names, paths
 from sandbox.cloud.kubernetes.kinds import Kind
-from sandbox.cloud.kubernetes.paths import Path
 from sandbox.cloud.kubernetes.replacements import must_replace
+from sandbox.engine.paths import Path, parse, render
 from sandbox.engine.provider import UNKNOWN, DiffKind, DiffResult, Properties
 
 _ABSENT = object()
@@ -45,14 +45,14 @@ def _same(one: Any, other: Any) -> bool:
 def compare(kind: Kind, old: Properties, new: Properties, ignored: Sequence[str], *, namespaced: bool, payload_mutable: bool) -> DiffResult:
     """The difference as the engine wants it. Raises ValueError for an `ignored` path that cannot be read."""
     left, right = (_placed(side, namespaced) for side in (old, new))
-    ignore = [paths.parse(written) for written in ignored]
+    ignore = [parse(written) for written in ignored]
     mutable = payload_mutable and old.get("immutable") is not True
     details: dict[str, DiffKind] = {}
     replaces: list[str] = []
     for path, change in changes(left, right).items():
         if any(paths.covers(pattern, path) for pattern in ignore):
             continue
-        written = paths.text(path)
+        written = render(path)
         replace = must_replace(kind, path, payload_mutable=mutable) or _hides_identity(path, change)
         details[written] = _REPLACED[change] if replace else change
         if replace:
@@ -62,14 +62,14 @@ def compare(kind: Kind, old: Properties, new: Properties, ignored: Sequence[str]
 
 def compare_plain(old: Properties, new: Properties, ignored: Sequence[str], *, replacing: Sequence[str]) -> DiffResult:
     """The difference of inputs that are no object; changes at or below `replacing` replace. Raises ValueError as `compare`."""
-    ignore, forced = [paths.parse(written) for written in ignored], [paths.parse(written) for written in replacing]
+    ignore, forced = [parse(written) for written in ignored], [parse(written) for written in replacing]
     found: dict[Path, DiffKind] = {
         path: change for path, change in changes(old, new).items() if not any(paths.covers(pattern, path) for pattern in ignore)
     }
     replaces = {path for path in found if any(paths.covers(pattern, path) for pattern in forced)}
-    details: dict[str, DiffKind] = {paths.text(path): _REPLACED[change] if path in replaces else change for path, change in found.items()}
+    details: dict[str, DiffKind] = {render(path): _REPLACED[change] if path in replaces else change for path, change in found.items()}
     same_name = all(paths.get(old, path) == paths.get(new, path) for path in forced)
-    return DiffResult(details, tuple(paths.text(path) for path in found if path in replaces), same_name)
+    return DiffResult(details, tuple(render(path) for path in found if path in replaces), same_name)
 
 
 def keeps_name(old: Properties, new: Properties) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sandbox.cloud.kubernetes import quantities
-from sandbox.cloud.kubernetes.paths import Path
+from sandbox.engine.paths import Path
 from sandbox.engine.provider import Properties
 
 _SERVER_SET = ("creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "resourceVersion")
@@ -64,12 +64,19 @@ def _value(recorded: Any, live: Any, at: Path) -> Any:
 
 def _list(recorded: list[Any], live: list[Any], at: Path) -> list[Any]:
     keys = _SHARED_LISTS.get(str(at[-1])) if at else None
-    if keys and all(isinstance(item, dict) for item in [*recorded, *live]):
+    if keys and _keyed(recorded, keys) and _keyed(live, keys):
         by_key = {_identity(item, keys): item for item in live}
         found = [(item, by_key.get(_identity(item, keys), _ABSENT)) for item in recorded]
         return [_value(item, match, (*at, index)) for index, (item, match) in enumerate(found) if match is not _ABSENT]
     shared = [_value(item, live[index], (*at, index)) for index, item in enumerate(recorded[: len(live)])]
     return shared + [item for item in live[len(recorded) :] if not _is_default_toleration(item, at)]
+
+
+def _keyed(items: list[Any], keys: tuple[str, ...]) -> bool:
+    """Whether every element has the key, and no two the same."""
+    if not all(isinstance(item, dict) and keys[0] in item for item in items):
+        return False
+    return len({_identity(item, keys) for item in items}) == len(items)
 
 
 def _identity(item: Mapping[str, Any], keys: tuple[str, ...]) -> tuple[str, ...]:

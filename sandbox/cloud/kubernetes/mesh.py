@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sandbox.cloud.kubernetes.kinds import Kind
-from sandbox.cloud.kubernetes.paths import Path, text
+from sandbox.engine.paths import Path, render
 from sandbox.engine.provider import UNKNOWN, CheckFailure, Properties
 
 _GROUP = "networking.istio.io"
@@ -82,7 +82,7 @@ def _destination_rule(spec: Mapping[str, Any]) -> Iterator[CheckFailure]:
 
 
 def _failure(at: Path, reason: str) -> CheckFailure:
-    return CheckFailure(text(at), reason)
+    return CheckFailure(render(at), reason)
 
 
 def _objects(value: Any) -> Iterator[Mapping[str, Any]]:

@@ -16,6 +16,7 @@ from sandbox.cloud.kubernetes.kinds import Kind
 from sandbox.cloud.kubernetes.planning import has_unknown, planned
 from sandbox.cloud.kubernetes.plans import Plans
 from sandbox.cloud.kubernetes.settings import Settings
+from sandbox.engine.paths import parse
 from sandbox.engine.provider import Live, PartialFailureError, Properties, ProviderError, Step
 
 _PREVIEW_PATIENCE = 2.0
@@ -116,7 +117,7 @@ class Objects:
         """Apply; fields in ignoreChanges that somebody else owns by now are left to them."""
         body = self._manifest(kind, inputs)
         force = self.settings.patch_force or names.is_true(inputs, names.PATCH_FORCE)
-        ignored = [paths.parse(written) for written in self.plans.ignored(urn)]
+        ignored = [parse(written) for written in self.plans.ignored(urn)]
         patience = {"patience": _PREVIEW_PATIENCE} if dry_run else {}
         while True:
             try:

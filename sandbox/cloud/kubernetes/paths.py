@@ -1,50 +1,15 @@
-"""Property paths as Pulumi writes them: `spec.containers[0].image`, `metadata.annotations["pulumi.com/skipAwait"]`.
+"""Fields of an object by path: the API server's spelling of one, and what is taken out of or put into a manifest.
 
-A path is a tuple of keys and indices; `*` stands for any one of either.
+Reading and writing Pulumi's spelling belongs to the engine (`sandbox.engine.paths`); `*` stands for any one key or index.
 """
 
 import re
 from typing import Any
 
-Path = tuple[str | int, ...]
+from sandbox.engine.paths import Path
 
-_PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 _SERVED = re.compile(r"""\.?([^.\[\]=]+)|\[((?:\w+=(?:"[^"]*"|[^,\]"]+),?)+)\]|\[(\d+)\]""")
 _KEY = re.compile(r"""(\w+)=("[^"]*"|[^,\]"]+)""")
-_TOKEN = re.compile(r"""\.?([^.\[\]"]+)|\[(\d+|\*)\]|\["((?:[^"\\]|\\.)*)"\]""")
-
-
-def text(path: Path) -> str:
-    """The path in Pulumi's spelling."""
-    written = ""
-    for step in path:
-        if isinstance(step, int):
-            written += f"[{step}]"
-        elif _PLAIN.fullmatch(step):
-            written += f".{step}" if written else step
-        else:
-            quoted = step.replace("\\", "\\\\").replace('"', '\\"')
-            written += f'["{quoted}"]'
-    return written
-
-
-def parse(written: str) -> Path:
-    """The path behind Pulumi's or the API server's spelling (a leading dot is allowed). Raises ValueError for what is neither."""
-    path: list[str | int] = []
-    at = 0
-    while at < len(written):
-        found = _TOKEN.match(written, at)
-        if not found:
-            raise ValueError(f"{written!r} is no property path at character {at}")
-        plain, index, quoted = found.groups()
-        if plain is not None:
-            path.append(plain)
-        elif index is not None:
-            path.append("*" if index == "*" else int(index))
-        else:
-            path.append(re.sub(r"\\(.)", r"\1", quoted))
-        at = found.end()
-    return tuple(path)
 
 
 def located(written: str, manifest: Any) -> Path:
@@ -71,7 +36,7 @@ def _has(item: Any, wanted: dict[str, str]) -> bool:
 
 
 def covers(pattern: Path, path: Path) -> bool:
-    """Whether `path` is at or below `pattern`."""
+    """Whether `path` is at or below `pattern`: what is said of the pattern holds for the path."""
     return len(pattern) <= len(path) and all(want in ("*", have) for want, have in zip(pattern, path, strict=False))
 
 
@@ -93,7 +58,7 @@ def without(value: Any, path: Path) -> Any:
         return value
     head, rest = path[0], path[1:]
     if isinstance(value, dict):
-        return {k: without(v, rest) if rest else v for k, v in value.items() if k != head or rest} if head in value else value
+        return {key: without(item, rest) if key == head else item for key, item in value.items() if key != head or rest}
     if isinstance(value, list):
         keep = [(i, item) for i, item in enumerate(value) if rest or head not in (i, "*")]
         return [without(item, rest) if head in (i, "*") else item for i, item in keep]

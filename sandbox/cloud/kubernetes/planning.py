@@ -9,7 +9,7 @@ from typing import Any
 
 from sandbox.cloud.kubernetes import paths
 from sandbox.cloud.kubernetes.kinds import Kind
-from sandbox.cloud.kubernetes.paths import Path
+from sandbox.engine.paths import Path, parse
 from sandbox.engine.provider import UNKNOWN, Properties
 
 _VOLATILE = ("metadata.generation", "metadata.resourceVersion", "status")
@@ -27,14 +27,14 @@ def planned(kind: Kind, inputs: Properties, dry_run: Properties | None, old_outp
     outputs = dry_run if dry_run is not None else inputs
     creating = old_outputs is None
     for written in (*_VOLATILE, *(_BORN if creating else ())):
-        outputs = _put(outputs, paths.parse(written), UNKNOWN)
+        outputs = _put(outputs, parse(written), UNKNOWN)
     for written in _ALLOCATED.get((kind.group, kind.kind), ()):
-        path = paths.parse(written)
+        path = parse(written)
         if paths.get(inputs, path) is None:
             outputs = _put(outputs, path, UNKNOWN if creating else paths.get(old_outputs, path))
     if not creating:
         for written in _BORN:
-            path = paths.parse(written)
+            path = parse(written)
             outputs = _put(outputs, path, paths.get(old_outputs, path))
     if kind.kind == "Secret" and not kind.group and "stringData" in inputs:
         outputs = {**outputs, "data": UNKNOWN}

@@ -5,7 +5,8 @@ immutable" though that table is silent: k8s.io/kubernetes pkg/apis/*/validation 
 """
 
 from sandbox.cloud.kubernetes.kinds import Kind
-from sandbox.cloud.kubernetes.paths import Path, covers, parse
+from sandbox.cloud.kubernetes.paths import covers
+from sandbox.engine.paths import Path, parse
 
 _IDENTITY = ("apiVersion", "kind", "metadata.name", "metadata.namespace")
 _SELECTOR = ("spec.selector",)
