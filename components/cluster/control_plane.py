@@ -1,0 +1,110 @@
+"""The EKS control plane: closed by default, encrypted, audited, its versions pinned.
+
+The traps: `pulumi_eks` would install CoreDNS before there is a node and wait 20 minutes for it, so every add-on is installed by
+`components.cluster.addons` instead; and EKS makes its log group itself, kept for ever, unless it is there first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from typing import Literal
+
+import pulumi
+import pulumi_aws as aws
+import pulumi_eks as eks
+
+from components.cluster.transform import of_cluster
+
+ADMINISTRATOR_POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlPlaneArgs:
+    """`cluster_name` is the physical name; `subnet_ids` hold the control plane's interfaces."""
+
+    cluster_name: str
+    kubernetes_version: str
+    vpc_id: pulumi.Input[str]
+    subnet_ids: Sequence[pulumi.Input[str]]
+    public_cidrs: tuple[IPv4Network, ...]
+    administrators: tuple[str, ...]
+    creator_is_administrator: bool
+    deletion_protection: bool
+    log_days: int
+    support: Literal["STANDARD", "EXTENDED"]
+    secrets_key_arn: pulumi.Input[str]
+    logs_key_arn: pulumi.Input[str]
+
+
+class ControlPlane(pulumi.ComponentResource):
+    """The cluster. `name` is an output that waits until it exists."""
+
+    name: pulumi.Output[str]
+    kubeconfig: pulumi.Output[str]
+    """Secret JSON; how to authenticate, and in a sandbox a certificate."""
+    oidc_issuer: pulumi.Output[str]
+    oidc_provider_arn: pulumi.Output[str]
+    security_group_id: pulumi.Output[str]
+    """The group that EKS makes for control plane and nodes."""
+
+    def __init__(self, name: str, args: ControlPlaneArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("headway:cluster:ControlPlane", name, {}, opts)
+        logs = aws.cloudwatch.LogGroup(
+            f"{name}-logs",
+            name=f"/aws/eks/{args.cluster_name}/cluster",
+            retention_in_days=args.log_days,
+            kms_key_id=args.logs_key_arn,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.eks = eks.Cluster(
+            f"{name}-eks",
+            name=args.cluster_name,
+            version=args.kubernetes_version,
+            upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type=args.support),
+            deletion_protection=args.deletion_protection,
+            vpc_id=args.vpc_id,
+            subnet_ids=list(args.subnet_ids),
+            endpoint_private_access=True,
+            endpoint_public_access=bool(args.public_cidrs),
+            public_access_cidrs=[str(cidr) for cidr in args.public_cidrs] or None,
+            authentication_mode=eks.AuthenticationMode.API,
+            access_entries={f"administrator-{_slug(arn)}": _administrator(arn) for arn in sorted(args.administrators)},
+            create_oidc_provider=True,
+            encryption_config_key_arn=args.secrets_key_arn,
+            enabled_cluster_log_types=list(LOGS),
+            skip_default_node_group=True,
+            skip_default_security_groups=True,
+            create_instance_role=False,
+            bootstrap_self_managed_addons=False,
+            use_default_vpc_cni=True,
+            coredns_addon_options=eks.CoreDnsAddonOptionsArgs(enabled=False),
+            kube_proxy_addon_options=eks.KubeProxyAddonOptionsArgs(enabled=False),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[logs],
+                transforms=[of_cluster(creator_is_administrator=args.creator_is_administrator, zonal_shift=True)],
+            ),
+        )
+        self.name = self.eks.eks_cluster.apply(lambda cluster: cluster.name)
+        self.kubeconfig = pulumi.Output.secret(self.eks.kubeconfig_json)
+        self.oidc_issuer = self.eks.oidc_issuer
+        self.oidc_provider_arn = self.eks.oidc_provider_arn
+        self.security_group_id = self.eks.cluster_security_group_id
+        self.register_outputs({"name": self.name})
+
+
+def _administrator(arn: str) -> eks.AccessEntryArgs:
+    return eks.AccessEntryArgs(
+        principal_arn=arn,
+        access_policies={
+            "administrator": eks.AccessPolicyAssociationArgs(
+                policy_arn=ADMINISTRATOR_POLICY, access_scope=aws.eks.AccessPolicyAssociationAccessScopeArgs(type="cluster")
+            )
+        },
+    )
+
+
+def _slug(arn: str) -> str:
+    """The role's or user's own name: it ends up in logical names, which must not move when another entry is added."""
+    return arn.rsplit("/", 1)[-1].lower()
