@@ -100,7 +100,8 @@ class Quantity(int):
                 return cls.parse(value)
             if type(value) is int and ("" in cls.units or cls.bare):
                 return cls.parse(str(value))
-            raise UnitError(f"{_shown(value)} is not {cls.what}: write {cls.legal()}")
+            wrong = f"{value} has no unit" if type(value) in (int, float) else f"{_shown(value)} is not {cls.what}"
+            raise UnitError(f"{wrong}: write {cls.legal()}")
         except UnitError as error:
             raise PydanticCustomError("unit", "{fact}", {"fact": str(error)}) from None
 
