@@ -1,0 +1,231 @@
+"""The ledger's promises: one writer a number, nothing altered unseen, a dead runner's lease runs out."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moto import mock_aws
+
+from headway.errors import UserError
+from headway.release.ledger.events import Event, canonical, digest, flaws, key, parse
+from headway.release.ledger.ledger import Ledger, LostError, register, verify
+from headway.release.ledger.store import S3, Folder, Store, TakenError, UnreachableError, prove
+
+START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+CHAIN = "vision/defects"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture(params=["folder", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    if request.param == "folder":
+        yield Folder(tmp_path)
+        return
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "none")
+    with mock_aws():
+        client: Any = boto3.client("s3", region_name="us-east-1")
+        client.create_bucket(Bucket="ledger")
+        yield S3(client, "ledger", "releases/")
+
+
+def ledger(store: Store, actor: str = "ci", clock: Clock | None = None) -> Ledger:
+    return Ledger(store, CHAIN, actor, clock or Clock())
+
+
+class Forgetful(Folder):
+    """A store that does not honour the condition."""
+
+    def create(self, key: str, body: bytes) -> None:
+        path = self._root / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+
+
+class Lossy(Folder):
+    """A store whose answer to the next write is lost, after or before the write arrived."""
+
+    def __init__(self, root: Path, *, arrives: bool) -> None:
+        super().__init__(root)
+        self.arrives, self.armed = arrives, True
+
+    def create(self, key: str, body: bytes) -> None:
+        if self.arrives or not self.armed:
+            super().create(key, body)
+        if self.armed:
+            self.armed = False
+            raise UnreachableError("timeout")
+
+
+def test_a_key_is_written_once(store: Store) -> None:
+    store.create("a/b", b"1")
+    with pytest.raises(TakenError):
+        store.create("a/b", b"2")
+    assert store.get("a/b") == b"1"
+
+
+def test_of_many_writers_exactly_one_wins(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+
+    def attempt(i: int) -> bool:
+        try:
+            folder.create("k", str(i).encode())
+        except TakenError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(attempt, range(32))) == 1
+
+
+def test_a_store_that_enforces_conditions_is_accepted(store: Store) -> None:
+    prove(store)
+
+
+def test_a_store_that_ignores_conditions_is_refused_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not enforce conditional writes"):
+        prove(Forgetful(tmp_path))
+
+
+def test_what_one_writer_appends_another_reads_in_order(store: Store) -> None:
+    writer = ledger(store)
+    for i in range(3):
+        writer.append("step", {"weight": i})
+    assert [e.body["weight"] for e in ledger(store).read()] == [0, 1, 2]
+    assert verify(store, CHAIN, writer.head) == ()
+
+
+def test_two_writers_cannot_both_own_a_number(store: Store) -> None:
+    one, two = ledger(store, "one"), ledger(store, "two")
+    one.append("step", {})
+    with pytest.raises(LostError):
+        two.append("step", {})
+    assert [e.actor for e in two.read()] == ["one"]
+
+
+def test_a_write_whose_answer_was_lost_but_arrived_counts_once(tmp_path: Path) -> None:
+    writer = ledger(Lossy(tmp_path, arrives=True))
+    writer.append("step", {})
+    assert len(ledger(Folder(tmp_path)).read()) == 1
+
+
+def test_a_write_that_never_arrived_is_reported_and_can_be_repeated(tmp_path: Path) -> None:
+    writer = ledger(Lossy(tmp_path, arrives=False))
+    with pytest.raises(UnreachableError):
+        writer.append("step", {})
+    writer.append("step", {})
+    assert len(ledger(Folder(tmp_path)).read()) == 1
+
+
+def test_a_live_lease_keeps_others_out_and_a_dead_ones_runs_out(store: Store) -> None:
+    clock = Clock()
+    ledger(store, "one", clock).acquire("one", timedelta(minutes=1))
+    other = ledger(store, "two", clock)
+    with pytest.raises(UserError, match="driven by one until 2026-11-21T12:01:00"):
+        other.acquire("two", timedelta(minutes=1))
+    clock.now += timedelta(minutes=1)
+    assert other.acquire("two", timedelta(minutes=1)).holder == "two"
+
+
+def test_a_lease_given_back_is_free_at_once(store: Store) -> None:
+    clock = Clock()
+    one = ledger(store, "one", clock)
+    one.acquire("one", timedelta(hours=1))
+    one.release("one")
+    assert ledger(store, "two", clock).acquire("two", timedelta(minutes=1)).holder == "two"
+
+
+def test_a_holder_renews_its_own_lease(store: Store) -> None:
+    clock = Clock()
+    one = ledger(store, "one", clock)
+    one.acquire("one", timedelta(minutes=1))
+    clock.now += timedelta(seconds=30)
+    assert one.acquire("one", timedelta(minutes=1)).until == START + timedelta(seconds=90)
+
+
+def chain_of(length: int) -> list[tuple[str, bytes]]:
+    objects, previous = [], "0" * 64
+    for number in range(1, length + 1):
+        event = Event(number=number, previous=previous, time="2026-11-21T12:00:00.000Z", actor="ci", kind="step", body={"weight": number})
+        objects.append((key(CHAIN, number), event.stored()))
+        previous = event.hash
+    return objects
+
+
+@given(length=st.integers(1, 8), data=st.data())
+def test_any_altered_event_but_the_last_is_found_without_help_and_the_last_by_the_head(length: int, data: st.DataObject) -> None:
+    objects = chain_of(length)
+    head = digest(objects[-1][1])
+    at = data.draw(st.integers(0, length - 1))
+    name, content = objects[at]
+    event = parse(content)
+    forged = Event(number=event.number, previous=event.previous, time=event.time, actor="mallory", kind=event.kind, body=event.body)
+    objects[at] = (name, forged.stored())
+    assert flaws(CHAIN, objects, head)
+    assert bool(flaws(CHAIN, objects)) == (at < length - 1)
+
+
+@given(length=st.integers(2, 8), data=st.data())
+def test_a_missing_event_is_named(length: int, data: st.DataObject) -> None:
+    objects = chain_of(length)
+    at = data.draw(st.integers(0, length - 2))
+    del objects[at]
+    assert f"event {at + 1} is missing" in [f.fact for f in flaws(CHAIN, objects)]
+
+
+def test_a_removed_tail_is_found_by_the_head() -> None:
+    objects = chain_of(4)
+    assert flaws(CHAIN, objects[:-1]) == ()
+    assert "newest events were removed" in flaws(CHAIN, objects[:-1], digest(objects[-1][1]))[0].fact
+
+
+def test_two_events_that_changed_places_are_found() -> None:
+    objects = chain_of(3)
+    (a, first), (b, second) = objects[0], objects[1]
+    assert len(flaws(CHAIN, [(a, second), (b, first), objects[2]])) >= 2
+
+
+def test_an_event_with_a_flipped_byte_is_found() -> None:
+    objects = chain_of(3)
+    name, content = objects[1]
+    objects[1] = (name, content.replace(b'"weight":2', b'"weight":3'))
+    assert flaws(CHAIN, objects)
+
+
+def test_a_sound_chain_has_no_flaw() -> None:
+    objects = chain_of(5)
+    assert flaws(CHAIN, objects, digest(objects[-1][1])) == ()
+
+
+def test_a_reader_refuses_an_altered_chain(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    writer = ledger(folder)
+    writer.append("step", {"weight": 1})
+    writer.append("step", {"weight": 5})
+    path = tmp_path / key(CHAIN, 1)
+    path.write_bytes(path.read_bytes().replace(b'"weight":1', b'"weight":9'))
+    with pytest.raises(UserError, match="does not fit the chain"):
+        ledger(folder).read()
+
+
+def test_a_release_is_named_by_its_content_and_registered_once(store: Store) -> None:
+    release = {"contract": {"name": "defects"}, "artifact": "a" * 64, "image": "sha256:" + "b" * 64}
+    assert register(store, CHAIN, release) == register(store, CHAIN, dict(reversed(release.items()))) == digest(canonical(release))
+
+
+def test_numbers_that_json_cannot_hold_are_refused() -> None:
+    with pytest.raises(ValueError, match="Out of range"):
+        canonical({"x": float("nan")})
