@@ -1,4 +1,4 @@
-"""A deployment as JSON: resources to and from Pulumi's checkpoint format version 3, their order, and what makes a checkpoint whole.
+"""A deployment as JSON: resources to and from Pulumi's checkpoint format version 3, and what makes a checkpoint whole.
 
 Public definition: sdk/go/common/apitype (resources.json, deployments.json, property-values.json; core.go for fields that the schemas do
 not list). Fields that the published schema knows are always written; others (retainOnDelete, deletedWith, ...) only where a resource
@@ -8,8 +8,7 @@ The trap: two entries may carry one URN while a replacement is under way; only t
 """
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from sandbox.engine.errors import EngineError
@@ -104,66 +103,6 @@ def plaintext(secret: Properties) -> str:
 def shown(secret: Properties) -> Properties:
     """A secret for `stack export --show-secrets`."""
     return {SIGNATURE: SECRET, "plaintext": plaintext(secret)}
-
-
-def references(resource: Resource) -> Iterator[str]:
-    """URNs that must come before `resource`."""
-    if resource.parent:
-        yield resource.parent
-    if resource.provider:
-        yield provider_urn(resource.provider)
-    yield from resource.dependencies
-    for urns in resource.property_dependencies.values():
-        yield from urns
-    if resource.deleted_with:
-        yield resource.deleted_with
-
-
-def provider_urn(reference: str) -> str:
-    """The URN of a provider reference `URN::ID`."""
-    return reference.rpartition("::")[0]
-
-
-def in_order(resources: Iterable[Resource]) -> list[Resource]:
-    """`resources` with everything after what it refers to, otherwise in the order given; a cycle is left standing."""
-    given = list(resources)
-    if _is_ordered(given):
-        return given
-    by_urn: dict[str, list[Resource]] = {}
-    for resource in given:
-        by_urn.setdefault(resource.urn, []).append(resource)
-    placed: set[tuple[str, bool, str]] = set()
-    result: list[Resource] = []
-    for root in given:
-        # An explicit stack of (entry, what it still waits for): component trees can be deeper than Python's own stack.
-        if root.key in placed:
-            continue
-        placed.add(root.key)
-        stack = [(root, _wanted(root, by_urn))]
-        while stack:
-            resource, waiting = stack[-1]
-            following = next((other for other in waiting if other.key not in placed), None)
-            if following is None:
-                stack.pop()
-                result.append(resource)
-            else:
-                placed.add(following.key)
-                stack.append((following, _wanted(following, by_urn)))
-    return result
-
-
-def _wanted(resource: Resource, by_urn: Mapping[str, list[Resource]]) -> Iterator[Resource]:
-    for urn in references(resource):
-        yield from (other for other in by_urn.get(urn, ()) if other.urn != resource.urn)
-
-
-def _is_ordered(resources: Sequence[Resource]) -> bool:
-    later = Counter(resource.urn for resource in resources)
-    for resource in resources:
-        later[resource.urn] -= 1
-        if any(later.get(urn) and urn != resource.urn for urn in references(resource)):
-            return False
-    return True
 
 
 def faults(resources: Sequence[Resource]) -> list[str]:

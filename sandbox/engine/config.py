@@ -14,9 +14,10 @@ from typing import Any, Final, cast
 import yaml
 
 from sandbox.engine.errors import EngineError
+from sandbox.engine.paths import Path as KeyPath
+from sandbox.engine.paths import PathError, parse
 from sandbox.engine.workspace import Project
 
-Path_ = tuple[str | int, ...]
 Decrypt = Callable[[str], str]
 
 MASK: Final = "[secret]"
@@ -128,46 +129,18 @@ def full_key(key: str, project: str) -> str:
     return ":".join(parts)
 
 
-def split_path(key: str, project: str) -> tuple[str, Path_]:
+def split_path(key: str, project: str) -> tuple[str, KeyPath]:
     """`ns:a.b[0]["c.d"]` -> (`ns:a`, (`b`, 0, `c.d`)). Raises EngineError for a malformed path."""
     namespace, colon, rest = key.partition(":")
     if not colon or re.search(r"[.\[]", namespace):
         namespace, rest = project, key
-    path = parse_path(rest)
-    if not path or not isinstance(path[0], str):
-        raise EngineError(f"configuration path '{key}': expected to begin with a name")
+    try:
+        path = parse(rest)
+    except PathError as error:
+        raise EngineError(f"configuration key '{key}': {error}") from None
+    if not isinstance(path[0], str):
+        raise EngineError(f"configuration key '{key}': expected to begin with a name")
     return full_key(f"{namespace}:{path[0]}", project), path[1:]
-
-
-def parse_path(text: str) -> Path_:
-    """A property path, as in `a.b[0]["c.d"]`. Raises EngineError with the position of the fault."""
-    result: list[str | int] = []
-    at = 0
-    while at < len(text):
-        match = _SEGMENT.match(text, at)
-        if match is None or (at and match["name"] is not None and not match[0].startswith(".")):
-            raise EngineError(f"path '{text}': cannot be read from character {at + 1} on; write it as in a.b[0][\"c.d\"]")
-        if match["index"] is not None:
-            result.append(int(match["index"]))
-        elif match["quoted"] is not None:
-            result.append(re.sub(r'\\(["\\])', r"\1", match["quoted"]))
-        else:
-            result.append(match["name"])
-        at = match.end()
-    return tuple(result)
-
-
-def look_up(raw: Any, path: Path_) -> Any:
-    """What lies at `path` below `raw`; raises KeyError if nothing does."""
-    for step in path:
-        if (isinstance(raw, dict) and step in raw) or (isinstance(raw, list) and isinstance(step, int) and 0 <= step < len(raw)):
-            raw = raw[step]
-        else:
-            raise KeyError(step)
-    return raw
-
-
-_SEGMENT: Final = re.compile(r'\.?(?P<name>[^.\[\]"]+)|\[(?P<index>\d+)\]|\["(?P<quoted>(?:[^"\\]|\\.)*)"\]')
 
 
 def _ciphertexts(raw: Any) -> Iterator[str]:
@@ -200,7 +173,7 @@ def _is_of(raw: Any, declared: Any) -> bool:
             return not isinstance(raw, dict | list)
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+class _Loader(yaml.CSafeLoader):
     """YAML 1.2 core schema: what looks like a date or says `yes` is a string; a key that appears twice is an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:

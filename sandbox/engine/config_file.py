@@ -12,8 +12,9 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from sandbox.engine.config import Path_, full_key
+from sandbox.engine.config import full_key
 from sandbox.engine.errors import EngineError
+from sandbox.engine.paths import Path as KeyPath
 
 # What another reader would take for a number, a truth value or nothing, although it is a string.
 _AMBIGUOUS: Final = re.compile(r"(?i)|~|null|true|false|yes|no|on|off|y|n|[-+.]?[0-9].*|\.inf|\.nan")
@@ -44,7 +45,7 @@ class ConfigFile:
         if self._document.get("encryptionsalt") != salt:
             self._document.insert(0, "encryptionsalt", salt)
 
-    def set(self, key: str, path: Path_, value: str, ciphertext: str | None) -> None:
+    def set(self, key: str, path: KeyPath, value: str, ciphertext: str | None) -> None:
         """Set `key`, or what lies at `path` below it. A secret is given by its `ciphertext`, and `value` is not looked at.
 
         As Pulumi does, a value at a path is typed by its looks (`true`, `12`), one without a path is a string.
@@ -66,7 +67,7 @@ class ConfigFile:
             node = _get(node, step)
         _put(node, path[-1], raw, key)
 
-    def remove(self, key: str, path: Path_) -> None:
+    def remove(self, key: str, path: KeyPath) -> None:
         """Remove `key`, or what lies at `path` below it; what is not there is no error, as with Pulumi."""
         config = self._config()
         spelled = self._spelling(key)

@@ -6,13 +6,13 @@ Handlers can be set only by the main thread; an operation elsewhere is stopped b
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from types import FrameType
 from typing import Any
 
 
 @contextlib.contextmanager
-def graceful(first: Callable[[], None], second: Callable[[], None]) -> Iterator[None]:
+def graceful(first: Callable[[], None], second: Callable[[], None]) -> Generator[None]:
     """While inside, the first interrupt calls `first` and the next ones `second`; the handlers of before come back afterwards."""
     if threading.current_thread() is not threading.main_thread():
         yield

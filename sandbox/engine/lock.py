@@ -15,7 +15,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,7 +57,7 @@ class LockedError(EngineError):
 
 
 @contextlib.contextmanager
-def held(path: Path, stack: str, operation: str, cancel: Callable[[], None]) -> Iterator[Holder]:
+def held(path: Path, stack: str, operation: str, cancel: Callable[[], None]) -> Generator[Holder]:
     """Hold the lock of the state file at `path`; raises LockedError at once if it is taken. `cancel` is called, from another thread, when
     someone asks this holder to stop."""
     descriptor = _open(path)

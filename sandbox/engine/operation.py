@@ -6,7 +6,7 @@ before the summary is sent, because a client asks for both as soon as it has see
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from sandbox.engine import history
 from sandbox.engine.arguments import Arguments, UsageError
 from sandbox.engine.backend import ORGANIZATION
 from sandbox.engine.config import Value
-from sandbox.engine.display import Display
+from sandbox.engine.display import Display, Options
 from sandbox.engine.errors import EngineError
 from sandbox.engine.events import EventStream, Fanout
 from sandbox.engine.interrupt import graceful
@@ -25,9 +25,12 @@ from sandbox.engine.preview_json import PreviewDigest
 from sandbox.engine.redact import Redactor
 from sandbox.engine.session import Host, Stack
 from sandbox.engine.state import StackState
+from sandbox.engine.style import Style
 from sandbox.engine.values import MASK, Properties
 
 Kind = Literal["update", "refresh", "destroy"]
+End = Callable[[Outcome, Properties, Properties], None]
+"""Called with the outcome, and the stack's outputs before and after."""
 
 UNCHANGED = frozenset({Op.SAME, Op.READ, Op.REFRESH})
 _TITLES = {"update": "Updating", "refresh": "Refreshing", "destroy": "Destroying"}
@@ -105,7 +108,7 @@ class Run:
     # ---- what it needs ---------------------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _state(self, cancel: threading.Event) -> Iterator[StackState]:
+    def _state(self, cancel: threading.Event) -> Generator[StackState]:
         if self.dry_run:
             stack = self.stack
             yield StackState.read(stack.path, stack.checked_passphrase, stack.host.now)
@@ -161,14 +164,15 @@ class Run:
         return program.Child(self.stack.project, host.environment)
 
     @contextlib.contextmanager
-    def _sinks(self, config: Mapping[str, Value]) -> "Iterator[tuple[Events, list[Callable[[Outcome, Properties, Properties], None]]]]":
+    def _sinks(self, config: Mapping[str, Value]) -> Generator[tuple[Events, list[End]]]:
         """Where the events of this operation go, and what to call with its outcome."""
         host, arguments = self.stack.host, self.arguments
         shown = {key: MASK if value.secret else value.text for key, value in config.items()}
         debug = arguments.switch("debug")
         sinks: list[Events] = []
-        ends: list[Callable[[Outcome, Properties, Properties], None]] = []
+        ends: list[End] = []
         streams: list[EventStream] = []
+        display: Display | None = None
         if arguments.switch("json") and self.dry_run and self.kind == "update":
             digest = PreviewDigest(shown)
             sinks.append(digest)
@@ -176,7 +180,7 @@ class Run:
         elif arguments.switch("json"):
             streams.append(EventStream(host.console.line, lambda: None, lambda: host.now().timestamp(), planning=self.dry_run, debug=debug))
         else:
-            display = Display(host.console.line, planning=self.dry_run, debug=debug, outputs=not arguments.switch("suppress-outputs"))
+            display = self._display(host, arguments)
             display.begin(self.title)
             sinks.append(display)
             ends.append(display.end)
@@ -190,8 +194,24 @@ class Run:
         try:
             yield Redactor(Fanout([*sinks, *streams]), secrets), ends
         finally:
+            if display is not None:
+                display.stop()
             for stream in streams:
                 stream.close()
+
+    def _display(self, host: Host, arguments: Arguments) -> Display:
+        interactive = host.interactive(arguments)
+        options = Options(
+            planning=self.dry_run,
+            debug=arguments.switch("debug"),
+            diff=arguments.switch("diff"),
+            outputs=not arguments.switch("suppress-outputs"),
+            progress=not arguments.switch("suppress-progress"),
+            show_sames=arguments.switch("show-sames"),
+            show_reads=arguments.switch("show-reads"),
+        )
+        style = Style(host.console.wants_colour(arguments.text("color", "auto"), host.environment))
+        return Display(host.console, style, options, interactive=interactive)
 
     def _record(self, config: Mapping[str, Value], outcome: Outcome, started: datetime) -> None:
         stack, arguments = self.stack, self.arguments

@@ -8,7 +8,7 @@ without one, the state's is used, and goes into the file together with the first
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -92,7 +92,7 @@ class Stack:
         return StackState.read(self.path, self.passphrase if secrets else None, self.host.now)
 
     @contextlib.contextmanager
-    def editing(self, operation: str, cancel: Callable[[], None] = lambda: None) -> Iterator[StackState]:
+    def editing(self, operation: str, cancel: Callable[[], None] = lambda: None) -> Generator[StackState]:
         """The state under the stack's lock. The passphrase is checked first: a wrong one must be told before anything is changed."""
         with held(self.path, str(self.name), operation, cancel):
             self.backend.require(self.name)

@@ -21,8 +21,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
-from sandbox.engine.checkpoint import VERSION, from_json, in_order, pending_from_json, plaintext, shown, to_json
+from sandbox.engine.checkpoint import VERSION, from_json, pending_from_json, plaintext, shown, to_json
 from sandbox.engine.errors import EngineError
+from sandbox.engine.graph import ordered
 from sandbox.engine.model import PendingKind, PendingOperation, Resource
 from sandbox.engine.secrets import Passphrase
 from sandbox.engine.values import SECRET, SIGNATURE, Properties
@@ -154,7 +155,7 @@ class StackState:
     @property
     def resources(self) -> Sequence[Resource]:
         with self._lock:
-            return tuple(in_order(entry.resource for entry in self._entries.values()))
+            return tuple(ordered([entry.resource for entry in self._entries.values()]))
 
     @property
     def pending(self) -> Sequence[PendingOperation]:
@@ -329,8 +330,8 @@ class StackState:
     def _parts(self, *, show: bool) -> list[tuple[str, Properties | list[str]]]:
         """The fields of the deployment: objects, or lists of lines."""
         entries = {entry.resource.key: entry for entry in self._entries.values()}
-        ordered = in_order(entry.resource for entry in self._entries.values())
-        resources = [_dumps(to_json(resource, shown)) if show else self._line(entries[resource.key]) for resource in ordered]
+        in_order = ordered([entry.resource for entry in self._entries.values()])
+        resources = [_dumps(to_json(resource, shown)) if show else self._line(entries[resource.key]) for resource in in_order]
         pending = [
             f'{{"resource":{text},"type":"{operation.kind}"}}'
             for operation in self._pending.values()

@@ -7,9 +7,10 @@ from typing import Any
 
 from sandbox.engine import history
 from sandbox.engine.arguments import Arguments, UsageError
-from sandbox.engine.config import Value, full_key, look_up, split_path, value_of
+from sandbox.engine.config import Value, full_key, split_path, value_of
 from sandbox.engine.config_file import ConfigFile
 from sandbox.engine.errors import EngineError
+from sandbox.engine.paths import value_at
 from sandbox.engine.session import Host, Stack
 from sandbox.engine.values import Properties
 
@@ -33,15 +34,11 @@ def get(host: Host, arguments: Arguments) -> None:
     project = stack.project.name
     key, path = split_path(name, project) if arguments.switch("path") else (full_key(name, project), ())
     settings = {full_key(str(known), project): raw for known, raw in stack.settings().values.items()}
-    try:
-        if key in settings:
-            value = value_of(look_up(settings[key], path), stack.config_decrypter())
-        elif path:
-            raise KeyError(key)
-        else:
-            value = stack.config(show_secrets=True)[key]  # a default of the project
-    except KeyError:
-        raise EngineError(f"configuration key '{name}' not found for stack '{stack.name.stack}'") from None
+    found, raw = value_at(settings[key], path) if key in settings else (False, None)
+    # A key that the file lacks may be a default of the project.
+    value = value_of(raw, stack.config_decrypter()) if found else None if path else stack.config(show_secrets=True).get(key)
+    if value is None:
+        raise EngineError(f"configuration key '{name}' not found for stack '{stack.name.stack}'")
     if arguments.switch("json"):
         host.json({"name": key, **_json(value, shown=True)})
     else:

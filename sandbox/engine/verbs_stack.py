@@ -10,8 +10,9 @@ from typing import Any, cast
 from sandbox.engine import history
 from sandbox.engine.arguments import Arguments, UsageError
 from sandbox.engine.backend import StackName
-from sandbox.engine.checkpoint import VERSION, faults, from_json, in_order
+from sandbox.engine.checkpoint import VERSION, faults, from_json
 from sandbox.engine.errors import EngineError
+from sandbox.engine.graph import ordered
 from sandbox.engine.lock import cancel_of, holder_of, lock_of
 from sandbox.engine.model import Resource
 from sandbox.engine.secrets import Passphrase, phrase_of
@@ -208,7 +209,7 @@ def import_(host: Host, arguments: Arguments) -> None:
         for operation in deployment.get("pending_operations") or []:
             urn = operation.get("resource", {}).get("urn", "")
             host.console.line(f"warning: removing pending operation '{operation.get('type')}' on '{urn}' from snapshot")
-        state.replace_all(in_order(resources))
+        state.replace_all(ordered(resources))
     host.console.line("Import complete.")
 
 

@@ -68,7 +68,7 @@ def require_project(folder: Path) -> Project:
 def read_project(file: Path) -> Project:
     """The project in `file`; raises EngineError that names every fault with its key."""
     try:
-        raw = yaml.load(file.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 a safe loader
+        raw = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     except (OSError, UnicodeDecodeError) as error:
         raise EngineError(f"cannot read {file}: {error}") from None
     except yaml.YAMLError as error:
