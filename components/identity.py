@@ -29,6 +29,8 @@ class ClusterIdentity:
     """What identities need to know of their cluster. The name is plain: ARNs and role names are made of it."""
 
     name: str
+    waiting_name: pulumi.Input[str] | None = None
+    """The same name as an output that waits for the cluster; only the layer that makes the cluster needs it."""
     account_id: str
     region: str
     oidc_issuer: pulumi.Input[str] | None = None
@@ -77,7 +79,7 @@ class WorkloadIdentity(pulumi.ComponentResource):
         if args.binding is Binding.POD_IDENTITY:
             aws.eks.PodIdentityAssociation(
                 f"{name}-association",
-                cluster_name=args.cluster.name,
+                cluster_name=args.cluster.name if args.cluster.waiting_name is None else args.cluster.waiting_name,
                 namespace=args.namespace,
                 service_account=args.service_account,
                 role_arn=role.arn,

@@ -195,6 +195,8 @@ class StorageSettings(Part):
     """How long no one may change or delete a release event (Object Lock, governance mode)."""
     superseded_days: Days
     """How long a superseded or deleted artifact version is kept."""
+    telemetry_days: Days
+    """How long logs and traces are kept in their bucket, whatever the platform layer keeps them for."""
     disposable: Flag
     """Whether destroying the stack also destroys what the buckets and repositories hold."""
     repositories: tuple[Repository, ...]

@@ -6,12 +6,14 @@ asserted on the answer, because the program's asynchronous registrations have al
 
 import asyncio
 import contextvars
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf import empty_pb2, struct_pb2
+from pulumi import ResourceOptions, ResourceTransformArgs
 from pulumi.runtime import rpc, set_all_config
 from pulumi.runtime.mocks import MockCallArgs, MockEngine, MockMonitor, MockResourceArgs, Mocks, MockSettings, _resolve_callbacks
 from pulumi.runtime.proto import resource_pb2
@@ -19,9 +21,12 @@ from pulumi.runtime.settings import configure
 from pulumi.runtime.stack import run_in_stack
 
 SECRET = "4dabf18193072939515e22adb298388d"
+RESOURCE_KIND = "5cf8f73096256a8f31e491e813e4eb8e"
 SECRET_KIND = "1b47061264138c4ac30d75fd1eb44270"
 ROOT = "pulumi:pulumi:Stack"
 STACK_REFERENCE = "pulumi:pulumi:StackReference"
+EKS_COMPONENT = "eks:index:Cluster"
+EKS_CLUSTER = "aws:eks/cluster:Cluster"
 
 Outputs = Callable[[str, str, dict[str, Any]], Mapping[str, Any]]
 
@@ -120,6 +125,7 @@ class _Plain(Mocks):
         self, outputs: Outputs, stacks: Mapping[str, Mapping[str, Any]], invokes: list[str], calls: Callable[[str, dict[str, Any]], Any]
     ):
         self._outputs, self._stacks, self._invokes, self._calls = outputs, stacks, invokes, calls
+        self.answers: dict[str, dict[str, Any]] = {}
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         if args.typ == STACK_REFERENCE:
@@ -128,7 +134,7 @@ class _Plain(Mocks):
             plain = {name: value["secret"] if name in secret else value for name, value in found.items()}
             return args.inputs["name"], {"name": args.inputs["name"], "outputs": plain, "secretOutputNames": secret}
         given = _unwrapped(args.inputs)
-        return f"{args.name}-id", {**given, **self._outputs(args.typ, args.name, given)}
+        return f"{args.name}-id", {**given, **self._outputs(args.typ, args.name, given), **self.answers.get(args.name, {})}
 
     def call(self, args: MockCallArgs) -> tuple[dict[str, Any], None]:
         self._invokes.append(args.token)
@@ -136,12 +142,15 @@ class _Plain(Mocks):
 
 
 class _Monitor(MockMonitor):
-    def __init__(self, mocks: Mocks) -> None:
+    def __init__(self, mocks: Mocks, answers: dict[str, dict[str, Any]]) -> None:
         super().__init__(mocks)
+        self.answers = answers
         self.registrations: list[Registration] = []
         self.registered_outputs: dict[str, Mapping[str, Any]] = {}
 
     def RegisterResource(self, request: resource_pb2.RegisterResourceRequest) -> resource_pb2.RegisterResourceResponse:
+        if request.type == EKS_COMPONENT:
+            self._construct_eks(request)
         answer = super().RegisterResource(request)
         if request.type != ROOT:
             self._add(request, answer.urn, custom=request.custom)
@@ -173,6 +182,51 @@ class _Monitor(MockMonitor):
                 transforms=() if read else tuple(_resolve_callbacks(request.transforms)),
             )
         )
+
+    def _construct_eks(self, request: resource_pb2.RegisterResourceRequest) -> None:
+        """What the remote component makes inside, as far as programs read it: the cluster, after the component's transforms."""
+        given = _unwrapped(_deserialized(request.object))
+        component = self.make_urn(request.parent, request.type, request.name)
+        name = f"{request.name}-eksCluster"
+        urn = self.make_urn(component, EKS_CLUSTER, name)
+        props: dict[str, Any] = {
+            "accessConfig": {"authenticationMode": given["authenticationMode"], "bootstrapClusterCreatorAdminPermissions": True},
+            "deletionProtection": given["deletionProtection"],
+            "name": given["name"],
+            "version": given["version"],
+            "vpcConfig": {
+                key: given[key] for key in ("endpointPrivateAccess", "endpointPublicAccess", "publicAccessCidrs") if key in given
+            },
+        }
+        for transform in _resolve_callbacks(request.transforms):
+            changed = transform(ResourceTransformArgs(True, EKS_CLUSTER, name, props, ResourceOptions()))
+            props = dict(changed.props) if changed else props
+        self.resources[urn] = MockMonitor.ResourceRegistration(urn, given["name"], props)
+        self.registrations.append(
+            Registration(
+                type=EKS_CLUSTER,
+                name=name,
+                urn=urn,
+                parent=component,
+                provider=request.providers.get("aws", ""),
+                custom=True,
+                remote=False,
+                inputs=props,
+                secrets=frozenset(),
+                depends_on=frozenset(),
+                protect=False,
+                ignore_changes=(),
+                retain_on_delete=False,
+                transforms=(),
+            )
+        )
+        self.answers[request.name] = {
+            "eksCluster": {SECRET: RESOURCE_KIND, "urn": urn, "id": given["name"], "packageVersion": "7.51.1"},
+            "clusterSecurityGroupId": "sg-cluster",
+            "kubeconfigJson": json.dumps({"clusters": [{"name": given["name"]}]}),
+            "oidcIssuer": "https://oidc.eks.mock/id/1",
+            "oidcProviderArn": "arn:aws:iam::000000000000:oidc-provider/oidc.eks.mock/id/1",
+        }
 
     def RegisterResourceOutputs(self, request: resource_pb2.RegisterResourceOutputsRequest) -> empty_pb2.Empty:
         self.registered_outputs[request.urn] = _plain(_deserialized(request.outputs))
@@ -219,7 +273,8 @@ def record(
     resource answers beside its inputs. `calls` answers invokes; without it an invoke fails the run.
     """
     invokes: list[str] = []
-    monitor = _Monitor(_Plain(outputs, stacks or {}, invokes, calls))
+    mocks = _Plain(outputs, stacks or {}, invokes, calls)
+    monitor = _Monitor(mocks, mocks.answers)
     gathering = _Gathering()
     logger = logging.Logger("recording")  # not registered anywhere: nothing outlives the run
     logger.addHandler(gathering)

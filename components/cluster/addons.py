@@ -1,0 +1,116 @@
+"""The EKS add-ons, each at a pinned version with the configuration that GPU nodes need.
+
+Two groups: what a node needs to join (network, proxy, pod identities), installed before any; and what needs a node to run on. The trap: the
+node monitoring agent's GPU half tolerates no taint by default, so on tainted nodes it never starts, reports the GPUs as broken, and node
+repair replaces healthy nodes (aws/containers-roadmap#2567).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from components.identity import ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
+from components.permissions import Statement
+from components.versions import ADDONS
+
+BEFORE_NODES = ("eks-pod-identity-agent", "kube-proxy", "vpc-cni")
+ON_NODES = ("aws-ebs-csi-driver", "coredns", "eks-node-monitoring-agent", "metrics-server")
+NAMESPACE = "kube-system"
+
+CONFIGURATION: Mapping[str, Mapping[str, Any]] = {
+    # Volumes may be needed on any node, GPU nodes included. The storage class is the platform's own: encrypted with its key.
+    "aws-ebs-csi-driver": {"defaultStorageClass": {"enabled": False}, "node": {"tolerateAllTaints": True}},
+    "coredns": {"autoScaling": {"enabled": True, "maxReplicas": 10, "minReplicas": 2}},
+    "eks-node-monitoring-agent": {
+        "dcgmAgent": {"tolerations": [{"operator": "Exists"}]},
+        "nodeAgent": {"monitors": {"neuron": {"enabled": False}}},
+    },
+    "vpc-cni": {"enableNetworkPolicy": "true", "env": {"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1"}},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddonsArgs:
+    """`identity` names the cluster; its waiting name must be set."""
+
+    identity: ClusterIdentity
+    names: Sequence[str]
+    volumes_key_arn: pulumi.Input[str]
+    after: Sequence[pulumi.Resource] = ()
+
+
+class Addons(pulumi.ComponentResource):
+    """Some of the add-ons, with the identities that they need."""
+
+    all: list[aws.eks.Addon]
+
+    def __init__(self, name: str, args: AddonsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("headway:cluster:Addons", name, {}, opts)
+        self.all = []
+        for addon in sorted(args.names):
+            identity = identity_of(addon, args)
+            needed = [WorkloadIdentity(f"{name}-{addon}", identity, pulumi.ResourceOptions(parent=self))] if identity else []
+            configuration = CONFIGURATION.get(addon)
+            self.all.append(
+                aws.eks.Addon(
+                    f"{name}-{addon}",
+                    cluster_name=args.identity.waiting_name or args.identity.name,
+                    addon_name=addon,
+                    addon_version=ADDONS[addon],
+                    configuration_values=json.dumps(configuration, sort_keys=True) if configuration else None,
+                    resolve_conflicts_on_create="OVERWRITE",
+                    resolve_conflicts_on_update="OVERWRITE",
+                    opts=pulumi.ResourceOptions(parent=self, depends_on=[*args.after, *needed]),
+                )
+            )
+        self.register_outputs({"names": sorted(args.names)})
+
+
+def identity_of(addon: str, args: AddonsArgs) -> WorkloadIdentityArgs | None:
+    """The AWS identity that an add-on needs, if any."""
+    match addon:
+        case "vpc-cni":
+            return WorkloadIdentityArgs(
+                cluster=args.identity,
+                namespace=NAMESPACE,
+                service_account="aws-node",
+                managed_policies={"network": "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"},
+            )
+        case "aws-ebs-csi-driver":
+            return WorkloadIdentityArgs(
+                cluster=args.identity,
+                namespace=NAMESPACE,
+                service_account="ebs-csi-controller-sa",
+                managed_policies={"volumes": "arn:aws:iam::aws:policy/service-role/AmazonEBSCSIDriverPolicy"},
+                policies={"volumes-key": volumes_key(args.volumes_key_arn)},
+            )
+        case _:
+            return None
+
+
+def volumes_key(key_arn: pulumi.Input[str]) -> tuple[Statement, ...]:
+    """Make and attach volumes that are encrypted with the volumes key."""
+    return (
+        Statement(
+            sid="UseKey",
+            actions=[
+                "kms:Decrypt",
+                "kms:DescribeKey",
+                "kms:Encrypt",
+                "kms:GenerateDataKeyWithoutPlaintext",
+                "kms:ReEncryptFrom",
+                "kms:ReEncryptTo",
+            ],
+            resources=[key_arn],
+        ),
+        Statement(
+            sid="GrantKeyToVolumes",
+            actions=["kms:CreateGrant", "kms:ListGrants", "kms:RevokeGrant"],
+            resources=[key_arn],
+            conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
+        ),
+    )
