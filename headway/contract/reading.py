@@ -151,10 +151,10 @@ def _wrong_value(
     document: Document, kind: type[Part], raw: Path, path: Path, type_: str, message: str, given: Any, context: dict[str, Any]
 ) -> Finding:
     field = _field(kind, raw)
-    about = (field.description or "").rstrip(".") if field else ""
+    about = (field.description or "").partition(". ")[0].rstrip(".") if field else ""
     name = str(path[-1]) if path else "the document"
     rule, fact, remedy = "value-wrong", message[:1].lower() + message[1:], ""
-    consequence = f"This stays unknown: {about[:1].lower() + about[1:]}" if about else "The contract cannot be read"
+    consequence = f"This stays unknown: {about}" if about else "The contract cannot be read"
     match type_:
         case "missing":
             rule, fact = "field-missing", f"{name} is missing"

@@ -1,0 +1,373 @@
+"""What only shows when contracts are seen together: quotas, allowed runtimes, fallbacks, budgets, pools.
+
+Also holds the arithmetic against the contract, for it needs the whole. Pure; answers violations with the contract that they concern. The
+trap: without pools the placement rules cannot run, and the caller is told so instead of being told that all is well.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from headway.contract.arithmetic.cost import cost
+from headway.contract.arithmetic.fit import fit, fit_ram
+from headway.contract.arithmetic.node import node_room
+from headway.contract.arithmetic.quota import quota_use, token_use
+from headway.contract.arithmetic.startup import budget_burn, startup
+from headway.contract.arithmetic.surge import Room, pool_for, spare_devices, surge
+from headway.contract.finding import Level
+from headway.contract.model import Model
+from headway.contract.part import Violation, problem
+from headway.contract.placement import WorkloadClass
+from headway.contract.pool import Pool
+from headway.contract.rollout import Strategy
+from headway.contract.runtime import Engine
+from headway.contract.tenant import MODELS_AT_MOST, Tenant
+from headway.contract.units import Bytes, Money
+
+
+@dataclass(frozen=True)
+class TenantContracts:
+    """A tenant with its models, sorted by name."""
+
+    tenant: Tenant
+    models: tuple[Model, ...]
+
+
+@dataclass(frozen=True)
+class Concern:
+    """A violation, and the contract it stands in: `model` is None for the tenant's own."""
+
+    tenant: str
+    model: str | None
+    violation: Violation
+    level: Level = Level.ERROR
+
+
+def cross_check(contracts: TenantContracts, unread: frozenset[str] = frozenset()) -> Iterator[Concern]:
+    """What can be said about one tenant without knowing the cluster; `unread` are models of it whose contracts are refused."""
+    tenant, models = contracts.tenant, contracts.models
+    for violation in (*_quota(tenant, models), *_budget(tenant, models)):
+        yield Concern(tenant.name, None, violation)
+    for warning in _forecast(tenant, models):
+        yield Concern(tenant.name, None, warning, Level.WARNING)
+    for model in models:
+        for violation in (*_allowed(tenant, model), *_fallback(model, models, unread)):
+            yield Concern(tenant.name, model.name, violation)
+
+
+def check_model(tenant: str, model: Model) -> Iterator[Concern]:
+    """What arithmetic says about one model alone; `tenant` is the name of its folder."""
+    for violation in (*_memory(model), *_start(model)):
+        yield Concern(tenant, model.name, violation)
+    for warning in _error_budget(model):
+        yield Concern(tenant, model.name, warning, Level.WARNING)
+
+
+def check_pools(all_contracts: Sequence[TenantContracts], pools: Sequence[Pool]) -> Iterator[Concern]:
+    """What depends on the environment's GPU pools; every tenant at once, because they share them."""
+    placed: dict[str, list[tuple[str, Model]]] = {pool.name: [] for pool in pools}
+    for contracts in all_contracts:
+        for model in contracts.models:
+            pool = pool_for(model, pools)
+            if pool is None:
+                yield Concern(contracts.tenant.name, model.name, _no_pool(model, pools))
+                continue
+            placed[pool.name].append((contracts.tenant.name, model))
+            for violation in _on_pool(model, pool):
+                yield Concern(contracts.tenant.name, model.name, violation)
+            if model.batch:
+                for violation in _batch_pool(model, pools):
+                    yield Concern(contracts.tenant.name, model.name, violation)
+    for pool in pools:
+        models = [model for _, model in placed[pool.name]]
+        for tenant, model in placed[pool.name]:
+            for violation in _rollout_room(model, pool, models):
+                yield Concern(tenant, model.name, violation)
+
+
+def _quota(tenant: Tenant, models: Sequence[Model]) -> Iterator[Violation]:
+    for use in quota_use(tenant, models):
+        if not use.within:
+            share = "; ".join(f"{line.what} {line.figure} = {line.why}" for line in use.lines)
+            yield problem(
+                "quota-at-maximum-replicas",
+                *use.path,
+                value=use.show(use.limit),
+                fact=f"all models at their maximum need {use.show(use.used)}, {use.show(use.limit)} granted ({share})",
+                consequence="Scaling up would stop in the middle of a load peak, refused by the namespace's quota",
+                remedy=f"Grant {use.show(use.used)}, or lower max_replicas, warm_replicas or batch.max_replicas of a model",
+            )
+    if len(models) > MODELS_AT_MOST:
+        yield problem(
+            "models-at-most",
+            value=len(models),
+            fact=f"the tenant has {len(models)} models, {MODELS_AT_MOST} is the limit",
+            consequence="Its stack would take minutes for the smallest change",
+            remedy="Divide the models over two tenants",
+        )
+    tokens = token_use(models)
+    if tokens and tenant.quota.tokens is None:
+        yield problem(
+            "token-quota-of-language-models",
+            "quota",
+            "tokens",
+            fact="language models without a token quota",
+            consequence="One caller with long answers could take the whole budget, within its quota of requests",
+            remedy=f"Grant tokens; all models at their maximum generate {tokens}",
+        )
+
+
+def _budget(tenant: Tenant, models: Sequence[Model]) -> Iterator[Violation]:
+    least = Money(sum(int(cost(model).month_at_least) for model in models))
+    if least > tenant.quota.monthly_budget:
+        yield problem(
+            "budget-covers-the-minimum",
+            "quota",
+            "monthly_budget",
+            value=tenant.quota.monthly_budget,
+            fact=f"minimum replicas alone cost {least.brief} a month at list price",
+            consequence="The budget alarm would fire every month with nobody calling",
+            remedy=f"Raise the budget to {least.brief} or more, or lower min_replicas or warm_replicas",
+        )
+
+
+def _forecast(tenant: Tenant, models: Sequence[Model]) -> Iterator[Violation]:
+    least = Money(sum(int(cost(model).month_at_least) for model in models))
+    most = Money(sum(int(cost(model).month_at_most) for model in models))
+    if least <= tenant.quota.monthly_budget < most:
+        yield problem(
+            "budget-may-be-exceeded",
+            "quota",
+            "monthly_budget",
+            value=tenant.quota.monthly_budget,
+            fact=f"maximum replicas all month would cost {most.brief} at list price",
+            consequence="A busy month ends in a budget alarm",
+            remedy="Nothing to do where that is intended; the alarm comes at forecast, before the money is spent",
+        )
+
+
+def _allowed(tenant: Tenant, model: Model) -> Iterator[Violation]:
+    if model.runtime.engine not in tenant.runtimes:
+        yield problem(
+            "runtime-allowed",
+            "runtime",
+            "engine",
+            value=model.runtime.engine,
+            fact=f"tenant {tenant.name} may use {', '.join(tenant.runtimes)}, not {model.runtime.engine}",
+            consequence="Nobody has agreed to operate this runtime for the tenant",
+            remedy="Use an allowed one, or have it added to runtimes in tenant.yaml",
+        )
+    if f"/{tenant.name}/" not in model.artifact.uri.removeprefix("s3:/"):
+        yield problem(
+            "artifact-below-the-tenant",
+            "artifact",
+            "uri",
+            value=model.artifact.uri,
+            fact=f"the prefix has no part named {tenant.name}",
+            consequence="The tenant's identity reads below its own name only, so no replica could fetch the artifact",
+            remedy=f"Store it below .../{tenant.name}/{model.name}/<version>/",
+        )
+
+
+def _fallback(model: Model, models: Sequence[Model], unread: frozenset[str]) -> Iterator[Violation]:
+    by_name = {other.name: other for other in models}
+    if model.degradation.fallback is None or model.degradation.fallback.model in unread:
+        return
+    path = ("degradation", "fallback", "model")
+    name = model.degradation.fallback.model
+    if name not in by_name:
+        yield problem(
+            "fallback-exists",
+            *path,
+            value=name,
+            fact=f"the tenant has no model {name}",
+            consequence="Overload would send requests to nothing",
+            remedy=f"Use one of {', '.join(sorted(set(by_name) - {model.name})) or 'none: there is no other model'}",
+        )
+        return
+    chain, at = [model.name], name
+    while at in by_name and at not in chain:
+        chain.append(at)
+        further = by_name[at].degradation.fallback
+        at = further.model if further else ""
+    if at == model.name and len(chain) > 1:
+        yield problem(
+            "fallback-without-a-circle",
+            *path,
+            value=name,
+            fact=f"the fallback leads back: {' -> '.join([*chain, at])}",
+            consequence="Under overload a request would go round until it times out",
+            remedy="Let the lightest model have no fallback",
+        )
+    if by_name[name].runtime.engine is not model.runtime.engine and Engine.VLLM in (by_name[name].runtime.engine, model.runtime.engine):
+        yield problem(
+            "fallback-speaks-the-same",
+            *path,
+            value=name,
+            fact=f"{model.name} runs on {model.runtime.engine}, {name} on {by_name[name].runtime.engine}",
+            consequence="The fallback would not understand the requests it is sent",
+            remedy="Use a model with the same request protocol",
+        )
+
+
+def _memory(model: Model) -> Iterator[Violation]:
+    gpu = fit(model)
+    if not gpu.fits:
+        yield problem(
+            "fits-into-gpu-memory",
+            "envelope",
+            "gpu",
+            "memory",
+            value=model.envelope.gpu.memory,
+            fact=f"{gpu.needed.brief} needed on each GPU, {gpu.available.brief} available after headroom",
+            consequence="The model would run out of GPU memory at start or at its largest request",
+            remedy="Raise envelope.gpu.memory, take a larger accelerator or share, or lower the declared maximum (`headway check --explain`)",
+        )
+    ram = fit_ram(model)
+    if not ram.fits:
+        yield problem(
+            "fits-into-ram",
+            "envelope",
+            "memory",
+            value=model.envelope.memory,
+            fact=f"{ram.needed.brief} RAM needed while loading and at full load",
+            consequence="The kernel would kill the server while it loads, or under load",
+            remedy=f"Use at least {_round_up(ram.needed)}",
+        )
+
+
+def _start(model: Model, pool: Pool | None = None) -> Iterator[Violation]:
+    start = startup(model, pool)
+    if start.pod > model.health.startup_budget:
+        yield problem(
+            "startup-within-budget",
+            "health",
+            "startup_budget",
+            value=model.health.startup_budget,
+            fact=f"a start takes {start.pod.brief}: {start.fetch.brief} to fetch, {start.serve.brief} for engine and warmup",
+            consequence="The startup probe would kill replicas before they are ready, for ever",
+            remedy=f"Use at least {start.pod.brief} and some room, or make the start shorter (`headway check --explain` lists the steps)",
+        )
+
+
+def _error_budget(model: Model) -> Iterator[Violation]:
+    burn = budget_burn(model, startup(model))
+    if burn and model.scaling.min_replicas < 2 and not burn.survivable:
+        yield problem(
+            "one-replica-and-a-strict-objective",
+            "scaling",
+            "min_replicas",
+            value=model.scaling.min_replicas,
+            fact=f"one cold start takes {burn.outage.brief}, {burn.objective} leaves {burn.budget.brief}",
+            consequence="Losing the only replica once breaks the availability objective",
+            remedy="Run at least 2 replicas, or promise less",
+        )
+
+
+def _no_pool(model: Model, pools: Sequence[Pool]) -> Violation:
+    gpu = model.envelope.gpu
+    what = f"{gpu.count} x {gpu.accelerator} by {gpu.share}" + (f" {gpu.profile}" if gpu.share == "mig" else "")
+    offers = "; ".join(f"{p.name}: {p.accelerator} by {p.sharing.mode}, {p.workload_class}" for p in sorted(pools, key=lambda p: p.name))
+    named = model.placement.pool
+    return problem(
+        "pool-offers-the-envelope",
+        *(("placement", "pool") if named else ("envelope", "gpu")),
+        value=named or what,
+        fact=f"pool {named} does not offer {what}" if named else f"no {model.workload_class} pool offers {what}",
+        consequence="Every replica would stay Pending",
+        remedy=f"Choose what a pool offers ({offers})" if offers else "Add a pool to the environment's settings",
+    )
+
+
+def _on_pool(model: Model, pool: Pool) -> Iterator[Violation]:
+    if pool.capacity.kind == "spot" or pool.workload_class is WorkloadClass.BATCH:
+        yield problem(
+            "online-never-on-spot",
+            "placement",
+            "pool",
+            value=pool.name,
+            fact=f"an online service on the {pool.workload_class} pool {pool.name} ({pool.capacity.kind})",
+            consequence="Its replicas would vanish with two minutes' notice",
+            remedy="Choose a latency or throughput pool",
+        )
+    room = node_room(model, pool)
+    if not room.replicas:
+        sums = "; ".join(f"{line.what} {line.figure}: {line.why}" for line in room.lines)
+        yield problem(
+            "replica-fits-on-a-node",
+            "envelope",
+            {"CPU": "cpu", "RAM": "memory"}.get(room.short_of, "gpu"),
+            value=pool.instance_type.name,
+            fact=f"an empty {pool.instance_type.name} of pool {pool.name} holds no replica, by {room.short_of} ({sums})",
+            consequence="Every replica would stay Pending",
+            remedy="Ask for less, or use a pool of larger instances",
+        )
+    if _older(pool.ami.driver, model.runtime.minimum_driver):
+        yield problem(
+            "driver-new-enough",
+            "runtime",
+            "minimum_driver",
+            value=model.runtime.minimum_driver,
+            fact=f"pool {pool.name} has driver {pool.ami.driver}, the image needs {model.runtime.minimum_driver}",
+            consequence="The server would not start: CUDA refuses an older driver",
+            remedy="Use an image for that driver, or roll the pool to a newer AMI release",
+        )
+    yield from _start(model, pool)
+
+
+def _batch_pool(model: Model, pools: Sequence[Pool]) -> Iterator[Violation]:
+    batch = model.batch
+    offering = [
+        p
+        for p in pools
+        if p.offers(model.envelope.gpu) and p.workload_class is WorkloadClass.BATCH and (not batch or batch.pool in (None, p.name))
+    ]
+    if not offering:
+        yield problem(
+            "batch-has-a-pool",
+            "batch",
+            *(("pool",) if batch and batch.pool else ()),
+            value=batch.pool if batch else None,
+            fact=f"no batch pool offers {model.envelope.gpu.accelerator} by {model.envelope.gpu.share}",
+            consequence="Messages would wait until their deadline",
+            remedy="Leave batch out, or add a spot pool with workload_class: batch to the environment",
+        )
+
+
+def _rollout_room(model: Model, pool: Pool, models: Sequence[Model]) -> Iterator[Violation]:
+    resource = model.envelope.gpu.resource
+    spare = spare_devices(pool, resource, models)
+    decision = surge(model, max(0, spare))
+    if not decision.allowed:
+        stuck = decision.room is Room.NONE
+        yield problem(
+            "rollout-has-room",
+            "rollout",
+            "surge",
+            value=model.rollout.surge,
+            fact=f"pool {pool.name} has {max(0, spare)} {resource} to spare with every model at its maximum, both versions need {decision.lines[2].figure}",
+            consequence="The new version would wait for a GPU that never comes"
+            if not stuck
+            else "Replacing the only replica is an outage, and running two is impossible",
+            remedy="Use surge: auto, or grow the pool" if not stuck else "Grow the pool, run 2 replicas or more, or keep a warm replica",
+        )
+    elif decision.room is Room.NO_SURGE and model.rollout.strategy is Strategy.BLUE_GREEN:
+        yield problem(
+            "blue-green-needs-both",
+            "rollout",
+            "strategy",
+            value=model.rollout.strategy,
+            fact=f"blue_green needs both versions in full, and pool {pool.name} has {max(0, spare)} {resource} to spare",
+            consequence="The two versions can never stand side by side",
+            remedy="Use strategy: canary or rolling, or grow the pool",
+        )
+
+
+def _older(driver: str, needed: str) -> bool:
+    def parts(text: str) -> tuple[int, ...]:
+        return tuple(int(part) for part in text.split("."))
+
+    return parts(driver) < parts(needed)
+
+
+def _round_up(size: Bytes) -> Bytes:
+    return Bytes(-(-int(size) // 2**30) * 2**30)
