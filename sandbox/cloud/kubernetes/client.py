@@ -67,7 +67,7 @@ class Cluster:
     def get(self, kind: Kind, namespace: str, name: str, *, patience: float = PATIENCE_SECONDS) -> Properties | None:
         """The live object, or None. Raises UnknownKindError, UnreachableError, Refusal."""
         try:
-            return self.request("GET", self._path(kind, namespace, name), patience=patience)
+            return self.request("GET", self._path(kind, namespace, name, patience), patience=patience)
         except Refusal as error:
             if error.code == 404:
                 return None
@@ -78,7 +78,7 @@ class Cluster:
     ) -> Sequence[Properties]:
         """Objects of a namespace, or of all, by selector. Items carry no apiVersion and kind, as the API server has it."""
         query = {key: value for key, value in (("labelSelector", labels), ("fieldSelector", fields)) if value}
-        return self.request("GET", self._path(kind, namespace, ""), query, patience=patience).get("items", [])
+        return self.request("GET", self._path(kind, namespace, "", patience), query, patience=patience).get("items", [])
 
     def apply(
         self,
@@ -95,7 +95,7 @@ class Cluster:
         query = {"fieldManager": manager, "fieldValidation": "Strict"}
         query |= {"force": "true"} if force else {}
         query |= {"dryRun": "All"} if dry_run else {}
-        path = self._path(kind, head.get("namespace", ""), head["name"])
+        path = self._path(kind, head.get("namespace", ""), head["name"], patience)
         return self.request("PATCH", path, query, body=manifest, content_type=_APPLY, patience=patience)
 
     def delete(self, kind: Kind, namespace: str, name: str, *, uid: str, propagation: str) -> bool:
@@ -104,7 +104,7 @@ class Cluster:
         if uid:
             body["preconditions"] = {"uid": uid}
         try:
-            self.request("DELETE", self._path(kind, namespace, name), body=body)
+            self.request("DELETE", self._path(kind, namespace, name, PATIENCE_SECONDS), body=body)
         except Refusal as error:
             if error.code == 404 or (error.code == 409 and "uid" in error.message.lower()):
                 return False
@@ -138,8 +138,8 @@ class Cluster:
             raise
         return {entry["kind"]: Served(entry["name"], bool(entry["namespaced"])) for entry in resources if "/" not in entry["name"]}
 
-    def _path(self, kind: Kind, namespace: str, name: str) -> str:
-        served = self.served(kind)
+    def _path(self, kind: Kind, namespace: str, name: str, patience: float) -> str:
+        served = self.served(kind, patience=patience)
         path = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
         if served.namespaced and (namespace or name):
             path += f"/namespaces/{quote(namespace or 'default', safe='')}"

@@ -1,0 +1,270 @@
+"""What a preview answers, when it asks the cluster, and how the connection behaves."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from sandbox.cloud.kubernetes.charts import CHARTS, GROUPS, chart_name, groups, permissive
+from sandbox.cloud.kubernetes.client import Cluster, loopback_only
+from sandbox.cloud.kubernetes.clock import Clock
+from sandbox.cloud.kubernetes.errors import Refusal, UnknownKindError, UnreachableError
+from sandbox.cloud.kubernetes.kinds import Kind
+from sandbox.cloud.kubernetes.planning import has_unknown, planned
+from sandbox.cloud.kubernetes.plans import Plans
+from sandbox.engine.provider import UNKNOWN, Properties, ProviderError
+
+SERVICE = Kind("", "v1", "Service")
+CONFIG_MAP = Kind("", "v1", "ConfigMap")
+SECRET = Kind("", "v1", "Secret")
+SCALED_OBJECT = Kind("keda.sh", "v1alpha1", "ScaledObject")
+NAMESPACE = Kind("", "v1", "Namespace")
+
+
+def test_what_only_the_create_will_tell_is_unknown_in_a_plan() -> None:
+    outputs = planned(SERVICE, {"metadata": {"name": "x"}, "spec": {"ports": []}}, None, None)
+    head = outputs["metadata"]
+    assert [head[key] for key in ("uid", "resourceVersion", "creationTimestamp", "generation")] == [UNKNOWN] * 4
+    assert (head["name"], outputs["status"], outputs["spec"]["clusterIP"]) == ("x", UNKNOWN, UNKNOWN)
+
+
+def test_an_address_that_the_user_chose_is_known_in_a_plan() -> None:
+    assert planned(SERVICE, {"spec": {"clusterIP": "None"}}, None, None)["spec"]["clusterIP"] == "None"
+
+
+def test_a_dry_run_tells_defaults_but_not_what_it_only_made_up() -> None:
+    dry_run = {"metadata": {"name": "x", "uid": "made-up"}, "spec": {"clusterIP": "10.0.0.9", "type": "ClusterIP"}, "status": {"a": 1}}
+    outputs = planned(SERVICE, {"metadata": {"name": "x"}, "spec": {}}, dry_run, None)
+    assert outputs["spec"] == {"clusterIP": UNKNOWN, "clusterIPs": UNKNOWN, "type": "ClusterIP"}
+    assert outputs["metadata"]["uid"] == UNKNOWN
+    assert outputs["status"] == UNKNOWN
+
+
+def test_an_update_keeps_the_identity_of_the_object() -> None:
+    old = {"metadata": {"uid": "u", "creationTimestamp": "t"}, "spec": {"clusterIP": "10.0.0.9"}}
+    outputs = planned(SERVICE, {"metadata": {"name": "x"}, "spec": {}}, None, old)
+    assert (outputs["metadata"]["uid"], outputs["metadata"]["creationTimestamp"]) == ("u", "t")
+    assert outputs["spec"]["clusterIP"] == "10.0.0.9"
+    assert outputs["metadata"]["resourceVersion"] == UNKNOWN
+
+
+def test_the_stored_form_of_string_data_is_unknown_in_a_plan() -> None:
+    assert planned(SECRET, {"stringData": {"a": "b"}}, {"data": {"a": "Yg=="}}, None)["data"] == UNKNOWN
+    assert planned(CONFIG_MAP, {"data": {"a": "b"}}, None, None)["data"] == {"a": "b"}
+
+
+def test_metadata_that_is_unknown_stays_unknown() -> None:
+    assert planned(CONFIG_MAP, {"metadata": UNKNOWN}, None, None)["metadata"] == UNKNOWN
+
+
+def test_an_unknown_value_is_found_wherever_it_is() -> None:
+    assert has_unknown({"a": [{"b": UNKNOWN}]})
+    assert not has_unknown({"a": [{"b": "x"}], "c": None})
+
+
+def test_a_dry_run_is_not_asked_in_a_namespace_that_the_same_preview_makes() -> None:
+    plans = Plans()
+    assert not plans.unsettled(CONFIG_MAP, "team")
+    plans.note(NAMESPACE, "team")
+    assert plans.unsettled(CONFIG_MAP, "team")
+    assert not plans.unsettled(CONFIG_MAP, "other")
+
+
+def test_a_dry_run_is_not_asked_for_kinds_whose_definition_the_same_preview_changes() -> None:
+    plans = Plans()
+    plans.note(Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), "scaledobjects.keda.sh")
+    assert plans.unsettled(SCALED_OBJECT, "team")
+    other = Plans()
+    other.note_groups(groups(CHARTS["keda"]))
+    assert other.unsettled(SCALED_OBJECT, "team")
+    assert not other.unsettled(CONFIG_MAP, "team")
+
+
+def test_a_refusal_by_a_rule_that_the_same_preview_changes_is_not_final() -> None:
+    plans = Plans()
+    assert not plans.changes((("ResourceQuota", "q"),))
+    plans.note(Kind("", "v1", "ResourceQuota"), "q")
+    assert plans.changes((("ResourceQuota", "q"),))
+
+
+def test_every_set_of_definitions_in_the_chart_table_has_its_groups() -> None:
+    assert {name for chart in CHARTS.values() for name in chart.definitions} == set(GROUPS)
+
+
+def test_a_stand_in_definition_says_that_it_is_one_and_accepts_anything() -> None:
+    definition = permissive("nvidia.com", "v1", "ClusterPolicy")
+    assert definition["metadata"]["name"] == "clusterpolicies.nvidia.com"
+    assert "stand-in" in json.dumps(definition["metadata"]["annotations"])
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert schema["properties"]["spec"]["x-kubernetes-preserve-unknown-fields"]
+
+
+def test_a_chart_is_known_by_its_own_name() -> None:
+    assert [chart_name(text) for text in ("keda", "kedacore/keda", "oci://host.example/charts/keda")] == ["keda"] * 3
+
+
+Answer = tuple[int, Any]
+
+
+@contextmanager
+def answering(answer: Callable[[str, str, Any], Answer]) -> Iterator[tuple[Properties, list[tuple[str, str, dict[str, str]]]]]:
+    """An HTTP server that answers as told; gives its kubeconfig and the requests it saw."""
+    seen: list[tuple[str, str, dict[str, str]]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            seen.append((self.command, self.path, dict(self.headers)))
+            code, payload = answer(self.command, self.path, body)
+            data = json.dumps(payload).encode()
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_PATCH = do_DELETE = do  # noqa: N815
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield kubeconfig(f"http://127.0.0.1:{server.server_port}"), seen
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def kubeconfig(server: str) -> Properties:
+    return {
+        "current-context": "x",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": "t0ken"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+    }
+
+
+class FakeTime:
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+        self.clock = Clock(now=lambda: sum(self.slept), sleep=self.slept.append)
+
+
+CORE = {
+    "resources": [
+        {"name": "configmaps", "kind": "ConfigMap", "namespaced": True},
+        {"name": "configmaps/x", "kind": "X", "namespaced": True},
+    ]
+}
+
+
+def serving(*answers: Answer) -> Callable[[str, str, Any], Answer]:
+    queue = list(answers)
+    return lambda method, path, body: (200, CORE) if path == "/api/v1" else queue.pop(0)
+
+
+def test_an_apply_names_its_manager_and_asks_for_strict_validation() -> None:
+    with answering(serving((200, {"kind": "ConfigMap"}))) as (config, seen):
+        Cluster(config, "", Clock()).apply(CONFIG_MAP, {"metadata": {"name": "a b", "namespace": "team"}}, "me", force=True, dry_run=True)
+        method, path, headers = seen[-1]
+        assert (method, path.partition("?")[0]) == ("PATCH", "/api/v1/namespaces/team/configmaps/a%20b")
+        assert set(path.partition("?")[2].split("&")) == {"fieldManager=me", "fieldValidation=Strict", "force=true", "dryRun=All"}
+        assert (headers["Content-Type"], headers["authorization"]) == ("application/apply-patch+yaml", "Bearer t0ken")
+
+
+def test_what_fails_in_passing_is_repeated_with_pauses() -> None:
+    time = FakeTime()
+    with answering(serving((503, {}), (429, {}), (200, {"ok": 1}))) as (config, _):
+        assert Cluster(config, "", time.clock).get(CONFIG_MAP, "team", "x") == {"ok": 1}
+    assert time.slept == [0.25, 0.5]
+
+
+def test_what_the_user_must_correct_is_not_repeated() -> None:
+    with (
+        answering(serving((422, {"reason": "Invalid", "message": "no"}))) as (config, seen),
+        pytest.raises(Refusal, match="422 Invalid: no"),
+    ):
+        Cluster(config, "", FakeTime().clock).apply(CONFIG_MAP, {"metadata": {"name": "x"}}, "me")
+    assert len(seen) == 2
+
+
+def test_an_object_that_is_not_there_is_none() -> None:
+    with answering(serving((404, {"reason": "NotFound"}))) as (config, _):
+        assert Cluster(config, "", Clock()).get(CONFIG_MAP, "team", "x") is None
+
+
+def test_kinds_are_asked_for_once_and_again_when_one_is_missing() -> None:
+    with answering(serving((200, {}), (200, {}))) as (config, seen):
+        cluster = Cluster(config, "", Clock())
+        cluster.get(CONFIG_MAP, "team", "x")
+        cluster.get(CONFIG_MAP, "team", "y")
+        assert [path for _, path, _ in seen].count("/api/v1") == 1
+        with pytest.raises(UnknownKindError):
+            cluster.get(Kind("", "v1", "Secret"), "team", "x")
+        assert [path for _, path, _ in seen].count("/api/v1") == 2
+
+
+def test_a_group_that_is_not_served_has_no_kinds() -> None:
+    with answering(lambda *_: (404, {})) as (config, _), pytest.raises(UnknownKindError, match="ScaledObject"):
+        Cluster(config, "", Clock()).get(SCALED_OBJECT, "team", "x")
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "asked"), [(200, "", True), (404, "", False), (409, "the UID in the precondition does not match", False)]
+)
+def test_only_the_object_that_was_recorded_is_deleted(code: int, message: str, asked: bool) -> None:
+    bodies: list[Any] = []
+
+    def answer(method: str, path: str, body: Any) -> Answer:
+        bodies.append(body)
+        return (200, CORE) if path == "/api/v1" else (code, {"message": message})
+
+    with answering(answer) as (config, _):
+        assert Cluster(config, "", Clock()).delete(CONFIG_MAP, "team", "x", uid="u", propagation="foreground") is asked
+    assert bodies[-1]["preconditions"] == {"uid": "u"}
+    assert bodies[-1]["propagationPolicy"] == "Foreground"
+
+
+def test_nobody_waits_longer_than_its_patience_for_a_server_that_is_away() -> None:
+    time = FakeTime()
+    with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:9"):
+        Cluster(kubeconfig("http://127.0.0.1:9"), "", time.clock).get(CONFIG_MAP, "team", "x", patience=3)
+    assert sum(time.slept) == pytest.approx(3), "asking for the kind is part of the same patience"
+
+
+def test_a_glance_does_not_wait_at_all() -> None:
+    time = FakeTime()
+    with pytest.raises(UnreachableError):
+        Cluster(kubeconfig("http://127.0.0.1:9"), "", time.clock).get(CONFIG_MAP, "team", "x", patience=0)
+    assert time.slept == []
+
+
+def test_a_cluster_that_was_never_started_is_unreachable_without_a_wait() -> None:
+    time = FakeTime()
+    with pytest.raises(UnreachableError, match="no kubeconfig yet"):
+        Cluster({}, "", time.clock).request("GET", "/version")
+    assert time.slept == []
+
+
+@pytest.mark.parametrize("server", ["https://ABC.gr7.eu-west-1.eks.amazonaws.com", "https://10.0.0.1:6443", ""])
+def test_a_cluster_on_another_machine_is_never_touched(server: str) -> None:
+    with pytest.raises(ProviderError, match="not on this machine"):
+        Cluster(kubeconfig(server), "", Clock()).request("GET", "/version")
+
+
+@pytest.mark.parametrize("server", ["https://127.0.0.1:6443", "https://localhost:1", "https://[::1]:1", "https://127.3.2.1"])
+def test_a_cluster_on_this_machine_may_be_used(server: str) -> None:
+    loopback_only(kubeconfig(server), "")
+
+
+def test_a_context_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(ProviderError, match=r"no context 'other'.*it has: x"):
+        loopback_only(kubeconfig("https://127.0.0.1"), "other")
