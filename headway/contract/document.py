@@ -51,6 +51,14 @@ class Document:
             path = path[:-1]
         return self.places.get(path, Place(0, 0))
 
+    def under(self, name: str, path: Path) -> "Document":
+        """A document that holds nothing but the node at `path`, as its field `name`; places stay those of the file."""
+        data: Any = self.data
+        for part in path:
+            data = data[part] if isinstance(data, dict) and part in data else None
+        places = {(name, *key[len(path) :]): place for key, place in self.places.items() if key[: len(path)] == path}
+        return Document(self.file, {name: data}, places, self.findings)
+
 
 class _RefusedError(Exception):
     """Reading cannot go on; the findings so far say why."""
