@@ -1,0 +1,52 @@
+"""The ConfigMap of a release: scripts, what they read, and the runtime's rendered files.
+
+Its name holds a digest of its content and it is immutable, so that a pod and its configuration can never be of two minds: other content
+is another ConfigMap, and another pod template. The trap: a ConfigMap holds 1 MiB at most; large golden requests belong in the artifact.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from components.model_service import probing
+from components.model_service.probing import FOLDER
+from components.model_service.serving import MODELS, Serving
+from headway.contract.model import Model
+
+FETCH_SCRIPT, FETCH_CONFIG = "fetch.py", "fetch.json"
+_SCRIPTS = Path(__file__).parent / "scripts"
+
+
+def files(model: Model, serving: Serving, region: str) -> dict[str, str]:
+    """Content of the ConfigMap by file name, sorted."""
+    found = {
+        probing.SCRIPT: (_SCRIPTS / probing.SCRIPT).read_text(),
+        FETCH_SCRIPT: (_SCRIPTS / FETCH_SCRIPT).read_text(),
+        probing.CONFIG: _json(probing.configuration(model, serving)),
+        FETCH_CONFIG: _json(fetch_configuration(model, serving, region)),
+        **serving.files,
+    }
+    return dict(sorted(found.items()))
+
+
+def fetch_configuration(model: Model, serving: Serving, region: str) -> dict[str, Any]:
+    """What the fetching init container reads: every file of the artifact, and where the rendered ones must lie."""
+    artifact = model.artifact
+    return {
+        "region": region,
+        "uri": artifact.uri,
+        "target": MODELS,
+        "files": [{"path": f.path, "sha256": f.sha256, "size": int(f.size)} for f in sorted(artifact.files, key=lambda f: f.path)],
+        "places": [{"from": f"{FOLDER}/{name}", "to": place} for name, place in sorted(serving.places.items())],
+    }
+
+
+def digest(files: Mapping[str, str]) -> str:
+    """Eight characters of the content's SHA-256."""
+    return hashlib.sha256(_json(dict(files)).encode()).hexdigest()[:8]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, indent=1) + "\n"

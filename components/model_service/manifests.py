@@ -1,0 +1,100 @@
+"""All objects of one model service, in an order in which each may exist: what the service has once, then each arm's own.
+
+Thirteen objects and the component for a service with one release. The trap: roles are state keys; the key of an arm is its release, so
+that a release keeps its objects when its part changes from canary to stable.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from components.manifests import Manifest
+from components.model_service import configuration, objectives, observing, pod, routing, scaling, workload
+from components.model_service.release import Release
+from components.model_service.serving import Serving, serving
+from components.model_service.traffic import Live, Traffic
+from components.tenant.surroundings import Surroundings
+from headway.contract.model import Model
+from headway.contract.pool import Pool
+
+SERVICE_ACCOUNT = "models"
+"""The tenant's identity for its model servers: it reads the tenant's artifacts and nothing else."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """One model service: the contract as it is now, the releases that live, the division of traffic, and the pool of each release.
+
+    Raises ValueError when an arm names a release that is not there.
+    """
+
+    tenant: str
+    model: Model
+    releases: Mapping[str, Release]
+    """By content address."""
+    traffic: Traffic
+    pool: Pool
+    surroundings: Surroundings
+    fallback: str | None = None
+    """The service that takes over under overload, if it is there."""
+
+    def __post_init__(self) -> None:
+        for live in self.traffic.arms:
+            if live.release not in self.releases:
+                raise ValueError(f"{self.model.name}: traffic names release {live.release}, which is not among the live ones")
+
+    @classmethod
+    def of(cls, tenant: str, model: Model, pool: Pool, surroundings: Surroundings, fallback: str | None = None) -> "Service":
+        """A service whose current contract is its only release."""
+        release = Release(model=model)
+        return cls(
+            tenant=tenant,
+            model=model,
+            releases={release.id: release},
+            traffic=Traffic.only(release.id),
+            pool=pool,
+            surroundings=surroundings,
+            fallback=fallback,
+        )
+
+    def manifests(self) -> tuple[Manifest, ...]:
+        """Every object, those before others that need them."""
+        return (*self._once(), *(manifest for live in self.traffic.ordered for manifest in self._arm(live)))
+
+    def _serving(self, release: Release) -> Serving:
+        drain = release.model.health.drain.whole_seconds
+        return serving(release.model, pod.exit_seconds(drain))
+
+    def _once(self) -> Iterator[Manifest]:
+        tenant, model = self.tenant, self.model
+        primary = self._serving(self.releases[self.traffic.primary.release])
+        picks = routing.stable_service_selector(tenant, model, self.traffic)
+        yield Manifest(role="service", body=workload.service(tenant, model.name, picks, primary, model.name, None))
+        yield Manifest(role="route", body=routing.virtual_service(tenant, model, self.traffic, self.surroundings, self.fallback))
+        yield Manifest(role="guard", body=routing.guard(tenant, model))
+        yield Manifest(role="monitor", body=observing.monitor(tenant, model, primary))
+        yield Manifest(role="telemetry", body=observing.telemetry(tenant, model))
+        yield Manifest(role="objectives", body=objectives.rules(tenant, model, self.surroundings))
+        yield Manifest(role="record", body=observing.record(tenant, model))
+
+    def _arm(self, live: Live) -> Iterator[Manifest]:
+        tenant, model, release = self.tenant, self.model, self.releases[live.release]
+        serves = self._serving(release)
+        files = configuration.files(release.model, serves, self.surroundings.region)
+        name = routing.configuration_name(release.model, release, configuration.digest(files))
+        key = live.key
+        if live.key == live.release:
+            yield Manifest(role=f"{key}-configuration", body=workload.configuration(tenant, release, name, files))
+        yield Manifest(
+            role=f"{key}-server",
+            body=workload.deployment(tenant, live, release, self.pool, serves, name, SERVICE_ACCOUNT),
+            after=(f"{live.release}-configuration",),
+        )
+        arm = workload.arm_name(model.name, live)
+        picks = workload.arm_selector(tenant, model.name, live)
+        yield Manifest(role=f"{key}-service", body=workload.service(tenant, arm, picks, serves, model.name, live.release))
+        yield Manifest(role=f"{key}-balancing", body=routing.destination_rule(tenant, live, model))
+        yield Manifest(role=f"{key}-limit", body=routing.replica_limit(tenant, live, release))
+        yield Manifest(role=f"{key}-disruption", body=workload.disruption_budget(tenant, live, model))
+        yield Manifest(
+            role=f"{key}-autoscaler", body=scaling.scaled_object(tenant, live, model, self.surroundings), after=(f"{key}-server",)
+        )

@@ -1,0 +1,94 @@
+"""What is scraped and traced of a model service.
+
+The trap: metrics carry the pod labels `platform.io/*` as `platform_io_*`, by which the signals catalogue finds them; a monitor that does
+not copy the labels makes every signal of the model silent.
+"""
+
+from typing import Any
+
+from components.labels import labels, selector
+from components.manifests import object_
+from components.model_service.serving import HTTP, METRICS, Serving
+from headway.contract.labels import MODEL, PREFIX, RELEASE, TENANT
+from headway.contract.model import Model
+
+SCRAPE_SECONDS = 15
+"""The signals' windows of one minute then hold four scrapes."""
+SERIES_LIMIT = 4_000
+"""Series of one replica: a Triton model has some 40, vLLM some 600. A replica with more would be a mistake of labels."""
+
+
+def monitor(tenant: str, model: Model, serving: Serving) -> dict[str, Any]:
+    """Scrapes every replica of every arm."""
+    port = METRICS if METRICS in serving.ports else HTTP
+    return object_(
+        "monitoring.coreos.com/v1",
+        "PodMonitor",
+        model.name,
+        namespace=tenant,
+        labels=labels("monitor", tenant=tenant, model=model.name),
+        spec={
+            "selector": {"matchLabels": selector(tenant=tenant, model=model.name)},
+            "podTargetLabels": [MODEL, RELEASE, TENANT, f"{PREFIX}/version"],
+            "sampleLimit": SERIES_LIMIT,
+            "podMetricsEndpoints": [
+                {
+                    "port": port,
+                    "path": serving.metrics_path,
+                    "interval": f"{SCRAPE_SECONDS}s",
+                    "scrapeTimeout": f"{SCRAPE_SECONDS - 5}s",
+                }
+            ],
+        },
+    )
+
+
+def telemetry(tenant: str, model: Model) -> dict[str, Any]:
+    """Traces of a share of requests, named by model and tenant; never with a request's content."""
+    return object_(
+        "telemetry.istio.io/v1",
+        "Telemetry",
+        model.name,
+        namespace=tenant,
+        labels=labels("telemetry", tenant=tenant, model=model.name),
+        spec={
+            "selector": {"matchLabels": selector(tenant=tenant, model=model.name)},
+            "tracing": [
+                {
+                    "randomSamplingPercentage": model.observability.tracing.fraction * 100,
+                    "customTags": {
+                        "model": {"literal": {"value": model.name}},
+                        "tenant": {"literal": {"value": tenant}},
+                    },
+                }
+            ],
+        },
+    )
+
+
+def record(tenant: str, model: Model) -> dict[str, Any]:
+    """What the log collector, the inventory and the auditor read of a model: its purpose, its data, what logs may show of it."""
+    data, artifact, provenance = model.data, model.artifact, model.optimisation.provenance
+    return object_(
+        "v1",
+        "ConfigMap",
+        f"{model.name}-record",
+        namespace=tenant,
+        labels={**labels("record", tenant=tenant, model=model.name), f"{PREFIX}/record": "model"},
+        data={
+            "classification": data.classification.value,
+            "description": model.description,
+            "distilled_from": provenance.distilled_from or "",
+            "log_fields": "\n".join(data.log_fields),
+            "log_sample": str(data.sample),
+            "owner": model.owner,
+            "pruned": provenance.pruned or "",
+            "purpose": data.purpose,
+            "registry": f"{artifact.registry.system.value}:{artifact.registry.model}:{artifact.registry.version}",
+            "request_classes": "\n".join(f"{c.name} {c.body_up_to or 'any'}" for c in model.rollout.classes),
+            "retention": str(data.retention),
+            "risk": data.risk.value,
+            "user_claim": model.rollout.split.user_claim if model.rollout.split else "",
+            "experiment": model.rollout.split.experiment if model.rollout.split else "",
+        },
+    )

@@ -1,0 +1,215 @@
+"""The pod of a replica: fetch and prove the artifact, serve it, answer probes, leave in order.
+
+Restricted by Pod Security: no root, no privilege, no writable root file system, no service account token. The trap: everything here
+belongs to the immutable release; nothing that may change in place (objectives, scaling, owners) must enter it.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from components.labels import RELEASE, labels, selector
+from components.model_service.configuration import FETCH_CONFIG, FETCH_SCRIPT
+from components.model_service.probing import FOLDER, probes
+from components.model_service.release import Release
+from components.model_service.serving import MODELS, Serving
+from components.nodes.gpu_node import taints
+from components.tenant.priority import priority_class
+from headway.contract.labels import POOL, PREFIX
+from headway.contract.placement import Packing
+from headway.contract.pool import Pool
+from headway.contract.units import Bytes
+
+RUNTIME = f"{PREFIX}/runtime"
+VERSION = f"{PREFIX}/version"
+GPU_MEMORY = f"{PREFIX}/gpu-memory"
+"""GPU memory of the envelope, for alerts, the memory gate and admission."""
+ARTIFACT = f"{PREFIX}/artifact"
+"""SHA-256 of the artifact's file list."""
+
+SERVER, FETCH = "server", "fetch"
+USER = 1000
+"""Any user but root: images whose own user is root run as this one."""
+
+PRE_STOP_SECONDS = 15
+"""Endpoints and proxies need some seconds to forget a replica; until then it must go on answering."""
+KILL_MARGIN_SECONDS = 5
+LONGEST_GRACE_SECONDS = 540
+"""Node repair waits ten minutes; what takes longer is cut off by it."""
+SHORTEST_GRACE_SECONDS = 30
+
+FETCH_MEMORY = Bytes(512 * 2**20)
+"""Thirty-two ranges of 8 MiB in flight, and Python."""
+CACHE_HEADROOM = 1.05
+"""The cache also holds rendered files and file system overhead."""
+
+
+def grace_seconds(drain_seconds: int) -> int:
+    """From the order to stop to the kill: time for proxies to notice, then the contract's drain, within what node repair allows."""
+    return min(LONGEST_GRACE_SECONDS, max(SHORTEST_GRACE_SECONDS, drain_seconds + PRE_STOP_SECONDS + KILL_MARGIN_SECONDS))
+
+
+def exit_seconds(drain_seconds: int) -> int:
+    """What is left of the grace period for the server itself, after SIGTERM."""
+    return grace_seconds(drain_seconds) - PRE_STOP_SECONDS - KILL_MARGIN_SECONDS
+
+
+def template(tenant: str, release: Release, pool: Pool, serving: Serving, configuration: str, service_account: str) -> dict[str, Any]:
+    """The pod template; `configuration` is the name of the release's ConfigMap."""
+    model = release.model
+    drain = model.health.drain.whole_seconds
+    found = labels(SERVER, tenant=tenant, model=model.name, release=release.id, workload_class=model.workload_class.value)
+    return {
+        "metadata": {
+            "labels": dict(sorted({**found, RUNTIME: model.runtime.engine.value, VERSION: model.artifact.version}.items())),
+            "annotations": _annotations(release, drain),
+        },
+        "spec": {
+            "serviceAccountName": service_account,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "priorityClassName": priority_class(tenant, model.workload_class, model.envelope.gpu.accelerator),
+            "nodeSelector": {POOL: pool.name},
+            "tolerations": [_toleration(taint) for taint in taints(pool)],
+            **_layout(tenant, release, pool),
+            "terminationGracePeriodSeconds": grace_seconds(drain),
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": USER,
+                "runAsGroup": USER,
+                "fsGroup": USER,
+                "fsGroupChangePolicy": "OnRootMismatch",
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "initContainers": [_fetch(release)],
+            "containers": [_server(release, serving)],
+            "volumes": _volumes(release, configuration),
+        },
+    }
+
+
+def _annotations(release: Release, drain_seconds: int) -> dict[str, str]:
+    model = release.model
+    return {
+        ARTIFACT: f"sha256:{model.artifact.digest}",
+        GPU_MEMORY: model.envelope.gpu.memory.kubernetes,
+        # A node that is emptied by the autoscaler takes densely packed replicas with it; replicas people wait for stay.
+        "cluster-autoscaler.kubernetes.io/safe-to-evict": "true" if model.workload_class.packing is Packing.PACK else "false",
+        "kubectl.kubernetes.io/default-container": SERVER,
+        "proxy.istio.io/config": f'{{"holdApplicationUntilProxyStarts":true,"terminationDrainDuration":"{grace_seconds(drain_seconds)}s"}}',
+        # A native sidecar starts before the fetching init container and ends after the server.
+        "sidecar.istio.io/nativeSidecar": "true",
+        # The Pod Identity agent answers on the node's own link-local address.
+        "traffic.sidecar.istio.io/excludeOutboundIPRanges": "169.254.170.23/32",
+    }
+
+
+def _toleration(taint: Any) -> dict[str, str]:
+    return {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
+
+
+def _layout(tenant: str, release: Release, pool: Pool) -> dict[str, Any]:
+    """Apart, so that a lost node costs little, or dense, which the scheduler does by itself (MostAllocated).
+
+    A preference, not a condition: GPUs are scarce by zone, and a replica in the wrong zone is worth more than one that waits.
+    """
+    if (pool.packing or release.model.workload_class.packing) is Packing.PACK:
+        return {}
+    replicas = {"matchLabels": selector(tenant=tenant, model=release.model.name), "matchLabelKeys": [RELEASE]}
+    return {
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": key,
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": replicas["matchLabels"]},
+                "matchLabelKeys": replicas["matchLabelKeys"],
+            }
+            for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
+        ]
+    }
+
+
+_SECURITY: Mapping[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+}
+
+
+def _cache(release: Release) -> Bytes:
+    return Bytes(math.ceil(int(release.model.artifact.size) * CACHE_HEADROOM / 2**20) * 2**20 + 2**20)
+
+
+def _exactly(amounts: Mapping[str, str]) -> dict[str, Any]:
+    """Requests equal limits: nothing is borrowed, nothing overcommitted."""
+    return {"requests": dict(amounts), "limits": dict(amounts)}
+
+
+def _fetch(release: Release) -> dict[str, Any]:
+    model = release.model
+    amounts = {"cpu": "1", "memory": FETCH_MEMORY.kubernetes, "ephemeral-storage": _storage(release)}
+    return {
+        "name": FETCH,
+        "image": model.runtime.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-I", f"{FOLDER}/{FETCH_SCRIPT}", f"{FOLDER}/{FETCH_CONFIG}"],
+        "resources": _exactly(amounts),
+        "securityContext": dict(_SECURITY),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {"name": "artifact", "mountPath": MODELS},
+            {"name": "configuration", "mountPath": FOLDER, "readOnly": True},
+            {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108
+        ],
+    }
+
+
+def _storage(release: Release) -> str:
+    return Bytes(int(_cache(release)) + int(release.model.envelope.scratch)).kubernetes
+
+
+def _server(release: Release, serving: Serving) -> dict[str, Any]:
+    model = release.model
+    envelope = model.envelope
+    amounts = {
+        "cpu": str(envelope.cpu),
+        "memory": envelope.memory.kubernetes,
+        "ephemeral-storage": _storage(release),
+        envelope.gpu.resource: str(envelope.gpu.count),
+    }
+    command = {"command": list(serving.command)} if serving.command else {}
+    shared = [{"name": "shm", "mountPath": "/dev/shm"}] if envelope.shared_memory else []  # noqa: S108
+    return {
+        "name": SERVER,
+        "image": model.runtime.image,
+        "imagePullPolicy": "IfNotPresent",
+        **command,
+        "env": [{"name": name, "value": value} for name, value in sorted(serving.environment.items())],
+        "ports": [{"name": name, "containerPort": port} for name, port in sorted(serving.ports.items())],
+        "resources": _exactly(amounts),
+        **probes(model, serving),
+        "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
+        "securityContext": dict(_SECURITY),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {"name": "artifact", "mountPath": MODELS, "readOnly": True},
+            {"name": "configuration", "mountPath": FOLDER, "readOnly": True},
+            {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108
+            *shared,
+        ],
+    }
+
+
+def _volumes(release: Release, configuration: str) -> list[dict[str, Any]]:
+    """The artifact's cache is an emptyDir: on GPU nodes those lie on the striped NVMe, and Pod Security allows no path of the node."""
+    envelope = release.model.envelope
+    found: list[dict[str, Any]] = [
+        {"name": "artifact", "emptyDir": {"sizeLimit": _cache(release).kubernetes}},
+        {"name": "configuration", "configMap": {"name": configuration, "defaultMode": 0o444}},
+        {"name": "scratch", "emptyDir": {"sizeLimit": envelope.scratch.kubernetes}},
+    ]
+    if envelope.shared_memory:
+        found.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": envelope.shared_memory.kubernetes}})
+    return found

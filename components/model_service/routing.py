@@ -1,0 +1,230 @@
+"""How requests reach a release: host-level weights between the arms' Services, and what a proxy in front of each replica enforces.
+
+Weights stand in one VirtualService that names whole Services, never subsets: changing a subset's labels and the weights at once loses
+requests (argoproj/argo-rollouts#4775). The trap: a DestinationRule's breaker sits in the caller's proxy, which never retries its own
+overflow elsewhere; so the limit of a replica is enforced by the replica's own proxy, whose 503 callers may act on.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from components.labels import labels, selector
+from components.manifests import object_
+from components.model_service.release import Release
+from components.model_service.traffic import Arm, Live, Traffic
+from components.model_service.workload import arm_name, arm_selector
+from components.naming import physical
+from components.tenant.surroundings import Surroundings
+from headway.contract.batching import NoBatching
+from headway.contract.model import Model
+
+RELEASE_HEADER = "x-model-release"
+"""On the way in, and only from inside the mesh: which release must answer. On the way out: which one did."""
+PRIORITY_HEADER = "x-request-priority"
+"""Set by the gateway from the caller's token; what a client sends under this name is dropped there."""
+DEGRADE_HEADER = "x-degrade"
+"""Set by the gateway's overload control while a model is overloaded; holds the model's name."""
+USER_HEADER = "x-user-id"
+
+RETRIES = 2
+RETRY_ON = "connect-failure,refused-stream,reset-before-request"
+"""Only what no model has seen: a retry of a computation doubles the load of a server that is already slow."""
+
+EJECT_AFTER_ERRORS = 5
+EJECT_INTERVAL_SECONDS, EJECT_SECONDS, EJECT_PERCENT = 10, 30, 50
+"""A dead model process answers 500 within milliseconds and so draws load; half of the replicas always stay."""
+PENDING_REQUESTS = 1024
+"""Loose on purpose: the replica's own limit acts first."""
+
+
+def host(tenant: str, service: str) -> str:
+    return f"{service}.{tenant}.svc.cluster.local"
+
+
+def public_host(tenant: str, model: str, surroundings: Surroundings) -> str:
+    """Where applications reach the model; one name whatever its releases."""
+    return f"{model}.{tenant}.{surroundings.host}"
+
+
+def virtual_service(tenant: str, model: Model, traffic: Traffic, surroundings: Surroundings, fallback: str | None) -> dict[str, Any]:
+    """The stable route. Arms that are asked for by name come first, so that a dark release can be tried before it has any weight."""
+    timeout = f"{int(model.envelope.largest_request.timeout) // 1000}ms"
+    retries = {"attempts": RETRIES, "retryOn": RETRY_ON}
+    routes: list[dict[str, Any]] = [
+        {
+            "name": f"by-release-{live.key}",
+            "match": [{"gateways": ["mesh"], "headers": {RELEASE_HEADER: {"exact": live.key}}}],
+            "route": [_destination(tenant, model, live, None)],
+            "timeout": timeout,
+        }
+        for live in traffic.ordered
+    ]
+    if fallback is not None and model.degradation.fallback is not None:
+        routes.append(
+            {
+                "name": "degraded",
+                "match": [
+                    {"headers": {DEGRADE_HEADER: {"exact": model.name}, PRIORITY_HEADER: {"exact": priority.value}}}
+                    for priority in sorted(model.degradation.fallback.priorities)
+                ],
+                "route": [{"destination": {"host": host(tenant, fallback)}, "headers": {"response": {"set": {"x-degraded": model.name}}}}],
+                "timeout": timeout,
+            }
+        )
+    stable: dict[str, Any] = {
+        "name": "weights",
+        "route": [_destination(tenant, model, live, live.weight) for live in traffic.ordered],
+        "timeout": timeout,
+        "retries": retries,
+    }
+    if traffic.mirror is not None:
+        shadow = next(live for live in traffic.ordered if live.release == traffic.mirror.release and live.arm is not Arm.BASELINE)
+        stable["mirror"] = {"host": host(tenant, arm_name(model.name, shadow))}
+        stable["mirrorPercentage"] = {"value": float(traffic.mirror.percent)}
+    return object_(
+        "networking.istio.io/v1",
+        "VirtualService",
+        model.name,
+        namespace=tenant,
+        labels=labels("route", tenant=tenant, model=model.name),
+        spec={
+            "hosts": [host(tenant, model.name), public_host(tenant, model.name, surroundings)],
+            "gateways": ["mesh", surroundings.gateway],
+            "http": [*routes, stable],
+        },
+    )
+
+
+def _destination(tenant: str, model: Model, live: Live, weight: int | None) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "destination": {"host": host(tenant, arm_name(model.name, live))},
+        "headers": {"response": {"set": {RELEASE_HEADER: live.key}}},
+    }
+    return found if weight is None else {**found, "weight": weight}
+
+
+def destination_rule(tenant: str, live: Live, model: Model) -> dict[str, Any]:
+    """How callers choose among the replicas of an arm, and when they stop choosing one."""
+    name = arm_name(model.name, live)
+    return object_(
+        "networking.istio.io/v1",
+        "DestinationRule",
+        name,
+        namespace=tenant,
+        labels=labels("route", tenant=tenant, model=model.name, release=live.release),
+        spec={
+            "host": host(tenant, name),
+            "trafficPolicy": {
+                "tls": {"mode": "ISTIO_MUTUAL"},
+                "loadBalancer": {"simple": "LEAST_REQUEST", "warmup": {"duration": "30s"}},
+                "connectionPool": {
+                    "tcp": {"connectTimeout": "1s"},
+                    "http": {"http1MaxPendingRequests": PENDING_REQUESTS, "maxRequestsPerConnection": 0},
+                },
+                "outlierDetection": {
+                    "consecutive5xxErrors": EJECT_AFTER_ERRORS,
+                    "interval": f"{EJECT_INTERVAL_SECONDS}s",
+                    "baseEjectionTime": f"{EJECT_SECONDS}s",
+                    "maxEjectionPercent": EJECT_PERCENT,
+                    "minHealthPercent": 0,
+                },
+            },
+        },
+    )
+
+
+def requests_at_once(model: Model) -> int:
+    """What one replica takes at the same time before its proxy says 503: where it counts as overloaded, or less where it must."""
+    at_most = model.degradation.overload_at
+    return min(at_most, model.batching.max_concurrent) if isinstance(model.batching, NoBatching) else at_most
+
+
+def replica_limit(tenant: str, live: Live, release: Release) -> dict[str, Any]:
+    """The proxy of each replica: how many requests it lets through at once."""
+    model = release.model
+    most = requests_at_once(model)
+    return object_(
+        "networking.istio.io/v1",
+        "Sidecar",
+        arm_name(model.name, live),
+        namespace=tenant,
+        labels=labels("limit", tenant=tenant, model=model.name, release=live.release),
+        spec={
+            "workloadSelector": {"labels": arm_selector(tenant, model.name, live)},
+            "inboundConnectionPool": {"http": {"http1MaxPendingRequests": most, "http2MaxRequests": most}},
+            "egress": [{"hosts": ["./*", "istio-system/*"]}],
+        },
+    )
+
+
+def guard(tenant: str, model: Model) -> dict[str, Any]:
+    """What no other object of the mesh can say: the largest body, and who is told to come back later when a replica is full.
+
+    An overflow answers 503; for the priorities that the contract rejects it becomes 429 with Retry-After, which clients understand.
+    """
+    inbound = {"context": "SIDECAR_INBOUND"}
+    buffer = {
+        "name": "envoy.filters.http.buffer",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer",
+            "max_request_bytes": int(model.envelope.largest_request.body),
+        },
+    }
+    router = {"listener": {"filterChain": {"filter": {"name": _MANAGER, "subFilter": {"name": "envoy.filters.http.router"}}}}}
+    patches: list[dict[str, Any]] = [
+        {
+            "applyTo": "HTTP_FILTER",
+            "match": {**inbound, **router},
+            "patch": {"operation": "INSERT_BEFORE", "value": buffer},
+        }
+    ]
+    rejected = sorted(priority.value for priority in model.degradation.reject)
+    if rejected:
+        patches.append(
+            {
+                "applyTo": "NETWORK_FILTER",
+                "match": {**inbound, "listener": {"filterChain": {"filter": {"name": _MANAGER}}}},
+                "patch": {
+                    "operation": "MERGE",
+                    "value": {
+                        "typed_config": {
+                            "@type": f"type.googleapis.com/{_MANAGER_TYPE}",
+                            "local_reply_config": {"mappers": [_rejection(rejected, model.degradation.retry_after.whole_seconds)]},
+                        }
+                    },
+                },
+            }
+        )
+    return object_(
+        "networking.istio.io/v1alpha3",
+        "EnvoyFilter",
+        model.name,
+        namespace=tenant,
+        labels=labels("limit", tenant=tenant, model=model.name),
+        spec={"workloadSelector": {"labels": selector(tenant=tenant, model=model.name)}, "configPatches": patches},
+    )
+
+
+_MANAGER = "envoy.filters.network.http_connection_manager"
+_MANAGER_TYPE = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
+
+
+def _rejection(priorities: Iterable[str], retry_after_seconds: int) -> dict[str, Any]:
+    """A ResponseMapper: overflow (flag UO) of a request with one of these priorities."""
+    overflow = {"response_flag_filter": {"flags": ["UO"]}}
+    of_these = [{"header_filter": {"header": {"name": PRIORITY_HEADER, "string_match": {"exact": p}}}} for p in priorities]
+    which = of_these[0] if len(of_these) == 1 else {"or_filter": {"filters": of_these}}
+    return {
+        "filter": {"and_filter": {"filters": [overflow, which]}},
+        "status_code": 429,
+        "headers_to_add": [{"header": {"key": "retry-after", "value": str(retry_after_seconds)}}],
+    }
+
+
+def stable_service_selector(tenant: str, model: Model, traffic: Traffic) -> dict[str, str]:
+    """Whoever bypasses the mesh reaches the arm that has most of the traffic, and never a dark one."""
+    return arm_selector(tenant, model.name, traffic.primary)
+
+
+def configuration_name(model: Model, release: Release, digest: str) -> str:
+    return physical(model.name, release.id, digest)

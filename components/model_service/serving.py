@@ -1,0 +1,128 @@
+"""What a runtime needs to serve a release: command line, ports, rendered files, and how it is asked for answers.
+
+One value for all three runtimes; the pod, its probes and its routes are built from it and know no runtime by name. The trap: a port's
+name begins with its protocol, because the mesh goes by that and would treat anything else as opaque TCP.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from components.model_service import triton, vllm
+from headway.contract.health import Golden
+from headway.contract.model import Model
+from headway.contract.runtime import Container, Triton, Vllm
+
+LOOPBACK = "http://127.0.0.1"
+MODELS = "/models"
+"""Where the artifact lies in every container."""
+
+HTTP, GRPC, METRICS = "http", "grpc", "http-metrics"
+"""Port names: the mesh reads the protocol from the part before the hyphen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """How one release is served. Ports are numbers by name; `files` are rendered texts by name, `places` where each must lie."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    ports: Mapping[str, int]
+    metrics_path: str
+    base: str
+    """Where the server is asked for answers from inside its pod."""
+    ready: tuple[str, ...]
+    """Paths that answer 2xx once a model is loaded; necessary, never sufficient."""
+    warmup: tuple[Mapping[str, Any], ...]
+    """The largest request of each model, in the words of the probe script."""
+    golden: tuple[Mapping[str, Any], ...]
+    progress: tuple[str, ...]
+    """Counters of finished work on the metrics page; empty where the runtime has none that are known."""
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    places: Mapping[str, str] = field(default_factory=dict[str, str])
+    asks_by_grpc: bool = False
+    """The server speaks gRPC only: the kubelet asks its health service, for no script can ask it for an answer."""
+
+
+def serving(model: Model, exit_seconds: int) -> Serving:
+    """How the model's runtime serves it, given `exit_seconds` to finish running requests after SIGTERM."""
+    match model.runtime:
+        case Triton() as runtime:
+            return _triton(model, runtime, exit_seconds)
+        case Vllm() as runtime:
+            return _vllm(model, runtime, exit_seconds)
+        case Container() as runtime:
+            return _container(model, runtime)
+
+
+def _triton(model: Model, runtime: Triton, exit_seconds: int) -> Serving:
+    by_name = {served.name: served for served in runtime.models}
+    return Serving(
+        command=tuple(triton.arguments(model, runtime, exit_seconds)),
+        environment={},
+        ports={HTTP: triton.HTTP_PORT, GRPC: triton.GRPC_PORT, METRICS: triton.METRICS_PORT},
+        metrics_path="/metrics",
+        base=f"{LOOPBACK}:{triton.HTTP_PORT}",
+        ready=tuple(triton.ready_path(served) for served in runtime.models),
+        warmup=tuple(
+            {"name": served.name, "request": {"path": triton.infer_path(served), "zeros": triton.zeros(served)}}
+            for served in runtime.models
+        ),
+        golden=tuple(_golden(golden, triton.infer_path(by_name[golden.model or runtime.models[0].name])) for golden in model.health.golden),
+        progress=("nv_inference_count",),
+        files={f"{served.name}.pbtxt": triton.config_pbtxt(model, served) for served in runtime.models},
+        places={f"{served.name}.pbtxt": f"{MODELS}/{served.name}/config.pbtxt" for served in runtime.models},
+    )
+
+
+def _vllm(model: Model, runtime: Vllm, exit_seconds: int) -> Serving:
+    largest = model.envelope.largest_request
+    prompt = (largest.context_tokens or 0) - (largest.output_tokens or 0)
+    body = {"model": model.name, "max_tokens": largest.output_tokens, "ignore_eos": True, "temperature": 0}
+    return Serving(
+        command=tuple(vllm.arguments(model, runtime, exit_seconds)),
+        environment={
+            "HF_HUB_OFFLINE": "1",
+            "HOME": "/tmp",  # noqa: S108  the pod's scratch volume; the root file system is read-only
+            "VLLM_NO_USAGE_STATS": "1",
+        },
+        ports={HTTP: vllm.PORT},
+        metrics_path="/metrics",
+        base=f"{LOOPBACK}:{vllm.PORT}",
+        ready=("/v1/models",),
+        warmup=({"name": model.name, "request": {"path": "/v1/completions", "body": body, "tokens": prompt}},),
+        golden=tuple(_golden(golden, vllm.golden_path(golden.request), {"model": model.name}) for golden in model.health.golden),
+        progress=("vllm:generation_tokens_total", "vllm:prompt_tokens_total"),
+    )
+
+
+def _container(model: Model, runtime: Container) -> Serving:
+    """A container's largest request is not declared, so its warm-up repeats the first golden request."""
+    golden = tuple(_golden(golden, runtime.predict) for golden in model.health.golden)
+    ports = {runtime.protocol: runtime.port}
+    if runtime.metrics.port != runtime.port:
+        ports[METRICS] = runtime.metrics.port
+    first = {key: value for key, value in golden[0].items() if key in ("path", "body", "file")}
+    return Serving(
+        command=tuple(runtime.command),
+        environment=dict(sorted(runtime.environment.items())),
+        ports=ports,
+        metrics_path=runtime.metrics.path,
+        base=f"{LOOPBACK}:{runtime.port}",
+        ready=(runtime.health,),
+        warmup=({"name": model.name, "request": first},),
+        golden=golden,
+        progress=(),
+        asks_by_grpc=runtime.protocol == "grpc",
+    )
+
+
+def _golden(golden: Golden, path: str, defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    body = {"file": f"{MODELS}/{golden.file}"} if golden.file else {"body": {**(defaults or {}), **(golden.request or {})}}
+    return {
+        "name": golden.name,
+        "path": path,
+        **body,
+        "answer": golden.answer,
+        "expect": golden.expect.model_dump(mode="json"),
+    }

@@ -1,0 +1,106 @@
+"""What runs a release: Deployment, configuration, the Services that name it, the disruption budget.
+
+Replicas are left out of the Deployment: the autoscaler owns them. The trap: without an autoscaler Kubernetes makes that one replica, not
+the contract's minimum; a cluster that runs no KEDA therefore serves every model with one.
+"""
+
+from typing import Any
+
+from components.labels import labels, selector
+from components.manifests import object_
+from components.model_service.pod import SERVER, template
+from components.model_service.release import Release
+from components.model_service.serving import Serving
+from components.model_service.traffic import Live
+from components.naming import physical
+from headway.contract.labels import PREFIX
+from headway.contract.model import Model
+from headway.contract.pool import Pool
+from headway.contract.rollout import Surge
+
+ARM = f"{PREFIX}/arm"
+"""Which part the release plays. In the selector too: the baseline is the stable release a second time."""
+
+PROGRESS_MARGIN_SECONDS = 60
+HISTORY = 2
+"""Rollback is a weight between releases; older templates of one release are of no use."""
+
+
+def arm_name(model: str, live: Live) -> str:
+    """Name of all objects of one arm: `<model>-<release>`, or `<model>-<release>-baseline`."""
+    return physical(model, live.key)
+
+
+def arm_selector(tenant: str, model: str, live: Live) -> dict[str, str]:
+    return {ARM: "baseline" if live.key != live.release else "release", **selector(tenant=tenant, model=model, release=live.release)}
+
+
+def configuration(tenant: str, release: Release, name: str, files: dict[str, str]) -> dict[str, Any]:
+    """The ConfigMap; `name` holds a digest of `files`."""
+    found = labels("configuration", tenant=tenant, model=release.model.name, release=release.id)
+    return object_("v1", "ConfigMap", name, namespace=tenant, labels=found, immutable=True, data=files)
+
+
+def deployment(
+    tenant: str, live: Live, release: Release, pool: Pool, serving: Serving, configuration: str, service_account: str
+) -> dict[str, Any]:
+    model = release.model
+    name = arm_name(model.name, live)
+    picks = arm_selector(tenant, model.name, live)
+    pod = template(tenant, release, pool, serving, configuration, service_account)
+    pod["metadata"]["labels"] = dict(sorted({**pod["metadata"]["labels"], ARM: picks[ARM]}.items()))
+    return object_(
+        "apps/v1",
+        "Deployment",
+        name,
+        namespace=tenant,
+        labels=labels(SERVER, tenant=tenant, model=model.name, release=release.id, workload_class=model.workload_class.value),
+        annotations={f"{PREFIX}/description": model.description, f"{PREFIX}/owner": model.owner},
+        spec={
+            "selector": {"matchLabels": picks},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": _replacement(model)},
+            "progressDeadlineSeconds": model.health.startup_budget.whole_seconds + PROGRESS_MARGIN_SECONDS,
+            "revisionHistoryLimit": HISTORY,
+            "template": pod,
+        },
+    )
+
+
+def _replacement(model: Model) -> dict[str, int]:
+    """When a pod must be replaced within its release (an upgrade of the platform): one first, only where the contract counts on room."""
+    return {"maxSurge": 1, "maxUnavailable": 0} if model.rollout.surge is Surge.SURGE else {"maxSurge": 0, "maxUnavailable": 1}
+
+
+def service(tenant: str, name: str, picks: dict[str, str], serving: Serving, model: str, release: str | None) -> dict[str, Any]:
+    """A cluster-internal name. Traffic from outside comes through the gateway only."""
+    return object_(
+        "v1",
+        "Service",
+        name,
+        namespace=tenant,
+        labels=labels("route", tenant=tenant, model=model, release=release),
+        spec={
+            "type": "ClusterIP",
+            "selector": picks,
+            "ports": [
+                {"name": port, "port": number, "targetPort": port, "protocol": "TCP"} for port, number in sorted(serving.ports.items())
+            ],
+        },
+    )
+
+
+def disruption_budget(tenant: str, live: Live, model: Model) -> dict[str, Any]:
+    """One replica at a time may be moved; none less, or node repair would wait for ever."""
+    name = arm_name(model.name, live)
+    return object_(
+        "policy/v1",
+        "PodDisruptionBudget",
+        name,
+        namespace=tenant,
+        labels=labels("disruption", tenant=tenant, model=model.name, release=live.release),
+        spec={
+            "maxUnavailable": 1,
+            "selector": {"matchLabels": arm_selector(tenant, model.name, live)},
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    )
