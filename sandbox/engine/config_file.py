@@ -18,6 +18,8 @@ from sandbox.engine.paths import Path as KeyPath
 
 # What another reader would take for a number, a truth value or nothing, although it is a string.
 _AMBIGUOUS: Final = re.compile(r"(?i)|~|null|true|false|yes|no|on|off|y|n|[-+.]?[0-9].*|\.inf|\.nan")
+# A list whose dashes stand right below its key, the other of YAML's two customs; the editor writes one for the whole file.
+_FLUSH_LIST: Final = re.compile(r"^( *)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n\1- ", re.MULTILINE)
 
 
 class ConfigFile:
@@ -29,9 +31,10 @@ class ConfigFile:
         self._yaml = YAML(typ="rt")
         self._yaml.preserve_quotes = True
         self._yaml.width = 1_000_000  # never fold a ciphertext
-        self._yaml.indent(mapping=2, sequence=4, offset=2)
         try:
             text = file.read_text(encoding="utf-8") if file.exists() else ""
+            flush = _FLUSH_LIST.search(text) is not None
+            self._yaml.indent(mapping=2, sequence=2 if flush else 4, offset=0 if flush else 2)
             document = self._yaml.load(text)
         except (OSError, UnicodeDecodeError, YAMLError) as error:
             raise EngineError(f"cannot edit the stack configuration {file}: {error}") from None
