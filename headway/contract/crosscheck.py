@@ -20,6 +20,7 @@ from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
 from headway.contract.rollout import Strategy
 from headway.contract.runtime import Engine
+from headway.contract.starter import PLACEHOLDER
 from headway.contract.tenant import MODELS_AT_MOST, Tenant
 from headway.contract.units import Bytes, Money
 
@@ -58,7 +59,7 @@ def check_model(tenant: str, model: Model) -> Iterator[Concern]:
     """What arithmetic says about one model alone; `tenant` is the name of its folder."""
     for violation in (*_memory(model), *_start(model)):
         yield Concern(tenant, model.name, violation)
-    for warning in _error_budget(model):
+    for warning in (*_error_budget(model), *_placeholders(model)):
         yield Concern(tenant, model.name, warning, Level.WARNING)
 
 
@@ -260,6 +261,19 @@ def _error_budget(model: Model) -> Iterator[Violation]:
             fact=f"one cold start takes {burn.outage.brief}, {burn.objective} leaves {burn.budget.brief}",
             consequence="Losing the only replica once breaks the availability objective",
             remedy="Run at least 2 replicas, or promise less",
+        )
+
+
+def _placeholders(model: Model) -> Iterator[Violation]:
+    zeros = [number for number, file in enumerate(model.artifact.files) if file.sha256 == PLACEHOLDER]
+    found = [("runtime", "image")] if model.runtime.image.endswith(PLACEHOLDER) else []
+    for path in (*found, *(("artifact", "files", number, "sha256") for number in zeros)):
+        yield problem(
+            "digest-is-real",
+            *path,
+            fact="the digest is the starter's placeholder",
+            consequence="Nothing has this digest: the image could not be pulled, the file would be refused after its download",
+            remedy="Write the real one: `sha256sum` for files, the registry's digest for images",
         )
 
 
