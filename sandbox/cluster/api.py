@@ -51,7 +51,8 @@ class Endpoint:
         if answer.status == 200:
             return None
         failing = [line[3:].split()[0] for line in answer.body.decode(errors="replace").splitlines() if line.startswith("[-]")]
-        return "waiting for " + (", ".join(failing) or f"{path} ({answer.status})")
+        more = f" and {len(failing) - 2} more" if len(failing) > 2 else ""
+        return f"waiting for {', '.join(failing[:2]) or f'{path} ({answer.status})'}{more}"
 
     def _connection(self) -> http.client.HTTPConnection:
         if self.authority is None:

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from sandbox.cluster import stages
+from sandbox.cluster import manifests, stages
 from sandbox.cluster.api import Endpoint
 from sandbox.cluster.certificates import Pair, Subject, authority, issue, signing_key, write_private
 from sandbox.cluster.nodes import MANAGED
@@ -97,11 +95,11 @@ def identities(folder: Path) -> Identities:
 
 def write_files(site: Site, who: Identities, kubeconfig_path: Path) -> None:
     """Write what the programs read, and the administrator's kubeconfig; a file that is already right is not touched."""
-    kwoks = stages.read(site.toolchain.files("control-plane", "stages"))
+    kwoks = manifests.read(site.toolchain.files("control-plane", "stages"))
     files = {
         kubeconfig_path: kubeconfig(site.server, who.cluster, who.admin, "headway-sandbox"),
-        _scheduler_config(site): dump(scheduler_configuration(_kubeconfig(site, SCHEDULER))),
-        _stages(site): stages.render(stages.compose(kwoks, stages.read(sorted(stages.OURS.glob("*.yaml"))))),
+        _scheduler_config(site): manifests.dump(scheduler_configuration(_kubeconfig(site, SCHEDULER))),
+        _stages(site): manifests.dump(*stages.compose(kwoks, manifests.read(sorted(stages.OURS.glob("*.yaml"))))),
         **{_kubeconfig(site, name): kubeconfig(site.server, who.cluster, pair, name) for name, pair in who.users.items()},
     }
     for path, text in files.items():
@@ -115,7 +113,7 @@ def kubeconfig(server: str, cluster: Pair, user: Pair, name: str) -> str:
     def data(path: Path) -> str:
         return base64.b64encode(path.read_bytes()).decode()
 
-    return dump(
+    return manifests.dump(
         {
             "apiVersion": "v1",
             "kind": "Config",
@@ -292,10 +290,6 @@ def kwok(site: Site) -> Process:
 def admin(site: Site, who: Identities) -> Endpoint:
     """The API server, as its administrator."""
     return Endpoint(port=site.ports[API_SERVER], authority=who.cluster.certificate, client=who.admin)
-
-
-def dump(document: object) -> str:
-    return yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=True, width=1000)
 
 
 def _kubernetes_client(site: Site, who: Identities, name: str, flags: Mapping[str, object], inputs: tuple[Path, ...]) -> Process:

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.cluster import api, components, stages
+from sandbox.cluster import api, components, manifests
 from sandbox.cluster.disk import telling_full_disk
 from sandbox.cluster.processes import Process, ProcessStatus, Supervisor
 from sandbox.cluster.toolchain import DEFAULT_SETS, Toolchain, ensure_toolchain
 from sandbox.layout import Layout
 from sandbox.progress import Progress
 
-MANIFESTS = Path(__file__).parent / "manifests"
+BOOTSTRAP = Path(__file__).parent / "bootstrap"
 
 _FIELD_MANAGER = "headway-sandbox"
 
@@ -60,15 +60,15 @@ class Cluster:
     def start(self, progress: Progress, sets: Sequence[str] = DEFAULT_SETS) -> ClusterInfo:
         """Have the control plane run and ready, building its programs first if need be. UserError with what to do when it cannot be."""
         toolchain = ensure_toolchain(self._layout, progress, sets)
+        self._layout.cluster.mkdir(parents=True, exist_ok=True, mode=0o700)
         with telling_full_disk("starting the control plane", self._layout.state), self.supervisor.lock(progress):
-            self._layout.cluster.mkdir(parents=True, exist_ok=True, mode=0o700)
             site = self._site(toolchain)
             who = components.identities(self._layout.cluster / "pki")
             components.write_files(site, who, self._layout.kubeconfig)
             admin = components.admin(site, who)
             # The API server may come first: it waits for its datastore, and loading itself takes the longer of the two.
             started = self._ensure((components.etcd(site, who), components.api_server(site, who)), progress)
-            for manifest in stages.read(sorted(MANIFESTS.glob("*.yaml"))):
+            for manifest in manifests.read(sorted(BOOTSTRAP.glob("*.yaml"))):
                 api.apply(admin, manifest, _FIELD_MANAGER)
             clients = (components.controller_manager(site, who), components.scheduler(site, who), components.kwok(site))
             started += self._ensure(clients, progress)

@@ -33,6 +33,8 @@ _POLL_SECONDS = 0.05
 _KEPT_LOGS = 3
 _TAIL_LINES = 5
 _PATIENCE_SECONDS = 300.0
+_PORT_GRACE_SECONDS = 2.0
+"""A process that was killed looks dead a moment before its last thread lets go of its sockets."""
 
 # The subshell is reparented when its shell ends: no zombie, no terminal, and `self` is the process that becomes the program.
 _LAUNCH = '( IFS= read -r stat </proc/self/stat && printf "%s\\n" "$stat" >"$0" && exec "$@" ) &'
@@ -87,6 +89,7 @@ class Supervisor:
     def __init__(self, layout: Layout, *, random: Random | None = None) -> None:
         self._layout = layout
         self._folder = layout.cluster / "processes"
+        self._ports_file = layout.cluster / "ports.json"
         self._random = random or SystemRandom()
         self._thread_lock = threading.RLock()
         self._depth = 0
@@ -111,14 +114,15 @@ class Supervisor:
                     self._depth -= 1
 
     def port(self, name: str) -> int:
-        """The port called `name`: chosen at the first call, the same ever after, until `forget_ports`."""
-        path = self._layout.cluster / "ports.json"
-        with self._thread_lock:
-            known = ports.read(path)
-            if name not in known:
-                known[name] = ports.choose(known.values(), linux.is_free, self._random)
-                ports.write(path, known)
-            return known[name]
+        """The port called `name`: chosen at the first call, the same ever after."""
+        known = ports.read(self._ports_file)
+        if name not in known:
+            with exclusive(self._folder / ".ports.lock", what="chooses ports", waiting=lambda _: None, patience=_PATIENCE_SECONDS):
+                known = ports.read(self._ports_file)
+                if name not in known:
+                    known[name] = ports.choose(known.values(), linux.is_free, self._random)
+                    ports.write(self._ports_file, known)
+        return known[name]
 
     def ensure(self, spec: Process, progress: Progress) -> bool:
         """Have `spec` run and ready; True when it had to be started. UserError when it cannot be."""
@@ -210,16 +214,20 @@ class Supervisor:
 
     def _check_ports(self, spec: Process) -> None:
         for port in spec.ports:
-            if not linux.is_free(port):
-                holder = linux.listener(port)
-                raise UserError(
-                    f"port 127.0.0.1:{port} of {spec.name} is taken by {holder or 'a process of another user'}",
-                    f"{spec.name} cannot be started; nothing that runs was changed",
-                    f"stop {holder or 'it'}, or have new ports chosen: `headway sandbox reset` (forgets the sandbox's state)",
-                )
+            deadline = monotonic() + _PORT_GRACE_SECONDS
+            while not linux.is_free(port):
+                if monotonic() > deadline:
+                    holder = linux.listener(port) or "a process that this user may not see"
+                    raise UserError(
+                        f"port 127.0.0.1:{port} of {spec.name} is taken by {holder}",
+                        f"{spec.name} cannot be started; what runs was left as it is",
+                        f"stop that process, or delete {self._ports_file} so that new ports are chosen (the sandbox's addresses change)",
+                    )
+                sleep(_POLL_SECONDS)
 
     def _await_ready(self, spec: Process, progress: Progress, *, fresh: bool) -> None:
         deadline = monotonic() + spec.start_seconds
+        shown = ""
         while (missing := spec.ready()) is not None:
             record = self._record(spec.name)
             if record is None or self._alive(record) is None:
@@ -231,7 +239,8 @@ class Supervisor:
                 self._stop(spec.name, progress)
                 self._launch(spec, progress)
                 return self._await_ready(spec, progress, fresh=True)
-            progress.step(spec.name, missing)
+            if missing != shown:
+                progress.step(spec.name, shown := missing)
             sleep(_POLL_SECONDS)
         progress.done(spec.name, "ready")
         return None

@@ -1,4 +1,7 @@
-"""What kwok plays, composed of its own stages and ours. Pure but for reading the files it is given.
+"""What kwok plays, composed of its own stages and ours. Pure.
+
+The trap: a stage for Pods or Nodes must select by jq (`key`). kwok 0.8 compiles CEL against typed objects there and fails on any nested
+field, and the pod it was looking at is then never played.
 
 Two changes to kwok's own `pod-ready`: a pod may ask for a delay (the warm-up of a model) and may opt out (its status is kept by others).
 """
@@ -7,8 +10,6 @@ import copy
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from sandbox.cluster.nodes import READY_DELAY, STATUS_BY_OTHERS
 
@@ -34,13 +35,3 @@ def compose(kwoks: Iterable[dict[str, Any]], ours: Iterable[dict[str, Any]]) -> 
         if name == "pod-ready":
             spec["delay"] = {"durationMilliseconds": 0, "durationFrom": {"expressionFrom": f'.metadata.annotations["{READY_DELAY}"]'}}
     return sorted(stages, key=lambda stage: stage["metadata"]["name"])
-
-
-def read(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """Every YAML document of the files."""
-    return [document for path in paths for document in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader) if document]
-
-
-def render(stages: Iterable[dict[str, Any]]) -> str:
-    """The stages as one file for kwok's --config."""
-    return yaml.dump_all(list(stages), Dumper=yaml.CSafeDumper, sort_keys=True, width=1000)
