@@ -28,8 +28,11 @@ from stacks.refusal import SettingsError, refusals, refuse
 NAMESPACE = "headway"
 CLUSTER = "cluster"
 PLATFORM = "platform"
-SHARED_SECTIONS = ("account", "pools")
-"""Sections that only the cluster stack's file holds and every layer of its environment reads."""
+SHARED: Mapping[str, Mapping[str, str]] = {
+    PLATFORM: {"account": CLUSTER, "network": CLUSTER, "pools": CLUSTER},
+    "tenant": {"account": CLUSTER, "gateway": PLATFORM, "pools": CLUSTER},
+}
+"""For each layer, the sections that it reads from another layer's file of the same environment."""
 
 WIDEST_PREFIX, NARROWEST_PREFIX = 16, 20
 """AWS makes no VPC wider than /16; below /20 a zone's nodes would have fewer than 510 addresses for pods."""
@@ -282,8 +285,30 @@ class GatewaySettings(Part):
     """Host names served; tenants get paths or subdomains of these."""
     public: Flag
     """Whether the load balancer faces the internet; otherwise it is reachable from the VPC and what is connected to it."""
+    certificate: Name | None
+    """Secret of type kubernetes.io/tls in the gateway's namespace; None serves plain HTTP, inside the VPC only."""
     replicas_min: Count
+    """Each replica enforces its part of a tenant's rate limit."""
     replicas_max: Count
+
+    def violations(self) -> Iterator[Violation]:
+        if self.public and self.certificate is None:
+            yield problem(
+                "public-means-tls",
+                "certificate",
+                fact="the gateway faces the internet without a certificate",
+                consequence="Requests, answers and tokens would cross the internet in the clear",
+                remedy="name the secret that holds the certificate, or set public to false",
+            )
+        if self.replicas_min > self.replicas_max:
+            yield problem(
+                "size-in-order",
+                "replicas_max",
+                value=self.replicas_max,
+                fact=f"at most {self.replicas_max} replicas is less than at least {self.replicas_min}",
+                consequence="Kubernetes refuses the autoscaler",
+                remedy=f"use at least {self.replicas_min}",
+            )
 
 
 class ObservabilitySettings(Part):
@@ -308,6 +333,7 @@ class PlatformSettings(Part):
 
     environment: Name
     account: Account
+    network: NetworkSettings
     pools: tuple[Pool, ...]
     gateway: GatewaySettings
     observability: ObservabilitySettings
@@ -335,6 +361,7 @@ class TenantSettings(Part):
     environment: Name
     account: Account
     pools: tuple[Pool, ...]
+    gateway: GatewaySettings
     tenant: Name
 
 
@@ -347,18 +374,19 @@ def load(stack: str, config: Mapping[str, str], folder: Path = FOLDER, secrets: 
     `folder` holds the stack files, `secrets` the keys whose values are never shown. Raises SettingsError with every refusal.
     """
     environment, _, layer = stack.partition("-")
-    own = {key.removeprefix(f"{NAMESPACE}:"): _value(text) for key, text in config.items() if key.startswith(f"{NAMESPACE}:")}
-    source = f"Pulumi.{stack}.yaml"
-    if layer == CLUSTER:
-        model, given = ClusterSettings, own
-    else:
-        shared = _shared(environment, folder)
-        model = PlatformSettings if layer == PLATFORM else TenantSettings
-        given = own | shared | ({} if layer == PLATFORM else {"tenant": layer})
+    given = {key.removeprefix(f"{NAMESPACE}:"): _value(text) for key, text in config.items() if key.startswith(f"{NAMESPACE}:")}
+    match layer:
+        case "cluster":
+            model = ClusterSettings
+        case "platform":
+            model, given = PlatformSettings, given | _shared(environment, PLATFORM, folder)
+        case _:
+            model, given = TenantSettings, given | _shared(environment, "tenant", folder) | {"tenant": layer}
     try:
         return model.model_validate({**given, "environment": environment})
     except ValidationError as error:
-        raise SettingsError(source, refusals(error, hidden=frozenset(s.removeprefix(f"{NAMESPACE}:") for s in secrets))) from None
+        hidden = frozenset(key.removeprefix(f"{NAMESPACE}:") for key in secrets)
+        raise SettingsError(f"Pulumi.{stack}.yaml", refusals(error, hidden)) from None
 
 
 def of_this_run() -> Settings:
@@ -375,10 +403,13 @@ def _value(text: str) -> Any:
         return text
 
 
-def _shared(environment: str, folder: Path) -> dict[str, Any]:
-    path = folder / f"Pulumi.{environment}-{CLUSTER}.yaml"
-    if not path.exists():
-        return {}
-    read = yaml.load(path.read_text(), Loader=yaml.CSafeLoader) or {}
-    config: dict[str, Any] = read.get("config") or {}
-    return {name: config[f"{NAMESPACE}:{name}"] for name in SHARED_SECTIONS if f"{NAMESPACE}:{name}" in config}
+def _shared(environment: str, layer: str, folder: Path) -> dict[str, Any]:
+    """The sections that `layer` reads from the files of other layers; what is not there is left out, and then refused as missing."""
+    files = {owner: _config(folder / f"Pulumi.{environment}-{owner}.yaml") for owner in sorted(set(SHARED[layer].values()))}
+    keys = {section: f"{NAMESPACE}:{section}" for section in SHARED[layer]}
+    return {section: files[owner][keys[section]] for section, owner in SHARED[layer].items() if keys[section] in files[owner]}
+
+
+def _config(path: Path) -> dict[str, Any]:
+    read: Any = yaml.load(path.read_text(), Loader=yaml.CSafeLoader) if path.exists() else None
+    return (read or {}).get("config") or {}

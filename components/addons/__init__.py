@@ -1,0 +1,1 @@
+"""Platform add-ons: one Helm release a module, each with a pure builder of its values."""

@@ -1,0 +1,89 @@
+"""The Cluster Autoscaler: makes nodes for pods that do not fit, reserved before on-demand before spot, and removes empty ones.
+
+It never empties a GPU node: only a node without any GPU request is removed, and a young one stays. The trap: its utilisation threshold is
+"below", so zero would mean never; the smallest number above zero means empty.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from components.addons.placement import ON_SYSTEM_NODES, RESTRICTED_CONTAINER, RESTRICTED_POD
+from components.permissions import Statement
+from headway.contract.pool import Pool
+
+NAMESPACE = "cluster-autoscaler"
+SERVICE_ACCOUNT = "cluster-autoscaler"
+IMAGE_TAG = "v1.35.2"
+PRIORITIES = {"block": 40, "reservation": 30, "on_demand": 20, "spot": 10}
+"""Paid-for capacity first; higher wins."""
+
+
+def values(cluster_name: str, region: str, pools: Sequence[Pool]) -> dict[str, Any]:
+    """Chart values; node groups are told apart by the pool names that their Auto Scaling groups carry."""
+    return {
+        "autoDiscovery": {"clusterName": cluster_name},
+        "awsRegion": region,
+        "cloudProvider": "aws",
+        "image": {"tag": IMAGE_TAG},
+        "replicaCount": 2,
+        "expanderPriorities": priorities(pools),
+        "extraArgs": {
+            "balance-similar-node-groups": False,
+            "expander": "priority,least-waste",
+            "max-graceful-termination-sec": 600,
+            # A GPU node takes minutes to boot, join and label itself.
+            "max-node-provision-time": "20m",
+            "scale-down-delay-after-add": "15m",
+            "scale-down-gpu-utilization-threshold": "0.01",
+            "scale-down-unneeded-time": "15m",
+            "skip-nodes-with-local-storage": False,
+        },
+        "nodeSelector": dict(ON_SYSTEM_NODES),
+        "rbac": {"serviceAccount": {"name": SERVICE_ACCOUNT}},
+        "securityContext": dict(RESTRICTED_POD),
+        "containerSecurityContext": dict(RESTRICTED_CONTAINER),
+        "serviceMonitor": {"enabled": True, "namespace": NAMESPACE},
+    }
+
+
+def priorities(pools: Sequence[Pool]) -> dict[str, list[str]]:
+    """Patterns of Auto Scaling group names by priority. EKS names a group `eks-<node group>-<id>`, and node groups begin with their pool."""
+    found: dict[int, list[str]] = {}
+    for pool in pools:
+        found.setdefault(PRIORITIES[pool.capacity.kind], []).append(f"^eks-{pool.name}-[a-f]-.*")
+    found.setdefault(PRIORITIES["on_demand"], []).append(".*")
+    return {str(priority): sorted(patterns) for priority, patterns in sorted(found.items())}
+
+
+def permissions(cluster_name: str, account_id: str, region: str) -> tuple[Statement, ...]:
+    """Describe node groups; change the size of this cluster's, and of no other's."""
+    tag = f"aws:ResourceTag/k8s.io/cluster-autoscaler/{cluster_name}"
+    return (
+        Statement(
+            sid="SeeGroups",
+            actions=[
+                "autoscaling:DescribeAutoScalingGroups",
+                "autoscaling:DescribeAutoScalingInstances",
+                "autoscaling:DescribeLaunchConfigurations",
+                "autoscaling:DescribeScalingActivities",
+                "autoscaling:DescribeTags",
+                "ec2:DescribeImages",
+                "ec2:DescribeInstanceTypes",
+                "ec2:DescribeLaunchTemplateVersions",
+                "ec2:GetInstanceTypesFromInstanceRequirements",
+            ],
+            resources=["*"],
+            reason="These actions know no resource: they list",
+        ),
+        Statement(
+            sid="SeeNodeGroups",
+            actions=["eks:DescribeNodegroup"],
+            resources=[f"arn:aws:eks:{region}:{account_id}:nodegroup/{cluster_name}/*/*"],
+        ),
+        Statement(
+            sid="ResizeGroups",
+            actions=["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"],
+            resources=[f"arn:aws:autoscaling:{region}:{account_id}:autoScalingGroup:*:autoScalingGroupName/eks-*"],
+            conditions={"StringEquals": {tag: "owned"}},
+        ),
+    )

@@ -1,0 +1,86 @@
+"""Istio with sidecars: definitions, control plane, ingress gateway. Three charts of one version.
+
+Egress is closed except to registered services. The traps: metrics merging would make a scrape leave the mesh unencrypted, so it is off and
+proxies are scraped themselves; and the load balancer is internal unless a setting says otherwise.
+"""
+
+from typing import Any
+
+from components.addons.placement import ON_SYSTEM_NODES, spread
+
+SYSTEM_NAMESPACE = "istio-system"
+INGRESS_NAMESPACE = "istio-ingress"
+GATEWAY_RELEASE = "istio-ingressgateway"
+GATEWAY_LABELS = {"istio": "ingressgateway"}
+TRACER = "otel"
+ACCESS_LOG = "otel-access-log"
+DRAIN_SECONDS = 60
+"""A proxy finishes what it has for this long after its pod was told to stop."""
+
+_LOAD_BALANCER = "service.beta.kubernetes.io/aws-load-balancer"
+
+
+def base_values() -> dict[str, Any]:
+    """The definitions and the default revision's webhook."""
+    return {"defaultRevision": "default"}
+
+
+def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
+    """istiod and the mesh's configuration; traces and access logs go to the collector."""
+    return {
+        "autoscaleMin": 2,
+        "autoscaleMax": 5,
+        "nodeSelector": dict(ON_SYSTEM_NODES),
+        "topologySpreadConstraints": spread({"app": "istiod"}),
+        "global": {"logAsJson": True, "priorityClassName": "system-cluster-critical"},
+        "meshConfig": {
+            "enablePrometheusMerge": False,
+            "enableTracing": True,
+            "outboundTrafficPolicy": {"mode": "REGISTRY_ONLY"},
+            "defaultConfig": {"holdApplicationUntilProxyStarts": True, "terminationDrainDuration": f"{DRAIN_SECONDS}s"},
+            "extensionProviders": [
+                {"name": TRACER, "opentelemetry": {"service": otel_host, "port": otel_port}},
+                {"name": ACCESS_LOG, "envoyOtelAls": {"service": otel_host, "port": otel_port, "logFormat": {"labels": access_log()}}},
+            ],
+        },
+    }
+
+
+def access_log() -> dict[str, str]:
+    """What a request leaves in the log: an allow-list. No body, no query, no header that may hold a prompt or a token."""
+    return {
+        "bytes_received": "%BYTES_RECEIVED%",
+        "bytes_sent": "%BYTES_SENT%",
+        "duration_ms": "%DURATION%",
+        "method": "%REQ(:METHOD)%",
+        "path": "%REQ_WITHOUT_QUERY(X-ENVOY-ORIGINAL-PATH?:PATH)%",
+        "protocol": "%PROTOCOL%",
+        "request_id": "%REQ(X-REQUEST-ID)%",
+        "response_flags": "%RESPONSE_FLAGS%",
+        "route": "%ROUTE_NAME%",
+        "status": "%RESPONSE_CODE%",
+        "tenant": "%REQ(X-TENANT-ID)%",
+        "upstream": "%UPSTREAM_CLUSTER%",
+    }
+
+
+def gateway_values(*, public: bool, replicas_min: int, replicas_max: int) -> dict[str, Any]:
+    """The proxies where requests enter, behind a network load balancer."""
+    return {
+        "labels": dict(GATEWAY_LABELS),
+        "autoscaling": {"enabled": True, "minReplicas": replicas_min, "maxReplicas": replicas_max},
+        "podDisruptionBudget": {"minAvailable": 1},
+        "nodeSelector": dict(ON_SYSTEM_NODES),
+        "topologySpreadConstraints": spread(GATEWAY_LABELS),
+        "priorityClassName": "system-cluster-critical",
+        "terminationGracePeriodSeconds": DRAIN_SECONDS + 15,
+        "service": {
+            "annotations": {
+                f"{_LOAD_BALANCER}-type": "nlb",
+                f"{_LOAD_BALANCER}-internal": "false" if public else "true",
+                f"{_LOAD_BALANCER}-cross-zone-load-balancing-enabled": "true",
+            },
+            # Keeps the client's address, and spares a second hop.
+            "externalTrafficPolicy": "Local",
+        },
+    }

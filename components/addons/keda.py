@@ -1,0 +1,36 @@
+"""KEDA: scales Deployments from Prometheus and queues. It owns `replicas`; nothing else here ever sets them.
+
+Scaling uses the operator's own identity. The trap: `identityOwner: workload` does not work with Pod Identity (kedacore/keda#6418), so
+tenants' queues are read with the operator's role.
+"""
+
+from typing import Any
+
+from components.addons.placement import ON_SYSTEM_NODES
+from components.permissions import Statement
+
+NAMESPACE = "keda"
+SERVICE_ACCOUNT = "keda-operator"
+
+
+def values(cluster_name: str) -> dict[str, Any]:
+    """Two of everything: while KEDA is away, no service scales."""
+    monitored = {"enabled": True, "serviceMonitor": {"enabled": True}}
+    return {
+        "clusterName": cluster_name,
+        "image": {"pullPolicy": "IfNotPresent"},
+        "operator": {"replicaCount": 2},
+        "metricsServer": {"replicaCount": 2},
+        "webhooks": {"replicaCount": 2},
+        "podDisruptionBudget": {part: {"minAvailable": 1} for part in ("metricServer", "operator", "webhooks")},
+        "logging": {"operator": {"format": "json"}, "webhooks": {"format": "json"}},
+        "nodeSelector": dict(ON_SYSTEM_NODES),
+        "priorityClassName": "system-cluster-critical",
+        "prometheus": {"metricServer": monitored, "operator": monitored, "webhooks": monitored},
+        "serviceAccount": {"operator": {"name": SERVICE_ACCOUNT}},
+    }
+
+
+def reads_queue(queue_arn: str) -> Statement:
+    """How long a queue is, and nothing of what is in it."""
+    return Statement(sid="QueueLength", actions=["sqs:GetQueueAttributes"], resources=[queue_arn])

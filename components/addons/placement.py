@@ -1,0 +1,36 @@
+"""Where the platform's own pods run: on the system pool, over hosts and zones. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from components.nodes.system_pool import SYSTEM, WORKLOAD_LABEL
+
+ON_SYSTEM_NODES: Mapping[str, str] = {WORKLOAD_LABEL: SYSTEM}
+
+RESTRICTED_POD: Mapping[str, Any] = {
+    "fsGroup": 65534,
+    "runAsGroup": 65534,
+    "runAsNonRoot": True,
+    "runAsUser": 65534,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""What the restricted Pod Security level asks of a pod; 65534 is nobody."""
+
+RESTRICTED_CONTAINER: Mapping[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+
+
+def spread(labels: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Over zones strictly and over hosts where possible: losing a zone leaves replicas, losing a host never blocks one."""
+    return [
+        {
+            "maxSkew": 1,
+            "topologyKey": key,
+            "whenUnsatisfiable": when,
+            "labelSelector": {"matchLabels": dict(labels)},
+        }
+        for key, when in (("topology.kubernetes.io/zone", "DoNotSchedule"), ("kubernetes.io/hostname", "ScheduleAnyway"))
+    ]

@@ -1,0 +1,96 @@
+"""Prometheus, Alertmanager, Grafana, kube-state-metrics and node exporter, by kube-prometheus-stack.
+
+It selects every monitor and rule in the cluster, whoever made it. Grafana has no users: dashboards are code, and reading them needs only
+the network. The traps: EKS hides its scheduler, controller manager and etcd, whose missing targets would alert for ever; and the chart's
+default Grafana password is a published one.
+"""
+
+from typing import Any
+
+from components.addons.placement import ON_SYSTEM_NODES, spread
+from headway.contract.labels import MODEL, POOL, RELEASE, TENANT, WORKLOAD_CLASS
+
+NAMESPACE = "monitoring"
+SERVICE = f"http://prometheus-operated.{NAMESPACE}.svc.cluster.local:9090"
+LOKI_URL = f"http://loki-gateway.{NAMESPACE}.svc.cluster.local"
+TEMPO_URL = f"http://tempo.{NAMESPACE}.svc.cluster.local:3200"
+STORAGE_CLASS = "gp3-encrypted"
+RETAINED_SHARE_PERCENT = 85
+"""Of its volume; the rest is for the write-ahead log and compaction."""
+_GI = 2**30
+
+
+def values(*, days: int, storage_bytes: int) -> dict[str, Any]:
+    """Chart values. `storage_bytes` is the volume of each of the two Prometheus replicas."""
+    return {
+        "kubeControllerManager": {"enabled": False},
+        "kubeEtcd": {"enabled": False},
+        "kubeProxy": {"enabled": False},
+        "kubeScheduler": {"enabled": False},
+        "prometheusOperator": {"nodeSelector": dict(ON_SYSTEM_NODES)},
+        "prometheus": {"podDisruptionBudget": {"enabled": True}, "prometheusSpec": _prometheus(days, storage_bytes)},
+        "alertmanager": {
+            "podDisruptionBudget": {"enabled": True},
+            "alertmanagerSpec": {
+                "replicas": 2,
+                "nodeSelector": dict(ON_SYSTEM_NODES),
+                # Tenants route their own alerts; an alert without a namespace is the platform's.
+                "alertmanagerConfigMatcherStrategy": {"type": "OnNamespace"},
+                "storage": {"volumeClaimTemplate": _volume(5 * _GI)},
+            },
+        },
+        "grafana": _grafana(),
+        "kube-state-metrics": {
+            "metricLabelsAllowlist": [
+                f"nodes=[{POOL},{WORKLOAD_CLASS}]",
+                f"pods=[{TENANT},{MODEL},{RELEASE},{WORKLOAD_CLASS}]",
+                f"namespaces=[{TENANT}]",
+            ],
+            "nodeSelector": dict(ON_SYSTEM_NODES),
+        },
+        "prometheus-node-exporter": {"tolerations": [{"operator": "Exists"}]},
+    }
+
+
+def _prometheus(days: int, storage_bytes: int) -> dict[str, Any]:
+    everything = ("podMonitor", "probe", "rule", "scrapeConfig", "serviceMonitor")
+    return {
+        **{f"{kind}SelectorNilUsesHelmValues": False for kind in everything},
+        "replicas": 2,
+        "retention": f"{days}d",
+        "retentionSize": f"{storage_bytes * RETAINED_SHARE_PERCENT // 100 // 2**20}MiB",
+        "scrapeInterval": "15s",
+        "evaluationInterval": "15s",
+        "enableFeatures": ["exemplar-storage"],
+        "nodeSelector": dict(ON_SYSTEM_NODES),
+        "topologySpreadConstraints": spread({"app.kubernetes.io/name": "prometheus"}),
+        "storageSpec": {"volumeClaimTemplate": _volume(storage_bytes)},
+    }
+
+
+def _volume(size: int) -> dict[str, Any]:
+    return {
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": STORAGE_CLASS,
+            "resources": {"requests": {"storage": f"{-(-size // _GI)}Gi"}},
+        }
+    }
+
+
+def _grafana() -> dict[str, Any]:
+    return {
+        "env": {"GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION": "true"},
+        "grafana.ini": {
+            "auth": {"disable_login_form": True},
+            "auth.anonymous": {"enabled": True, "org_role": "Viewer"},
+            "users": {"allow_sign_up": False},
+        },
+        "additionalDataSources": [
+            {"name": "Loki", "type": "loki", "uid": "loki", "access": "proxy", "url": LOKI_URL},
+            {"name": "Tempo", "type": "tempo", "uid": "tempo", "access": "proxy", "url": TEMPO_URL},
+        ],
+        "defaultDashboardsEditable": False,
+        "nodeSelector": dict(ON_SYSTEM_NODES),
+        "sidecar": {"dashboards": {"searchNamespace": "ALL"}},
+    }

@@ -1,0 +1,51 @@
+"""Tempo: traces, in the telemetry bucket. A single process, for traces are kept for days and sampled.
+
+The trap: without a volume, traces that were not yet written to the bucket are lost with the pod.
+"""
+
+from typing import Any
+
+import pulumi
+
+from components.addons.placement import ON_SYSTEM_NODES
+from components.addons.prometheus import STORAGE_CLASS
+from components.permissions import Statement
+
+SERVICE_ACCOUNT = "tempo"
+PREFIX = "traces"
+OTLP_PORT = 4317
+
+
+def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, Any]:
+    """Chart values; only OTLP is listened to."""
+    return {
+        "tempo": {
+            "reportingEnabled": False,
+            "retention": f"{days * 24}h",
+            "receivers": {"otlp": {"protocols": {"grpc": {"endpoint": f"0.0.0.0:{OTLP_PORT}"}}}},
+            "storage": {
+                "trace": {
+                    "backend": "s3",
+                    "s3": {"bucket": bucket, "endpoint": f"s3.{region}.amazonaws.com", "region": region, "prefix": PREFIX},
+                }
+            },
+        },
+        "persistence": {"enabled": True, "storageClassName": STORAGE_CLASS},
+        "nodeSelector": dict(ON_SYSTEM_NODES),
+        "serviceAccount": {"name": SERVICE_ACCOUNT},
+        "serviceMonitor": {"enabled": True},
+    }
+
+
+def permissions(bucket_arn: str) -> tuple[Statement, ...]:
+    """Its own prefix of the telemetry bucket."""
+    return (
+        Statement(
+            sid="List", actions=["s3:ListBucket"], resources=[bucket_arn], conditions={"StringLike": {"s3:prefix": [PREFIX, f"{PREFIX}/*"]}}
+        ),
+        Statement(
+            sid="ReadWrite",
+            actions=["s3:DeleteObject", "s3:GetObject", "s3:GetObjectTagging", "s3:PutObject", "s3:PutObjectTagging"],
+            resources=[f"{bucket_arn}/{PREFIX}/*"],
+        ),
+    )
