@@ -132,8 +132,10 @@ class Callbacks:
             type=request.type, name=request.name, custom=request.custom, parent=request.parent, properties=request.object
         )
         for option, field in _OPTION_FIELDS.items():
-            if option != "delete_before_replace" or request.deleteBeforeReplaceDefined:
+            if option != "delete_before_replace":
                 _copy_field(asked.options, option, request, field)
+        if request.deleteBeforeReplaceDefined:
+            asked.options.delete_before_replace = request.deleteBeforeReplace
         answer = resource_pb2.TransformResponse.FromString(self._call(callback, asked, f"transform of {request.name}", urn))
         if answer.HasField("properties"):
             request.object.CopyFrom(answer.properties)
@@ -175,7 +177,7 @@ def _hook_request(kind: str, resource: Resource, old: Resource | None) -> resour
 
 def _copy_field(target: Message, to: str, source: Message, name: str) -> None:
     """Copy one field if it is set in `source`."""
-    descriptor = source.DESCRIPTOR.fields_by_name[name]
+    descriptor: Any = source.DESCRIPTOR.fields_by_name[name]
     value: Any = getattr(source, name)
     if descriptor.label == descriptor.LABEL_REPEATED:
         if not value:

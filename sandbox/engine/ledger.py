@@ -91,6 +91,11 @@ class Ledger:
             with self._lock:
                 self._counts[op.value] += 1
 
+    def count_all(self, counts: Mapping[str, int]) -> None:
+        """Go on from the counts of an earlier part of the same operation."""
+        with self._lock:
+            self._counts.update(counts)
+
     @property
     def counts(self) -> Mapping[str, int]:
         with self._lock:

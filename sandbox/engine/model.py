@@ -216,8 +216,13 @@ class ProgramResult:
 class Program(Protocol):
     """How the user's program is run: inline through a language server, or as a child process."""
 
-    def run(self, address: str, request: Request) -> ProgramResult:
-        """Run it to its end against the monitor and engine service at `address`."""
+    @property
+    def directory(self) -> Path:
+        """Where relative paths of assets start."""
+        ...
+
+    def run(self, address: str, request: Request, events: Events) -> ProgramResult:
+        """Run it to its end against the monitor and engine service at `address`; what it prints goes to `events`."""
         ...
 
     def stop(self) -> None:

@@ -70,9 +70,13 @@ class Live:
 class Step(Protocol):
     """What a provider may use while it works on one resource."""
 
-    preview: bool
-    timeout: float
-    """Seconds from customTimeouts; 0 means the provider's own default."""
+    @property
+    def preview(self) -> bool: ...
+
+    @property
+    def timeout(self) -> float:
+        """Seconds from customTimeouts; 0 means the provider's own default."""
+        ...
 
     def status(self, message: str) -> None:
         """A short-lived line beside the resource: what is being waited for."""
@@ -99,7 +103,8 @@ class Child:
 class ComponentContext(Protocol):
     """How `construct` and `call` register resources: the same path as any registration of the program."""
 
-    preview: bool
+    @property
+    def preview(self) -> bool: ...
 
     def component(self, type: str, name: str, inputs: Properties) -> str:
         """Register the component itself; parent, aliases, protect and dependencies come from the request. Answers its URN."""

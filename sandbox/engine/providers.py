@@ -33,6 +33,10 @@ class Providers:
         self._unloaded: dict[str, Provider] = {}
         self._recorded = {resource.urn: resource for resource in ledger.recorded if resource.is_provider}
 
+    def follow(self, ledger: Ledger) -> None:
+        """Look resources up in `ledger` from now on: a refresh has made a new one."""
+        self._ledger = ledger
+
     def of_type(self, type: str, urn: str) -> Provider:
         """An instance to check the configuration of a provider resource; `load` configures the same one later."""
         with self._lock:

@@ -1,0 +1,74 @@
+"""Runs a plain `__main__.py` against an engine; started as a script with one argument, a JSON object (see `program.Child`).
+
+Follows sdk/python/cmd/pulumi-language-python-exec. Imports nothing of this project: it runs with the program's own interpreter.
+Exit code 32: the program failed, and has said why.
+"""
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import runpy
+import sys
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+FAILED_AND_LOGGED = 32
+# The SDK makes many objects that live to the end; collecting rarely saves a fifth of its CPU time (docs/benchmarks.md).
+_COLLECTION = (20_000, 20, 20)
+
+
+def main(asked: dict[str, Any]) -> int:
+    import grpc
+    import pulumi
+    from pulumi.runtime import run_in_stack, set_all_config, settings
+    from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
+
+    program = asked["program"]
+    os.chdir(asked["directory"])
+    sys.argv = [program]
+    sys.path.insert(0, asked["directory"])
+    settings.configure(
+        settings.Settings(
+            project=asked["project"],
+            stack=asked["stack"],
+            monitor=asked["address"],
+            engine=asked["address"],
+            parallel=asked["parallel"],
+            dry_run=asked["dry_run"],
+            organization=asked["organization"],
+            root_directory=asked["root"],
+        )
+    )
+    set_all_config(get_config_env(), get_config_secret_keys_env())
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    loop = asyncio.new_event_loop()
+    loop.set_default_executor(ThreadPoolExecutor(max_workers=max(1, asked["parallel"]) * 4))
+
+    def start() -> None:
+        runpy.run_path(program, run_name="__main__")
+
+    try:
+        loop.run_until_complete(run_in_stack(start))
+    except pulumi.RunError as error:
+        pulumi.log.error(str(error))
+    except grpc.RpcError as error:
+        # UNAVAILABLE: the engine is ending the deployment and has said why.
+        code, details = getattr(error, "code", None), getattr(error, "details", None)
+        if not callable(code) or code() != grpc.StatusCode.UNAVAILABLE:
+            pulumi.log.error(f"RPC error: {details() if callable(details) else error}")
+    except BaseException:
+        pulumi.log.error("Program failed with an unhandled exception:\n" + traceback.format_exc())
+    else:
+        return 0
+    return FAILED_AND_LOGGED
+
+
+if __name__ == "__main__":
+    gc.set_threshold(*_COLLECTION)
+    status = main(json.loads(sys.argv[1]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # threads of open channels must not hold the exit
