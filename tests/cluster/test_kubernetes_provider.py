@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.cloud.kubernetes.kinds import Kind
 from sandbox.cluster.nodes import node_manifest
-from sandbox.engine.provider import UNKNOWN, PartialFailureError, Properties, ProviderError
+from sandbox.engine.provider import UNKNOWN, Properties, ProviderError
 from sandbox.progress import Silent
 from tests.cluster.conftest import ControlPlane, eventually
 from tests.cluster.kubernetes_provider_driver import GPU_TAINT, Driver, Resource, Watched, partial, urn, workload
@@ -105,7 +104,7 @@ def test_a_delete_that_is_held_up_names_the_finalizer(driver: Driver, team: str,
     inputs = config_map("held", team)
     inputs["metadata"]["finalizers"] = ["example.com/hold"]
     held = driver.create(CONFIG_MAP, "held", inputs)
-    with pytest.raises(ProviderError, match="finalizer example.com/hold"):
+    with pytest.raises(ProviderError, match=r"finalizer example\.com/hold"):
         driver.delete(held, Watched(timeout=1))
     driver.update(held, config_map("held", team))
     assert eventually(lambda: driver.read(held) is None)
@@ -192,7 +191,7 @@ def test_every_invalid_value_is_named_at_once(driver: Driver, team: str) -> None
 def test_a_quota_on_objects_refuses_already_in_the_preview(driver: Driver, team: str) -> None:
     driver.create(QUOTA, "q", {"metadata": {"name": "few", "namespace": team}, "spec": {"hard": {"services": "0"}}})
     service = {"metadata": {"name": "web", "namespace": team}, "spec": {"ports": [{"port": 80}]}}
-    with pytest.raises(ProviderError, match="quota few .* limit services=0"):
+    with pytest.raises(ProviderError, match=r"quota few .* limit services=0"):
         driver.again().plan(SERVICE, "web", service)
 
 
@@ -222,7 +221,7 @@ def test_a_preview_in_a_namespace_that_is_not_there_plans_from_the_inputs(driver
 
 
 def test_an_update_without_its_namespace_says_what_to_do(driver: Driver) -> None:
-    with pytest.raises(ProviderError, match="namespace does not exist.*create the Namespace"):
+    with pytest.raises(ProviderError, match=r"namespace does not exist.*create the Namespace"):
         driver.create(CONFIG_MAP, "x", config_map("x", "not-there-yet"))
 
 
@@ -310,7 +309,7 @@ def test_four_hundred_objects_are_applied_from_sixteen_threads(driver: Driver, t
     assert time.monotonic() - started < 15, "an apply costs a few milliseconds; 1.0 s was measured on two idle cores"
 
 
-def test_an_unreachable_cluster_is_a_warning_in_a_preview_and_an_error_in_an_update(control_plane: ControlPlane) -> None:
+def test_an_unreachable_cluster_is_one_warning_in_a_preview(control_plane: ControlPlane) -> None:
     config = control_plane.kubeconfig.read_text().replace(str(port_of(control_plane)), "9")
     driver = Driver.of(control_plane, kubeconfig=config)
     step = Watched(preview=True)
@@ -360,17 +359,3 @@ def kill(plane: ControlPlane, name: str) -> None:
     pid = next(process.pid for process in plane.cluster.supervisor.list() if process.name == name)
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-
-
-def test_the_kind_of_a_resource_is_the_kind_of_the_object(driver: Driver, team: str, control_plane: ControlPlane) -> None:
-    made = driver.create(CONFIG_MAP, "x", config_map("x", team))
-    assert (made.outputs["apiVersion"], made.outputs["kind"]) == ("v1", "ConfigMap")
-    assert driver.provider.check(made.urn, CONFIG_MAP, "x", None, {"kind": "Pod"}).failures[0].property == "kind"
-    assert str(Kind("", "v1", "ConfigMap")) == "v1 ConfigMap"
-
-
-def test_a_failure_after_the_create_is_a_partial_one(driver: Driver, team: str, gpu_node: str) -> None:
-    with pytest.raises(PartialFailureError) as failure:
-        driver.create(DEPLOYMENT, "big", workload("big", team, gpus=16), Watched(timeout=1))
-    assert failure.value.id == f"{team}/big"
-    assert failure.value.outputs["metadata"]["name"] == "big"

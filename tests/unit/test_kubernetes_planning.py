@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from sandbox.cloud.kubernetes.errors import Refusal, UnknownKindError, Unreachab
 from sandbox.cloud.kubernetes.kinds import Kind
 from sandbox.cloud.kubernetes.planning import has_unknown, planned
 from sandbox.cloud.kubernetes.plans import Plans
+from sandbox.cloud.kubernetes.provider import KubernetesProvider
 from sandbox.engine.provider import UNKNOWN, Properties, ProviderError
 
 SERVICE = Kind("", "v1", "Service")
@@ -268,3 +270,79 @@ def test_a_cluster_on_this_machine_may_be_used(server: str) -> None:
 def test_a_context_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(ProviderError, match=r"no context 'other'.*it has: x"):
         loopback_only(kubeconfig("https://127.0.0.1"), "other")
+
+
+class Previewing:
+    timeout = 0.0
+
+    def __init__(self, preview: bool) -> None:
+        self.preview = preview
+        self.warnings: list[str] = []
+
+    def status(self, message: str) -> None: ...
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+
+    def cancelled(self) -> bool:
+        return False
+
+
+def provider(kubeconfig: Properties) -> KubernetesProvider:
+    clock = FakeTime().clock
+    made = KubernetesProvider(Path("none"), lambda name, step: (), clock, connect=lambda _, clock: Cluster(kubeconfig, "", clock))
+    made.configure({})
+    return made
+
+
+CREATE = (
+    "urn:pulumi:s::p::kubernetes:core/v1:ConfigMap::x",
+    "kubernetes:core/v1:ConfigMap",
+    "x",
+    {"metadata": {"name": "x"}, "data": {"a": "b"}},
+)
+
+
+@pytest.mark.parametrize("config", [{}, kubeconfig("http://127.0.0.1:9")])
+def test_a_cluster_that_does_not_answer_is_one_warning_in_a_preview(config: Properties) -> None:
+    made, step = provider(config), Previewing(preview=True)
+    assert [made.create(*CREATE, step)[1]["data"] for _ in range(3)] == [{"a": "b"}] * 3
+    assert len(step.warnings) == 1
+    assert "headway sandbox up" in step.warnings[0]
+
+
+@pytest.mark.parametrize("config", [{}, kubeconfig("http://127.0.0.1:9")])
+def test_a_cluster_that_does_not_answer_is_an_error_in_an_update(config: Properties) -> None:
+    with pytest.raises(ProviderError, match=r"ConfigMap default/x.*does not answer.*left as it is.*headway sandbox up"):
+        provider(config).create(*CREATE, Previewing(preview=False))
+
+
+def test_a_delete_without_its_cluster_drops_the_object_only_where_that_was_asked_for() -> None:
+    urn, type, _, inputs = CREATE
+    strict = provider(kubeconfig("http://127.0.0.1:9"))
+    with pytest.raises(ProviderError, match="does not answer"):
+        strict.delete(urn, type, "default/x", inputs, {}, Previewing(preview=False))
+    lenient, step = provider(kubeconfig("http://127.0.0.1:9")), Previewing(preview=False)
+    lenient.configure({"deleteUnreachable": "true", "kubeconfig": json.dumps(kubeconfig("http://127.0.0.1:9"))})
+    lenient.delete(urn, type, "default/x", inputs, {}, step)
+    assert "not deleted" in step.warnings[0]
+
+
+def test_another_cluster_replaces_the_provider_and_another_token_does_not() -> None:
+    def given(server: str, token: str) -> Properties:
+        config = kubeconfig(server)
+        config["users"][0]["user"]["token"] = token
+        return {"kubeconfig": json.dumps(config)}
+
+    made, old = provider({}), given("https://127.0.0.1:1", "a")
+    assert made.diff_config("u", old, given("https://127.0.0.1:2", "a")).replaces == ("kubeconfig",)
+    found = made.diff_config("u", old, given("https://127.0.0.1:1", "b"))
+    assert (found.replaces, found.details) == ((), {"kubeconfig": "update"})
+    assert made.diff_config("u", old, old).details == {}
+    same = {"clusterIdentifier": "c"}
+    assert made.diff_config("u", {**old, **same}, {**given("https://127.0.0.1:2", "a"), **same}).replaces == ()
+
+
+def test_functions_and_components_of_the_package_are_refused_by_name() -> None:
+    with pytest.raises(ProviderError, match="kubernetes:yaml:decode"):
+        provider({}).invoke("kubernetes:yaml:decode", {}, preview=True)
