@@ -265,16 +265,19 @@ def _error_budget(model: Model) -> Iterator[Violation]:
 
 
 def _placeholders(model: Model) -> Iterator[Violation]:
-    zeros = [number for number, file in enumerate(model.artifact.files) if file.sha256 == PLACEHOLDER]
-    found = [("runtime", "image")] if model.runtime.image.endswith(PLACEHOLDER) else []
-    for path in (*found, *(("artifact", "files", number, "sha256") for number in zeros)):
-        yield problem(
-            "digest-is-real",
-            *path,
-            fact="the digest is the starter's placeholder",
-            consequence="Nothing has this digest: the image could not be pulled, the file would be refused after its download",
-            remedy="Write the real one: `sha256sum` for files, the registry's digest for images",
-        )
+    files = sum(file.sha256 == PLACEHOLDER for file in model.artifact.files)
+    for path, fact in (
+        (("runtime", "image"), "the image digest is the starter's placeholder" if model.runtime.image.endswith(PLACEHOLDER) else ""),
+        (("artifact", "files"), f"{files} of {len(model.artifact.files)} files have the starter's placeholder as digest" if files else ""),
+    ):
+        if fact:
+            yield problem(
+                "digest-is-real",
+                *path,
+                fact=fact,
+                consequence="Nothing has this digest: the image could not be pulled, the file would be refused after its download",
+                remedy="Write the real one: `sha256sum` for files, the registry's digest for images",
+            )
 
 
 def _no_pool(model: Model, pools: Sequence[Pool]) -> Violation:

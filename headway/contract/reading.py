@@ -236,7 +236,8 @@ def alternatives(annotation: Any) -> tuple[Any, ...]:
     return (annotation,)
 
 
-def _is_part(annotation: Any) -> bool:
+def is_part(annotation: Any) -> bool:
+    """Whether an annotation is a part of a contract."""
     return isinstance(annotation, type) and issubclass(annotation, Part)
 
 
@@ -248,7 +249,7 @@ def _tagged(part: type[Part]) -> set[str]:
 
 
 def _tags(field: FieldInfo | None, chooser: str) -> list[str]:
-    parts = [part for part in alternatives(field.annotation) if _is_part(part)] if field else []
+    parts = [part for part in alternatives(field.annotation) if is_part(part)] if field else []
     return [str(value) for part in parts for value in get_args(part.model_fields[chooser].annotation)]
 
 
@@ -264,7 +265,7 @@ def _walk(kind: type[Part], raw: Path) -> tuple[Any, FieldInfo | None]:
         elif dict in origins:
             annotation = get_args(members[origins.index(dict)])[1]
         else:
-            parts = [cast(type[Part], member) for member in members if _is_part(member)]
+            parts = [cast(type[Part], member) for member in members if is_part(member)]
             holder = parts[0] if len(parts) == 1 else None
             if holder is not None and part in holder.model_fields:
                 field = holder.model_fields[str(part)]
@@ -282,7 +283,7 @@ def _field(kind: type[Part], raw: Path) -> FieldInfo | None:
 
 def _part(kind: type[Part], raw: Path) -> type[Part] | None:
     annotation = _walk(kind, raw)[0]
-    members = [member for member in alternatives(annotation) if _is_part(member)]
+    members = [member for member in alternatives(annotation) if is_part(member)]
     return cast(type[Part], members[0]) if len(members) == 1 else None
 
 
@@ -298,6 +299,6 @@ def _example(field: FieldInfo | None) -> str:
         return f", such as {first.examples[0]}"
     if isinstance(first, type) and hasattr(first, "__members__"):
         return f": {' | '.join(map(str, cast(Any, first)))}"
-    if any(_is_part(member) for member in members):
+    if any(is_part(member) for member in members):
         return " with its fields"
     return ""

@@ -4,6 +4,8 @@ What only the team can know stands in them as a value that works, with a comment
 `check` accepts with a warning and nothing else does.
 """
 
+import re
+
 from headway.contract.runtime import Engine
 
 PLACEHOLDER = "0" * 64
@@ -262,7 +264,7 @@ _BODIES = {Engine.TRITON: _TRITON, Engine.VLLM: _VLLM, Engine.CONTAINER: _CONTAI
 
 def tenant_starter(name: str) -> str:
     """A tenant contract. `name` must be a legal name."""
-    return _TENANT.format(name=name)
+    return _aligned(_TENANT.format(name=name))
 
 
 def model_starter(tenant: str, name: str, engine: Engine) -> str:
@@ -274,4 +276,16 @@ def model_starter(tenant: str, name: str, engine: Engine) -> str:
         else "latency                                  # people wait for the answer; throughput: packed densely"
     )
     text = _HEAD + "\n" + _BODIES[engine] + "\n" + _TAIL
-    return text.format(name=name, tenant=tenant, zeros=PLACEHOLDER, workload=workload)
+    return _aligned(text.format(name=name, tenant=tenant, zeros=PLACEHOLDER, workload=workload))
+
+
+_COMMENT_COLUMN = 57
+
+
+def _aligned(text: str) -> str:
+    """Comments behind values start in one column, where there is room."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        match = re.fullmatch(r"(.*\S) {2,}(# .*)", line)
+        lines.append(f"{match[1]:<{_COMMENT_COLUMN - 2}}  {match[2]}" if match else line)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,545 @@
+"""`headway check`, `new`, `diff` and `schema`: contracts for model teams and for CI.
+
+Mounted without a name, so that they stand at the top level. Findings go to stdout: they are the result. Exit codes: 0 accepted, 1 refused,
+2 wrong use.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headway.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from headway.contract.difference import Difference
+    from headway.contract.finding import Finding
+    from headway.contract.loader import Result
+    from headway.contract.model import Model
+    from headway.contract.pool import Pool
+    from headway.contract.tenant import Tenant
+
+app = typer.Typer(no_args_is_help=True)
+new_app = typer.Typer(no_args_is_help=True, help="Write a commented starter that passes `headway check`.")
+app.add_typer(new_app, name="new")
+
+DEFAULT_FOLDER = Path("tenants")
+
+
+class Output(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+
+
+class DiffOutput(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+class SchemaOutput(StrEnum):
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+class Runtime(StrEnum):
+    TRITON = "triton"
+    VLLM = "vllm"
+    CONTAINER = "container"
+
+
+@app.command()
+def check(
+    path: Annotated[Path, typer.Argument(help="the folder of all tenants, the folder of one, or one contract")] = DEFAULT_FOLDER,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="text for people, json for programs, sarif for code scanning")
+    ] = Output.TEXT,
+    environment: Annotated[
+        str | None, typer.Option("--environment", "-e", help="also check against the GPU pools of stacks/Pulumi.<environment>-cluster.yaml")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="show the arithmetic: memory, start-up, room, quota, cost")] = False,
+) -> None:
+    """Judge contracts: every error of every file at once, with its consequence and its remedy.
+
+    Exit codes: 0 all accepted (warnings may be there), 1 something is refused, 2 wrong use.
+    """
+    from headway.contract.report import as_json, as_sarif
+
+    pools, pool_findings = _pools(environment, path)
+    result, prefix = _load(path, pools)
+    if output is Output.JSON:
+        record = as_json(result, prefix)
+        if explain:
+            record["explained"] = _explained(result, pools)
+        _write(json.dumps(record, indent=2, ensure_ascii=False))
+    elif output is Output.SARIF:
+        from importlib.metadata import version
+
+        _write(json.dumps(as_sarif(result.findings, version("headway"), prefix), indent=2, ensure_ascii=False))
+    else:
+        _print_result(result, prefix, pool_findings)
+        if explain:
+            _print_explained(result, pools)
+    raise typer.Exit(Exit.OK if result.ok and not pool_findings else Exit.REFUSED)
+
+
+def _load(path: Path, pools: "tuple[Pool, ...] | None") -> "tuple[Result, str]":
+    """The result for `path`, and what to put before its file names to make them findable from here."""
+    from dataclasses import replace
+
+    from headway.contract.loader import TENANT_FILE, load_tenant, load_tenants
+
+    if not path.exists():
+        raise UserError(
+            f"There is no {path}.",
+            "Nothing was checked.",
+            "Name the folder of tenants, the folder of one tenant, or one contract.",
+            Exit.USAGE,
+        )
+    target = path.absolute()
+    if target.is_file():
+        result, root = load_tenant(target.parent, pools), target.parent.parent
+        own = f"{target.parent.name}/{target.name}"
+        result = replace(result, findings=tuple(finding for finding in result.findings if finding.file == own))
+    elif (target / TENANT_FILE).exists():
+        result, root = load_tenant(target, pools), target.parent
+    else:
+        result, root = load_tenants(target, pools), target
+    prefix = os.path.relpath(root)
+    return result, "" if prefix == "." else Path(prefix).as_posix() + "/"
+
+
+def _pools(environment: str | None, path: Path) -> "tuple[tuple[Pool, ...] | None, tuple[Finding, ...]]":
+    if environment is None:
+        return None, ()
+    from headway.cli.project import find
+    from headway.contract.environment import pools_of
+
+    folder = find(path.absolute() if path.is_dir() else path.absolute().parent) / "stacks"
+    file = folder / f"Pulumi.{environment}-cluster.yaml"
+    try:
+        return pools_of(file)
+    except OSError:
+        known = sorted(f.name.removeprefix("Pulumi.").removesuffix("-cluster.yaml") for f in folder.glob("Pulumi.*-cluster.yaml"))
+        raise UserError(
+            f"There is no environment {environment}: {file} cannot be read.",
+            "Nothing was checked.",
+            f"Use one of {', '.join(known)}." if known else "Describe an environment in stacks/ first.",
+            Exit.USAGE,
+        ) from None
+
+
+def _print_result(result: "Result", prefix: str, pool_findings: "tuple[Finding, ...]") -> None:
+    from headway.contract.finding import Level
+
+    console = _console()
+    _print_findings(console, pool_findings, "stacks/")
+    _print_findings(console, result.findings, prefix)
+    errors = sum(finding.level is Level.ERROR for finding in result.findings) + len(pool_findings)
+    warnings = len(result.findings) + len(pool_findings) - errors
+    models = sum(len(each.models) for each in result.contracts)
+    if errors:
+        console.print(f"[bold red]refused[/]: {_count(errors, 'error')}, {_count(warnings, 'warning')} in {_count(result.files, 'file')}")
+    elif not result.files:
+        console.print("[yellow]nothing to check[/]: no contracts here; `headway new tenant NAME` writes the first")
+    else:
+        accepted = f"{_count(len(result.contracts), 'tenant')}, {_count(models, 'model')}"
+        console.print(f"[bold green]accepted[/]: {accepted}" + (f", {_count(warnings, 'warning')}" if warnings else ""))
+    for note in result.notes:
+        console.print(f"[dim]not checked: {note} (--environment NAME)[/]")
+
+
+def _print_findings(console: "Console", findings: "tuple[Finding, ...]", prefix: str) -> None:
+    from rich.markup import escape
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from headway.contract.finding import Level
+
+    file = ""
+    for finding in findings:
+        if finding.file != file:
+            file = finding.file
+            console.print(f"[bold]{escape(prefix + file)}[/]")
+        colour = "red" if finding.level is Level.ERROR else "yellow"
+        head = Text("  ")
+        head.append(f"{finding.line}:{finding.column}" if finding.line else "-", style="dim")
+        head.append(f"  {finding.dotted}" if finding.path else "", style=f"bold {colour}")
+        head.append(f" = {finding.value}" if finding.value else "")
+        head.append(f"  {finding.level.value}: " if finding.level is Level.WARNING else "  ", style=colour)
+        head.append(finding.rule, style="dim italic")
+        console.print(head, soft_wrap=True)
+        for text, style in ((_sentence(finding.fact), ""), (_sentence(finding.consequence), "dim"), (_sentence(finding.remedy), "green")):
+            line = Text("-> " if style == "green" else "", style=style)
+            line.append(text, style=style)
+            console.print(Padding(line, (0, 0, 0, 6)))
+        console.print()
+
+
+def _sentence(text: str) -> str:
+    text = text[:1].upper() + text[1:] if text[:2].islower() else text
+    return text if text.endswith((".", "?", "!")) else text + "."
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+
+
+def _write(text: str) -> None:
+    """To stdout as UTF-8, whatever the locale; a reader that has gone away is no error."""
+    try:
+        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# Arithmetic, explained ------------------------------------------------------------------------------------------------------------
+
+
+def _sums(model: "Model", pools: "tuple[Pool, ...] | None", models: "list[Model]") -> "list[tuple[str, tuple[object, ...], str]]":
+    """Titles, lines and verdicts of all calculations about one model."""
+    from headway.contract.arithmetic.cost import cost
+    from headway.contract.arithmetic.fit import fit, fit_ram
+    from headway.contract.arithmetic.node import node_room
+    from headway.contract.arithmetic.startup import budget_burn, startup
+    from headway.contract.arithmetic.surge import pool_for, spare_devices, surge
+
+    pool = pool_for(model, pools) if pools else None
+    memory, ram, start = fit(model), fit_ram(model), startup(model, pool)
+    burn = budget_burn(model, start)
+    parts: list[tuple[str, tuple[object, ...], str]] = [
+        ("GPU memory, each GPU", memory.lines, "fits" if memory.fits else "does not fit"),
+        ("RAM", ram.lines, "fits" if ram.fits else "does not fit"),
+        ("Start-up", start.lines, f"one cold start is {burn.share.brief} of the error budget of {burn.objective}" if burn else ""),
+        ("Cost", cost(model, pool).lines, f"on pool {pool.name}" if pool else "on the cheapest instance type"),
+    ]
+    if pool:
+        resource = model.envelope.gpu.resource
+        spare = max(0, spare_devices(pool, resource, [each for each in models if pool_for(each, pools or ()) is pool]))
+        room = node_room(model, pool)
+        parts += [
+            (f"Replicas on a node of pool {pool.name}", room.lines, f"{room.replicas}, {room.short_of} runs out first"),
+            ("Room for a rollout, everything at its maximum", surge(model, spare).lines, ""),
+        ]
+    return parts
+
+
+def _explained(result: "Result", pools: "tuple[Pool, ...] | None") -> dict[str, object]:
+    from headway.contract.arithmetic.quota import quota_use
+    from headway.contract.explanation import Line
+
+    everything = [model for each in result.contracts for model in each.models]
+    return {
+        each.tenant.name: {
+            "quota": {
+                ".".join(use.path[1:]): {"used": str(use.show(use.used)), "limit": str(use.show(use.limit)), "within": use.within}
+                for use in quota_use(each.tenant, each.models)
+            },
+            "models": {
+                model.name: {
+                    title: [{"what": line.what, "amount": str(line.amount), "why": line.why} for line in lines if isinstance(line, Line)]
+                    for title, lines, _ in _sums(model, pools, everything)
+                }
+                for model in each.models
+            },
+        }
+        for each in result.contracts
+    }
+
+
+def _print_explained(result: "Result", pools: "tuple[Pool, ...] | None") -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from headway.contract.arithmetic.quota import quota_use
+    from headway.contract.explanation import Line
+
+    console = _console()
+
+    def table(title: str, lines: tuple[object, ...], verdict: str) -> None:
+        grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        grid.add_column(min_width=26)
+        grid.add_column(justify="right")
+        grid.add_column(style="dim", overflow="fold")
+        for line in lines:
+            if isinstance(line, Line):
+                grid.add_row("    " + escape(line.what), escape(line.figure), escape(line.why))
+        console.print(f"  [bold]{escape(title)}[/]" + (f": {escape(verdict)}" if verdict else ""))
+        console.print(grid)
+
+    everything = [model for each in result.contracts for model in each.models]
+    for each in result.contracts:
+        console.print(f"\n[bold underline]{each.tenant.name}[/]")
+        lines = [
+            Line(
+                ".".join(use.path[1:]),
+                f"{use.show(use.used)} of {use.show(use.limit)}",
+                "; ".join(f"{line.what}: {line.why}" for line in use.lines),
+            )
+            for use in quota_use(each.tenant, each.models)
+        ]
+        table("Quota, at maximum replicas", tuple(lines), "")
+        for model in each.models:
+            console.print(f"\n[bold underline]{each.tenant.name}/{model.name}[/]")
+            for title, parts, verdict in _sums(model, pools, everything):
+                table(title, parts, verdict)
+
+
+# Starters -------------------------------------------------------------------------------------------------------------------------
+
+_Folder = Annotated[Path, typer.Option("--folder", help="the folder of all tenants")]
+
+
+@new_app.command("tenant")
+def new_tenant(name: Annotated[str, typer.Argument(help="the tenant's name")], folder: _Folder = DEFAULT_FOLDER) -> None:
+    """Write tenants/NAME/tenant.yaml."""
+    from headway.contract.starter import tenant_starter
+
+    _legal(name)
+    file = folder / name / "tenant.yaml"
+    _create(file, tenant_starter(name))
+    typer.echo(f"{file}\n  Replace what is marked so, then: headway new model {name} NAME")
+
+
+@new_app.command("model")
+def new_model(
+    tenant: Annotated[str, typer.Argument(help="the tenant that it belongs to")],
+    name: Annotated[str, typer.Argument(help="the model's name")],
+    runtime: Annotated[Runtime, typer.Option("--runtime", "-r", help="what serves it")] = Runtime.TRITON,
+    folder: _Folder = DEFAULT_FOLDER,
+) -> None:
+    """Write tenants/TENANT/NAME.yaml."""
+    from headway.contract.runtime import Engine
+    from headway.contract.starter import model_starter
+
+    _legal(tenant)
+    _legal(name)
+    if name == "tenant":
+        raise UserError(
+            "A model cannot be named tenant.", "Its file would be the tenant's own contract.", "Choose another name.", Exit.USAGE
+        )
+    if not (folder / tenant / "tenant.yaml").is_file():
+        raise UserError(
+            f"There is no tenant {tenant} in {folder}.",
+            "A model without a tenant has no quota and no owner.",
+            f"Write one first: headway new tenant {tenant}",
+            Exit.USAGE,
+        )
+    file = folder / tenant / f"{name}.yaml"
+    _create(file, model_starter(tenant, name, Engine(runtime.value)))
+    typer.echo(f"{file}\n  Replace what is marked so, then: headway check {folder / tenant}")
+
+
+def _legal(name: str) -> None:
+    from pydantic import TypeAdapter, ValidationError
+
+    from headway.contract.part import Name
+
+    try:
+        TypeAdapter(Name).validate_python(name)
+    except ValidationError:
+        raise UserError(
+            f"{name!r} is not a legal name.",
+            "It becomes part of the names of Kubernetes objects.",
+            "Use lower-case letters, digits and inner hyphens, starting with a letter, at most 40 characters.",
+            Exit.USAGE,
+        ) from None
+
+
+def _create(file: Path, text: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(text)
+    except FileExistsError:
+        raise UserError(f"{file} exists already.", "It was not touched.", "Choose another name, or edit it.", Exit.USAGE) from None
+    except OSError as error:
+        raise UserError(f"{file} cannot be written: {error.strerror}.", "Nothing was created.", "Make the folder writable.") from None
+
+
+# Differences ----------------------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def diff(
+    old: Annotated[Path | None, typer.Argument(help="the old contract; alone: a contract or folder to compare with git")] = None,
+    new: Annotated[Path | None, typer.Argument(help="the new contract")] = None,
+    against: Annotated[str, typer.Option("--against", help="the git revision to compare with")] = "HEAD",
+    output: Annotated[DiffOutput, typer.Option("--output", "-o")] = DiffOutput.TEXT,
+) -> None:
+    """Say what a change of contracts changes: field by field, with its effect, and whether a new release is needed.
+
+    Exit codes: 0 compared, 1 a contract is refused, 2 wrong use.
+    """
+    from headway.contract.difference import difference
+
+    if old is not None and new is not None:
+        pairs = [
+            (new.name, _read(old, old.read_bytes() if old.is_file() else None), _read(new, new.read_bytes() if new.is_file() else None))
+        ]
+    else:
+        pairs = _against_git(old or DEFAULT_FOLDER, against)
+    found: list[tuple[str, str, Difference | None]] = []
+    for name, before, after in pairs:
+        if before is None or after is None:
+            found.append((name, "removed" if after is None else "added", None))
+        elif type(before) is not type(after):
+            raise UserError(
+                f"{name}: a tenant and a model have nothing to compare.",
+                "Nothing was compared.",
+                "Name two contracts of one kind.",
+                Exit.USAGE,
+            )
+        else:
+            changes = difference(before, after)
+            if changes.changes:
+                found.append((name, "changed", changes))
+    if output is DiffOutput.JSON:
+        _write(json.dumps([_difference_record(*each) for each in found], indent=2, ensure_ascii=False))
+    else:
+        _print_differences(found)
+
+
+def _read(path: Path, raw: bytes | None) -> "Model | Tenant":
+    """The contract in `raw`; raises UserError with the first findings when it is refused."""
+    from headway.contract.document import read
+    from headway.contract.model import Model
+    from headway.contract.reading import contract_from
+    from headway.contract.tenant import Tenant
+
+    if raw is None:
+        raise UserError(f"There is no file {path}.", "Nothing was compared.", "Name two contracts, or one and git.", Exit.USAGE)
+    document = read(raw, str(path))
+    kind = Tenant if isinstance(document.data, dict) and document.data.get("contract") == "tenant/v1" else Model
+    contract, findings = contract_from(document, kind)
+    if contract is None:
+        first = next(iter((*document.findings, *findings)))
+        raise UserError(
+            f"{first.place}: {first.dotted}: {first.fact}.",
+            "A refused contract cannot be compared.",
+            "Run headway check on it.",
+            Exit.REFUSED,
+        )
+    return contract
+
+
+def _against_git(path: Path, revision: str) -> "list[tuple[str, Model | Tenant | None, Model | Tenant | None]]":
+    """Pairs of contracts at `revision` and now, for the files that differ."""
+    if not path.exists():
+        raise UserError(f"There is no {path}.", "Nothing was compared.", "Name a contract or a folder of them.", Exit.USAGE)
+    base = path if path.is_dir() else path.parent
+    listed = _git(base, "ls-tree", "-r", "-z", "--name-only", "--full-name", revision, "--", str(path.absolute()))
+    top = Path(_git(base, "rev-parse", "--show-toplevel").decode().strip())
+    names = {name for name in listed.decode().split("\0") if name.endswith(".yaml")}
+    here = {file.absolute().relative_to(top).as_posix() for file in (path.rglob("*.yaml") if path.is_dir() else [path])}
+    pairs: list[tuple[str, Model | Tenant | None, Model | Tenant | None]] = []
+    for name in sorted(names | here):
+        now = (top / name).read_bytes() if name in here else None
+        then = _git(base, "show", f"{revision}:{name}") if name in names else None
+        if now != then:
+            pairs.append(
+                (
+                    name,
+                    _read(Path(f"{revision}:{name}"), then) if then is not None else None,
+                    _read(Path(name), now) if now is not None else None,
+                )
+            )
+    return pairs
+
+
+def _git(folder: Path, *arguments: str) -> bytes:
+    try:
+        with tempfile.TemporaryFile() as complaint:
+            return subprocess.run(
+                ["git", "-C", str(folder.absolute()), *arguments], check=True, stdout=subprocess.PIPE, stderr=complaint, timeout=60
+            ).stdout
+    except FileNotFoundError:
+        raise UserError("git is not installed.", "There is nothing to compare with.", "Install git, or name two files.") from None
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+        raise UserError(
+            f"git {arguments[0]} failed in {folder}.",
+            "There is nothing to compare with.",
+            "Run it inside the checkout, with an existing revision after --against, or name two files.",
+            Exit.USAGE,
+        ) from None
+
+
+def _difference_record(name: str, what: str, changes: "Difference | None") -> dict[str, object]:
+    return {
+        "contract": name,
+        "what": what,
+        "release": changes.release if changes else what == "added",
+        "changes": [
+            {"path": change.dotted, "old": change.old, "new": change.new, "effect": change.effect, "release": change.release}
+            for change in (changes.changes if changes else ())
+        ],
+        "moved": [{"what": moved.what, "old": moved.old, "new": moved.new} for moved in (changes.moved if changes else ())],
+    }
+
+
+def _print_differences(found: "list[tuple[str, str, Difference | None]]") -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from headway.contract.finding import shown
+
+    console = _console()
+    if not found:
+        console.print("no contract differs")
+    for name, what, changes in found:
+        if changes is None:
+            follow = "its first release is still to be made" if what == "added" else "everything that is its own goes with the next update"
+            console.print(f"[bold]{escape(name)}[/]: {what}; {follow}")
+            continue
+        verdict = "[yellow]a new release is needed[/]" if changes.release else "[green]in place, no new release[/]"
+        console.print(f"[bold]{escape(name)}[/]: {_count(len(changes.changes), 'change')}, {verdict}")
+        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+        for column in ("", "field", "old", "new", "changes"):
+            table.add_column(column, overflow="fold")
+        for change in changes.changes:
+            old, new = ("" if value is None else escape(shown(value, 40)) for value in (change.old, change.new))
+            table.add_row(
+                "[yellow]R[/]" if change.release else " ",
+                escape(change.dotted),
+                f"[red]{old}[/]",
+                f"[green]{new}[/]",
+                escape(change.effect),
+            )
+        console.print(table)
+        for moved in changes.moved:
+            console.print(f"   {escape(moved.what)}: {escape(moved.old)} -> {escape(moved.new)}")
+        console.print()
+
+
+@app.command()
+def schema(
+    kind: Annotated[str, typer.Argument(help="model, tenant, pool or system_pool")] = "model",
+    output: Annotated[
+        SchemaOutput, typer.Option("--output", "-o", help="json for editors; markdown for docs/reference/contract.md")
+    ] = SchemaOutput.JSON,
+) -> None:
+    """Print the JSON Schema of a contract, or the reference page of all."""
+    from headway.contract.reference import KINDS, markdown
+    from headway.contract.reference import schema as schema_of
+
+    if output is SchemaOutput.MARKDOWN:
+        _write(markdown().rstrip("\n"))
+        return
+    if kind not in KINDS:
+        raise UserError(f"There is no schema of {kind}.", "Nothing was printed.", f"Use one of {', '.join(KINDS)}.", Exit.USAGE)
+    _write(json.dumps(schema_of(kind), indent=2))
