@@ -7,6 +7,7 @@ what others say they depend on, or the state would no longer be whole.
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from sandbox.engine.changes import changes
 from sandbox.engine.context import Context
@@ -25,7 +26,7 @@ def refresh(context: Context, providers: Providers, cause: Callable[[Exception],
     selected = context.selection.of_state(recorded)
     asked = [resource for resource in recorded if resource.urn in selected and _is_live(resource)]
     with ThreadPoolExecutor(max_workers=max(1, min(context.request.parallel, len(asked) or 1)), thread_name_prefix="refresh") as pool:
-        found = dict(zip((resource.key for resource in asked), pool.map(lambda r: _read(context, providers, r, cause), asked), strict=True))
+        found = dict(zip((resource.key for resource in asked), pool.map(partial(_read, context, providers, cause), asked), strict=True))
     context.halt.check()
     # What was read is the truth now, so of the interrupted operations only creations are still in doubt.
     context.state.clear_pending(_FINISHED_ELSEWHERE)
@@ -40,7 +41,7 @@ def refresh(context: Context, providers: Providers, cause: Callable[[Exception],
     return [_written(context, resource, gone) for resource in kept] if gone else kept
 
 
-def _read(context: Context, providers: Providers, resource: Resource, cause: Callable[[Exception], str]) -> Resource | None:
+def _read(context: Context, providers: Providers, cause: Callable[[Exception], str], resource: Resource) -> Resource | None:
     if context.halt.stopping:
         return resource
     event = StepEvent(op=Op.REFRESH, urn=resource.urn, type=resource.type, provider=resource.provider, old=resource, new=resource)
