@@ -4,6 +4,7 @@ import io
 import itertools
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -20,6 +21,13 @@ from sandbox.engine.paths import Path as KeyPath
 _AMBIGUOUS: Final = re.compile(r"(?i)|~|null|true|false|yes|no|on|off|y|n|[-+.]?[0-9].*|\.inf|\.nan")
 # A list whose dashes stand right below its key, the other of YAML's two customs; the editor writes one for the whole file.
 _FLUSH_LIST: Final = re.compile(r"^( *)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n\1- ", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A secret, encrypted."""
+
+    ciphertext: str
 
 
 class ConfigFile:
@@ -48,12 +56,14 @@ class ConfigFile:
         if self._document.get("encryptionsalt") != salt:
             self._document.insert(0, "encryptionsalt", salt)
 
-    def set(self, key: str, path: KeyPath, value: str, ciphertext: str | None) -> None:
-        """Set `key`, or what lies at `path` below it. A secret is given by its `ciphertext`, and `value` is not looked at.
-
-        As Pulumi does, a value at a path is typed by its looks (`true`, `12`), one without a path is a string.
-        """
-        raw: Any = CommentedMap({"secure": ciphertext}) if ciphertext is not None else _typed(value) if path else _text(value)
+    def set(self, key: str, path: KeyPath, value: "str | Sealed | list[Any] | dict[str, Any]") -> None:
+        """Set `key`, or what lies at `path` below it. As Pulumi does, a string at a path is typed by its looks (`true`, `12`), one without
+        a path stays a string."""
+        raw: Any = value
+        if isinstance(value, Sealed):
+            raw = CommentedMap({"secure": value.ciphertext})
+        elif isinstance(value, str):
+            raw = _typed(value) if path else _text(value)
         config = self._config()
         spelled = self._spelling(key)
         if not path:
@@ -86,13 +96,13 @@ class ConfigFile:
         elif isinstance(node, CommentedSeq) and isinstance(last, int) and 0 <= last < len(node):
             del node[last]
 
-    def replace_config(self, values: Mapping[str, tuple[Any, bool]]) -> None:
-        """Make `values` (raw value, whether it is a ciphertext) the whole configuration."""
+    def replace_config(self, values: "Mapping[str, str | Sealed | list[Any] | dict[str, Any]]") -> None:
+        """Make `values` the whole configuration; what stays keeps its place."""
         config = self._config()
         for key in [key for key in config if full_key(str(key), self._project) not in values]:
             del config[key]
-        for key, (raw, sealed) in values.items():
-            config[self._spelling(key)] = CommentedMap({"secure": raw}) if sealed else _text(raw) if isinstance(raw, str) else raw
+        for key, value in values.items():
+            self.set(key, (), value)
 
     def save(self) -> None:
         """Write the file if it has content; its folder is made if need be."""

@@ -8,11 +8,14 @@ from typing import Any
 from sandbox.engine import history
 from sandbox.engine.arguments import Arguments, UsageError
 from sandbox.engine.config import Value, full_key, split_path, value_of
-from sandbox.engine.config_file import ConfigFile
+from sandbox.engine.config_file import ConfigFile, Sealed
 from sandbox.engine.errors import EngineError
 from sandbox.engine.paths import value_at
 from sandbox.engine.session import Host, Stack
 from sandbox.engine.values import Properties
+
+Entry = tuple[str, Any, bool]
+"""Key, value (a structure only if it is not secret), whether it is secret."""
 
 
 def show(host: Host, arguments: Arguments) -> None:
@@ -62,7 +65,7 @@ def set_(host: Host, arguments: Arguments) -> None:
 
 def set_all(host: Host, arguments: Arguments) -> None:
     stack = host.stack(arguments)
-    entries = [(*_pair(text), False) for text in arguments.texts("plaintext")] + [
+    entries: list[Entry] = [(*_pair(text), False) for text in arguments.texts("plaintext")] + [
         (*_pair(text), True) for text in arguments.texts("secret")
     ]
     if arguments.given("json"):
@@ -93,27 +96,28 @@ def refresh(host: Host, arguments: Arguments) -> None:
         backup.write_bytes(stack.config_file.read_bytes())
         host.console.line(f"backed up existing configuration to {backup}")
     file = ConfigFile(stack.config_file, stack.project.name)
-    values: dict[str, tuple[Any, bool]] = {}
+    values: dict[str, Any] = {}
     for key, entry in sorted(updates[0]["config"].items()):
-        values[key] = (json.loads(entry["value"]) if entry["object"] and not entry["secret"] else entry["value"], entry["secret"])
-    if any(sealed for _, sealed in values.values()):
+        text = entry["value"]
+        values[key] = Sealed(text) if entry["secret"] else json.loads(text) if entry["object"] else text
+    if any(isinstance(value, Sealed) for value in values.values()):
         file.set_salt(stack.config_passphrase().salt)
     file.replace_config(values)
     file.save()
     host.console.line(f"refreshed configuration for stack '{stack.name.stack}'")
 
 
-def _edit(stack: Stack, entries: Iterable[tuple[str, str, bool]], *, path: bool) -> None:
+def _edit(stack: Stack, entries: Iterable[Entry], *, path: bool) -> None:
     project = stack.project.name
     file = ConfigFile(stack.config_file, project)
     for name, value, secret in entries:
         key, below = split_path(name, project) if path else (full_key(name, project), ())
-        ciphertext = None
         if secret:
             passphrase = stack.config_passphrase()
             file.set_salt(passphrase.salt)
-            ciphertext = passphrase.encrypt(value)
-        file.set(key, below, value, ciphertext)
+            file.set(key, below, Sealed(passphrase.encrypt(value)))
+        else:
+            file.set(key, below, value)
     file.save()
 
 
@@ -131,13 +135,14 @@ def _pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _from_json(text: str) -> Iterable[tuple[str, str, bool]]:
+def _from_json(text: str) -> Iterable[Entry]:
     try:
         values = json.loads(text)
         for key, entry in values.items():
             if "value" not in entry:
                 raise EngineError(f"config set-all --json: `{key}` has no `value`; export it with `pulumi config --json --show-secrets`")
-            yield key, str(entry["value"]), bool(entry.get("secret"))
+            secret = bool(entry.get("secret"))
+            yield key, str(entry["value"]) if secret else entry.get("objectValue", str(entry["value"])), secret
     except (ValueError, AttributeError, TypeError):
         raise EngineError(
             "config set-all --json: expected an object of {value, secret} by key, as `pulumi config --json` prints it"

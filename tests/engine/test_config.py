@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.engine.config import full_key, read_settings, resolve, split_path
-from sandbox.engine.config_file import ConfigFile
+from sandbox.engine.config_file import ConfigFile, Sealed
 from sandbox.engine.errors import EngineError
 from sandbox.engine.workspace import Project, find_project, read_project
 
@@ -156,8 +156,8 @@ config:
 
 def test_setting_a_value_keeps_comments_order_and_quotes(file: Path) -> None:
     edited = ConfigFile(write(file, COMMENTED), "proj")
-    edited.set("proj:pools", (0, "max"), "8", None)
-    edited.set("proj:new", (), "text", None)
+    edited.set("proj:pools", (0, "max"), "8")
+    edited.set("proj:new", (), "text")
     edited.save()
     assert file.read_text() == COMMENTED.replace("max: 4", "max: 8") + "  proj:new: text\n"
 
@@ -165,7 +165,7 @@ def test_setting_a_value_keeps_comments_order_and_quotes(file: Path) -> None:
 def test_lists_keep_the_indentation_that_the_file_has(file: Path) -> None:
     text = "config:\n  proj:pools:\n  - name: l4\n  - name: a100\n"
     edited = ConfigFile(write(file, text), "proj")
-    edited.set("proj:new", (), "x", None)
+    edited.set("proj:new", (), "x")
     edited.save()
     assert file.read_text() == text + "  proj:new: x\n"
 
@@ -179,7 +179,7 @@ def test_removing_a_value_leaves_the_rest_alone(file: Path) -> None:
 
 def test_a_key_is_edited_under_the_spelling_that_the_file_has(file: Path) -> None:
     edited = ConfigFile(write(file, "config:\n  size: 1\n"), "proj")
-    edited.set("proj:size", (), "2", None)
+    edited.set("proj:size", (), "2")
     edited.save()
     assert file.read_text() == 'config:\n  size: "2"\n'
 
@@ -189,7 +189,7 @@ def test_a_key_is_edited_under_the_spelling_that_the_file_has(file: Path) -> Non
 )
 def test_a_value_at_a_path_is_typed_by_its_looks(file: Path, value: str, stored: Any) -> None:
     edited = ConfigFile(file, "proj")
-    edited.set("proj:a", ("b", 0), value, None)
+    edited.set("proj:a", ("b", 0), value)
     edited.save()
     assert read_settings(file).values == {"proj:a": {"b": [stored]}}
 
@@ -198,7 +198,7 @@ def test_a_value_at_a_path_is_typed_by_its_looks(file: Path, value: str, stored:
 def test_a_value_without_a_path_is_a_string_whatever_it_looks_like(tmp_path_factory: pytest.TempPathFactory, value: str) -> None:
     file = tmp_path_factory.mktemp("config") / "Pulumi.dev.yaml"
     edited = ConfigFile(file, "proj")
-    edited.set("proj:a", (), value, None)
+    edited.set("proj:a", (), value)
     edited.save()
     assert read_settings(file).values == {"proj:a": value}
 
@@ -206,7 +206,7 @@ def test_a_value_without_a_path_is_a_string_whatever_it_looks_like(tmp_path_fact
 def test_a_secret_is_stored_as_ciphertext_with_its_salt(file: Path) -> None:
     edited = ConfigFile(write(file, COMMENTED), "proj")
     edited.set_salt("v1:salt")
-    edited.set("proj:db", ("password",), "", "v1:nonce:sealed")
+    edited.set("proj:db", ("password",), Sealed("v1:nonce:sealed"))
     edited.save()
     assert read_settings(file).salt == "v1:salt"
     assert read_settings(file).values["proj:db"] == {"password": {"secure": "v1:nonce:sealed"}}
@@ -214,14 +214,14 @@ def test_a_secret_is_stored_as_ciphertext_with_its_salt(file: Path) -> None:
 
 def test_a_list_grows_only_at_its_end(file: Path) -> None:
     edited = ConfigFile(write(file, COMMENTED), "proj")
-    edited.set("proj:pools", (1, "name"), "a100", None)
+    edited.set("proj:pools", (1, "name"), "a100")
     with pytest.raises(EngineError, match="index 5 is past the end of a list of 2"):
-        edited.set("proj:pools", (5,), "x", None)
+        edited.set("proj:pools", (5,), "x")
 
 
 def test_the_word_secure_is_reserved(file: Path) -> None:
     with pytest.raises(EngineError, match="`secure` is reserved"):
-        ConfigFile(file, "proj").set("proj:a", ("secure",), "x", None)
+        ConfigFile(file, "proj").set("proj:a", ("secure",), "x")
 
 
 def test_removing_from_a_list_closes_the_gap(file: Path) -> None:

@@ -1,0 +1,449 @@
+"""Stack and configuration verbs, driven as any client of the Automation API drives them."""
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pulumi import automation as auto
+from pulumi.automation.errors import CommandError, ConcurrentUpdateError, StackAlreadyExistsError, StackNotFoundError
+
+from sandbox.engine.command import EmbeddedPulumi
+from sandbox.engine.lock import held
+from sandbox.engine.secrets import Passphrase
+
+MARKER = "marker-7Qx2-in-the-clear"
+COMMITTED = "# reviewed\nconfig:\n  proj:size: 3\n"
+
+
+class Place:
+    """A project folder with a backend of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.project, self.backend = folder / "project", folder / "backend"
+        self.command = EmbeddedPulumi({})
+        self.environment = {"PULUMI_BACKEND_URL": self.backend.as_uri(), "PULUMI_CONFIG_PASSPHRASE": "pw"}
+        (self.project / "stacks").mkdir(parents=True)
+        (self.project / "Pulumi.yaml").write_text("name: proj\nruntime: python\nstackConfigDir: stacks\n")
+
+    def run(self, *args: str, **environment: str) -> str:
+        return self.command.run(list(args), str(self.project), {**self.environment, **environment}).stdout
+
+    def fails(self, *args: str, **environment: str) -> str:
+        with pytest.raises(CommandError) as caught:
+            self.run(*args, **environment)
+        assert "Traceback" not in str(caught.value)
+        return str(caught.value)
+
+    def json(self, *args: str) -> Any:
+        return json.loads(self.run(*args))
+
+    @property
+    def config_file(self) -> Path:
+        return self.project / "stacks" / "Pulumi.dev.yaml"
+
+    @property
+    def workspace(self) -> auto.LocalWorkspace:
+        return auto.LocalWorkspace(work_dir=str(self.project), pulumi_command=self.command, env_vars=self.environment)
+
+    def files(self) -> dict[str, str]:
+        return {str(file): file.read_text() for file in (*self.project.rglob("*"), *self.backend.rglob("*")) if file.is_file()}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def stack(place: Place) -> auto.Stack:
+    return auto.Stack.create("dev", place.workspace)
+
+
+# ---- stacks --------------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_sdk_tells_a_missing_stack_and_an_existing_one_apart(place: Place) -> None:
+    with pytest.raises(StackNotFoundError):
+        auto.Stack.select("dev", place.workspace)
+    auto.Stack.create("dev", place.workspace)
+    with pytest.raises(StackAlreadyExistsError):
+        auto.Stack.create("dev", place.workspace)
+    assert auto.Stack.create_or_select("dev", place.workspace).name == "dev"
+
+
+def test_making_a_stack_leaves_its_committed_configuration_file_alone(place: Place) -> None:
+    place.config_file.write_text(COMMITTED)
+    place.run("stack", "init", "dev")
+    assert place.config_file.read_text() == COMMITTED
+
+
+def test_making_a_stack_makes_no_configuration_file(place: Place) -> None:
+    place.run("stack", "init", "dev")
+    assert not place.config_file.exists()
+
+
+def test_a_stack_whose_file_has_a_salt_uses_that_salt_in_its_state_too(place: Place) -> None:
+    passphrase = Passphrase.new("pw")
+    place.config_file.write_text(f"encryptionsalt: {passphrase.salt}\nconfig:\n  proj:token:\n    secure: {passphrase.encrypt(MARKER)}\n")
+    place.run("stack", "init", "dev")
+    assert place.json("stack", "export")["deployment"]["secrets_providers"]["state"]["salt"] == passphrase.salt
+    assert place.run("config", "get", "token") == MARKER
+
+
+def test_a_wrong_passphrase_is_told_before_anything_is_made(place: Place) -> None:
+    place.config_file.write_text(f"encryptionsalt: {Passphrase.new('another').salt}\n")
+    assert "incorrect passphrase" in place.fails("stack", "init", "dev")
+    assert place.run("stack", "ls", "--json") == "[]"
+
+
+def test_stacks_are_listed_with_what_the_sdk_reads(place: Place) -> None:
+    for name in ("b", "a"):
+        place.run("stack", "init", name)
+    listed = place.workspace.list_stacks()
+    assert [(entry.name, entry.current, entry.update_in_progress, entry.resource_count) for entry in listed] == [
+        ("a", True, False, 0),
+        ("b", False, False, 0),
+    ]
+
+
+def test_a_running_operation_shows_in_the_list(place: Place) -> None:
+    place.run("stack", "init", "dev")
+    with held(place.backend / ".pulumi/stacks/proj/dev.json", "dev", "update", lambda: None):
+        assert place.json("stack", "ls", "--json")[0]["updateInProgress"] is True
+
+
+def test_the_selected_stack_is_the_default_and_the_environment_goes_before_it(place: Place) -> None:
+    for name in ("a", "b"):
+        place.run("stack", "init", name)
+    assert place.run("stack", "--show-name") == "b"
+    assert place.run("stack", "--show-name", PULUMI_STACK="a") == "a"
+    place.run("stack", "select", "a")
+    assert place.run("stack", "--show-name") == "a"
+    place.run("stack", "unselect")
+    assert "no stack selected" in place.fails("stack")
+
+
+@pytest.mark.parametrize("name", ["a b", "../evil", "acme/proj/dev", "a/b", "x" * 101, ".."])
+def test_a_name_that_is_no_stack_name_is_refused(place: Place, name: str) -> None:
+    assert "stack name" in place.fails("stack", "init", name)
+    assert not (place.backend / ".pulumi").exists()
+
+
+def test_a_removed_stack_leaves_nothing_behind(place: Place) -> None:
+    place.run("stack", "init", "dev")
+    place.run("config", "set", "a", "1")
+    place.run("stack", "rm", "--yes", "dev")
+    assert [name for name in place.files() if "dev" in Path(name).name] == []
+    assert "no stack selected" in place.fails("stack")
+
+
+def test_removing_a_stack_can_keep_its_configuration(place: Place) -> None:
+    place.config_file.write_text(COMMITTED)
+    place.run("stack", "init", "dev")
+    place.run("stack", "rm", "--yes", "--preserve-config", "dev")
+    assert place.config_file.read_text() == COMMITTED
+
+
+def test_nothing_is_removed_without_a_yes(place: Place) -> None:
+    place.run("stack", "init", "dev")
+    assert "non-interactive mode requires --yes flag" in place.fails("stack", "rm", "dev")
+    assert len(place.json("stack", "ls", "--json")) == 1
+
+
+# ---- import, export, rename ----------------------------------------------------------------------------------------------------------
+
+SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "plaintext": json.dumps(MARKER)}
+ROOT_URN = "urn:pulumi:dev::proj::pulumi:pulumi:Stack::proj-dev"
+PROVIDER_URN = "urn:pulumi:dev::proj::pulumi:providers:k8s::default"
+THING_URN = "urn:pulumi:dev::proj::k8s:core:Thing::t"
+
+
+def deployment() -> dict[str, Any]:
+    return {
+        "version": 3,
+        "deployment": {
+            "manifest": {"time": "2026-01-01T00:00:00Z", "magic": "", "version": ""},
+            "resources": [
+                {
+                    "urn": ROOT_URN,
+                    "type": "pulumi:pulumi:Stack",
+                    "custom": False,
+                    "outputs": {"url": "http://x", "token": SECRET, "deep": {"t": SECRET}},
+                },
+                {"urn": PROVIDER_URN, "type": "pulumi:providers:k8s", "custom": True, "id": "p1"},
+                {
+                    "urn": THING_URN,
+                    "type": "k8s:core:Thing",
+                    "custom": True,
+                    "id": "i",
+                    "parent": ROOT_URN,
+                    "provider": f"{PROVIDER_URN}::p1",
+                    "dependencies": [ROOT_URN],
+                    "inputs": {
+                        "ref": {"4dabf18193072939515e22adb298388d": "5cf8f73096256a8f31e491e813e4eb8e", "urn": THING_URN, "id": "i"}
+                    },
+                },
+            ],
+        },
+    }
+
+
+def imported(place: Place, document: dict[str, Any], *flags: str) -> str:
+    file = place.project / "in.json"
+    file.write_text(json.dumps(document))
+    text = place.run("stack", "import", "--file", str(file), *flags)
+    file.unlink()
+    return text
+
+
+def test_outputs_are_masked_exactly_as_the_sdk_compares_them(place: Place, stack: auto.Stack) -> None:
+    imported(place, deployment())
+    assert place.json("stack", "output", "--json") == {"url": "http://x", "token": "[secret]", "deep": {"t": "[secret]"}}
+    outputs = stack.outputs()
+    assert (outputs["url"].value, outputs["url"].secret) == ("http://x", False)
+    assert (outputs["token"].value, outputs["token"].secret) == (MARKER, True)
+
+
+def test_one_output_can_be_asked_for_by_name(place: Place, stack: auto.Stack) -> None:
+    imported(place, deployment())
+    assert place.run("stack", "output", "url") == "http://x"
+    assert place.run("stack", "output", "token") == "[secret]"
+    assert place.run("stack", "output", "token", "--show-secrets") == MARKER
+    assert "does not have output property 'nope'; it has deep, token, url" in place.fails("stack", "output", "nope")
+
+
+def test_what_is_exported_can_be_imported_again_into_another_backend(place: Place, stack: auto.Stack, tmp_path: Path) -> None:
+    imported(place, deployment())
+    taken = stack.export_stack()
+    other = Place(tmp_path / "other")
+    other.command = place.command
+    auto.Stack.create("dev", other.workspace).import_stack(taken)
+    shown = [place.json("stack", "export", "--show-secrets"), other.json("stack", "export", "--show-secrets")]
+    assert shown[0]["deployment"]["resources"] == shown[1]["deployment"]["resources"]
+
+
+def test_ciphertexts_of_another_stack_are_opened_with_their_own_salt(place: Place, stack: auto.Stack) -> None:
+    foreign = Passphrase.new("pw")
+    document = deployment()
+    sealed = {**SECRET, "ciphertext": foreign.encrypt(json.dumps(MARKER))}
+    del sealed["plaintext"]
+    document["deployment"]["resources"][0]["outputs"] = {"token": sealed}
+    document["deployment"]["secrets_providers"] = {"type": "passphrase", "state": {"salt": foreign.salt}}
+    imported(place, document)
+    assert place.run("stack", "output", "token", "--show-secrets") == MARKER
+
+
+def test_an_imported_secret_is_in_no_file_in_the_clear(place: Place, stack: auto.Stack) -> None:
+    imported(place, deployment())
+    assert [name for name, text in place.files().items() if MARKER in text] == []
+    assert MARKER not in place.run("stack", "export")
+    assert MARKER in place.run("stack", "export", "--show-secrets")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update(version=2), "version: deployment version 2 is not supported"),
+        (lambda d: d["deployment"]["resources"].pop(1), "its provider .* is missing"),
+        (lambda d: d["deployment"]["resources"].pop(0), "its parent .* is missing"),
+        (lambda d: d["deployment"]["resources"].append(d["deployment"]["resources"][0]), "appears twice"),
+        (lambda d: d["deployment"]["resources"][2].update(custom="yes"), r"resources\[2\]\.custom: expected true or false"),
+        (lambda d: d["deployment"]["resources"][2].update(urn="urn:pulumi:prod::proj::k8s:core:Thing::t"), "belong to a different stack"),
+    ],
+)
+def test_a_deployment_that_does_not_fit_is_refused_and_changes_nothing(place: Place, stack: auto.Stack, change: Any, message: str) -> None:
+    imported(place, deployment())
+    before = place.json("stack", "export")["deployment"]["resources"]
+    document = deployment()
+    change(document)
+    with pytest.raises(CommandError, match=message):
+        imported(place, document)
+    assert place.json("stack", "export")["deployment"]["resources"] == before
+
+
+def test_pending_operations_are_dropped_by_an_import_and_named(place: Place, stack: auto.Stack) -> None:
+    document = deployment()
+    document["deployment"]["pending_operations"] = [{"type": "creating", "resource": document["deployment"]["resources"][2]}]
+    assert f"removing pending operation 'creating' on '{THING_URN}'" in imported(place, document)
+    assert "pending_operations" not in place.json("stack", "export")["deployment"]
+
+
+def test_a_rename_moves_state_configuration_history_and_every_name(place: Place, stack: auto.Stack) -> None:
+    imported(place, deployment())
+    place.run("config", "set", "a", "1")
+    place.run("stack", "rename", "prod", "--stack", "dev")
+    text = json.dumps(place.json("stack", "export", "--stack", "prod"))
+    assert "urn:pulumi:dev" not in text
+    assert "urn:pulumi:prod::proj::pulumi:pulumi:Stack::proj-prod" in text
+    assert place.run("config", "get", "a", "--stack", "prod") == "1"
+    assert "no stack named 'dev' found" in place.fails("stack", "--stack", "dev")
+    assert place.run("stack", "--show-name") == "prod"
+
+
+def test_a_locked_stack_is_not_imported_renamed_or_removed(place: Place, stack: auto.Stack) -> None:
+    file = place.project / "in.json"
+    file.write_text(json.dumps(deployment()))
+    with held(place.backend / ".pulumi/stacks/proj/dev.json", "dev", "update", lambda: None):
+        for args in (["stack", "import", "--file", str(file)], ["stack", "rename", "prod"], ["stack", "rm", "--yes", "dev"]):
+            with pytest.raises(ConcurrentUpdateError, match=r"currently locked by .*pid"):
+                place.run(*args)
+
+
+# ---- configuration -------------------------------------------------------------------------------------------------------------------
+
+
+def test_configuration_set_by_the_sdk_is_read_back_by_the_sdk(stack: auto.Stack) -> None:
+    stack.set_config("plain", auto.ConfigValue("--looks like a flag"))
+    stack.set_config("token", auto.ConfigValue(MARKER, secret=True))
+    stack.set_config("deep.list[0]", auto.ConfigValue("3"), path=True)
+    stack.set_all_config({"one": auto.ConfigValue("1=2"), "two": auto.ConfigValue("s3cret", secret=True)})
+    read = {key: (value.value, value.secret) for key, value in stack.get_all_config().items()}
+    assert read == {
+        "proj:plain": ("--looks like a flag", False),
+        "proj:token": (MARKER, True),
+        "proj:deep": ('{"list":[3]}', False),
+        "proj:one": ("1=2", False),
+        "proj:two": ("s3cret", True),
+    }
+    assert stack.get_config("deep.list[0]", path=True).value == "3"
+    stack.remove_config("plain")
+    stack.remove_all_config(["one", "two"])
+    assert sorted(stack.get_all_config()) == ["proj:deep", "proj:token"]
+
+
+def test_a_first_secret_brings_the_salt_into_the_file_and_nothing_else_does(place: Place, stack: auto.Stack) -> None:
+    place.run("config", "set", "a", "1")
+    assert "encryptionsalt" not in place.config_file.read_text()
+    place.run("config", "set", "--secret", "token", MARKER)
+    text = place.config_file.read_text()
+    assert place.json("stack", "export")["deployment"]["secrets_providers"]["state"]["salt"] in text
+    assert MARKER not in text
+
+
+def test_secrets_are_masked_in_the_list_unless_asked_for(place: Place, stack: auto.Stack) -> None:
+    place.run("config", "set", "--secret", "token", MARKER)
+    assert place.json("config", "--json") == {"proj:token": {"secret": True}}
+    assert MARKER not in place.run("config")
+    assert MARKER in place.run("config", "--show-secrets")
+
+
+def test_configuration_can_be_carried_over_as_json(place: Place, stack: auto.Stack) -> None:
+    place.run("config", "set", "--path", "deep.a[0]", "true")
+    place.run("config", "set", "--secret", "token", MARKER)
+    everything = place.run("config", "--json", "--show-secrets")
+    place.run("stack", "init", "other")
+    place.run("config", "set-all", "--json", everything, "--stack", "other")
+    assert json.loads(place.run("config", "--json", "--show-secrets", "--stack", "other")) == json.loads(everything)
+
+
+def test_a_missing_key_is_named_with_its_stack(place: Place, stack: auto.Stack) -> None:
+    assert "configuration key 'nope' not found for stack 'dev'" in place.fails("config", "get", "nope")
+
+
+def test_another_configuration_file_can_be_named(place: Place, stack: auto.Stack) -> None:
+    place.run("config", "set", "a", "1", "--config-file", "other.yaml")
+    assert not place.config_file.exists()
+    assert place.run("config", "get", "a", "--config-file", "other.yaml") == "1"
+
+
+# ---- command lines -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("up --bogus", "unknown flag: --bogus for `pulumi up`"),
+        ("up -Z", "unknown shorthand flag: -Z"),
+        ("bogus", 'unknown command "bogus"'),
+        ("stack bogus", "takes 0 argument"),
+        ("config get", r"takes 1 argument\(s\) \(KEY\), received 0"),
+        ("up --parallel", "flag needs an argument: --parallel"),
+        ("stack history --page-size x", 'invalid argument "x" for "--page-size"'),
+        ("preview --debug=maybe", 'invalid argument "maybe" for "--debug"'),
+        ("up --plan p", "--plan is not supported by the embedded engine: update plans are not modelled"),
+        ("preview --import-file f", "--import-file is not supported"),
+        ("up --attach-debugger", "--attach-debugger is not supported"),
+        ("up --remote", "--remote is not supported .* Pulumi Cloud"),
+        ("import --file x", "`pulumi import` is not supported .*`import_` resource option"),
+        ("login", "`pulumi login` is not supported .*PULUMI_BACKEND_URL"),
+        ("new", "`pulumi new` is not supported"),
+        ("watch", "`pulumi watch` is not supported .*pulumi up"),
+        ("logs", "`pulumi logs` is not supported"),
+        ("policy publish x", "`pulumi policy` is not supported .*--policy-pack"),
+        ("stack tag ls", "`pulumi stack tag` is not supported"),
+        ("config env ls", "`pulumi config env` is not supported .*ESC"),
+        ("stack init dev2 --secrets-provider awskms://x", "secrets provider 'awskms://x' is not supported"),
+        ("up", "--yes or --skip-preview must be passed in to proceed when running in non-interactive mode"),
+        ("destroy", "--yes or --skip-preview must be passed"),
+        ("cancel", "non-interactive mode requires --yes flag"),
+    ],
+)
+def test_what_is_not_understood_or_not_supported_is_refused_by_name(place: Place, stack: auto.Stack, line: str, message: str) -> None:
+    with pytest.raises(CommandError, match=message):
+        place.run(*line.split())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--non-interactive stack ls",
+        "stack --non-interactive ls",
+        "stack ls --non-interactive=true",
+        "-C . stack ls",
+        "stack ls --verbose 9 --logflow",
+    ],
+)
+def test_global_flags_may_stand_anywhere(place: Place, stack: auto.Stack, line: str) -> None:
+    assert "dev" in place.run(*line.split())
+
+
+@pytest.mark.parametrize("line", ["stack ls -aj", "stack ls -a -j", "stack list --all --json"])
+def test_short_flags_and_aliases_mean_the_long_ones(place: Place, stack: auto.Stack, line: str) -> None:
+    assert json.loads(place.run(*line.split()))[0]["name"] == "organization/proj/dev"
+
+
+def test_words_after_two_dashes_are_never_flags(place: Place, stack: auto.Stack) -> None:
+    place.run("config", "set", "a", "--plaintext", "--", "--yes")
+    assert place.run("config", "get", "a") == "--yes"
+
+
+def test_every_verb_explains_itself(place: Place) -> None:
+    for line in ("--help", "up --help", "stack --help", "stack rm -h", "config set-all --help"):
+        assert "Usage:" in place.run(*line.split())
+
+
+def test_who_and_where_are_told_as_the_sdk_reads_them(place: Place) -> None:
+    who = place.workspace.who_am_i()
+    assert who.user
+    assert who.url == place.backend.as_uri()
+
+
+def test_a_backend_that_is_not_a_folder_is_refused(place: Place) -> None:
+    assert "backend 's3://x' is not supported" in place.fails("stack", "ls", PULUMI_BACKEND_URL="s3://x")
+
+
+def test_a_folder_without_a_project_is_told(place: Place) -> None:
+    assert "no Pulumi.yaml project file found" in place.fails("-C", str(place.backend.parent), "stack", "ls")
+
+
+def test_verbs_on_different_stacks_do_not_disturb_each_other(place: Place) -> None:
+    failures: list[BaseException] = []
+
+    def work(name: str) -> None:
+        try:
+            place.run("stack", "init", "--no-select", name)
+            for number in range(5):
+                place.run("config", "set", f"k{number}", name, "--stack", name)
+            assert set(place.json("config", "--json", "--stack", name)) == {f"proj:k{number}" for number in range(5)}
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(f"s{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert [entry["name"] for entry in place.json("stack", "ls", "--json")] == ["s0", "s1", "s2", "s3"]
