@@ -20,6 +20,7 @@ from headway.errors import Exit, UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from headway.contract.crosscheck import TenantContracts
     from headway.contract.difference import Difference
     from headway.contract.finding import Finding
     from headway.contract.loader import Result
@@ -154,7 +155,7 @@ def _print_result(result: "Result", prefix: str, pool_findings: "tuple[Finding, 
         accepted = f"{_count(len(result.contracts), 'tenant')}, {_count(models, 'model')}"
         console.print(f"[bold green]accepted[/]: {accepted}" + (f", {_count(warnings, 'warning')}" if warnings else ""))
     for note in result.notes:
-        console.print(f"[dim]not checked: {note} (--environment NAME)[/]")
+        console.print(f"[dim]not checked: {note} (--environment NAME)[/]", soft_wrap=True)
 
 
 def _print_findings(console: "Console", findings: "tuple[Finding, ...]", prefix: str) -> None:
@@ -211,11 +212,14 @@ def _write(text: str) -> None:
 # Arithmetic, explained ------------------------------------------------------------------------------------------------------------
 
 
-def _sums(model: "Model", pools: "tuple[Pool, ...] | None", models: "list[Model]") -> "list[tuple[str, tuple[object, ...], str]]":
+def _sums(
+    owner: "TenantContracts", model: "Model", pools: "tuple[Pool, ...] | None", models: "list[Model]"
+) -> "list[tuple[str, tuple[object, ...], str]]":
     """Titles, lines and verdicts of all calculations about one model."""
     from headway.contract.arithmetic.cost import cost
     from headway.contract.arithmetic.fit import fit, fit_ram
     from headway.contract.arithmetic.node import node_room
+    from headway.contract.arithmetic.quota import spare_devices_by_quota
     from headway.contract.arithmetic.startup import budget_burn, startup
     from headway.contract.arithmetic.surge import pool_for, spare_devices, surge
 
@@ -231,6 +235,7 @@ def _sums(model: "Model", pools: "tuple[Pool, ...] | None", models: "list[Model]
     if pool:
         resource = model.envelope.gpu.resource
         spare = max(0, spare_devices(pool, resource, [each for each in models if pool_for(each, pools or ()) is pool]))
+        spare = min(spare, spare_devices_by_quota(owner.tenant, owner.models, model))
         room = node_room(model, pool)
         parts += [
             (f"Replicas on a node of pool {pool.name}", room.lines, f"{room.replicas}, {room.short_of} runs out first"),
@@ -253,7 +258,7 @@ def _explained(result: "Result", pools: "tuple[Pool, ...] | None") -> dict[str, 
             "models": {
                 model.name: {
                     title: [{"what": line.what, "amount": str(line.amount), "why": line.why} for line in lines if isinstance(line, Line)]
-                    for title, lines, _ in _sums(model, pools, everything)
+                    for title, lines, _ in _sums(each, model, pools, everything)
                 }
                 for model in each.models
             },
@@ -296,7 +301,7 @@ def _print_explained(result: "Result", pools: "tuple[Pool, ...] | None") -> None
         table("Quota, at maximum replicas", tuple(lines), "")
         for model in each.models:
             console.print(f"\n[bold underline]{each.tenant.name}/{model.name}[/]")
-            for title, parts, verdict in _sums(model, pools, everything):
+            for title, parts, verdict in _sums(each, model, pools, everything):
                 table(title, parts, verdict)
 
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from headway.contract.arithmetic.cost import cost
 from headway.contract.arithmetic.fit import fit, fit_ram
 from headway.contract.arithmetic.node import node_room
-from headway.contract.arithmetic.quota import quota_use, token_use
+from headway.contract.arithmetic.quota import quota_use, spare_devices_by_quota, token_use
 from headway.contract.arithmetic.startup import budget_burn, startup
-from headway.contract.arithmetic.surge import Room, pool_for, spare_devices, surge
+from headway.contract.arithmetic.surge import Room, first_arms, pool_for, spare_devices, surge
 from headway.contract.finding import Level
 from headway.contract.model import Model
 from headway.contract.part import Violation, problem
 from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
-from headway.contract.rollout import Strategy
+from headway.contract.rollout import Strategy, Surge
 from headway.contract.runtime import Engine
 from headway.contract.starter import PLACEHOLDER
 from headway.contract.tenant import MODELS_AT_MOST, Tenant
@@ -65,14 +65,14 @@ def check_model(tenant: str, model: Model) -> Iterator[Concern]:
 
 def check_pools(all_contracts: Sequence[TenantContracts], pools: Sequence[Pool]) -> Iterator[Concern]:
     """What depends on the environment's GPU pools; every tenant at once, because they share them."""
-    placed: dict[str, list[tuple[str, Model]]] = {pool.name: [] for pool in pools}
+    placed: dict[str, list[tuple[TenantContracts, Model]]] = {pool.name: [] for pool in pools}
     for contracts in all_contracts:
         for model in contracts.models:
             pool = pool_for(model, pools)
             if pool is None:
                 yield Concern(contracts.tenant.name, model.name, _no_pool(model, pools))
                 continue
-            placed[pool.name].append((contracts.tenant.name, model))
+            placed[pool.name].append((contracts, model))
             for violation in _on_pool(model, pool):
                 yield Concern(contracts.tenant.name, model.name, violation)
             if model.batch:
@@ -80,9 +80,12 @@ def check_pools(all_contracts: Sequence[TenantContracts], pools: Sequence[Pool])
                     yield Concern(contracts.tenant.name, model.name, violation)
     for pool in pools:
         models = [model for _, model in placed[pool.name]]
-        for tenant, model in placed[pool.name]:
-            for violation in _rollout_room(model, pool, models):
-                yield Concern(tenant, model.name, violation)
+        for contracts, model in placed[pool.name]:
+            spare = min(
+                spare_devices(pool, model.envelope.gpu.resource, models), spare_devices_by_quota(contracts.tenant, contracts.models, model)
+            )
+            for violation in _rollout_room(model, pool, max(0, spare)):
+                yield Concern(contracts.tenant.name, model.name, violation)
 
 
 def _quota(tenant: Tenant, models: Sequence[Model]) -> Iterator[Violation]:
@@ -350,33 +353,44 @@ def _batch_pool(model: Model, pools: Sequence[Pool]) -> Iterator[Violation]:
         )
 
 
-def _rollout_room(model: Model, pool: Pool, models: Sequence[Model]) -> Iterator[Violation]:
-    resource = model.envelope.gpu.resource
-    spare = spare_devices(pool, resource, models)
-    decision = surge(model, max(0, spare))
-    if not decision.allowed:
-        stuck = decision.room is Room.NONE
+def _rollout_room(model: Model, pool: Pool, spare: int) -> Iterator[Violation]:
+    decision = surge(model, spare)
+    left = f"pool {pool.name} and the quota leave {spare} {model.envelope.gpu.resource} with every model at its maximum"
+    if decision.room is Room.NONE:
+        yield problem(
+            "rollout-has-room",
+            "scaling",
+            "max_replicas",
+            value=model.scaling.max_replicas,
+            fact=f"{left}, and one replica has no other to cover for it",
+            consequence="A new version could only start after the old one has stopped: every rollout would be an outage",
+            remedy="Raise the quota or the pool by one device, run 2 replicas, or keep a warm replica",
+        )
+    elif not decision.allowed:
         yield problem(
             "rollout-has-room",
             "rollout",
             "surge",
             value=model.rollout.surge,
-            fact=f"pool {pool.name} has {max(0, spare)} {resource} to spare with every model at its maximum, both versions need {decision.lines[2].figure}",
-            consequence="The new version would wait for a GPU that never comes"
-            if not stuck
-            else "Replacing the only replica is an outage, and running two is impossible",
-            remedy="Use surge: auto, or grow the pool" if not stuck else "Grow the pool, run 2 replicas or more, or keep a warm replica",
+            fact=f"{left}, and {model.rollout.surge} needs {_needed(model)}",
+            consequence="The new version would wait for a GPU that never comes",
+            remedy="Use surge: auto, raise the quota, or grow the pool",
         )
-    elif decision.room is Room.NO_SURGE and model.rollout.strategy is Strategy.BLUE_GREEN:
+    elif model.rollout.strategy is Strategy.BLUE_GREEN and decision.room is not Room.SURGE:
         yield problem(
             "blue-green-needs-both",
             "rollout",
             "strategy",
             value=model.rollout.strategy,
-            fact=f"blue_green needs both versions in full, and pool {pool.name} has {max(0, spare)} {resource} to spare",
+            fact=f"{left}, and both versions in full need {model.scaling.max_replicas * model.envelope.gpu.count} more",
             consequence="The two versions can never stand side by side",
-            remedy="Use strategy: canary or rolling, or grow the pool",
+            remedy="Use strategy: canary or rolling, raise the quota, or grow the pool",
         )
+
+
+def _needed(model: Model) -> int:
+    replicas = model.scaling.max_replicas if model.rollout.surge is Surge.SURGE else first_arms(model)
+    return replicas * model.envelope.gpu.count
 
 
 def _older(driver: str, needed: str) -> bool:

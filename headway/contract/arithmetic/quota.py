@@ -89,6 +89,13 @@ def quota_use(tenant: Tenant, models: Sequence[Model]) -> tuple[Use, ...]:
     return tuple(uses)
 
 
+def spare_devices_by_quota(tenant: Tenant, models: Sequence[Model], model: Model) -> int:
+    """Devices that `model` may take beyond every model's maximum before the tenant's quota refuses a pod."""
+    need = demand(model)
+    free = {use.path[1:]: max(0, use.limit - use.used) for use in quota_use(tenant, models)}
+    return min(free[path] // amount for path, amount in need.items() if amount) * model.envelope.gpu.count
+
+
 def token_use(models: Sequence[Model]) -> Rate:
     """Tokens a second that all language models together generate at their maximum."""
     return Rate(sum(model.scaling.token_capacity * model.scaling.max_replicas for model in models if model.scaling.token_capacity))
