@@ -9,6 +9,7 @@ from sandbox.cloud.kubernetes.client import Cluster
 from sandbox.cloud.kubernetes.clock import Clock
 from sandbox.cloud.kubernetes.kinds import RELEASE_TYPE, kind_of
 from sandbox.cloud.kubernetes.objects import Objects
+from sandbox.cloud.kubernetes.planning import planned
 from sandbox.cloud.kubernetes.plans import Plans
 from sandbox.cloud.kubernetes.releases import Definitions, Releases
 from sandbox.cloud.kubernetes.settings import Settings
@@ -83,6 +84,9 @@ class KubernetesProvider(Provider):
         if type == RELEASE_TYPE:
             return releases.check(name, old, new, self._suffix, namespace)
         return checks.complete(kind_of(type), name, old, new, self._suffix, namespace)
+
+    def plan(self, type: str, inputs: Properties, old_outputs: Properties | None) -> Properties:
+        return super().plan(type, inputs, old_outputs) if type == RELEASE_TYPE else planned(kind_of(type), inputs, None, old_outputs)
 
     def diff(
         self,
