@@ -159,8 +159,9 @@ def _print_result(result: "Result", prefix: str, pool_findings: "tuple[Finding, 
 
 
 def _print_findings(console: "Console", findings: "tuple[Finding, ...]", prefix: str) -> None:
+    from textwrap import wrap
+
     from rich.markup import escape
-    from rich.padding import Padding
     from rich.text import Text
 
     from headway.contract.finding import Level
@@ -178,16 +179,10 @@ def _print_findings(console: "Console", findings: "tuple[Finding, ...]", prefix:
         head.append(f"  {finding.level.value}: " if finding.level is Level.WARNING else "  ", style=colour)
         head.append(finding.rule, style="dim italic")
         console.print(head, soft_wrap=True)
-        for text, style in ((_sentence(finding.fact), ""), (_sentence(finding.consequence), "dim"), (_sentence(finding.remedy), "green")):
-            line = Text("-> " if style == "green" else "", style=style)
-            line.append(text, style=style)
-            console.print(Padding(line, (0, 0, 0, 6)))
+        for text, style in ((finding.fact, ""), (finding.consequence, "dim"), (f"-> {finding.remedy}", "green")):
+            for line in wrap(text if text.endswith((".", "?")) else f"{text}.", max(40, console.width - 8)):
+                console.print(Text(f"      {line}", style=style), soft_wrap=True)
         console.print()
-
-
-def _sentence(text: str) -> str:
-    text = text[:1].upper() + text[1:] if text[:2].islower() else text
-    return text if text.endswith((".", "?", "!")) else text + "."
 
 
 def _count(number: int, thing: str) -> str:
@@ -514,7 +509,7 @@ def _print_differences(found: "list[tuple[str, str, Difference | None]]") -> Non
         verdict = "[yellow]a new release is needed[/]" if changes.release else "[green]in place, no new release[/]"
         console.print(f"[bold]{escape(name)}[/]: {_count(len(changes.changes), 'change')}, {verdict}")
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-        for column in ("", "field", "old", "new", "changes"):
+        for column in ("", "field", "old", "new", "effect"):
             table.add_column(column, overflow="fold")
         for change in changes.changes:
             old, new = ("" if value is None else escape(shown(value, 40)) for value in (change.old, change.new))
