@@ -6,13 +6,14 @@ The providers are the sandbox's own. Exit codes: 0, 255 for a failure that was e
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from sandbox.engine.console import Terminal
 from sandbox.engine.errors import EngineError
+from sandbox.engine.live import SHOW_CURSOR
 from sandbox.engine.model import ProviderFactories
 from sandbox.engine.secrets import FILE_VARIABLE, VALUE_VARIABLE
 from sandbox.engine.session import Host
@@ -23,18 +24,26 @@ VERSION: Final = "3.272.0"
 PROJECT_VARIABLE: Final = "HEADWAY_PROJECT"
 FAILED: Final = 255
 INTERRUPTED: Final = 130
+STOPPED: Final = "error: stopped at once; the state is safe, and what was interrupted is repeated by the next run"
 
 
-def main(args: Sequence[str] | None = None) -> int:
-    """Run one command line; answers the exit code."""
+def main(args: Sequence[str] | None = None, providers: Callable[[], ProviderFactories] | None = None) -> int:
+    """Run one command line, with the sandbox's providers unless others are given; answers the exit code."""
     console = Terminal()
+
+    def abort() -> None:
+        console.raw(SHOW_CURSOR)
+        console.error(STOPPED)
+        os._exit(INTERRUPTED)
+
     host = Host(
         console=console,
         cwd=Path.cwd(),
         environment=dict(os.environ),
-        providers=_providers,
+        providers=providers or _providers,
         version=VERSION,
         now=lambda: datetime.now(UTC),
+        abort=abort,
     )
     try:
         dispatch(sys.argv[1:] if args is None else args, host)
@@ -42,7 +51,7 @@ def main(args: Sequence[str] | None = None) -> int:
         console.error(f"error: {error}")
         return FAILED
     except KeyboardInterrupt:
-        console.error("error: stopped at once; the state is safe, and what was interrupted is repeated by the next run")
+        console.error(STOPPED)
         return INTERRUPTED
     return 0
 

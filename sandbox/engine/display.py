@@ -58,6 +58,7 @@ class Display:
         self._diagnostics: dict[str, list[_Diagnostic]] = {}
         self._policies: list[PolicyEvent] = []
         self._done = 0
+        self._planned: Properties | None = None
         self._begun = now()
         self._progress: Progress | None = None
         if options.progress:
@@ -74,6 +75,14 @@ class Display:
         """End the progress; safe to call twice."""
         if self._progress:
             self._progress.stop()
+
+    def announce(self, text: str) -> None:
+        """A line for now, above what is being waited for."""
+        line = self._style.paint(text, "yellow")
+        if self._progress:
+            self._progress.say(line)
+        else:
+            self._console.line(line)
 
     def started(self, step: StepEvent) -> None:
         if step.quiet:
@@ -97,6 +106,8 @@ class Display:
             if kept is None or kept.op not in _REPLACEMENT or (step.details and step.old and step.new):
                 self._steps[step.urn] = step
             self._done += 1
+            if step.type == ROOT and step.new is not None:
+                self._planned = step.new.outputs
 
     def failed(self, step: StepEvent) -> None:
         with self._lock:
@@ -126,9 +137,11 @@ class Display:
     # ---- at the end ------------------------------------------------------------------------------------------------------------------
 
     def end(self, outcome: Outcome, before: Properties, after: Properties) -> None:
-        """Print everything. `before` and `after` are the outputs of the stack."""
+        """Print everything. `before` and `after` are the recorded outputs of the stack; a plan knows better than `after`."""
         self.stop()
         with self._lock:
+            if self._options.planning and self._planned is not None:
+                after = self._planned
             sections = [
                 self._tree(),
                 self._policy_lines(outcome),
@@ -221,7 +234,9 @@ class Display:
                 words = f"to {planned}" if planning else done
                 result.append(f"    {self._style.op(f'{SYMBOLS[op]} {counts[op]} {words}', op)}")
         if Op.SAME in counts:
-            result.append(f"    {counts[Op.SAME]} unchanged")
+            alone = len(counts) == 1 and outcome.error is None
+            nothing = "; nothing to change" if planning else "; nothing was changed"
+            result.append(f"    {counts[Op.SAME]} unchanged{nothing if alone else ''}")
         if outcome.error is not None:
             result.append(paint("    failed" + ("" if planning else "; what is done is recorded: run it again to go on"), "alarm"))
         return result if len(result) > 1 else [*result, "    none"]

@@ -16,6 +16,8 @@ PLAIN_SECONDS: Final = 5.0
 LONG_SECONDS: Final = 15.0
 """Between plain lines once a minute has passed."""
 MOST_NAMED: Final = 3
+HIDE_CURSOR: Final = "\x1b[?25l"
+SHOW_CURSOR: Final = "\x1b[?25h"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,10 @@ class Progress(ABC):
                 self._thread.join()
             self.clear()
 
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        self._console.line(line)
+
     def clear(self) -> None:
         """Leave nothing behind."""
 
@@ -79,6 +85,12 @@ class LiveRegion(Progress):
         super().__init__(console, snapshot)
         self._style = style
         self._drawn = 0
+        self._drawing = threading.Lock()
+
+    def say(self, line: str) -> None:
+        with self._drawing:
+            self._erase()
+            self._console.line(line)
 
     def _run(self) -> None:
         frame = 0
@@ -87,16 +99,23 @@ class LiveRegion(Progress):
             frame += 1
 
     def clear(self) -> None:
+        with self._drawing:
+            self._erase()
+            self._console.raw(SHOW_CURSOR)
+
+    def _erase(self) -> None:
         if self._drawn:
-            self._console.raw(f"\x1b[{self._drawn}A\r\x1b[J\x1b[?25h")
+            self._console.raw(f"\x1b[{self._drawn}A\r\x1b[J")
             self._drawn = 0
 
     def _draw(self, spinner: str) -> None:
         columns, rows = self._console.size
         lines = self._lines(self._snapshot(), spinner, columns - 1, max(1, rows - 4))
-        up = f"\x1b[{self._drawn}A\r" if self._drawn else "\x1b[?25l"
-        self._console.raw(up + "\x1b[J" + "".join(line + "\n" for line in lines))
-        self._drawn = len(lines)
+        with self._drawing:
+            # One write for erasing and drawing, or the lines would flicker.
+            up = f"\x1b[{self._drawn}A\r" if self._drawn else HIDE_CURSOR
+            self._console.raw(up + "\x1b[J" + "".join(line + "\n" for line in lines))
+            self._drawn = len(lines)
 
     def _lines(self, now: Snapshot, spinner: str, width: int, most: int) -> list[str]:
         errors = f", {now.errors} error{'s' if now.errors > 1 else ''}" if now.errors else ""

@@ -31,7 +31,13 @@ from sandbox.engine.values import MASK, Properties
 Kind = Literal["update", "refresh", "destroy"]
 End = Callable[[Outcome, Properties, Properties], None]
 """Called with the outcome, and the stack's outputs before and after."""
+Announce = Callable[[str], None]
+"""Tells a person something at once."""
 
+CANCELLING = (
+    "cancelling: no new step starts; waiting for the running ones to end. Press Ctrl-C again to stop at once: "
+    "the state is safe, and what is interrupted is repeated by the next run"
+)
 UNCHANGED = frozenset({Op.SAME, Op.READ, Op.REFRESH})
 _TITLES = {"update": "Updating", "refresh": "Refreshing", "destroy": "Destroying"}
 
@@ -63,25 +69,20 @@ class Run:
         host, arguments = self.stack.host, self.arguments
         config = self.stack.config(show_secrets=True)
         cancel = threading.Event()
-        with self._state(cancel) as state, self._sinks(config) as (events, ends):
+        with self._state(cancel) as state, self._sinks(config) as (events, ends, announce):
             before = state.outputs
             program = self._program(host)
 
             def first() -> None:
                 cancel.set()
-                events.diagnostic(
-                    "warning",
-                    "cancelling: no new step starts; waiting for the running ones to end. Press Ctrl-C again to stop at once: "
-                    "the state is safe, what was interrupted is repeated by the next run",
-                )
+                announce(CANCELLING)
 
-            def second() -> None:
+            def last() -> None:
                 if program is not None:
                     program.stop()
-                raise KeyboardInterrupt
 
             started = host.now()
-            with graceful(first, second):
+            with graceful(first, last, host.abort):
                 from sandbox.engine.deployment import execute
 
                 outcome = execute(
@@ -164,8 +165,8 @@ class Run:
         return program.Child(self.stack.project, host.environment)
 
     @contextlib.contextmanager
-    def _sinks(self, config: Mapping[str, Value]) -> Generator[tuple[Events, list[End]]]:
-        """Where the events of this operation go, and what to call with its outcome."""
+    def _sinks(self, config: Mapping[str, Value]) -> Generator[tuple[Events, list[End], Announce]]:
+        """Where the events of this operation go, what to call with its outcome, and how to tell something at once."""
         host, arguments = self.stack.host, self.arguments
         shown = {key: MASK if value.secret else value.text for key, value in config.items()}
         debug = arguments.switch("debug")
@@ -192,7 +193,7 @@ class Run:
             ends.append(lambda outcome, before, after, stream=stream: stream.summary(outcome))
         secrets = [value.text for value in config.values() if value.secret]
         try:
-            yield Redactor(Fanout([*sinks, *streams]), secrets), ends
+            yield Redactor(Fanout([*sinks, *streams]), secrets), ends, display.announce if display is not None else host.console.error
         finally:
             if display is not None:
                 display.stop()

@@ -38,6 +38,8 @@ class Host:
     """Loaded at first use: most verbs need none."""
     version: str
     now: Callable[[], datetime]
+    abort: Callable[[], None] | None = None
+    """Ends the process at once, after a second Ctrl-C; None if the process belongs to the caller."""
 
     def json(self, value: Any) -> None:
         self.console.line(json.dumps(value, indent=2, ensure_ascii=False))
