@@ -68,6 +68,7 @@ def _typed(api_version: str, kind: str) -> Constructor | None:
         ("rbac.authorization.k8s.io/v1", "Role"): lambda: k8s.rbac.v1.Role,
         ("rbac.authorization.k8s.io/v1", "RoleBinding"): lambda: k8s.rbac.v1.RoleBinding,
         ("scheduling.k8s.io/v1", "PriorityClass"): lambda: k8s.scheduling.v1.PriorityClass,
+        ("storage.k8s.io/v1", "StorageClass"): lambda: k8s.storage.v1.StorageClass,
         ("v1", "ConfigMap"): lambda: k8s.core.v1.ConfigMap,
         ("v1", "LimitRange"): lambda: k8s.core.v1.LimitRange,
         ("v1", "Namespace"): lambda: k8s.core.v1.Namespace,

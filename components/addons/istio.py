@@ -1,6 +1,7 @@
-"""Istio with sidecars: definitions, control plane, ingress gateway. Three charts of one version.
+"""Istio with sidecars: definitions, node agent, control plane, ingress gateway. Four charts of one version.
 
-Egress is closed except to registered services. The traps: metrics merging would make a scrape leave the mesh unencrypted, so it is off and
+Egress is closed except to registered services. Traffic is redirected by the node agent, because an init container that does it needs rights
+that the restricted Pod Security level refuses. The traps: metrics merging would make a scrape leave the mesh unencrypted, so it is off and
 proxies are scraped themselves; and the load balancer is internal unless a setting says otherwise.
 """
 
@@ -17,6 +18,8 @@ ACCESS_LOG = "otel-access-log"
 DRAIN_SECONDS = 60
 """A proxy finishes what it has for this long after its pod was told to stop."""
 
+BUCKETS_ANNOTATION = "sidecar.istio.io/statsHistogramBuckets"
+
 _LOAD_BALANCER = "service.beta.kubernetes.io/aws-load-balancer"
 
 
@@ -25,11 +28,17 @@ def base_values() -> dict[str, Any]:
     return {"defaultRevision": "default"}
 
 
+def node_agent_values() -> dict[str, Any]:
+    """Redirects the traffic of pods that have a proxy, on every node, behind the VPC's own network plugin."""
+    return {"excludeNamespaces": [SYSTEM_NAMESPACE, "kube-system"], "global": {"logAsJson": True}}
+
+
 def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
     """istiod and the mesh's configuration; traces and access logs go to the collector."""
     return {
         "autoscaleMin": 2,
         "autoscaleMax": 5,
+        "cni": {"enabled": True},
         "nodeSelector": dict(ON_SYSTEM_NODES),
         "topologySpreadConstraints": spread({"app": "istiod"}),
         "global": {"logAsJson": True, "priorityClassName": "system-cluster-critical"},
@@ -64,10 +73,11 @@ def access_log() -> dict[str, str]:
     }
 
 
-def gateway_values(*, public: bool, replicas_min: int, replicas_max: int) -> dict[str, Any]:
-    """The proxies where requests enter, behind a network load balancer."""
+def gateway_values(*, public: bool, replicas_min: int, replicas_max: int, histogram_buckets: str) -> dict[str, Any]:
+    """The proxies where requests enter, behind a network load balancer; their latencies are what releases are judged by."""
     return {
         "labels": dict(GATEWAY_LABELS),
+        "podAnnotations": {BUCKETS_ANNOTATION: histogram_buckets},
         "autoscaling": {"enabled": True, "minReplicas": replicas_min, "maxReplicas": replicas_max},
         "podDisruptionBudget": {"minAvailable": 1},
         "nodeSelector": dict(ON_SYSTEM_NODES),

@@ -22,6 +22,11 @@ QUEUE_NAME_LIMIT = 75
 """SQS allows 80 characters; `-dead` takes five."""
 
 
+def batch_queue_name(environment: str) -> str:
+    """The queue of batch requests of an environment."""
+    return physical(cluster_name(environment), "batch", limit=QUEUE_NAME_LIMIT)
+
+
 @dataclass(frozen=True, kw_only=True)
 class StorageArgs:
     """`telemetry_days` is how long the oldest log or trace is kept."""
@@ -66,7 +71,7 @@ class Storage(pulumi.ComponentResource):
         self.batch = Queue(
             f"{name}-batch",
             QueueArgs(
-                name=physical(cluster_name(args.environment), "batch", limit=QUEUE_NAME_LIMIT),
+                name=batch_queue_name(args.environment),
                 account_id=args.account_id,
                 region=args.region,
                 key_arn=args.key_arn,

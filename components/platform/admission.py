@@ -1,0 +1,122 @@
+"""What the API server itself refuses in tenants' namespaces: for objects that did not come through a preview with its policy packs. Pure.
+
+Each rule is one ValidatingAdmissionPolicy in CEL with one binding. The trap: validation runs after injection, so the rules also see the
+mesh's own containers; those alone may carry a tag, because the control plane writes them.
+"""
+
+from dataclasses import dataclass
+
+from components.labels import labels
+from components.manifests import Manifest, object_
+from headway.contract.labels import MODEL, RELEASE, TENANT
+
+_PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["pods"]}
+_CONTAINERS = "object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : [])"
+_LABELS = "has(object.metadata.labels) ? object.metadata.labels : {}"
+_MESH_IMAGE = "registry.istio.io/release/"
+_GPU_POD = (
+    "variables.containers.exists(c, has(c.resources) && has(c.resources.requests) && "
+    "c.resources.requests.exists(k, k.startsWith('nvidia.com/')))"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One rule: CEL that must hold for every pod of a tenant, and what is said when it does not."""
+
+    name: str
+    expression: str
+    message: str
+
+
+RULES = (
+    Rule(
+        name="gpu-limits-equal-requests",
+        expression=(
+            "variables.containers.all(c, !has(c.resources) || !has(c.resources.requests) || "
+            "c.resources.requests.all(k, !k.startsWith('nvidia.com/') || "
+            "(has(c.resources.limits) && k in c.resources.limits && c.resources.limits[k] == c.resources.requests[k])))"
+        ),
+        message="A GPU cannot be overcommitted. The pod would be counted for less than it takes. Set limits equal to requests.",
+    ),
+    Rule(
+        name="images-by-digest",
+        expression=(
+            "variables.containers.all(c, c.image.matches('@sha256:[0-9a-f]{64}$') || "
+            f"(c.name in ['istio-proxy', 'istio-validation'] && c.image.startsWith('{_MESH_IMAGE}')))"
+        ),
+        message="An image is named by tag. What runs could change without a release. Name it by its sha256 digest.",
+    ),
+    Rule(
+        name="no-host-access",
+        expression=(
+            "!(has(object.spec.hostNetwork) && object.spec.hostNetwork) && !(has(object.spec.hostPID) && object.spec.hostPID) && "
+            "!(has(object.spec.hostIPC) && object.spec.hostIPC) && "
+            "(!has(object.spec.volumes) || object.spec.volumes.all(v, !has(v.hostPath))) && "
+            "variables.containers.all(c, (!has(c.ports) || c.ports.all(p, !has(p.hostPort) || p.hostPort == 0)) && "
+            "(!has(c.securityContext) || !has(c.securityContext.privileged) || !c.securityContext.privileged))"
+        ),
+        message="The pod asks for access to its node. It could read other tenants' models. Remove host namespaces, paths and ports.",
+    ),
+    Rule(
+        name="owner-labels",
+        expression=(
+            f"'{TENANT}' in variables.labels && '{TENANT}' in namespaceObject.metadata.labels && "
+            f"variables.labels['{TENANT}'] == namespaceObject.metadata.labels['{TENANT}'] && "
+            f"(!{_GPU_POD} || ('{MODEL}' in variables.labels && '{RELEASE}' in variables.labels))"
+        ),
+        message=(
+            f"The pod does not say whose it is. Its cost and its failures would belong to no one. Label it {TENANT}, "
+            f"and {MODEL} and {RELEASE} where it takes a GPU."
+        ),
+    ),
+    Rule(
+        name="tolerations-by-name",
+        expression="!has(object.spec.tolerations) || object.spec.tolerations.all(t, has(t.key) && t.key != '')",
+        message="The pod tolerates every taint. It could land on nodes kept for others. Name the taints of its own pool.",
+    ),
+)
+
+
+def manifests() -> tuple[Manifest, ...]:
+    """A policy and its binding for each rule."""
+    return tuple(manifest for rule in RULES for manifest in (_policy(rule), _binding(rule)))
+
+
+def _policy(rule: Rule) -> Manifest:
+    return Manifest(
+        role=rule.name,
+        body=object_(
+            "admissionregistration.k8s.io/v1",
+            "ValidatingAdmissionPolicy",
+            f"headway-{rule.name}",
+            labels=labels("admission"),
+            spec={
+                "failurePolicy": "Fail",
+                "matchConstraints": {"resourceRules": [_PODS]},
+                "variables": [
+                    {"name": "containers", "expression": _CONTAINERS},
+                    {"name": "labels", "expression": _LABELS},
+                ],
+                "validations": [{"expression": rule.expression, "message": rule.message, "reason": "Invalid"}],
+            },
+        ),
+    )
+
+
+def _binding(rule: Rule) -> Manifest:
+    return Manifest(
+        role=f"{rule.name}-binding",
+        after=(rule.name,),
+        body=object_(
+            "admissionregistration.k8s.io/v1",
+            "ValidatingAdmissionPolicyBinding",
+            f"headway-{rule.name}",
+            labels=labels("admission"),
+            spec={
+                "policyName": f"headway-{rule.name}",
+                "validationActions": ["Deny"],
+                "matchResources": {"namespaceSelector": {"matchExpressions": [{"key": TENANT, "operator": "Exists"}]}},
+            },
+        ),
+    )

@@ -1,0 +1,84 @@
+"""Priorities and warm capacity: room on a pool that is kept free by pods that give it up at once. Pure.
+
+A placeholder is a pod of the lowest priority that asks for one unit of the pool's GPUs. A model's pod preempts it within seconds, and the
+autoscaler makes a node for the placeholder instead of for the model. It is paid for in full.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from components.labels import labels
+from components.manifests import Manifest, object_
+from components.nodes import gpu_node
+from components.platform.namespaces import WARM_CAPACITY
+from components.versions import PAUSE_IMAGE
+from headway.contract.labels import POOL
+from headway.contract.pool import Pool
+
+PLATFORM_PRIORITY, PLATFORM_PRIORITY_VALUE = "headway-platform", 1_000_000
+PLACEHOLDER_PRIORITY, PLACEHOLDER_PRIORITY_VALUE = "headway-placeholder", -10
+"""Below zero: the autoscaler's default cut-off is -10, at which it still makes nodes for them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Warm:
+    """`units` GPUs, slices or shares of `pool` that are kept free."""
+
+    pool: Pool
+    units: int
+
+
+def manifests(warm: Sequence[Warm]) -> tuple[Manifest, ...]:
+    """The platform's priority classes, and a Deployment of placeholders for each entry."""
+    return (
+        _priority("platform", PLATFORM_PRIORITY, PLATFORM_PRIORITY_VALUE, "PreemptLowerPriority", "What every tenant depends on"),
+        _priority("placeholder", PLACEHOLDER_PRIORITY, PLACEHOLDER_PRIORITY_VALUE, "Never", "Room kept free; gives way to anything"),
+        *(_placeholders(entry) for entry in sorted(warm, key=lambda entry: entry.pool.name)),
+    )
+
+
+def _priority(role: str, name: str, value: int, preemption: str, description: str) -> Manifest:
+    body = object_("scheduling.k8s.io/v1", "PriorityClass", name, labels=labels("priority"))
+    return Manifest(role=role, body={**body, "value": value, "preemptionPolicy": preemption, "description": description})
+
+
+def _placeholders(warm: Warm) -> Manifest:
+    pool = warm.pool
+    resource = min(pool.resources_per_node)
+    picked = {POOL: pool.name, "app.kubernetes.io/component": "placeholder"}
+    quantity = {resource: "1", "cpu": "10m", "memory": "16Mi"}
+    container = {
+        "name": "placeholder",
+        "image": PAUSE_IMAGE,
+        "resources": {"limits": quantity, "requests": quantity},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True},
+    }
+    pod = {
+        "automountServiceAccountToken": False,
+        "containers": [container],
+        "nodeSelector": {POOL: pool.name},
+        "priorityClassName": PLACEHOLDER_PRIORITY,
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
+        "terminationGracePeriodSeconds": 0,
+        "tolerations": [
+            {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect} for taint in gpu_node.taints(pool)
+        ],
+    }
+    return Manifest(
+        role=f"warm-{pool.name}",
+        after=("placeholder",),
+        body=object_(
+            "apps/v1",
+            "Deployment",
+            f"warm-{pool.name}",
+            namespace=WARM_CAPACITY,
+            labels={**labels("placeholder"), POOL: pool.name},
+            # A placeholder waits for a node as long as it takes; an update must not wait for it.
+            annotations={"pulumi.com/skipAwait": "true"},
+            spec={
+                "replicas": warm.units,
+                "selector": {"matchLabels": picked},
+                "template": {"metadata": {"labels": {**labels("placeholder"), **picked}}, "spec": pod},
+            },
+        ),
+    )

@@ -1,0 +1,180 @@
+"""The mesh's own rules: encrypted and closed everywhere, one gateway, telemetry without contents. Pure.
+
+The trap: an AuthorizationPolicy without rules in the root namespace refuses every request of the mesh, the gateway's own included; tenants
+open their services to the gateway, and the gateway is opened here.
+"""
+
+import json
+from collections.abc import Sequence
+
+from components.addons.istio import ACCESS_LOG, GATEWAY_LABELS, INGRESS_NAMESPACE, SYSTEM_NAMESPACE, TRACER
+from components.addons.prometheus import NAMESPACE as MONITORING
+from components.labels import labels
+from components.manifests import Manifest, object_
+from headway.signals.buckets import latency_edges_milliseconds
+
+GATEWAY = "headway"
+TRACED_PERCENT = 10
+"""Head sampling; the collector keeps a share of these, and all that failed or were slow."""
+
+_UNREAD_TAGS = ("connection_security_policy", "destination_principal", "source_canonical_revision", "source_principal", "source_version")
+"""Labels that no query here reads: each multiplies the number of series."""
+
+
+def histogram_buckets() -> str:
+    """The annotation of every proxy whose latencies are compared."""
+    return json.dumps({"istiocustom": list(latency_edges_milliseconds())}, separators=(",", ":"))
+
+
+def manifests(*, hosts: Sequence[str], certificate: str | None, region: str) -> tuple[Manifest, ...]:
+    """Rules of the whole mesh, the gateway for `hosts` (their subdomains included), AWS as the one outside service."""
+    return (
+        Manifest(
+            role="strict-mtls",
+            body=object_(
+                "security.istio.io/v1",
+                "PeerAuthentication",
+                "default",
+                namespace=SYSTEM_NAMESPACE,
+                labels=labels("mesh"),
+                spec={"mtls": {"mode": "STRICT"}},
+            ),
+        ),
+        Manifest(
+            role="refuse-by-default",
+            body=object_(
+                "security.istio.io/v1",
+                "AuthorizationPolicy",
+                "refuse-by-default",
+                namespace=SYSTEM_NAMESPACE,
+                labels=labels("mesh"),
+                spec={},
+            ),
+        ),
+        Manifest(
+            role="gateway-open",
+            # Who may call which model is said by its tenant's policies, where the model is.
+            body=object_(
+                "security.istio.io/v1",
+                "AuthorizationPolicy",
+                "gateway-open",
+                namespace=INGRESS_NAMESPACE,
+                labels=labels("mesh"),
+                spec={"selector": {"matchLabels": dict(GATEWAY_LABELS)}, "action": "ALLOW", "rules": [{}]},
+            ),
+        ),
+        _gateway(hosts, certificate),
+        _telemetry(),
+        _aws(region),
+        *_monitors(),
+    )
+
+
+def _gateway(hosts: Sequence[str], certificate: str | None) -> Manifest:
+    served = sorted({name for host in hosts for name in (host, f"*.{host}")})
+    plain = {"port": {"number": 80, "name": "http", "protocol": "HTTP"}, "hosts": served}
+    encrypted = {
+        "port": {"number": 443, "name": "https", "protocol": "HTTPS"},
+        "hosts": served,
+        "tls": {"mode": "SIMPLE", "credentialName": certificate, "minProtocolVersion": "TLSV1_2"},
+    }
+    servers = [plain] if certificate is None else [{**plain, "tls": {"httpsRedirect": True}}, encrypted]
+    return Manifest(
+        role="gateway",
+        body=object_(
+            "networking.istio.io/v1",
+            "Gateway",
+            GATEWAY,
+            namespace=INGRESS_NAMESPACE,
+            labels=labels("gateway"),
+            spec={"selector": dict(GATEWAY_LABELS), "servers": servers},
+        ),
+    )
+
+
+def _telemetry() -> Manifest:
+    removed = {tag: {"operation": "REMOVE"} for tag in _UNREAD_TAGS}
+    return Manifest(
+        role="telemetry",
+        body=object_(
+            "telemetry.istio.io/v1",
+            "Telemetry",
+            "default",
+            namespace=SYSTEM_NAMESPACE,
+            labels=labels("mesh"),
+            spec={
+                "accessLogging": [{"providers": [{"name": ACCESS_LOG}]}],
+                "metrics": [
+                    {
+                        "providers": [{"name": "prometheus"}],
+                        "overrides": [{"match": {"metric": "ALL_METRICS", "mode": "CLIENT_AND_SERVER"}, "tagOverrides": removed}],
+                    }
+                ],
+                "tracing": [{"providers": [{"name": TRACER}], "randomSamplingPercentage": TRACED_PERCENT}],
+            },
+        ),
+    )
+
+
+def _aws(region: str) -> Manifest:
+    """Egress is closed to what is not registered; model files, credentials and queues are AWS's."""
+    services = ("kms", "sqs", "sts")
+    hosts = [f"*.s3.{region}.amazonaws.com", f"s3.{region}.amazonaws.com", *(f"{name}.{region}.amazonaws.com" for name in services)]
+    return Manifest(
+        role="aws",
+        body=object_(
+            "networking.istio.io/v1",
+            "ServiceEntry",
+            "aws",
+            namespace=SYSTEM_NAMESPACE,
+            labels=labels("mesh"),
+            spec={
+                "hosts": sorted(hosts),
+                "location": "MESH_EXTERNAL",
+                "resolution": "NONE",
+                "ports": [{"number": 443, "name": "tls", "protocol": "TLS"}],
+                "exportTo": ["*"],
+            },
+        ),
+    )
+
+
+def _monitors() -> tuple[Manifest, ...]:
+    proxies = {
+        "selector": {"matchExpressions": [{"key": "istio-prometheus-ignore", "operator": "DoesNotExist"}]},
+        "namespaceSelector": {"any": True},
+        "jobLabel": "envoy-stats",
+        "podMetricsEndpoints": [
+            {
+                "path": "/stats/prometheus",
+                "port": "http-envoy-prom",
+                "interval": "15s",
+                # A scrape that finds proxies only, and few of their own thousands of series.
+                "relabelings": [
+                    {"action": "keep", "sourceLabels": ["__meta_kubernetes_pod_container_name"], "regex": "istio-proxy"},
+                ],
+                "metricRelabelings": [
+                    {"action": "keep", "sourceLabels": ["__name__"], "regex": "istio_.*|envoy_cluster_upstream_(cx|rq)_.*"}
+                ],
+            }
+        ],
+    }
+    istiod = {
+        "selector": {"matchLabels": {"istio": "pilot"}},
+        "namespaceSelector": {"matchNames": [SYSTEM_NAMESPACE]},
+        "endpoints": [{"port": "http-monitoring", "interval": "15s"}],
+    }
+    return (
+        Manifest(
+            role="proxy-metrics",
+            body=object_(
+                "monitoring.coreos.com/v1", "PodMonitor", "mesh-proxies", namespace=MONITORING, labels=labels("monitoring"), spec=proxies
+            ),
+        ),
+        Manifest(
+            role="control-plane-metrics",
+            body=object_(
+                "monitoring.coreos.com/v1", "ServiceMonitor", "istiod", namespace=MONITORING, labels=labels("monitoring"), spec=istiod
+            ),
+        ),
+    )

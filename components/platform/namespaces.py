@@ -1,0 +1,89 @@
+"""The platform's namespaces and who may reach into them. Pure.
+
+Each is closed to other namespaces but for scrapes and for the API server's webhook calls, which come from the control plane's interfaces in
+the intra subnets. The trap: a namespace whose webhook the API server cannot reach stops every create of that kind, cluster-wide.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from ipaddress import IPv4Network
+from typing import Any
+
+from components.addons import cluster_autoscaler, gpu_operator, istio, keda, prometheus
+from components.labels import labels
+from components.manifests import Manifest, object_
+
+SYSTEM_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+WARM_CAPACITY = "warm-capacity"
+
+
+class PodSecurity(StrEnum):
+    """Pod Security levels. Not RBAC: what a pod may do to its node."""
+
+    RESTRICTED = "restricted"
+    BASELINE = "baseline"
+    PRIVILEGED = "privileged"
+    """Host access: for agents that are part of the node."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlatformNamespace:
+    """`webhooks` has ports that the API server calls, `open_to_all` ports that any pod or client may use."""
+
+    name: str
+    level: PodSecurity
+    webhooks: tuple[int, ...] = ()
+    open_to_all: tuple[int, ...] = ()
+
+
+NAMESPACES = (
+    PlatformNamespace(name=cluster_autoscaler.NAMESPACE, level=PodSecurity.RESTRICTED),
+    PlatformNamespace(name=gpu_operator.NAMESPACE, level=PodSecurity.PRIVILEGED),
+    # The proxies' own ports: clients arrive on 80 and 443, the load balancer probes 15021.
+    PlatformNamespace(name=istio.INGRESS_NAMESPACE, level=PodSecurity.BASELINE, open_to_all=(80, 443, 15021)),
+    # Configuration and certificates for every proxy; injection and validation for the API server. The CNI agent is part of the node.
+    PlatformNamespace(name=istio.SYSTEM_NAMESPACE, level=PodSecurity.PRIVILEGED, webhooks=(15017,), open_to_all=(15012,)),
+    # 6443 is the external metrics API, which the API server proxies; 9443 the admission webhook.
+    PlatformNamespace(name=keda.NAMESPACE, level=PodSecurity.RESTRICTED, webhooks=(6443, 9443)),
+    # The node exporter is part of the node. 10250: the operator's webhook; 4317: traces and access logs of every proxy; 9090: KEDA's queries.
+    PlatformNamespace(name=prometheus.NAMESPACE, level=PodSecurity.PRIVILEGED, webhooks=(10250,), open_to_all=(4317, 9090)),
+    PlatformNamespace(name=WARM_CAPACITY, level=PodSecurity.RESTRICTED),
+)
+
+
+def manifests(intra: Sequence[IPv4Network]) -> tuple[Manifest, ...]:
+    """Every namespace with its network policy; `intra` are the subnets that the API server calls from."""
+    return tuple(manifest for namespace in sorted(NAMESPACES, key=lambda n: n.name) for manifest in _namespace(namespace, intra))
+
+
+def _namespace(namespace: PlatformNamespace, intra: Sequence[IPv4Network]) -> Iterator[Manifest]:
+    levels = {f"pod-security.kubernetes.io/{mode}": namespace.level.value for mode in ("audit", "enforce", "warn")}
+    yield Manifest(role=namespace.name, body=object_("v1", "Namespace", namespace.name, labels={**labels("platform"), **levels}))
+    yield Manifest(
+        role=f"{namespace.name}-closed",
+        after=(namespace.name,),
+        body=object_(
+            "networking.k8s.io/v1",
+            "NetworkPolicy",
+            "closed",
+            namespace=namespace.name,
+            labels=labels("isolation"),
+            spec={"podSelector": {}, "policyTypes": ["Ingress"], "ingress": list(_allowed(namespace, intra))},
+        ),
+    )
+
+
+def _allowed(namespace: PlatformNamespace, intra: Sequence[IPv4Network]) -> Iterator[dict[str, Any]]:
+    yield {"from": [{"podSelector": {}}]}
+    if namespace.name != prometheus.NAMESPACE:
+        yield {"from": [{"namespaceSelector": {"matchLabels": {SYSTEM_NAMESPACE_LABEL: prometheus.NAMESPACE}}}]}
+    if namespace.webhooks:
+        blocks = [{"ipBlock": {"cidr": str(cidr)}} for cidr in sorted(intra)]
+        yield {"from": blocks, "ports": _ports(namespace.webhooks)}
+    if namespace.open_to_all:
+        yield {"ports": _ports(namespace.open_to_all)}
+
+
+def _ports(ports: tuple[int, ...]) -> list[dict[str, Any]]:
+    return [{"port": port, "protocol": "TCP"} for port in sorted(ports)]

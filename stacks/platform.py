@@ -1,0 +1,190 @@
+"""The platform layer: what turns a bare GPU cluster into a platform. Definitions, then controllers, then what they read."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+import pulumi_kubernetes as kubernetes
+
+from components import versions
+from components.addons import cluster_autoscaler, gpu_operator, istio, keda, loki, otel, prometheus, tempo
+from components.addons.release import AddOn, AddOnArgs
+from components.identity import ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
+from components.labels import tags
+from components.manifests import Manifest
+from components.naming import bucket_name, cluster_name
+from components.network.plan import subnets
+from components.permissions import Statement
+from components.platform import admission, capacity, mesh, namespaces, volumes
+from components.platform.objects import Objects, ObjectsArgs
+from components.storage.bucket import arn as bucket_arn
+from components.storage.storage import batch_queue_name
+from components.versions import Chart
+from stacks.settings import CLUSTER, PLATFORM, PlatformSettings
+from stacks.upstream import Upstream
+
+
+def build(settings: PlatformSettings) -> None:
+    """Register the layer and export what tenants stand on."""
+    layer = _Layer(settings)
+    layer.ground()
+    layer.observability()
+    layer.gpus()
+    layer.mesh()
+    layer.scaling()
+    layer.export()
+
+
+class _Layer:
+    """The layer while it is being registered. What every part needs is found here once."""
+
+    def __init__(self, settings: PlatformSettings) -> None:
+        account = settings.account
+        self._settings, self._account = settings, account
+        self._cluster = cluster_name(settings.environment)
+        self._upstream = Upstream(settings.environment, CLUSTER)
+        self._identity = ClusterIdentity(name=self._cluster, account_id=account.id, region=account.region)
+        self._aws = pulumi.ResourceOptions(
+            provider=aws.Provider(
+                "aws",
+                region=account.region,
+                allowed_account_ids=[account.id],
+                default_tags=aws.ProviderDefaultTagsArgs(tags=tags(settings.environment, PLATFORM)),
+            )
+        )
+        self._kubernetes = pulumi.ResourceOptions(
+            provider=kubernetes.Provider(
+                "kubernetes", kubeconfig=self._upstream.require("kubeconfig"), enable_server_side_apply=True, delete_unreachable=False
+            )
+        )
+
+    def ground(self) -> None:
+        """Namespaces, priorities, volumes, admission: what everything else stands on."""
+        zones = subnets(self._settings.network.cidr, self._settings.network.zones)
+        self._namespaces = self._objects("namespaces", namespaces.manifests([zone.intra for zone in zones]))
+        pools = {pool.name: pool for pool in self._settings.pools}
+        warm = [capacity.Warm(pool=pools[entry.pool], units=entry.replicas) for entry in self._settings.warm]
+        self._objects("capacity", capacity.manifests(warm), after=[self._namespace(namespaces.WARM_CAPACITY)])
+        self._objects("volumes", volumes.manifests(self._upstream.require("volumes_key_arn")))
+        self._objects("admission", admission.manifests())
+
+    def observability(self) -> None:
+        """Metrics, logs and traces. First, for it brings the kinds by which all others are scraped."""
+        wanted = self._settings.observability
+        bucket = bucket_name(self._settings.environment, "telemetry", self._account.id)
+        stored: dict[str, Any] = {"bucket": self._upstream.require("telemetry_bucket"), "region": self._account.region}
+        self._monitoring = self._addon(
+            "prometheus",
+            versions.PROMETHEUS_STACK,
+            prometheus.NAMESPACE,
+            prometheus.values(days=wanted.metrics_days, storage_bytes=int(wanted.metrics_storage)),
+        )
+        logs = self._identify("loki", prometheus.NAMESPACE, loki.SERVICE_ACCOUNT, loki.permissions(bucket_arn(bucket)), stores=True)
+        traces = self._identify("tempo", prometheus.NAMESPACE, tempo.SERVICE_ACCOUNT, tempo.permissions(bucket_arn(bucket)), stores=True)
+        self._addon("loki", versions.LOKI, prometheus.NAMESPACE, loki.values(**stored, days=wanted.logs_days), after=[logs])
+        self._addon("tempo", versions.TEMPO, prometheus.NAMESPACE, tempo.values(**stored, days=wanted.traces_days), after=[traces])
+        self._addon("otel", versions.OTEL_COLLECTOR, prometheus.NAMESPACE, otel.values(), release=otel.RELEASE)
+
+    def gpus(self) -> None:
+        """Device plugin, MIG, telemetry of the GPUs."""
+        self._addon("gpu-operator", versions.GPU_OPERATOR, gpu_operator.NAMESPACE, gpu_operator.values(self._settings.pools))
+
+    def mesh(self) -> None:
+        """Istio, and the mesh's own rules."""
+        gateway = self._settings.gateway
+        base = self._addon("istio-base", versions.ISTIO_BASE, istio.SYSTEM_NAMESPACE, istio.base_values(), release="istio-base")
+        agent = self._addon(
+            "istio-cni", versions.ISTIO_CNI, istio.SYSTEM_NAMESPACE, istio.node_agent_values(), release="istio-cni", after=[base]
+        )
+        control = self._addon(
+            "istiod", versions.ISTIOD, istio.SYSTEM_NAMESPACE, istio.control_plane_values(otel.HOST, 4317), after=[base, agent]
+        )
+        values = istio.gateway_values(
+            public=gateway.public,
+            replicas_min=gateway.replicas_min,
+            replicas_max=gateway.replicas_max,
+            histogram_buckets=mesh.histogram_buckets(),
+        )
+        self._addon(
+            "istio-gateway", versions.ISTIO_GATEWAY, istio.INGRESS_NAMESPACE, values, release=istio.GATEWAY_RELEASE, after=[control]
+        )
+        rules = mesh.manifests(hosts=gateway.hosts, certificate=gateway.certificate, region=self._account.region)
+        # The control plane validates them; definitions alone would let a wrong one through.
+        self._objects("mesh", rules, after=[control, self._monitoring, self._namespace(istio.INGRESS_NAMESPACE)])
+
+    def scaling(self) -> None:
+        """Pods by KEDA, nodes by the Cluster Autoscaler."""
+        queue = f"arn:aws:sqs:{self._account.region}:{self._account.id}:{batch_queue_name(self._settings.environment)}"
+        self._keda = self._identify("keda", keda.NAMESPACE, keda.SERVICE_ACCOUNT, (keda.reads_queue(queue),))
+        self._addon("keda", versions.KEDA, keda.NAMESPACE, keda.values(self._cluster), after=[self._keda, self._monitoring])
+        resizes = cluster_autoscaler.permissions(self._cluster, self._account.id, self._account.region)
+        nodes = self._identify("cluster-autoscaler", cluster_autoscaler.NAMESPACE, cluster_autoscaler.SERVICE_ACCOUNT, resizes)
+        self._addon(
+            "cluster-autoscaler",
+            versions.CLUSTER_AUTOSCALER,
+            cluster_autoscaler.NAMESPACE,
+            cluster_autoscaler.values(self._cluster, self._account.region, self._settings.pools),
+            after=[nodes, self._monitoring],
+        )
+
+    def export(self) -> None:
+        passed_on = (
+            "artifact_bucket",
+            "batch_queue_arn",
+            "batch_queue_url",
+            "cluster_name",
+            "data_key_arn",
+            "kubeconfig",
+            "ledger_bucket",
+            "oidc_issuer",
+            "oidc_provider_arn",
+            "repositories",
+        )
+        for name in passed_on:
+            pulumi.export(name, self._upstream.require(name))
+        pulumi.export("gateway", f"{istio.INGRESS_NAMESPACE}/{mesh.GATEWAY}")
+        pulumi.export("gateway_hosts", list(self._settings.gateway.hosts))
+        pulumi.export("keda_role_arn", self._keda.role_arn)
+        pulumi.export("prometheus_address", prometheus.SERVICE)
+        pulumi.export("otel_endpoint", f"{otel.HOST}:4317")
+
+    def _namespace(self, name: str) -> pulumi.Resource:
+        return self._namespaces.by_role[name]
+
+    def _objects(self, name: str, manifests: Sequence[Manifest], after: Sequence[pulumi.Resource] = ()) -> Objects:
+        return Objects(name, ObjectsArgs(manifests=manifests, after=_released(after)), self._kubernetes)
+
+    def _addon(
+        self,
+        name: str,
+        chart: Chart,
+        namespace: str,
+        values: Mapping[str, Any],
+        *,
+        release: str | None = None,
+        after: Sequence[pulumi.Resource] = (),
+    ) -> AddOn:
+        needs = [self._namespace(namespace), *_released(after)]
+        if name != "prometheus":
+            needs.append(self._monitoring.release)
+        args = AddOnArgs(chart=chart, namespace=namespace, values=values, release=release, after=needs)
+        return AddOn(name, args, self._kubernetes)
+
+    def _identify(
+        self, name: str, namespace: str, service_account: str, statements: Sequence[Statement], *, stores: bool = False
+    ) -> WorkloadIdentity:
+        """An add-on's identity; one that stores in a bucket also uses the key of its contents."""
+        policies: dict[str, Sequence[Statement]] = {"access": statements}
+        if stores:
+            key = Statement(
+                sid="UseKey", actions=["kms:Decrypt", "kms:GenerateDataKey"], resources=[self._upstream.require("data_key_arn")]
+            )
+            policies["data-key"] = (key,)
+        args = WorkloadIdentityArgs(cluster=self._identity, namespace=namespace, service_account=service_account, policies=policies)
+        return WorkloadIdentity(f"{name}-identity", args, self._aws)
+
+
+def _released(after: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
+    """A release is waited for itself: waiting for its component would wait for whatever that may hold one day."""
+    return [needed.release if isinstance(needed, AddOn) else needed for needed in after]
