@@ -77,6 +77,13 @@ def apply(api: Endpoint, manifest: Mapping[str, Any], manager: str) -> None:
         raise RuntimeError(f"the API server refused {manifest['kind']} {name} ({answer.status}): {answer.body.decode(errors='replace')}")
 
 
+def release_nodes(api: Endpoint) -> None:
+    """Delete the leases of all nodes. RuntimeError with the server's words when it refuses."""
+    answer = api.call("DELETE", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases")
+    if answer.status != 200:
+        raise RuntimeError(f"the API server did not release the nodes ({answer.status}): {answer.body.decode(errors='replace')}")
+
+
 def version(api: Endpoint) -> str:
     """The API server's version: `v1.36.2`."""
     return json.loads(api.call("GET", "/version").body)["gitVersion"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.cluster import manifests, stages
-from sandbox.cluster.api import Endpoint
+from sandbox.cluster.api import Endpoint, release_nodes
 from sandbox.cluster.certificates import Pair, Subject, authority, issue, signing_key, write_private
 from sandbox.cluster.nodes import MANAGED
 from sandbox.cluster.processes import Process
@@ -32,6 +32,9 @@ SERVICE_RANGE, POD_RANGE = "10.96.0.0/16", "10.244.0.0/16"
 
 AUTOSCALER_PERIOD_SECONDS = 5
 """Kubernetes' default is 15; a demonstration should not spend its time waiting."""
+
+NODE_LEASE_SECONDS = 40
+"""As kubelets do; renewed every quarter of it, and the controller manager gives a node up after 50 s."""
 
 # As the EKS design sets it on the managed scheduler: GPUs are packed, because what is left over must hold the next large model.
 PACKED = {"nvidia.com/gpu": 10, "cpu": 1, "memory": 1}
@@ -261,8 +264,12 @@ def scheduler(site: Site, who: Identities) -> Process:
     return _kubernetes_client(site, who, SCHEDULER, {"config": config}, (config,))
 
 
-def kwok(site: Site) -> Process:
-    """Plays the kubelets of annotated nodes, and what a cloud's controllers would do to Services, Ingresses and volumes."""
+def kwok(site: Site, who: Identities) -> Process:
+    """Plays the kubelets of annotated nodes, and what a cloud's controllers would do to Services, Ingresses and volumes.
+
+    It leases each node under a name that is new with every start, and until the lease of its predecessor has run out it would play none
+    of them: so the leases are released before it starts. Without leases (its own default) every node is lost after 50 s.
+    """
     port = site.ports[KWOK]
     (annotation,) = MANAGED.items()
     return Process(
@@ -277,12 +284,14 @@ def kwok(site: Site) -> Process:
                 "manage-all-nodes": "false",
                 "manage-nodes-with-annotation-selector": "=".join(annotation),
                 "node-ip": "127.0.0.1",
+                "node-lease-duration-seconds": NODE_LEASE_SECONDS,
                 "node-port": port,
                 "server-address": f"127.0.0.1:{port}",
             },
         ),
         ports=(port,),
         inputs=(_stages(site), _kubeconfig(site, KWOK)),
+        prepare=lambda: release_nodes(admin(site, who)),
         ready=lambda: Endpoint(port=port).unready("/readyz"),
     )
 

@@ -70,7 +70,7 @@ class Cluster:
             started = self._ensure((components.etcd(site, who), components.api_server(site, who)), progress)
             for manifest in manifests.read(sorted(BOOTSTRAP.glob("*.yaml"))):
                 api.apply(admin, manifest, _FIELD_MANAGER)
-            clients = (components.controller_manager(site, who), components.scheduler(site, who), components.kwok(site))
+            clients = (components.controller_manager(site, who), components.scheduler(site, who), components.kwok(site, who))
             started += self._ensure(clients, progress)
             return ClusterInfo(
                 kubeconfig=self._layout.kubeconfig,

@@ -54,6 +54,8 @@ class Process:
     """On which it listens on 127.0.0.1; checked to be free before it is started."""
     inputs: tuple[Path, ...] = ()
     """Files that it reads at its start: a change of one restarts it."""
+    prepare: Callable[[], None] = lambda: None
+    """Done right before each launch, when no process of this name runs."""
     start_seconds: float = 60.0
     stop_seconds: float = 10.0
     """How long it may take after SIGTERM before SIGKILL."""
@@ -178,6 +180,7 @@ class Supervisor:
     def _launch(self, spec: Process, progress: Progress) -> None:
         self._check_ports(spec)
         progress.step(spec.name, "starting")
+        spec.prepare()
         self._folder.mkdir(parents=True, exist_ok=True)
         log = self.log(spec.name)
         rotate(log)

@@ -60,7 +60,7 @@ class Toolchain:
 
 def is_built(layout: Layout, sets: Sequence[str] = DEFAULT_SETS) -> bool:
     """Whether `ensure_toolchain` would have nothing to build."""
-    return all((layout.toolchain / f"{name}-{fingerprint(SETS[name])}").exists() for name in sets)
+    return all(_folder(layout, SETS[name]).exists() for name in sets)
 
 
 def ensure_toolchain(
@@ -68,11 +68,12 @@ def ensure_toolchain(
     progress: Progress,
     sets: Sequence[str] = DEFAULT_SETS,
     *,
+    available: Mapping[str, ToolSet] = SETS,
     free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
 ) -> Toolchain:
     """Build what is missing of `sets`: minutes at first, nothing afterwards. UserError when it cannot be, KeyError for no such set."""
-    wanted = {name: SETS[name] for name in sets}
-    folders = {name: layout.toolchain / f"{name}-{fingerprint(tool_set)}" for name, tool_set in wanted.items()}
+    wanted = {name: available[name] for name in sets}
+    folders = {name: _folder(layout, tool_set) for name, tool_set in wanted.items()}
     missing = [name for name, folder in folders.items() if not folder.exists()]
     if missing:
         layout.logs.mkdir(parents=True, exist_ok=True)
@@ -89,6 +90,10 @@ def ensure_toolchain(
     for folder in folders.values():
         os.utime(folder)  # pruning goes by last use
     return Toolchain(folders)
+
+
+def _folder(layout: Layout, tool_set: ToolSet) -> Path:
+    return layout.toolchain / f"{tool_set.name}-{fingerprint(tool_set)}"
 
 
 class _Build:

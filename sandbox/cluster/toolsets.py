@@ -46,9 +46,10 @@ class Files:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolSet:
-    """One module folder under `toolchain/` and what comes of it."""
+    """One Go module of ours, `<source>/<name>`, and what comes of it."""
 
     name: str
+    source: Path = MODULES
     binaries: tuple[Binary, ...] = ()
     files: tuple[Files, ...] = ()
     disk_bytes: int
@@ -56,7 +57,7 @@ class ToolSet:
 
     @property
     def folder(self) -> Path:
-        return MODULES / self.name
+        return self.source / self.name
 
 
 def _kubernetes_stamps(versions: Versions) -> Mapping[str, str]:

@@ -14,8 +14,7 @@ import yaml
 from kubernetes import client, config, dynamic
 
 from sandbox.cluster.control_plane import Cluster
-from sandbox.cluster.toolchain import DEFAULT_SETS
-from sandbox.cluster.toolsets import SETS, fingerprint
+from sandbox.cluster.toolchain import is_built
 from sandbox.layout import Layout
 from sandbox.progress import Silent
 
@@ -110,12 +109,7 @@ def breakable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The first test on a fresh machine waits for the programs to be built."""
-    if not built():
+    if not is_built(Layout.of(PROJECT)):
         for item in items:
             if {"control_plane", "breakable"} & set(getattr(item, "fixturenames", ())):
                 item.add_marker(pytest.mark.timeout(1800))
-
-
-def built() -> bool:
-    cache = Layout.of(PROJECT).toolchain
-    return all((cache / f"{name}-{fingerprint(SETS[name])}").exists() for name in DEFAULT_SETS)

@@ -190,6 +190,15 @@ def test_a_pod_whose_status_others_keep_is_not_made_ready_but_can_be_deleted(con
     eventually(lambda: all(each["metadata"]["name"] != "served" for each in control_plane.list("Pod", namespace="default")))
 
 
+def test_nodes_keep_their_leases_so_that_none_is_given_up(control_plane: ControlPlane, nodes: list[str]) -> None:
+    def leases() -> dict[str, str]:
+        found = control_plane.list("Lease", api_version="coordination.k8s.io/v1", namespace="kube-node-lease")
+        return {each["metadata"]["name"]: each["spec"]["renewTime"] for each in found if each["metadata"]["name"] in nodes}
+
+    first = eventually(lambda: leases() if len(leases()) == len(nodes) else None)
+    eventually(lambda: all(leases()[name] > first[name] for name in nodes), within=25)
+
+
 @pytest.mark.usefixtures("nodes")
 def test_a_pod_of_a_node_that_was_lost_becomes_ready_again(control_plane: ControlPlane) -> None:
     control_plane.create(pod("survivor"))

@@ -136,7 +136,7 @@ spec:
     breakable.cluster.start(Silent())
     resource = breakable.client.resources.get(api_version="apps/v1", kind="Deployment")
     resource.patch(name="served", namespace="default", body={"spec": {"replicas": 5}}, content_type="application/merge-patch+json")
-    eventually(lambda: ready() == 5)
+    eventually(lambda: ready() == 5, within=10)  # long before a lease of the stopped kwok would have run out
     resource.delete(name="served", namespace="default")
     breakable.client.resources.get(api_version="v1", kind="Node").delete(name="cpu-a")
 
