@@ -12,12 +12,10 @@ from components.model_service import configuration, objectives, observing, pod, 
 from components.model_service.release import Release
 from components.model_service.serving import Serving, serving
 from components.model_service.traffic import Live, Traffic
+from components.tenant.manifests import SERVICE_ACCOUNT
 from components.tenant.surroundings import Surroundings
 from headway.contract.model import Model
 from headway.contract.pool import Pool
-
-SERVICE_ACCOUNT = "models"
-"""The tenant's identity for its model servers: it reads the tenant's artifacts and nothing else."""
 
 
 @dataclass(frozen=True, kw_only=True)

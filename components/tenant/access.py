@@ -1,0 +1,209 @@
+"""Who may use a tenant's models and who may touch its objects: tokens and rates at the gateway, roles in the namespace.
+
+The trap: a RequestAuthentication alone lets requests without any token pass; the AuthorizationPolicy beside it is what refuses them. Both
+stand in the gateway's namespace, because that is where a caller is still a caller.
+"""
+
+from typing import Any
+
+from components.labels import labels
+from components.manifests import object_
+from components.tenant.surroundings import Surroundings
+from headway.contract.tenant import Issuer, Tenant
+
+USER_HEADER, PRIORITY_HEADER = "x-user-id", "x-request-priority"
+"""Set from verified claims; what a client sends under these names is replaced or dropped by the proxy that verifies the token."""
+PRIORITY_CLAIM = "priority"
+FILL_SECONDS = 1
+BURST_SECONDS = 2
+"""A tenant may save up two seconds of its rate."""
+
+_READ = ("get", "list", "watch")
+_CHANGE = ("create", "delete", "patch", "update")
+_LOOK: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (
+        ("",),
+        (
+            "configmaps",
+            "endpoints",
+            "events",
+            "limitranges",
+            "persistentvolumeclaims",
+            "pods",
+            "pods/log",
+            "resourcequotas",
+            "serviceaccounts",
+            "services",
+        ),
+    ),
+    (("apps",), ("deployments", "replicasets")),
+    (("autoscaling",), ("horizontalpodautoscalers",)),
+    (("events.k8s.io",), ("events",)),
+    (("keda.sh",), ("scaledobjects",)),
+    (("monitoring.coreos.com",), ("podmonitors", "prometheusrules")),
+    (("networking.istio.io",), ("destinationrules", "envoyfilters", "serviceentries", "sidecars", "virtualservices")),
+    (("networking.k8s.io",), ("networkpolicies",)),
+    (("policy",), ("poddisruptionbudgets",)),
+    (("security.istio.io",), ("authorizationpolicies", "peerauthentications")),
+    (("telemetry.istio.io",), ("telemetries",)),
+)
+"""Everything but secrets."""
+_RELEASE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (("",), ("configmaps", "services")),
+    (("apps",), ("deployments",)),
+    (("keda.sh",), ("scaledobjects",)),
+    (("networking.istio.io",), ("destinationrules", "sidecars", "virtualservices")),
+    (("policy",), ("poddisruptionbudgets",)),
+)
+"""What differs between two releases. Quotas, isolation and identities are not among it."""
+
+
+def roles(tenant: Tenant) -> list[tuple[str, dict[str, Any]]]:
+    """(role, object): what viewers and deployers may do, and who they are."""
+    look = [_rule(groups, resources, _READ) for groups, resources in _LOOK]
+    release = [_rule(groups, resources, _CHANGE) for groups, resources in _RELEASE]
+    restart = _rule(("",), ("pods",), ("delete",))
+    found = [
+        ("viewer", _role(tenant.name, "viewer", look)),
+        ("deployer", _role(tenant.name, "deployer", [*look, *release, restart])),
+        ("deployers", _binding(tenant.name, "deployer", tenant.people.deployers)),
+    ]
+    if tenant.people.viewers:
+        found.append(("viewers", _binding(tenant.name, "viewer", tenant.people.viewers)))
+    return found
+
+
+def _rule(groups: tuple[str, ...], resources: tuple[str, ...], verbs: tuple[str, ...]) -> dict[str, Any]:
+    return {"apiGroups": list(groups), "resources": list(resources), "verbs": list(verbs)}
+
+
+def _role(tenant: str, name: str, rules: list[dict[str, Any]]) -> dict[str, Any]:
+    found = labels("access", tenant=tenant)
+    return object_("rbac.authorization.k8s.io/v1", "Role", name, namespace=tenant, labels=found, rules=rules)
+
+
+def _binding(tenant: str, role: str, groups: tuple[str, ...]) -> dict[str, Any]:
+    return object_(
+        "rbac.authorization.k8s.io/v1",
+        "RoleBinding",
+        f"{role}s",
+        namespace=tenant,
+        labels=labels("access", tenant=tenant),
+        roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
+        subjects=[{"kind": "Group", "name": group, "apiGroup": "rbac.authorization.k8s.io"} for group in sorted(groups)],
+    )
+
+
+def gateway_rules(tenant: Tenant, surroundings: Surroundings) -> list[tuple[str, dict[str, Any]]]:
+    """(role, object): whose tokens open which hosts, and how many requests a second pass."""
+    name = f"tenant-{tenant.name}"
+    found = labels("access", tenant=tenant.name)
+    gateway = {"matchLabels": dict(surroundings.gateway_labels)}
+    place = surroundings.gateway_namespace
+    hosts = [f"*.{tenant.name}.{surroundings.host}", f"*.{tenant.name}.{surroundings.host}:443"]
+    allowed = [
+        {
+            "from": [{"source": {"requestPrincipals": [f"{issuer.issuer}/*"]}}],
+            "to": [{"operation": {"hosts": hosts}}],
+            "when": [{"key": "request.auth.audiences", "values": sorted(issuer.audiences)}],
+        }
+        for issuer in tenant.issuers
+    ]
+    return [
+        (
+            "tokens",
+            object_(
+                "security.istio.io/v1",
+                "RequestAuthentication",
+                name,
+                namespace=place,
+                labels=found,
+                spec={"selector": gateway, "jwtRules": [_jwt(issuer) for issuer in tenant.issuers]},
+            ),
+        ),
+        (
+            "hosts",
+            object_(
+                "security.istio.io/v1",
+                "AuthorizationPolicy",
+                name,
+                namespace=place,
+                labels=found,
+                spec={"selector": gateway, "action": "ALLOW", "rules": allowed},
+            ),
+        ),
+        ("rate", _rate_limit(tenant, surroundings, name)),
+    ]
+
+
+def _jwt(issuer: Issuer) -> dict[str, Any]:
+    return {
+        "issuer": issuer.issuer,
+        "audiences": sorted(issuer.audiences),
+        "jwksUri": issuer.jwks_uri,
+        # Never handed on: a model server has no use for a caller's token.
+        "forwardOriginalToken": False,
+        "outputClaimToHeaders": [{"header": USER_HEADER, "claim": "sub"}, {"header": PRIORITY_HEADER, "claim": PRIORITY_CLAIM}],
+    }
+
+
+def rate_of_one_proxy(tenant: Tenant, surroundings: Surroundings) -> int:
+    """Requests a second that one gateway proxy lets through: each keeps its own bucket, so each gets its part, and at least one."""
+    return max(1, round(tenant.quota.requests.per_second / surroundings.gateway_replicas))
+
+
+def _rate_limit(tenant: Tenant, surroundings: Surroundings, name: str) -> dict[str, Any]:
+    """A bucket for the tenant's hosts in each proxy of the gateway; 429 with Retry-After when it is empty."""
+    rate = rate_of_one_proxy(tenant, surroundings)
+    filled = {"tokens_per_fill": rate, "fill_interval": f"{FILL_SECONDS}s"}
+    entry = {"key": "tenant", "value": tenant.name}
+    limit = {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit",
+        "stat_prefix": f"tenant_{tenant.name}",
+        # The filter demands a bucket for requests that match no descriptor: those of other tenants, which this filter must not slow down.
+        "token_bucket": {"max_tokens": 4_294_967_295, "tokens_per_fill": 4_294_967_295, "fill_interval": "1s"},
+        "filter_enabled": {"default_value": {"numerator": 100, "denominator": "HUNDRED"}},
+        "filter_enforced": {"default_value": {"numerator": 100, "denominator": "HUNDRED"}},
+        "response_headers_to_add": [{"header": {"key": "retry-after", "value": str(FILL_SECONDS)}}],
+        "rate_limits": [
+            {
+                "actions": [
+                    {
+                        "header_value_match": {
+                            "descriptor_key": entry["key"],
+                            "descriptor_value": entry["value"],
+                            "headers": [
+                                {
+                                    "name": ":authority",
+                                    "string_match": {"contains": f".{tenant.name}.{surroundings.host}", "ignore_case": True},
+                                }
+                            ],
+                        }
+                    }
+                ]
+            }
+        ],
+        "descriptors": [{"entries": [entry], "token_bucket": {"max_tokens": rate * BURST_SECONDS, **filled}}],
+    }
+    manager = "envoy.filters.network.http_connection_manager"
+    where = {"filterChain": {"filter": {"name": manager, "subFilter": {"name": "envoy.filters.http.router"}}}}
+    return object_(
+        "networking.istio.io/v1alpha3",
+        "EnvoyFilter",
+        name,
+        namespace=surroundings.gateway_namespace,
+        labels=labels("limit", tenant=tenant.name),
+        spec={
+            "workloadSelector": {"labels": dict(surroundings.gateway_labels)},
+            "configPatches": [
+                {
+                    "applyTo": "HTTP_FILTER",
+                    "match": {"context": "GATEWAY", "listener": where},
+                    "patch": {
+                        "operation": "INSERT_BEFORE",
+                        "value": {"name": f"headway.rate_limit.{tenant.name}", "typed_config": limit},
+                    },
+                }
+            ],
+        },
+    )

@@ -1,0 +1,78 @@
+"""The API server's own word on a tenant's GPU pods: the priority class, the pool and the accelerator must belong together.
+
+Quotas count an accelerator by priority class (see `priority`), so a pod of an H100 pool under an L4 class would be counted as an L4. This
+ValidatingAdmissionPolicy refuses it, whoever made the pod. The trap: a policy matches pods, not the Deployments that make them; the
+refusal shows up as an event of the ReplicaSet.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from components.labels import labels
+from components.manifests import object_
+from components.naming import physical
+from components.tenant.quotas import classes_of
+from headway.contract.labels import POOL
+from headway.contract.pool import Pool
+
+_ASKS_FOR_GPU = (
+    "object.spec.containers.exists(c, has(c.resources) && has(c.resources.limits)"
+    " && c.resources.limits.exists(name, name.startsWith('nvidia.com/')))"
+)
+
+
+def pools_by_class(tenant: str, pools: Sequence[Pool]) -> dict[str, list[str]]:
+    """Which pools a pod of each of the tenant's priority classes may select."""
+    found: dict[str, set[str]] = {}
+    for pool in pools:
+        for name in classes_of(tenant, pool.accelerator):
+            found.setdefault(name, set()).add(pool.name)
+    return {name: sorted(names) for name, names in sorted(found.items())}
+
+
+def admission(tenant: str, pools: Sequence[Pool]) -> list[tuple[str, dict[str, Any]]]:
+    """(role, object): the policy and what binds it to the tenant's namespace."""
+    name = physical("headway", tenant, "gpu-classes")
+    found = labels("admission", tenant=tenant)
+    allowed = _cel(pools_by_class(tenant, pools))
+    policy = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": tenant}},
+            "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        },
+        "matchConditions": [{"name": "asks-for-a-gpu", "expression": _ASKS_FOR_GPU}],
+        "variables": [
+            {"name": "pools", "expression": allowed},
+            {"name": "priority", "expression": "has(object.spec.priorityClassName) ? object.spec.priorityClassName : ''"},
+            {
+                "name": "pool",
+                "expression": (
+                    f"has(object.spec.nodeSelector) && '{POOL}' in object.spec.nodeSelector ? object.spec.nodeSelector['{POOL}'] : ''"
+                ),
+            },
+        ],
+        "validations": [
+            {
+                "expression": "variables.priority in variables.pools && variables.pool in variables.pools[variables.priority]",
+                "messageExpression": (
+                    "'a GPU pod of priority class \"' + variables.priority + '\" selects pool \"' + variables.pool"
+                    " + '\": its quota counts another accelerator. Use the priority class headway-"
+                    + tenant
+                    + "-<workload class>-<accelerator of the pool>.'"
+                ),
+                "reason": "Forbidden",
+            }
+        ],
+    }
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    group = "admissionregistration.k8s.io/v1"
+    return [
+        ("admission", object_(group, "ValidatingAdmissionPolicy", name, labels=found, spec=policy)),
+        ("admission-binding", object_(group, "ValidatingAdmissionPolicyBinding", name, labels=found, spec=binding)),
+    ]
+
+
+def _cel(table: Mapping[str, Sequence[str]]) -> str:
+    """A map literal of the Common Expression Language."""
+    return "{" + ", ".join(f"'{name}': [{', '.join(repr(pool) for pool in pools)}]" for name, pools in table.items()) + "}"

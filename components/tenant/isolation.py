@@ -1,0 +1,140 @@
+"""What may talk to a tenant's pods, and whom they may talk to: packets by NetworkPolicy, identities and paths by the mesh.
+
+Default deny both ways; then the gateway, the scraper and the tenant's own pods in, and name service, mesh control plane, telemetry and
+the artifact store out. The trap: NetworkPolicies see packets before the mesh opens them, so they name ports of proxies as well as of
+servers; and the Pod Identity agent sits on a link-local address that no ordinary rule covers.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from components.labels import labels
+from components.manifests import object_
+from components.tenant.surroundings import Surroundings
+
+DNS_PORT = 53
+ISTIOD_PORT = 15012
+OTLP_PORTS = (4317, 4318)
+PROXY_METRICS_PORTS = (15020, 15090)
+HTTPS_PORT = 443
+POD_IDENTITY_AGENT = "169.254.170.23/32"
+"""Source: EKS User Guide, "Understand how EKS Pod Identity works"."""
+PRIVATE_RANGES = ("10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16")
+"""Where other tenants and the account's own machines are; the artifact store is not there (S3 is reached through a gateway endpoint)."""
+
+ADMIN_PATHS = (
+    "/v2/repository",
+    "/v2/repository/*",
+    "/v2/logging*",
+    "/v2/trace/setting*",
+    "/v2/models/{*}/trace/setting",
+    "/v2/systemsharedmemory*",
+    "/v2/cudasharedmemory*",
+    "/v1/load_lora_adapter",
+    "/v1/unload_lora_adapter",
+    "/reset_prefix_cache",
+    "/sleep",
+    "/wake_up",
+)
+"""What changes a server instead of asking it. Nobody may call these from outside the pod."""
+
+
+def network_policies(tenant: str, surroundings: Surroundings) -> list[tuple[str, dict[str, Any]]]:
+    """(role, NetworkPolicy)."""
+    everyone: dict[str, Any] = {}
+    gateway = _namespace(surroundings.gateway_namespace)
+    monitoring = _namespace(surroundings.monitoring_namespace)
+    dns = {**_namespace("kube-system"), "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}
+    outward = [
+        {"to": [dns], "ports": [_port(DNS_PORT, "TCP"), _port(DNS_PORT, "UDP")]},
+        {"to": [_namespace(surroundings.mesh_namespace)], "ports": [_port(ISTIOD_PORT)]},
+        {"to": [monitoring], "ports": [_port(port) for port in OTLP_PORTS]},
+        {"to": [{"podSelector": everyone}]},
+        {"to": [{"ipBlock": {"cidr": POD_IDENTITY_AGENT}}], "ports": [_port(80)]},
+        {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": list(PRIVATE_RANGES)}}], "ports": [_port(HTTPS_PORT)]},
+    ]
+    inward = [
+        {"from": [gateway]},
+        # Metrics ports are the containers' own affair; the scraper is trusted with all of them.
+        {"from": [monitoring]},
+        {"from": [{"podSelector": everyone}]},
+    ]
+    return [
+        ("deny", _policy(tenant, "default-deny", {"policyTypes": ["Egress", "Ingress"]})),
+        ("ingress", _policy(tenant, "allow-ingress", {"policyTypes": ["Ingress"], "ingress": inward})),
+        ("egress", _policy(tenant, "allow-egress", {"policyTypes": ["Egress"], "egress": outward})),
+    ]
+
+
+def _policy(tenant: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    spec = {"podSelector": {}, **spec}
+    return object_("networking.k8s.io/v1", "NetworkPolicy", name, namespace=tenant, labels=labels("isolation", tenant=tenant), spec=spec)
+
+
+def _namespace(name: str) -> dict[str, Any]:
+    return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}
+
+
+def _port(number: int, protocol: str = "TCP") -> dict[str, Any]:
+    return {"port": number, "protocol": protocol}
+
+
+def mesh_rules(tenant: str, surroundings: Surroundings) -> list[tuple[str, dict[str, Any]]]:
+    """Who may call the tenant's servers once a packet has arrived: strict mutual TLS, the gateway and the tenant itself, no admin paths."""
+    found = labels("isolation", tenant=tenant)
+    callers = [{"source": {"namespaces": sorted({surroundings.gateway_namespace, tenant})}}]
+    return [
+        (
+            "mtls",
+            object_(
+                "security.istio.io/v1",
+                "PeerAuthentication",
+                "default",
+                namespace=tenant,
+                labels=found,
+                spec={"mtls": {"mode": "STRICT"}},
+            ),
+        ),
+        (
+            "callers",
+            object_(
+                "security.istio.io/v1",
+                "AuthorizationPolicy",
+                "callers",
+                namespace=tenant,
+                labels=found,
+                # An ALLOW policy refuses whatever none of its rules names.
+                spec={"action": "ALLOW", "rules": [{"from": callers}]},
+            ),
+        ),
+        (
+            "no-administration",
+            object_(
+                "security.istio.io/v1",
+                "AuthorizationPolicy",
+                "no-administration",
+                namespace=tenant,
+                labels=found,
+                spec={"action": "DENY", "rules": [{"to": [{"operation": {"paths": list(ADMIN_PATHS)}}]}]},
+            ),
+        ),
+    ]
+
+
+def artifact_store(tenant: str, buckets: Iterable[str], region: str) -> dict[str, Any]:
+    """Lets the mesh pass to the buckets that the tenant's artifacts lie in, and to no other host of the internet."""
+    hosts: Sequence[str] = sorted({f"{bucket}.s3.{region}.amazonaws.com" for bucket in buckets} | {f"sts.{region}.amazonaws.com"})
+    return object_(
+        "networking.istio.io/v1",
+        "ServiceEntry",
+        "artifact-store",
+        namespace=tenant,
+        labels=labels("isolation", tenant=tenant),
+        spec={
+            "hosts": list(hosts),
+            "location": "MESH_EXTERNAL",
+            "resolution": "DNS",
+            "exportTo": ["."],
+            "ports": [{"name": "tls", "number": HTTPS_PORT, "protocol": "TLS"}],
+        },
+    )

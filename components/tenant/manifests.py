@@ -1,0 +1,128 @@
+"""All Kubernetes objects of a tenant, the namespace first. The trap: roles are state keys."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from components.labels import labels
+from components.manifests import Manifest, object_
+from components.tenant import access, admission, isolation, priority, quotas, spending
+from components.tenant.surroundings import Surroundings
+from headway.contract.labels import ENVIRONMENT, PREFIX, TENANT
+from headway.contract.model import Model
+from headway.contract.placement import WorkloadClass
+from headway.contract.pool import Pool
+from headway.contract.tenant import Tenant
+
+SERVICE_ACCOUNT = "models"
+"""The identity of the tenant's model servers: it reads the tenant's artifacts and nothing else."""
+POD_SECURITY = "restricted"
+"""GPU pods need no privilege: the device plugin hands devices over by CDI. The mesh needs its CNI plugin for this (no init container)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A tenant with the models it has now, in an environment with these pools."""
+
+    tenant: Tenant
+    models: Sequence[Model]
+    pools: Sequence[Pool]
+    surroundings: Surroundings
+
+    def manifests(self, annotations: Mapping[str, Any] | None = None) -> tuple[Manifest, ...]:
+        """Every object; `annotations` are those of the service account, which IRSA needs and Pod Identity does not."""
+        return tuple(self._all(annotations or {}))
+
+    @property
+    def priority_classes(self) -> dict[str, int]:
+        """Classes that the tenant's models use, with their values."""
+        found: dict[str, int] = {}
+        for model in self.models:
+            classes = (model.workload_class, *((WorkloadClass.BATCH,) if model.batch else ()))
+            for workload_class in classes:
+                name = priority.priority_class(self.tenant.name, workload_class, model.envelope.gpu.accelerator)
+                found[name] = priority.value(self.tenant.priority, workload_class)
+        return dict(sorted(found.items()))
+
+    @property
+    def buckets(self) -> list[str]:
+        return sorted({bucket_of(model.artifact.uri) for model in self.models})
+
+    def _all(self, annotations: Mapping[str, Any]) -> Iterator[Manifest]:
+        tenant, surroundings = self.tenant, self.surroundings
+        yield Manifest(role="namespace", body=self._namespace())
+        for name, value in self.priority_classes.items():
+            yield Manifest(role=f"priority-{name}", body=self._priority_class(name, value))
+        inside: list[tuple[str, dict[str, Any]]] = [
+            ("identity", self._service_account(annotations)),
+            *quotas.resource_quotas(tenant, len(self.models)),
+            ("limits", quotas.limit_range(tenant)),
+            *isolation.network_policies(tenant.name, surroundings),
+            *isolation.mesh_rules(tenant.name, surroundings),
+            *access.roles(tenant),
+        ]
+        if self.buckets:
+            inside.append(("artifact-store", isolation.artifact_store(tenant.name, self.buckets, surroundings.region)))
+        alert = spending.token_alert(tenant, surroundings)
+        if alert is not None:
+            inside.append(("alerts", alert))
+        for role, body in (*inside, *admission.admission(tenant.name, self.pools), *access.gateway_rules(tenant, surroundings)):
+            yield Manifest(role=role, body=body, after=("namespace",))
+
+    def _namespace(self) -> dict[str, Any]:
+        tenant = self.tenant
+        security = {f"pod-security.kubernetes.io/{mode}": POD_SECURITY for mode in ("audit", "enforce", "warn")}
+        return object_(
+            "v1",
+            "Namespace",
+            tenant.name,
+            labels={
+                **labels("tenant", tenant=tenant.name),
+                ENVIRONMENT: self.surroundings.environment,
+                "istio-injection": "enabled",
+                **security,
+            },
+            annotations={
+                f"{PREFIX}/description": tenant.description,
+                f"{PREFIX}/monthly-budget": str(tenant.quota.monthly_budget),
+                f"{PREFIX}/owner": tenant.owner,
+                f"{PREFIX}/runtimes": ",".join(sorted(tenant.runtimes)),
+                f"{PREFIX}/gpu-memory-quota": tenant.quota.gpu_memory.kubernetes,
+            },
+        )
+
+    def _priority_class(self, name: str, value: int) -> dict[str, Any]:
+        batch = value == priority.BATCH_VALUE
+        return object_(
+            "scheduling.k8s.io/v1",
+            "PriorityClass",
+            name,
+            labels={**labels("priority", tenant=self.tenant.name), TENANT: self.tenant.name},
+            value=value,
+            globalDefault=False,
+            preemptionPolicy=priority.preempts(WorkloadClass.BATCH if batch else WorkloadClass.LATENCY),
+            description=f"Model servers of tenant {self.tenant.name}, priority {self.tenant.priority}",
+        )
+
+    def _service_account(self, annotations: Mapping[str, Any]) -> dict[str, Any]:
+        body = object_(
+            "v1",
+            "ServiceAccount",
+            SERVICE_ACCOUNT,
+            namespace=self.tenant.name,
+            labels=labels("identity", tenant=self.tenant.name),
+            automountServiceAccountToken=False,
+        )
+        if annotations:
+            body["metadata"]["annotations"] = dict(annotations)
+        return body
+
+
+def bucket_of(uri: str) -> str:
+    return uri.removeprefix("s3://").partition("/")[0]
+
+
+def artifact_prefix(tenant: str, uri: str) -> str:
+    """`bucket/prefix/` up to and including the part that is the tenant's name; the contract demands that there is one."""
+    bucket, *parts = uri.removeprefix("s3://").rstrip("/").split("/")
+    return "/".join([bucket, *parts[: parts.index(tenant) + 1]]) + "/"

@@ -1,0 +1,101 @@
+"""What a tenant may hold, as Kubernetes counts it: one quota over everything, one for each accelerator, one that closes the way around.
+
+- `tenant`: pods, CPU, RAM, Services, and each GPU resource; a GPU resource that the contract does not name is granted 0.
+- `gpus-<accelerator>`: whole GPUs of one kind, counted by the tenant's priority classes for it (see `priority`).
+- `no-foreign-gpus`: pods of any other priority class get no GPU at all.
+
+The trap: extended resources are quoted with the prefix `requests.` and no other, and a quota that does not name a resource grants it
+without limit.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from components.labels import labels
+from components.manifests import object_
+from components.tenant.priority import priority_class
+from headway.contract.accelerators import MIG_PROFILES, Accelerator
+from headway.contract.placement import WorkloadClass
+from headway.contract.tenant import Tenant
+from headway.contract.units import Bytes, MilliCpu
+
+PROXY_CPU, PROXY_MEMORY = MilliCpu(100), Bytes(128 * 2**20)
+"""Requests of the mesh's sidecar (istio's default), which the contract's figures do not hold."""
+SPARE_PODS = 10
+"""Pods beyond one a device: a release that leaves while the next one comes, and what people run to look at things."""
+SERVICES_EACH, CONFIG_MAPS_EACH = 6, 8
+"""A model service with three arms has four Services; configurations and records come to about six."""
+
+WHOLE, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
+DEFAULT_CPU, DEFAULT_MEMORY, DEFAULT_STORAGE = "100m", "256Mi", "1Gi"
+"""What a container gets that asks for nothing: enough to look around, too little to serve."""
+
+
+def device_quotas(tenant: Tenant) -> dict[str, int]:
+    """Devices by resource name, for every GPU resource that any node can offer."""
+    quota = tenant.quota
+    return {
+        WHOLE: sum(quota.gpus.values()),
+        SHARED: quota.shared,
+        **{f"nvidia.com/mig-{profile}": quota.mig.get(profile, 0) for profile in MIG_PROFILES},
+    }
+
+
+def pods_at_most(tenant: Tenant) -> int:
+    """Every server holds at least one device."""
+    return sum(device_quotas(tenant).values()) + SPARE_PODS
+
+
+def classes_of(tenant: str, accelerator: Accelerator) -> list[str]:
+    """The tenant's priority classes for an accelerator, over all workload classes."""
+    return sorted(priority_class(tenant, workload_class, accelerator) for workload_class in WorkloadClass)
+
+
+def resource_quotas(tenant: Tenant, models: int) -> list[tuple[str, dict[str, Any]]]:
+    """(role, ResourceQuota), the whole one first."""
+    pods = pods_at_most(tenant)
+    hard = {
+        "count/configmaps": str((models + 1) * CONFIG_MAPS_EACH),
+        "count/deployments.apps": str((models + 1) * 4),
+        "persistentvolumeclaims": "0",
+        "pods": str(pods),
+        "requests.cpu": str(MilliCpu(int(tenant.quota.cpu) + pods * int(PROXY_CPU))),
+        "requests.memory": Bytes(int(tenant.quota.memory) + pods * int(PROXY_MEMORY)).kubernetes,
+        "services": str((models + 1) * SERVICES_EACH),
+        "services.loadbalancers": "0",
+        "services.nodeports": "0",
+        **{f"requests.{name}": str(count) for name, count in device_quotas(tenant).items()},
+    }
+    found = [("quota", _quota(tenant.name, "tenant", hard, None))]
+    for accelerator in Accelerator:
+        granted = {f"requests.{WHOLE}": str(tenant.quota.gpus.get(accelerator, 0))}
+        chosen = _in_classes("In", classes_of(tenant.name, accelerator))
+        found.append((f"quota-{accelerator.value}", _quota(tenant.name, f"gpus-{accelerator.value}", granted, chosen)))
+    own = sorted(name for accelerator in Accelerator for name in classes_of(tenant.name, accelerator))
+    none = {f"requests.{name}": "0" for name in device_quotas(tenant)}
+    found.append(("quota-foreign", _quota(tenant.name, "no-foreign-gpus", none, _in_classes("NotIn", own))))
+    return found
+
+
+def _quota(tenant: str, name: str, hard: dict[str, str], scope: dict[str, Any] | None) -> dict[str, Any]:
+    spec: dict[str, Any] = {"hard": dict(sorted(hard.items()))}
+    if scope is not None:
+        spec["scopeSelector"] = scope
+    return object_("v1", "ResourceQuota", name, namespace=tenant, labels=labels("quota", tenant=tenant), spec=spec)
+
+
+def _in_classes(operator: str, classes: Sequence[str]) -> dict[str, Any]:
+    return {"matchExpressions": [{"scopeName": "PriorityClass", "operator": operator, "values": list(classes)}]}
+
+
+def limit_range(tenant: Tenant) -> dict[str, Any]:
+    """Defaults for what states nothing; model servers state everything."""
+    defaults = {"cpu": DEFAULT_CPU, "ephemeral-storage": DEFAULT_STORAGE, "memory": DEFAULT_MEMORY}
+    return object_(
+        "v1",
+        "LimitRange",
+        "defaults",
+        namespace=tenant.name,
+        labels=labels("quota", tenant=tenant.name),
+        spec={"limits": [{"type": "Container", "default": dict(defaults), "defaultRequest": dict(defaults)}]},
+    )

@@ -1,0 +1,189 @@
+"""What contracts render is taken by a real API server without a complaint, counted by its quotas, scheduled and run."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kubernetes.client.exceptions import ApiException
+
+from components.nodes import gpu_node
+from components.tenant.manifests import Plan
+from headway.contract.accelerators import INSTANCE_TYPES
+from headway.contract.pool import Pool
+from headway.contract.tenant import Tenant
+from sandbox.cloud.kubernetes import crds
+from sandbox.cluster.nodes import node_manifest
+from sandbox.cluster.toolchain import ensure_toolchain
+from sandbox.progress import Silent
+from tests.cluster.conftest import ControlPlane, eventually
+from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, document, service
+
+NAMESPACES = ("istio-ingress", "istio-system", "monitoring")
+TENANT = "vision"
+
+
+def apply(control_plane: ControlPlane, body: dict[str, Any]) -> None:
+    """Server-side apply; the API server refuses what its schemas do not know."""
+    control_plane.resource(body).server_side_apply(
+        body=body,
+        name=body["metadata"]["name"],
+        namespace=body["metadata"].get("namespace"),
+        field_manager="test",
+        force_conflicts=True,
+        query_params=[("fieldValidation", "Strict")],
+    )
+
+
+def create(control_plane: ControlPlane, body: dict[str, Any]) -> None:
+    """Strict creation without keeping: what apply's own schema check leaves to the decoder (duplicates, wrong cases) shows here."""
+    control_plane.resource(body).create(
+        body={**body, "metadata": {**body["metadata"], "name": f"{body['metadata']['name'][:50]}-dry"}},
+        namespace=body["metadata"].get("namespace"),
+        query_params=[("fieldValidation", "Strict"), ("dryRun", "All")],
+    )
+
+
+def node(pool: Pool, number: int) -> dict[str, Any]:
+    kind = INSTANCE_TYPES[pool.instance_types[0]]
+    devices = {name: str(count) for name, count in pool.resources_per_node.items()}
+    capacity = {"cpu": str(kind.vcpus), "memory": kind.memory.kubernetes, "pods": "110", "ephemeral-storage": "4Ti", **devices}
+    taints = [{"key": t.key, "value": t.value, "effect": t.effect} for t in gpu_node.taints(pool)]
+    return node_manifest(f"{pool.name}-{number}", labels=gpu_node.labels(pool), taints=taints, capacity=capacity)
+
+
+def roomy() -> Tenant:
+    """The sample tenant with a quota that holds every contract of the tests once."""
+    found = document(TENANT, "tenant")
+    found["quota"] |= {"gpus": {"l4": 12, "h100": 4}, "mig": {"1g.10gb": 4, "3g.40gb": 4}, "shared": 8, "cpu": 400, "memory": "1Ti"}
+    return Tenant.model_validate(found)
+
+
+@pytest.fixture(scope="module")
+def served(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """A cluster with the add-ons' CRDs, a node of every pool, the tenant, and a service of every contract."""
+    toolchain = ensure_toolchain(control_plane.layout, Silent())
+    made: list[dict[str, Any]] = []
+
+    def keep(body: dict[str, Any]) -> None:
+        apply(control_plane, body)
+        made.append(body)
+
+    for body in crds.read(path for name in ("istio", "keda", "prometheus-operator") for path in toolchain.crds(name)):
+        keep({key: value for key, value in body.items() if key != "status"})
+    eventually(lambda: all(established(crd) for crd in control_plane.list("CustomResourceDefinition", api_version=CRD)))
+    control_plane.client.resources.invalidate_cache()
+    for pool in POOLS:
+        for number in range(2):
+            keep(node(pool, number))
+    for name in NAMESPACES:
+        keep({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    plan = Plan(tenant=roomy(), models=tuple(MODELS.values()), pools=POOLS, surroundings=SURROUNDINGS)
+    for manifest in plan.manifests():
+        keep(dict(manifest.body))
+    eventually(lambda: "hard" in control_plane.get("ResourceQuota", "tenant", namespace=TENANT).get("status", {}))
+    for name in MODELS:
+        for manifest in service(name).manifests():
+            keep(dict(manifest.body))
+    yield control_plane
+    for body in reversed(made):
+        try:
+            control_plane.resource(body).delete(name=body["metadata"]["name"], namespace=body["metadata"].get("namespace"))
+        except ApiException as error:
+            assert error.status == 404, error.body
+
+
+CRD = "apiextensions.k8s.io/v1"
+
+
+def established(crd: dict[str, Any]) -> bool:
+    return any(c["type"] == "Established" and c["status"] == "True" for c in crd.get("status", {}).get("conditions") or ())
+
+
+def ready_pods(control_plane: ControlPlane) -> dict[str, str]:
+    """Node by model, of pods that are ready."""
+    found: dict[str, str] = {}
+    for pod in control_plane.list("Pod", namespace=TENANT):
+        conditions = pod.get("status", {}).get("conditions") or ()
+        if any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
+            found[pod["metadata"]["labels"]["platform.io/model"]] = pod["spec"]["nodeName"]
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_every_contract_becomes_a_ready_pod_on_a_node_of_its_pool(served: ControlPlane) -> None:
+    try:
+        found = eventually(lambda: len(pods) == len(MODELS) and pods if (pods := ready_pods(served)) else None, within=90)
+    except AssertionError:
+        events = [f"{e['reason']}: {e['message']}" for e in served.list("Event", namespace=TENANT) if e["type"] == "Warning"]
+        raise AssertionError("\n".join(sorted(set(events)))) from None
+    assert {model: name.rsplit("-", 1)[0] for model, name in found.items()} == {name: service(name).pool.name for name in MODELS}
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_every_object_of_a_service_passes_strict_decoding(served: ControlPlane, name: str) -> None:
+    for manifest in service(name).manifests():
+        create(served, dict(manifest.body))
+
+
+def pod(priority: str, pool: str, gpus: int, **resources: str) -> dict[str, Any]:
+    amounts = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(gpus), **resources}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "raw", "namespace": TENANT},
+        "spec": {
+            **({"priorityClassName": priority} if priority else {}),
+            "nodeSelector": {"platform.io/pool": pool},
+            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [
+                {
+                    "name": "raw",
+                    "image": "registry.example.com/raw",
+                    "resources": {"requests": amounts, "limits": amounts},
+                    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                }
+            ],
+        },
+    }
+
+
+def refusal(control_plane: ControlPlane, body: dict[str, Any]) -> str:
+    with pytest.raises(ApiException) as caught:
+        control_plane.resource(body).create(body=body, namespace=TENANT, query_params=[("dryRun", "All")])
+    return str(caught.value.body)
+
+
+def test_a_raw_pod_within_quota_pool_and_class_is_admitted(served: ControlPlane) -> None:
+    body = pod("headway-vision-latency-l4", "l4", 1)
+    served.resource(body).create(body=body, namespace=TENANT, query_params=[("dryRun", "All")])
+
+
+def test_an_accelerator_has_a_quota_of_its_own(served: ControlPlane) -> None:
+    assert "exceeded quota: gpus-h100, requested: requests.nvidia.com/gpu=5" in refusal(
+        served, pod("headway-vision-throughput-h100", "h100", 5)
+    )
+
+
+def test_the_quota_of_one_accelerator_cannot_be_used_for_another(served: ControlPlane) -> None:
+    assert "its quota counts another accelerator" in refusal(served, pod("headway-vision-latency-l4", "h100", 1))
+
+
+def test_a_gpu_pod_without_a_class_of_the_tenant_is_refused(served: ControlPlane) -> None:
+    assert "its quota counts another accelerator" in refusal(served, pod("", "l4", 1))
+
+
+def test_a_mig_profile_that_the_contract_does_not_name_is_granted_nothing(served: ControlPlane) -> None:
+    body = pod("headway-vision-latency-h100", "h100-mig", 0, **{"nvidia.com/mig-7g.80gb": "1"})
+    assert "requests.nvidia.com/mig-7g.80gb=1" in refusal(served, body)
+
+
+def test_a_privileged_pod_is_refused(served: ControlPlane) -> None:
+    body = pod("headway-vision-latency-l4", "l4", 1)
+    body["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    assert "violates PodSecurity" in refusal(served, body)
+
+
+def test_a_service_that_faces_the_internet_is_refused(served: ControlPlane) -> None:
+    spec = {"type": "LoadBalancer", "ports": [{"port": 80}]}
+    body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "open", "namespace": TENANT}, "spec": spec}
+    assert "services.loadbalancers" in refusal(served, body)

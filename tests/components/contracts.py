@@ -1,0 +1,155 @@
+"""Contracts to render in tests: the three samples, and variants of them that cover every runtime, sharing mode and workload class."""
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from components.model_service.manifests import Service
+from components.tenant.manifests import Plan
+from components.tenant.surroundings import Surroundings
+from headway.contract.arithmetic.surge import pool_for
+from headway.contract.model import Model
+from headway.contract.pool import Pool
+from headway.contract.tenant import Tenant
+
+TENANTS = Path(__file__).parents[2] / "tenants"
+SURROUNDINGS = Surroundings(environment="test", region="eu-west-1", host="inference.example.com", gateway_replicas=2)
+
+
+def pool(name: str, instance_type: str, workload_class: str, **sharing: Any) -> Pool:
+    ami = {"release": "1.35.6-20260714", "driver": "580.159.03"}
+    given: dict[str, Any] = {"name": name, "instance_types": [instance_type], "zones": ["eu-west-1a"], "size": {"max": 2}, "ami": ami}
+    return Pool.model_validate({**given, "workload_class": workload_class, **({"sharing": sharing} if sharing else {})})
+
+
+POOLS = (
+    pool("a100-mig", "p4de.24xlarge", "throughput", mode="mig", layout={"1g.10gb": 7}),
+    pool("h100", "p5.48xlarge", "throughput"),
+    pool("h100-mig", "p5.48xlarge", "latency", mode="mig", layout={"3g.40gb": 2}),
+    pool("l4", "g6.12xlarge", "latency"),
+    pool("l4-dense", "g6.12xlarge", "throughput"),
+    pool("l4-mps", "g6.12xlarge", "latency", mode="mps", replicas=4),
+    pool("l4-slice", "g6.12xlarge", "throughput", mode="slice", replicas=4),
+)
+
+
+def document(tenant: str, name: str) -> dict[str, Any]:
+    """A sample contract as its file holds it."""
+    return yaml.safe_load((TENANTS / tenant / f"{name}.yaml").read_text())
+
+
+def tenant(name: str) -> Tenant:
+    return Tenant.model_validate(document(name, "tenant"))
+
+
+def changed(base: Mapping[str, Any], **changes: Any) -> Model:
+    """A model contract with some places changed; `a__b=1` sets `a.b`, None takes a place away."""
+    found = copy.deepcopy(dict(base))
+    for path, value in changes.items():
+        *way, last = path.split("__")
+        place: Any = found
+        for step in way:
+            place = place[int(step)] if isinstance(place, list) else place.setdefault(step, {})
+        if value is None:
+            place.pop(last, None)
+        elif isinstance(place, list):
+            place[int(last)] = value
+        else:
+            place[last] = value
+    return Model.model_validate(found)
+
+
+DEFECTS, EMBEDDINGS, CHAT = document("vision", "defects"), document("vision", "embeddings"), document("assist", "chat")
+_CONTAINER = {
+    "engine": "container",
+    "image": DEFECTS["runtime"]["image"],
+    "minimum_driver": "570.86",
+    "image_size": "2Gi",
+    "command": ["/server", "--port=9000"],
+    "environment": {"LOG_LEVEL": "info"},
+    "protocol": "http",
+    "port": 9000,
+    "metrics": {"port": 9001},
+    "working_memory": "1Gi",
+}
+_REQUEST = {"name": "one", "request": {"x": [1, 2]}, "answer": "/y", "expect": {"compare": "near", "value": [3.0], "absolute": 0.1}}
+_PLAIN: dict[str, Any] = {
+    "batching": {"kind": "none", "max_concurrent": 4},
+    "optimisation": None,
+    "health__golden": [_REQUEST],
+    "scaling__triggers": [{"signal": "request_rate", "target": "20/s"}],
+    "scaling__warm_replicas": None,
+    "slo": [{"signal": "availability", "objective": "99.9%"}, {"signal": "latency", "quantile": "95%", "threshold": "250ms"}],
+    "batch": None,
+}
+
+MODELS: dict[str, Model] = {
+    "chat": changed(CHAT),
+    "chat-mig": changed(
+        CHAT,
+        name="chat-mig",
+        workload_class="latency",
+        envelope__gpu={"share": "mig", "accelerator": "h100", "profile": "3g.40gb", "memory": "36Gi"},
+        envelope__largest_request__context_tokens=8192,
+        placement__isolation="mig",
+        optimisation={"speculation": {"method": "eagle", "tokens": 3, "folder": "draft/"}},
+        artifact__files=[*CHAT["artifact"]["files"], {"path": "draft/model.safetensors", "sha256": "a" * 64, "size": "200Mi"}],
+    ),
+    "defects": changed(DEFECTS, batch=None),
+    "defects-dense": changed(
+        DEFECTS,
+        name="defects-dense",
+        workload_class="throughput",
+        batch=None,
+        batching={"kind": "none", "max_concurrent": 2},
+        optimisation=None,
+        scaling__policy="threshold_table",
+        scaling__headroom=None,
+        rollout__surge="surge",
+    ),
+    "defects-mps": changed(
+        DEFECTS,
+        name="defects-mps",
+        batch=None,
+        envelope__gpu={"share": "mps", "accelerator": "l4", "memory": "5Gi"},
+        placement__isolation="shared",
+    ),
+    "defects-slice": changed(
+        DEFECTS,
+        name="defects-slice",
+        workload_class="throughput",
+        batch=None,
+        envelope__gpu={"share": "slice", "accelerator": "l4", "memory": "5Gi"},
+        placement__isolation="shared",
+        degradation__fallback={"model": "defects", "priorities": ["normal"]},
+    ),
+    "embeddings": changed(EMBEDDINGS),
+    "plain": changed(DEFECTS, name="plain", runtime=_CONTAINER, **_PLAIN),
+    "plain-grpc": changed(
+        DEFECTS,
+        name="plain-grpc",
+        workload_class="throughput",
+        runtime={**_CONTAINER, "protocol": "grpc"},
+        **_PLAIN,
+    ),
+}
+"""Ten contracts by name. Golden requests of the plain containers are JSON, for want of a protocol of their own."""
+
+
+def pool_of(model: Model) -> Pool:
+    found = pool_for(model, POOLS)
+    assert found is not None, f"no pool of the tests offers the envelope of {model.name}"
+    return found
+
+
+def service(name: str, tenant_name: str = "vision") -> Service:
+    model = MODELS[name]
+    fallback = model.degradation.fallback.model if model.degradation.fallback else None
+    return Service.of(tenant_name, model, pool_of(model), SURROUNDINGS, fallback)
+
+
+def plan(name: str = "vision", models: tuple[Model, ...] = ()) -> Plan:
+    return Plan(tenant=tenant(name), models=models, pools=POOLS, surroundings=SURROUNDINGS)
