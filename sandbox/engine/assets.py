@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sandbox.engine.values import ARCHIVE, ASSET, Properties, signature_of
+from sandbox.engine.values import ARCHIVE, ASSET, Properties, contains, signature_of
 
 _CHUNK_BYTES = 1 << 20
 
@@ -18,9 +18,7 @@ class AssetError(Exception):
 
 
 def has_asset(value: Any) -> bool:
-    if isinstance(value, dict):
-        return signature_of(value) in (ASSET, ARCHIVE) or any(has_asset(inner) for inner in value.values())
-    return isinstance(value, list) and any(has_asset(inner) for inner in value)
+    return contains(value, (ASSET, ARCHIVE))
 
 
 def hashed(value: Any, root: Path) -> Any:

@@ -112,6 +112,7 @@ class Child:
             "organization": request.organization,
             "dry_run": request.dry_run,
             "parallel": request.parallel,
+            "debug": request.debug,
         }
         # -P: the folder of the runner must not shadow the program's modules.
         with self._lock:

@@ -20,22 +20,41 @@ FAILED_AND_LOGGED = 32
 _COLLECTION = (20_000, 20, 20)
 
 
+class QuietEngine:
+    """The engine's service without its debug lines, of which the SDK sends about four for each resource: nobody reads them."""
+
+    def __init__(self, stub: Any, debug: int) -> None:
+        self._stub = stub
+        self._debug = debug
+
+    def Log(self, line: Any) -> None:
+        if line.severity != self._debug:
+            self._stub.Log(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stub, name)
+
+
 def main(asked: dict[str, Any]) -> int:
     import grpc
     import pulumi
     from pulumi.runtime import run_in_stack, set_all_config, settings
     from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
+    from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 
     program = asked["program"]
     os.chdir(asked["directory"])
     sys.argv = [program]
     sys.path.insert(0, asked["directory"])
+    engine: Any = asked["address"]
+    if not asked["debug"]:
+        engine = QuietEngine(engine_pb2_grpc.EngineStub(grpc.insecure_channel(asked["address"])), engine_pb2.DEBUG)
     settings.configure(
         settings.Settings(
             project=asked["project"],
             stack=asked["stack"],
             monitor=asked["address"],
-            engine=asked["address"],
+            engine=engine,
             parallel=asked["parallel"],
             dry_run=asked["dry_run"],
             organization=asked["organization"],

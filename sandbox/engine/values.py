@@ -23,6 +23,7 @@ __all__ = [
     "SIGNATURE",
     "UNKNOWN",
     "Properties",
+    "contains",
     "copied",
     "from_struct",
     "from_value",
@@ -73,24 +74,18 @@ def reference(urn: str, id: str, version: str = "") -> Properties:
 
 def map_secrets(value: Any, transform: Callable[[Properties], Any]) -> Any:
     """Replace every outermost secret dictionary (whatever it holds: `value`, `ciphertext` or `plaintext`) by what `transform` answers."""
+    if not has_secret(value):
+        return value
     if isinstance(value, dict):
         if value.get(SIGNATURE) == SECRET:
             return transform(value)
-        return _rebuilt_dict(value, lambda inner: map_secrets(inner, transform))
-    if isinstance(value, list):
-        return _rebuilt_list(value, lambda inner: map_secrets(inner, transform))
-    return value
+        return {key: map_secrets(inner, transform) for key, inner in value.items()}
+    return [map_secrets(inner, transform) for inner in value]
 
 
 def plain(value: Any) -> Any:
     """`value` without secret wrappers, deeply: what a provider or a policy is given. Never show or store the result."""
-    if isinstance(value, dict):
-        if value.get(SIGNATURE) == SECRET:
-            return plain(value["value"])
-        return _rebuilt_dict(value, plain)
-    if isinstance(value, list):
-        return _rebuilt_list(value, plain)
-    return value
+    return map_secrets(value, lambda found: plain(found["value"]))
 
 
 def masked(value: Any) -> Any:
@@ -108,17 +103,39 @@ def copied(value: Any) -> Any:
 
 
 def has_secret(value: Any) -> bool:
-    if isinstance(value, dict):
-        return value.get(SIGNATURE) == SECRET or any(has_secret(inner) for inner in value.values())
-    return isinstance(value, list) and any(has_secret(inner) for inner in value)
+    return contains(value, (SECRET,))
+
+
+def contains(value: Any, signatures: tuple[str, ...]) -> bool:
+    """Whether there is a dictionary with one of the signatures anywhere in it. Asked many times of everything: kept fast."""
+    kind = type(value)
+    if kind is dict:
+        if SIGNATURE in value and value[SIGNATURE] in signatures:
+            return True
+        value = value.values()
+    elif kind is not list:
+        return False
+    for inner in value:
+        kind = type(inner)
+        if (kind is dict or kind is list) and contains(inner, signatures):
+            return True
+    return False
 
 
 def has_unknown(value: Any) -> bool:
-    if isinstance(value, str):
+    kind = type(value)
+    if kind is dict:
+        value = value.values()
+    elif kind is not list:
         return value == UNKNOWN
-    if isinstance(value, dict):
-        return any(has_unknown(inner) for inner in value.values())
-    return isinstance(value, list) and any(has_unknown(inner) for inner in value)
+    for inner in value:
+        kind = type(inner)
+        if kind is dict or kind is list:
+            if has_unknown(inner):
+                return True
+        elif inner == UNKNOWN:
+            return True
+    return False
 
 
 def marked_like(value: Any, source: Any) -> Any:
@@ -208,25 +225,3 @@ def _write(target: struct_pb2.Value, value: Any) -> None:
 def _reduced(output: Properties) -> Any:
     held = output.get("value", UNKNOWN)
     return secret(held) if output.get("secret") else held
-
-
-def _rebuilt_dict(value: Properties, change: Callable[[Any], Any]) -> Properties:
-    result: Properties | None = None
-    for key, inner in value.items():
-        changed = change(inner)
-        if changed is not inner:
-            if result is None:
-                result = dict(value)
-            result[key] = changed
-    return value if result is None else result
-
-
-def _rebuilt_list(value: list[Any], change: Callable[[Any], Any]) -> list[Any]:
-    result: list[Any] | None = None
-    for index, inner in enumerate(value):
-        changed = change(inner)
-        if changed is not inner:
-            if result is None:
-                result = list(value)
-            result[index] = changed
-    return value if result is None else result
