@@ -9,10 +9,7 @@ from typing import Any
 
 from sandbox.cloud.schema import Fields, Shape
 from sandbox.engine.provider import UNKNOWN, CheckFailure
-
-SIGNATURE = "4dabf18193072939515e22adb298388d"
-ASSET_SIGNATURES = frozenset({"c44067f5952c0a294b673a41bacd8c17", "0def7320c3a5731c473e5ecbe6d01bc7"})
-RESOURCE_SIGNATURE = "5cf8f73096256a8f31e491e813e4eb8e"
+from sandbox.engine.values import ARCHIVE, ASSET, REFERENCE, signature_of
 
 _WORDS = {
     "string": "a string",
@@ -95,11 +92,11 @@ def _is_form(value: Any, shape: Shape) -> bool:
         case "list":
             return isinstance(value, list)
         case "asset":
-            return isinstance(value, dict) and value.get(SIGNATURE) in ASSET_SIGNATURES
+            return signature_of(value) in (ASSET, ARCHIVE)
         case "resource":
-            return isinstance(value, dict) and value.get(SIGNATURE) == RESOURCE_SIGNATURE
+            return signature_of(value) == REFERENCE
         case "map" | "object":
-            return isinstance(value, dict) and SIGNATURE not in value
+            return isinstance(value, dict) and signature_of(value) is None
         case "any":
             return True
 

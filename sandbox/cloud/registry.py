@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from sandbox.cloud.aws.assembly import aws_provider
+from sandbox.cloud.control_plane import LocalControlPlane
+from sandbox.cloud.eks.provider import EksProvider
 from sandbox.cloud.kubernetes.provider import KubernetesProvider
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.engine.model import ProviderFactories
@@ -13,6 +16,8 @@ from sandbox.layout import Layout
 def providers(layout: Layout) -> ProviderFactories:
     """A factory per package; each call of one makes the instance of one provider resource."""
     return {
+        "aws": lambda: aws_provider(layout),
+        "eks": lambda: EksProvider(LocalControlPlane(layout.kubeconfig)),
         "kubernetes": lambda: KubernetesProvider(layout.kubeconfig, _definitions(layout)),
     }
 

@@ -8,7 +8,7 @@ import importlib
 import inspect
 import typing
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache, cached_property
 from typing import Any, Literal

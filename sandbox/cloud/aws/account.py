@@ -7,7 +7,7 @@ Trap: a create that was killed leaves an object nobody acknowledged; `orphan` fi
 import json
 import sqlite3
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,8 +18,8 @@ from sandbox.engine.provider import Properties
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS objects (
-  key INTEGER PRIMARY KEY, token TEXT NOT NULL, id TEXT NOT NULL, region TEXT NOT NULL, urn TEXT NOT NULL, generation INTEGER NOT NULL,
-  inputs TEXT NOT NULL, outputs TEXT NOT NULL, extra TEXT NOT NULL, created TEXT NOT NULL, UNIQUE (token, id, region));
+  key INTEGER PRIMARY KEY, type TEXT NOT NULL, id TEXT NOT NULL, region TEXT NOT NULL, urn TEXT NOT NULL, generation INTEGER NOT NULL,
+  inputs TEXT NOT NULL, outputs TEXT NOT NULL, extra TEXT NOT NULL, created TEXT NOT NULL, UNIQUE (type, id, region));
 CREATE INDEX IF NOT EXISTS objects_by_urn ON objects (urn);
 CREATE TABLE IF NOT EXISTS handles (
   class TEXT NOT NULL, value TEXT NOT NULL, region TEXT NOT NULL, object INTEGER NOT NULL REFERENCES objects (key) ON DELETE CASCADE);
@@ -32,7 +32,7 @@ CREATE INDEX IF NOT EXISTS links_by_source ON links (source);
 CREATE INDEX IF NOT EXISTS links_by_value ON links (class, value);
 CREATE TABLE IF NOT EXISTS generations (urn TEXT PRIMARY KEY, count INTEGER NOT NULL);
 """
-_COLUMNS = "token, id, region, urn, generation, inputs, outputs, extra, created"
+_COLUMNS = "type, id, region, urn, generation, inputs, outputs, extra, created"
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Object:
     """One object of the account. `region` is empty for global ones."""
 
     key: int
-    token: str
+    type: str
     id: str
     region: str
     urn: str
@@ -83,15 +83,15 @@ class Account:
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
 
-    def get(self, token: str, id: str, region: str) -> Object | None:
-        return next(iter(self._objects("token = ? AND id = ? AND region IN (?, '')", (token, id, region))), None)
+    def get(self, type: str, id: str, region: str) -> Object | None:
+        return next(iter(self._objects("type = ? AND id = ? AND region IN (?, '')", (type, id, region))), None)
 
-    def of(self, token: str) -> list[Object]:
-        return self._objects("token = ?", (token,))
+    def of(self, type: str) -> list[Object]:
+        return self._objects("type = ?", (type,))
 
-    def orphan(self, token: str, urn: str, known: Collection[str]) -> Object | None:
+    def orphan(self, type: str, urn: str, known: Collection[str]) -> Object | None:
         """An object made for `urn` whose id is not in `known`: what a killed create left behind."""
-        return next((o for o in self._objects("token = ? AND urn = ?", (token, urn)) if o.id not in known), None)
+        return next((o for o in self._objects("type = ? AND urn = ?", (type, urn)) if o.id not in known), None)
 
     def find(self, handle: Handle, region: str) -> Object | None:
         """Who answers to `handle` in `region` or globally; an empty region stands for all."""
@@ -119,7 +119,7 @@ class Account:
         return int(rows[0][0]) if rows else 0
 
     def insert(
-        self, token: str, id: str, region: str, urn: str, inputs: Properties, outputs: Properties, extra: Properties, created: datetime,
+        self, type: str, id: str, region: str, urn: str, inputs: Properties, outputs: Properties, extra: Properties, created: datetime,
         handles: Sequence[Handle], links: Sequence[Link],
     ) -> Object:  # fmt: skip
         """Record a new object; KeyError(handle) if one of its handles is taken in the region."""
@@ -133,10 +133,10 @@ class Account:
                 (urn,),
             )
             generation = int(db.execute("SELECT count FROM generations WHERE urn = ?", (urn,)).fetchone()[0])
-            row = (token, id, region, urn, generation, *map(json.dumps, (inputs, outputs, extra)), created.isoformat())
+            row = (type, id, region, urn, generation, *map(json.dumps, (inputs, outputs, extra)), created.isoformat())
             key = int(db.execute(f"INSERT INTO objects ({_COLUMNS}) VALUES ({','.join('?' * len(row))})", row).lastrowid or 0)  # noqa: S608
             _relate(db, key, region, handles, links)
-        return Object(key, token, id, region, urn, generation, inputs, outputs, extra, created)
+        return Object(key, type, id, region, urn, generation, inputs, outputs, extra, created)
 
     def update(
         self, key: int, region: str, inputs: Properties, outputs: Properties, extra: Properties,
@@ -161,7 +161,7 @@ class Account:
     def _objects(self, where: str, values: Sequence[object]) -> list[Object]:
         # The conditions are literals of this module; values are bound.
         rows = self._read(f"SELECT key, {_COLUMNS} FROM objects WHERE {where} ORDER BY key", values)  # noqa: S608
-        return [Object(*row[:6], *map(json.loads, row[6:9]), datetime.fromisoformat(row[9])) for row in rows]
+        return [_object(*row) for row in rows]
 
     def _read(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         with self._lock:
@@ -170,7 +170,7 @@ class Account:
             return self._open().execute(query, tuple(values)).fetchall()
 
     @contextmanager
-    def _write(self) -> Iterator[sqlite3.Connection]:
+    def _write(self) -> Generator[sqlite3.Connection]:
         with self._lock:
             db = self._open()
             db.execute("BEGIN IMMEDIATE")
@@ -192,6 +192,12 @@ class Account:
             self._connection.execute("PRAGMA foreign_keys = ON")
             self._connection.executescript(_SCHEMA)
         return self._connection
+
+
+def _object(key: int, type: str, id: str, region: str, urn: str, generation: int, *texts: str) -> Object:
+    inputs, outputs, extra, created = texts
+    parsed = (json.loads(inputs), json.loads(outputs), json.loads(extra))
+    return Object(key, type, id, region, urn, generation, *parsed, datetime.fromisoformat(created))
 
 
 def _relate(db: sqlite3.Connection, key: int, region: str, handles: Sequence[Handle], links: Sequence[Link]) -> None:

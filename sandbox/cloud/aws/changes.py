@@ -7,7 +7,7 @@ from typing import Any
 
 from sandbox.cloud.aws.kind import Kind, at
 from sandbox.cloud.kubernetes.diff import changes
-from sandbox.cloud.kubernetes.paths import text
+from sandbox.engine.paths import render
 from sandbox.engine.provider import DiffKind, DiffResult, Properties
 
 _REPLACED: Mapping[DiffKind, DiffKind] = {"add": "add-replace", "delete": "delete-replace", "update": "update-replace"}
@@ -19,8 +19,8 @@ def compare(kind: Kind, old: Properties, new: Properties, *, same_name: bool) ->
     details: dict[str, DiffKind] = {}
     replaces: list[str] = []
     for path, change in changes(old, _aligned(old, new, "", kind.ordered)).items():
-        where = text(path)
-        replacing = not kind.updatable and path[0] not in ("tags",) or any(_touches(rule, where, old, new) for rule in kind.replaces)
+        where = render(path)
+        replacing = (not kind.updatable and path[0] not in ("tags",)) or any(_touches(rule, where, old, new) for rule in kind.replaces)
         details[where] = _REPLACED[change] if replacing else change
         if replacing:
             replaces.append(where)

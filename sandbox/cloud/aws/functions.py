@@ -10,20 +10,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox.cloud.aws import offerings
-from sandbox.cloud.aws.kind import ACCOUNT_ID, PARTITION
+from sandbox.cloud.aws.kind import PARTITION
 from sandbox.cloud.conform import closest
 from sandbox.engine.provider import UNKNOWN, Properties, ProviderError
 
-CALLER = f"arn:{PARTITION}:iam::{ACCOUNT_ID}:user/sandbox"
+CALLER = "user/sandbox"
 
 
 @dataclass(frozen=True)
 class _Where:
     region: str
+    account: str
     tags: Mapping[str, str]
 
 
-def answer(token: str, args: Properties, *, region: str, tags: Mapping[str, str]) -> Properties:
+def answer(token: str, args: Properties, *, region: str, account: str, tags: Mapping[str, str]) -> Properties:
     """The result of `aws:module/function:function`; ProviderError for one that is not modelled or an argument that is not."""
     function = FUNCTIONS.get(token)
     if function is None:
@@ -39,7 +40,7 @@ def answer(token: str, args: Properties, *, region: str, tags: Mapping[str, str]
     chosen = str(given.get("region") or region)
     if not chosen:
         raise ProviderError(f"function {token} needs a region: set the configuration aws:region or the variable AWS_REGION")
-    return function.run(given, _Where(chosen, tags))
+    return function.run(given, _Where(chosen, account, tags))
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,9 @@ class _Function:
     args: tuple[str, ...] = ()
 
 
-def _caller(_: Properties, __: _Where) -> Properties:
-    return {"accountId": ACCOUNT_ID, "arn": CALLER, "id": ACCOUNT_ID, "userId": "AIDASANDBOX"}
+def _caller(_: Properties, where: _Where) -> Properties:
+    arn = f"arn:{PARTITION}:iam::{where.account}:{CALLER}"
+    return {"accountId": where.account, "arn": arn, "id": where.account, "userId": "AIDASANDBOX"}
 
 
 def _region(_: Properties, where: _Where) -> Properties:

@@ -17,8 +17,8 @@ from sandbox.cloud.aws.limits import Limits, limits_of
 from sandbox.cloud.schema import ResourceSchema, schema_of
 from sandbox.engine.provider import UNKNOWN, CheckFailure, Properties
 
-ACCOUNT_ID = "123456789012"
-"""The account of the sandbox; moto answers for the same one."""
+ACCOUNT_ID = "000000000000"
+"""The account that the sandbox stands in for unless the provider's `allowedAccountIds` names another."""
 PARTITION = "aws"
 
 Holding = Literal["blocks", "falls", "free"]
@@ -41,6 +41,7 @@ class Facts:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """What the backend found out, for instance the endpoint of the local cluster."""
     arn: str = UNKNOWN
+    account: str = ACCOUNT_ID
 
     @property
     def known(self) -> bool:
@@ -62,7 +63,7 @@ class Facts:
             "id": self.id,
             "arn": self.arn,
             "region": self.region,
-            "account": ACCOUNT_ID,
+            "account": self.account,
             "hex": self.digest(template)[:16],
             "created": self.time,
         }
@@ -89,14 +90,15 @@ def at(value: Any, path: str) -> Any:
 def put(value: Properties, path: str, item: Any) -> None:
     """Set `item` at a dotted path unless a value is there; objects on the way are made."""
     *parents, last = path.split(".")
+    here: Any = value
     for part in parents:
-        if value.get(part) is None:
-            value[part] = {}
-        value = value[part]
-        if not isinstance(value, dict):
+        if here.get(part) is None:
+            here[part] = {}
+        here = here[part]
+        if not isinstance(here, dict):
             return
-    if value.get(last) is None:
-        value[last] = item
+    if here.get(last) is None:
+        here[last] = item
 
 
 def each(value: Any, path: str) -> list[tuple[str, Any]]:
@@ -123,7 +125,7 @@ class Ref:
     error: str = "InvalidParameterValue"
     """AWS's error code when the object does not exist."""
     external: str = ""
-    """Values matching this pattern exist outside the account (AWS's own policies, service-linked roles)."""
+    """Values matching this pattern exist without a program (AWS's own policies, service-linked roles); `{account}` is ours."""
     key: str = ""
     """Pattern whose first matching group is the handle, where the value says more than that (`arn:…:bucket/prefix`)."""
 
@@ -152,7 +154,8 @@ Rule = Callable[[Properties, str], Iterable[CheckFailure]]
 class Kind:
     """One modelled AWS type. Paths are dotted, `[]` steps into a list."""
 
-    token: str
+    type: str
+    """Pulumi's type token."""
     operation: str = ""
     """`service.Operation[.Member]`, whose request bounds the inputs; empty where the API has no such request."""
     api: Mapping[str, str] = field(default_factory=dict)
@@ -185,7 +188,7 @@ class Kind:
 
     @cached_property
     def schema(self) -> ResourceSchema:
-        return schema_of(self.token)
+        return schema_of(self.type)
 
     @cached_property
     def limits(self) -> Limits:
@@ -198,7 +201,7 @@ class Kind:
     @property
     def title(self) -> str:
         """Class name, as people say it."""
-        return self.token.rsplit(":", 1)[-1]
+        return self.type.rsplit(":", 1)[-1]
 
     def compute(self, facts: Facts, *, updating: bool = False) -> Properties:
         """All outputs of the object behind `facts`. `updating`: in a preview of an update what it may change is unknown."""
@@ -238,9 +241,22 @@ def made(prefix: str, digits: int = 17) -> Callable[[Facts], str]:
     return lambda facts: facts.made(prefix, digits)
 
 
+def account(facts: Facts) -> str:
+    """The account that owns the object."""
+    return facts.account
+
+
 def const(value: Any) -> Callable[[Facts], Any]:
     """A default that AWS documents, known already in a preview."""
     return lambda _: value
+
+
+def later(value: Any) -> Callable[[Facts], Any]:
+    """A default that AWS chooses, unknown until the object exists."""
+    return lambda facts: value if facts.known else UNKNOWN
+
+
+TRUE, FALSE = const(value=True), const(value=False)
 
 
 def found(key: str) -> Callable[[Facts], Any]:

@@ -12,8 +12,7 @@ from functools import cache
 from typing import Any
 
 from botocore.loaders import Loader
-from botocore.model import ListShape, MapShape, ServiceModel, StructureShape
-from botocore.model import Shape as ApiShape
+from botocore.model import ServiceModel
 
 from sandbox.cloud.conform import closest, describe, join
 from sandbox.cloud.schema import Fields, Shape
@@ -49,9 +48,14 @@ class Limits:
 NOTHING = Limits()
 
 
+def is_a(shape: Any, *forms: str) -> bool:
+    """Whether a botocore shape (they are untyped; None stands for none) is a `structure`, `list`, `map`, ..."""
+    return shape is not None and shape.type_name in forms
+
+
 @cache
-def service(name: str) -> ServiceModel:
-    """botocore's model of one service."""
+def service(name: str) -> Any:
+    """botocore's ServiceModel of one service; untyped, because its properties are."""
     return ServiceModel(Loader().load_service_model(name, "service-2"), name)
 
 
@@ -69,32 +73,38 @@ def violations(value: Mapping[str, Any], limits: Limits) -> list[CheckFailure]:
     return list(_violations(value, limits, ""))
 
 
-def _find(operation: str, below: str = "") -> ApiShape | None:
+def _find(operation: str, below: str = "") -> Any:
     name, verb, *members = operation.split(".")
-    shape: ApiShape | None = service(name).operation_model(verb).input_shape
+    shape: Any = service(name).operation_model(verb).input_shape
     for member in [*members, *(below.split(".") if below else ())]:
         shape = _member(shape, member)
     return shape
 
 
-def _member(shape: ApiShape | None, name: str) -> ApiShape | None:
-    while isinstance(shape, ListShape):
+def _member(shape: Any, name: str) -> Any:
+    while is_a(shape, "list"):
         shape = shape.member
-    if not isinstance(shape, StructureShape):
+    if not is_a(shape, "structure"):
         return None
-    by_name = {_plain(key): value for key, value in shape.members.items()}
+    found = member_name(shape, name)
+    return shape.members[found] if found else None
+
+
+def member_name(shape: Any, name: str) -> str:
+    """The member of an API structure that an input of this name means, whatever their spelling; empty if there is none."""
+    by_name = {_plain(key): key for key in shape.members}
     word = _plain(name)
     for candidate in (word, word.removesuffix("s"), f"{word}s", word.removesuffix("ies") + "y", word.removesuffix("es")):
         if candidate in by_name:
             return by_name[candidate]
-    return None
+    return ""
 
 
 def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-def _object(fields: Fields, api_shape: ApiShape | None, path: str, operation: str, api: Mapping[str, str]) -> Limits:
+def _object(fields: Fields, api_shape: Any, path: str, operation: str, api: Mapping[str, str]) -> Limits:
     members: dict[str, Limits] = {}
     unchecked: list[str] = []
     for key, shape in fields.members.items():
@@ -110,19 +120,19 @@ def _object(fields: Fields, api_shape: ApiShape | None, path: str, operation: st
     return Limits(members=members, unchecked=tuple(unchecked))
 
 
-def _value(shape: Shape, api_shape: ApiShape | None, path: str, operation: str, api: Mapping[str, str]) -> Limits:
+def _value(shape: Shape, api_shape: Any, path: str, operation: str, api: Mapping[str, str]) -> Limits:
     if shape.form == "object" and not shape.choices and shape.fields is not None:
         if _is_deep(path):
             return NOTHING
         return _object(shape.fields, api_shape, path, operation, api)
     if shape.form == "list" and shape.element is not None:
-        inner = api_shape.member if isinstance(api_shape, ListShape) else api_shape
+        inner = api_shape.member if is_a(api_shape, "list") else api_shape
         element = _value(shape.element, inner, path, operation, api)
-        return Limits(_limit(api_shape, shape) if isinstance(api_shape, ListShape) else None, element=element, unchecked=element.unchecked)
+        return Limits(_limit(api_shape, shape) if is_a(api_shape, "list") else None, element=element, unchecked=element.unchecked)
     if shape.form == "map" and shape.element is not None:
-        inner = api_shape.value if isinstance(api_shape, MapShape) else None
+        inner = api_shape.value if is_a(api_shape, "map") else None
         return Limits(element=_value(shape.element, inner, path, operation, api))
-    while isinstance(api_shape, ListShape):
+    while is_a(api_shape, "list"):
         api_shape = api_shape.member
     limit = _limit(api_shape, shape)
     return Limits(limit, unchecked=(path,) if limit is None and shape.form != "boolean" else ())
@@ -133,8 +143,8 @@ def _is_deep(path: str) -> bool:
     return path.count(".") >= 6
 
 
-def _limit(api_shape: ApiShape | None, shape: Shape) -> Limit | None:
-    if api_shape is None or isinstance(api_shape, (StructureShape, MapShape)):
+def _limit(api_shape: Any, shape: Shape) -> Limit | None:
+    if api_shape is None or is_a(api_shape, "structure", "map"):
         return None
     known: Mapping[str, Any] = api_shape.metadata
     low, high = _number(known.get("min")), _number(known.get("max"))

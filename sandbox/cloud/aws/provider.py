@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -43,22 +43,30 @@ _FORCED = {"aws:iam/role:Role": "forceDetachPolicies", "aws:cloudwatch/eventRule
 _PROTECTION = {"aws:eks/cluster:Cluster": "deletionProtection", "aws:cloudwatch/logGroup:LogGroup": "deletionProtectionEnabled"}
 
 
+@dataclass(frozen=True)
+class Site:
+    """What one account of the sandbox holds, and what stands behind it."""
+
+    account: Account
+    backends: Mapping[str, Backend]
+
+
 class AwsProvider(Provider):
-    """One provider resource: a region and default tags over the one account of the sandbox."""
+    """One provider resource: a region and default tags over one account. `connect` opens the account of an id."""
 
     package = "aws"
     version = VERSION
 
     def __init__(
         self,
-        account: Account,
-        backends: Mapping[str, Backend],
+        connect: Callable[[str], Site],
         *,
         environment: Mapping[str, str],
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._account = account
-        self._backends = backends
+        self._connect = connect
+        self._connected: Site | None = None
+        self._account_id = ACCOUNT_ID
         self._environment = environment
         self._clock = clock
         self._region = ""
@@ -76,12 +84,15 @@ class AwsProvider(Provider):
             failures.append(CheckFailure("region", "no region: set the configuration aws:region or the variable AWS_REGION"))
         elif region != UNKNOWN and region not in offerings.regions():
             known = ", ".join(offerings.regions())
-            failures.append(CheckFailure("region", f'"{region}" is no region the double knows{closest(region, offerings.regions())}: {known}'))
-        allowed, forbidden = own.get("allowedAccountIds"), own.get("forbiddenAccountIds")
-        if isinstance(allowed, list) and ACCOUNT_ID not in allowed and UNKNOWN not in allowed:
-            failures.append(CheckFailure("allowedAccountIds", f"AWS account ID not allowed: {ACCOUNT_ID}, the sandbox's account, is not listed"))
-        if isinstance(forbidden, list) and ACCOUNT_ID in forbidden:
-            failures.append(CheckFailure("forbiddenAccountIds", f"AWS account ID not allowed: {ACCOUNT_ID}, the sandbox's account, is listed"))
+            failures.append(
+                CheckFailure("region", f'"{region}" is no region the double knows{closest(region, offerings.regions())}: {known}')
+            )
+        forbidden, account = own.get("forbiddenAccountIds"), _account_of(own)
+        if isinstance(forbidden, list) and account in forbidden:
+            failures.append(CheckFailure("forbiddenAccountIds", f"AWS account ID not allowed: {account}, the sandbox's account, is listed"))
+        for index, id in enumerate(own.get("allowedAccountIds") or []):
+            if id != UNKNOWN and not re.fullmatch(r"\d{12}", str(id)):
+                failures.append(CheckFailure(f"allowedAccountIds[{index}]", f'"{id}" is no AWS account ID: it has 12 digits'))
         failures += _tag_failures(at(own, "defaultTags.tags"), "defaultTags.tags")
         return CheckResult(new, tuple(failures))
 
@@ -96,6 +107,8 @@ class AwsProvider(Provider):
 
     def configure(self, inputs: Properties) -> None:
         decoded = {key: _decoded(value) for key, value in inputs.items()}
+        self._account_id = _account_of(decoded)
+        self._connected = self._connect(self._account_id)
         self._region = self._region_of(decoded)
         self._tags = dict(at(decoded, "defaultTags.tags") or {})
 
@@ -163,7 +176,7 @@ class AwsProvider(Provider):
         try:
             object = self._account.insert(
                 type, facts.id, self._record_region(kind, facts), urn, _concealed(kind, inputs), _concealed(kind, outputs), dict(facts.extra),
-                facts.created or self._clock(), references.handles(kind, facts.id, outputs), references.links(kind, facts.inputs),
+                facts.created or self._clock(), references.handles(kind, facts.id, outputs), references.links(kind, facts),
             )  # fmt: skip
         except KeyError as error:
             handle = error.args[0]
@@ -216,24 +229,38 @@ class AwsProvider(Provider):
             return
         protection = _PROTECTION.get(type)
         if protection and object.inputs.get(protection) is True:
-            raise ProviderError(
-                f"{kind.title} {id} cannot be deleted: {protection} is true; set it to false, run up, then delete it"
-            )
+            raise ProviderError(f"{kind.title} {id} cannot be deleted: {protection} is true; set it to false, run up, then delete it")
         forced = object.inputs.get(_FORCED.get(type, "")) is True
         held = [] if forced else self._account.holders(object, "blocks")
         if held:
             by = "; ".join(f"{schema_title(other)} {other.name} ({other.id}, by {path})" for other, path in held[:5])
             more = f" and {len(held) - 5} more" if len(held) > 5 else ""
-            raise ProviderError(f"DependencyViolation: {kind.title} {id} cannot be deleted while others need it: {by}{more}; delete those first")
+            raise ProviderError(
+                f"DependencyViolation: {kind.title} {id} cannot be deleted while others need it: {by}{more}; delete those first"
+            )
         self._discard(object, step)
 
     def invoke(self, token: str, args: Properties, preview: bool) -> Properties:
-        return functions.answer(token, args, region=self._region, tags=self._tags)
+        return functions.answer(token, args, region=self._region, account=self._account_id, tags=self._tags)
+
+    def plan(self, type: str, inputs: Properties, old_outputs: Properties | None) -> Properties:
+        """Without a configuration neither region nor account is known, so nothing computed is."""
+        kind = CATALOGUE.get(type)
+        return (
+            kind.compute(Facts(inputs=inputs, urn="", region=UNKNOWN, account=UNKNOWN)) if kind else super().plan(type, inputs, old_outputs)
+        )
 
     def close(self) -> None:
-        self._account.close()
+        if self._connected is not None:
+            self._connected.account.close()
 
     # -- inside
+
+    @property
+    def _account(self) -> Account:
+        if self._connected is None:
+            raise ProviderError("the aws provider is not configured yet; its region or another of its inputs is not known")
+        return self._connected.account
 
     def _kind(self, type: str) -> Kind:
         kind = CATALOGUE.get(type)
@@ -242,7 +269,7 @@ class AwsProvider(Provider):
         return kind
 
     def _backend(self, type: str) -> Backend:
-        return self._backends.get(type, _RECORD_ONLY)
+        return self._connected.backends.get(type, _RECORD_ONLY) if self._connected else _RECORD_ONLY
 
     def _place(self, kind: Kind, inputs: Properties) -> str:
         return "" if kind.is_global else str(inputs.get("region") or self._region)
@@ -252,7 +279,7 @@ class AwsProvider(Provider):
 
     def _facts(self, kind: Kind, urn: str, inputs: Properties, generation: int) -> Facts:
         region = str(inputs.get("region") or self._region)
-        facts = Facts(inputs=inputs, urn=urn, region=region, generation=generation, tags=self._tags)
+        facts = Facts(inputs=inputs, urn=urn, region=region, generation=generation, tags=self._tags, account=self._account_id)
         named = kind.named
         if named and named.prefix and inputs.get(named.field) is None and isinstance(inputs.get(named.prefix), str):
             made_up = UNKNOWN if inputs[named.prefix] == UNKNOWN else inputs[named.prefix] + facts.digest("name")[:17]
@@ -266,7 +293,8 @@ class AwsProvider(Provider):
         before = (old or {}).get(named.field)
         if isinstance(before, str) and _is_made_up(named, name, before):
             return {**new, named.field: before}
-        return {**new, named.field: made_up_name(named, name, f"{urn}#{self._account.generation(urn) + 1}")}
+        generation = self._connected.account.generation(urn) if self._connected else 0
+        return {**new, named.field: made_up_name(named, name, f"{urn}#{generation + 1}")}
 
     def _finish(self, kind: Kind, object: Object, inputs: Properties, step: Step) -> tuple[str, Properties]:
         """Make the recorded object real and record what that taught; also the second half of a create that was killed."""
@@ -274,7 +302,7 @@ class AwsProvider(Provider):
         facts = replace(facts, id=object.id, arn=object.outputs.get("arn", ""), created=object.created, extra=object.extra)
         current = replace(object, outputs=kind.compute(facts))
         try:
-            extra = self._backend(object.token).created(current, facts.inputs, step)
+            extra = self._backend(object.type).created(current, facts.inputs, step)
         except PartialFailureError:
             raise
         except ProviderError:
@@ -287,18 +315,22 @@ class AwsProvider(Provider):
         outputs = kind.compute(facts)
         self._account.update(
             object.key, object.region, _concealed(kind, inputs), _concealed(kind, outputs), dict(facts.extra),
-            references.handles(kind, object.id, outputs), references.links(kind, facts.inputs),
+            references.handles(kind, object.id, outputs), references.links(kind, facts),
         )  # fmt: skip
         return outputs
 
     def _discard(self, object: Object, step: Step) -> None:
-        for other, _ in self._account.holders(object, "falls"):
-            self._discard(other, step)
-        if object.inputs.get(_FORCED.get(object.token, "")) is True:
-            for other, _ in self._account.holders(object, "blocks"):
-                self._discard(other, step)
-        self._backend(object.token).deleted(object, step)
+        """What AWS refuses, the backend refuses first; what belonged to the object then goes with it."""
+        self._backend(object.type).deleted(object, step)
+        self._forget(object)
+
+    def _forget(self, object: Object) -> None:
+        going = self._account.holders(object, "falls")
+        if object.inputs.get(_FORCED.get(object.type, "")) is True:
+            going += self._account.holders(object, "blocks")
         self._account.delete(object.key)
+        for other, _ in going:
+            self._forget(other)
 
 
 _RECORD_ONLY = Backend()
@@ -344,7 +376,7 @@ def _keeps_name(kind: Kind, urn: str, old: Properties, new: Properties) -> bool:
 
 def schema_title(object: Object) -> str:
     """Class name of an object's type."""
-    return object.token.rsplit(":", 1)[-1]
+    return object.type.rsplit(":", 1)[-1]
 
 
 def _unmodelled(type: str) -> str:
@@ -366,7 +398,9 @@ def _tag_failures(tags: Any, path: str) -> list[CheckFailure]:
         if key.lower().startswith("aws:"):
             found.append(CheckFailure(join(path, key), "tag keys that begin with aws: are reserved"))
         if len(key) > _MAX_TAG_KEY or (isinstance(value, str) and len(value) > _MAX_TAG_VALUE):
-            found.append(CheckFailure(join(path, key), f"AWS allows {_MAX_TAG_KEY} characters in a tag's key and {_MAX_TAG_VALUE} in its value"))
+            found.append(
+                CheckFailure(join(path, key), f"AWS allows {_MAX_TAG_KEY} characters in a tag's key and {_MAX_TAG_VALUE} in its value")
+            )
     return found
 
 
@@ -379,6 +413,13 @@ def _decoded(value: Any) -> Any:
     except ValueError:
         return value
     return decoded if isinstance(decoded, (dict, list, bool)) else value
+
+
+def _account_of(config: Properties) -> str:
+    """The sandbox stands in for the account that the program expects; the check that it is that one has nothing to compare."""
+    allowed = config.get("allowedAccountIds")
+    named = [str(id) for id in allowed if id != UNKNOWN] if isinstance(allowed, list) else []
+    return ACCOUNT_ID if ACCOUNT_ID in named or not named else named[0]
 
 
 def _concealed(kind: Kind, values: Properties) -> Properties:

@@ -21,9 +21,10 @@ def handles(kind: Kind, id: str, outputs: Properties) -> list[Handle]:
     return list(dict.fromkeys(found))
 
 
-def links(kind: Kind, inputs: Properties) -> list[Link]:
-    """What an object with these inputs names."""
-    return [Link(ref.to, _key(ref, value), path, ref.deletion) for path, value, ref in _named(kind, inputs) if not _is_external(ref, value)]
+def links(kind: Kind, facts: Facts) -> list[Link]:
+    """What the object behind `facts` names."""
+    named = ((path, value, ref) for path, value, ref in _named(kind, facts.inputs) if not _is_external(ref, value, facts.account))
+    return [Link(ref.to, _key(ref, value), path, ref.deletion) for path, value, ref in named]
 
 
 def check(account: Account, kind: Kind, facts: Facts) -> None:
@@ -32,7 +33,7 @@ def check(account: Account, kind: Kind, facts: Facts) -> None:
     missing = [
         _missing(account, path, value, ref, region)
         for path, value, ref in _named(kind, facts.inputs)
-        if not _is_external(ref, value) and account.find(Handle(ref.to, _key(ref, value)), region) is None
+        if not _is_external(ref, value, facts.account) and account.find(Handle(ref.to, _key(ref, value)), region) is None
     ]
     if missing:
         raise ProviderError("; ".join(missing))
@@ -50,11 +51,13 @@ def _missing(account: Account, path: str, value: str, ref: Ref, region: str) -> 
     there = account.handles(ref.to, region)
     known = f"there are {', '.join(there[:_SHOWN])}{', …' if len(there) > _SHOWN else ''}" if there else "there is none"
     where = f" in {region}" if region else ""
-    return f"{ref.error}: {path} names the {ref.to} {value}, which does not exist{where} in the sandbox's account ({known}); create it first"
+    return (
+        f"{ref.error}: {path} names the {ref.to} {value}, which does not exist{where} in the sandbox's account ({known}); create it first"
+    )
 
 
-def _is_external(ref: Ref, value: str) -> bool:
-    return bool(ref.external) and re.fullmatch(ref.external, value) is not None
+def _is_external(ref: Ref, value: str, account: str) -> bool:
+    return bool(ref.external) and re.fullmatch(ref.external.replace("{account}", account), value) is not None
 
 
 def _key(ref: Ref, value: str) -> str:

@@ -173,16 +173,15 @@ def _document(document: dict[str, Any], here: str, kind: str) -> Failures:
         yield CheckFailure(here, f"MalformedPolicyDocument: Version {document['Version']!r} is none of 2012-10-17, 2008-10-17")
     for key in sorted(document.keys() - {"Version", "Id", "Statement"}):
         yield CheckFailure(here, f"MalformedPolicyDocument: {key} is no element of a policy; legal are Version, Id, Statement")
-    statements = document.get("Statement")
-    if isinstance(statements, dict):
-        statements = [statements]
+    given: Any = document.get("Statement")
+    statements: Any = [given] if isinstance(given, dict) else given
     if not isinstance(statements, list) or not statements:
         yield CheckFailure(here, "MalformedPolicyDocument: Statement is missing or empty")
         return
     for index, statement in enumerate(statements):
+        where = f"MalformedPolicyDocument: Statement[{index}]"
         if statement == UNKNOWN:
             continue
-        where = f"MalformedPolicyDocument: Statement[{index}]"
         if not isinstance(statement, dict):
             yield CheckFailure(here, f"{where} must be an object")
             continue

@@ -6,8 +6,8 @@ from sandbox.cloud.aws.catalogue import compute, eks, identity, network, operati
 from sandbox.cloud.aws.kind import Kind
 
 CATALOGUE: Mapping[str, Kind] = {
-    kind.token: kind
+    kind.type: kind
     for kind in sorted(
-        (*network.KINDS, *compute.KINDS, *identity.KINDS, *eks.KINDS, *storage.KINDS, *operations.KINDS), key=lambda kind: kind.token
+        (*network.KINDS, *compute.KINDS, *identity.KINDS, *eks.KINDS, *storage.KINDS, *operations.KINDS), key=lambda kind: kind.type
     )
 }

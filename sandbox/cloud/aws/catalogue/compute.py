@@ -4,7 +4,7 @@ import base64
 import binascii
 
 from sandbox.cloud.aws.catalogue.references import EXTERNAL_KEY, EXTERNAL_ROLE
-from sandbox.cloud.aws.kind import Facts, Kind, Naming, Ref, const
+from sandbox.cloud.aws.kind import FALSE, TRUE, Facts, Kind, Naming, Ref, const
 from sandbox.cloud.aws.rules import Failures, among, between, exclusive, zone
 from sandbox.engine.provider import UNKNOWN, CheckFailure, Properties
 
@@ -28,7 +28,9 @@ def _volumes(inputs: Properties, _: str) -> Failures:
         if ebs.get("volumeType") != "gp3":
             continue
         if isinstance(iops, (int, float)) and isinstance(size, (int, float)) and iops > size * _GP3_IOPS_PER_GIB:
-            yield CheckFailure(f"{path}.iops", f"gp3 gives at most {_GP3_IOPS_PER_GIB} IOPS a GiB: {iops:g} need {iops / 500:g} GiB, not {size:g}")
+            yield CheckFailure(
+                f"{path}.iops", f"gp3 gives at most {_GP3_IOPS_PER_GIB} IOPS a GiB: {iops:g} need {iops / 500:g} GiB, not {size:g}"
+            )
         if isinstance(throughput, (int, float)) and throughput > (iops if isinstance(iops, (int, float)) else 3000) / _GP3_IOPS_PER_MIB:
             yield CheckFailure(f"{path}.throughput", f"gp3 gives 1 MiB/s for each 4 IOPS: {throughput:g} need {throughput * 4:g} IOPS")
 
@@ -48,7 +50,11 @@ def _user_data(inputs: Properties, _: str) -> Failures:
 
 def _reservation(inputs: Properties, _: str) -> Failures:
     given = inputs.get("capacityReservationSpecification")
-    if isinstance(given, dict) and given.get("capacityReservationTarget") and given.get("capacityReservationPreference") in ("none", "open"):
+    if (
+        isinstance(given, dict)
+        and given.get("capacityReservationTarget")
+        and given.get("capacityReservationPreference") in ("none", "open")
+    ):
         yield CheckFailure("capacityReservationSpecification.capacityReservationPreference", "open and none exclude a target")
 
 
@@ -63,7 +69,7 @@ def _default_version(facts: Facts) -> object:
 
 KINDS = (
     Kind(
-        token="aws:ec2/launchTemplate:LaunchTemplate",
+        type="aws:ec2/launchTemplate:LaunchTemplate",
         operation="ec2.CreateLaunchTemplate.LaunchTemplateData",
         api={
             "name": "ec2.CreateLaunchTemplate:LaunchTemplateName",
@@ -110,7 +116,7 @@ KINDS = (
         ),
     ),
     Kind(
-        token="aws:ec2/capacityBlockReservation:CapacityBlockReservation",
+        type="aws:ec2/capacityBlockReservation:CapacityBlockReservation",
         operation="ec2.PurchaseCapacityBlock",
         id="cr-0{hex}",
         arn="arn:aws:ec2:{region}:{account}:capacity-reservation/{id}",
@@ -121,16 +127,16 @@ KINDS = (
             "endDateType": const("limited"),
             "reservationType": const("capacity-block"),
             "tenancy": const("default"),
-            "ebsOptimized": const(False),
+            "ebsOptimized": FALSE,
         },
-        absent={
-            name: "an offering's content is known to AWS alone"
-            for name in ("availabilityZone", "endDate", "instanceCount", "instanceType", "outpostArn", "placementGroupArn")
-        },
+        absent=dict.fromkeys(
+            ("availabilityZone", "endDate", "instanceCount", "instanceType", "outpostArn", "placementGroupArn"),
+            "an offering's content is known to AWS alone",
+        ),
         updatable=False,
     ),
     Kind(
-        token="aws:autoscaling/tag:Tag",
+        type="aws:autoscaling/tag:Tag",
         operation="autoscaling.CreateOrUpdateTags",
         api={"tag": "Tags"},
         id=lambda f: f"{f.inputs['autoscalingGroupName']},{f.inputs['tag']['key']}" if f.known else UNKNOWN,
@@ -138,7 +144,7 @@ KINDS = (
         replaces=("autoscalingGroupName", "tag.key"),
     ),
     Kind(
-        token="aws:autoscaling/schedule:Schedule",
+        type="aws:autoscaling/schedule:Schedule",
         operation="autoscaling.PutScheduledUpdateGroupAction",
         id="{scheduledActionName}",
         arn="arn:aws:autoscaling:{region}:{account}:scheduledUpdateGroupAction:{hex}:autoScalingGroupName/{autoscalingGroupName}"
@@ -148,7 +154,7 @@ KINDS = (
         outputs={"desiredCapacity": const(-1), "maxSize": const(-1), "minSize": const(-1)},
     ),
     Kind(
-        token="aws:autoscaling/lifecycleHook:LifecycleHook",
+        type="aws:autoscaling/lifecycleHook:LifecycleHook",
         operation="autoscaling.PutLifecycleHook",
         id="{name}",
         named=Naming(longest=255, prefix=""),
@@ -167,19 +173,18 @@ KINDS = (
             ),
         ),
     ),
-    Kind(token="aws:ebs/encryptionByDefault:EncryptionByDefault", id="terraform-{hex}", outputs={"enabled": const(True)}),
+    Kind(type="aws:ebs/encryptionByDefault:EncryptionByDefault", id="terraform-{hex}", outputs={"enabled": TRUE}),
     Kind(
-        token="aws:ebs/defaultKmsKey:DefaultKmsKey",
+        type="aws:ebs/defaultKmsKey:DefaultKmsKey",
         operation="ec2.ModifyEbsDefaultKmsKeyId",
         id="{keyArn}",
         references={"keyArn": Ref("KMS key", "free", "InvalidKey.NotFound", EXTERNAL_KEY)},
         updatable=False,
     ),
     Kind(
-        token="aws:ec2/instanceMetadataDefaults:InstanceMetadataDefaults",
+        type="aws:ec2/instanceMetadataDefaults:InstanceMetadataDefaults",
         operation="ec2.ModifyInstanceMetadataDefaults",
         id="{region}",
         rules=(between("httpPutResponseHopLimit", -1, 64, "EC2 API reference"),),
     ),
 )
-

@@ -4,7 +4,7 @@ import re
 
 from sandbox.cloud.aws import offerings
 from sandbox.cloud.aws.catalogue.references import EXTERNAL_KEY, EXTERNAL_ROLE, OTHER_ACCOUNT
-from sandbox.cloud.aws.kind import ACCOUNT_ID, Facts, Kind, Naming, Ref, const, each
+from sandbox.cloud.aws.kind import FALSE, TRUE, Facts, Kind, Naming, Ref, Rule, const, each
 from sandbox.cloud.aws.rules import Failures, between, exclusive, json_text, policy, required
 from sandbox.cloud.conform import closest, describe
 from sandbox.engine.provider import UNKNOWN, CheckFailure, Properties
@@ -13,16 +13,18 @@ _IAM = "arn:aws:iam::{account}:"
 _ROLE_LIMIT, _POLICY_LIMIT, _INLINE_LIMIT = 2048 * 2, 6144, 10_240
 """Characters without white space: trust policy (at its raised quota), managed policy, all inline policies of a role (IAM quotas)."""
 _AWS_POLICY = r"arn:aws:iam::aws:policy/.*"
-_POLICY = Ref("policy ARN", "blocks", "NoSuchEntity", f"{_AWS_POLICY}|{OTHER_ACCOUNT}")
+_POLICY = Ref("policy ARN", "blocks", "NoSuchEntity", f"{_AWS_POLICY}|" + OTHER_ACCOUNT)
 
 
-def _aws_policies(path: str):  # noqa: ANN202 -- a Rule, spelled by its inner function
+def _aws_policies(path: str) -> Rule:
     """AWS's own policies exist by name; a misspelt one would fail only when it is attached."""
 
     def check(inputs: Properties, _: str) -> Failures:
         for here, value in each(inputs, path):
             if isinstance(value, str) and re.fullmatch(_AWS_POLICY, value) and value not in offerings.managed_policies():
-                yield CheckFailure(here, f"NoSuchEntity: {describe(value)} is no AWS managed policy{closest(value, offerings.managed_policies())}")
+                yield CheckFailure(
+                    here, f"NoSuchEntity: {describe(value)} is no AWS managed policy{closest(value, offerings.managed_policies())}"
+                )
 
     return check
 
@@ -31,7 +33,7 @@ def _account_root(facts: Facts) -> str:
     """The key policy that AWS writes when none is given."""
     return (
         '{"Version":"2012-10-17","Id":"key-default-1","Statement":[{"Sid":"Enable IAM User Permissions","Effect":"Allow",'
-        f'"Principal":{{"AWS":"arn:aws:iam::{ACCOUNT_ID}:root"}},"Action":"kms:*","Resource":"*"}}]}}'
+        f'"Principal":{{"AWS":"arn:aws:iam::{facts.account}:root"}},"Action":"kms:*","Resource":"*"}}]}}'
     )
 
 
@@ -62,9 +64,16 @@ def _alias(inputs: Properties, _: str) -> Failures:
         yield CheckFailure("name", "alias/aws/ is reserved for AWS")
 
 
+def _key_arn(facts: Facts) -> str:
+    key = facts.inputs.get("targetKeyId", "")
+    if not facts.known or key == UNKNOWN:
+        return UNKNOWN
+    return key if key.startswith("arn:") else f"arn:aws:kms:{facts.region}:{facts.account}:key/{key}"
+
+
 KINDS = (
     Kind(
-        token="aws:iam/role:Role",
+        type="aws:iam/role:Role",
         operation="iam.CreateRole",
         api={"name": "RoleName", "assumeRolePolicy": "AssumeRolePolicyDocument", "inlinePolicies": "", "managedPolicyArns": ""},
         id="{name}",
@@ -75,7 +84,7 @@ KINDS = (
         outputs={
             "path": const("/"),
             "maxSessionDuration": const(3600),
-            "forceDetachPolicies": const(False),
+            "forceDetachPolicies": FALSE,
             "createDate": "{created}",
             "uniqueId": lambda f: f.made("AROA", 17).upper(),
         },
@@ -87,7 +96,7 @@ KINDS = (
         ),
     ),
     Kind(
-        token="aws:iam/policy:Policy",
+        type="aws:iam/policy:Policy",
         operation="iam.CreatePolicy",
         api={"name": "PolicyName", "policy": "PolicyDocument"},
         id="{arn}",
@@ -99,7 +108,7 @@ KINDS = (
         rules=(policy("policy", "identity", _POLICY_LIMIT),),
     ),
     Kind(
-        token="aws:iam/rolePolicy:RolePolicy",
+        type="aws:iam/rolePolicy:RolePolicy",
         operation="iam.PutRolePolicy",
         api={"name": "PolicyName", "policy": "PolicyDocument", "role": "RoleName"},
         id="{role}:{name}",
@@ -109,7 +118,7 @@ KINDS = (
         rules=(policy("policy", "identity", _INLINE_LIMIT),),
     ),
     Kind(
-        token="aws:iam/rolePolicyAttachment:RolePolicyAttachment",
+        type="aws:iam/rolePolicyAttachment:RolePolicyAttachment",
         operation="iam.AttachRolePolicy",
         api={"role": "RoleName"},
         id="{role}-{hex}",
@@ -118,20 +127,23 @@ KINDS = (
         rules=(_aws_policies("policyArn"),),
     ),
     Kind(
-        token="aws:iam/rolePolicyAttachmentsExclusive:RolePolicyAttachmentsExclusive",
+        type="aws:iam/rolePolicyAttachmentsExclusive:RolePolicyAttachmentsExclusive",
         id="{roleName}",
-        references={"roleName": Ref("role name", "falls", "NoSuchEntity"), "policyArns[]": Ref("policy ARN", "free", "NoSuchEntity", _AWS_POLICY)},
+        references={
+            "roleName": Ref("role name", "falls", "NoSuchEntity"),
+            "policyArns[]": Ref("policy ARN", "free", "NoSuchEntity", _AWS_POLICY),
+        },
         replaces=("roleName",),
         rules=(_aws_policies("policyArns[]"),),
     ),
     Kind(
-        token="aws:iam/rolePoliciesExclusive:RolePoliciesExclusive",
+        type="aws:iam/rolePoliciesExclusive:RolePoliciesExclusive",
         id="{roleName}",
         references={"roleName": Ref("role name", "falls", "NoSuchEntity")},
         replaces=("roleName",),
     ),
     Kind(
-        token="aws:iam/instanceProfile:InstanceProfile",
+        type="aws:iam/instanceProfile:InstanceProfile",
         operation="iam.CreateInstanceProfile",
         api={"name": "InstanceProfileName", "role": "iam.AddRoleToInstanceProfile:RoleName"},
         id="{name}",
@@ -143,7 +155,7 @@ KINDS = (
         replaces=("name", "namePrefix", "path"),
     ),
     Kind(
-        token="aws:iam/openIdConnectProvider:OpenIdConnectProvider",
+        type="aws:iam/openIdConnectProvider:OpenIdConnectProvider",
         operation="iam.CreateOpenIDConnectProvider",
         id="{arn}",
         arn=lambda f: f.text("arn:aws:iam::{account}:oidc-provider/{url}").replace("https://", ""),
@@ -153,7 +165,7 @@ KINDS = (
         rules=(_issuer,),
     ),
     Kind(
-        token="aws:iam/serviceLinkedRole:ServiceLinkedRole",
+        type="aws:iam/serviceLinkedRole:ServiceLinkedRole",
         operation="iam.CreateServiceLinkedRole",
         id="{arn}",
         arn=_IAM + "role/aws-service-role/{awsServiceName}/AWSServiceRoleFor{hex}",
@@ -167,7 +179,7 @@ KINDS = (
         replaces=("awsServiceName", "customSuffix"),
     ),
     Kind(
-        token="aws:kms/key:Key",
+        type="aws:kms/key:Key",
         operation="kms.CreateKey",
         api={
             "deletionWindowInDays": "kms.ScheduleKeyDeletion:PendingWindowInDays",
@@ -181,9 +193,9 @@ KINDS = (
             "keyId": "{id}",
             "customerMasterKeySpec": const("SYMMETRIC_DEFAULT"),
             "keyUsage": const("ENCRYPT_DECRYPT"),
-            "isEnabled": const(True),
-            "enableKeyRotation": const(False),
-            "multiRegion": const(False),
+            "isEnabled": TRUE,
+            "enableKeyRotation": FALSE,
+            "multiRegion": FALSE,
             "policy": _account_root,
         },
         replaces=("customerMasterKeySpec", "keyUsage", "multiRegion", "customKeyStoreId"),
@@ -195,7 +207,7 @@ KINDS = (
         ),
     ),
     Kind(
-        token="aws:kms/alias:Alias",
+        type="aws:kms/alias:Alias",
         operation="kms.CreateAlias",
         api={"name": "AliasName"},
         id="{name}",
@@ -203,12 +215,12 @@ KINDS = (
         named=Naming(longest=256, lead="alias/"),
         references={"targetKeyId": Ref("KMS key", "falls", "NotFoundException")},
         handles={"KMS key": ("name", "arn")},
-        outputs={"targetKeyArn": lambda f: _key_arn(f)},
+        outputs={"targetKeyArn": _key_arn},
         replaces=("name", "namePrefix"),
         rules=(_alias,),
     ),
     Kind(
-        token="aws:kms/keyPolicy:KeyPolicy",
+        type="aws:kms/keyPolicy:KeyPolicy",
         operation="kms.PutKeyPolicy",
         id="{keyId}",
         references={"keyId": Ref("KMS key", "falls", "NotFoundException")},
@@ -216,20 +228,23 @@ KINDS = (
         rules=(policy("policy", "resource", 32_768),),
     ),
     Kind(
-        token="aws:kms/grant:Grant",
+        type="aws:kms/grant:Grant",
         operation="kms.CreateGrant",
         id="{keyId}:{hex}",
         references={
             "keyId": Ref("KMS key", "falls", "NotFoundException"),
-            "granteePrincipal": Ref("role ARN", "free", "InvalidArnException", rf"{EXTERNAL_ROLE}|arn:aws:iam::{ACCOUNT_ID}:(root|user/.*)"),
+            "granteePrincipal": Ref("role ARN", "free", "InvalidArnException", EXTERNAL_ROLE + r"|arn:aws:iam::{account}:(root|user/.*)"),
         },
         outputs={"grantId": "{hex}", "grantToken": lambda f: f.digest("token") if f.known else UNKNOWN},
         updatable=False,
     ),
     Kind(
-        token="aws:secretsmanager/secret:Secret",
+        type="aws:secretsmanager/secret:Secret",
         operation="secretsmanager.CreateSecret",
-        api={"policy": "secretsmanager.PutResourcePolicy:ResourcePolicy", "recoveryWindowInDays": "secretsmanager.DeleteSecret:RecoveryWindowInDays"},
+        api={
+            "policy": "secretsmanager.PutResourcePolicy:ResourcePolicy",
+            "recoveryWindowInDays": "secretsmanager.DeleteSecret:RecoveryWindowInDays",
+        },
         id="{arn}",
         arn="arn:aws:secretsmanager:{region}:{account}:secret:{name}-{hex}",
         named=Naming(longest=512),
@@ -237,7 +252,7 @@ KINDS = (
         handles={"secret": ("id", "name")},
         outputs={
             "recoveryWindowInDays": const(30),
-            "forceOverwriteReplicaSecret": const(False),
+            "forceOverwriteReplicaSecret": FALSE,
             "replicas": const([]),
             "policy": const(""),
             "type": const(""),
@@ -246,7 +261,7 @@ KINDS = (
         rules=(policy("policy", "resource"), between("recoveryWindowInDays", 0, 30, "Secrets Manager API reference")),
     ),
     Kind(
-        token="aws:secretsmanager/secretVersion:SecretVersion",
+        type="aws:secretsmanager/secretVersion:SecretVersion",
         operation="secretsmanager.PutSecretValue",
         id="{secretId}|{hex}",
         references={"secretId": Ref("secret", "falls", "ResourceNotFoundException")},
@@ -254,7 +269,7 @@ KINDS = (
             "versionId": "{hex}",
             "arn": "{secretId}",
             "secretArn": "{secretId}",
-            "hasSecretStringWo": const(False),
+            "hasSecretStringWo": FALSE,
             "versionStages": const(["AWSCURRENT"]),
         },
         concealed=("secretString", "secretBinary", "secretStringWo"),
@@ -262,7 +277,7 @@ KINDS = (
         rules=(exclusive("secretString", "secretBinary", "secretStringWo"),),
     ),
     Kind(
-        token="aws:secretsmanager/secretPolicy:SecretPolicy",
+        type="aws:secretsmanager/secretPolicy:SecretPolicy",
         operation="secretsmanager.PutResourcePolicy",
         api={"policy": "ResourcePolicy"},
         id="{secretArn}",
@@ -271,7 +286,7 @@ KINDS = (
         rules=(json_text("policy"), policy("policy", "resource"), required("policy", "a secret policy without a policy has no effect")),
     ),
     Kind(
-        token="aws:accessanalyzer/analyzer:Analyzer",
+        type="aws:accessanalyzer/analyzer:Analyzer",
         operation="accessanalyzer.CreateAnalyzer",
         id="{analyzerName}",
         arn="arn:aws:access-analyzer:{region}:{account}:analyzer/{analyzerName}",
@@ -279,10 +294,3 @@ KINDS = (
         replaces=("analyzerName", "type"),
     ),
 )
-
-
-def _key_arn(facts: Facts) -> str:
-    key = facts.inputs.get("targetKeyId", "")
-    if not facts.known or key == UNKNOWN:
-        return UNKNOWN
-    return key if key.startswith("arn:") else f"arn:aws:kms:{facts.region}:{ACCOUNT_ID}:key/{key}"

@@ -9,12 +9,24 @@ from sandbox.cloud.aws.catalogue.references import (
     SUBNET,
     VPC,
 )
-from sandbox.cloud.aws.kind import ACCOUNT_ID, Facts, Kind, Naming, Ref, const, made
+from sandbox.cloud.aws.kind import FALSE, TRUE, Facts, Kind, Naming, Ref, account, const, later, made
 from sandbox.cloud.aws.offerings import zone_id, zones
-from sandbox.cloud.aws.rules import Failures, among, between, exclusive, instance_type, network, numbers_among, one_of, policy, required, zone
+from sandbox.cloud.aws.rules import (
+    Failures,
+    among,
+    between,
+    exclusive,
+    instance_type,
+    network,
+    numbers_among,
+    one_of,
+    policy,
+    required,
+    zone,
+)
 from sandbox.engine.provider import UNKNOWN, CheckFailure, Properties
 
-_OWNER = const(ACCOUNT_ID)
+_OWNER = account
 _EC2_ARN = "arn:aws:ec2:{region}:{account}:"
 _GROUP_RULES = ("ingress", "egress")
 _IN_A_VPC = required("vpcId", "the sandbox's account has no default VPC")
@@ -61,7 +73,11 @@ def _nat(inputs: Properties, _: str) -> Failures:
 
 def _endpoint(inputs: Properties, region: str) -> Failures:
     kind, name = inputs.get("vpcEndpointType", "Gateway"), inputs.get("serviceName")
-    if isinstance(name, str) and name != UNKNOWN and not name.startswith((f"com.amazonaws.{region}.", f"com.amazonaws.vpce.{region}.", "aws.")):
+    if (
+        isinstance(name, str)
+        and name != UNKNOWN
+        and not name.startswith((f"com.amazonaws.{region}.", f"com.amazonaws.vpce.{region}.", "aws."))
+    ):
         yield CheckFailure("serviceName", f'"{name}" is no service of {region}; AWS names them com.amazonaws.{region}.<service>')
     if kind == "Gateway":
         if isinstance(name, str) and name != UNKNOWN and not name.endswith((".s3", ".dynamodb")):
@@ -74,9 +90,9 @@ def _endpoint(inputs: Properties, region: str) -> Failures:
 
 
 def _flow_log(inputs: Properties, _: str) -> Failures:
-    if inputs.get("vpcId") or inputs.get("subnetId") or inputs.get("eniId") or inputs.get("regionalNatGatewayId"):
-        if inputs.get("trafficType") is None:
-            yield CheckFailure("trafficType", "is required for a VPC, subnet or interface: ACCEPT, REJECT or ALL")
+    watched = any(inputs.get(name) for name in ("vpcId", "subnetId", "eniId", "regionalNatGatewayId"))
+    if watched and inputs.get("trafficType") is None:
+        yield CheckFailure("trafficType", "is required for a VPC, subnet or interface: ACCEPT, REJECT or ALL")
     kind = inputs.get("logDestinationType", "cloud-watch-logs")
     if kind == "cloud-watch-logs" and inputs.get("iamRoleArn") is None:
         yield CheckFailure("iamRoleArn", "is required to deliver to CloudWatch Logs: a role that vpc-flow-logs.amazonaws.com may assume")
@@ -105,7 +121,7 @@ _RULE_REPLACES = ("securityGroupId",)
 
 def _rule_kind(name: str, operation: str) -> Kind:
     return Kind(
-        token=f"aws:vpc/securityGroup{name}Rule:SecurityGroup{name}Rule",
+        type=f"aws:vpc/securityGroup{name}Rule:SecurityGroup{name}Rule",
         operation=f"ec2.{operation}.IpPermissions",
         id="sgr-0{hex}",
         arn=_EC2_ARN + "security-group-rule/{id}",
@@ -137,7 +153,7 @@ _ROUTE_REFERENCES = {
 
 KINDS = (
     Kind(
-        token="aws:ec2/vpc:Vpc",
+        type="aws:ec2/vpc:Vpc",
         operation="ec2.CreateVpc",
         id="vpc-0{hex}",
         arn=_EC2_ARN + "vpc/{id}",
@@ -148,9 +164,9 @@ KINDS = (
             "route table": ("mainRouteTableId",),
         },
         outputs={
-            "enableDnsSupport": const(True),
-            "enableDnsHostnames": const(False),
-            "enableNetworkAddressUsageMetrics": const(False),
+            "enableDnsSupport": TRUE,
+            "enableDnsHostnames": FALSE,
+            "enableNetworkAddressUsageMetrics": FALSE,
             "instanceTenancy": const("default"),
             "defaultNetworkAclId": made("acl-"),
             "mainRouteTableId": made("rtb-"),
@@ -164,7 +180,7 @@ KINDS = (
         rules=(network("cidrBlock", 16, 28), one_of("cidrBlock", "ipv4IpamPoolId")),
     ),
     Kind(
-        token="aws:ec2/vpcIpv4CidrBlockAssociation:VpcIpv4CidrBlockAssociation",
+        type="aws:ec2/vpcIpv4CidrBlockAssociation:VpcIpv4CidrBlockAssociation",
         operation="ec2.AssociateVpcCidrBlock",
         id="vpc-cidr-assoc-0{hex}",
         references={"vpcId": VPC},
@@ -172,7 +188,7 @@ KINDS = (
         rules=(network("cidrBlock", 16, 28),),
     ),
     Kind(
-        token="aws:ec2/subnet:Subnet",
+        type="aws:ec2/subnet:Subnet",
         operation="ec2.CreateSubnet",
         api={"privateDnsHostnameTypeOnLaunch": "ec2.ModifySubnetAttribute:PrivateDnsHostnameTypeOnLaunch"},
         id="subnet-0{hex}",
@@ -182,9 +198,9 @@ KINDS = (
         outputs={
             "availabilityZone": _subnet_zone,
             "availabilityZoneId": _subnet_zone_id,
-            "assignIpv6AddressOnCreation": const(False),
-            "enableDns64": const(False),
-            "mapPublicIpOnLaunch": const(False),
+            "assignIpv6AddressOnCreation": FALSE,
+            "enableDns64": FALSE,
+            "mapPublicIpOnLaunch": FALSE,
             "privateDnsHostnameTypeOnLaunch": const("ip-name"),
             "ownerId": _OWNER,
         },
@@ -193,7 +209,7 @@ KINDS = (
         rules=(network("cidrBlock", 16, 28), zone("availabilityZone"), exclusive("availabilityZone", "availabilityZoneId")),
     ),
     Kind(
-        token="aws:ec2/internetGateway:InternetGateway",
+        type="aws:ec2/internetGateway:InternetGateway",
         operation="ec2.CreateInternetGateway",
         id="igw-0{hex}",
         arn=_EC2_ARN + "internet-gateway/{id}",
@@ -202,7 +218,7 @@ KINDS = (
         outputs={"ownerId": _OWNER},
     ),
     Kind(
-        token="aws:ec2/eip:Eip",
+        type="aws:ec2/eip:Eip",
         operation="ec2.AllocateAddress",
         id="eipalloc-0{hex}",
         arn=_EC2_ARN + "elastic-ip/{id}",
@@ -226,7 +242,7 @@ KINDS = (
         replaces=("domain", "address", "publicIpv4Pool", "networkBorderGroup"),
     ),
     Kind(
-        token="aws:ec2/natGateway:NatGateway",
+        type="aws:ec2/natGateway:NatGateway",
         operation="ec2.CreateNatGateway",
         id="nat-0{hex}",
         references={
@@ -254,7 +270,7 @@ KINDS = (
         rules=(_nat, zone("availabilityZoneAddresses[].availabilityZone")),
     ),
     Kind(
-        token="aws:ec2/routeTable:RouteTable",
+        type="aws:ec2/routeTable:RouteTable",
         operation="ec2.CreateRouteTable",
         id="rtb-0{hex}",
         arn=_EC2_ARN + "route-table/{id}",
@@ -265,16 +281,19 @@ KINDS = (
         rules=(network("routes[].cidrBlock", 0, 32),),
     ),
     Kind(
-        token="aws:ec2/defaultRouteTable:DefaultRouteTable",
+        type="aws:ec2/defaultRouteTable:DefaultRouteTable",
         id="{defaultRouteTableId}",
         arn=_EC2_ARN + "route-table/{id}",
-        references={"defaultRouteTableId": Ref("route table", "falls", "InvalidRouteTableID.NotFound"), **{f"routes[].{name}": ref for name, ref in _ROUTE_REFERENCES.items()}},  # noqa: E501
+        references={
+            "defaultRouteTableId": Ref("route table", "falls", "InvalidRouteTableID.NotFound"),
+            **{f"routes[].{name}": ref for name, ref in _ROUTE_REFERENCES.items()},
+        },
         outputs={"ownerId": _OWNER},
         absent={"vpcId": "adopts a table that the double keeps inside its VPC"},
         replaces=("defaultRouteTableId",),
     ),
     Kind(
-        token="aws:ec2/route:Route",
+        type="aws:ec2/route:Route",
         operation="ec2.CreateRoute",
         id="r-{routeTableId}{hex}",
         references={"routeTableId": Ref("route table", "falls", "InvalidRouteTableID.NotFound"), **_ROUTE_REFERENCES},
@@ -288,7 +307,7 @@ KINDS = (
         ),
     ),
     Kind(
-        token="aws:ec2/routeTableAssociation:RouteTableAssociation",
+        type="aws:ec2/routeTableAssociation:RouteTableAssociation",
         operation="ec2.AssociateRouteTable",
         id="rtbassoc-0{hex}",
         references={
@@ -300,7 +319,7 @@ KINDS = (
         rules=(one_of("subnetId", "gatewayId"),),
     ),
     Kind(
-        token="aws:ec2/vpcEndpoint:VpcEndpoint",
+        type="aws:ec2/vpcEndpoint:VpcEndpoint",
         operation="ec2.CreateVpcEndpoint",
         api={"policy": "policyDocument", "subnetIds": "subnetIds"},
         id="vpce-0{hex}",
@@ -309,44 +328,46 @@ KINDS = (
         handles={"VPC endpoint": ("id",)},
         outputs={
             "vpcEndpointType": const("Gateway"),
-            "privateDnsEnabled": const(False),
+            "privateDnsEnabled": FALSE,
             "ipAddressType": lambda f: "ipv4" if f.inputs.get("vpcEndpointType") == "Interface" else "",
-            "cidrBlocks": lambda f: [] if f.known else UNKNOWN,
+            "cidrBlocks": later([]),
             "dnsEntries": lambda f: [{"dnsName": f.text("{id}-{hex}.vpce.amazonaws.com"), "hostedZoneId": f.made("Z", 14).upper()}],
-            "networkInterfaceIds": lambda f: [f.made(f"eni-{n}") for n in range(len(f.inputs.get("subnetIds") or []))] if f.known else UNKNOWN,
+            "networkInterfaceIds": lambda f: (
+                [f.made(f"eni-{n}") for n in range(len(f.inputs.get("subnetIds") or []))] if f.known else UNKNOWN
+            ),
             "ownerId": _OWNER,
             "prefixListId": lambda f: f.made("pl-") if f.inputs.get("vpcEndpointType", "Gateway") == "Gateway" else "",
-            "requesterManaged": const(False),
+            "requesterManaged": FALSE,
             "state": const("available"),
             "policy": const('{"Statement":[{"Action":"*","Effect":"Allow","Principal":"*","Resource":"*"}],"Version":"2008-10-17"}'),
-            "securityGroupIds": lambda f: [] if f.known else UNKNOWN,
-            "subnetIds": lambda f: [] if f.known else UNKNOWN,
-            "routeTableIds": lambda f: [] if f.known else UNKNOWN,
+            "securityGroupIds": later([]),
+            "subnetIds": later([]),
+            "routeTableIds": later([]),
         },
         replaces=("vpcId", "serviceName", "vpcEndpointType", "serviceRegion", "resourceConfigurationArn", "serviceNetworkArn"),
         rules=(one_of("serviceName", "resourceConfigurationArn", "serviceNetworkArn"), _endpoint, policy("policy", "resource")),
     ),
     Kind(
-        token="aws:ec2/vpcEndpointPolicy:VpcEndpointPolicy",
+        type="aws:ec2/vpcEndpointPolicy:VpcEndpointPolicy",
         id="{vpcEndpointId}",
         references={"vpcEndpointId": Ref("VPC endpoint", "falls", "InvalidVpcEndpointId.NotFound")},
         replaces=("vpcEndpointId",),
         rules=(policy("policy", "resource"),),
     ),
     Kind(
-        token="aws:ec2/vpcEndpointRouteTableAssociation:VpcEndpointRouteTableAssociation",
+        type="aws:ec2/vpcEndpointRouteTableAssociation:VpcEndpointRouteTableAssociation",
         id="a-{vpcEndpointId}{hex}",
         references={"vpcEndpointId": Ref("VPC endpoint", "falls", "InvalidVpcEndpointId.NotFound"), "routeTableId": ROUTE_TABLE},
         updatable=False,
     ),
     Kind(
-        token="aws:ec2/vpcEndpointSubnetAssociation:VpcEndpointSubnetAssociation",
+        type="aws:ec2/vpcEndpointSubnetAssociation:VpcEndpointSubnetAssociation",
         id="a-{vpcEndpointId}{hex}",
         references={"vpcEndpointId": Ref("VPC endpoint", "falls", "InvalidVpcEndpointId.NotFound"), "subnetId": SUBNET},
         updatable=False,
     ),
     Kind(
-        token="aws:ec2/flowLog:FlowLog",
+        type="aws:ec2/flowLog:FlowLog",
         operation="ec2.CreateFlowLogs",
         api={"tagFieldSpecifications.resourceType": "", "eniId": "", "subnetId": ""},
         id="fl-0{hex}",
@@ -374,7 +395,7 @@ KINDS = (
         ),
     ),
     Kind(
-        token="aws:ec2/securityGroup:SecurityGroup",
+        type="aws:ec2/securityGroup:SecurityGroup",
         operation="ec2.CreateSecurityGroup",
         api={"ingress": "", "egress": ""},
         id="sg-0{hex}",
@@ -389,14 +410,14 @@ KINDS = (
         outputs={
             "description": const("Managed by Pulumi"),
             "ownerId": _OWNER,
-            "ingress": lambda f: [] if f.known else UNKNOWN,
-            "egress": lambda f: [] if f.known else UNKNOWN,
+            "ingress": later([]),
+            "egress": later([]),
         },
         replaces=("name", "namePrefix", "description", "vpcId"),
         rules=(_IN_A_VPC, *(network(f"{name}[].cidrBlocks[]", 0, 32) for name in _GROUP_RULES)),
     ),
     Kind(
-        token="aws:ec2/defaultSecurityGroup:DefaultSecurityGroup",
+        type="aws:ec2/defaultSecurityGroup:DefaultSecurityGroup",
         id="sg-0{hex}",
         arn=_EC2_ARN + "security-group/{id}",
         references={
@@ -408,15 +429,15 @@ KINDS = (
             "name": const("default"),
             "description": const("default VPC security group"),
             "ownerId": _OWNER,
-            "ingress": lambda f: [] if f.known else UNKNOWN,
-            "egress": lambda f: [] if f.known else UNKNOWN,
+            "ingress": later([]),
+            "egress": later([]),
         },
         absent={"namePrefix": "the default group has a fixed name"},
         replaces=("vpcId",),
         rules=(_IN_A_VPC,),
     ),
     Kind(
-        token="aws:ec2/defaultNetworkAcl:DefaultNetworkAcl",
+        type="aws:ec2/defaultNetworkAcl:DefaultNetworkAcl",
         id="{defaultNetworkAclId}",
         arn=_EC2_ARN + "network-acl/{id}",
         references={"defaultNetworkAclId": Ref("network ACL", "falls", "InvalidNetworkAclID.NotFound")},
@@ -425,14 +446,24 @@ KINDS = (
         replaces=("defaultNetworkAclId",),
     ),
     Kind(
-        token="aws:ec2/securityGroupRule:SecurityGroupRule",
+        type="aws:ec2/securityGroupRule:SecurityGroupRule",
         id="sgrule-{hex}",
         references={
             "securityGroupId": Ref("security group", "falls", "InvalidGroup.NotFound"),
             "sourceSecurityGroupId": Ref("security group", "blocks", "InvalidGroup.NotFound"),
         },
-        outputs={"securityGroupRuleId": made("sgr-"), "self": const(False)},
-        replaces=("securityGroupId", "type", "protocol", "fromPort", "toPort", "cidrBlocks", "sourceSecurityGroupId", "self", "prefixListIds"),
+        outputs={"securityGroupRuleId": made("sgr-"), "self": FALSE},
+        replaces=(
+            "securityGroupId",
+            "type",
+            "protocol",
+            "fromPort",
+            "toPort",
+            "cidrBlocks",
+            "sourceSecurityGroupId",
+            "self",
+            "prefixListIds",
+        ),
         rules=(
             among("type", ("ingress", "egress"), "the provider"),
             network("cidrBlocks[]", 0, 32),
@@ -443,14 +474,14 @@ KINDS = (
     _rule_kind("Ingress", "AuthorizeSecurityGroupIngress"),
     _rule_kind("Egress", "AuthorizeSecurityGroupEgress"),
     Kind(
-        token="aws:ec2/tag:Tag",
+        type="aws:ec2/tag:Tag",
         id="{resourceId},{key}",
         references={},
         replaces=("resourceId", "key"),
         operation="ec2.CreateTags.Tags",
     ),
     Kind(
-        token="aws:ec2/placementGroup:PlacementGroup",
+        type="aws:ec2/placementGroup:PlacementGroup",
         operation="ec2.CreatePlacementGroup",
         id="{name}",
         arn=_EC2_ARN + "placement-group/{name}",
@@ -460,20 +491,28 @@ KINDS = (
         updatable=False,
     ),
     Kind(
-        token="aws:ec2/capacityReservation:CapacityReservation",
+        type="aws:ec2/capacityReservation:CapacityReservation",
         operation="ec2.CreateCapacityReservation",
         id="cr-0{hex}",
         arn=_EC2_ARN + "capacity-reservation/{id}",
         handles={"capacity reservation": ("id",)},
         outputs={
-            "ebsOptimized": const(False),
+            "ebsOptimized": FALSE,
             "endDateType": const("unlimited"),
-            "ephemeralStorage": const(False),
+            "ephemeralStorage": FALSE,
             "instanceMatchCriteria": const("open"),
             "ownerId": _OWNER,
             "tenancy": const("default"),
         },
-        replaces=("availabilityZone", "instancePlatform", "instanceType", "ebsOptimized", "ephemeralStorage", "instanceMatchCriteria", "tenancy"),
+        replaces=(
+            "availabilityZone",
+            "instancePlatform",
+            "instanceType",
+            "ebsOptimized",
+            "ephemeralStorage",
+            "instanceMatchCriteria",
+            "tenancy",
+        ),
         rules=(zone("availabilityZone"), instance_type("instanceType"), between("instanceCount", 1, 1000, "EC2 API reference")),
     ),
 )

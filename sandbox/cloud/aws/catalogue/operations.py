@@ -3,7 +3,7 @@
 import json
 
 from sandbox.cloud.aws.catalogue.references import EXTERNAL_KEY, EXTERNAL_ROLE, OTHER_ACCOUNT
-from sandbox.cloud.aws.kind import ACCOUNT_ID, Facts, Kind, Naming, Ref, const, made
+from sandbox.cloud.aws.kind import FALSE, TRUE, Facts, Kind, Naming, Ref, account, const, later, made
 from sandbox.cloud.aws.rules import Failures, among, between, exclusive, json_text, matches, numbers_among, one_of, policy
 from sandbox.engine.provider import UNKNOWN, CheckFailure, Properties
 
@@ -62,12 +62,12 @@ def _subscribers(inputs: Properties, _: str) -> Failures:
 
 
 def _budget_name(facts: Facts) -> str:
-    return f"{ACCOUNT_ID}:{facts.inputs.get('name')}" if facts.known else UNKNOWN
+    return f"{facts.account}:{facts.inputs.get('name')}" if facts.known else UNKNOWN
 
 
-def queue_url(region: str, name: str) -> str:
+def _queue_url(facts: Facts) -> str:
     """The URL of a queue; clients with the sandbox's endpoint send it as a name only."""
-    return f"https://sqs.{region}.amazonaws.com/{ACCOUNT_ID}/{name}"
+    return facts.text("https://sqs.{region}.amazonaws.com/{account}/{name}")
 
 
 _QUEUE_RULES = (
@@ -89,9 +89,9 @@ _QUEUE_RULES = (
 
 KINDS = (
     Kind(
-        token="aws:sqs/queue:Queue",
+        type="aws:sqs/queue:Queue",
         operation="sqs.CreateQueue",
-        id=lambda f: queue_url(f.region, str(f.inputs.get("name"))) if f.known else UNKNOWN,
+        id=_queue_url,
         arn="arn:aws:sqs:{region}:{account}:{name}",
         named=Naming(longest=80),
         references={"kmsMasterKeyId": Ref("KMS key", "free", "KmsInvalidState", EXTERNAL_KEY)},
@@ -105,38 +105,38 @@ KINDS = (
             "visibilityTimeoutSeconds": const(30),
             "sqsManagedSseEnabled": lambda f: not f.inputs.get("kmsMasterKeyId"),
             "kmsDataKeyReusePeriodSeconds": const(300),
-            "fifoQueue": const(False),
-            "contentBasedDeduplication": const(False),
-            "policy": lambda f: "" if f.known else UNKNOWN,
-            "redrivePolicy": lambda f: "" if f.known else UNKNOWN,
-            "redriveAllowPolicy": lambda f: "" if f.known else UNKNOWN,
+            "fifoQueue": FALSE,
+            "contentBasedDeduplication": FALSE,
+            "policy": later(""),
+            "redrivePolicy": later(""),
+            "redriveAllowPolicy": later(""),
         },
         replaces=("name", "namePrefix", "fifoQueue"),
         rules=_QUEUE_RULES,
     ),
     Kind(
-        token="aws:sqs/queuePolicy:QueuePolicy",
+        type="aws:sqs/queuePolicy:QueuePolicy",
         id="{queueUrl}",
         references={"queueUrl": _QUEUE},
         replaces=("queueUrl",),
         rules=(policy("policy", "resource"),),
     ),
     Kind(
-        token="aws:sqs/redrivePolicy:RedrivePolicy",
+        type="aws:sqs/redrivePolicy:RedrivePolicy",
         id="{queueUrl}",
         references={"queueUrl": _QUEUE},
         replaces=("queueUrl",),
         rules=(_redrive,),
     ),
     Kind(
-        token="aws:sqs/redriveAllowPolicy:RedriveAllowPolicy",
+        type="aws:sqs/redriveAllowPolicy:RedriveAllowPolicy",
         id="{queueUrl}",
         references={"queueUrl": _QUEUE},
         replaces=("queueUrl",),
         rules=(json_text("redriveAllowPolicy"),),
     ),
     Kind(
-        token="aws:sns/topic:Topic",
+        type="aws:sns/topic:Topic",
         operation="sns.CreateTopic",
         id="{arn}",
         arn="arn:aws:sns:{region}:{account}:{name}",
@@ -144,12 +144,12 @@ KINDS = (
         references={"kmsMasterKeyId": Ref("KMS key", "free", "KMSNotFound", EXTERNAL_KEY)},
         handles={"topic ARN": ("id",)},
         outputs={
-            "owner": const(ACCOUNT_ID),
-            "beginningArchiveTime": lambda f: "" if f.known else UNKNOWN,
+            "owner": account,
+            "beginningArchiveTime": later(""),
             "signatureVersion": const(1),
-            "tracingConfig": lambda f: "PassThrough" if f.known else UNKNOWN,
-            "policy": lambda f: "" if f.known else UNKNOWN,
-            "fifoTopic": const(False),
+            "tracingConfig": later("PassThrough"),
+            "policy": later(""),
+            "fifoTopic": FALSE,
         },
         replaces=("name", "namePrefix", "fifoTopic"),
         rules=(
@@ -160,35 +160,37 @@ KINDS = (
         ),
     ),
     Kind(
-        token="aws:sns/topicPolicy:TopicPolicy",
+        type="aws:sns/topicPolicy:TopicPolicy",
         id="{arn}",
         references={"arn": _TOPIC},
-        outputs={"owner": const(ACCOUNT_ID)},
+        outputs={"owner": account},
         replaces=("arn",),
         rules=(policy("policy", "resource"),),
     ),
     Kind(
-        token="aws:sns/topicSubscription:TopicSubscription",
+        type="aws:sns/topicSubscription:TopicSubscription",
         operation="sns.Subscribe",
         id="{topic}:{hex}",
         arn="{topic}:{hex}",
         references={"topic": _TOPIC, "subscriptionRoleArn": Ref("role ARN", "free", "InvalidParameter", EXTERNAL_ROLE)},
         outputs={
             "confirmationWasAuthenticated": lambda f: f.inputs.get("protocol") in ("sqs", "lambda", "firehose") if f.known else UNKNOWN,
-            "ownerId": const(ACCOUNT_ID),
+            "ownerId": account,
             "pendingConfirmation": lambda f: f.inputs.get("protocol") in ("email", "http", "https") if f.known else UNKNOWN,
             "confirmationTimeoutInMinutes": const(1),
-            "endpointAutoConfirms": const(False),
-            "rawMessageDelivery": const(False),
+            "endpointAutoConfirms": FALSE,
+            "rawMessageDelivery": FALSE,
         },
         replaces=("endpoint", "protocol", "topic"),
         rules=(
-            among("protocol", ("application", "email", "email-json", "firehose", "http", "https", "lambda", "sms", "sqs"), "SNS API reference"),
+            among(
+                "protocol", ("application", "email", "email-json", "firehose", "http", "https", "lambda", "sms", "sqs"), "SNS API reference"
+            ),
             json_text("filterPolicy"),
         ),
     ),
     Kind(
-        token="aws:budgets/budget:Budget",
+        type="aws:budgets/budget:Budget",
         operation="budgets.CreateBudget.Budget",
         api={
             "name": "BudgetName",
@@ -207,7 +209,7 @@ KINDS = (
         references={"notifications[].subscriberSnsTopicArns[]": Ref("topic ARN", "free", "NotFoundException", OTHER_ACCOUNT)},
         handles={"budget": ("name",)},
         outputs={
-            "accountId": const(ACCOUNT_ID),
+            "accountId": account,
             "timePeriodStart": lambda f: f.created.strftime("%Y-%m-01_00:00") if f.created else UNKNOWN,
             "timePeriodEnd": const("2087-06-15_00:00"),
         },
@@ -222,7 +224,7 @@ KINDS = (
         ),
     ),
     Kind(
-        token="aws:cloudwatch/logGroup:LogGroup",
+        type="aws:cloudwatch/logGroup:LogGroup",
         operation="logs.CreateLogGroup",
         api={"name": "logGroupName"},
         id="{name}",
@@ -233,33 +235,35 @@ KINDS = (
         outputs={
             "logGroupClass": const("STANDARD"),
             "retentionInDays": const(0),
-            "skipDestroy": const(False),
-            "deletionProtectionEnabled": const(False),
+            "skipDestroy": FALSE,
+            "deletionProtectionEnabled": FALSE,
         },
         replaces=("name", "namePrefix", "logGroupClass"),
         rules=(numbers_among("retentionInDays", _RETENTION, _LOGS),),
     ),
     Kind(
-        token="aws:cloudwatch/logResourcePolicy:LogResourcePolicy",
+        type="aws:cloudwatch/logResourcePolicy:LogResourcePolicy",
         operation="logs.PutResourcePolicy",
         id=lambda f: str(f.inputs.get("policyName") or f.inputs.get("resourceArn")) if f.known else UNKNOWN,
-        outputs={"policyScope": lambda f: "ACCOUNT" if f.known else UNKNOWN, "revisionId": "{hex}"},
+        outputs={"policyScope": later("ACCOUNT"), "revisionId": "{hex}"},
         replaces=("policyName", "resourceArn"),
         rules=(policy("policyDocument", "resource", 5120), one_of("policyName", "resourceArn")),
     ),
     Kind(
-        token="aws:cloudwatch/metricAlarm:MetricAlarm",
+        type="aws:cloudwatch/metricAlarm:MetricAlarm",
         operation="cloudwatch.PutMetricAlarm",
         api={"name": "AlarmName", "metricQueries": "Metrics", "metricQueries.metric.stat": "Metrics.MetricStat.Stat"},
         id="{name}",
         arn="arn:aws:cloudwatch:{region}:{account}:alarm:{name}",
         named=Naming(longest=255, prefix=""),
-        references={"alarmActions[]": Ref("topic ARN", "free", "ValidationError", rf"{OTHER_ACCOUNT}|arn:aws:(automate|swf|ssm|lambda):.*")},
+        references={
+            "alarmActions[]": Ref("topic ARN", "free", "ValidationError", rf"{OTHER_ACCOUNT}|arn:aws:(automate|swf|ssm|lambda):.*")
+        },
         handles={"alarm": ("name",)},
         outputs={
-            "actionsEnabled": const(True),
+            "actionsEnabled": TRUE,
             "treatMissingData": const("missing"),
-            "evaluateLowSampleCountPercentiles": lambda f: "" if f.known else UNKNOWN,
+            "evaluateLowSampleCountPercentiles": later(""),
         },
         replaces=("name",),
         rules=(
@@ -269,19 +273,19 @@ KINDS = (
         ),
     ),
     Kind(
-        token="aws:cloudwatch/eventRule:EventRule",
+        type="aws:cloudwatch/eventRule:EventRule",
         operation="events.PutRule",
         id=lambda f: str(f.inputs.get("name")) if f.known else UNKNOWN,
         arn="arn:aws:events:{region}:{account}:rule/{name}",
         named=Naming(longest=64),
         references={"roleArn": Ref("role ARN", "free", "ValidationException", EXTERNAL_ROLE)},
         handles={"event rule": ("name",)},
-        outputs={"eventBusName": const("default"), "state": const("ENABLED"), "forceDestroy": const(False)},
+        outputs={"eventBusName": const("default"), "state": const("ENABLED"), "forceDestroy": FALSE},
         replaces=("name", "namePrefix", "eventBusName"),
         rules=(json_text("eventPattern"), exclusive("isEnabled", "state")),
     ),
     Kind(
-        token="aws:cloudwatch/eventTarget:EventTarget",
+        type="aws:cloudwatch/eventTarget:EventTarget",
         operation="events.PutTargets.Targets",
         api={"eventBusName": "events.PutTargets:EventBusName", "rule": "events.PutTargets:Rule", "targetId": "Id"},
         id=lambda f: f"{f.inputs['rule']}-{f.inputs.get('targetId') or f.digest('target')[:12]}" if f.known else UNKNOWN,
@@ -290,7 +294,7 @@ KINDS = (
             "arn": Ref("queue ARN", "free", "ValidationException", rf"{OTHER_ACCOUNT}|arn:aws:(?!sqs:).*"),
             "roleArn": Ref("role ARN", "free", "ValidationException", EXTERNAL_ROLE),
         },
-        outputs={"eventBusName": const("default"), "targetId": made("target-"), "forceDestroy": const(False)},
+        outputs={"eventBusName": const("default"), "targetId": made("target-"), "forceDestroy": FALSE},
         replaces=("rule", "eventBusName", "targetId"),
     ),
 )

@@ -1,11 +1,11 @@
 """References that many kinds make, so that each is worded once."""
 
-from sandbox.cloud.aws.kind import ACCOUNT_ID, Ref
+from sandbox.cloud.aws.kind import Ref
 
-OTHER_ACCOUNT = rf"arn:aws:[a-z0-9-]+:[a-z0-9-]*:(?!{ACCOUNT_ID}:)[0-9]{{12}}:.*"
-EXTERNAL_ROLE = rf"{OTHER_ACCOUNT}|arn:aws:iam::{ACCOUNT_ID}:role/aws-(reserved|service-role)/.*"
+OTHER_ACCOUNT = r"arn:aws:[a-z0-9-]+:[a-z0-9-]*:(?!{account}:)[0-9]{12}:.*"
+EXTERNAL_ROLE = OTHER_ACCOUNT + r"|arn:aws:iam::{account}:role/aws-(reserved|service-role)/.*"
 """Roles of other accounts, of the identity centre and of services exist without a program."""
-EXTERNAL_KEY = rf"{OTHER_ACCOUNT}|(arn:aws:kms:[a-z0-9-]+:{ACCOUNT_ID}:)?alias/aws/.*"
+EXTERNAL_KEY = OTHER_ACCOUNT + r"|(arn:aws:kms:[a-z0-9-]+:{account}:)?alias/aws/.*"
 
 VPC = Ref("VPC", "blocks", "InvalidVpcID.NotFound")
 SUBNET = Ref("subnet", "blocks", "InvalidSubnetID.NotFound")

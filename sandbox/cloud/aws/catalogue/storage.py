@@ -3,15 +3,20 @@
 import json
 
 from sandbox.cloud.aws.catalogue.references import BUCKET, EXTERNAL_KEY, EXTERNAL_ROLE
-from sandbox.cloud.aws.kind import ACCOUNT_ID, Facts, Kind, Naming, Ref, const, found
-from sandbox.cloud.aws.rules import Failures, among, between, exclusive, matches, policy
+from sandbox.cloud.aws.kind import FALSE, Facts, Kind, Naming, Ref, account, const, found, later
+from sandbox.cloud.aws.rules import Failures, between, exclusive, matches, policy
 from sandbox.engine.provider import UNKNOWN, CheckFailure, Properties
 
 _BUCKET_NAME = r"(?!xn--|sthree-)(?!.*(-s3alias|--ol-s3)$)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
-_HOSTED_ZONES = {"us-east-1": "Z3AQBSTGFYJSTF", "eu-west-1": "Z1BKCTXD74EZPE", "eu-central-1": "Z21DNDUVLTQW6Q", "us-west-2": "Z3BJ6K6RIION7M"}
+_HOSTED_ZONES = {
+    "us-east-1": "Z3AQBSTGFYJSTF",
+    "eu-west-1": "Z1BKCTXD74EZPE",
+    "eu-central-1": "Z21DNDUVLTQW6Q",
+    "us-west-2": "Z3BJ6K6RIION7M",
+}
 """S3 website hosted zones (AWS general reference); other regions answer with an empty one."""
 _REPOSITORY = Ref("repository", "falls", "RepositoryNotFoundException")
-_REGISTRY = const(ACCOUNT_ID)
+_REGISTRY = account
 _DEPRECATED = {
     "versioning": "BucketVersioning",
     "serverSideEncryptionConfiguration": "BucketServerSideEncryptionConfiguration",
@@ -97,7 +102,9 @@ def _mutability(inputs: Properties, _: str) -> Failures:
     filters = inputs.get("imageTagMutabilityExclusionFilters")
     exclusive_mode = str(inputs.get("imageTagMutability", "")).endswith("_WITH_EXCLUSION")
     if filters and not exclusive_mode and inputs.get("imageTagMutability") != UNKNOWN:
-        yield CheckFailure("imageTagMutabilityExclusionFilters", "needs imageTagMutability IMMUTABLE_WITH_EXCLUSION or MUTABLE_WITH_EXCLUSION")
+        yield CheckFailure(
+            "imageTagMutabilityExclusionFilters", "needs imageTagMutability IMMUTABLE_WITH_EXCLUSION or MUTABLE_WITH_EXCLUSION"
+        )
     if exclusive_mode and not filters:
         yield CheckFailure("imageTagMutabilityExclusionFilters", "is required by a mutability WITH_EXCLUSION")
 
@@ -105,7 +112,7 @@ def _mutability(inputs: Properties, _: str) -> Failures:
 def _part(name: str, operation: str, **more: object) -> Kind:
     """A configuration that belongs to one bucket and goes with it."""
     given: dict[str, object] = {
-        "token": f"aws:s3/{name[0].lower()}{name[1:]}:{name}",
+        "type": f"aws:s3/{name[0].lower()}{name[1:]}:{name}",
         "operation": operation,
         "id": "{bucket}",
         "replaces": ("bucket",),
@@ -117,9 +124,9 @@ def _part(name: str, operation: str, **more: object) -> Kind:
 
 _KEY_INPUT = {"kmsKeyId": Ref("KMS key", "free", "KMS.NotFoundException", EXTERNAL_KEY)}
 _SSE_KEY = "rules[].applyServerSideEncryptionByDefault.kmsMasterKeyId"
-_OBJECT_ABSENT = {
-    name: "the double asks for no such checksum" for name in ("checksumCrc32", "checksumCrc32c", "checksumCrc64nvme", "checksumSha1", "checksumSha256")
-}  # fmt: skip
+_OBJECT_ABSENT = dict.fromkeys(
+    ("checksumCrc32", "checksumCrc32c", "checksumCrc64nvme", "checksumSha1", "checksumSha256"), "the double asks for no such checksum"
+)
 
 
 def _object(name: str, **more: object) -> Kind:
@@ -134,8 +141,8 @@ def _object(name: str, **more: object) -> Kind:
             "etag": found("etag"),
             "versionId": found("versionId"),
             "storageClass": const("STANDARD"),
-            "contentType": lambda f: "application/octet-stream" if f.known else UNKNOWN,
-            "serverSideEncryption": lambda f: "AES256" if f.known else UNKNOWN,
+            "contentType": later("application/octet-stream"),
+            "serverSideEncryption": later("AES256"),
         },
         volatile=("etag", "versionId"),
         replaces=("bucket", "key"),
@@ -151,7 +158,7 @@ def _zone(facts: Facts) -> str:
 
 KINDS = (
     Kind(
-        token="aws:s3/bucket:Bucket",
+        type="aws:s3/bucket:Bucket",
         operation="s3.CreateBucket",
         api={"acl": "ACL", "versioning": "", "grants": ""},
         id="{bucket}",
@@ -162,9 +169,9 @@ KINDS = (
             "bucketDomainName": "{bucket}.s3.amazonaws.com",
             "bucketRegion": lambda f: f.region,
             "bucketRegionalDomainName": "{bucket}.s3.{region}.amazonaws.com",
-            "forceDestroy": const(False),
+            "forceDestroy": FALSE,
             "hostedZoneId": _zone,
-            "objectLockEnabled": const(False),
+            "objectLockEnabled": FALSE,
         },
         absent={"websiteDomain": "no website hosting", "websiteEndpoint": "no website hosting"},
         replaces=("bucket", "bucketPrefix", "bucketNamespace", "objectLockEnabled"),
@@ -188,9 +195,7 @@ KINDS = (
     _part(
         "BucketPublicAccessBlock",
         "s3.PutPublicAccessBlock.PublicAccessBlockConfiguration",
-        outputs={
-            name: const(False) for name in ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets", "skipDestroy")
-        },
+        outputs=dict.fromkeys(("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets", "skipDestroy"), FALSE),
     ),
     _part("BucketPolicy", "s3.PutBucketPolicy", rules=(policy("policy", "resource", 20_480),)),
     _part(
@@ -204,7 +209,11 @@ KINDS = (
         "BucketObjectLockConfiguration",
         "s3.PutObjectLockConfiguration.ObjectLockConfiguration",
         outputs={"objectLockEnabled": const("Enabled")},
-        rules=(_retention, between("rule.defaultRetention.days", 1, 36_500, "S3 user guide"), between("rule.defaultRetention.years", 1, 100, "S3 user guide")),  # noqa: E501
+        rules=(
+            _retention,
+            between("rule.defaultRetention.days", 1, 36_500, "S3 user guide"),
+            between("rule.defaultRetention.years", 1, 100, "S3 user guide"),
+        ),
     ),
     _part("BucketOwnershipControls", "s3.PutBucketOwnershipControls.OwnershipControls", api={"rule": "Rules"}),
     _part(
@@ -223,18 +232,18 @@ KINDS = (
         },
     ),
     Kind(
-        token="aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock",
+        type="aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock",
         operation="s3control.PutPublicAccessBlock.PublicAccessBlockConfiguration",
-        id=ACCOUNT_ID,
+        id="{account}",
         outputs={
             "accountId": _REGISTRY,
-            **{name: const(False) for name in ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")},
+            **dict.fromkeys(("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets"), FALSE),
         },
     ),
     _object("BucketObjectv2", absent=_OBJECT_ABSENT),
     _object("BucketObject"),
     Kind(
-        token="aws:ecr/repository:Repository",
+        type="aws:ecr/repository:Repository",
         operation="ecr.CreateRepository",
         api={"name": "repositoryName", "encryptionConfigurations": "encryptionConfiguration"},
         id="{name}",
@@ -246,13 +255,13 @@ KINDS = (
             "registryId": _REGISTRY,
             "repositoryUrl": "{account}.dkr.ecr.{region}.amazonaws.com/{name}",
             "imageTagMutability": const("MUTABLE"),
-            "forceDelete": const(False),
+            "forceDelete": FALSE,
         },
         replaces=("name", "encryptionConfigurations"),
         rules=(_mutability,),
     ),
     Kind(
-        token="aws:ecr/lifecyclePolicy:LifecyclePolicy",
+        type="aws:ecr/lifecyclePolicy:LifecyclePolicy",
         operation="ecr.PutLifecyclePolicy",
         api={"policy": "", "repository": "repositoryName"},
         id="{repository}",
@@ -262,7 +271,7 @@ KINDS = (
         rules=(_images,),
     ),
     Kind(
-        token="aws:ecr/repositoryPolicy:RepositoryPolicy",
+        type="aws:ecr/repositoryPolicy:RepositoryPolicy",
         operation="ecr.SetRepositoryPolicy",
         api={"policy": "policyText", "repository": "repositoryName"},
         id="{repository}",
@@ -272,15 +281,15 @@ KINDS = (
         rules=(policy("policy", "resource", 10_240),),
     ),
     Kind(
-        token="aws:ecr/registryPolicy:RegistryPolicy",
+        type="aws:ecr/registryPolicy:RegistryPolicy",
         operation="ecr.PutRegistryPolicy",
         api={"policy": "policyText"},
-        id=ACCOUNT_ID,
+        id="{account}",
         outputs={"registryId": _REGISTRY},
         rules=(policy("policy", "resource", 10_240),),
     ),
     Kind(
-        token="aws:ecr/pullThroughCacheRule:PullThroughCacheRule",
+        type="aws:ecr/pullThroughCacheRule:PullThroughCacheRule",
         operation="ecr.CreatePullThroughCacheRule",
         id="{ecrRepositoryPrefix}",
         references={
@@ -296,11 +305,13 @@ KINDS = (
                 r"|[a-z0-9]+\.azurecr\.io|\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com",
                 "an upstream that ECR can cache (ECR user guide: ECR, ECR Public, Quay, Kubernetes, Docker Hub, GitHub, GitLab, Chainguard, Azure)",
             ),
-            matches("credentialArn", r"arn:aws:secretsmanager:[^:]+:\d+:secret:ecr-pullthroughcache/.+", "a secret named ecr-pullthroughcache/…"),
+            matches(
+                "credentialArn", r"arn:aws:secretsmanager:[^:]+:\d+:secret:ecr-pullthroughcache/.+", "a secret named ecr-pullthroughcache/…"
+            ),
         ),
     ),
     Kind(
-        token="aws:ecr/repositoryCreationTemplate:RepositoryCreationTemplate",
+        type="aws:ecr/repositoryCreationTemplate:RepositoryCreationTemplate",
         operation="ecr.CreateRepositoryCreationTemplate",
         api={"encryptionConfigurations": "encryptionConfiguration", "resourceTags": ""},
         id="{prefix}",
@@ -313,16 +324,15 @@ KINDS = (
         rules=(_mutability,),
     ),
     Kind(
-        token="aws:ecr/registryScanningConfiguration:RegistryScanningConfiguration",
+        type="aws:ecr/registryScanningConfiguration:RegistryScanningConfiguration",
         operation="ecr.PutRegistryScanningConfiguration",
-        id=ACCOUNT_ID,
+        id="{account}",
         outputs={"registryId": _REGISTRY},
     ),
     Kind(
-        token="aws:inspector2/enabler:Enabler",
+        type="aws:inspector2/enabler:Enabler",
         operation="inspector2.Enable",
         id=lambda f: ",".join(f.inputs["accountIds"]) + "-" + ":".join(f.inputs["resourceTypes"]) if f.known else UNKNOWN,
         replaces=("accountIds",),
-        rules=(among("accountIds[]", (ACCOUNT_ID,), "the sandbox, which has one account,"),),
     ),
 )

@@ -1,0 +1,223 @@
+"""The local cluster as the cloud doubles see it: where it answers, which nodes it has.
+
+Owns the official client's nodes API. Trap: the kubeconfig holds the administrator's key: it is read here, and never logged or shown.
+"""
+
+import base64
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+
+from sandbox.engine.provider import ProviderError
+
+GROUP_ANNOTATION = "sandbox.headway/node-group"
+"""ARN of the node group that a simulated node belongs to."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Of the API server. `authority` is base64 of PEM."""
+
+    server: str
+    authority: str
+    kubeconfig: Mapping[str, Any]
+    """The administrator's; a secret."""
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """One node as it is now."""
+
+    name: str
+    ready: bool
+    provider_id: str
+    labels: Mapping[str, str]
+    taints: Sequence[Mapping[str, str]]
+
+
+class ControlPlane(Protocol):
+    """What the doubles ask of the local cluster. All raise ProviderError where it does not answer."""
+
+    def address(self) -> Address:
+        """Where it is; ProviderError while there is none."""
+        ...
+
+    def version(self) -> str:
+        """Of the API server, such as `v1.36.2`."""
+        ...
+
+    def reachable(self) -> bool: ...
+
+    def nodes(self, group: str) -> list[NodeState]:
+        """Nodes of the node group with this ARN, by name."""
+        ...
+
+    def create_node(self, manifest: Mapping[str, Any]) -> None:
+        """Make the node, or replace one of the same name."""
+        ...
+
+    def relabel(self, name: str, labels: Mapping[str, str | None], taints: Sequence[Mapping[str, str]]) -> None:
+        """Set labels (None removes one) and all taints of a live node, as EKS does."""
+        ...
+
+    def resize(self, name: str, capacity: Mapping[str, str], allocatable: Mapping[str, str]) -> None:
+        """Set what a live node offers."""
+        ...
+
+    def delete_node(self, name: str) -> None:
+        """Cordon it, end its pods, remove it; a node that is gone is no error."""
+        ...
+
+
+class LocalControlPlane:
+    """The control plane behind a kubeconfig. The client is made at first use, so that a preview without nodes never pays for it."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._file = kubeconfig
+        self._client: Any = None
+
+    def address(self) -> Address:
+        try:
+            document = yaml.safe_load(self._file.read_text(encoding="utf-8"))
+            cluster = document["clusters"][0]["cluster"]
+        except FileNotFoundError:
+            raise ProviderError(
+                "the sandbox has no control plane yet, so there is no cluster that an EKS resource could stand for; start it with "
+                "`headway sandbox up`"
+            ) from None
+        except (KeyError, IndexError, TypeError, yaml.YAMLError) as error:
+            raise ProviderError(f"the sandbox's kubeconfig {self._file} cannot be read: {error!r}; run `headway sandbox reset`") from None
+        authority = cluster.get("certificate-authority-data")
+        if not authority:
+            authority = base64.b64encode(Path(cluster["certificate-authority"]).read_bytes()).decode()
+        return Address(cluster["server"], authority, document)
+
+    def version(self) -> str:
+        from kubernetes import client
+
+        api: Any = client.VersionApi(self._api())
+        return str(_answered(api.get_code).git_version)
+
+    def reachable(self) -> bool:
+        if not self._file.exists():
+            return False
+        try:
+            self.version()
+        except ProviderError:
+            return False
+        return True
+
+    def nodes(self, group: str) -> list[NodeState]:
+        name = group.split("/")[2]
+        listed = _answered(lambda: self._core().list_node(label_selector=f"eks.amazonaws.com/nodegroup={name}"))
+        return sorted(
+            (_state(n) for n in listed.items if (n.metadata.annotations or {}).get(GROUP_ANNOTATION) == group), key=lambda n: n.name
+        )
+
+    def create_node(self, manifest: Mapping[str, Any]) -> None:
+        from kubernetes.client.exceptions import ApiException
+
+        core = self._core()
+        try:
+            core.create_node(dict(manifest))
+        except ApiException as error:
+            if error.status != 409:
+                raise _refused(error) from None
+            self.delete_node(manifest["metadata"]["name"])
+            _answered(lambda: core.create_node(dict(manifest)))
+        except OSError as error:
+            raise _unreachable(error) from None
+
+    def relabel(self, name: str, labels: Mapping[str, str | None], taints: Sequence[Mapping[str, str]]) -> None:
+        # Taints that the node controller set for itself (not-ready, unreachable) are its own.
+        core = self._core()
+        node = _answered(lambda: core.read_node(name))
+        kept = [t.to_dict() for t in node.spec.taints or [] if t.key.startswith("node.kubernetes.io/")]
+        wanted = [{key: value for key, value in taint.items() if value} for taint in (*kept, *taints)]
+        patch = {"metadata": {"labels": dict(labels)}, "spec": {"taints": wanted or None}}
+        _answered(lambda: core.patch_node(name, patch))
+
+    def resize(self, name: str, capacity: Mapping[str, str], allocatable: Mapping[str, str]) -> None:
+        core = self._core()
+        node = _answered(lambda: core.read_node(name))
+        gone = {key: None for key in node.status.capacity or {} if key not in capacity}
+        patch = {"status": {"capacity": {**gone, **capacity}, "allocatable": {**gone, **allocatable}}}
+        _answered(lambda: core.patch_node_status(name, patch))
+
+    def delete_node(self, name: str) -> None:
+        from kubernetes.client.exceptions import ApiException
+
+        core = self._core()
+        try:
+            core.patch_node(name, {"spec": {"unschedulable": True}})
+            for pod in core.list_pod_for_all_namespaces(field_selector=f"spec.nodeName={name}").items:
+                try:
+                    core.delete_namespaced_pod(pod.metadata.name, pod.metadata.namespace, grace_period_seconds=0)
+                except ApiException as error:
+                    if error.status != 404:
+                        raise
+            core.delete_node(name)
+        except ApiException as error:
+            if error.status != 404:
+                raise _refused(error) from None
+        except OSError as error:
+            raise _unreachable(error) from None
+
+    def _core(self) -> Any:
+        from kubernetes import client
+
+        return client.CoreV1Api(self._api())
+
+    def _api(self) -> Any:
+        if self._client is None:
+            from kubernetes import config
+
+            self.address()
+            self._client = config.new_client_from_config(str(self._file))
+            # A control plane that is down must be noticed at once; it is on loopback.
+            self._client.configuration.retries = False
+        return self._client
+
+
+def wait_until_ready(plane: ControlPlane, group: str, names: Sequence[str], seconds: float, step: Any) -> list[str]:
+    """Names that are not ready after `seconds`; says what it waits for through `step`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        ready = {node.name for node in plane.nodes(group) if node.ready}
+        missing = [name for name in names if name not in ready]
+        if not missing or time.monotonic() > deadline or step.cancelled():
+            return missing
+        step.status(f"waiting for {len(missing)} of {len(names)} nodes to be ready")
+        time.sleep(0.1)
+
+
+def _state(node: Any) -> NodeState:
+    ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
+    taints = [{"key": t.key, "effect": t.effect, **({"value": t.value} if t.value else {})} for t in node.spec.taints or []]
+    return NodeState(node.metadata.name, ready, node.spec.provider_id or "", dict(node.metadata.labels or {}), taints)
+
+
+def _answered(call: Any) -> Any:
+    from kubernetes.client.exceptions import ApiException
+    from urllib3.exceptions import HTTPError
+
+    try:
+        return call()
+    except ApiException as error:
+        raise _refused(error) from None
+    except (OSError, HTTPError) as error:
+        raise _unreachable(error) from None
+
+
+def _refused(error: Any) -> ProviderError:
+    return ProviderError(f"the local cluster refused: {error.status} {error.reason}: {str(error.body)[:300]}")
+
+
+def _unreachable(error: Exception) -> ProviderError:
+    return ProviderError(
+        f"the local cluster does not answer ({type(error).__name__}), so the nodes of EKS cannot be simulated; start it with `headway sandbox up`"
+    )

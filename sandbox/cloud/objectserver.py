@@ -1,0 +1,237 @@
+"""The S3 and SQS server of the sandbox: moto, with a journal, so that buckets and objects outlive the process.
+
+A script for the servers' own environment (it imports moto and nothing of the sandbox): `objectserver.py PORT FOLDER`. moto keeps
+everything in memory; every successful change of S3, and of the definition of a queue, is appended to `FOLDER/journal.jsonl` before it is
+answered, and played again at the start, with the same random numbers and the same clock, so that version ids, ETags and times stay.
+Queued messages are not kept.
+
+Trap: moto takes a bucket policy's Deny without its Condition, so a "TLS only" policy would refuse everything: policies are stored, and
+never enforced.
+"""
+
+import base64
+import datetime
+import hashlib
+import json
+import logging
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import moto.s3.models
+from moto.iam.access_control import PermissionResult
+from moto.moto_api._internal import mock_random
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import run_simple
+
+Environ = dict[str, Any]
+StartResponse = Callable[..., Any]
+Answer = tuple[str, list[tuple[str, str]], bytes]
+
+SERVICES = ("s3", "sqs")
+_QUEUE_CHANGES = frozenset({"CreateQueue", "DeleteQueue", "SetQueueAttributes", "TagQueue", "UntagQueue"})
+_INLINE_BYTES = 64 * 1024
+_HEADERS = re.compile(r"HTTP_[A-Z0-9_]+|CONTENT_TYPE|CONTENT_LENGTH")
+READY_PATH = "/_sandbox/ready"
+
+
+class Journal:
+    """Changes in the order in which they took effect. Bodies beyond 64 KiB lie beside it, by their SHA-256."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "journal.jsonl"
+        self._blobs = folder / "blobs"
+        self._blobs.mkdir(parents=True, exist_ok=True)
+
+    def entries(self) -> Iterable[dict[str, Any]]:
+        """Every whole entry; a torn last line is cut off, because it was never answered."""
+        if not self._file.exists():
+            return
+        good = 0
+        with self._file.open("rb") as lines:
+            for line in lines:
+                try:
+                    entry = json.loads(line)
+                except ValueError:
+                    break
+                if not line.endswith(b"\n"):
+                    break
+                good += len(line)
+                entry["body"] = self._body(entry)
+                yield entry
+        if good < self._file.stat().st_size:
+            os.truncate(self._file, good)
+
+    def append(self, entry: dict[str, Any], body: bytes) -> None:
+        """Returns when the entry has reached the disk."""
+        if len(body) <= _INLINE_BYTES:
+            entry = {**entry, "inline": base64.b64encode(body).decode()}
+        else:
+            digest = hashlib.sha256(body).hexdigest()
+            if not (self._blobs / digest).exists():
+                _write(self._blobs / digest, body)
+            entry = {**entry, "blob": digest}
+        with self._file.open("ab") as journal:
+            journal.write(json.dumps(entry).encode() + b"\n")
+            journal.flush()
+            os.fsync(journal.fileno())
+
+    def _body(self, entry: dict[str, Any]) -> bytes:
+        return base64.b64decode(entry["inline"]) if "inline" in entry else (self._blobs / entry["blob"]).read_bytes()
+
+
+def _write(path: Path, data: bytes) -> None:
+    new = path.with_suffix(".new")
+    with new.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+
+
+class Server:
+    """moto behind one lock for changes; reads and message traffic run beside each other."""
+
+    def __init__(self, folder: Path) -> None:
+        self._app = DomainDispatcherApplication(create_backend_app)
+        self._journal = Journal(folder)
+        self._lock = threading.Lock()
+        self._time = threading.local()
+        self._count = 0
+        setattr(moto.s3.models, "utcnow", self._now)  # noqa: B010 -- pyright guards what a module imports
+        setattr(moto.s3.models.FakeBucket, "get_permission", _neutral)  # noqa: B010 -- pyright guards the attribute
+        for entry in self._journal.entries():
+            self._play(entry)
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == READY_PATH:
+            start_response("200 OK", [("Content-Type", "text/plain")])
+            return [b"ready"]
+        region, service = _scope(environ)
+        if service not in SERVICES or environ["PATH_INFO"].startswith("/moto-api"):
+            return _refuse(service, environ, start_response)
+        body = _read(environ)
+        if not _changes(service, environ):
+            status, headers, payload = self._run(environ, body)
+        else:
+            with self._lock:
+                status, headers, payload = self._change(environ, body, region, service)
+        start_response(status, headers)
+        return [payload]
+
+    def _change(self, environ: Environ, body: bytes, region: str, service: str) -> Answer:
+        now = datetime.datetime.now(datetime.UTC)
+        kept = {key: value for key, value in environ.items() if _HEADERS.fullmatch(key) and key != "HTTP_AUTHORIZATION"}
+        entry = {
+            "number": self._count + 1,
+            "time": now.timestamp(),
+            "region": region,
+            "service": service,
+            "method": environ["REQUEST_METHOD"],
+            "path": environ["PATH_INFO"],
+            "query": environ.get("QUERY_STRING", ""),
+            "headers": kept,
+        }
+        answer = self._apply(entry, environ, body)
+        if answer[0].startswith("2"):
+            self._count += 1
+            self._journal.append(entry, body)
+        return answer
+
+    def _play(self, entry: dict[str, Any]) -> None:
+        authorization = f"AWS4-HMAC-SHA256 Credential=sandbox/20260101/{entry['region']}/{entry['service']}/aws4_request"
+        environ: Environ = {
+            **entry["headers"],
+            "HTTP_AUTHORIZATION": authorization,
+            "REQUEST_METHOD": entry["method"],
+            "PATH_INFO": entry["path"],
+            "QUERY_STRING": entry["query"],
+            "SERVER_NAME": "127.0.0.1",
+            "SERVER_PORT": "80",
+            "SERVER_PROTOCOL": "HTTP/1.1",
+            "SCRIPT_NAME": "",
+            "wsgi.version": (1, 0),
+            "wsgi.url_scheme": "http",
+            "wsgi.errors": sys.stderr,
+            "wsgi.multithread": True,
+            "wsgi.multiprocess": False,
+            "wsgi.run_once": False,
+        }
+        status, _, payload = self._apply(entry, environ, entry["body"])
+        self._count = entry["number"]
+        if not status.startswith("2"):
+            sys.exit(
+                f"journal entry {entry['number']} ({entry['method']} {entry['path']}) was accepted once and is refused now: {payload[:200]!r}"
+            )
+
+    def _apply(self, entry: dict[str, Any], environ: Environ, body: bytes) -> Answer:
+        # The number of the entry decides every random id in it, and its time every date.
+        mock_random.seed(entry["number"])
+        self._time.value = datetime.datetime.fromtimestamp(entry["time"], datetime.UTC).replace(tzinfo=None)
+        try:
+            return self._run(environ, body)
+        finally:
+            self._time.value = None
+
+    def _now(self) -> datetime.datetime:
+        return getattr(self._time, "value", None) or datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+
+    def _run(self, environ: Environ, body: bytes) -> Answer:
+        answered: list[tuple[str, list[tuple[str, str]]]] = []
+
+        def start(status: str, headers: list[tuple[str, str]], *_: Any) -> None:
+            answered.append((status, list(headers)))
+
+        environ = {**environ, "wsgi.input": BytesIO(body), "CONTENT_LENGTH": str(len(body))}
+        environ.pop("HTTP_TRANSFER_ENCODING", None)
+        chunks = self._app(environ, start)
+        try:
+            payload = b"".join(chunks)
+        finally:
+            getattr(chunks, "close", lambda: None)()
+        status, headers = answered[-1]
+        return status, headers, payload
+
+
+def _scope(environ: Environ) -> tuple[str, str]:
+    """Region and service of the signature, in the header or in a presigned URL; unsigned requests can only be for S3."""
+    found = re.search(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/", environ.get("HTTP_AUTHORIZATION", ""))
+    if not found:
+        found = re.search(r"X-Amz-Credential=[^&]*?%2F\d+%2F([^%&]+)%2F([^%&]+)%2F", environ.get("QUERY_STRING", ""))
+    return (found[1], found[2]) if found else ("us-east-1", "s3")
+
+
+def _neutral(*_: Any) -> PermissionResult:
+    return PermissionResult.NEUTRAL
+
+
+def _refuse(service: str, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+    """An error that SDKs can read, in the protocol of the request."""
+    text = f"the sandbox serves {' and '.join(SERVICES)}; {service} is not simulated as an API"
+    start_response("501 Not Implemented", [("Content-Type", "application/json" if "HTTP_X_AMZ_TARGET" in environ else "text/xml")])
+    if "HTTP_X_AMZ_TARGET" in environ:
+        return [json.dumps({"__type": "NotImplemented", "message": text}).encode()]
+    return [f"<ErrorResponse><Error><Code>NotImplemented</Code><Message>{text}</Message></Error></ErrorResponse>".encode()]
+
+
+def _changes(service: str, environ: Environ) -> bool:
+    if service == "sqs":
+        return environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2] in _QUEUE_CHANGES
+    return environ["REQUEST_METHOD"] in ("PUT", "POST", "DELETE")
+
+
+def _read(environ: Environ) -> bytes:
+    length = environ.get("CONTENT_LENGTH")
+    if length:
+        return environ["wsgi.input"].read(int(length))
+    return environ["wsgi.input"].read() if environ.get("wsgi.input_terminated") else b""
+
+
+if __name__ == "__main__":
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # one line a request would fill the disk
+    run_simple("127.0.0.1", int(sys.argv[1]), Server(Path(sys.argv[2])), threaded=True, request_handler=MotoRequestHandler)
