@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from policies.guardrails import workloads as w
@@ -38,7 +39,7 @@ def _policies(r: View) -> Iterator[tuple[str, Node]]:
         yield f"{inline.path}.policy", inline["policy"]
 
 
-def _wildcard(r: View, _: Mapping[str, Any]) -> Findings:
+def _wildcard(r: View, c: Mapping[str, Any]) -> Findings:
     for path, node in _policies(r):
         for i, s in enumerate(statements(node.value)):
             if s.get("Effect") != "Allow":
@@ -46,8 +47,9 @@ def _wildcard(r: View, _: Mapping[str, Any]) -> Findings:
             name = s.get("Sid") or i
             if any(a == "*" or a.endswith(":*") for a in _many(s.get("Action"))):
                 yield Breach(f"{path}.Statement[{name}].Action", "allows every action of a service")
-            if "*" in _many(s.get("Resource")) and not s.get("Condition") and not str(s.get("Sid", "")).startswith("AnyResource"):
-                yield Breach(f"{path}.Statement[{name}].Resource", "allows the actions on every resource, without a condition")
+            scoped = [a for a in _many(s.get("Action")) if not any(fnmatchcase(a, known) for known in c["unscopedActions"])]
+            if scoped and "*" in _many(s.get("Resource")) and not s.get("Condition"):
+                yield Breach(f"{path}.Statement[{name}].Resource", f"allows {', '.join(scoped)} on every resource, without a condition")
 
 
 def _trust(r: View, _: Mapping[str, Any]) -> Findings:
@@ -113,6 +115,17 @@ def _role_wildcard(r: View, _: Mapping[str, Any]) -> Findings:
                 yield Breach(f"{rule.path}.{key}", f"{key} are all")
 
 
+_UNSCOPED = [
+    "autoscaling:Describe*",
+    "ec2:Describe*",
+    "ec2:GetInstanceTypesFromInstanceRequirements",
+    "ecr:GetAuthorizationToken",
+    "elasticloadbalancing:Describe*",
+    "kms:ListKeys",
+    "sts:GetCallerIdentity",
+]
+"""Actions that know no resource type (AWS Service Authorization Reference): `*` is all that can be said of them."""
+
 _IAM = ("aws:iam/policy:Policy", "aws:iam/rolePolicy:RolePolicy", "aws:iam/role:Role")
 _ATTACH = ("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "aws:iam/policyAttachment:PolicyAttachment")
 
@@ -122,9 +135,10 @@ RULES = (
         domain=Domain.IDENTITY,
         title="IAM policies name their actions and resources.",
         rationale="One compromised pod would reach everything the service holds (A4.5).",
-        remedy="list the actions and ARNs; where an action knows no resource, begin the statement's Sid with AnyResource and say why, or add a condition.",
+        remedy="list the actions and ARNs, or add a condition; put actions that know no resource into a statement of their own.",
         applies=_IAM,
         check=_wildcard,
+        settings={"unscopedActions": {"type": "array", "items": {"type": "string"}, "default": _UNSCOPED}},
         severity=Severity.CRITICAL,
         requirements=("A4.5",),
     ),

@@ -38,6 +38,8 @@ def _registry(r: View, c: Mapping[str, Any]) -> Findings:
 
 def _runtime(r: View, c: Mapping[str, Any]) -> Findings:
     labels = w.template(r).at("metadata", "labels")
+    if w.namespace(r) in c["placeholderNamespaces"]:
+        return
     if not any(name for container in w.containers(r) for name, _ in w.gpus(container)):
         return
     runtime = labels[c["label"]]
@@ -118,6 +120,7 @@ RULES = (
         settings={
             "runtimes": {"type": "array", "items": {"type": "string"}, "default": ["container", "triton", "vllm"]},
             "label": {"type": "string", "default": "platform.io/runtime"},
+            **w.PLACEHOLDERS,
         },
         requirements=("A1.6", "A1.7"),
     ),

@@ -56,6 +56,8 @@ def _over(place: dict[str, Any], namespace: str, r: View) -> Findings:
 
 def _tenant_labels(r: View, c: Mapping[str, Any]) -> Findings:
     holder = w.template(r)
+    if w.namespace(r) in c["placeholderNamespaces"]:
+        return
     if not any(True for container in w.containers(r, init=False) for _ in w.gpus(container)):
         return
     labels = holder.at("metadata", "labels")
@@ -163,7 +165,7 @@ RULES = (
         remedy=f"label the pod template with {TENANT}, {MODEL} and {RELEASE}.",
         applies=_GPU_WORKLOADS,
         check=_tenant_labels,
-        settings={"labels": {"type": "array", "items": {"type": "string"}, "default": [TENANT, MODEL, RELEASE]}},
+        settings={"labels": {"type": "array", "items": {"type": "string"}, "default": [TENANT, MODEL, RELEASE]}, **w.PLACEHOLDERS},
         requirements=("A5.1", "D25"),
     ),
     Rule(

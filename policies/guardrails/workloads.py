@@ -22,6 +22,9 @@ HELM_RELEASE = "kubernetes:helm.sh/v3:Release"
 SCALED_OBJECT = "kubernetes:keda.sh/v1alpha1:ScaledObject"
 VIRTUAL_SERVICE = "kubernetes:networking.istio.io/v1:VirtualService"
 
+PLACEHOLDERS = {"placeholderNamespaces": {"type": "array", "items": {"type": "string"}, "default": ["warm-capacity"]}}
+"""Setting of rules that do not hold for the platform's own placeholders, which serve no model and give way to any."""
+
 WHOLE_GPU = "nvidia.com/gpu"
 SHARED_GPU = "nvidia.com/gpu.shared"
 MIG_PREFIX = "nvidia.com/mig-"

@@ -244,3 +244,19 @@ def test_a_shape_that_a_rule_cannot_read_is_a_breach_that_does_not_repeat_it() -
     (breach,) = evaluate(BY_ID["tenant-quota-not-exceeded"], resource(D, odd)).breaches
     assert "cannot read (ValueError)" in breach.fact
     assert "hunter2" not in breach.fact
+
+
+def test_a_list_of_everything_needs_no_condition_where_the_action_knows_no_resource() -> None:
+    listing = {"Statement": [{"Effect": "Allow", "Action": ["ec2:DescribeImages"], "Resource": "*"}]}
+    reading = {"Statement": [{"Effect": "Allow", "Action": ["ec2:DescribeImages", "s3:GetObject"], "Resource": "*"}]}
+    policy = "aws:iam/policy:Policy"
+    assert evaluate(BY_ID["iam-no-wildcard"], resource(policy, {"policy": listing})).breaches == ()
+    (breach,) = evaluate(BY_ID["iam-no-wildcard"], resource(policy, {"policy": reading})).breaches
+    assert breach.fact == "allows s3:GetObject on every resource, without a condition"
+
+
+def test_a_placeholder_of_the_platform_serves_no_model() -> None:
+    bare = spoilt(D, ("spec", "template", "metadata", "labels"), {})
+    bare["metadata"]["namespace"] = "warm-capacity"
+    for rule in ("gpu-workload-is-labelled", "runtime-allowed"):
+        assert evaluate(BY_ID[rule], resource(D, bare)).breaches == ()
