@@ -54,6 +54,11 @@ class Service:
             fallback=fallback,
         )
 
+    @property
+    def public_hosts(self) -> list[str]:
+        """Where applications reach the model."""
+        return routing.public_hosts(self.tenant, self.model.name, self.surroundings)
+
     def manifests(self) -> tuple[Manifest, ...]:
         """Every object, those before others that need them."""
         return (*self._once(), *(manifest for live in self.traffic.ordered for manifest in self._arm(live)))
@@ -70,6 +75,7 @@ class Service:
         yield Manifest(role="route", body=routing.virtual_service(tenant, model, self.traffic, self.surroundings, self.fallback))
         yield Manifest(role="guard", body=routing.guard(tenant, model))
         yield Manifest(role="monitor", body=observing.monitor(tenant, model, primary))
+        yield Manifest(role="scraping", body=observing.open_metrics(tenant, model, primary))
         yield Manifest(role="telemetry", body=observing.telemetry(tenant, model))
         yield Manifest(role="objectives", body=objectives.rules(tenant, model, self.surroundings))
         yield Manifest(role="record", body=observing.record(tenant, model))

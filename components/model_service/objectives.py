@@ -16,11 +16,10 @@ from headway.contract.model import Model
 from headway.contract.runtime import Engine
 from headway.contract.slo import Availability, LatencyObjective, Slo, SloSignal
 from headway.contract.units import Duration
+from headway.signals.buckets import latency_edges_milliseconds
 from headway.signals.catalogue import signal
 from headway.signals.definition import Scope, Source
 
-MESH_EDGES_MS = (0.5, 1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000, 300000, 600000, 1800000, 3600000)
-"""Istio's default buckets of request duration. Source: istio.io/docs/reference/config/metrics."""
 TTFT_EDGES_S = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560)
 INTER_TOKEN_EDGES_S = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
 QUEUE_EDGES_S = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680)
@@ -133,7 +132,7 @@ def _slow_share(model: Model, slo: LatencyObjective, scope: Scope, window: str) 
         mean = signal("queue_time").query(Source.TRITON, scope)
         return f"avg_over_time((({mean}) > bool {slo.threshold.seconds:g})[{window}:1m])"
     histogram, source, edges, scale = {
-        SloSignal.LATENCY: ("istio_request_duration_milliseconds", Source.MESH, MESH_EDGES_MS, 1000),
+        SloSignal.LATENCY: ("istio_request_duration_milliseconds", Source.MESH, latency_edges_milliseconds(), 1000),
         SloSignal.TTFT: ("vllm:time_to_first_token_seconds", Source.VLLM, TTFT_EDGES_S, 1),
         SloSignal.INTER_TOKEN: ("vllm:inter_token_latency_seconds", Source.VLLM, INTER_TOKEN_EDGES_S, 1),
         SloSignal.QUEUE_TIME: ("vllm:request_queue_time_seconds", Source.VLLM, QUEUE_EDGES_S, 1),

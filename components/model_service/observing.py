@@ -43,6 +43,23 @@ def monitor(tenant: str, model: Model, serving: Serving) -> dict[str, Any]:
     )
 
 
+def open_metrics(tenant: str, model: Model, serving: Serving) -> dict[str, Any]:
+    """Lets the scraper, which is not part of the mesh, read the metrics port in plain text. What it may read there is the tenant's policy."""
+    port = serving.ports.get(METRICS, serving.ports.get(HTTP))
+    return object_(
+        "security.istio.io/v1",
+        "PeerAuthentication",
+        model.name,
+        namespace=tenant,
+        labels=labels("monitor", tenant=tenant, model=model.name),
+        spec={
+            "selector": {"matchLabels": selector(tenant=tenant, model=model.name)},
+            "mtls": {"mode": "STRICT"},
+            "portLevelMtls": {str(port): {"mode": "PERMISSIVE"}},
+        },
+    )
+
+
 def telemetry(tenant: str, model: Model) -> dict[str, Any]:
     """Traces of a share of requests, named by model and tenant; never with a request's content."""
     return object_(

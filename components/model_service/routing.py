@@ -41,9 +41,9 @@ def host(tenant: str, service: str) -> str:
     return f"{service}.{tenant}.svc.cluster.local"
 
 
-def public_host(tenant: str, model: str, surroundings: Surroundings) -> str:
-    """Where applications reach the model; one name whatever its releases."""
-    return f"{model}.{tenant}.{surroundings.host}"
+def public_hosts(tenant: str, model: str, surroundings: Surroundings) -> list[str]:
+    """Where applications reach the model; the same names whatever its releases."""
+    return [f"{model}.{tenant}.{host}" for host in surroundings.hosts]
 
 
 def virtual_service(tenant: str, model: Model, traffic: Traffic, surroundings: Surroundings, fallback: str | None) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def virtual_service(tenant: str, model: Model, traffic: Traffic, surroundings: S
         namespace=tenant,
         labels=labels("route", tenant=tenant, model=model.name),
         spec={
-            "hosts": [host(tenant, model.name), public_host(tenant, model.name, surroundings)],
+            "hosts": [host(tenant, model.name), *public_hosts(tenant, model.name, surroundings)],
             "gateways": ["mesh", surroundings.gateway],
             "http": [*routes, stable],
         },

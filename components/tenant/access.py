@@ -95,19 +95,17 @@ def _binding(tenant: str, role: str, groups: tuple[str, ...]) -> dict[str, Any]:
 
 
 def gateway_rules(tenant: Tenant, surroundings: Surroundings) -> list[tuple[str, dict[str, Any]]]:
-    """(role, object): whose tokens open which hosts, and how many requests a second pass."""
+    """(role, object): whose tokens open the tenant's hosts, and how many requests a second pass."""
     name = f"tenant-{tenant.name}"
     found = labels("access", tenant=tenant.name)
     gateway = {"matchLabels": dict(surroundings.gateway_labels)}
     place = surroundings.gateway_namespace
-    hosts = [f"*.{tenant.name}.{surroundings.host}", f"*.{tenant.name}.{surroundings.host}:443"]
-    allowed = [
-        {
-            "from": [{"source": {"requestPrincipals": [f"{issuer.issuer}/*"]}}],
-            "to": [{"operation": {"hosts": hosts}}],
-            "when": [{"key": "request.auth.audiences", "values": sorted(issuer.audiences)}],
-        }
-        for issuer in tenant.issuers
+    to = [{"operation": {"hosts": [f"*.{tenant.name}.{host}{port}" for host in surroundings.hosts for port in ("", ":443")]}}]
+    vouched = [f"{issuer.issuer}/*" for issuer in tenant.issuers]
+    audiences = sorted({audience for issuer in tenant.issuers for audience in issuer.audiences})
+    refused = [
+        {"from": [{"source": {"notRequestPrincipals": vouched}}], "to": to},
+        {"to": to, "when": [{"key": "request.auth.audiences", "notValues": audiences}]},
     ]
     return [
         (
@@ -129,7 +127,8 @@ def gateway_rules(tenant: Tenant, surroundings: Surroundings) -> list[tuple[str,
                 name,
                 namespace=place,
                 labels=found,
-                spec={"selector": gateway, "action": "ALLOW", "rules": allowed},
+                # The gateway is open to all tenants' callers; a refusal is the only word that nobody else can overrule.
+                spec={"selector": gateway, "action": "DENY", "rules": refused},
             ),
         ),
         ("rate", _rate_limit(tenant, surroundings, name)),
@@ -173,15 +172,13 @@ def _rate_limit(tenant: Tenant, surroundings: Surroundings, name: str) -> dict[s
                             "descriptor_key": entry["key"],
                             "descriptor_value": entry["value"],
                             "headers": [
-                                {
-                                    "name": ":authority",
-                                    "string_match": {"contains": f".{tenant.name}.{surroundings.host}", "ignore_case": True},
-                                }
+                                {"name": ":authority", "string_match": {"contains": f".{tenant.name}.{host}", "ignore_case": True}}
                             ],
                         }
                     }
                 ]
             }
+            for host in surroundings.hosts
         ],
         "descriptors": [{"entries": [entry], "token_bucket": {"max_tokens": rate * BURST_SECONDS, **filled}}],
     }

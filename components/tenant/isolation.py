@@ -5,7 +5,7 @@ the artifact store out. The trap: NetworkPolicies see packets before the mesh op
 servers; and the Pod Identity agent sits on a link-local address that no ordinary rule covers.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from components.labels import labels
@@ -14,8 +14,7 @@ from components.tenant.surroundings import Surroundings
 
 DNS_PORT = 53
 ISTIOD_PORT = 15012
-OTLP_PORTS = (4317, 4318)
-PROXY_METRICS_PORTS = (15020, 15090)
+OTLP_PORT = 4317
 HTTPS_PORT = 443
 POD_IDENTITY_AGENT = "169.254.170.23/32"
 """Source: EKS User Guide, "Understand how EKS Pod Identity works"."""
@@ -48,7 +47,7 @@ def network_policies(tenant: str, surroundings: Surroundings) -> list[tuple[str,
     outward = [
         {"to": [dns], "ports": [_port(DNS_PORT, "TCP"), _port(DNS_PORT, "UDP")]},
         {"to": [_namespace(surroundings.mesh_namespace)], "ports": [_port(ISTIOD_PORT)]},
-        {"to": [monitoring], "ports": [_port(port) for port in OTLP_PORTS]},
+        {"to": [monitoring], "ports": [_port(OTLP_PORT)]},
         {"to": [{"podSelector": everyone}]},
         {"to": [{"ipBlock": {"cidr": POD_IDENTITY_AGENT}}], "ports": [_port(80)]},
         {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": list(PRIVATE_RANGES)}}], "ports": [_port(HTTPS_PORT)]},
@@ -79,8 +78,11 @@ def _port(number: int, protocol: str = "TCP") -> dict[str, Any]:
     return {"port": number, "protocol": protocol}
 
 
-def mesh_rules(tenant: str, surroundings: Surroundings) -> list[tuple[str, dict[str, Any]]]:
-    """Who may call the tenant's servers once a packet has arrived: strict mutual TLS, the gateway and the tenant itself, no admin paths."""
+def mesh_rules(tenant: str, surroundings: Surroundings, metrics_paths: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
+    """Who may call the tenant's servers once a packet has arrived: strict mutual TLS, the gateway and the tenant itself, no admin paths.
+
+    Metrics pages may be read without an identity; each model service opens its metrics port to plain text for that.
+    """
     found = labels("isolation", tenant=tenant)
     callers = [{"source": {"namespaces": sorted({surroundings.gateway_namespace, tenant})}}]
     return [
@@ -108,6 +110,18 @@ def mesh_rules(tenant: str, surroundings: Surroundings) -> list[tuple[str, dict[
             ),
         ),
         (
+            "scrapes",
+            object_(
+                "security.istio.io/v1",
+                "AuthorizationPolicy",
+                "scrapes",
+                namespace=tenant,
+                labels=found,
+                # The scraper is not part of the mesh; NetworkPolicy says from where these packets may come.
+                spec={"action": "ALLOW", "rules": [{"to": [{"operation": {"methods": ["GET"], "paths": list(metrics_paths)}}]}]},
+            ),
+        ),
+        (
             "no-administration",
             object_(
                 "security.istio.io/v1",
@@ -119,22 +133,3 @@ def mesh_rules(tenant: str, surroundings: Surroundings) -> list[tuple[str, dict[
             ),
         ),
     ]
-
-
-def artifact_store(tenant: str, buckets: Iterable[str], region: str) -> dict[str, Any]:
-    """Lets the mesh pass to the buckets that the tenant's artifacts lie in, and to no other host of the internet."""
-    hosts: Sequence[str] = sorted({f"{bucket}.s3.{region}.amazonaws.com" for bucket in buckets} | {f"sts.{region}.amazonaws.com"})
-    return object_(
-        "networking.istio.io/v1",
-        "ServiceEntry",
-        "artifact-store",
-        namespace=tenant,
-        labels=labels("isolation", tenant=tenant),
-        spec={
-            "hosts": list(hosts),
-            "location": "MESH_EXTERNAL",
-            "resolution": "DNS",
-            "exportTo": ["."],
-            "ports": [{"name": "tls", "number": HTTPS_PORT, "protocol": "TLS"}],
-        },
-    )

@@ -12,6 +12,7 @@ from headway.contract.labels import ENVIRONMENT, PREFIX, TENANT
 from headway.contract.model import Model
 from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
+from headway.contract.runtime import Container
 from headway.contract.tenant import Tenant
 
 SERVICE_ACCOUNT = "models"
@@ -45,8 +46,9 @@ class Plan:
         return dict(sorted(found.items()))
 
     @property
-    def buckets(self) -> list[str]:
-        return sorted({bucket_of(model.artifact.uri) for model in self.models})
+    def metrics_paths(self) -> list[str]:
+        """Paths of the metrics pages that the tenant's containers declare, and the one of all other servers."""
+        return sorted({"/metrics", *(m.runtime.metrics.path for m in self.models if isinstance(m.runtime, Container))})
 
     def _all(self, annotations: Mapping[str, Any]) -> Iterator[Manifest]:
         tenant, surroundings = self.tenant, self.surroundings
@@ -58,11 +60,9 @@ class Plan:
             *quotas.resource_quotas(tenant, len(self.models)),
             ("limits", quotas.limit_range(tenant)),
             *isolation.network_policies(tenant.name, surroundings),
-            *isolation.mesh_rules(tenant.name, surroundings),
+            *isolation.mesh_rules(tenant.name, surroundings, self.metrics_paths),
             *access.roles(tenant),
         ]
-        if self.buckets:
-            inside.append(("artifact-store", isolation.artifact_store(tenant.name, self.buckets, surroundings.region)))
         alert = spending.token_alert(tenant, surroundings)
         if alert is not None:
             inside.append(("alerts", alert))
@@ -116,10 +116,6 @@ class Plan:
         if annotations:
             body["metadata"]["annotations"] = dict(annotations)
         return body
-
-
-def bucket_of(uri: str) -> str:
-    return uri.removeprefix("s3://").partition("/")[0]
 
 
 def artifact_prefix(tenant: str, uri: str) -> str:

@@ -5,27 +5,28 @@ Plain values throughout, so that every object of a tenant can be read and judged
 
 from dataclasses import dataclass
 
+from components.addons.istio import GATEWAY_LABELS, INGRESS_NAMESPACE, SYSTEM_NAMESPACE
+from components.addons.prometheus import NAMESPACE, SERVICE
+from components.platform.mesh import GATEWAY
+
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """One environment as its tenants see it. Namespaces are those of the platform layer."""
+    """One environment as its tenants see it."""
 
     environment: str
     region: str
-    host: str
-    """The gateway's host name; a model answers at `<model>.<tenant>.<host>`."""
+    hosts: tuple[str, ...]
+    """The gateway's host names; a model answers at `<model>.<tenant>.<host>` for each."""
     gateway_replicas: int
     """Proxies of the gateway at their minimum: each enforces its part of a tenant's rate."""
-    runbooks: str = "https://github.com/headway/headway/blob/main/docs/runbooks"
-    gateway_namespace: str = "istio-ingress"
-    gateway: str = "istio-ingress/headway"
+    runbooks: str = "docs/runbooks"
+    """Where runbooks are: a folder of the repository, or the address it is published at."""
+    gateway_namespace: str = INGRESS_NAMESPACE
+    gateway: str = f"{INGRESS_NAMESPACE}/{GATEWAY}"
     """The mesh's Gateway object, as `<namespace>/<name>`."""
-    gateway_labels: tuple[tuple[str, str], ...] = (("istio", "ingressgateway"),)
+    gateway_labels: tuple[tuple[str, str], ...] = tuple(sorted(GATEWAY_LABELS.items()))
     """What picks the gateway's own pods."""
-    mesh_namespace: str = "istio-system"
-    monitoring_namespace: str = "monitoring"
-    prometheus: str = "http://prometheus-operated.monitoring.svc.cluster.local:9090"
-
-    def gateway_principal(self) -> str:
-        """The gateway's identity in the mesh."""
-        return f"cluster.local/ns/{self.gateway_namespace}/sa/*"
+    mesh_namespace: str = SYSTEM_NAMESPACE
+    monitoring_namespace: str = NAMESPACE
+    prometheus: str = SERVICE

@@ -16,7 +16,7 @@ from headway.contract.pool import Pool
 from headway.contract.tenant import Tenant
 
 TENANTS = Path(__file__).parents[2] / "tenants"
-SURROUNDINGS = Surroundings(environment="test", region="eu-west-1", host="inference.example.com", gateway_replicas=2)
+SURROUNDINGS = Surroundings(environment="test", region="eu-west-1", hosts=("inference.example.com",), gateway_replicas=2)
 
 
 def pool(name: str, instance_type: str, workload_class: str, **sharing: Any) -> Pool:

@@ -1,0 +1,75 @@
+"""The Tenant component: registers what `manifests` builds, and the tenant's AWS side: its identity and its budget."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from components.identity import ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
+from components.manifests import register
+from components.permissions import Statement
+from components.tenant.manifests import SERVICE_ACCOUNT, Plan, artifact_prefix
+from components.tenant.spending import budget
+from headway.contract.model import Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenantArgs:
+    """`plan` shapes the tenant; the ARN of the key that artifacts are encrypted with only flows."""
+
+    plan: Plan
+    cluster: ClusterIdentity
+    data_key_arn: pulumi.Input[str]
+
+
+class Tenant(pulumi.ComponentResource):
+    """A namespace with quotas, isolation, identity, people and a budget. Models go into it once it is whole."""
+
+    namespace: pulumi.Resource
+    role_arn: pulumi.Output[str]
+    objects: dict[str, pulumi.Resource]
+    """Every Kubernetes object by role."""
+
+    def __init__(self, name: str, args: TenantArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("headway:tenant:Tenant", name, {}, opts)
+        self._name, self._args = name, args
+        identity = self._create_identity()
+        self.objects = self._create_objects(identity)
+        self._create_budget()
+        self.namespace, self.role_arn = self.objects["namespace"], identity.role_arn
+        self.register_outputs({"role_arn": self.role_arn})
+
+    @property
+    def foundation(self) -> list[pulumi.Resource]:
+        """What a model service needs before its first pod: the namespace with its identity, quotas, admission and priority classes."""
+        needed = ("admission-binding", "identity", "limits", "namespace", "priority-", "quota")
+        return [resource for role, resource in sorted(self.objects.items()) if role.startswith(needed)]
+
+    def _create_identity(self) -> WorkloadIdentity:
+        tenant = self._args.plan.tenant.name
+        key = Statement(sid="DecryptArtifacts", actions=["kms:Decrypt"], resources=[self._args.data_key_arn])
+        policies: dict[str, Sequence[Statement]] = {"data-key": (key,)}
+        if self._args.plan.models:
+            policies["artifacts"] = (reads_artifacts(tenant, self._args.plan.models),)
+        return WorkloadIdentity(
+            f"{self._name}-models",
+            WorkloadIdentityArgs(cluster=self._args.cluster, namespace=tenant, service_account=SERVICE_ACCOUNT, policies=policies),
+            pulumi.ResourceOptions(parent=self),
+        )
+
+    def _create_objects(self, identity: WorkloadIdentity) -> dict[str, pulumi.Resource]:
+        def options(needed: list[pulumi.Resource]) -> pulumi.ResourceOptions:
+            return pulumi.ResourceOptions(parent=self, depends_on=needed)
+
+        return register(self._name, self._args.plan.manifests(identity.annotations), options)
+
+    def _create_budget(self) -> None:
+        arguments = budget(self._args.plan.tenant, self._args.cluster.name)
+        aws.budgets.Budget(f"{self._name}-budget", opts=pulumi.ResourceOptions(parent=self), **arguments)
+
+
+def reads_artifacts(tenant: str, models: Sequence[Model]) -> Statement:
+    """Objects below the tenant's own prefixes, and no listing: the contract names every file."""
+    prefixes = sorted({artifact_prefix(tenant, model.artifact.uri) for model in models})
+    return Statement(sid="ReadArtifacts", actions=["s3:GetObject"], resources=[f"arn:aws:s3:::{prefix}*" for prefix in prefixes])

@@ -1,0 +1,104 @@
+"""The layer of one tenant: its contracts, checked, become a Tenant and its ModelServices, in sorted order.
+
+Contracts and pools are read from files, so a plan needs no deployed cluster. The trap: services depend on the tenant and never on each
+other, or a tenant of 25 services would be updated one by one.
+"""
+
+from pathlib import Path
+
+import pulumi
+import pulumi_aws as aws
+import pulumi_kubernetes as kubernetes
+
+from components.identity import ClusterIdentity
+from components.labels import tags
+from components.model_service.component import ModelService, ModelServiceArgs
+from components.model_service.manifests import Service
+from components.naming import cluster_name
+from components.tenant.component import Tenant, TenantArgs
+from components.tenant.manifests import Plan
+from components.tenant.surroundings import Surroundings
+from headway.contract.arithmetic.surge import pool_for
+from headway.contract.crosscheck import TenantContracts
+from headway.contract.finding import Finding, Level
+from headway.contract.loader import load_tenant
+from headway.contract.model import Model
+from stacks.refusal import Refusal, SettingsError
+from stacks.settings import PLATFORM, TenantSettings
+from stacks.upstream import Upstream
+
+FOLDER = Path(__file__).parents[1] / "tenants"
+
+
+def build(settings: TenantSettings, folder: Path = FOLDER) -> None:
+    """Register the tenant with its models and export where they answer. Raises SettingsError with every finding."""
+    contracts = _contracts(settings, folder)
+    upstream = Upstream(settings.environment, PLATFORM)
+    plan = Plan(tenant=contracts.tenant, models=contracts.models, pools=settings.pools, surroundings=_surroundings(settings))
+    tenant = Tenant(
+        contracts.tenant.name,
+        TenantArgs(
+            plan=plan,
+            cluster=ClusterIdentity(
+                name=cluster_name(settings.environment), account_id=settings.account.id, region=settings.account.region
+            ),
+            data_key_arn=upstream.require("data_key_arn"),
+        ),
+        pulumi.ResourceOptions(providers=_providers(settings, upstream)),
+    )
+    inside = pulumi.ResourceOptions(parent=tenant)
+    services = {
+        model.name: ModelService(model.name, ModelServiceArgs(service=_service(model, plan, contracts), after=tenant.foundation), inside)
+        for model in contracts.models
+    }
+    pulumi.export("namespace", contracts.tenant.name)
+    pulumi.export("role_arn", tenant.role_arn)
+    pulumi.export("hosts", {name: service.hosts for name, service in services.items()})
+    pulumi.export("releases", {name: service.releases for name, service in services.items()})
+
+
+def _contracts(settings: TenantSettings, folder: Path) -> TenantContracts:
+    result = load_tenant(folder / settings.tenant, settings.pools)
+    refused = [finding for finding in result.findings if finding.level is Level.ERROR]
+    found = result.tenant(settings.tenant)
+    if refused or found is None:
+        raise SettingsError(f"Tenant {settings.tenant}", [_refusal(finding) for finding in refused])
+    for finding in result.findings:
+        pulumi.warn(str(_refusal(finding)).strip())
+    return found
+
+
+def _refusal(finding: Finding) -> Refusal:
+    path = f"{finding.place} {finding.dotted}".rstrip()
+    return Refusal(path=path, value=finding.value, fact=finding.fact, consequence=finding.consequence, remedy=finding.remedy)
+
+
+def _surroundings(settings: TenantSettings) -> Surroundings:
+    return Surroundings(
+        environment=settings.environment,
+        region=settings.account.region,
+        hosts=settings.gateway.hosts,
+        gateway_replicas=settings.gateway.replicas_min,
+    )
+
+
+def _providers(settings: TenantSettings, upstream: Upstream) -> list[pulumi.ProviderResource]:
+    return [
+        aws.Provider(
+            "aws",
+            region=settings.account.region,
+            allowed_account_ids=[settings.account.id],
+            default_tags=aws.ProviderDefaultTagsArgs(tags=tags(settings.environment, "tenant", tenant=settings.tenant)),
+        ),
+        kubernetes.Provider(
+            "kubernetes", kubeconfig=upstream.require("kubeconfig"), enable_server_side_apply=True, delete_unreachable=False
+        ),
+    ]
+
+
+def _service(model: Model, plan: Plan, contracts: TenantContracts) -> Service:
+    pool = pool_for(model, plan.pools)
+    assert pool is not None, model.name  # noqa: S101  the contracts were checked against the pools
+    wanted = model.degradation.fallback.model if model.degradation.fallback else None
+    there = {other.name for other in contracts.models}
+    return Service.of(plan.tenant.name, model, pool, plan.surroundings, wanted if wanted in there else None)
