@@ -1,0 +1,28 @@
+"""The executable with providers that live in memory, as a process of its own: `python -m tests.engine.executable ARGUMENTS`.
+
+The creation of a resource called `slow` waits while the file named by HOLD exists, and stops when it is cancelled unless STUBBORN is set.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from sandbox.engine.cli import main
+from sandbox.engine.provider import ProviderError, Step
+from tests.engine.doubles import World
+
+
+def hold(method: str, name: str, step: Step) -> None:
+    file = Path(os.environ.get("HOLD", "/nowhere"))
+    while (method, name) == ("create", "slow") and file.exists():
+        step.status("0/1 ready: insufficient nvidia.com/gpu")
+        time.sleep(0.05)
+        if step.cancelled() and not os.environ.get("STUBBORN"):
+            raise ProviderError("stopped while waiting")
+
+
+if __name__ == "__main__":
+    code = main(providers=World(during=hold).factories)
+    sys.stdout.flush()
+    os._exit(code)
