@@ -35,10 +35,14 @@ _STACK_TYPE = "pulumi:pulumi:Stack"
 
 
 class _Local(threading.local):
-    """Verdicts of the resource that this thread analyses now. A rule takes its own away, so that none is ever used twice."""
+    """Verdicts of the resource that this thread analyses now. A rule takes its own away, so that none is ever used twice.
+
+    `fresh` is true between the gate and the policy after it: without a gate (disabled) what an earlier resource left is thrown away.
+    """
 
     def __init__(self) -> None:
         self.verdicts: dict[str, Verdict | None] = {}
+        self.fresh = False
 
 
 class Guard:
@@ -70,7 +74,14 @@ class Guard:
             if verdict.unevaluated is not None:
                 report(_unevaluated(rule, verdict.unevaluated), args.urn)
             verdicts[rule.id] = None if rule.settings else verdict
-        self._local.verdicts = verdicts
+        self._local.verdicts, self._local.fresh = verdicts, True
+
+    def passed_gate(self) -> bool:
+        """Asked by the policy after the gate. Answers whether an exemption has expired, the one thing that it has to say."""
+        if not self._local.fresh:
+            self._local.verdicts = {}
+        self._local.fresh = False
+        return any(e.expires < self.today for e in self.exemptions)
 
     def pending(self, rule: Rule) -> bool:
         """Whether the rule has anything to do for this thread's resource; yes when the gate has not looked at it."""
@@ -115,6 +126,22 @@ def _number(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+class _Current(ResourceValidationPolicy):
+    """An expired exemption fails the run. Comes right after the gate, and closes it where it did not run."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        super().__init__(
+            name=EXEMPTIONS,
+            description="An exemption ends on its date.",
+            validate=guard.expired,
+            enforcement_level=EnforcementLevel.MANDATORY,
+        )
+
+    def has_validation(self) -> bool:
+        return self._guard.passed_gate()
+
+
 class _Once(ResourceValidationPolicy):
     """A rule that asks to be run only where the gate left something for it."""
 
@@ -142,13 +169,7 @@ def policies(rules: Sequence[Rule], exemptions: Sequence[Exemption] = (), today:
         validate=guard.gate,
         enforcement_level=EnforcementLevel.ADVISORY,
     )
-    current = ResourceValidationPolicy(
-        name=EXEMPTIONS,
-        description="An exemption ends on its date.",
-        validate=guard.expired,
-        enforcement_level=EnforcementLevel.MANDATORY,
-    )
-    return [gate, current, *(_Once(guard, rule) for rule in rules)]
+    return [gate, _Current(guard), *(_Once(guard, rule) for rule in rules)]
 
 
 def serve(name: str, rules: Sequence[Rule]) -> None:

@@ -89,3 +89,11 @@ def test_a_raw_manifest_is_bound_by_the_same_rules(tenant: Analyzer) -> None:
     assert {"image-by-digest", "gpu-workload-is-labelled", "gpu-workload-in-tenant-namespace"} <= set(
         tenant.analyze("kubernetes:core/v1:Pod", raw)
     )
+
+
+def test_what_a_disabled_rule_left_undone_is_not_done_later(tenant: Analyzer) -> None:
+    tenant.configure({"image-by-digest": {"level": "disabled"}})
+    for i in range(8):
+        tenant.analyze(D, spoilt(D, (*SERVER, "image"), "triton:latest"), name=str(i))
+    tenant.configure({"rules-are-evaluated": {"level": "disabled"}})
+    assert [tenant.analyze(D, GOOD[D], name=str(i)) for i in range(8)] == [{}] * 8
