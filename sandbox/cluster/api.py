@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headway.errors import UserError
 from sandbox.cluster.certificates import Pair
 
 _TIMEOUT_SECONDS = 5.0
@@ -64,7 +65,7 @@ class Endpoint:
 
 
 def apply(api: Endpoint, manifest: Mapping[str, Any], manager: str) -> None:
-    """Server-side apply of a cluster-scoped object whose plural is regular. RuntimeError with the server's words when it refuses."""
+    """Server-side apply of a cluster-scoped object whose plural is regular. UserError with the server's words when it refuses."""
     group, plural, name = manifest["apiVersion"], manifest["kind"].lower() + "s", manifest["metadata"]["name"]
     root = f"/apis/{group}" if "/" in group else f"/api/{group}"
     answer = api.call(
@@ -74,16 +75,24 @@ def apply(api: Endpoint, manifest: Mapping[str, Any], manager: str) -> None:
         {"Content-Type": "application/apply-patch+yaml"},
     )
     if answer.status not in {200, 201}:
-        raise RuntimeError(f"the API server refused {manifest['kind']} {name} ({answer.status}): {answer.body.decode(errors='replace')}")
+        raise _refused(f"to store {manifest['kind']} {name}", answer)
 
 
 def release_nodes(api: Endpoint) -> None:
-    """Delete the leases of all nodes. RuntimeError with the server's words when it refuses."""
+    """Delete the leases of all nodes. UserError with the server's words when it refuses."""
     answer = api.call("DELETE", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases")
     if answer.status != 200:
-        raise RuntimeError(f"the API server did not release the nodes ({answer.status}): {answer.body.decode(errors='replace')}")
+        raise _refused("to release the nodes", answer)
 
 
 def version(api: Endpoint) -> str:
     """The API server's version: `v1.36.2`."""
     return json.loads(api.call("GET", "/version").body)["gitVersion"]
+
+
+def _refused(what: str, answer: Answer) -> UserError:
+    return UserError(
+        f"the sandbox's API server refused {what} ({answer.status})",
+        f"the control plane is not complete; the server's words: {answer.body.decode(errors='replace').strip()}",
+        "run the command again; if it stays so, `headway sandbox reset` starts from nothing",
+    )

@@ -6,14 +6,18 @@ Owns the reading of failures too: what a person should do when a download, the d
 import re
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from headway.errors import UserError
+from sandbox.cluster import disk
+from sandbox.cluster.locks import interrupted
 
 _GUARD = Path(__file__).with_name("guard.py")
 _TAIL_LINES = 4
+_CANCEL_POLL_SECONDS = 0.2
 
 
 class CommandError(Exception):
@@ -24,8 +28,19 @@ class CommandError(Exception):
         self.code, self.tail = code, tuple(tail)
 
 
-def run(argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str], log: Path, on_line: Callable[[str], None]) -> None:
-    """Run to the end; CommandError when it fails. However this process ends, the command and its children end with it."""
+def run(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    log: Path,
+    on_line: Callable[[str], None],
+    cancel: threading.Event | None = None,
+) -> None:
+    """Run to the end, or until `cancel` is set; CommandError when it fails, UserError (INTERRUPTED) when it was cancelled.
+
+    However this process ends, the command and its children end with it.
+    """
     tail: deque[str] = deque(maxlen=50)
     with (
         log.open("a", encoding="utf-8") as sink,
@@ -42,6 +57,8 @@ def run(argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str], log: 
         ) as process,
     ):
         sink.write(f"$ {' '.join(argv)}\n")
+        if cancel is not None:
+            threading.Thread(target=_kill_when, args=(cancel, process), daemon=True).start()
         try:
             for line in process.stdout or ():
                 sink.write(line)
@@ -50,8 +67,17 @@ def run(argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str], log: 
         finally:
             if process.stdin:
                 process.stdin.close()  # ends the guard's command, where it is still running
+    if cancel is not None and cancel.is_set():
+        raise interrupted(f"running {' '.join(argv[:2])}")
     if process.returncode:
         raise CommandError(argv, process.returncode, tail)
+
+
+def _kill_when(cancel: threading.Event, process: "subprocess.Popen[str]") -> None:
+    while process.poll() is None:
+        if cancel.wait(_CANCEL_POLL_SECONDS):
+            process.terminate()  # the guard passes it on to the whole group
+            return
 
 
 _UNREACHABLE = re.compile(
@@ -70,7 +96,7 @@ def explain(error: CommandError, *, doing: str, log: Path) -> UserError:
     last = " | ".join(line for line in error.tail[-_TAIL_LINES:] if line) or f"no output, exit code {error.code}"
     consequence = f"nothing half-built is kept; the tool's last words: {last} (all of them: {log})"
     if is_disk_full(error):
-        return disk_full(doing, last)
+        return disk.full(doing, last)
     if _CHECKSUM.search(said):
         return UserError(
             f"a download is not what the lock says, while {doing}",
@@ -96,11 +122,3 @@ def explain(error: CommandError, *, doing: str, log: Path) -> UserError:
 
 def is_disk_full(error: CommandError) -> bool:
     return any(_DISK.search(line) for line in error.tail)
-
-
-def disk_full(doing: str, said: str) -> UserError:
-    return UserError(
-        f"the disk filled up while {doing}",
-        f"what was begun has been deleted ({said})",
-        "free some space, or point HEADWAY_CACHE at a folder on a larger disk, and run the command again",
-    )

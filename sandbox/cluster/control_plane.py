@@ -6,12 +6,13 @@ its state, and what has changed is restarted; so it may be called at any time, b
 
 import shutil
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.cluster import api, components, manifests
-from sandbox.cluster.disk import telling_full_disk
-from sandbox.cluster.processes import Process, ProcessStatus, Supervisor
+from sandbox.cluster.disk import telling_when_full
+from sandbox.cluster.processes import ProcessStatus, Supervisor
 from sandbox.cluster.toolchain import DEFAULT_SETS, Toolchain, ensure_toolchain
 from sandbox.layout import Layout
 from sandbox.progress import Progress
@@ -61,17 +62,17 @@ class Cluster:
         """Have the control plane run and ready, building its programs first if need be. UserError with what to do when it cannot be."""
         toolchain = ensure_toolchain(self._layout, progress, sets)
         self._layout.cluster.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with telling_full_disk("starting the control plane", self._layout.state), self.supervisor.lock(progress):
+        with telling_when_full("starting the control plane"), self._lock(progress):
             site = self._site(toolchain)
             who = components.identities(self._layout.cluster / "pki")
             components.write_files(site, who, self._layout.kubeconfig)
             admin = components.admin(site, who)
             # The API server may come first: it waits for its datastore, and loading itself takes the longer of the two.
-            started = self._ensure((components.etcd(site, who), components.api_server(site, who)), progress)
+            started = self.supervisor.ensure_all((components.etcd(site, who), components.api_server(site, who)), progress)
             for manifest in manifests.read(sorted(BOOTSTRAP.glob("*.yaml"))):
                 api.apply(admin, manifest, _FIELD_MANAGER)
             clients = (components.controller_manager(site, who), components.scheduler(site, who), components.kwok(site, who))
-            started += self._ensure(clients, progress)
+            started += self.supervisor.ensure_all(clients, progress)
             return ClusterInfo(
                 kubeconfig=self._layout.kubeconfig,
                 server=site.server,
@@ -82,8 +83,8 @@ class Cluster:
 
     def stop(self, progress: Progress) -> tuple[str, ...]:
         """End every program of the control plane and keep its state; the names of those that ran."""
-        with self.supervisor.lock(progress):
-            return tuple(name for name in reversed(components.NAMES) if self.supervisor.stop(name, progress))
+        with self._lock(progress):
+            return self._stop(progress)
 
     def status(self) -> ClusterStatus:
         """How it is now. Starts, builds and writes nothing."""
@@ -94,14 +95,17 @@ class Cluster:
 
     def reset(self, progress: Progress) -> None:
         """End the control plane and forget its state: objects, keys, kubeconfig. Other processes of the sandbox are not touched."""
-        with self.supervisor.lock(progress):
-            self.stop(progress)
+        with self._lock(progress):
+            self._stop(progress)
             for folder in ("etcd", "pki", "config"):
                 shutil.rmtree(self._layout.cluster / folder, ignore_errors=True)
             self._layout.kubeconfig.unlink(missing_ok=True)
 
-    def _ensure(self, specs: Sequence[Process], progress: Progress) -> tuple[str, ...]:
-        return self.supervisor.ensure_all(specs, progress)
+    def _lock(self, progress: Progress) -> AbstractContextManager[None]:
+        return self.supervisor.lock("control-plane", progress)
+
+    def _stop(self, progress: Progress) -> tuple[str, ...]:
+        return tuple(name for name in reversed(components.NAMES) if self.supervisor.stop(name, progress))
 
     def _site(self, toolchain: Toolchain) -> components.Site:
         names = (*components.NAMES, components.ETCD_PEER)

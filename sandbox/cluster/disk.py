@@ -3,25 +3,28 @@
 import errno
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 
 from headway.errors import UserError
 
 
+def is_full(error: OSError) -> bool:
+    return error.errno in {errno.ENOSPC, errno.EDQUOT}
+
+
 @contextmanager
-def telling_full_disk(doing: str, folder: Path) -> Generator[None]:
-    """Turn the operating system's ENOSPC or EDQUOT inside the block into a UserError; every other error passes."""
+def telling_when_full(doing: str) -> Generator[None]:
+    """Turn the operating system's word for a full disk inside the block into a UserError; every other error passes."""
     try:
         yield
     except OSError as error:
-        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+        if not is_full(error):
             raise
-        raise full(doing, folder) from None
+        raise full(doing, str(error)) from None
 
 
-def full(doing: str, folder: Path) -> UserError:
+def full(doing: str, said: str) -> UserError:
     return UserError(
-        f"the disk under {folder} filled up while {doing}",
-        "it stopped half-way; what was complete is kept, and running the command again goes on from there",
-        "free some space and run the command again",
+        f"the disk filled up while {doing}",
+        f"it stopped there ({said}); what was complete is kept",
+        "free some space, or point HEADWAY_CACHE and HEADWAY_SANDBOX_HOME at a larger disk, and run the command again",
     )

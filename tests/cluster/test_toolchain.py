@@ -268,6 +268,27 @@ def test_progress_counts_downloads_and_packages(layout: Layout, tools: ToolSet, 
     assert told.lines[-1] == "build/tools done: built with Go 1.26.8"
 
 
+def test_a_build_in_another_thread_can_be_cancelled(layout: Layout, tools: ToolSet, fake_go: GoMaker) -> None:
+    fake_go("time.sleep(600)")
+    cancel = threading.Event()
+    ended: list[UserError] = []
+
+    def work() -> None:
+        with pytest.raises(UserError) as end:
+            ensure_toolchain(layout, Silent(), ("tools",), available={"tools": tools}, free_bytes=lambda _: 1 << 40, cancel=cancel)
+        ended.append(end.value)
+
+    builder = threading.Thread(target=work)
+    builder.start()
+    while not builds(layout):
+        time.sleep(0.01)
+    cancel.set()
+    builder.join(timeout=5)
+    assert ended[0].exit == Exit.INTERRUPTED
+    fake_go()
+    build(layout, tools)
+
+
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_however_a_builder_ends_its_compilers_end_with_it(tmp_path: Path, end: signal.Signals) -> None:
     """A build whose Go has a child of its own, as it has compilers: `go` alone dying would leave that child."""
