@@ -359,3 +359,9 @@ def kill(plane: ControlPlane, name: str) -> None:
     pid = next(process.pid for process in plane.cluster.supervisor.list() if process.name == name)
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
+
+
+def test_a_repeated_create_of_a_bare_object_takes_over_what_it_had_made_itself(driver: Driver) -> None:
+    first = driver.create(NAMESPACE, "bare", {"metadata": {"name": "bare"}})
+    again = driver.again().create(NAMESPACE, "bare", {"metadata": {"name": "bare"}})
+    assert again.outputs["metadata"]["uid"] == first.outputs["metadata"]["uid"]

@@ -37,6 +37,11 @@ def test_a_single_wrong_field_is_named_without_the_types_around_it() -> None:
     assert "typed patch" not in told(Refusal(500, "", TYPED_ONE))
 
 
+def test_a_value_of_the_wrong_type_is_shown_without_the_servers_own_types() -> None:
+    message = "failed to create typed patch object (t/x; apps/v1, Kind=Deployment): .spec.image: expected string, got &value.valueUnstructured{Value:5}"
+    assert "spec.image: expected string, got 5\n" in told(Refusal(500, "", message))
+
+
 def test_every_cause_of_a_validation_error_is_named() -> None:
     causes = (("spec.replicas", "Invalid value: -1: must not be negative"), ("spec.selector", "Required value"))
     text = told(Refusal(422, "Invalid", "Deployment.apps is invalid", causes))

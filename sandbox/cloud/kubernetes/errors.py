@@ -15,6 +15,7 @@ _TYPED = re.compile(
     r"^\s*(?:failed to create typed patch object \([^)]*\): )?(?:errors:)?\s*\.?([^\s:]+): (field not declared in schema|expected .+)$",
     re.M,
 )
+_GO_VALUE = re.compile(r"&value\.valueUnstructured\{Value:(.*)\}")
 _QUOTA = re.compile(r"exceeded quota: (?P<quota>[^,]+), requested: (?P<asked>.+), used: (?P<used>.+), limited: (?P<limit>.+)$", re.S)
 _POLICY = re.compile(r"ValidatingAdmissionPolicy '(?P<policy>[^']+)' with binding '(?P<binding>[^']+)' denied request: (?P<why>.+)$", re.S)
 _OWNER = re.compile(r'conflict with "([^"]+)"')
@@ -129,7 +130,7 @@ def _because(error: Refusal, *, secret: bool) -> str:
 
 
 def _fields(error: Refusal, *, secret: bool) -> list[tuple[str, str]]:
-    typed = [(field, why) for field, why in _TYPED.findall(error.message) if error.code in (400, 422, 500)]
+    typed = [(field, _GO_VALUE.sub(r"\1", why)) for field, why in _TYPED.findall(error.message) if error.code in (400, 422, 500)]
     found = typed or [(field.lstrip("."), why) for field, why in error.causes if field and error.code in (400, 422)]
     return sorted(
         {

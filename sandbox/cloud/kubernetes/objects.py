@@ -105,11 +105,12 @@ class Objects:
     def _refuse_foreign(self, kind: Kind, live: Properties, manager: str) -> None:
         head = live["metadata"]
         owners = sorted({str(entry.get("manager")) for entry in head.get("managedFields") or ()})
-        if manager in owners or self.settings.upsert:
+        # An apply that says nothing but the name (a bare Namespace or ServiceAccount) leaves no trace of who made it.
+        if manager in owners or not owners or self.settings.upsert:
             return
         id = names.object_id(head.get("namespace", ""), head["name"])
         raise ProviderError(
-            f"{kind.kind} {id} already exists (managed by {', '.join(owners) or 'nobody known'}), so it was not created; "
+            f"{kind.kind} {id} already exists (managed by {', '.join(owners)}), so it was not created; "
             f'take it over with ResourceOptions(import_="{id}"), delete it, or choose another name'
         )
 

@@ -14,6 +14,7 @@ from sandbox.cloud.kubernetes.plans import Plans
 from sandbox.cloud.kubernetes.releases import Definitions, Releases
 from sandbox.cloud.kubernetes.settings import Settings
 from sandbox.engine.provider import (
+    UNKNOWN,
     CheckResult,
     ComponentContext,
     DiffResult,
@@ -86,7 +87,9 @@ class KubernetesProvider(Provider):
         return checks.complete(kind_of(type), name, old, new, self._suffix, namespace)
 
     def plan(self, type: str, inputs: Properties, old_outputs: Properties | None) -> Properties:
-        return super().plan(type, inputs, old_outputs) if type == RELEASE_TYPE else planned(kind_of(type), inputs, None, old_outputs)
+        if type == RELEASE_TYPE:
+            return {**inputs, "status": UNKNOWN}
+        return planned(kind_of(type), inputs, None, old_outputs)
 
     def diff(
         self,
