@@ -138,7 +138,8 @@ def _verb(args: list[str], by_words: Mapping[tuple[str, ...], Verb]) -> tuple[Ve
     if words in by_words:
         return by_words[words], rest + args[index:]
     unknown = " ".join((*words, *(arg for arg in rest if not arg.startswith("-"))))
-    choices = sorted({other[len(words)] for other in by_words if other[: len(words)] == words and len(other) > len(words)})
+    supported = (verb.words for verb in by_words.values() if not verb.refused)
+    choices = sorted({other[len(words)] for other in supported if other[: len(words)] == words and len(other) > len(words)})
     if not unknown:
         return Verb((), "", most=0), [*rest, "--help"]
     raise UsageError(f'unknown command "{unknown}" for "pulumi"; the embedded engine knows {", ".join(choices)}')

@@ -199,8 +199,13 @@ class Display:
             return []
         paint = self._style.paint
         result = [paint("Diagnostics:", "title")]
-        for urn, diagnostics in sorted(self._diagnostics.items()):
-            result.append(f"  {paint(f'{shown_type(_type_of(urn))} ({_name_of(urn)}):' if urn else 'engine:', 'bold')}")
+        # What names no resource was said by the program, or about the whole: it belongs to the stack.
+        root = next((urn for urn, row in self._rows.items() if row.type == ROOT), "")
+        groups: dict[str, list[_Diagnostic]] = {}
+        for urn, diagnostics in self._diagnostics.items():
+            groups.setdefault(urn or root, []).extend(diagnostics)
+        for urn, diagnostics in sorted(groups.items()):
+            result.append(f"  {paint(f'{shown_type(_type_of(urn))} ({_name_of(urn)}):' if urn else 'the stack:', 'bold')}")
             for diagnostic in diagnostics:
                 label = "" if diagnostic.severity == "info" else paint(f"{diagnostic.severity}: ", _LEVELS[diagnostic.severity])
                 first, *others = diagnostic.message.split("\n")
