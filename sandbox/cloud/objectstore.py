@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from headway.errors import UserError
 from sandbox.cloud.aws.kind import ACCOUNT_ID
 from sandbox.cluster.processes import Process, Supervisor
-from sandbox.engine.provider import ProviderError
 from sandbox.layout import Layout
 from sandbox.progress import Progress
 
@@ -45,11 +45,13 @@ def ensure_running(layout: Layout, progress: Progress) -> str:
 
 
 def process(layout: Layout, supervisor: Supervisor) -> Process:
-    """How it is started. ProviderError without the servers' environment."""
+    """How it is started. UserError without the servers' environment."""
     python = layout.project / ".venv-servers" / "bin" / "python"
     if not python.exists():
-        raise ProviderError(
-            f"{python} is missing, so there is no object storage for buckets and queues; install it with `make .venv-servers/.ready`"
+        raise UserError(
+            f"{python} is missing",
+            "there is no object storage, so buckets and queues cannot be made",
+            "install the servers' environment: `make .venv-servers/.ready`",
         )
     port = supervisor.port(NAME)
     script = Path(__file__).parent / "objectserver.py"

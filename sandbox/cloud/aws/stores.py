@@ -1,6 +1,7 @@
 """Buckets, objects and queues behind their records: made in the object store through boto3, as the provider would make them in AWS.
 
 Requests are written from the inputs by botocore's own request shapes, so nothing is translated by hand that has the same name.
+Access logging is a record only: nobody writes access logs here, and moto checks its target in a way that S3 does not.
 Trap: a create that is repeated after a kill meets its own bucket or queue: that is success.
 """
 
@@ -99,9 +100,6 @@ PARTS: Mapping[str, Part] = {
         lambda i: {"rules": [i["rule"]]},
         ("delete_bucket_ownership_controls", {}),
         "get_bucket_ownership_controls",
-    ),
-    "BucketLogging": Part(
-        "PutBucketLogging", "BucketLoggingStatus", lambda i: {"loggingEnabled": i}, ("put_bucket_logging", {"BucketLoggingStatus": {}})
     ),
     "BucketNotification": Part(
         "PutBucketNotificationConfiguration",

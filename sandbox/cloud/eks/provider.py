@@ -85,7 +85,10 @@ class EksProvider(Provider):
 
 
 class _Construction:
-    """The children of one component, in the order in which each needs the one before."""
+    """The children of one component, in the order in which each needs the one before.
+
+    The engine sees no properties flow between them, so each names what it needs: that is also the order of their deletion.
+    """
 
     def __init__(self, plane: ControlPlane, context: ComponentContext, name: str, inputs: Properties, urn: str) -> None:
         self._plane = plane
@@ -96,17 +99,18 @@ class _Construction:
 
     def run(self) -> Properties:
         context, inputs = self._context, self._inputs
-        role_arn, attached = self._role()
+        role_arn, needed = self._role()
         group = (
             None if inputs.get("skipDefaultSecurityGroups") is True else self._child(_GROUP, *component.cluster_group(self._name, inputs))
         )
         groups = [_known(group.id)] if group else self._given_group()
-        cluster = self._child(_CLUSTER, *component.cluster(self._name, inputs, role_arn, groups), after=attached)
+        needed += [group.urn] if group else []
+        cluster = self._child(_CLUSTER, *component.cluster(self._name, inputs, role_arn, groups), after=needed)
         name = _output(cluster, "name")
         for addon, wanted in component.addons(self._name, inputs, name):
             self._child(_ADDON, addon, wanted, after=[cluster.urn])
         for entry, wanted, policies in component.access_entries(self._name, inputs, name):
-            made = self._child(_ENTRY, entry, wanted)
+            made = self._child(_ENTRY, entry, wanted, after=[cluster.urn])
             for association, policy in policies:
                 self._child(_ASSOCIATION, association, policy, after=[made.urn])
         outputs = self._identity(cluster) | self._node_group(group, name) | self._access(cluster)
@@ -126,8 +130,8 @@ class _Construction:
         if isinstance(given, dict):
             return str(self._context.outputs_of(given["urn"]).get("arn", UNKNOWN)), []
         role = self._child(_ROLE, *component.role(self._name, self._inputs))
-        attachment = self._child(_ATTACHMENT, *component.role_attachment(self._name, _output(role, "name")))
-        return _output(role, "arn"), [attachment.urn]
+        attachment = self._child(_ATTACHMENT, *component.role_attachment(self._name, _output(role, "name")), after=[role.urn])
+        return _output(role, "arn"), [role.urn, attachment.urn]
 
     def _given_group(self) -> list[str]:
         given = self._inputs.get("clusterSecurityGroup")
@@ -138,7 +142,7 @@ class _Construction:
             return {}
         nodes = self._child(_GROUP, *component.node_group(self._name, self._inputs, cluster_name))
         rules = {
-            rule: self._child(_RULE, rule, wanted)
+            rule: self._child(_RULE, rule, wanted, after=[clusters.urn, nodes.urn])
             for rule, wanted in component.group_rules(self._name, _known(clusters.id), _known(nodes.id))
         }
         ingress = rules[f"{self._name}-eksClusterIngressRule"]
@@ -154,7 +158,8 @@ class _Construction:
         issuer = UNKNOWN if identities == UNKNOWN else str(identities[0]["oidcs"][0]["issuer"])
         outputs: Properties = {"oidcIssuer": issuer if issuer == UNKNOWN else issuer.removeprefix("https://"), "oidcProviderUrl": issuer}
         if self._inputs.get("createOidcProvider") is True:
-            outputs["oidcProviderArn"] = _output(self._child(_OIDC, *component.oidc_provider(self._name, issuer)), "arn")
+            provider = self._child(_OIDC, *component.oidc_provider(self._name, issuer), after=[cluster.urn])
+            outputs["oidcProviderArn"] = _output(provider, "arn")
         return outputs
 
     def _access(self, cluster: Child) -> Properties:
