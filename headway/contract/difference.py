@@ -102,14 +102,15 @@ def difference(old: Model | Tenant, new: Model | Tenant) -> Difference:
         raise TypeError("a tenant and a model have nothing to compare")
     before, after = old.model_dump(mode="json", exclude_none=True), new.model_dump(mode="json", exclude_none=True)
     changes = tuple(
-        Change(path, was, now, _effect(path), release=isinstance(new, Model) and path[0] in RELEASED)
+        Change(path, was, now, effect(path), release=isinstance(new, Model) and path[0] in RELEASED)
         for path, was, now in sorted(_changed((), before, after), key=lambda change: [(isinstance(p, str), str(p)) for p in change[0]])
     )
     moved = tuple(_moved(old, new)) if isinstance(old, Model) and isinstance(new, Model) else ()
     return Difference(changes, moved)
 
 
-def _effect(path: Path) -> str:
+def effect(path: Path) -> str:
+    """What a change at `path` changes, in words."""
     fitting = [(len(prefix), effect) for prefix, effect in _EFFECTS if path[: len(prefix)] == prefix]
     return max(fitting)[1]
 

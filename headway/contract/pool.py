@@ -353,15 +353,6 @@ class Pool(Part):
                 consequence="Placement groups are bound to one zone",
                 remedy="Name one zone; make a pool for each",
             )
-        if self.model_cache == "nvme" and any(not int(t.nvme) for t in types):
-            yield problem(
-                "nvme-exists",
-                "model_cache",
-                value="nvme",
-                fact=f"{', '.join(t.name for t in types if not int(t.nvme))} has no NVMe",
-                consequence="Nodes would fail to prepare their local storage",
-                remedy="Use model_cache: disk",
-            )
         if isinstance(self.sharing, MigSharing):
             yield from self._mig_violations(self.sharing)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from components import versions
 from sandbox.cloud.kubernetes.charts import CHARTS, GROUPS, chart_name, groups, permissive
 from sandbox.cloud.kubernetes.client import Cluster, loopback_only
 from sandbox.cloud.kubernetes.clock import Clock
@@ -95,6 +96,10 @@ def test_a_refusal_by_a_rule_that_the_same_preview_changes_is_not_final() -> Non
 
 def test_every_set_of_definitions_in_the_chart_table_has_its_groups() -> None:
     assert {name for chart in CHARTS.values() for name in chart.definitions} == set(GROUPS)
+
+
+def test_every_chart_that_the_platform_installs_is_known() -> None:
+    assert {chart.chart for chart in versions.CHARTS} <= set(CHARTS)
 
 
 def test_a_stand_in_definition_says_that_it_is_one_and_accepts_anything() -> None:
