@@ -159,6 +159,17 @@ def test_mig_slices_are_packed_like_gpus(control_plane: ControlPlane, nodes: lis
 
 
 @pytest.mark.usefixtures("nodes")
+def test_the_pod_of_a_job_succeeds(control_plane: ControlPlane) -> None:
+    template = {"spec": {**pod("unused")["spec"], "restartPolicy": "Never"}}
+    control_plane.create(
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "golden", "namespace": "default"}, "spec": {"template": template}}
+    )
+    eventually(lambda: control_plane.get("Job", "golden", api_version="batch/v1")["status"].get("succeeded") == 1)
+    jobs = control_plane.client.resources.get(api_version="batch/v1", kind="Job")
+    jobs.delete(name="golden", namespace="default", body={"propagationPolicy": "Background"})
+
+
+@pytest.mark.usefixtures("nodes")
 def test_a_pod_that_asks_for_more_gpus_than_a_node_has_stays_pending_and_says_why(control_plane: ControlPlane) -> None:
     control_plane.create(pod("huge", {"nvidia.com/gpu": "16"}))
 
