@@ -93,6 +93,15 @@ class Tolerances(Part):
                 )
 
 
+class Trade(Part):
+    """How much slower a better model may be: the rule that decides between accuracy and latency, written before anyone looks."""
+
+    gain: Annotated[Share, between(Share.parse("0.1%"), Share.parse("100%"))]
+    """Rise of the share of right golden and labelled answers, in points, from which on the wider tolerance holds."""
+    latency: Annotated[Share, between(Share.parse("1%"), Share.parse("500%"))]
+    """Slow-down of the latency tail that is then accepted, instead of `tolerances.latency`."""
+
+
 class RequestClass(Part):
     """A kind of request that is compared only with its own kind, so that a change of mix does not look like a change of speed."""
 
@@ -140,6 +149,8 @@ class Rollout(Part):
     """Longest time at a weight; then `on_inconclusive`."""
     bake: Annotated[Duration, between(_MINUTES("5m"), Duration.parse("7d"))] = _MINUTES("1h")
     """Time at 100 % during which the old release stays warm; slow leaks show here."""
+    at_most: Annotated[Duration, between(_MINUTES("30m"), Duration.parse("30d"))] = Duration.parse("1d")
+    """Longest from start to full traffic, holds included; then it is rolled back, whatever the evidence."""
     on_inconclusive: OnInconclusive = OnInconclusive.HOLD
     """What happens when a step's time is over without a verdict."""
     blind_at_most: Annotated[Duration, between(_MINUTES("1m"), Duration.parse("24h"))] = _MINUTES("15m")
@@ -150,6 +161,8 @@ class Rollout(Part):
     """Probability, over a whole rollout, that a healthy version is rolled back; split over all signals."""
     tolerances: Tolerances = Tolerances()
     """How different the new version may be."""
+    trade: Trade | None = None
+    """How much slower a better model may be. Left out, better answers excuse nothing."""
     surge: Surge = Surge.AUTO
     """Where the new version's GPUs come from; `surge` is refused where the pool has none to spare."""
     split: Split | None = None
@@ -207,6 +220,25 @@ class Rollout(Part):
                 fact=f"a step lasts at least {self.step_at_least} and at most {self.step_at_most}",
                 consequence="No step could ever end",
                 remedy=f"Use at least {self.step_at_least}",
+            )
+        if self.trade and self.trade.latency <= self.tolerances.latency:
+            yield problem(
+                "trade-widens-the-tolerance",
+                "trade",
+                "latency",
+                value=self.trade.latency,
+                fact=f"a better model may be {self.trade.latency} slower, and any model {self.tolerances.latency}",
+                consequence="The trade would never decide anything",
+                remedy=f"Use more than {self.tolerances.latency}, or leave trade out",
+            )
+        if self.at_most < self.step_at_most:
+            yield problem(
+                "rollout-outlasts-a-step",
+                "at_most",
+                value=self.at_most,
+                fact=f"the whole rollout may take {self.at_most}, a single step {self.step_at_most}",
+                consequence="It could be rolled back in its first step, healthy or not",
+                remedy=f"Use more than {self.step_at_most}, at best for each of its steps",
             )
         for name, times in Counter(c.name for c in self.classes).items():
             if times > 1:

@@ -26,7 +26,8 @@ OWNER = Tenant.model_validate(VISION)
 ODD: list[Any] = [
     None, True, False, 0, -1, 1, 2**31, 2**62, -(2**62), 0.0, -0.5, 1e308, "", " ", "0", "-1", "1e9", "NaN", "0%", "100%", "100.0001%", "0s", "1us",
     "99999d", "0B", "1B", "8388607Ti", "1Ki", "0/s", "999999999/s", "0 USD", "1 EUR", "\u202e", "ﬀ", "名前", "a" * 10_000, "../..", "{{x}}", "$(id)", "\n", "s3://x/y/",
-    "sha256:0", "null", "~", [], {}, [[]], [None], {"": ""}, {"x": {"y": []}}, ["a"] * 300, list(range(300)), "triton", "vllm", "container", "mig", "whole", "mps", "slice",
+    "sha256:0", "null", "~", [], {}, [[]], [None], {"": ""}, {"x": {"y": []}}, ["a"] * 300, list(range(300)),
+    "triton", "vllm", "container", "mig", "whole", "mps", "slice",
     "dynamic", "continuous", "none", "ab", "rolling", "latency", "1g.10gb", "7g.80gb", "h100", "l4",
 ]  # fmt: skip
 

@@ -168,6 +168,8 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ),
     ("rolling-has-no-arms", EMBEDDINGS, {"rollout/strategy": "rolling"}, "rollout.mirror"),
     ("step-times-in-order", DEFECTS, {"rollout/step_at_least": "31m"}, "rollout.step_at_most"),
+    ("trade-widens-the-tolerance", DEFECTS, {"rollout/trade": {"gain": "2%", "latency": "10%"}}, "rollout.trade.latency"),
+    ("rollout-outlasts-a-step", CHAT, {"rollout/at_most": "59m"}, "rollout.at_most"),
     ("class-named-once", DEFECTS, {"rollout/classes/1/name": "small"}, "rollout.classes"),
     ("classes-cover-all-sizes", DEFECTS, {"rollout/classes/1/body_up_to": "2Mi"}, "rollout.classes"),
     ("class-is-reachable", DEFECTS, {"rollout/classes/0/body_up_to": "8Mi"}, "rollout.classes[0].body_up_to"),
