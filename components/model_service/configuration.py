@@ -16,6 +16,7 @@ from components.model_service.serving import MODELS, Serving
 from headway.contract.model import Model
 
 FETCH_SCRIPT, FETCH_CONFIG = "fetch.py", "fetch.json"
+RELAY_SCRIPT = "relay.py"
 _SCRIPTS = Path(__file__).parent / "scripts"
 
 
@@ -26,6 +27,7 @@ def files(model: Model, serving: Serving, region: str) -> dict[str, str]:
         FETCH_SCRIPT: (_SCRIPTS / FETCH_SCRIPT).read_text(),
         probing.CONFIG: _json(probing.configuration(model, serving)),
         FETCH_CONFIG: _json(fetch_configuration(model, serving, region)),
+        **({RELAY_SCRIPT: (_SCRIPTS / RELAY_SCRIPT).read_text()} if serving.relayed else {}),
         **serving.files,
     }
     return dict(sorted(found.items()))

@@ -75,7 +75,6 @@ class Service:
         yield Manifest(role="route", body=routing.virtual_service(tenant, model, self.traffic, self.surroundings, self.fallback))
         yield Manifest(role="guard", body=routing.guard(tenant, model))
         yield Manifest(role="monitor", body=observing.monitor(tenant, model, primary))
-        yield Manifest(role="scraping", body=observing.open_metrics(tenant, model, primary))
         yield Manifest(role="telemetry", body=observing.telemetry(tenant, model))
         yield Manifest(role="objectives", body=objectives.rules(tenant, model, self.surroundings))
         yield Manifest(role="record", body=observing.record(tenant, model))

@@ -8,7 +8,7 @@ from typing import Any
 
 from components.labels import labels, selector
 from components.manifests import object_
-from components.model_service.serving import HTTP, METRICS, Serving
+from components.model_service.serving import METRICS, Serving
 from headway.contract.labels import MODEL, PREFIX, RELEASE, TENANT
 from headway.contract.model import Model
 
@@ -20,7 +20,6 @@ SERIES_LIMIT = 4_000
 
 def monitor(tenant: str, model: Model, serving: Serving) -> dict[str, Any]:
     """Scrapes every replica of every arm."""
-    port = METRICS if METRICS in serving.ports else HTTP
     return object_(
         "monitoring.coreos.com/v1",
         "PodMonitor",
@@ -33,29 +32,12 @@ def monitor(tenant: str, model: Model, serving: Serving) -> dict[str, Any]:
             "sampleLimit": SERIES_LIMIT,
             "podMetricsEndpoints": [
                 {
-                    "port": port,
+                    "port": METRICS,
                     "path": serving.metrics_path,
                     "interval": f"{SCRAPE_SECONDS}s",
                     "scrapeTimeout": f"{SCRAPE_SECONDS - 5}s",
                 }
             ],
-        },
-    )
-
-
-def open_metrics(tenant: str, model: Model, serving: Serving) -> dict[str, Any]:
-    """Lets the scraper, which is not part of the mesh, read the metrics port in plain text. What it may read there is the tenant's policy."""
-    port = serving.ports.get(METRICS, serving.ports.get(HTTP))
-    return object_(
-        "security.istio.io/v1",
-        "PeerAuthentication",
-        model.name,
-        namespace=tenant,
-        labels=labels("monitor", tenant=tenant, model=model.name),
-        spec={
-            "selector": {"matchLabels": selector(tenant=tenant, model=model.name)},
-            "mtls": {"mode": "STRICT"},
-            "portLevelMtls": {str(port): {"mode": "PERMISSIVE"}},
         },
     )
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.labels import RELEASE, labels, selector
-from components.model_service.configuration import FETCH_CONFIG, FETCH_SCRIPT
+from components.model_service.configuration import FETCH_CONFIG, FETCH_SCRIPT, RELAY_SCRIPT
 from components.model_service.probing import FOLDER, probes
 from components.model_service.release import Release
-from components.model_service.serving import MODELS, Serving
+from components.model_service.serving import METRICS, MODELS, Serving
 from components.nodes.gpu_node import taints
 from components.tenant.priority import priority_class
 from headway.contract.labels import POOL, PREFIX
@@ -27,7 +27,7 @@ GPU_MEMORY = f"{PREFIX}/gpu-memory"
 ARTIFACT = f"{PREFIX}/artifact"
 """SHA-256 of the artifact's file list."""
 
-SERVER, FETCH = "server", "fetch"
+SERVER, FETCH, RELAY = "server", "fetch", "metrics"
 USER = 1000
 """Any user but root: images whose own user is root run as this one."""
 
@@ -62,7 +62,7 @@ def template(tenant: str, release: Release, pool: Pool, serving: Serving, config
     return {
         "metadata": {
             "labels": dict(sorted({**found, RUNTIME: model.runtime.engine.value, VERSION: model.artifact.version}.items())),
-            "annotations": _annotations(release, drain),
+            "annotations": _annotations(release, serving, drain),
         },
         "spec": {
             "serviceAccountName": service_account,
@@ -81,14 +81,14 @@ def template(tenant: str, release: Release, pool: Pool, serving: Serving, config
                 "fsGroupChangePolicy": "OnRootMismatch",
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
-            "initContainers": [_fetch(release)],
+            "initContainers": [*([_relay(release, serving)] if serving.relayed else []), _fetch(release)],
             "containers": [_server(release, serving)],
             "volumes": _volumes(release, configuration),
         },
     }
 
 
-def _annotations(release: Release, drain_seconds: int) -> dict[str, str]:
+def _annotations(release: Release, serving: Serving, drain_seconds: int) -> dict[str, str]:
     model = release.model
     return {
         ARTIFACT: f"sha256:{model.artifact.digest}",
@@ -99,6 +99,8 @@ def _annotations(release: Release, drain_seconds: int) -> dict[str, str]:
         "proxy.istio.io/config": f'{{"holdApplicationUntilProxyStarts":true,"terminationDrainDuration":"{grace_seconds(drain_seconds)}s"}}',
         # A native sidecar starts before the fetching init container and ends after the server.
         "sidecar.istio.io/nativeSidecar": "true",
+        # Metrics are read in plain text by the scraper, which is not part of the mesh; NetworkPolicy says from where.
+        "traffic.sidecar.istio.io/excludeInboundPorts": str(serving.ports[METRICS]),
         # The Pod Identity agent answers on the node's own link-local address.
         "traffic.sidecar.istio.io/excludeOutboundIPRanges": "169.254.170.23/32",
     }
@@ -166,6 +168,21 @@ def _fetch(release: Release) -> dict[str, Any]:
     }
 
 
+def _relay(release: Release, serving: Serving) -> dict[str, Any]:
+    """A native sidecar: started before the server, stopped after it."""
+    return {
+        "name": RELAY,
+        "image": release.model.runtime.image,
+        "imagePullPolicy": "IfNotPresent",
+        "restartPolicy": "Always",
+        "command": ["python3", "-I", f"{FOLDER}/{RELAY_SCRIPT}", str(serving.ports[METRICS]), str(serving.relayed)],
+        "ports": [{"name": METRICS, "containerPort": serving.ports[METRICS]}],
+        "resources": _exactly({"cpu": "50m", "memory": "64Mi", "ephemeral-storage": "16Mi"}),
+        "securityContext": dict(_SECURITY),
+        "volumeMounts": [{"name": "configuration", "mountPath": FOLDER, "readOnly": True}],
+    }
+
+
 def _storage(release: Release) -> str:
     return Bytes(int(_cache(release)) + int(release.model.envelope.scratch)).kubernetes
 
@@ -187,7 +204,11 @@ def _server(release: Release, serving: Serving) -> dict[str, Any]:
         "imagePullPolicy": "IfNotPresent",
         **command,
         "env": [{"name": name, "value": value} for name, value in sorted(serving.environment.items())],
-        "ports": [{"name": name, "containerPort": port} for name, port in sorted(serving.ports.items())],
+        "ports": [
+            {"name": name, "containerPort": port}
+            for name, port in sorted(serving.ports.items())
+            if name != METRICS or serving.relayed is None
+        ],
         "resources": _exactly(amounts),
         **probes(model, serving),
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},

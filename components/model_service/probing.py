@@ -7,7 +7,7 @@ outlasts its period delays the next one, so a slice is always longer than the lo
 from collections.abc import Mapping
 from typing import Any
 
-from components.model_service.serving import HTTP, METRICS, Serving
+from components.model_service.serving import Serving
 from headway.contract.model import Model
 from headway.contract.units import Duration
 
@@ -55,7 +55,7 @@ def configuration(model: Model, serving: Serving) -> dict[str, Any]:
             *({**golden, "timeout_seconds": longest} for golden in others),
         ],
         "progress": {
-            "url": f"http://127.0.0.1:{serving.ports.get(METRICS, serving.ports.get(HTTP))}{serving.metrics_path}",
+            "url": serving.metrics_url,
             "counters": list(serving.progress),
             "timeout_seconds": METRICS_TIMEOUT_SECONDS,
         },

@@ -17,6 +17,9 @@ LOOPBACK = "http://127.0.0.1"
 MODELS = "/models"
 """Where the artifact lies in every container."""
 
+RELAY_PORT = 8002
+"""Where the metrics of a server are found that has no port of its own for them: Triton's port, so that all are alike."""
+
 HTTP, GRPC, METRICS = "http", "grpc", "http-metrics"
 """Port names: the mesh reads the protocol from the part before the hyphen."""
 
@@ -29,6 +32,8 @@ class Serving:
     environment: Mapping[str, str]
     ports: Mapping[str, int]
     metrics_path: str
+    relayed: str | None
+    """Address of the server's own metrics page, where it shares a port with requests: a sidecar then serves it on the metrics port."""
     base: str
     """Where the server is asked for answers from inside its pod."""
     ready: tuple[str, ...]
@@ -42,6 +47,11 @@ class Serving:
     places: Mapping[str, str] = field(default_factory=dict[str, str])
     asks_by_grpc: bool = False
     """The server speaks gRPC only: the kubelet asks its health service, for no script can ask it for an answer."""
+
+    @property
+    def metrics_url(self) -> str:
+        """The server's own metrics page, from inside its pod."""
+        return self.relayed or f"{LOOPBACK}:{self.ports[METRICS]}{self.metrics_path}"
 
 
 def serving(model: Model, exit_seconds: int) -> Serving:
@@ -62,6 +72,7 @@ def _triton(model: Model, runtime: Triton, exit_seconds: int) -> Serving:
         environment={},
         ports={HTTP: triton.HTTP_PORT, GRPC: triton.GRPC_PORT, METRICS: triton.METRICS_PORT},
         metrics_path="/metrics",
+        relayed=None,
         base=f"{LOOPBACK}:{triton.HTTP_PORT}",
         ready=tuple(triton.ready_path(served) for served in runtime.models),
         warmup=tuple(
@@ -86,8 +97,9 @@ def _vllm(model: Model, runtime: Vllm, exit_seconds: int) -> Serving:
             "HOME": "/tmp",  # noqa: S108  the pod's scratch volume; the root file system is read-only
             "VLLM_NO_USAGE_STATS": "1",
         },
-        ports={HTTP: vllm.PORT},
+        ports={HTTP: vllm.PORT, METRICS: RELAY_PORT},
         metrics_path="/metrics",
+        relayed=f"{LOOPBACK}:{vllm.PORT}/metrics",
         base=f"{LOOPBACK}:{vllm.PORT}",
         ready=("/v1/models",),
         warmup=({"name": model.name, "request": {"path": "/v1/completions", "body": body, "tokens": prompt}},),
@@ -99,15 +111,15 @@ def _vllm(model: Model, runtime: Vllm, exit_seconds: int) -> Serving:
 def _container(model: Model, runtime: Container) -> Serving:
     """A container's largest request is not declared, so its warm-up repeats the first golden request."""
     golden = tuple(_golden(golden, runtime.predict) for golden in model.health.golden)
-    ports = {runtime.protocol: runtime.port}
-    if runtime.metrics.port != runtime.port:
-        ports[METRICS] = runtime.metrics.port
+    shared = runtime.metrics.port == runtime.port
+    relay = RELAY_PORT if runtime.port != RELAY_PORT else RELAY_PORT + 1
     first = {key: value for key, value in golden[0].items() if key in ("path", "body", "file")}
     return Serving(
         command=tuple(runtime.command),
         environment=dict(sorted(runtime.environment.items())),
-        ports=ports,
+        ports={runtime.protocol: runtime.port, METRICS: relay if shared else runtime.metrics.port},
         metrics_path=runtime.metrics.path,
+        relayed=f"{LOOPBACK}:{runtime.port}{runtime.metrics.path}" if shared else None,
         base=f"{LOOPBACK}:{runtime.port}",
         ready=(runtime.health,),
         warmup=({"name": model.name, "request": first},),

@@ -10,7 +10,7 @@ from components.labels import labels, selector
 from components.manifests import object_
 from components.model_service.pod import SERVER, template
 from components.model_service.release import Release
-from components.model_service.serving import Serving
+from components.model_service.serving import METRICS, Serving
 from components.model_service.traffic import Live
 from components.naming import physical
 from headway.contract.labels import PREFIX
@@ -83,7 +83,9 @@ def service(tenant: str, name: str, picks: dict[str, str], serving: Serving, mod
             "type": "ClusterIP",
             "selector": picks,
             "ports": [
-                {"name": port, "port": number, "targetPort": port, "protocol": "TCP"} for port, number in sorted(serving.ports.items())
+                {"name": port, "port": number, "targetPort": port, "protocol": "TCP"}
+                for port, number in sorted(serving.ports.items())
+                if port != METRICS
             ],
         },
     )

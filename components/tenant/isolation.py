@@ -5,7 +5,6 @@ the artifact store out. The trap: NetworkPolicies see packets before the mesh op
 servers; and the Pod Identity agent sits on a link-local address that no ordinary rule covers.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from components.labels import labels
@@ -78,11 +77,8 @@ def _port(number: int, protocol: str = "TCP") -> dict[str, Any]:
     return {"port": number, "protocol": protocol}
 
 
-def mesh_rules(tenant: str, surroundings: Surroundings, metrics_paths: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
-    """Who may call the tenant's servers once a packet has arrived: strict mutual TLS, the gateway and the tenant itself, no admin paths.
-
-    Metrics pages may be read without an identity; each model service opens its metrics port to plain text for that.
-    """
+def mesh_rules(tenant: str, surroundings: Surroundings) -> list[tuple[str, dict[str, Any]]]:
+    """Who may call the tenant's servers once a packet has arrived: strict mutual TLS, the gateway and the tenant itself, no admin paths."""
     found = labels("isolation", tenant=tenant)
     callers = [{"source": {"namespaces": sorted({surroundings.gateway_namespace, tenant})}}]
     return [
@@ -107,18 +103,6 @@ def mesh_rules(tenant: str, surroundings: Surroundings, metrics_paths: Sequence[
                 labels=found,
                 # An ALLOW policy refuses whatever none of its rules names.
                 spec={"action": "ALLOW", "rules": [{"from": callers}]},
-            ),
-        ),
-        (
-            "scrapes",
-            object_(
-                "security.istio.io/v1",
-                "AuthorizationPolicy",
-                "scrapes",
-                namespace=tenant,
-                labels=found,
-                # The scraper is not part of the mesh; NetworkPolicy says from where these packets may come.
-                spec={"action": "ALLOW", "rules": [{"to": [{"operation": {"methods": ["GET"], "paths": list(metrics_paths)}}]}]},
             ),
         ),
         (

@@ -12,7 +12,6 @@ from headway.contract.labels import ENVIRONMENT, PREFIX, TENANT
 from headway.contract.model import Model
 from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
-from headway.contract.runtime import Container
 from headway.contract.tenant import Tenant
 
 SERVICE_ACCOUNT = "models"
@@ -45,11 +44,6 @@ class Plan:
                 found[name] = priority.value(self.tenant.priority, workload_class)
         return dict(sorted(found.items()))
 
-    @property
-    def metrics_paths(self) -> list[str]:
-        """Paths of the metrics pages that the tenant's containers declare, and the one of all other servers."""
-        return sorted({"/metrics", *(m.runtime.metrics.path for m in self.models if isinstance(m.runtime, Container))})
-
     def _all(self, annotations: Mapping[str, Any]) -> Iterator[Manifest]:
         tenant, surroundings = self.tenant, self.surroundings
         yield Manifest(role="namespace", body=self._namespace())
@@ -60,7 +54,7 @@ class Plan:
             *quotas.resource_quotas(tenant, len(self.models)),
             ("limits", quotas.limit_range(tenant)),
             *isolation.network_policies(tenant.name, surroundings),
-            *isolation.mesh_rules(tenant.name, surroundings, self.metrics_paths),
+            *isolation.mesh_rules(tenant.name, surroundings),
             *access.roles(tenant),
         ]
         alert = spending.token_alert(tenant, surroundings)

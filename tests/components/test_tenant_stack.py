@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 import yaml
 from contracts import TENANTS, document
+from pulumi_policy.proxy import unknown_checking_proxy
 from recording import Recording, Registration, record
 
+from policies.guardrails.registry import PACKS
+from policies.guardrails.rule import evaluate
+from policies.guardrails.view import Node, View, plain
 from stacks import settings, tenant
 from stacks.refusal import SettingsError
 from stacks.settings import TenantSettings
@@ -187,3 +191,18 @@ def test_exports_say_where_each_model_answers() -> None:
     assert exports["namespace"] == "vision"
     assert exports["hosts"]["defects"] == ["defects.vision.models.sandbox.test"]
     assert list(exports["releases"]["defects"].values()) == [100]
+
+
+@pytest.mark.parametrize("name", ["assist", "vision"])
+def test_what_is_registered_breaks_no_rule_of_the_tenants_pack(name: str) -> None:
+    state: dict[str, dict[str, Any]] = {}
+    found: list[str] = []
+    for r in run(name).registrations:
+        for rule in PACKS["tenant"]:
+            if rule.covers(r.type):
+                properties = Node(plain(unknown_checking_proxy(dict(r.inputs))))
+                view = View(r.type, r.name, r.urn, properties, state=state.setdefault(rule.id, {}))
+                verdict = evaluate(rule, view)
+                assert verdict.unevaluated is None, f"{rule.id} could not judge {r.name}: {verdict.unevaluated}"
+                found += [f"{rule.id} {r.name} {breach.path}: {breach.fact}" for breach in verdict.breaches]
+    assert found == []
