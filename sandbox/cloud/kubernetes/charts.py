@@ -5,6 +5,7 @@ A chart that is not here is refused by name, because nobody could say which kind
 
 from dataclasses import dataclass
 
+from headway.contract.labels import PREFIX
 from sandbox.engine.provider import Properties
 
 
@@ -47,7 +48,7 @@ CHARTS: dict[str, Chart] = {
     "tempo-distributed": _NONE,
 }
 
-PERMISSIVE = "headway.sandbox/permissive"
+PERMISSIVE = f"{PREFIX}/permissive"
 """Annotation of definitions that check nothing, so that nobody takes them for the vendor's."""
 
 GROUPS = {

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headway.contract.labels import PREFIX
 from sandbox.cloud.kubernetes import charts, crds, diff, names
 from sandbox.cloud.kubernetes.await_.waiting import NotReadyError
 from sandbox.cloud.kubernetes.charts import CHARTS, chart_name
@@ -20,7 +21,7 @@ from sandbox.cloud.kubernetes.objects import Objects
 from sandbox.cloud.kubernetes.plans import Plans
 from sandbox.engine.provider import UNKNOWN, CheckFailure, CheckResult, DiffResult, Live, Properties, ProviderError, Step
 
-RECORD_LABEL = "headway.sandbox/record"
+RECORD_LABEL = f"{PREFIX}/recorded"
 RECORD_LABEL_VALUE = "helm-release"
 RECORD_MANAGER = "headway-sandbox-helm"
 
