@@ -26,7 +26,7 @@ from sandbox.engine.graph import provider_urn
 from sandbox.engine.halt import StepError, Stopped
 from sandbox.engine.model import PolicyEvent, PolicyPack, Resource
 from sandbox.engine.policy_config import LEVELS, Declared, PolicyConfigError, Settled, settle
-from sandbox.engine.values import from_struct, plain, to_struct
+from sandbox.engine.values import from_struct, marked_like, plain, to_struct
 
 _MESSAGE_BYTES: Final = 400 * 2**20
 _STOP_SECONDS: Final = 5
@@ -34,6 +34,14 @@ _STOP_SECONDS: Final = 5
 
 class PackError(Exception):
     """A policy pack cannot be used; the text says which and why."""
+
+
+# A pack serves for ever. Its standard input ends when the engine does, however that is killed, and the pack with it.
+_LEASHED: Final = (
+    "import os, runpy, sys, threading; "
+    "threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(0)), daemon=True).start(); "
+    "runpy.run_module('pulumi.policy', run_name='__main__', alter_sys=True)"
+)
 
 
 class Policies:
@@ -124,10 +132,10 @@ class Policies:
         }
         # -u: the server prints its port without flushing it.
         process = subprocess.Popen(
-            [about.python, "-u", "-m", "pulumi.policy", address, about.program],
+            [about.python, "-u", "-c", _LEASHED, address, about.program],
             cwd=pack.path,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -206,7 +214,8 @@ class _Analyzer:
             if remediation.diagnostic:
                 self._context.events.diagnostic("warning", remediation.diagnostic, resource.urn)
             if remediation.HasField("properties"):
-                resource = replace(resource, inputs=from_struct(remediation.properties))
+                # A remediation that copies a map (`{**args.props}`) copies what is in the secrets, not that they are secret.
+                resource = replace(resource, inputs=marked_like(from_struct(remediation.properties), resource.inputs))
                 self._context.events.policy(
                     PolicyEvent(
                         urn=resource.urn,

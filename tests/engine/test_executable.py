@@ -82,6 +82,13 @@ class Place:
         raise AssertionError(f"{name} was never reached")
 
 
+def descendants(pid: int) -> list[int]:
+    """Children of a process, and theirs."""
+    parents = {int(file.parent.name): int(file.read_text().rsplit(")", 1)[1].split()[1]) for file in Path("/proc").glob("[0-9]*/stat")}
+    found = [child for child, parent in parents.items() if parent == pid]
+    return found + [each for child in found for each in descendants(child)]
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
@@ -230,6 +237,22 @@ def test_sigkill_leaves_a_state_from_which_the_next_run_goes_on(slow: Place) -> 
     assert "interrupted while creating" in output
     assert "+ 1 created" in output
     assert slow.names() == ["first", "slow"]
+
+
+def test_sigkill_leaves_no_process_behind(slow: Place) -> None:
+    pack = slow.project / "pack"
+    pack.mkdir()
+    (pack / "PulumiPolicy.yaml").write_text("runtime: python\n")
+    (pack / "__main__.py").write_text("from pulumi_policy import PolicyPack\nPolicyPack('mine', policies=[])\n")
+    process = slow.start("up", "--yes", "--skip-preview", "--policy-pack", str(pack))
+    slow.reached("slow")
+    assert len(children := descendants(process.pid)) == 2
+    process.kill()
+    process.communicate(timeout=30)
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{child}").exists() for child in children):
+        assert time.monotonic() < deadline, children
+        time.sleep(0.1)
 
 
 def test_cancel_from_another_process_stops_the_holder_and_waits_for_it(slow: Place) -> None:
