@@ -82,14 +82,22 @@ def check(
             record["explained"] = _explained(result, pools)
         _write(json.dumps(record, indent=2, ensure_ascii=False))
     elif output is Output.SARIF:
-        from importlib.metadata import version
+        from headway import VERSION
 
-        _write(json.dumps(as_sarif(result.findings, version("headway"), prefix), indent=2, ensure_ascii=False))
+        _write(json.dumps(as_sarif(result.findings, VERSION, prefix), indent=2, ensure_ascii=False))
     else:
         _print_result(result, prefix, pool_findings)
         if explain:
             _print_explained(result, pools)
     raise typer.Exit(Exit.OK if result.ok and not pool_findings else Exit.REFUSED)
+
+
+def accepted(path: Path, environment: str) -> bool:
+    """Check the contracts in `path` against an environment's pools, print what `headway check` prints, and answer its verdict."""
+    pools, pool_findings = _pools(environment, path)
+    result, prefix = _load(path, pools)
+    _print_result(result, prefix, pool_findings)
+    return result.ok and not pool_findings
 
 
 def _load(path: Path, pools: "tuple[Pool, ...] | None") -> "tuple[Result, str]":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from headway.cli import policies, sandbox
+from headway.cli import contracts, policies, sandbox
 from headway.errors import Exit, UserError
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     add_completion=False,
 )
+app.add_typer(contracts.app)
 app.add_typer(sandbox.app, name="sandbox")
 app.command("policies")(policies.policies)
 

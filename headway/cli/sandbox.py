@@ -123,8 +123,11 @@ def env(project: ProjectOption = None) -> None:
 
 def _check_contracts(layout: "Layout", console: "Console") -> None:
     from headway.cli import contracts
+    from sandbox.plan import ENVIRONMENT
 
-    contracts.check_or_exit(layout.project / "tenants", console)
+    console.print("[bold]Contracts[/bold]")
+    if not contracts.accepted(layout.project / "tenants", ENVIRONMENT):
+        raise typer.Exit(Exit.REFUSED)
 
 
 def _settled(layout: "Layout", patience: float = 60.0) -> "ClusterView":
