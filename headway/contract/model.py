@@ -244,9 +244,8 @@ def _hardware_can_do_it(model: Model) -> Iterator[Violation]:
 
 def _optimisation_fits_runtime(model: Model) -> Iterator[Violation]:
     optimisation, runtime = model.optimisation, model.runtime
-    written = optimisation.model_fields_set
     if not isinstance(runtime, Vllm):
-        for field in sorted(written & {"kv_cache", "prefix_caching", "speculation"}):
+        for field in filter(optimisation.departs, ("kv_cache", "prefix_caching", "speculation")):
             yield problem(
                 "optimisation-fits-runtime",
                 "optimisation",

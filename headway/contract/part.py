@@ -38,6 +38,10 @@ class Part(BaseModel):
         """Contradictions between valid fields of this part; none by default."""
         return iter(())
 
+    def departs(self, field: str) -> bool:
+        """Whether `field` has another value than its default. Rules ask this, not whether it was written: snapshots write every field."""
+        return getattr(self, field) != type(self).model_fields[field].get_default(call_default_factory=True, validated_data={})
+
     @model_validator(mode="after")
     def _refuse_contradictions(self) -> Self:
         found = tuple(self.violations())

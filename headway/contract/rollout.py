@@ -140,7 +140,7 @@ class Rollout(Part):
     mirror: Mirror | None = None
     """Copy live requests to the new version before any user sees it. Left out, users are the first to try it."""
     baseline_arm: Flag = True
-    """Run the stable version in an arm of the canary's size and age, to compare like with like; costs its GPUs meanwhile."""
+    """Canary: run the stable version in an arm of the canary's size and age, to compare like with like; costs its GPUs meanwhile."""
     classes: Annotated[tuple[RequestClass, ...], Field(max_length=8)] = ()
     """Kinds of requests to compare separately; empty compares all together, with less to say."""
     step_at_least: Annotated[Duration, between(_MINUTES("1m"), Duration.parse("24h"))] = _MINUTES("5m")
@@ -186,7 +186,7 @@ class Rollout(Part):
                 consequence="The new version would go from nothing to all traffic in one step",
                 remedy="List weights, or choose strategy: blue_green",
             )
-        if self.strategy is not Strategy.CANARY and "weights" in self.model_fields_set:
+        if self.strategy is not Strategy.CANARY and self.departs("weights"):
             yield problem(
                 "weights-are-used",
                 "weights",
@@ -202,15 +202,13 @@ class Rollout(Part):
                 consequence="Nobody would know which users get which version" if self.split is None else "It would be ignored",
                 remedy="Add split" if self.split is None else "Leave it out, or choose strategy: ab",
             )
-        if self.strategy is Strategy.ROLLING and (
-            self.mirror is not None or ("baseline_arm" in self.model_fields_set and self.baseline_arm)
-        ):
+        if self.strategy is Strategy.ROLLING and self.mirror is not None:
             yield problem(
                 "rolling-has-no-arms",
-                "mirror" if self.mirror is not None else "baseline_arm",
+                "mirror",
                 fact="a rolling update has no separate arm for the new version",
-                consequence="There is nothing to mirror to or to compare with",
-                remedy="Leave mirror and baseline_arm out, or choose strategy: canary",
+                consequence="There is nothing to mirror to",
+                remedy="Leave mirror out, or choose strategy: canary",
             )
         if self.step_at_least > self.step_at_most:
             yield problem(

@@ -139,7 +139,7 @@ class Scaling(Part):
                     consequence="The service would scale only after its objectives are broken",
                     remedy=f"Use at most {self.capacity}, and about 70 % of it to leave room for bursts",
                 )
-        if "headroom" in self.model_fields_set and self.policy is not ScalingPolicy.SQUARE_ROOT:
+        if self.departs("headroom") and self.policy is not ScalingPolicy.SQUARE_ROOT:
             yield problem(
                 "headroom-is-used",
                 "headroom",

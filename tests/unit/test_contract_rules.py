@@ -124,7 +124,7 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         {"envelope/gpu/count": 8, "runtime/architecture/heads": 36, "runtime/architecture/kv_heads": 4},
         "envelope.gpu.count",
     ),
-    ("optimisation-fits-runtime", DEFECTS, {"optimisation/kv_cache": "auto"}, "optimisation.kv_cache"),
+    ("optimisation-fits-runtime", DEFECTS, {"optimisation/kv_cache": "fp8"}, "optimisation.kv_cache"),
     ("optimisation-fits-runtime", DEFECTS, {"optimisation/quantisation": "fp8_on_load"}, "optimisation.quantisation"),
     ("optimisation-fits-runtime", CHAT, {"optimisation/tensorrt": "FP16"}, "optimisation.tensorrt"),
     ("runtime-has-the-signal", DEFECTS, {"scaling/triggers/0": {"signal": "kv_cache_use", "target": "80%"}}, "scaling.triggers[0].signal"),
@@ -153,7 +153,7 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("one-trigger-a-signal", DEFECTS, {"scaling/triggers/2": {"signal": "in_flight", "target": 3}}, "scaling.triggers"),
     ("activity-is-no-demand", DEFECTS, {"scaling/triggers": [{"signal": "gpu_activity", "target": "80%"}]}, "scaling.triggers"),
     ("target-within-capacity", EMBEDDINGS, {"scaling/triggers/1/target": "171/s"}, "scaling.triggers[1].target"),
-    ("headroom-is-used", DEFECTS, {"scaling/policy": "target"}, "scaling.headroom"),
+    ("headroom-is-used", DEFECTS, {"scaling/policy": "target", "scaling/headroom": 3.0}, "scaling.headroom"),
     ("tolerances-in-order", DEFECTS, {"rollout/tolerances/latency": "25%"}, "rollout.tolerances.latency_unacceptable"),
     ("tolerances-in-order", DEFECTS, {"rollout/tolerances/error_floor": "0.5%"}, "rollout.tolerances.error_unacceptable"),
     ("weights-ascend", DEFECTS, {"rollout/weights": ["5%", "1%"]}, "rollout.weights"),
@@ -259,6 +259,13 @@ def test_one_change_is_refused_by_its_rule_at_its_path_with_a_remedy(
     assert finding.consequence, "states what follows"
     assert finding.remedy, "states what to do"
     assert "'" + rule not in finding.fact
+
+
+@pytest.mark.parametrize("data", [DEFECTS, EMBEDDINGS, CHAT, CUSTOM], ids=lambda data: data["name"])
+def test_a_snapshot_with_every_field_written_out_is_the_same_contract(data: dict[str, Any]) -> None:
+    contract = Model.model_validate(data)
+    assert Model.model_validate(contract.model_dump(mode="json")) == contract
+    assert Model.model_validate_json(contract.model_dump_json()) == contract
 
 
 def test_no_rule_is_without_a_test() -> None:
