@@ -38,8 +38,8 @@ class PackError(Exception):
 
 # A pack serves for ever. Its standard input ends when the engine does, however that is killed, and the pack with it.
 _LEASHED: Final = (
-    "import os, runpy, sys, threading; "
-    "threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(0)), daemon=True).start(); "
+    "import os, runpy, threading; "
+    "threading.Thread(target=lambda: (os.read(0, 1), os._exit(0)), daemon=True).start(); "
     "runpy.run_module('pulumi.policy', run_name='__main__', alter_sys=True)"
 )
 
