@@ -68,31 +68,37 @@ def apply(api: Endpoint, manifest: Mapping[str, Any], manager: str) -> None:
     """Server-side apply of a cluster-scoped object whose plural is regular. UserError with the server's words when it refuses."""
     group, plural, name = manifest["apiVersion"], manifest["kind"].lower() + "s", manifest["metadata"]["name"]
     root = f"/apis/{group}" if "/" in group else f"/api/{group}"
-    answer = api.call(
+    _ask(
+        api,
+        f"to store {manifest['kind']} {name}",
         "PATCH",
         f"{root}/{plural}/{name}?fieldManager={manager}&force=true",
         json.dumps(manifest),
         {"Content-Type": "application/apply-patch+yaml"},
     )
-    if answer.status not in {200, 201}:
-        raise _refused(f"to store {manifest['kind']} {name}", answer)
 
 
 def release_nodes(api: Endpoint) -> None:
     """Delete the leases of all nodes. UserError with the server's words when it refuses."""
-    answer = api.call("DELETE", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases")
-    if answer.status != 200:
-        raise _refused("to release the nodes", answer)
+    _ask(api, "to release the nodes", "DELETE", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases")
 
 
 def version(api: Endpoint) -> str:
-    """The API server's version: `v1.36.2`."""
-    return json.loads(api.call("GET", "/version").body)["gitVersion"]
+    """The API server's version: `v1.36.2`. UserError when it does not say."""
+    return json.loads(_ask(api, "to tell its version", "GET", "/version"))["gitVersion"]
 
 
-def _refused(what: str, answer: Answer) -> UserError:
-    return UserError(
-        f"the sandbox's API server refused {what} ({answer.status})",
-        f"the control plane is not complete; the server's words: {answer.body.decode(errors='replace').strip()}",
+def _ask(api: Endpoint, what: str, method: str, path: str, body: str | None = None, headers: Mapping[str, str] | None = None) -> bytes:
+    try:
+        answer = api.call(method, path, body, headers)
+    except (OSError, http.client.HTTPException) as error:
+        said = str(error) or type(error).__name__
+    else:
+        if answer.status in {200, 201}:
+            return answer.body
+        said = f"{answer.status}, {answer.body.decode(errors='replace').strip()}"
+    raise UserError(
+        f"the sandbox's API server was asked {what} and did not",
+        f"the control plane is not complete; its answer: {said}",
         "run the command again; if it stays so, `headway sandbox reset` starts from nothing",
     )

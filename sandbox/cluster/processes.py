@@ -24,6 +24,7 @@ from typing import Any
 
 from headway.errors import UserError
 from sandbox.cluster import linux, ports
+from sandbox.cluster.disk import telling_when_full
 from sandbox.cluster.locks import exclusive
 from sandbox.layout import Layout
 from sandbox.progress import Progress
@@ -125,7 +126,7 @@ class Supervisor:
                 "nothing was started",
                 "run it on Linux (a container or a virtual machine will do)",
             )
-        with ExitStack() as locks:
+        with telling_when_full("starting the sandbox's processes"), ExitStack() as locks:
             for name in sorted(spec.name for spec in specs):
                 locks.enter_context(self.lock(name, progress))
             started = [spec for spec in specs if not self._runs_as_specified(spec, progress)]

@@ -235,7 +235,7 @@ class _Build:
             "CGO_ENABLED": "0",
             "GOCACHE": str(self._work / "cache"),
             "GOFLAGS": "-modcacherw -mod=readonly",  # without rw the module cache cannot be deleted
-            "GOGC": "400",  # the compiler's own collector: a tenth of the CPU for some hundred MB
+            "GOGC": "400",
             "GOMODCACHE": str(self._work / "modules"),
             "GOTMPDIR": str(self._work / "tmp"),
             "GOTOOLCHAIN": "local",
