@@ -6,6 +6,7 @@ asserted on the answer, because the program's asynchronous registrations have al
 
 import asyncio
 import contextvars
+import gc
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -299,5 +300,10 @@ def record(
 
         asyncio.run(run_in_stack(start))
 
-    contextvars.copy_context().run(run)
+    # The SDK's modules are hundreds of thousands of live objects: collecting them again and again costs more than the run itself.
+    gc.disable()
+    try:
+        contextvars.copy_context().run(run)
+    finally:
+        gc.enable()
     return Recording(tuple(monitor.registrations), tuple(invokes), monitor.registered_outputs, tuple(gathering.lines))
