@@ -1,7 +1,7 @@
 """What every part of one operation shares: the request, the ports to state and events, and what has happened so far."""
 
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,6 +67,8 @@ class Context:
     clock: Callable[[], str]
     directory: Path
     """Where relative paths of assets start."""
+    interrupted: Mapping[str, Resource] = field(default_factory=dict)
+    """What an earlier, killed operation was creating, by URN: the object may exist under the name that was made up for it."""
     root: list[str] = field(default_factory=list)
     """URN of the stack's own resource once it is registered: none or one."""
 

@@ -29,6 +29,7 @@ from sandbox.engine.model import (
     ProgramResult,
     ProviderFactories,
     Request,
+    Resource,
     StackOutputs,
     State,
 )
@@ -79,6 +80,7 @@ def execute(
     with _collecting_rarely():
         try:
             _warn_of_pending(context)
+            context = replace(context, interrupted=_interrupted(state))
             if request.refresh or request.kind == "refresh":
                 context = _refreshed(context, loaded)
                 loaded.follow(context.ledger)
@@ -227,6 +229,10 @@ def _warn_of_pending(context: Context) -> None:
             "These resources are in an unknown state because the previous run was interrupted while changing them. Creations are "
             "repeated; a refresh with --clear-pending-creates forgets those that are not wanted any more.",
         )
+
+
+def _interrupted(state: State) -> dict[str, Resource]:
+    return {operation.resource.urn: operation.resource for operation in state.pending if operation.kind == "creating"}
 
 
 def _follow_renames(context: Context) -> None:

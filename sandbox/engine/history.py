@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from sandbox.engine.errors import EngineError
 from sandbox.engine.values import Properties
+
+_SUFFIX: Final = ".history.json"
 
 Result = Literal["succeeded", "failed"]
 
@@ -36,7 +38,8 @@ class Update:
 
 def record(folder: Path, update: Update) -> None:
     """Add one operation. Raises EngineError if it cannot be written."""
-    name = f"{update.start.timestamp() * 1e9:020.0f}.history.json"
+    # Numbered, not named by time: a clock that was set back must not make an old operation the latest.
+    name = f"{max(_numbers(folder), default=0) + 1:08d}{_SUFFIX}"
     fields = {
         "kind": update.kind,
         "startTime": _stamp(update.start),
@@ -65,10 +68,13 @@ def page(folder: Path, size: int, number: int, decrypt: Callable[[str], str] | N
 
 def entries(folder: Path, size: int, number: int = 1) -> list[Properties]:
     """Page `number` (from 1) of `size` operations as recorded, newest first, each with its `version`."""
-    names = sorted((path.name for path in folder.glob("*.history.json")), reverse=True) if folder.is_dir() else []
-    first = (number - 1) * size
-    chosen = enumerate(names[first : first + size], first)
-    return [{**_read(folder / name), "version": len(names) - index} for index, name in chosen]
+    numbers = sorted(_numbers(folder), reverse=True)[(number - 1) * size : number * size]
+    return [{**_read(folder / f"{each:08d}{_SUFFIX}"), "version": each} for each in numbers]
+
+
+def _numbers(folder: Path) -> list[int]:
+    names = (path.name.removesuffix(_SUFFIX) for path in folder.glob(f"*{_SUFFIX}"))
+    return [int(name) for name in names if name.isdigit()]
 
 
 def _read(file: Path) -> Properties:

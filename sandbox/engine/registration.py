@@ -203,7 +203,9 @@ class Registrar:
     def _checked(self, wanted: Resource, old: Resource | None, instance: Instance | None) -> Resource:
         if not wanted.custom:
             return wanted
-        before: Properties | None = plain(old.inputs) if old is not None else None
+        # An interrupted creation lends its names: its object may exist, and must be met again instead of being left behind.
+        named = old if old is not None else self._context.interrupted.get(wanted.urn)
+        before: Properties | None = plain(named.inputs) if named is not None else None
         given = copied(plain(wanted.inputs))
         try:
             result = self._check(wanted, before, given, instance)

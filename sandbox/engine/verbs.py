@@ -15,6 +15,7 @@ from sandbox.engine.session import Host
 
 NAME: Final = "embedded engine, Pulumi-compatible subset"
 CANCEL_SECONDS: Final = 120
+COLOURS: Final = ("always", "never", "raw", "auto")
 
 Action = Callable[[Host, Arguments], None]
 
@@ -320,10 +321,16 @@ def dispatch(args: Sequence[str], host: Host) -> None:
         host = replace(host, cwd=Path(host.cwd, arguments.text("cwd")))
     if not host.cwd.is_dir():
         raise EngineError(f"the folder {host.cwd} does not exist")
+    if arguments.text("color", "auto") not in COLOURS:
+        raise UsageError(f'invalid argument "{arguments.text("color")}" for "--color": expected one of {", ".join(COLOURS)}')
     if arguments.help:
         _help(host, arguments.verb)
-    else:
+        return
+    try:
         _ACTIONS[arguments.verb](host, arguments)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise EngineError(f"{where}{error.strerror or error}; put that right and run the command again") from error
 
 
 def _help(host: Host, verb: Verb) -> None:

@@ -1,9 +1,12 @@
 """What surrounds an operation: history, counts, locks, cancelling, what is kept out of sight and what a client sees."""
 
+import errno
 import json
+import os
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from pulumi import automation as auto
 from pulumi.automation.errors import CommandError, ConcurrentUpdateError, InlineSourceRuntimeError
 
 from sandbox.engine.provider import ProviderError
-from tests.engine.conftest import Workspace
+from tests.engine.conftest import Workspace, entry, names
 from tests.engine.doubles import Group, Thing, Wait
 
 MARKER = "marker-7Qx2-in-the-clear"
@@ -117,6 +120,47 @@ def test_configuration_refreshed_from_the_history_is_what_the_last_update_used(e
     stack.remove_config("token")
     stack.refresh_config()
     assert {key: (value.value, value.secret) for key, value in stack.get_all_config().items()} == used
+
+
+def test_a_clock_that_was_set_back_does_not_make_an_old_operation_the_latest(
+    engine_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = engine_workspace.stack(two_things)
+    stack.up(message="first")
+
+    class Earlier(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return datetime(2001, 1, 1, tzinfo=UTC)
+
+    monkeypatch.setattr("sandbox.engine.command.datetime", Earlier)
+    assert stack.up(message="second").summary.message == "second"
+    assert [entry.version for entry in stack.history()] == [2, 1]
+
+
+@pytest.mark.parametrize("room", [0, 1, 2, 3, 5])
+def test_a_disk_that_fills_up_during_an_update_is_told_and_loses_nothing(
+    engine_workspace: Workspace, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    stack = engine_workspace.stack(two_things)
+    real, left = os.write, room
+
+    def write(descriptor: int, data: bytes) -> int:
+        nonlocal left
+        if b'"urn"' in bytes(data):
+            left -= 1
+            if left < 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", write)
+        with pytest.raises(CommandError, match="the disk is full") as failure:
+            stack.up()
+    assert "Traceback" not in str(failure.value)
+    stack.up()
+    assert sorted(names(stack)) == ["a", "b", "g"]
+    assert sorted(engine_workspace.world.live) == sorted(entry(stack, name)["id"] for name in ("a", "b"))
 
 
 # ---- what is kept out of sight -------------------------------------------------------------------------------------------------------
