@@ -49,7 +49,7 @@ def main() -> None:
 def _say(kind: str, fact: str, consequence: str, remedy: str) -> None:
     from rich.console import Console
 
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold red]{kind}[/bold red]: ", end="")
     console.print(fact, markup=False)
     for line in (consequence, remedy):

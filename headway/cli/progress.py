@@ -1,6 +1,7 @@
 """Progress on a terminal and in a log: each task one line, with what it is doing and for how long. Never a silent minute.
 
-On a terminal the running tasks are redrawn in place; elsewhere a line is printed when a task changes, and a heartbeat when it does not.
+On a terminal the running tasks are redrawn in place; elsewhere a line is printed when a task changes, not more often than every few
+seconds, and a heartbeat when it does not.
 """
 
 import threading
@@ -16,6 +17,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 
 HEARTBEAT_SECONDS = 15.0
+QUIET_SECONDS = 5.0
+"""Away from a terminal a task that changes faster than this is told less often; its last text is in the next heartbeat."""
 
 
 def elapsed(seconds: float) -> str:
@@ -61,9 +64,9 @@ class ConsoleProgress:
         now = self._clock()
         with self._lock:
             task = self._tasks.get(key)
-            changed = task is None or task.text != text
-            self._tasks[key] = _Task(task.began if task else now, text, now if changed or task is None else task.said)
-        if changed and not self._live:
+            due = task is None or (task.text != text and now - task.said >= QUIET_SECONDS)
+            self._tasks[key] = _Task(task.began if task else now, text, now if due or task is None else task.said)
+        if due and not self._live:
             self._console.print(f"[dim]  … {escape(text)}[/dim]", highlight=False)
 
     def done(self, key: str, text: str) -> None:

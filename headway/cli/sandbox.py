@@ -3,6 +3,7 @@
 import os
 import shlex
 import signal
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,7 +35,8 @@ def _layout(project: Path | None) -> "Layout":
 def _console() -> "Console":
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=False)
+    wide = None if sys.stdout.isatty() else 140
+    return Console(highlight=False, soft_wrap=False, width=wide)
 
 
 @app.command()

@@ -18,6 +18,15 @@ def test_a_task_is_told_when_it_changes_and_when_it_ends_with_its_time() -> None
     assert out.getvalue().splitlines() == ["  … compiling etcd", "  … linking etcd", "  ✓ built etcd 1 min 30 s"]
 
 
+def test_a_task_that_changes_fast_is_told_now_and_then() -> None:
+    out, now = io.StringIO(), [0.0]
+    progress = ConsoleProgress(Console(file=out, width=120), clock=lambda: now[0])
+    for i in range(12):
+        progress.step("apply", f"create {i}")
+        now[0] += 1.0
+    assert out.getvalue().splitlines() == ["  … create 0", "  … create 5", "  … create 10"]
+
+
 def test_markup_in_a_text_is_shown_as_it_is() -> None:
     out = io.StringIO()
     ConsoleProgress(Console(file=out, width=120)).failed("x", "spec.containers[0] is wrong")
