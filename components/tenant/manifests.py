@@ -51,7 +51,7 @@ class Plan:
             yield Manifest(role=f"priority-{name}", body=self._priority_class(name, value))
         inside: list[tuple[str, dict[str, Any]]] = [
             ("identity", self._service_account(annotations)),
-            *quotas.resource_quotas(tenant, len(self.models)),
+            *quotas.resource_quotas(tenant, self.models),
             ("limits", quotas.limit_range(tenant)),
             *isolation.network_policies(tenant.name, surroundings),
             *isolation.mesh_rules(tenant.name, surroundings),

@@ -15,6 +15,7 @@ from components.labels import labels
 from components.manifests import object_
 from components.tenant.priority import priority_class
 from headway.contract.accelerators import MIG_PROFILES, Accelerator
+from headway.contract.model import Model
 from headway.contract.placement import WorkloadClass
 from headway.contract.tenant import Tenant
 from headway.contract.units import Bytes, MilliCpu
@@ -23,8 +24,8 @@ PROXY_CPU, PROXY_MEMORY = MilliCpu(100), Bytes(128 * 2**20)
 """Requests of the mesh's sidecar (istio's default), which the contract's figures do not hold."""
 SPARE_PODS = 10
 """Pods beyond one a device: a release that leaves while the next one comes, and what people run to look at things."""
-SERVICES_EACH, CONFIG_MAPS_EACH = 6, 8
-"""A model service with three arms has four Services; configurations and records come to about six."""
+SERVICES_EACH, DEPLOYMENTS_EACH, CONFIG_MAPS_EACH = 6, 4, 8
+"""A model service with three arms has three Deployments and four Services; configurations and records come to about six."""
 
 WHOLE, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
 DEFAULT_CPU, DEFAULT_MEMORY, DEFAULT_STORAGE = "100m", "256Mi", "1Gi"
@@ -51,23 +52,26 @@ def classes_of(tenant: str, accelerator: Accelerator) -> list[str]:
     return sorted(priority_class(tenant, workload_class, accelerator) for workload_class in WorkloadClass)
 
 
-def resource_quotas(tenant: Tenant, models: int) -> list[tuple[str, dict[str, Any]]]:
-    """(role, ResourceQuota), the whole one first."""
+def resource_quotas(tenant: Tenant, models: Sequence[Model]) -> list[tuple[str, dict[str, Any]]]:
+    """(role, ResourceQuota), the whole one first.
+
+    An accelerator that is neither granted nor used by a model has no priority class of the tenant, so it needs no quota of its own.
+    """
     pods = pods_at_most(tenant)
     hard = {
-        "count/configmaps": str((models + 1) * CONFIG_MAPS_EACH),
-        "count/deployments.apps": str((models + 1) * 4),
+        "count/configmaps": str((len(models) + 1) * CONFIG_MAPS_EACH),
+        "count/deployments.apps": str((len(models) + 1) * DEPLOYMENTS_EACH),
         "persistentvolumeclaims": "0",
         "pods": str(pods),
         "requests.cpu": str(MilliCpu(int(tenant.quota.cpu) + pods * int(PROXY_CPU))),
         "requests.memory": Bytes(int(tenant.quota.memory) + pods * int(PROXY_MEMORY)).kubernetes,
-        "services": str((models + 1) * SERVICES_EACH),
+        "services": str((len(models) + 1) * SERVICES_EACH),
         "services.loadbalancers": "0",
         "services.nodeports": "0",
         **{f"requests.{name}": str(count) for name, count in device_quotas(tenant).items()},
     }
     found = [("quota", _quota(tenant.name, "tenant", hard, None))]
-    for accelerator in Accelerator:
+    for accelerator in sorted({*tenant.quota.gpus, *(model.envelope.gpu.accelerator for model in models)}):
         granted = {f"requests.{WHOLE}": str(tenant.quota.gpus.get(accelerator, 0))}
         chosen = _in_classes("In", classes_of(tenant.name, accelerator))
         found.append((f"quota-{accelerator.value}", _quota(tenant.name, f"gpus-{accelerator.value}", granted, chosen)))
