@@ -18,10 +18,6 @@ import typer
 from headway.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from headway.contract.crosscheck import TenantContracts
-    from headway.contract.difference import Difference
     from headway.contract.finding import Finding
     from headway.contract.loader import Result
     from headway.contract.model import Model
@@ -72,6 +68,7 @@ def check(
 
     Exit codes: 0 all accepted (warnings may be there), 1 something is refused, 2 wrong use.
     """
+    from headway.cli.contract_view import explained_record, print_explained, print_result
     from headway.contract.report import as_json, as_sarif
 
     pools, pool_findings = _pools(environment, path)
@@ -79,24 +76,26 @@ def check(
     if output is Output.JSON:
         record = as_json(result, prefix)
         if explain:
-            record["explained"] = _explained(result, pools)
+            record["explained"] = explained_record(result, pools)
         _write(json.dumps(record, indent=2, ensure_ascii=False))
     elif output is Output.SARIF:
         from headway import VERSION
 
         _write(json.dumps(as_sarif(result.findings, VERSION, prefix), indent=2, ensure_ascii=False))
     else:
-        _print_result(result, prefix, pool_findings)
+        print_result(result, prefix, pool_findings)
         if explain:
-            _print_explained(result, pools)
+            print_explained(result, pools)
     raise typer.Exit(Exit.OK if result.ok and not pool_findings else Exit.REFUSED)
 
 
 def accepted(path: Path, environment: str) -> bool:
     """Check the contracts in `path` against an environment's pools, print what `headway check` prints, and answer its verdict."""
+    from headway.cli.contract_view import print_result
+
     pools, pool_findings = _pools(environment, path)
     result, prefix = _load(path, pools)
-    _print_result(result, prefix, pool_findings)
+    print_result(result, prefix, pool_findings)
     return result.ok and not pool_findings
 
 
@@ -146,63 +145,6 @@ def _pools(environment: str | None, path: Path) -> "tuple[tuple[Pool, ...] | Non
         ) from None
 
 
-def _print_result(result: "Result", prefix: str, pool_findings: "tuple[Finding, ...]") -> None:
-    from headway.contract.finding import Level
-
-    console = _console()
-    _print_findings(console, pool_findings, "stacks/")
-    _print_findings(console, result.findings, prefix)
-    errors = sum(finding.level is Level.ERROR for finding in result.findings) + len(pool_findings)
-    warnings = len(result.findings) + len(pool_findings) - errors
-    models = sum(len(each.models) for each in result.contracts)
-    if errors:
-        console.print(f"[bold red]refused[/]: {_count(errors, 'error')}, {_count(warnings, 'warning')} in {_count(result.files, 'file')}")
-    elif not result.files:
-        console.print("[yellow]nothing to check[/]: no contracts here; `headway new tenant NAME` writes the first")
-    else:
-        accepted = f"{_count(len(result.contracts), 'tenant')}, {_count(models, 'model')}"
-        console.print(f"[bold green]accepted[/]: {accepted}" + (f", {_count(warnings, 'warning')}" if warnings else ""))
-    for note in result.notes:
-        console.print(f"[dim]not checked: {note} (--environment NAME)[/]", soft_wrap=True)
-
-
-def _print_findings(console: "Console", findings: "tuple[Finding, ...]", prefix: str) -> None:
-    from textwrap import wrap
-
-    from rich.markup import escape
-    from rich.text import Text
-
-    from headway.contract.finding import Level
-
-    file = ""
-    for finding in findings:
-        if finding.file != file:
-            file = finding.file
-            console.print(f"[bold]{escape(prefix + file)}[/]")
-        colour = "red" if finding.level is Level.ERROR else "yellow"
-        head = Text("  ")
-        head.append(f"{finding.line}:{finding.column}" if finding.line else "-", style="dim")
-        head.append(f"  {finding.dotted}" if finding.path else "", style=f"bold {colour}")
-        head.append(f" = {finding.value}" if finding.value else "")
-        head.append(f"  {finding.level.value}: " if finding.level is Level.WARNING else "  ", style=colour)
-        head.append(finding.rule, style="dim italic")
-        console.print(head, soft_wrap=True)
-        for text, style in ((finding.fact, ""), (finding.consequence, "dim"), (f"-> {finding.remedy}", "green")):
-            for line in wrap(text if text.endswith((".", "?")) else f"{text}.", max(40, console.width - 8)):
-                console.print(Text(f"      {line}", style=style), soft_wrap=True)
-        console.print()
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def _console() -> "Console":
-    from rich.console import Console
-
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-
-
 def _write(text: str) -> None:
     """To stdout as UTF-8, whatever the locale; a reader that has gone away is no error."""
     try:
@@ -210,102 +152,6 @@ def _write(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-# Arithmetic, explained ------------------------------------------------------------------------------------------------------------
-
-
-def _sums(
-    owner: "TenantContracts", model: "Model", pools: "tuple[Pool, ...] | None", models: "list[Model]"
-) -> "list[tuple[str, tuple[object, ...], str]]":
-    """Titles, lines and verdicts of all calculations about one model."""
-    from headway.contract.arithmetic.cost import cost
-    from headway.contract.arithmetic.fit import fit, fit_ram
-    from headway.contract.arithmetic.node import node_room
-    from headway.contract.arithmetic.quota import spare_devices_by_quota
-    from headway.contract.arithmetic.startup import budget_burn, startup
-    from headway.contract.arithmetic.surge import pool_for, spare_devices, surge
-
-    pool = pool_for(model, pools) if pools else None
-    memory, ram, start = fit(model), fit_ram(model), startup(model, pool)
-    burn = budget_burn(model, start)
-    parts: list[tuple[str, tuple[object, ...], str]] = [
-        ("GPU memory, each GPU", memory.lines, "fits" if memory.fits else "does not fit"),
-        ("RAM", ram.lines, "fits" if ram.fits else "does not fit"),
-        ("Start-up", start.lines, f"one cold start is {burn.share.brief} of the error budget of {burn.objective}" if burn else ""),
-        ("Cost", cost(model, pool).lines, f"on pool {pool.name}" if pool else "on the cheapest instance type"),
-    ]
-    if pool:
-        resource = model.envelope.gpu.resource
-        spare = max(0, spare_devices(pool, resource, [each for each in models if pool_for(each, pools or ()) is pool]))
-        spare = min(spare, spare_devices_by_quota(owner.tenant, owner.models, model))
-        room = node_room(model, pool)
-        parts += [
-            (f"Replicas on a node of pool {pool.name}", room.lines, f"{room.replicas}, {room.short_of} runs out first"),
-            ("Room for a rollout, everything at its maximum", surge(model, spare).lines, ""),
-        ]
-    return parts
-
-
-def _explained(result: "Result", pools: "tuple[Pool, ...] | None") -> dict[str, object]:
-    from headway.contract.arithmetic.quota import quota_use
-    from headway.contract.explanation import Line
-
-    everything = [model for each in result.contracts for model in each.models]
-    return {
-        each.tenant.name: {
-            "quota": {
-                ".".join(use.path[1:]): {"used": str(use.show(use.used)), "limit": str(use.show(use.limit)), "within": use.within}
-                for use in quota_use(each.tenant, each.models)
-            },
-            "models": {
-                model.name: {
-                    title: [{"what": line.what, "amount": str(line.amount), "why": line.why} for line in lines if isinstance(line, Line)]
-                    for title, lines, _ in _sums(each, model, pools, everything)
-                }
-                for model in each.models
-            },
-        }
-        for each in result.contracts
-    }
-
-
-def _print_explained(result: "Result", pools: "tuple[Pool, ...] | None") -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from headway.contract.arithmetic.quota import quota_use
-    from headway.contract.explanation import Line
-
-    console = _console()
-
-    def table(title: str, lines: tuple[object, ...], verdict: str) -> None:
-        grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-        grid.add_column(min_width=26)
-        grid.add_column(justify="right")
-        grid.add_column(style="dim", overflow="fold")
-        for line in lines:
-            if isinstance(line, Line):
-                grid.add_row("    " + escape(line.what), escape(line.figure), escape(line.why))
-        console.print(f"  [bold]{escape(title)}[/]" + (f": {escape(verdict)}" if verdict else ""))
-        console.print(grid)
-
-    everything = [model for each in result.contracts for model in each.models]
-    for each in result.contracts:
-        console.print(f"\n[bold underline]{each.tenant.name}[/]")
-        lines = [
-            Line(
-                ".".join(use.path[1:]),
-                f"{use.show(use.used)} of {use.show(use.limit)}",
-                "; ".join(f"{line.what}: {line.why}" for line in use.lines),
-            )
-            for use in quota_use(each.tenant, each.models)
-        ]
-        table("Quota, at maximum replicas", tuple(lines), "")
-        for model in each.models:
-            console.print(f"\n[bold underline]{each.tenant.name}/{model.name}[/]")
-            for title, parts, verdict in _sums(each, model, pools, everything):
-                table(title, parts, verdict)
 
 
 # Starters -------------------------------------------------------------------------------------------------------------------------
@@ -394,7 +240,8 @@ def diff(
 
     Exit codes: 0 compared, 1 a contract is refused, 2 wrong use.
     """
-    from headway.contract.difference import difference
+    from headway.cli.contract_view import difference_record, print_differences
+    from headway.contract.difference import Difference, difference
 
     if old is not None and new is not None:
         pairs = [
@@ -418,9 +265,9 @@ def diff(
             if changes.changes:
                 found.append((name, "changed", changes))
     if output is DiffOutput.JSON:
-        _write(json.dumps([_difference_record(*each) for each in found], indent=2, ensure_ascii=False))
+        _write(json.dumps([difference_record(*each) for each in found], indent=2, ensure_ascii=False))
     else:
-        _print_differences(found)
+        print_differences(found)
 
 
 def _read(path: Path, raw: bytes | None) -> "Model | Tenant":
@@ -485,53 +332,6 @@ def _git(folder: Path, *arguments: str) -> bytes:
             "Run it inside the checkout, with an existing revision after --against, or name two files.",
             Exit.USAGE,
         ) from None
-
-
-def _difference_record(name: str, what: str, changes: "Difference | None") -> dict[str, object]:
-    return {
-        "contract": name,
-        "what": what,
-        "release": changes.release if changes else what == "added",
-        "changes": [
-            {"path": change.dotted, "old": change.old, "new": change.new, "effect": change.effect, "release": change.release}
-            for change in (changes.changes if changes else ())
-        ],
-        "moved": [{"what": moved.what, "old": moved.old, "new": moved.new} for moved in (changes.moved if changes else ())],
-    }
-
-
-def _print_differences(found: "list[tuple[str, str, Difference | None]]") -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from headway.contract.finding import shown
-
-    console = _console()
-    if not found:
-        console.print("no contract differs")
-    for name, what, changes in found:
-        if changes is None:
-            follow = "its first release is still to be made" if what == "added" else "everything that is its own goes with the next update"
-            console.print(f"[bold]{escape(name)}[/]: {what}; {follow}")
-            continue
-        verdict = "[yellow]a new release is needed[/]" if changes.release else "[green]in place, no new release[/]"
-        console.print(f"[bold]{escape(name)}[/]: {_count(len(changes.changes), 'change')}, {verdict}")
-        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-        for column in ("", "field", "old", "new", "effect"):
-            table.add_column(column, overflow="fold")
-        for change in changes.changes:
-            old, new = ("" if value is None else escape(shown(value, 40)) for value in (change.old, change.new))
-            table.add_row(
-                "[yellow]R[/]" if change.release else " ",
-                escape(change.dotted),
-                f"[red]{old}[/]",
-                f"[green]{new}[/]",
-                escape(change.effect),
-            )
-        console.print(table)
-        for moved in changes.moved:
-            console.print(f"   {escape(moved.what)}: {escape(moved.old)} -> {escape(moved.new)}")
-        console.print()
 
 
 @app.command()

@@ -16,7 +16,6 @@ from headway.contract.part import CountOrNone, Name, Part, Text, Violation, betw
 from headway.contract.runtime import Engine
 from headway.contract.units import Bytes, MilliCpu, Money, Rate
 
-TENANT_CONTRACT = "tenant/v1"
 MODELS_AT_MOST = 25
 """Models of one tenant: about 425 resources, which one stack updates in reasonable time."""
 

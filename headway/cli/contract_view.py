@@ -1,0 +1,196 @@
+"""How findings, sums and differences of contracts are shown, to people as text and to programs as records.
+
+Owns wording and layout of `headway check` and `headway diff`; what they say comes from `headway.contract`.
+"""
+
+import sys
+from collections.abc import Sequence
+from textwrap import wrap
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from headway.contract.arithmetic.cost import cost
+from headway.contract.arithmetic.fit import fit, fit_ram
+from headway.contract.arithmetic.node import node_room
+from headway.contract.arithmetic.quota import quota_use, spare_devices_by_quota
+from headway.contract.arithmetic.startup import budget_burn, startup
+from headway.contract.arithmetic.surge import pool_for, spare_devices, surge
+from headway.contract.crosscheck import TenantContracts
+from headway.contract.difference import Difference
+from headway.contract.explanation import Line
+from headway.contract.finding import Finding, Level, shown
+from headway.contract.loader import Result
+from headway.contract.model import Model
+from headway.contract.pool import Pool
+
+
+def print_result(result: Result, prefix: str, pool_findings: Sequence[Finding]) -> None:
+    """The findings of `check`, file by file, then the verdict in a line."""
+    console = _console()
+    _print_findings(console, pool_findings, "stacks/")
+    _print_findings(console, result.findings, prefix)
+    errors = sum(finding.level is Level.ERROR for finding in result.findings) + len(pool_findings)
+    warnings = len(result.findings) + len(pool_findings) - errors
+    models = sum(len(each.models) for each in result.contracts)
+    if errors:
+        console.print(f"[bold red]refused[/]: {_count(errors, 'error')}, {_count(warnings, 'warning')} in {_count(result.files, 'file')}")
+    elif not result.files:
+        console.print("[yellow]nothing to check[/]: no contracts here; `headway new tenant NAME` writes the first")
+    else:
+        accepted = f"{_count(len(result.contracts), 'tenant')}, {_count(models, 'model')}"
+        console.print(f"[bold green]accepted[/]: {accepted}" + (f", {_count(warnings, 'warning')}" if warnings else ""))
+    for note in result.notes:
+        console.print(f"[dim]not checked: {note} (--environment NAME)[/]", soft_wrap=True)
+
+
+def _print_findings(console: Console, findings: Sequence[Finding], prefix: str) -> None:
+    file = ""
+    for finding in findings:
+        if finding.file != file:
+            file = finding.file
+            console.print(f"[bold]{escape(prefix + file)}[/]")
+        colour = "red" if finding.level is Level.ERROR else "yellow"
+        head = Text("  ")
+        head.append(f"{finding.line}:{finding.column}" if finding.line else "-", style="dim")
+        head.append(f"  {finding.dotted}" if finding.path else "", style=f"bold {colour}")
+        head.append(f" = {finding.value}" if finding.value else "")
+        head.append(f"  {finding.level.value}: " if finding.level is Level.WARNING else "  ", style=colour)
+        head.append(finding.rule, style="dim italic")
+        console.print(head, soft_wrap=True)
+        for text, style in ((finding.fact, ""), (finding.consequence, "dim"), (f"-> {finding.remedy}", "green")):
+            for line in wrap(text if text.endswith((".", "?")) else f"{text}.", max(40, console.width - 8)):
+                console.print(Text(f"      {line}", style=style), soft_wrap=True)
+        console.print()
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _console() -> Console:
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+
+
+def _sums(
+    owner: TenantContracts, model: Model, pools: Sequence[Pool] | None, models: Sequence[Model]
+) -> list[tuple[str, tuple[Line, ...], str]]:
+    """Titles, lines and verdicts of all calculations about one model."""
+    pool = pool_for(model, pools) if pools else None
+    memory, ram, start = fit(model), fit_ram(model), startup(model, pool)
+    burn = budget_burn(model, start)
+    parts: list[tuple[str, tuple[Line, ...], str]] = [
+        ("GPU memory, each GPU", memory.lines, "fits" if memory.fits else "does not fit"),
+        ("RAM", ram.lines, "fits" if ram.fits else "does not fit"),
+        ("Start-up", start.lines, f"one cold start is {burn.share.brief} of the error budget of {burn.objective}" if burn else ""),
+        ("Cost", cost(model, pool).lines, f"on pool {pool.name}" if pool else "on the cheapest instance type"),
+    ]
+    if pool:
+        resource = model.envelope.gpu.resource
+        spare = max(0, spare_devices(pool, resource, [each for each in models if pool_for(each, pools or ()) is pool]))
+        spare = min(spare, spare_devices_by_quota(owner.tenant, owner.models, model))
+        room = node_room(model, pool)
+        parts += [
+            (f"Replicas on a node of pool {pool.name}", room.lines, f"{room.replicas}, {room.short_of} runs out first"),
+            ("Room for a rollout, everything at its maximum", surge(model, spare).lines, ""),
+        ]
+    return parts
+
+
+def explained_record(result: Result, pools: Sequence[Pool] | None) -> dict[str, object]:
+    """All sums of all models, for programs."""
+    everything = [model for each in result.contracts for model in each.models]
+    return {
+        each.tenant.name: {
+            "quota": {
+                ".".join(use.path[1:]): {"used": str(use.show(use.used)), "limit": str(use.show(use.limit)), "within": use.within}
+                for use in quota_use(each.tenant, each.models)
+            },
+            "models": {
+                model.name: {
+                    title: [{"what": line.what, "amount": str(line.amount), "why": line.why} for line in lines]
+                    for title, lines, _ in _sums(each, model, pools, everything)
+                }
+                for model in each.models
+            },
+        }
+        for each in result.contracts
+    }
+
+
+def print_explained(result: Result, pools: Sequence[Pool] | None) -> None:
+    """All sums of all models, as one would write them on paper."""
+    console = _console()
+
+    def table(title: str, lines: tuple[Line, ...], verdict: str) -> None:
+        grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        grid.add_column(min_width=26)
+        grid.add_column(justify="right")
+        grid.add_column(style="dim", overflow="fold")
+        for line in lines:
+            grid.add_row("    " + escape(line.what), escape(line.figure), escape(line.why))
+        console.print(f"  [bold]{escape(title)}[/]" + (f": {escape(verdict)}" if verdict else ""))
+        console.print(grid)
+
+    everything = [model for each in result.contracts for model in each.models]
+    for each in result.contracts:
+        console.print(f"\n[bold underline]{each.tenant.name}[/]")
+        lines = [
+            Line(
+                ".".join(use.path[1:]),
+                f"{use.show(use.used)} of {use.show(use.limit)}",
+                "; ".join(f"{line.what}: {line.why}" for line in use.lines),
+            )
+            for use in quota_use(each.tenant, each.models)
+        ]
+        table("Quota, at maximum replicas", tuple(lines), "")
+        for model in each.models:
+            console.print(f"\n[bold underline]{each.tenant.name}/{model.name}[/]")
+            for title, parts, verdict in _sums(each, model, pools, everything):
+                table(title, parts, verdict)
+
+
+def difference_record(name: str, what: str, changes: Difference | None) -> dict[str, object]:
+    """One changed contract, for programs."""
+    return {
+        "contract": name,
+        "what": what,
+        "release": changes.release if changes else what == "added",
+        "changes": [
+            {"path": change.dotted, "old": change.old, "new": change.new, "effect": change.effect, "release": change.release}
+            for change in (changes.changes if changes else ())
+        ],
+        "moved": [{"what": moved.what, "old": moved.old, "new": moved.new} for moved in (changes.moved if changes else ())],
+    }
+
+
+def print_differences(found: Sequence[tuple[str, str, Difference | None]]) -> None:
+    """Changed contracts as tables: field, old, new, effect; `R` marks what needs a new release."""
+    console = _console()
+    if not found:
+        console.print("no contract differs")
+    for name, what, changes in found:
+        if changes is None:
+            follow = "its first release is still to be made" if what == "added" else "everything that is its own goes with the next update"
+            console.print(f"[bold]{escape(name)}[/]: {what}; {follow}")
+            continue
+        verdict = "[yellow]a new release is needed[/]" if changes.release else "[green]in place, no new release[/]"
+        console.print(f"[bold]{escape(name)}[/]: {_count(len(changes.changes), 'change')}, {verdict}")
+        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+        for column in ("", "field", "old", "new", "effect"):
+            table.add_column(column, overflow="fold")
+        for change in changes.changes:
+            old, new = ("" if value is None else escape(shown(value, 40)) for value in (change.old, change.new))
+            table.add_row(
+                "[yellow]R[/]" if change.release else " ",
+                escape(change.dotted),
+                f"[red]{old}[/]",
+                f"[green]{new}[/]",
+                escape(change.effect),
+            )
+        console.print(table)
+        for moved in changes.moved:
+            console.print(f"   {escape(moved.what)}: {escape(moved.old)} -> {escape(moved.new)}")
+        console.print()
