@@ -21,6 +21,8 @@ from sandbox.engine.values import Properties
 NAME: Final = "embedded engine, Pulumi-compatible subset"
 MOST_CHANGES: Final = 12
 """Changed properties shown for each object unless --diff is given."""
+PLAIN_WIDTH: Final = 180
+"""Columns of the tree where no terminal limits it."""
 ROOT: Final = "pulumi:pulumi:Stack"
 
 _REPLACEMENT: Final = {Op.REPLACE, Op.CREATE_REPLACEMENT, Op.DELETE_REPLACED}
@@ -162,7 +164,8 @@ class Display:
             if row is not None:
                 row.notes = _tally([diagnostic.severity for diagnostic in diagnostics])
         shown = [urn for urn, row in self._rows.items() if row.failed or row.op not in quiet or (row.notes and row.type != ROOT)]
-        return render(self._rows, shown, self._details, self._style, planning=self._options.planning)
+        width = self._console.size[0] if self._console.interactive else PLAIN_WIDTH
+        return render(self._rows, shown, self._details, self._style, planning=self._options.planning, width=width)
 
     def _details(self, row: Row) -> list[str]:
         step = self._steps.get(row.urn)
@@ -254,7 +257,7 @@ class Display:
             row = self._rows[step.urn] = Row(step.urn, step.type)
         resource = step.new or step.old
         if resource is not None:
-            row.parent = resource.parent
+            row.parent, row.custom = resource.parent, resource.custom
         return row
 
     def _snapshot(self) -> Snapshot:
@@ -263,7 +266,7 @@ class Display:
             running = [
                 Running(row.op, shown_type(row.type), row.name, row.message, now - row.begun)
                 for row in self._rows.values()
-                if row.running and row.type != ROOT and row.op is not Op.SAME
+                if row.running and row.custom and row.op is not Op.SAME  # a component only waits for what is in it
             ]
             errors = sum(diagnostic.severity == "error" for diagnostics in self._diagnostics.values() for diagnostic in diagnostics)
             return Snapshot(now - self._begun, self._done, errors, tuple(sorted(running, key=lambda entry: -entry.seconds)))

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from sandbox.engine.model import Op
 from sandbox.engine.style import SYMBOLS, WORDS, Style, duration, shortened, shown_type
 
-MOST_TYPE = 72
-MOST_NAME = 56
+STATUS_WIDTH = 28
+"""Columns kept for the symbol and the status."""
 
 
 @dataclass
@@ -17,6 +17,7 @@ class Row:
     urn: str
     type: str
     parent: str = ""
+    custom: bool = True
     op: Op = Op.SAME
     running: bool = False
     failed: bool = False
@@ -41,23 +42,30 @@ class _Placed:
 
 
 def render(
-    rows: Mapping[str, Row], shown: Iterable[str], details: Callable[[Row], list[str]], style: Style, *, planning: bool
+    rows: Mapping[str, Row],
+    shown: Iterable[str],
+    details: Callable[[Row], list[str]],
+    style: Style,
+    *,
+    planning: bool,
+    width: int,
 ) -> list[str]:
-    """The tree of the URNs in `shown` and of everything that contains them. `details` gives the lines below a row."""
+    """The tree of the URNs in `shown` and of all that contains them, in about `width` columns; `details` gives the lines below a row."""
     placed = _place(rows, shown)
     if not placed:
         return []
-    types = [_Cell(entry.stem + shown_type(entry.row.type), MOST_TYPE) for entry in placed]
-    names = [_Cell(entry.row.name, MOST_NAME) for entry in placed]
-    type_width = max(len("Type"), *(len(cell.text) for cell in types)) + 2
-    name_width = max(len("Name"), *(len(cell.text) for cell in names)) + 2
+    room = max(40, width - STATUS_WIDTH)
+    types = [entry.stem + shortened(shown_type(entry.row.type), max(12, room * 3 // 5 - len(entry.stem))) for entry in placed]
+    names = [shortened(entry.row.name, room * 2 // 5) for entry in placed]
+    type_width = max(len("Type"), *map(len, types)) + 2
+    name_width = max(len("Name"), *map(len, names)) + 2
     head = f"     {'Type':<{type_width}}{'Name':<{name_width}}{'Plan' if planning else 'Status'}"
     lines = [style.paint(head.rstrip(), "bold")]
-    for entry, type_cell, name_cell in zip(placed, types, names, strict=True):
+    for entry, type, name in zip(placed, types, names, strict=True):
         row = entry.row
         symbol = f" {SYMBOLS[row.op]:<4}"
         words = _status(row, planning=planning)
-        text = f"{type_cell.text:<{type_width}}{name_cell.text:<{name_width}}"
+        text = f"{type:<{type_width}}{name:<{name_width}}"
         if row.failed:
             lines.append(f"{style.paint(symbol, 'alarm')}{text}{style.paint(words, 'alarm')}".rstrip())
         elif row.op is Op.SAME:
@@ -99,13 +107,3 @@ def _place(rows: Mapping[str, Row], shown: Iterable[str]) -> list[_Placed]:
             last = index == len(inside) - 1
             stack.append((child, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  ")))
     return placed
-
-
-@dataclass(frozen=True)
-class _Cell:
-    whole: str
-    most: int
-
-    @property
-    def text(self) -> str:
-        return shortened(self.whole, self.most)
