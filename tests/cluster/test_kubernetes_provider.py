@@ -130,7 +130,11 @@ def test_a_deployment_is_ready_when_its_pods_run_on_a_gpu_node(
     web = driver.create(DEPLOYMENT, "web", workload("web", team, gpus=2, replicas=2))
     assert web.outputs["status"]["availableReplicas"] == 2
     assert {pod["spec"]["nodeName"] for pod in control_plane.list("Pod", namespace=team)} == {gpu_node}
-    driver.delete(web)
+
+
+def test_a_deployment_is_deleted_with_its_pods(driver: Driver, team: str, gpu_node: str, control_plane: ControlPlane) -> None:
+    driver.delete(driver.create(DEPLOYMENT, "web", workload("web", team)))
+    assert control_plane.list("Pod", namespace=team) == []
 
 
 def test_a_deployment_that_fits_nowhere_fails_with_the_schedulers_words(driver: Driver, team: str, gpu_node: str) -> None:
@@ -291,6 +295,16 @@ def test_a_secret_is_kept_out_of_its_refusal(driver: Driver, team: str) -> None:
 def test_string_data_does_not_drift(driver: Driver, team: str) -> None:
     made = driver.create(SECRET, "s", {"metadata": {"name": "s", "namespace": team}, "stringData": {"a": "one"}})
     assert driver.drift(made) == {}
+
+
+def test_a_key_that_leaves_string_data_leaves_the_secret(driver: Driver, team: str, control_plane: ControlPlane) -> None:
+    def inputs(**data: str) -> Properties:
+        return {"metadata": {"name": "s", "namespace": team}, "stringData": data}
+
+    mutable = driver.again(enableSecretMutable="true")
+    made = mutable.create(SECRET, "s", inputs(a="1", b="2"))
+    assert mutable.diff(made, inputs(a="3")).replaces == ()
+    assert live(control_plane, mutable.update(made, inputs(a="3")))["data"] == {"a": "Mw=="}
 
 
 def test_an_immutable_field_is_told_as_one(driver: Driver, team: str) -> None:

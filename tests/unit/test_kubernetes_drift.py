@@ -147,3 +147,9 @@ def test_fields_that_the_sdk_cannot_spell_are_translated_both_ways_in_definition
 
 def test_nulls_are_not_sent() -> None:
     assert wire.manifest(POD, {"a": None, "b": {"c": None, "d": [{"e": None}]}}) == {"b": {"d": [{}]}}
+
+
+def test_string_data_is_sent_as_data_and_wins_over_it() -> None:
+    written = {"data": {"a": "b2xk", "b": "Yg=="}, "stringData": {"a": "new"}}
+    assert wire.manifest(Kind("", "v1", "Secret"), written) == {"data": {"a": "bmV3", "b": "Yg=="}}
+    assert wire.manifest(POD, written) == written

@@ -1,9 +1,11 @@
 """Between Pulumi's spelling of an object and the API server's.
 
 Owns what is left out on the way (nulls, managed fields) and the names that the SDK cannot spell: `x_kubernetes_...` and `_ref` in a
-CustomResourceDefinition's schema stand for `x-kubernetes-...` and `$ref`.
+CustomResourceDefinition's schema stand for `x-kubernetes-...` and `$ref`. The trap: a key that leaves `stringData` of a Secret would stay
+in its `data` for ever under server-side apply, so it is sent as `data` from the start.
 """
 
+import base64
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +20,8 @@ _SPELLED_BACK = {served: spelled for spelled, served in _SPELLED.items()}
 
 def manifest(kind: Kind, inputs: Properties) -> Properties:
     """What is applied."""
-    return _without_nulls(_renamed(inputs, _served_key) if _is_definition(kind) else inputs)
+    body = _without_nulls(_renamed(inputs, _served_key) if _is_definition(kind) else inputs)
+    return _with_encoded_data(body) if (kind.group, kind.kind) == ("", "Secret") else body
 
 
 def live(kind: Kind, served: Properties) -> Properties:
@@ -31,6 +34,15 @@ def live(kind: Kind, served: Properties) -> Properties:
 def outputs(kind: Kind, served: Properties, manager: str) -> Properties:
     """What a resource records of its live object."""
     return {**live(kind, served), FIELD_MANAGER: manager, INITIAL_API_VERSION: kind.api_version}
+
+
+def _with_encoded_data(secret: Properties) -> Properties:
+    text = secret.get("stringData")
+    if not isinstance(text, dict) or not all(isinstance(value, str) for value in text.values()):
+        # The API server says by its path what is wrong with it.
+        return secret
+    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in text.items()}
+    return {**{key: value for key, value in secret.items() if key != "stringData"}, "data": {**secret.get("data", {}), **encoded}}
 
 
 def _is_definition(kind: Kind) -> bool:

@@ -1,0 +1,165 @@
+"""Programs written with pulumi_kubernetes, run by the embedded engine against a real API server."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pulumi
+import pytest
+from pulumi import automation as auto
+
+from sandbox.cloud.kubernetes.provider import KubernetesProvider
+from sandbox.cluster.nodes import node_manifest
+from sandbox.engine.command import EmbeddedPulumi
+from tests.cluster.conftest import ControlPlane
+from tests.cluster.kubernetes_provider_driver import Driver
+
+Program = Callable[[], None]
+
+
+class Stack:
+    """A stack of its own, whose program changes from operation to operation."""
+
+    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+        self._program: Program = lambda: None
+        self.folder = folder
+        command = EmbeddedPulumi({"kubernetes": lambda: KubernetesProvider(plane.kubeconfig, lambda name, step: ())})
+        settings = auto.ProjectSettings("kube", "python", backend=auto.ProjectBackend(folder.as_uri()))
+        workspace = auto.LocalWorkspaceOptions(
+            work_dir=str(folder), project_settings=settings, pulumi_command=command, env_vars={"PULUMI_CONFIG_PASSPHRASE": "test"}
+        )
+        self._stack = auto.create_stack("dev", project_name="kube", program=lambda: self._program(), opts=workspace)
+
+    def preview(self, program: Program) -> dict[str, int]:
+        self._program = program
+        return {str(getattr(op, "value", op)): count for op, count in self._stack.preview().change_summary.items()}
+
+    def up(self, program: Program) -> dict[str, int]:
+        self._program = program
+        return dict(self._stack.up().summary.resource_changes or {})
+
+    def refresh(self) -> dict[str, int]:
+        return dict(self._stack.refresh().summary.resource_changes or {})
+
+    def destroy(self) -> None:
+        self._stack.destroy()
+
+    def output(self, name: str) -> Any:
+        return self._stack.outputs()[name].value
+
+    @property
+    def state(self) -> str:
+        return (self.folder / ".pulumi/stacks/kube/dev.json").read_text()
+
+
+@pytest.fixture(scope="module")
+def node(control_plane: ControlPlane) -> Iterator[None]:
+    manifest = node_manifest("engine-node", labels={}, taints=[], capacity={"cpu": "32", "memory": "64Gi", "pods": "110"})
+    control_plane.create(manifest)
+    yield
+    control_plane.resource(manifest).delete(name="engine-node")
+
+
+@pytest.fixture
+def stack(control_plane: ControlPlane, tmp_path: Path, node: None) -> Iterator[Stack]:
+    made = Stack(control_plane, tmp_path)
+    yield made
+    made.destroy()
+
+
+@pytest.fixture
+def team(control_plane: ControlPlane) -> str:
+    return Driver.of(control_plane).namespace()
+
+
+def service(team: str, *, data: str = "1", cpu: str = "100m", **spec: Any) -> Program:
+    """A settings map, a secret and a Deployment that reads them."""
+
+    def program() -> None:
+        import pulumi_kubernetes as k8s
+
+        here = {"namespace": team}
+        settings = k8s.core.v1.ConfigMap("settings", metadata=here, data={"a": data})
+        k8s.core.v1.Secret("token", metadata=here, string_data={"token": "hunter2"})
+        labels = {"app": "web"}
+        container = {
+            "name": "c",
+            "image": "server",
+            "resources": {"requests": {"cpu": cpu}},
+            "envFrom": [{"configMapRef": {"name": settings.metadata.name}}],
+        }
+        pod = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+        web = k8s.apps.v1.Deployment(
+            "web",
+            metadata={"name": "web", **here},
+            spec={"selector": {"matchLabels": labels}, "template": pod, **spec},
+            opts=pulumi.ResourceOptions(ignore_changes=["spec.replicas"], custom_timeouts=pulumi.CustomTimeouts(create="3s", update="20s")),
+        )
+        pulumi.export("settings", settings.metadata.name)
+        pulumi.export("uid", web.metadata.uid)
+
+    return program
+
+
+def test_a_program_goes_up_once_and_changes_nothing_the_second_time(stack: Stack, team: str) -> None:
+    assert stack.preview(service(team)) == {"create": 4}
+    assert stack.up(service(team)) == {"create": 4}
+    assert stack.up(service(team)) == {"same": 4}
+    assert "update" not in stack.refresh()
+    assert stack.up(service(team)) == {"same": 4}
+    assert len(stack.output("uid")) == 36
+
+
+def test_changed_settings_are_a_new_object_that_the_deployment_follows(stack: Stack, team: str, control_plane: ControlPlane) -> None:
+    stack.up(service(team))
+    before = stack.output("settings")
+    assert stack.up(service(team, data="2")) == {"replace": 1, "same": 2, "update": 1}
+    after = stack.output("settings")
+    assert after != before
+    assert {item["metadata"]["name"] for item in control_plane.list("ConfigMap", namespace=team)} - {"kube-root-ca.crt"} == {after}
+
+
+def test_the_cluster_refuses_in_the_preview_and_nothing_is_made(stack: Stack, team: str, control_plane: ControlPlane) -> None:
+    with pytest.raises(auto.CommandError, match=r"spec\.minReadySeconds: expected numeric"):
+        stack.preview(service(team, minReadySeconds="soon"))
+    assert {item["metadata"]["name"] for item in control_plane.list("ConfigMap", namespace=team)} <= {"kube-root-ca.crt"}
+    assert control_plane.list("Deployment", api_version="apps/v1", namespace=team) == []
+
+
+def test_a_secret_is_not_in_the_state_in_any_spelling(stack: Stack, team: str) -> None:
+    stack.up(service(team))
+    assert "hunter2" not in stack.state
+    assert "aHVudGVyMg" not in stack.state
+
+
+def test_a_deployment_that_is_not_ready_fails_the_update_and_is_mended_by_the_next(stack: Stack, team: str) -> None:
+    with pytest.raises(auto.CommandError, match="Insufficient cpu"):
+        stack.up(service(team, cpu="64"))
+    assert "Insufficient cpu" in stack.state, "the object exists, and state knows that it is not ready"
+    assert stack.up(service(team)).get("update") == 1
+    assert "Insufficient cpu" not in stack.state
+
+
+def test_replicas_that_an_autoscaler_owns_are_left_alone(stack: Stack, team: str, control_plane: ControlPlane) -> None:
+    stack.up(service(team, replicas=1))
+    scaled = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": team}, "spec": {"replicas": 3}}
+    control_plane.client.server_side_apply(
+        control_plane.resource(scaled), scaled, "web", team, force_conflicts=True, field_manager="autoscaler"
+    )
+    assert stack.up(service(team, replicas=1, minReadySeconds=1))["update"] == 1
+    assert control_plane.get("Deployment", "web", api_version="apps/v1", namespace=team)["spec"]["replicas"] == 3
+
+
+def test_a_destroyed_stack_leaves_nothing(stack: Stack, control_plane: ControlPlane) -> None:
+    name = f"t-{uuid4().hex[:8]}"
+
+    def program() -> None:
+        import pulumi_kubernetes as k8s
+
+        space = k8s.core.v1.Namespace("space", metadata={"name": name})
+        k8s.core.v1.ServiceAccount("account", metadata={"namespace": space.metadata.name})
+
+    stack.up(program)
+    stack.destroy()
+    assert name not in {item["metadata"]["name"] for item in control_plane.list("Namespace")}
