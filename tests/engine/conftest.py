@@ -64,7 +64,7 @@ class Workspace:
 
 def _workspace(tmp_path: Path, command: auto.PulumiCommand | None, world: World) -> Workspace:
     backend = tmp_path / "backend"
-    backend.mkdir()
+    backend.mkdir(exist_ok=True)
     return Workspace(
         tmp_path,
         world,

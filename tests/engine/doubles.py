@@ -104,7 +104,7 @@ class Memory(Provider):
     ) -> DiffResult:
         keys = [key for key in sorted({*old_inputs, *new}) if old_inputs.get(key) != new.get(key)]
         same_name = old_inputs.get("name") == new.get("name") and not str(old_inputs.get("name", "")).startswith(short(urn) + "-")
-        return DiffResult({key: "update" for key in keys}, tuple(key for key in keys if key in self.replacing), same_name)
+        return DiffResult(dict.fromkeys(keys, "update"), tuple(key for key in keys if key in self.replacing), same_name)
 
     def computed(self, inputs: Properties, id: str) -> Properties:
         return {"arn": f"arn:{id}", "region": self.config.get("region", ""), "status": {"name": inputs.get("name"), "uid": f"uid-{id}"}}

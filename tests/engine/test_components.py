@@ -182,7 +182,7 @@ def test_a_transform_that_raises_fails_the_resource_with_its_text(engine_workspa
     def broken(args: pulumi.ResourceTransformArgs) -> None:
         raise ValueError("no such thing")
 
-    with pytest.raises(auto.CommandError, match="transform of a failed: .*no such thing"):
+    with pytest.raises(auto.CommandError, match=r"transform of a failed: .*no such thing"):
         engine_workspace.stack(lambda: Thing("a", opts=Options(transforms=[broken])) and None).up()
     assert engine_workspace.world.live == {}
 

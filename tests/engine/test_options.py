@@ -230,7 +230,7 @@ def test_importing_what_does_not_exist_fails(engine_workspace: Workspace) -> Non
 def test_an_import_never_changes_the_object(engine_workspace: Workspace) -> None:
     engine_workspace.world.live["theirs"] = {"name": "theirs", "value": 1}
     case = Changing(engine_workspace, lambda: Thing("a", name="theirs", value=2, opts=Options(import_="theirs")))
-    with pytest.raises(auto.CommandError, match="do not match the existing resource 'theirs'.*they differ at value"):
+    with pytest.raises(auto.CommandError, match=r"do not match the existing resource 'theirs'.*they differ at value"):
         case.up()
     assert engine_workspace.world.live["theirs"]["value"] == 1
     assert names(case.stack) == []

@@ -66,7 +66,7 @@ def config(workspace: Workspace, value: object) -> list[str]:
 
 def test_a_preview_judges_every_resource_and_fails_at_its_end(engine_workspace: Workspace, pack: str) -> None:
     events: list[Any] = []
-    stack = engine_workspace.stack(lambda: [Thing("first", value=1), Thing("second", value=2)] and None)
+    stack = engine_workspace.stack(lambda: [Thing("first", value=1), Thing("second", value=2)])
     with pytest.raises(auto.CommandError):
         stack.preview(policy_packs=[pack], on_event=events.append)
     assert sorted(told(events)) == [("owner", "mandatory", "first"), ("owner", "mandatory", "second")]

@@ -86,7 +86,7 @@ def test_a_target_that_needs_what_does_not_exist_is_refused(engine_workspace: Wo
         Thing("user", opts=Options(depends_on=[base]))
 
     with pytest.raises(
-        auto.CommandError, match="'urn:pulumi:dev::case::mem:index:Thing::user' depends on .*base' which does not exist yet"
+        auto.CommandError, match=r"'urn:pulumi:dev::case::mem:index:Thing::user' depends on .*base' which does not exist yet"
     ):
         engine_workspace.stack(program).up(target=["**::user"])
 
@@ -98,7 +98,7 @@ def test_a_targeted_destroy_takes_the_target_alone(stack: auto.Stack, engine_wor
 
 
 def test_a_targeted_destroy_refuses_to_strand_a_dependant(stack: auto.Stack, engine_workspace: Workspace) -> None:
-    with pytest.raises(auto.CommandError, match="without also deleting what depends on it, '.*::user'"):
+    with pytest.raises(auto.CommandError, match=r"without also deleting what depends on it, '.*::user'"):
         stack.destroy(target=["**::base"])
     assert engine_workspace.world.names("delete") == []
     stack.destroy(target=["**::base"], target_dependents=True)

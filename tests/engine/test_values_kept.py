@@ -74,7 +74,7 @@ def test_what_is_not_known_in_a_preview_never_reads_as_nothing(engine_workspace:
         a.status.apply(lambda status: seen.update(status=status))
         a.name.apply(lambda name: seen.update(name=name))
         a.value.apply(lambda value: seen.update(value=value))
-        a.id.apply(lambda id: seen.update(id=id))
+        a.id.apply(lambda found: seen.update(id=found))
 
     engine_workspace.stack(program).preview()
     assert seen == {"name": "a", "value": {"given": 1}}, "computed outputs are unknown, inputs are known"
