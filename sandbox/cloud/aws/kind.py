@@ -52,8 +52,9 @@ class Facts:
         return hashlib.sha256(f"{self.urn}#{self.generation}#{label}".encode()).hexdigest()
 
     def made(self, prefix: str, digits: int = 17) -> str:
-        """An id as AWS makes them up (`vpc-0123…`), stable for this object; unknown until it exists."""
-        return f"{prefix}0{self.digest(prefix)[: digits - 1]}" if self.known else UNKNOWN
+        """An id as AWS makes them up (`vpc-0123…`, capitals after capitals), stable for this object; unknown until it exists."""
+        text = f"{prefix}0{self.digest(prefix)[: digits - 1]}"
+        return UNKNOWN if not self.known else text.upper() if prefix.isupper() else text
 
     def text(self, template: str) -> str:
         """Fill `{id} {arn} {region} {account} {hex} {created}` and `{input.path}`; unknown until the object exists."""

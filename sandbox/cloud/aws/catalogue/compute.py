@@ -176,7 +176,6 @@ KINDS = (
     Kind(type="aws:ebs/encryptionByDefault:EncryptionByDefault", id="terraform-{hex}", outputs={"enabled": TRUE}),
     Kind(
         type="aws:ebs/defaultKmsKey:DefaultKmsKey",
-        operation="ec2.ModifyEbsDefaultKmsKeyId",
         id="{keyArn}",
         references={"keyArn": Ref("KMS key", "free", "InvalidKey.NotFound", EXTERNAL_KEY)},
         updatable=False,

@@ -4,7 +4,7 @@ import re
 
 from sandbox.cloud.aws import offerings
 from sandbox.cloud.aws.catalogue.references import EXTERNAL_KEY, EXTERNAL_ROLE, OTHER_ACCOUNT
-from sandbox.cloud.aws.kind import FALSE, TRUE, Facts, Kind, Naming, Ref, Rule, const, each
+from sandbox.cloud.aws.kind import FALSE, TRUE, Facts, Kind, Naming, Ref, Rule, const, each, made
 from sandbox.cloud.aws.rules import Failures, between, exclusive, json_text, policy, required
 from sandbox.cloud.conform import closest, describe
 from sandbox.engine.provider import UNKNOWN, CheckFailure, Properties
@@ -86,7 +86,7 @@ KINDS = (
             "maxSessionDuration": const(3600),
             "forceDetachPolicies": FALSE,
             "createDate": "{created}",
-            "uniqueId": lambda f: f.made("AROA", 17).upper(),
+            "uniqueId": made("AROA"),
         },
         replaces=("name", "namePrefix", "path"),
         rules=(
@@ -103,7 +103,7 @@ KINDS = (
         arn=_IAM + "policy{path}{name}",
         named=Naming(longest=128),
         handles={"policy ARN": ("arn",)},
-        outputs={"path": const("/"), "policyId": lambda f: f.made("ANPA", 17).upper(), "attachmentCount": const(0)},
+        outputs={"path": const("/"), "policyId": made("ANPA"), "attachmentCount": const(0)},
         replaces=("name", "namePrefix", "path", "description"),
         rules=(policy("policy", "identity", _POLICY_LIMIT),),
     ),
@@ -151,7 +151,7 @@ KINDS = (
         named=Naming(longest=128),
         references={"role": Ref("role name", "blocks", "NoSuchEntity")},
         handles={"instance profile": ("name",), "instance profile ARN": ("arn",)},
-        outputs={"path": const("/"), "createDate": "{created}", "uniqueId": lambda f: f.made("AIPA", 17).upper()},
+        outputs={"path": const("/"), "createDate": "{created}", "uniqueId": made("AIPA")},
         replaces=("name", "namePrefix", "path"),
     ),
     Kind(
@@ -174,7 +174,7 @@ KINDS = (
             "createDate": "{created}",
             "name": "AWSServiceRoleFor{hex}",
             "path": "/aws-service-role/{awsServiceName}/",
-            "uniqueId": lambda f: f.made("AROA", 17).upper(),
+            "uniqueId": made("AROA"),
         },
         replaces=("awsServiceName", "customSuffix"),
     ),

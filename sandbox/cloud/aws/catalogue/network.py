@@ -119,10 +119,9 @@ _RULE_TARGETS = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGrou
 _RULE_REPLACES = ("securityGroupId",)
 
 
-def _rule_kind(name: str, operation: str) -> Kind:
+def _rule_kind(name: str) -> Kind:
     return Kind(
         type=f"aws:vpc/securityGroup{name}Rule:SecurityGroup{name}Rule",
-        operation=f"ec2.{operation}.IpPermissions",
         id="sgr-0{hex}",
         arn=_EC2_ARN + "security-group-rule/{id}",
         references={
@@ -181,7 +180,6 @@ KINDS = (
     ),
     Kind(
         type="aws:ec2/vpcIpv4CidrBlockAssociation:VpcIpv4CidrBlockAssociation",
-        operation="ec2.AssociateVpcCidrBlock",
         id="vpc-cidr-assoc-0{hex}",
         references={"vpcId": VPC},
         updatable=False,
@@ -210,7 +208,6 @@ KINDS = (
     ),
     Kind(
         type="aws:ec2/internetGateway:InternetGateway",
-        operation="ec2.CreateInternetGateway",
         id="igw-0{hex}",
         arn=_EC2_ARN + "internet-gateway/{id}",
         references={"vpcId": VPC},
@@ -271,7 +268,6 @@ KINDS = (
     ),
     Kind(
         type="aws:ec2/routeTable:RouteTable",
-        operation="ec2.CreateRouteTable",
         id="rtb-0{hex}",
         arn=_EC2_ARN + "route-table/{id}",
         references={"vpcId": VPC, **{f"routes[].{name}": ref for name, ref in _ROUTE_REFERENCES.items()}},
@@ -294,7 +290,6 @@ KINDS = (
     ),
     Kind(
         type="aws:ec2/route:Route",
-        operation="ec2.CreateRoute",
         id="r-{routeTableId}{hex}",
         references={"routeTableId": Ref("route table", "falls", "InvalidRouteTableID.NotFound"), **_ROUTE_REFERENCES},
         outputs={"origin": const("CreateRoute"), "state": const("active")},
@@ -308,7 +303,6 @@ KINDS = (
     ),
     Kind(
         type="aws:ec2/routeTableAssociation:RouteTableAssociation",
-        operation="ec2.AssociateRouteTable",
         id="rtbassoc-0{hex}",
         references={
             "routeTableId": ROUTE_TABLE,
@@ -331,7 +325,7 @@ KINDS = (
             "privateDnsEnabled": FALSE,
             "ipAddressType": lambda f: "ipv4" if f.inputs.get("vpcEndpointType") == "Interface" else "",
             "cidrBlocks": later([]),
-            "dnsEntries": lambda f: [{"dnsName": f.text("{id}-{hex}.vpce.amazonaws.com"), "hostedZoneId": f.made("Z", 14).upper()}],
+            "dnsEntries": lambda f: [{"dnsName": f.text("{id}-{hex}.vpce.amazonaws.com"), "hostedZoneId": f.made("Z", 14)}],
             "networkInterfaceIds": lambda f: (
                 [f.made(f"eni-{n}") for n in range(len(f.inputs.get("subnetIds") or []))] if f.known else UNKNOWN
             ),
@@ -396,8 +390,6 @@ KINDS = (
     ),
     Kind(
         type="aws:ec2/securityGroup:SecurityGroup",
-        operation="ec2.CreateSecurityGroup",
-        api={"ingress": "", "egress": ""},
         id="sg-0{hex}",
         arn=_EC2_ARN + "security-group/{id}",
         named=Naming(longest=255),
@@ -471,14 +463,13 @@ KINDS = (
             between("toPort", -1, 65535, "EC2 API reference"),
         ),
     ),
-    _rule_kind("Ingress", "AuthorizeSecurityGroupIngress"),
-    _rule_kind("Egress", "AuthorizeSecurityGroupEgress"),
+    _rule_kind("Ingress"),
+    _rule_kind("Egress"),
     Kind(
         type="aws:ec2/tag:Tag",
         id="{resourceId},{key}",
         references={},
         replaces=("resourceId", "key"),
-        operation="ec2.CreateTags.Tags",
     ),
     Kind(
         type="aws:ec2/placementGroup:PlacementGroup",

@@ -90,7 +90,6 @@ _QUEUE_RULES = (
 KINDS = (
     Kind(
         type="aws:sqs/queue:Queue",
-        operation="sqs.CreateQueue",
         id=_queue_url,
         arn="arn:aws:sqs:{region}:{account}:{name}",
         named=Naming(longest=80),
@@ -137,7 +136,6 @@ KINDS = (
     ),
     Kind(
         type="aws:sns/topic:Topic",
-        operation="sns.CreateTopic",
         id="{arn}",
         arn="arn:aws:sns:{region}:{account}:{name}",
         named=Naming(longest=256),
@@ -169,7 +167,6 @@ KINDS = (
     ),
     Kind(
         type="aws:sns/topicSubscription:TopicSubscription",
-        operation="sns.Subscribe",
         id="{topic}:{hex}",
         arn="{topic}:{hex}",
         references={"topic": _TOPIC, "subscriptionRoleArn": Ref("role ARN", "free", "InvalidParameter", EXTERNAL_ROLE)},

@@ -194,10 +194,10 @@ KINDS = (
     ),
     _part(
         "BucketPublicAccessBlock",
-        "s3.PutPublicAccessBlock.PublicAccessBlockConfiguration",
+        "",
         outputs=dict.fromkeys(("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets", "skipDestroy"), FALSE),
     ),
-    _part("BucketPolicy", "s3.PutBucketPolicy", rules=(policy("policy", "resource", 20_480),)),
+    _part("BucketPolicy", "", rules=(policy("policy", "resource", 20_480),)),
     _part(
         "BucketLifecycleConfiguration",
         "s3.PutBucketLifecycleConfiguration.LifecycleConfiguration",
@@ -233,7 +233,6 @@ KINDS = (
     ),
     Kind(
         type="aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock",
-        operation="s3control.PutPublicAccessBlock.PublicAccessBlockConfiguration",
         id="{account}",
         outputs={
             "accountId": _REGISTRY,

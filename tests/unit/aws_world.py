@@ -1,0 +1,218 @@
+"""A world for the aws double: an account in a temporary folder, a control plane in memory, an object store in process."""
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sandbox.cloud import objectstore
+from sandbox.cloud.aws.account import Account
+from sandbox.cloud.aws.assembly import backends
+from sandbox.cloud.aws.provider import AwsProvider, Site
+from sandbox.cloud.control_plane import GROUP_ANNOTATION, Address, NodeState
+from sandbox.engine.provider import CheckFailure, DiffResult, Live, Properties, ProviderError
+
+# The SDK's deprecated classes warn as they are defined; loaded here, they do so once and unheard.
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import pulumi_aws
+
+    pulumi_aws.s3.Bucket, pulumi_aws.ec2.Vpc, pulumi_aws.rds.Instance  # noqa: B018 -- a mention loads the module
+
+REGION = "eu-west-1"
+ZONES = tuple(f"{REGION}{letter}" for letter in "abc")
+
+
+@dataclass
+class Plane:
+    """The control plane as the doubles see it. `down` makes it refuse; `broken` nodes never become ready."""
+
+    manifests: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    down: bool = False
+    broken: set[str] = field(default_factory=set)
+    deleted: list[str] = field(default_factory=list)
+
+    def address(self) -> Address:
+        if self.down:
+            raise ProviderError("the sandbox has no control plane yet")
+        return Address("https://127.0.0.1:6443", "Q0E=", {"clusters": [], "users": [{"name": "admin", "user": {"token": "t0p"}}]})
+
+    def version(self) -> str:
+        return "v1.36.2"
+
+    def reachable(self) -> bool:
+        return not self.down
+
+    def nodes(self, group: str) -> list[NodeState]:
+        own = {n: m for n, m in self.manifests.items() if m["metadata"]["annotations"][GROUP_ANNOTATION] == group}
+        return [
+            NodeState(n, n not in self.broken, m["spec"].get("providerID", ""), m["metadata"]["labels"], m["spec"].get("taints", []))
+            for n, m in sorted(own.items())
+        ]
+
+    def create_node(self, manifest: Mapping[str, Any]) -> None:
+        self.manifests[manifest["metadata"]["name"]] = json.loads(json.dumps(manifest))
+
+    def relabel(self, name: str, labels: Mapping[str, str | None], taints: Sequence[Mapping[str, str]]) -> None:
+        merged = {**self.manifests[name]["metadata"]["labels"], **labels}
+        self.manifests[name]["metadata"]["labels"] = {key: value for key, value in merged.items() if value is not None}
+        self.manifests[name]["spec"]["taints"] = list(taints)
+
+    def resize(self, name: str, capacity: Mapping[str, str], allocatable: Mapping[str, str]) -> None:
+        self.manifests[name]["status"] |= {"capacity": dict(capacity), "allocatable": dict(allocatable)}
+
+    def delete_node(self, name: str) -> None:
+        self.deleted.append(name)
+        self.manifests.pop(name, None)
+
+
+@dataclass
+class Watch:
+    """A step that remembers what it was told."""
+
+    preview: bool = False
+    timeout: float = 0.2
+    statuses: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def status(self, message: str) -> None:
+        self.statuses.append(message)
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+
+    def cancelled(self) -> bool:
+        return False
+
+
+@dataclass
+class Made:
+    """One resource as the engine's state would hold it."""
+
+    world: "World"
+    urn: str
+    type: str
+    name: str
+    id: str
+    inputs: Properties
+    outputs: Properties
+
+    def diff(self, **changed: Any) -> DiffResult:
+        new = self.world.checked(self.type, self.name, {**self.inputs, **changed}, old=self.inputs)
+        return self.world.provider.diff(self.urn, self.type, self.id, self.inputs, self.outputs, new, ())
+
+    def update(self, step: Watch | None = None, **changed: Any) -> Properties:
+        new = {key: value for key, value in {**self.inputs, **changed}.items() if value is not None}
+        step = step or Watch()
+        outputs = self.world.provider.update(self.urn, self.type, self.id, self.inputs, self.outputs, new, step)
+        if not step.preview:
+            self.inputs, self.outputs = new, outputs
+        return outputs
+
+    def read(self) -> Live | None:
+        return self.world.provider.read(self.urn, self.type, self.id, self.inputs, self.outputs)
+
+    def delete(self) -> Watch:
+        step = Watch()
+        self.world.provider.delete(self.urn, self.type, self.id, self.inputs, self.outputs, step)
+        return step
+
+
+def token(short: str) -> str:
+    """`ec2/vpc` -> `aws:ec2/vpc:Vpc`."""
+    name = short.split("/")[1]
+    return f"aws:{short}:{name[0].upper()}{name[1:]}"
+
+
+def urn_of(type: str, name: str) -> str:
+    return f"urn:pulumi:dev::headway::{type}::{name}"
+
+
+class World:
+    """A configured provider and shorthands over it. `short` is `module/type`, such as `ec2/vpc`."""
+
+    def __init__(self, folder: Path, **config: Any) -> None:
+        self.folder, self.plane = folder, Plane()
+        self.config: Properties = {"region": REGION, **config}
+        self.provider = self.another()
+
+    def another(self) -> AwsProvider:
+        """A provider of a later operation, or of another process, over the same account."""
+
+        def connect(id: str) -> Site:
+            account = Account(self.folder / f"account-{id}.sqlite")
+            return Site(account, backends(account, self.plane, lambda service, region: objectstore.client(service, region, None, id)))
+
+        provider = AwsProvider(connect, environment={}, clock=lambda: datetime(2026, 11, 21, tzinfo=UTC))
+        provider.configure(self.config)
+        return provider
+
+    def check(self, short: str, **inputs: Any) -> tuple[CheckFailure, ...]:
+        type = token(short)
+        return self.provider.check(urn_of(type, "it"), type, "it", None, inputs).failures
+
+    def checked(self, type: str, name: str, inputs: Properties, old: Properties | None = None) -> Properties:
+        result = self.provider.check(urn_of(type, name), type, name, old, dict(inputs))
+        assert not result.failures, result.failures
+        return result.inputs
+
+    def make(self, short: str, resource: str, /, **inputs: Any) -> Made:
+        type = token(short)
+        urn = urn_of(type, resource)
+        new = self.checked(type, resource, inputs)
+        id, outputs = self.provider.create(urn, type, resource, new, Watch())
+        return Made(self, urn, type, resource, id, new, outputs)
+
+    def preview(self, short: str, resource: str, /, **inputs: Any) -> Properties:
+        type = token(short)
+        id, outputs = self.provider.create(
+            urn_of(type, resource), type, resource, self.checked(type, resource, inputs), Watch(preview=True)
+        )
+        assert id == ""
+        return outputs
+
+    # -- what many tests stand on
+
+    def subnets(self) -> list[str]:
+        vpc = self.make("ec2/vpc", "vpc", cidrBlock="10.0.0.0/16")
+        made = [
+            self.make("ec2/subnet", f"subnet-{n}", vpcId=vpc.id, cidrBlock=f"10.0.{n}.0/24", availabilityZone=zone)
+            for n, zone in enumerate(ZONES)
+        ]
+        return [subnet.id for subnet in made]
+
+    def role(self, resource: str = "role", service: str = "eks.amazonaws.com", /, **more: Any) -> Made:
+        return self.make("iam/role", resource, assumeRolePolicy=trust(service), **more)
+
+    def cluster(self, subnets: list[str], **more: Any) -> Made:
+        role = self.role("cluster-role")
+        return self.make(
+            "eks/cluster", "cluster", **{"name": "dev", "roleArn": role.outputs["arn"], "vpcConfig": {"subnetIds": subnets}} | more
+        )
+
+    def node_group(self, size: int = 2, **more: Any) -> Made:
+        subnets = self.subnets()
+        cluster = self.cluster(subnets, version="1.36")
+        role = self.role("node-role", "ec2.amazonaws.com")
+        inputs = {
+            "clusterName": cluster.id,
+            "nodeRoleArn": role.outputs["arn"],
+            "subnetIds": subnets,
+            "nodeGroupName": "gpu",
+            "instanceTypes": ["g6.xlarge"],
+            "amiType": "AL2023_x86_64_NVIDIA",
+            "scalingConfig": {"minSize": 0, "desiredSize": size, "maxSize": 8},
+        }
+        return self.make("eks/nodeGroup", "gpu", **inputs | more)
+
+
+def trust(service: str) -> str:
+    statement = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": service}}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def by_path(failures: Sequence[CheckFailure]) -> dict[str, str]:
+    return {failure.property: failure.reason for failure in failures}

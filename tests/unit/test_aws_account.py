@@ -1,0 +1,283 @@
+"""The simulated account: references exist, deletions keep their order, a killed create is not repeated, secrets stay out."""
+
+import json
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_world import REGION, Watch, World, trust, urn_of
+
+from sandbox.engine.provider import UNKNOWN, ProviderError
+
+ALLOW = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]})
+VPC = "aws:ec2/vpc:Vpc"
+CIDR = {"cidrBlock": "10.0.0.0/16"}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+# -- references
+
+
+@pytest.mark.parametrize(
+    ("short", "inputs", "told"),
+    [
+        ("ec2/subnet", {"vpcId": "vpc-0", "cidrBlock": "10.0.0.0/24"}, "InvalidVpcID.NotFound: vpcId names the VPC vpc-0"),
+        ("iam/rolePolicyAttachment", {"role": "nobody", "policyArn": "arn:aws:iam::aws:policy/ReadOnlyAccess"}, "the role name nobody"),
+        ("kms/alias", {"name": "alias/a", "targetKeyId": "00000000-0000"}, "the KMS key 00000000-0000"),
+        ("cloudwatch/logGroup", {"kmsKeyId": "arn:aws:kms:eu-west-1:000000000000:key/1"}, "kmsKeyId"),
+        ("autoscaling/tag", {"autoscalingGroupName": "g", "tag": {"key": "k", "value": "v", "propagateAtLaunch": False}}, "the Auto Scaling group g"),
+        ("eks/accessPolicyAssociation", {
+            "clusterName": "dev", "principalArn": "arn:aws:iam::000000000000:role/x", "accessScope": {"type": "cluster"},
+            "policyArn": "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy",
+        }, "the access entry dev:arn:aws:iam::000000000000:role/x"),
+    ],
+)  # fmt: skip
+def test_what_is_named_and_does_not_exist_is_told_as_aws_would(world: World, short: str, inputs: dict[str, Any], told: str) -> None:
+    with pytest.raises(ProviderError, match="does not exist") as error:
+        world.make(short, "it", **inputs)
+    assert told in str(error.value)
+
+
+def test_all_missing_references_of_one_object_are_told_together(world: World) -> None:
+    with pytest.raises(ProviderError) as error:
+        world.make(
+            "eks/cluster", "c", name="dev", roleArn="arn:aws:iam::000000000000:role/no", vpcConfig={"subnetIds": ["subnet-0", "subnet-1"]}
+        )
+    assert all(word in str(error.value) for word in ("roleArn", "vpcConfig.subnetIds[0]", "vpcConfig.subnetIds[1]"))
+
+
+def test_a_reference_that_failed_leaves_nothing_behind(world: World) -> None:
+    with pytest.raises(ProviderError):
+        world.make("ec2/subnet", "s", vpcId="vpc-0", cidrBlock="10.0.0.0/24")
+    vpc = world.make("ec2/vpc", "v", **CIDR)
+    assert world.make("ec2/subnet", "s", vpcId=vpc.id, cidrBlock="10.0.0.0/24").id.startswith("subnet-")
+
+
+def test_an_object_of_another_region_is_not_found(world: World) -> None:
+    vpc = world.make("ec2/vpc", "v", region="us-east-1", **CIDR)
+    with pytest.raises(ProviderError, match="does not exist in eu-west-1"):
+        world.make("ec2/subnet", "s", vpcId=vpc.id, cidrBlock="10.0.0.0/24")
+
+
+@pytest.mark.parametrize("arn", ["arn:aws:kms:eu-west-1:999988887777:key/abc", "alias/aws/sqs"])
+def test_keys_of_other_accounts_and_of_aws_itself_need_no_program(world: World, arn: str) -> None:
+    assert world.make("cloudwatch/logGroup", "g", kmsKeyId=arn).outputs["kmsKeyId"] == arn
+
+
+def test_a_preview_may_name_what_does_not_exist_yet(world: World) -> None:
+    assert world.preview("ec2/subnet", "s", vpcId=UNKNOWN, cidrBlock="10.0.0.0/24")["arn"] == UNKNOWN
+
+
+def test_a_preview_leaves_no_trace(world: World, tmp_path: Path) -> None:
+    world.preview("ec2/vpc", "v", **CIDR)
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_objects_of_one_name_are_refused_as_aws_would(world: World) -> None:
+    world.role("one", name="same")
+    with pytest.raises(ProviderError, match="AlreadyExists: role name same"):
+        world.role("two", name="same")
+
+
+# -- deletion
+
+
+def test_a_vpc_with_subnets_is_not_deleted_and_says_what_holds_it(world: World) -> None:
+    vpc = world.make("ec2/vpc", "v", **CIDR)
+    subnet = world.make("ec2/subnet", "s", vpcId=vpc.id, cidrBlock="10.0.0.0/24")
+    with pytest.raises(ProviderError, match=f"DependencyViolation.*Subnet s \\({subnet.id}, by vpcId\\)"):
+        vpc.delete()
+    subnet.delete()
+    vpc.delete()
+    assert vpc.read() is None
+
+
+def test_a_role_with_attached_policies_is_deleted_only_by_force(world: World) -> None:
+    held, forced = world.role("held"), world.role("forced", forceDetachPolicies=True)
+    for role in (held, forced):
+        world.make("iam/rolePolicyAttachment", f"{role.name}-policy", role=role.id, policyArn="arn:aws:iam::aws:policy/ReadOnlyAccess")
+    with pytest.raises(ProviderError, match="RolePolicyAttachment held-policy"):
+        held.delete()
+    forced.delete()
+    assert forced.read() is None
+
+
+def test_a_policy_that_a_role_uses_is_not_deleted(world: World) -> None:
+    policy = world.make("iam/policy", "p", policy=ALLOW)
+    world.make("iam/rolePolicyAttachment", "a", role=world.role().id, policyArn=policy.outputs["arn"])
+    with pytest.raises(ProviderError, match="DependencyViolation"):
+        policy.delete()
+
+
+def test_a_cluster_goes_after_its_node_groups_and_takes_its_addons_along(world: World) -> None:
+    group = world.node_group(size=0)
+    cluster = world.provider
+    addon = world.make("eks/addon", "dns", clusterName="dev", addonName="coredns", addonVersion="v1.12.0-eksbuild.1")
+    type = "aws:eks/cluster:Cluster"
+
+    def delete() -> None:
+        cluster.delete(urn_of(type, "cluster"), type, "dev", {}, {}, Watch())
+
+    with pytest.raises(ProviderError, match="NodeGroup gpu"):
+        delete()
+    group.delete()
+    delete()
+    assert addon.read() is None
+
+
+def test_a_protected_cluster_is_not_deleted_until_the_protection_is_lifted(world: World) -> None:
+    cluster = world.cluster(world.subnets(), deletionProtection=True)
+    with pytest.raises(ProviderError, match="deletionProtection is true; set it to false"):
+        cluster.delete()
+    cluster.update(deletionProtection=False)
+    cluster.delete()
+    assert cluster.read() is None
+
+
+def test_deleting_what_is_gone_is_no_error(world: World) -> None:
+    vpc = world.make("ec2/vpc", "v", **CIDR)
+    vpc.delete()
+    vpc.delete()
+
+
+# -- the same object, whatever happens
+
+
+def test_a_create_repeated_after_a_kill_finds_its_object(world: World) -> None:
+    first = world.make("ec2/vpc", "v", **CIDR)
+    id, outputs = world.another().create(first.urn, VPC, "v", first.inputs, Watch())
+    assert (id, outputs) == (first.id, first.outputs)
+
+
+def test_what_a_killed_create_made_otherwise_is_discarded(world: World) -> None:
+    first = world.role("r", name="fixed")
+    inputs = {**first.inputs, "description": "another"}
+    id, outputs = world.another().create(first.urn, first.type, "r", inputs, Watch())
+    assert (id, outputs["description"]) == ("fixed", "another")
+
+
+def test_a_replacement_with_the_same_inputs_is_another_object(world: World) -> None:
+    old = world.make("ec2/vpc", "v", **CIDR)
+    old.diff()
+    new = world.make("ec2/vpc", "v", **CIDR)
+    assert new.id != old.id
+    old.delete()
+    assert new.read() is not None
+
+
+def _create_and_die(folder: str, at: str) -> None:
+    world = World(Path(folder))
+    world.make("ec2/vpc", "v", **CIDR)
+    (Path(at)).touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_an_object_outlives_the_sigkill_of_its_maker(tmp_path: Path) -> None:
+    process = multiprocessing.get_context("fork").Process(target=_create_and_die, args=(str(tmp_path), str(tmp_path / "made")))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL and (tmp_path / "made").exists()
+    world = World(tmp_path)
+    before = world.provider.create(urn_of(VPC, "v"), VPC, "v", dict(CIDR), Watch())
+    assert world.make("ec2/subnet", "s", vpcId=before[0], cidrBlock="10.0.0.0/24").outputs["vpcId"] == before[0]
+
+
+def _create_many(folder: str, first: int) -> None:
+    world = World(Path(folder))
+    for number in range(first, first + 20):
+        world.make("ec2/vpc", f"v{number}", **CIDR)
+
+
+def test_two_processes_may_work_on_one_account(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=_create_many, args=(str(tmp_path), first)) for first in (0, 100)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    provider = World(tmp_path).provider
+    ids = {provider.create(urn_of(VPC, f"v{n}"), VPC, f"v{n}", dict(CIDR), Watch())[0] for n in (*range(20), *range(100, 120))}
+    assert len(ids) == 40
+
+
+def test_reading_answers_the_inputs_that_were_recorded(world: World) -> None:
+    role = world.role(tags={"a": "b"})
+    live = role.read()
+    assert live is not None and live.inputs == role.inputs and live.outputs == role.outputs
+
+
+def test_an_object_deleted_by_another_is_found_missing(world: World) -> None:
+    vpc = world.make("ec2/vpc", "v", **CIDR)
+    world.another().delete(vpc.urn, VPC, vpc.id, {}, {}, Watch())
+    assert vpc.read() is None
+    with pytest.raises(ProviderError, match="does not exist any more"):
+        vpc.update(enableDnsSupport=False)
+
+
+def test_a_secret_value_is_not_in_the_account(world: World, tmp_path: Path) -> None:
+    secret = world.make("secretsmanager/secret", "s", name="ecr-pullthroughcache/hub")
+    version = world.make("secretsmanager/secretVersion", "v", secretId=secret.id, secretString="hunter2-plain")
+    world.provider.close()
+    assert not any(b"hunter2-plain" in file.read_bytes() for file in tmp_path.iterdir())
+    live = version.read()
+    assert live is not None and live.inputs["secretString"] == "hunter2-plain"
+
+
+# -- changes
+
+
+def test_a_launch_template_counts_versions_of_its_data_only(world: World) -> None:
+    template = world.make("ec2/launchTemplate", "t", updateDefaultVersion=True, description="one")
+    assert template.update(tags={"a": "b"})["latestVersion"] == 1
+    assert template.update(description="two")["latestVersion"] == 2
+    assert template.outputs["defaultVersion"] == 2
+    assert template.update(Watch(preview=True), description="three")["latestVersion"] == UNKNOWN
+
+
+def test_a_change_of_the_default_tags_updates_what_carries_them(tmp_path: Path) -> None:
+    vpc = World(tmp_path, defaultTags='{"tags": {"team": "a"}}').make("ec2/vpc", "v", **CIDR)
+    assert vpc.outputs["tagsAll"] == {"team": "a"}
+    vpc.world = World(tmp_path, defaultTags='{"tags": {"team": "b"}}')
+    assert vpc.diff().details == {"tagsAll": "update"}
+    assert vpc.update()["tagsAll"] == {"team": "b"}
+
+
+def test_an_automatic_name_stays_and_that_of_a_replacement_differs(world: World) -> None:
+    first = world.role("worker")
+    assert first.id.startswith("worker-") and not first.diff().details
+    again = world.provider.check(first.urn, first.type, "worker", None, {"assumeRolePolicy": trust("ec2.amazonaws.com")})
+    assert again.inputs["name"] != first.id
+
+
+def test_a_replacement_that_keeps_its_name_deletes_first(world: World) -> None:
+    fixed, automatic = world.role("a", name="fixed"), world.role("b")
+    assert fixed.diff(path="/team/").delete_before_replace
+    assert not automatic.diff(path="/team/").delete_before_replace
+
+
+def test_a_physical_name_longer_than_aws_allows_is_shortened(world: World) -> None:
+    role = world.role("r" * 90)
+    assert len(role.id) == 64 and role.id != world.role("r" * 89).id
+
+
+def test_a_prefix_asks_for_a_name_that_begins_with_it(world: World) -> None:
+    role = world.role("r", namePrefix="team-")
+    assert role.id.startswith("team-") and role.outputs["name"] == role.id and not role.diff().details
+
+
+def test_before_it_is_configured_the_provider_can_still_check_and_plan(tmp_path: Path) -> None:
+    from sandbox.cloud.aws.provider import AwsProvider
+
+    provider = AwsProvider(lambda _: pytest.fail("opened"), environment={})
+    checked = provider.check(urn_of(VPC, "v"), VPC, "v", None, dict(CIDR))
+    assert not checked.failures
+    assert provider.plan(VPC, checked.inputs, None)["arn"] == UNKNOWN
+    assert REGION not in json.dumps(provider.plan(VPC, checked.inputs, None))
