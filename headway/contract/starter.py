@@ -12,6 +12,7 @@ PLACEHOLDER = "0" * 64
 """A digest that names nothing."""
 
 _TENANT = """\
+# yaml-language-server: $schema=../../docs/reference/tenant.schema.json
 # Who the team is, what it may use, who may call and who may touch it. Every field: docs/reference/contract.md.
 contract: tenant/v1
 name: {name}
@@ -44,6 +45,7 @@ people:
 """
 
 _HEAD = """\
+# yaml-language-server: $schema=../../docs/reference/model.schema.json
 # Everything that this model owes its operators. Every field: docs/reference/contract.md. Values marked `replace` are yours to find.
 contract: model/v1
 name: {name}

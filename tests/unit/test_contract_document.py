@@ -107,9 +107,9 @@ def test_every_value_knows_its_line_and_column() -> None:
     ids=lambda text: repr(text[:12]),
 )
 def test_a_bomb_of_a_megabyte_is_answered_within_seconds(text: bytes) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     read(text, "x.yaml")
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @settings(max_examples=300)

@@ -1,5 +1,6 @@
 """The published reference says what the models say, and the schema accepts what they accept."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,12 @@ def _parts(kind: type[Part]) -> set[type[Part]]:
 def test_the_page_of_the_reference_is_current() -> None:
     remedy = "run: headway schema --output markdown > docs/reference/contract.md"
     assert (DOCS / "reference" / "contract.md").read_text(encoding="utf-8") == markdown(), remedy
+
+
+@pytest.mark.parametrize("kind", ["model", "tenant"])
+def test_the_published_schema_is_current(kind: str) -> None:
+    published = json.loads((DOCS / "reference" / f"{kind}.schema.json").read_text(encoding="utf-8"))
+    assert published == schema(kind), f"run: headway schema {kind} > docs/reference/{kind}.schema.json"
 
 
 @pytest.mark.parametrize("kind", KINDS.values())
