@@ -20,7 +20,7 @@ SCRAPE_INTERVAL = "15s"
 COUNTERS: tuple[tuple[str, str, str], ...] = (
     ("DCGM_EXP_GPU_HEALTH_STATUS", "gauge", "Health checks of the device by DCGM."),
     ("DCGM_EXP_XID_ERRORS_COUNT", "gauge", "Xid errors within the exporter's window."),
-    ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "gauge", "Why clocks are held down, as a bit mask."),
+    ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "gauge", "Bit mask of why clocks are held down."),
     ("DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "counter", "Rows remapped after correctable errors."),
     ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "counter", "Double-bit ECC errors since the driver was loaded."),
     ("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "counter", "Single-bit ECC errors since the driver was loaded."),
@@ -47,7 +47,7 @@ COUNTERS: tuple[tuple[str, str, str], ...] = (
     ("DCGM_FI_PROF_SM_ACTIVE", "gauge", "Share of time with a busy multiprocessor."),
     ("DCGM_FI_PROF_SM_OCCUPANCY", "gauge", "Share of warps that the multiprocessors could hold and do."),
 )
-"""DCGM field, Prometheus type, help: what signals, alerts and node health read, and no more."""
+"""DCGM field, Prometheus type, help (without a comma, which would shift the columns): what signals, alerts and node health read, and no more."""
 
 
 def counters() -> str:

@@ -48,7 +48,7 @@ def cloud_outputs(type: str, name: str, inputs: dict[str, Any]) -> Mapping[str, 
     """What AWS would add to a resource, as far as the program reads it."""
     if not type.startswith("aws:"):
         return {}
-    found: dict[str, Any] = {"arn": f"arn:aws:mock:::{name}"}
+    found: dict[str, Any] = {"arn": f"arn:aws:mock:::{name}", "name": inputs.get("name", name)}
     if type == "aws:eks/nodeGroup:NodeGroup":
         found["resources"] = [{"autoscalingGroups": [{"name": f"eks-{name}"}]}]
     if type == "aws:ec2/launchTemplate:LaunchTemplate":

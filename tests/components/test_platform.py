@@ -1,0 +1,219 @@
+"""The platform layer's own objects and the values of its add-ons."""
+
+import json
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Network
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from program import layer
+
+from components.addons import cluster_autoscaler, gpu_operator, istio, keda, otel, prometheus
+from components.manifests import Manifest
+from components.platform import admission, capacity, mesh, namespaces
+from headway.contract.labels import TENANT
+from headway.contract.pool import Pool
+from headway.signals import SIGNALS, Source
+from headway.signals.buckets import latency_edges_milliseconds
+
+AMI = {"release": "1.35.6-20260714", "driver": "580.159.03"}
+
+
+def pool(name: str, **changes: Any) -> Pool:
+    given: dict[str, Any] = {
+        "name": name,
+        "instance_types": ["g6.12xlarge"],
+        "zones": ["us-east-1a"],
+        "size": {"max": 4},
+        "workload_class": "latency",
+        "ami": AMI,
+    }
+    return Pool(**{**given, **changes})
+
+
+def by_role(manifests: tuple[Manifest, ...]) -> Mapping[str, Mapping[str, Any]]:
+    return {manifest.role: manifest.body for manifest in manifests}
+
+
+def test_the_amis_driver_and_toolkit_are_left_alone() -> None:
+    values = gpu_operator.values([pool("l4")])
+    assert values["driver"]["enabled"] is False
+    assert values["toolkit"]["enabled"] is False
+
+
+def test_one_host_engine_watches_the_gpus() -> None:
+    assert gpu_operator.values([pool("l4")])["dcgm"]["enabled"] is False, "the exporter's own engine watches profiling fields already"
+
+
+def test_every_gpu_agent_runs_on_every_pool() -> None:
+    values = gpu_operator.values([pool("l4"), pool("blue", taints=[{"key": "team", "value": "blue"}])])
+    keys = [toleration["key"] for toleration in values["daemonsets"]["tolerations"]]
+    assert keys == ["nvidia.com/gpu", "team"]
+    assert values["node-feature-discovery"]["worker"]["tolerations"] == values["daemonsets"]["tolerations"]
+
+
+def test_every_counter_that_a_signal_reads_is_exported() -> None:
+    exported = {line.split(",")[0] for line in gpu_operator.counters().splitlines()}
+    read = {name for signal in SIGNALS.values() for name in _metrics(signal.expressions.get(Source.DCGM, ""))}
+    assert read
+    assert read <= exported, f"{read - exported} would be silent for ever"
+
+
+def _metrics(expression: str) -> Iterator[str]:
+    for word in expression.replace("(", " ").replace("{", " ").split():
+        if word.startswith("DCGM_"):
+            yield word
+
+
+def test_counters_are_csv_of_three_columns() -> None:
+    for line in gpu_operator.counters().splitlines():
+        assert len(line.split(", ")) == 3, f"{line!r}: a comma in the help text shifts the columns"
+
+
+def test_the_autoscaler_prefers_what_is_paid_for() -> None:
+    reserved = pool("paid", capacity={"kind": "reservation", "id": "cr-0123456789abcdef0"})
+    spot = pool("cheap", capacity={"kind": "spot"}, workload_class="batch")
+    found = cluster_autoscaler.priorities([spot, pool("plain"), reserved])
+    order = [pattern for priority in sorted(found, key=int, reverse=True) for pattern in found[priority]]
+    assert order == ["^eks-paid-[a-f]-.*", ".*", "^eks-plain-[a-f]-.*", "^eks-cheap-[a-f]-.*"]
+
+
+def test_the_autoscaler_empties_no_gpu_node() -> None:
+    arguments = cluster_autoscaler.values("c", "r", [])["extraArgs"]
+    assert 0 < float(arguments["scale-down-gpu-utilization-threshold"]) < 1 / 8, "one busy GPU of eight must keep its node"
+
+
+def test_keda_survives_the_loss_of_a_node() -> None:
+    values = keda.values("c")
+    assert all(values[part]["replicaCount"] == 2 for part in ("operator", "metricsServer", "webhooks"))
+
+
+def test_egress_is_closed_but_to_registered_services() -> None:
+    assert istio.control_plane_values("h", 1)["meshConfig"]["outboundTrafficPolicy"] == {"mode": "REGISTRY_ONLY"}
+
+
+def test_the_access_log_holds_nothing_that_a_caller_wrote() -> None:
+    text = json.dumps(istio.access_log())
+    assert "QUERY" not in text.replace("WITHOUT_QUERY", "")
+    assert not any(word in text for word in ("BODY", "AUTHORIZATION", "COOKIE"))
+    assert set(istio.access_log()) <= set(otel.ALLOWED_ATTRIBUTES), "the collector would drop the rest"
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_the_load_balancer_faces_the_internet_only_if_chosen(public: bool) -> None:
+    values = istio.gateway_values(public=public, replicas_min=2, replicas_max=4, histogram_buckets="{}")
+    assert values["service"]["annotations"]["service.beta.kubernetes.io/aws-load-balancer-internal"] == str(not public).lower()
+
+
+def test_prometheus_sees_every_monitor_in_the_cluster() -> None:
+    spec = prometheus.values(days=1, storage_bytes=20 * 2**30)["prometheus"]["prometheusSpec"]
+    assert all(spec[f"{kind}SelectorNilUsesHelmValues"] is False for kind in ("podMonitor", "rule", "serviceMonitor"))
+
+
+def test_prometheus_stops_before_its_volume_is_full() -> None:
+    spec = prometheus.values(days=30, storage_bytes=100 * 2**30)["prometheus"]["prometheusSpec"]
+    assert spec["retentionSize"] == "87040MiB"
+    assert spec["storageSpec"]["volumeClaimTemplate"]["spec"]["resources"]["requests"]["storage"] == "100Gi"
+
+
+def test_grafana_has_no_published_password() -> None:
+    grafana = prometheus.values(days=1, storage_bytes=1)["grafana"]
+    assert grafana["env"]["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
+    assert grafana["grafana.ini"]["auth.anonymous"]["org_role"] == "Viewer"
+
+
+def test_attributes_pass_the_collector_by_an_allow_list_on_every_pipeline() -> None:
+    config = otel.config()
+    assert config["processors"]["redaction"]["allow_all_keys"] is False
+    assert all("redaction" in pipeline["processors"] for pipeline in config["service"]["pipelines"].values())
+    assert not any("prompt" in key or "completion" in key for key in otel.ALLOWED_ATTRIBUTES)
+
+
+def test_every_part_of_a_pipeline_is_defined() -> None:
+    config = otel.config()
+    for pipeline in config["service"]["pipelines"].values():
+        for kind in ("receivers", "processors", "exporters"):
+            assert set(pipeline[kind]) <= set(config[kind])
+
+
+INTRA = (IPv4Network("10.0.224.0/28"), IPv4Network("10.0.224.16/28"))
+
+
+def test_every_namespace_states_its_pod_security_and_is_closed() -> None:
+    found = by_role(namespaces.manifests(INTRA))
+    for namespace in namespaces.NAMESPACES:
+        labels = found[namespace.name]["metadata"]["labels"]
+        assert labels["pod-security.kubernetes.io/enforce"] == namespace.level
+        policy = found[f"{namespace.name}-closed"]["spec"]
+        assert (policy["podSelector"], policy["policyTypes"]) == ({}, ["Ingress"])
+
+
+def test_webhooks_are_reached_from_the_control_plane_and_from_nowhere_else() -> None:
+    rules = by_role(namespaces.manifests(INTRA))["keda-closed"]["spec"]["ingress"]
+    webhook = next(rule for rule in rules if {"port": 9443, "protocol": "TCP"} in rule.get("ports", []))
+    assert webhook["from"] == [{"ipBlock": {"cidr": str(cidr)}} for cidr in INTRA]
+
+
+def test_only_agents_of_the_node_may_touch_it() -> None:
+    privileged = {namespace.name for namespace in namespaces.NAMESPACES if namespace.level is namespaces.PodSecurity.PRIVILEGED}
+    assert privileged == {"gpu-operator", "istio-system", "monitoring"}
+
+
+def test_the_mesh_is_encrypted_and_refuses_by_default() -> None:
+    found = by_role(mesh.manifests(hosts=["models.test"], certificate=None, region="us-east-1"))
+    assert found["strict-mtls"]["spec"] == {"mtls": {"mode": "STRICT"}}
+    assert found["refuse-by-default"]["spec"] == {}
+    assert {found[role]["metadata"]["namespace"] for role in ("strict-mtls", "refuse-by-default")} == {"istio-system"}, "the root namespace"
+
+
+def test_with_a_certificate_plain_requests_are_only_sent_on() -> None:
+    servers = by_role(mesh.manifests(hosts=["models.test"], certificate="tls", region="r"))["gateway"]["spec"]["servers"]
+    assert [(server["port"]["protocol"], server["tls"].get("httpsRedirect")) for server in servers] == [("HTTP", True), ("HTTPS", None)]
+    assert servers[1]["tls"]["credentialName"] == "tls"
+    assert servers[1]["hosts"] == ["*.models.test", "models.test"]
+
+
+def test_a_regression_of_a_fifth_shows_in_the_histograms() -> None:
+    edges = latency_edges_milliseconds()
+    assert list(edges) == sorted(set(edges))
+    assert all(later / earlier < 1.3 for earlier, later in pairwise(edges))
+    assert json.loads(mesh.histogram_buckets()) == {"istiocustom": list(edges)}
+
+
+def test_admission_binds_every_rule_to_tenants_namespaces() -> None:
+    found = by_role(admission.manifests())
+    for rule in admission.RULES:
+        binding = found[f"{rule.name}-binding"]["spec"]
+        assert binding["policyName"] == found[rule.name]["metadata"]["name"]
+        assert binding["validationActions"] == ["Deny"]
+        assert binding["matchResources"]["namespaceSelector"]["matchExpressions"] == [{"key": TENANT, "operator": "Exists"}]
+
+
+def test_a_refusal_by_the_api_server_says_fact_consequence_and_remedy() -> None:
+    assert all(rule.message.count(". ") == 2 and rule.message.endswith(".") for rule in admission.RULES)
+
+
+def test_warm_capacity_gives_way_to_everything() -> None:
+    found = by_role(capacity.manifests([capacity.Warm(pool=pool("l4"), units=2)]))
+    assert found["placeholder"]["value"] < 0
+    assert found["warm-l4"]["spec"]["replicas"] == 2
+    pod = found["warm-l4"]["spec"]["template"]["spec"]
+    assert (pod["priorityClassName"], pod["terminationGracePeriodSeconds"]) == ("headway-placeholder", 0)
+
+
+def test_a_placeholder_takes_one_unit_of_its_own_pool() -> None:
+    sliced = pool(
+        "sliced", instance_types=["p4de.24xlarge"], sharing={"mode": "mig", "layout": {"1g.10gb": 7}}, workload_class="throughput"
+    )
+    pod = by_role(capacity.manifests([capacity.Warm(pool=sliced, units=1)]))["warm-sliced"]["spec"]["template"]["spec"]
+    resources = pod["containers"][0]["resources"]
+    assert resources["limits"] == resources["requests"]
+    assert resources["limits"]["nvidia.com/mig-1g.10gb"] == "1"
+    assert pod["nodeSelector"] == {"platform.io/pool": "sliced"}
+    assert pod["tolerations"][0]["key"] == "nvidia.com/gpu"
+
+
+def test_placeholders_are_pinned_by_digest() -> None:
+    deployment = layer("sandbox-platform").one("kubernetes:apps/v1:Deployment", "capacity-warm-l4")
+    assert "@sha256:" in deployment.inputs["spec"]["template"]["spec"]["containers"][0]["image"]
