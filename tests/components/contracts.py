@@ -76,10 +76,19 @@ _CONTAINER = {
     "working_memory": "1Gi",
 }
 _REQUEST = {"name": "one", "request": {"x": [1, 2]}, "answer": "/y", "expect": {"compare": "near", "value": [3.0], "absolute": 0.1}}
+_JUDGED = [
+    _REQUEST,
+    {**_REQUEST, "name": "exact", "expect": {"compare": "exact", "value": 3}},
+    {**_REQUEST, "name": "relative", "expect": {"compare": "near", "value": [3.0], "relative": 0.1}},
+    {**_REQUEST, "name": "top", "expect": {"compare": "top", "index": 2}},
+    {**_REQUEST, "name": "cosine", "expect": {"compare": "cosine", "value": [1.0, 2.0], "at_least": 0.9}},
+    {**_REQUEST, "name": "contains", "expect": {"compare": "contains", "parts": ["blue"]}},
+    {**_REQUEST, "name": "schema", "expect": {"compare": "schema", "document": {"type": "object"}}},
+]
 _PLAIN: dict[str, Any] = {
     "batching": {"kind": "none", "max_concurrent": 4},
     "optimisation": None,
-    "health__golden": [_REQUEST],
+    "health__golden": _JUDGED,
     "scaling__triggers": [{"signal": "request_rate", "target": "20/s"}],
     "scaling__warm_replicas": None,
     "slo": [{"signal": "availability", "objective": "99.9%"}, {"signal": "latency", "quantile": "95%", "threshold": "250ms"}],
