@@ -35,6 +35,16 @@ class QuietEngine:
         return getattr(self._stub, name)
 
 
+def trace_of(error: BaseException) -> str:
+    """The trace from the program's own first line on; the frames that started it say nothing to its author."""
+    first = frame = error.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename == "<frozen runpy>":
+            first = frame.tb_next
+        frame = frame.tb_next
+    return "".join(traceback.format_exception(type(error), error, first))
+
+
 def main(asked: dict[str, Any]) -> int:
     import grpc
     import pulumi
@@ -78,8 +88,8 @@ def main(asked: dict[str, Any]) -> int:
         code, details = getattr(error, "code", None), getattr(error, "details", None)
         if not callable(code) or code() != grpc.StatusCode.UNAVAILABLE:
             pulumi.log.error(f"RPC error: {details() if callable(details) else error}")
-    except BaseException:
-        pulumi.log.error("Program failed with an unhandled exception:\n" + traceback.format_exc())
+    except BaseException as error:
+        pulumi.log.error("Program failed with an unhandled exception:\n" + trace_of(error))
     else:
         return 0
     return FAILED_AND_LOGGED

@@ -93,7 +93,7 @@ def test_a_run_error_is_told_without_a_trace(any_workspace: Workspace) -> None:
 
 
 def test_a_program_that_cannot_be_read_is_told(engine_workspace: Workspace) -> None:
-    stack = engine_workspace.project({"__main__.py": "this is not python\n"})
+    stack = engine_workspace.project({"__main__.py": "def broken(:\n"})
     with pytest.raises(auto.CommandError, match="SyntaxError"):
         stack.up()
 
