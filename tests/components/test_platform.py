@@ -177,7 +177,7 @@ def test_with_a_certificate_plain_requests_are_only_sent_on() -> None:
 def test_a_regression_of_a_fifth_shows_in_the_histograms() -> None:
     edges = latency_edges_milliseconds()
     assert list(edges) == sorted(set(edges))
-    assert all(later / earlier < 1.3 for earlier, later in pairwise(edges))
+    assert all(later / earlier < 1.27 for earlier, later in pairwise(edge for edge in edges if edge >= 20)), "whole milliseconds below"
     assert json.loads(mesh.histogram_buckets()) == {"istiocustom": list(edges)}
 
 
