@@ -38,7 +38,10 @@ class RegistryEntry(Part):
 class File(Part):
     """One file of the artifact. The fetching init container refuses a file whose size or SHA-256 differs."""
 
-    path: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*$", max_length=255)]
+    path: Annotated[
+        str,
+        Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*$", max_length=255, examples=["defects/1/model.onnx"]),
+    ]
     """Path below the artifact's URI; plain ASCII, no leading slash, no `..`."""
     sha256: Digest
     """SHA-256 of the file's content, as `sha256sum` prints it."""
@@ -49,9 +52,16 @@ class File(Part):
 class Artifact(Part):
     """What is served. A new artifact is a new release; it never rebuilds an image."""
 
-    uri: Annotated[str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/([A-Za-z0-9_.=-]+/)+$", max_length=512)]
+    uri: Annotated[
+        str,
+        Field(
+            pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/([A-Za-z0-9_.=-]+/)+$",
+            max_length=512,
+            examples=["s3://models/vision/defects/2026.11.2/"],
+        ),
+    ]
     """Prefix in object storage, ending in `/`. It must hold the tenant's name as one of its parts: identities are bound to it."""
-    version: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,38}[A-Za-z0-9])?$")]
+    version: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,38}[A-Za-z0-9])?$", examples=["2026.11.2"])]
     """The version people call it by; becomes the label `platform.io/version`. A release is identified by content, not by this."""
     registry: RegistryEntry
     """Where the model registry lists it."""

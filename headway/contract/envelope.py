@@ -59,7 +59,7 @@ class MigGpu(Part):
     """`mig`: a hardware partition of a GPU."""
     accelerator: Accelerator
     """The kind of GPU that is cut."""
-    profile: Annotated[str, Field(pattern=r"^[1-7]g\.[0-9]{1,3}gb$")]
+    profile: Annotated[str, Field(pattern=r"^[1-7]g\.[0-9]{1,3}gb$", examples=["1g.10gb"])]
     """The MIG profile, such as `1g.10gb`; which exist depends on the accelerator."""
     count: Literal[1] = 1
     """Always 1: CUDA gives a process no more than one MIG instance."""

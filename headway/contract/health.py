@@ -108,7 +108,7 @@ class Golden(Part):
     """The request body, in the protocol of the runtime. Either this or `file`."""
     file: Annotated[str, Field(max_length=255)] | None = None
     """A JSON file of the artifact that holds the request body: for images and other large inputs."""
-    answer: Annotated[str, Field(pattern=r"^(/([^/~]|~[01])*)*$", max_length=255)]
+    answer: Annotated[str, Field(pattern=r"^(/([^/~]|~[01])*)*$", max_length=255, examples=["/outputs/0/data"])]
     """Where in the response body the answer stands: a JSON Pointer (RFC 6901), such as `/outputs/0/data`."""
     expect: Expectation
     """What the answer must be."""

@@ -43,7 +43,7 @@ class Speculation(Part):
     """`ngram` guesses from the prompt and needs no other model; `draft` and `eagle` load a second one from the artifact."""
     tokens: Annotated[Count, Field(le=16)]
     """Tokens guessed ahead."""
-    folder: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*/$")] | None = None
+    folder: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*/$", examples=["draft/"])] | None = None
     """Folder of the second model inside the artifact, ending in `/`; for `draft` and `eagle`."""
 
     def violations(self) -> Iterator[Violation]:

@@ -69,7 +69,7 @@ def _dns_label(value: str) -> str:
 Name = Annotated[str, AfterValidator(_dns_label), Field(max_length=40, json_schema_extra={"pattern": "^[a-z]([a-z0-9-]*[a-z0-9])?$"})]
 """A name of ours: RFC 1123, at most 40 characters, so that derived object names stay within 63."""
 
-Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"])]
 """A SHA-256 in lower-case hexadecimal."""
 
 Text = Annotated[str, Field(min_length=1, max_length=500)]

@@ -17,7 +17,7 @@ from headway.contract.placement import Packing, WorkloadClass
 from headway.contract.units import Bytes, Duration, Throughput
 
 _GI = 2**30
-Zone = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9][a-z]$")]
+Zone = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9][a-z]$", examples=["eu-west-1a"])]
 
 
 class OnDemand(Part):
@@ -39,7 +39,7 @@ class Reservation(Part):
 
     kind: Literal["reservation"]
     """`reservation`."""
-    id: Annotated[str, Field(pattern=r"^cr-[0-9a-f]{8,17}$")]
+    id: Annotated[str, Field(pattern=r"^cr-[0-9a-f]{8,17}$", examples=["cr-0123456789abcdef0"])]
     """The reservation, such as `cr-0123456789abcdef0`."""
 
 
@@ -48,9 +48,9 @@ class CapacityBlock(Part):
 
     kind: Literal["block"]
     """`block`."""
-    id: Annotated[str, Field(pattern=r"^cr-[0-9a-f]{8,17}$")]
+    id: Annotated[str, Field(pattern=r"^cr-[0-9a-f]{8,17}$", examples=["cr-0123456789abcdef0"])]
     """The reservation that the block came with."""
-    ends: Annotated[str, Field(pattern=r"^20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:00Z$")]
+    ends: Annotated[str, Field(pattern=r"^20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:00Z$", examples=["2026-12-01T11:30:00Z"])]
     """When it ends, in UTC; the pool drains an hour before."""
 
 
@@ -146,7 +146,7 @@ class WarmNodes(Part):
 class RepairOverride(Part):
     """What to do about one condition of a node."""
 
-    reason: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]{2,63}$")]
+    reason: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]{2,63}$", examples=["NvidiaXID74Error"])]
     """The node monitoring agent's reason, such as `NvidiaXID74Error`."""
     action: Literal["replace", "reboot", "none"]
     """What to do."""
@@ -196,9 +196,9 @@ class Ami(Part):
 
     family: Literal["AL2023_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA"] = "AL2023_x86_64_NVIDIA"
     """EKS's name for the image family."""
-    release: Annotated[str, Field(pattern=r"^1\.[0-9]{2}(\.[0-9]{1,3})?-(20[0-9]{6}|[0-9a-f]{8})$")]
+    release: Annotated[str, Field(pattern=r"^1\.[0-9]{2}(\.[0-9]{1,3})?-(20[0-9]{6}|[0-9a-f]{8})$", examples=["1.35.6-20260714"])]
     """The pinned release, such as `1.35.2-20260714`; it fixes the driver."""
-    driver: Annotated[str, Field(pattern=r"^[1-9][0-9]{2}(\.[0-9]{1,3}){1,2}$")]
+    driver: Annotated[str, Field(pattern=r"^[1-9][0-9]{2}(\.[0-9]{1,3}){1,2}$", examples=["580.159.03"])]
     """The NVIDIA driver in that release; contracts' `minimum_driver` is checked against it."""
 
 
@@ -452,7 +452,7 @@ class SystemPool(Part):
     """Availability zones; one node group over all of them."""
     size: Size
     """Number of nodes in all zones together."""
-    release: Annotated[str, Field(pattern=r"^1\.[0-9]{2}(\.[0-9]{1,3})?-20[0-9]{6}$")]
+    release: Annotated[str, Field(pattern=r"^1\.[0-9]{2}(\.[0-9]{1,3})?-20[0-9]{6}$", examples=["1.35.6-20260714"])]
     """The pinned AMI release of `AL2023_x86_64_STANDARD`."""
     disk: Disk = Field(default_factory=lambda: Disk(size=Bytes(100 * _GI), iops=3_000, throughput=Throughput.parse("125Mi/s")))
     """The root volume."""

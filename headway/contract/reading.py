@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from headway.contract.document import Document
 from headway.contract.finding import Finding, dotted, shown
 from headway.contract.part import Part, Path, Violation
+from headway.contract.runtime import names_a_secret
 
 P = TypeVar("P", bound=Part)
 
@@ -188,15 +189,13 @@ def _wrong_value(
             ]
             rule, fact, remedy = "value-out-of-range", f"{shown(given)} is not {words} {bound}", f"Use a number that is {words} {bound}"
         case "string_pattern_mismatch":
-            rule, fact, remedy = (
-                "value-wrong-form",
-                f"{shown(given)!r} has not the form of {name}",
-                f"Write what matches {context.get('pattern')}",
-            )
+            rule, fact = "value-wrong-form", f"{shown(given)!r} has not the form of {name}"
+            example = next(iter(field.examples or ()), None) if field else None
+            remedy = f"Write it as in {example}" if example else f"Write what matches {context.get('pattern')}"
         case "string_too_short" | "string_too_long" | "too_short" | "too_long":
             short = type_.endswith("short")
             bound = context["min_length"] if short else context["max_length"]
-            unit = "characters" if type_.startswith("string") else "entries"
+            unit = "characters" if isinstance(given, str) else "entries"
             rule = "value-out-of-range"
             fact = f"{name} has {'fewer than' if short else 'more than'} {bound} {unit}"
             remedy = f"Use {'at least' if short else 'at most'} {bound}"
@@ -211,6 +210,9 @@ def _wrong_value(
             remedy = "Correct it as the reference says"
     place = document.place(path)
     written = "" if isinstance(given, dict | list) or given is None or type_ == "missing" else shown(given)
+    if "environment" in path and names_a_secret(name):
+        fact, written = "the value of a variable that looks like a secret is not of the right kind", ""
+        remedy = "Take it out: contracts hold no secrets; use the workload identity"
     return Finding(
         rule=rule,
         file=document.file,

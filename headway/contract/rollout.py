@@ -118,7 +118,7 @@ class Split(Part):
     """Share of users that the new version gets."""
     duration: Annotated[Duration, between(Duration.parse("1h"), Duration.parse("90d"))]
     """How long; then a person decides."""
-    user_claim: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.:/-]{0,63}$")]
+    user_claim: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.:/-]{0,63}$", examples=["sub"])]
     """Claim of the caller's token that identifies a user; the same user always gets the same version."""
     experiment: Name
     """Salt of the assignment, so that two experiments do not pick the same users; recorded with every assignment."""

@@ -67,11 +67,11 @@ class Quota(Part):
 class Issuer(Part):
     """Who vouches for callers: an OpenID Connect issuer."""
 
-    issuer: Annotated[str, Field(pattern=r"^https://[^\s?#]+$", max_length=300)]
+    issuer: Annotated[str, Field(pattern=r"^https://[^\s?#]+$", max_length=300, examples=["https://login.example.com/realms/staff"])]
     """The `iss` claim, to the letter."""
     audiences: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(min_length=1, max_length=20)]
     """Accepted `aud` claims."""
-    jwks_uri: Annotated[str, Field(pattern=r"^https://[^\s#]+$", max_length=300)]
+    jwks_uri: Annotated[str, Field(pattern=r"^https://[^\s#]+$", max_length=300, examples=["https://login.example.com/realms/staff/certs"])]
     """Where its public keys are."""
 
 
@@ -93,7 +93,7 @@ class Tenant(Part):
     """The tenant's name: that of its folder, and of its namespace."""
     description: Text
     """What the team does, for people who find it in a list."""
-    owner: Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254)]
+    owner: Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254, examples=["team@example.com"])]
     """The address that budget alarms and refusals go to."""
     priority: TenantPriority
     """Whose pods yield when GPUs are short."""

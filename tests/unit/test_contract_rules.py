@@ -268,6 +268,12 @@ def test_a_snapshot_with_every_field_written_out_is_the_same_contract(data: dict
     assert Model.model_validate_json(contract.model_dump_json()) == contract
 
 
+def test_what_looks_like_a_secret_is_never_shown() -> None:
+    for value in (271828182845, "hunter2" * 2):
+        for finding in findings(changed(CUSTOM, {"runtime/environment": {"DB_PASSWORD": value}})).values():
+            assert str(value) not in f"{finding.value} {finding.fact} {finding.remedy}"
+
+
 def test_no_rule_is_without_a_test() -> None:
     source = Path(__file__).parents[2] / "headway" / "contract"
     stated = {
