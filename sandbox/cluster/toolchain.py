@@ -235,7 +235,7 @@ class _Build:
             "CGO_ENABLED": "0",
             "GOCACHE": str(self._work / "cache"),
             "GOFLAGS": "-modcacherw -mod=readonly",  # without rw the module cache cannot be deleted
-            "GOGC": "400",
+            "GOGC": "400",  # the compiler's own garbage collector: 57 instead of 68 s of CPU for k8s.io/api/core/v1 and what it needs
             "GOMODCACHE": str(self._work / "modules"),
             "GOTMPDIR": str(self._work / "tmp"),
             "GOTOOLCHAIN": "local",
