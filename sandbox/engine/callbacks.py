@@ -100,7 +100,7 @@ class Callbacks:
             if hook is None:
                 raise StepError(
                     f"resource hook '{name}' is not registered, so {kind.replace('_', ' ')} of {resource.name} cannot run it; "
-                    "register it in the program (a destroy needs --run-program for that)",
+                    "register it in the program, or remove the hook from the resource by an update before a destroy",
                     resource.urn,
                 )
             if self._context.preview and not hook.on_dry_run:

@@ -25,7 +25,6 @@ class Registering:
     context: Context
     registrar: Registrar
     request: Request
-    version: str
 
     @property
     def preview(self) -> bool:
@@ -97,7 +96,7 @@ class Components:
         package = package_of(request.type)
         given = request.provider or dict(request.providers).get(package) or self._registrar.provider_below(request.parent, package)
         instance = self._providers.instance(given or self._registrar.default_provider(package, request.version))
-        context = Registering(self._context, self._registrar, request, request.version)
+        context = Registering(self._context, self._registrar, request)
         try:
             return instance.provider.construct(request.type, request.name, from_struct(request.object), context)
         except ProviderError as error:
@@ -109,7 +108,7 @@ class Components:
         reference_ = request.provider or self._registrar.default_provider(package_of(request.tok), request.version)
         instance = self._providers.instance(reference_)
         args = from_struct(request.args)
-        context = Registering(self._context, self._registrar, Request(provider=reference_), request.version)
+        context = Registering(self._context, self._registrar, Request())
         try:
             result = instance.provider.call(request.tok, args, context)
         except ProviderError as error:

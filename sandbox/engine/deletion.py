@@ -38,12 +38,11 @@ class Remover:
         Raises Stopped when something could not be removed; what is protected stops everything before anything is removed.
         """
         ledger = self._context.ledger
-        gone = [
-            resource
-            for resource in ledger.recorded
-            if not resource.delete and not ledger.claimed(resource.urn) and resource.urn not in ledger.displaced
-        ]
-        self._remove([*self._chosen(gone), *ledger.replaced])
+        gone = [resource for resource in ledger.recorded if not resource.delete and not ledger.claimed(resource.urn)]
+        self._remove([*self._chosen([r for r in gone if r.urn not in ledger.displaced]), *ledger.replaced])
+        for resource in gone:
+            if resource.urn in ledger.displaced:
+                self._context.state.remove(resource)
 
     def remove_everything(self) -> None:
         """A destroy: all resources that the selection takes, protected ones and what they stand on left out if the request says so."""
@@ -62,9 +61,9 @@ class Remover:
         doomed = [resource for resource in context.ledger.old.values() if resource.urn in affected]
         self._refuse_protected(doomed)
         for resource in reversed(ordered(doomed)):
-            self._one(resource, Op.DELETE_REPLACED, {})
+            self._one(resource, Op.DELETE_REPLACED, {}, to_be_made_again=True)
             context.ledger.displaced[resource.urn] = affected[resource.urn]
-        self._one(root, Op.DELETE_REPLACED, {})
+        self._one(root, Op.DELETE_REPLACED, {}, to_be_made_again=True)
 
     # ---- how -------------------------------------------------------------------------------------------------------------------------
 
@@ -123,7 +122,7 @@ class Remover:
         if protected:
             raise Stopped
 
-    def _one(self, resource: Resource, op: Op, going: dict[str, Resource]) -> None:
+    def _one(self, resource: Resource, op: Op, going: dict[str, Resource], *, to_be_made_again: bool = False) -> None:
         context = self._context
         event = StepEvent(
             op=op, urn=resource.urn, type=resource.type, provider=resource.provider, old=resource, quiet=resource.is_default_provider
@@ -146,7 +145,11 @@ class Remover:
                     context.state.abandon(resource)
                     context.failed(event, f"deleting {resource.urn}: {self._cause(error)}")
                     raise Stopped from error
-        context.state.remove(resource)
+        if to_be_made_again:
+            # Its entry holds the place, because others still refer to it.
+            context.state.put(replace(resource, pending_replacement=True))
+        else:
+            context.state.remove(resource)
         self._callbacks.run_hooks("after_delete", resource, resource)
         context.finished(event)
 

@@ -20,7 +20,7 @@ from sandbox.engine.construct import Components, Functions
 from sandbox.engine.context import Context, Slots, Unwritten
 from sandbox.engine.deletion import Remover, renamed_references
 from sandbox.engine.execution import Control, Executor, cause
-from sandbox.engine.halt import Halt, StepError, Stopped
+from sandbox.engine.halt import Halt, StepError, Stopped, UnsupportedError
 from sandbox.engine.ledger import Ledger
 from sandbox.engine.model import (
     Events,
@@ -88,13 +88,16 @@ def execute(
                 if program is None:
                     raise StepError("an update needs a program")
                 versions = _Update(context, loaded, program, stack_outputs).run()
+            elif program is not None:
+                raise UnsupportedError(f"running the program during a {request.kind} (--run-program)")
             elif request.kind == "destroy":
-                _destroy(context, loaded, program, stack_outputs)
+                _destroy(context, loaded)
         except Stopped:
             pass
         except StepError as error:
             context.report(str(error), error.urn)
         finally:
+            _follow_renames(context)
             loaded.close()
     return Outcome(
         error=context.halt.error,
@@ -153,7 +156,6 @@ class _Update:
             raise Stopped
         self._policies.review_stack(list(context.ledger.new.values()), next(iter(context.root), ""))
         self._remover.remove_unregistered()
-        _follow_renames(context)
 
 
 class _Running:
@@ -192,12 +194,7 @@ class _Running:
             self._finished.set()
 
 
-def _destroy(context: Context, providers: Providers, program: Program | None, stack_outputs: StackOutputs) -> None:
-    if program is not None:
-        raise StepError(
-            "running the program during a destroy is not supported by the embedded engine; "
-            "leave out --run-program, and remove delete hooks by an update first"
-        )
+def _destroy(context: Context, providers: Providers) -> None:
     for urn in context.selection.missing(resource.urn for resource in context.ledger.recorded):
         context.report(f"Target '{urn}' could not be found in the stack. Did you forget to escape $ in your shell?")
     context.halt.check()
@@ -237,7 +234,7 @@ def _interrupted(state: State) -> dict[str, Resource]:
 
 def _follow_renames(context: Context) -> None:
     """Resources that this operation left alone must refer to renamed ones by their present names."""
-    names = context.ledger.renamed
+    names = {old: new for old, new in context.ledger.renamed.items() if new in context.ledger.new}
     if not names:
         return
     for resource in context.state.resources:

@@ -89,6 +89,8 @@ class Executor:
 
     def register_outputs(self, urn: str, outputs: Properties) -> None:
         context = self._context
+        if urn in context.ledger.skipped:
+            return
         resource = context.ledger.new.get(urn)
         if resource is None:
             raise StepError(f"outputs were registered for {urn}, which this program has not registered", urn)
@@ -175,7 +177,7 @@ class Executor:
             if not displaced:
                 self._remover.displace(old)
             self._around(whole)
-            return self._create(part, goal, None if displaced else replace(old, pending_replacement=True), instance)
+            return self._create(part, goal, replace(old, pending_replacement=True), instance)
         new = self._create(part, goal, old, instance)
         self._around(replace(whole, new=new))
         return new
@@ -214,7 +216,7 @@ class Executor:
         context = self._context
         if hook:
             try:
-                self._callbacks.run_hooks(f"before_{hook}", resource, old)
+                self._callbacks.run_hooks(f"before_{hook}", resource, old if hook == "update" else None)
             except StepError as error:
                 context.failed(event, str(error))
                 raise Stopped from error
@@ -247,14 +249,13 @@ class Executor:
             context.ledger.replace(doomed)
             context.state.put(new)
         else:
-            renamed = old is not None and old.urn != new.urn and not old.pending_replacement
-            context.state.put(new, was=old if renamed else None)
+            context.state.put(new, was=old if old is not None and old.urn != new.urn else None)
         if made.init_errors:
             context.ledger.record(new)
             context.failed(replace(event, new=new), _partly(new, made.init_errors))
             raise Stopped
         if hook and wanted.custom:
-            self._callbacks.run_hooks(f"after_{hook}", new, old)
+            self._callbacks.run_hooks(f"after_{hook}", new, old if hook == "update" else None)
         return self._finish(event, new)
 
     def _finish(self, event: StepEvent, new: Resource) -> Resource:

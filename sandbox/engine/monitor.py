@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 
 CHANNEL_OPTIONS: Final = [("grpc.max_receive_message_length", 400 * 2**20), ("grpc.max_send_message_length", 400 * 2**20)]
 _THREADS: Final = 256
+_GRACE_SECONDS: Final = 1.0
 _THREADS_PER_STEP: Final = 4  # the SDK has four threads for each parallel step, and each may wait in a registration
 _SEVERITIES: Final[tuple[Severity, ...]] = ("debug", "info", "warning", "error")
 _SEVERITY_FIELD: Final = b"\x08"  # LogRequest.severity, left out of the message when it is DEBUG
@@ -238,7 +239,8 @@ class Server:
         self._server.start()
 
     def stop(self) -> None:
-        self._server.stop(0).wait()
+        # With a moment of grace: cutting connections that clients keep open makes gRPC print about it.
+        self._server.stop(_GRACE_SECONDS).wait()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 

@@ -1,5 +1,6 @@
 """Steps that fail: what is kept, what is not started, what the next update does."""
 
+import json
 from typing import Any
 
 import pulumi
@@ -190,3 +191,91 @@ def test_components_of_a_failed_run_are_kept_with_their_children(engine_workspac
     assert {"group", "other"} <= set(names(stack))
     assert stack.destroy().summary.result == "succeeded"
     assert engine_workspace.world.live == {}
+
+
+def test_others_may_still_refer_to_what_was_deleted_before_its_failed_replacement(engine_workspace: Workspace) -> None:
+    zone = "a"
+
+    def program() -> None:
+        base = Thing("base", name="base", zone=zone)
+        Thing("tied", name="tied", zone=base.arn)
+        Thing("later", name="later", opts=Options(depends_on=[base]))
+
+    stack = engine_workspace.stack(program)
+    stack.up()
+    zone = "b"
+    engine_workspace.world.fail["create", "base"] = ProviderError("no room left")
+    with pytest.raises(auto.CommandError, match="no room left"):
+        stack.up()
+    assert engine_workspace.world.live.keys() == {"later"}
+    stack.import_stack(stack.export_stack())  # refuses a state with references to what is not there
+    engine_workspace.world.fail.clear()
+    stack.up()
+    assert engine_workspace.world.live.keys() == {"base", "tied", "later"}
+    assert stack.up().summary.resource_changes == {"same": 4}
+
+
+def test_a_program_that_drops_what_was_deleted_ahead_leaves_no_trace_of_it(engine_workspace: Workspace) -> None:
+    zone, full = "a", True
+
+    def program() -> None:
+        base = Thing("base", name="base", zone=zone)
+        if full:
+            Thing("tied", name="tied", zone=base.arn)
+
+    stack = engine_workspace.stack(program)
+    stack.up()
+    zone, full = "b", False
+    stack.up()
+    assert (names(stack), list(engine_workspace.world.live)) == (["base"], ["base"])
+
+
+def test_a_failed_update_after_a_rename_leaves_a_whole_state(engine_workspace: Workspace) -> None:
+    def before() -> None:
+        base = Thing("old", name="base")
+        Thing("user", name="user", opts=Options(depends_on=[base]))
+
+    def after() -> None:
+        base = Thing("new", name="base", opts=Options(aliases=[pulumi.Alias(name="old")]))
+        Thing("broken", name="broken", opts=Options(depends_on=[base]))
+
+    stack = engine_workspace.stack(before)
+    stack.up()
+    engine_workspace.world.fail["create", "broken"] = ProviderError("no room left")
+    with pytest.raises(auto.CommandError):
+        stack.up(program=after)
+    stack.import_stack(stack.export_stack())
+    assert entry(stack, "user")["dependencies"] == [entry(stack, "new")["urn"]]
+
+
+def pending(workspace: Workspace, name: str, kind: str) -> None:
+    """Leave the trace of an operation that was interrupted."""
+    file = workspace.folder / "backend/.pulumi/stacks/case/dev.json"
+    saved = json.loads(file.read_text())
+    resource = {"urn": f"urn:pulumi:dev::case::mem:index:Thing::{name}", "type": "mem:index:Thing", "custom": True, "inputs": {}}
+    saved["checkpoint"]["latest"]["pending_operations"] = [{"resource": resource, "type": kind}]
+    file.write_text(json.dumps(saved))
+
+
+def test_interrupted_operations_are_told_and_a_repeated_creation_settles_them(engine_workspace: Workspace) -> None:
+    events: list[Any] = []
+    stack = engine_workspace.stack(lambda: None)
+    stack.up()
+    pending(engine_workspace, "a", "creating")
+    stack.up(program=lambda: Thing("a", name="a") and None, on_event=events.append)
+    told = diagnostics(events, "warning")
+    assert len(told) == 1 and "Thing::a, interrupted while creating" in told[0]
+    assert stack.export_stack().deployment.get("pending_operations") in (None, [])
+
+
+def test_a_refresh_forgets_interrupted_creations_only_when_asked(engine_workspace: Workspace) -> None:
+    stack = engine_workspace.stack(lambda: None)
+    stack.up()
+    pending(engine_workspace, "a", "creating")
+    stack.refresh()
+    assert len(stack.export_stack().deployment["pending_operations"]) == 1
+    stack.refresh(clear_pending_creates=True)
+    assert stack.export_stack().deployment.get("pending_operations") in (None, [])
+    pending(engine_workspace, "a", "updating")
+    stack.refresh()
+    assert stack.export_stack().deployment.get("pending_operations") in (None, [])

@@ -142,3 +142,19 @@ def test_children_of_an_untouched_component_are_untouched(engine_workspace: Work
     made.up(target=["**::other"], on_event=events.append)
     assert [name for op, name in operations(events) if op == "update"] == ["other"]
     assert entry(made, "group")["outputs"] == {"size": 1}
+
+
+def test_a_component_that_is_left_out_may_register_its_outputs(engine_workspace: Workspace) -> None:
+    def program() -> None:
+        Group("group").register_outputs({"x": 1})
+        Thing("wanted", name="w")
+
+    made = engine_workspace.stack(program)
+    assert made.up(target=["**::wanted"]).summary.result == "succeeded"
+    assert names(made) == ["wanted"]
+
+
+def test_running_the_program_during_a_destroy_is_refused_by_name(stack: auto.Stack) -> None:
+    with pytest.raises(auto.CommandError, match=r"running the program during a destroy \(--run-program\) is not supported"):
+        stack.destroy(run_program=True)
+    assert sorted(names(stack)) == ["base", "side", "user"]
