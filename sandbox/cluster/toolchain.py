@@ -186,7 +186,7 @@ class _Build:
             if line.startswith("go: downloading "):
                 downloaded.add(line)
                 self._tick(f"{which}: {len(downloaded)} of at most {modules} modules downloaded")
-            else:
+            elif line != "unsafe":  # listed, and never compiled
                 packages += 1
 
         self._step(f"{which}: reading its modules")

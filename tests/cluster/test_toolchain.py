@@ -35,7 +35,7 @@ if verb == "version":
     print("go version go{version} linux/amd64")
 elif verb == "list":
     print("go: downloading example.invalid/data v1.2.3", file=sys.stderr)
-    print("runtime\\nexample")
+    print("runtime\\nunsafe\\nexample")
 elif verb == "build":
     Path({counter!r}).open("a").write("built\\n")
     {during}
