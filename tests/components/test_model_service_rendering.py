@@ -52,7 +52,9 @@ _SCHEMA: dict[str, dict[str, str]] = {
     "Text": {"string_value": "string"},
 }
 _ENUMS = {
-    "DataType": [f"TYPE_{n}" for n in ["INVALID", "BOOL", "UINT8", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "STRING", "BF16"]],
+    "DataType": [
+        f"TYPE_{n}" for n in ["INVALID", "BOOL", "UINT8", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "STRING", "BF16"]
+    ],
     "Kind": ["KIND_AUTO", "KIND_GPU", "KIND_CPU"],
     "Action": ["REJECT", "DELAY"],
 }
