@@ -5,8 +5,9 @@ Owns the official client's nodes API. Trap: the kubeconfig holds the administrat
 
 import base64
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ import yaml
 
 from sandbox.engine.provider import ProviderError
 
+_EXISTS, _ABSENT = 409, 404
 GROUP_ANNOTATION = "sandbox.headway/node-group"
 """ARN of the node group that a simulated node belongs to."""
 
@@ -119,18 +121,10 @@ class LocalControlPlane:
         )
 
     def create_node(self, manifest: Mapping[str, Any]) -> None:
-        from kubernetes.client.exceptions import ApiException
-
         core = self._core()
-        try:
-            core.create_node(dict(manifest))
-        except ApiException as error:
-            if error.status != 409:
-                raise _refused(error) from None
+        if _answered(lambda: core.create_node(dict(manifest)), _EXISTS) is None:
             self.delete_node(manifest["metadata"]["name"])
             _answered(lambda: core.create_node(dict(manifest)))
-        except OSError as error:
-            raise _unreachable(error) from None
 
     def relabel(self, name: str, labels: Mapping[str, str | None], taints: Sequence[Mapping[str, str]]) -> None:
         # Taints that the node controller set for itself (not-ready, unreachable) are its own.
@@ -149,23 +143,13 @@ class LocalControlPlane:
         _answered(lambda: core.patch_node_status(name, patch))
 
     def delete_node(self, name: str) -> None:
-        from kubernetes.client.exceptions import ApiException
-
         core = self._core()
-        try:
-            core.patch_node(name, {"spec": {"unschedulable": True}})
-            for pod in core.list_pod_for_all_namespaces(field_selector=f"spec.nodeName={name}").items:
-                try:
-                    core.delete_namespaced_pod(pod.metadata.name, pod.metadata.namespace, grace_period_seconds=0)
-                except ApiException as error:
-                    if error.status != 404:
-                        raise
-            core.delete_node(name)
-        except ApiException as error:
-            if error.status != 404:
-                raise _refused(error) from None
-        except OSError as error:
-            raise _unreachable(error) from None
+        if _answered(lambda: core.patch_node(name, {"spec": {"unschedulable": True}}), _ABSENT) is None:
+            return
+        for pod in _answered(lambda: core.list_pod_for_all_namespaces(field_selector=f"spec.nodeName={name}")).items:
+            at = (pod.metadata.name, pod.metadata.namespace)
+            _answered(partial(core.delete_namespaced_pod, *at, grace_period_seconds=0), _ABSENT)
+        _answered(lambda: core.delete_node(name), _ABSENT)
 
     def _core(self) -> Any:
         from kubernetes import client
@@ -174,12 +158,14 @@ class LocalControlPlane:
 
     def _api(self) -> Any:
         if self._client is None:
-            from kubernetes import config
+            from kubernetes import client, config
 
             self.address()
-            self._client = config.new_client_from_config(str(self._file))
-            # A control plane that is down must be noticed at once; it is on loopback.
-            self._client.configuration.retries = False
+            settings = client.Configuration()
+            config.load_kube_config(config_file=str(self._file), client_configuration=settings)
+            # On loopback a control plane that does not answer at once is down.
+            settings.retries = False  # pyright: ignore[reportAttributeAccessIssue]
+            self._client = client.ApiClient(settings)
         return self._client
 
 
@@ -201,23 +187,19 @@ def _state(node: Any) -> NodeState:
     return NodeState(node.metadata.name, ready, node.spec.provider_id or "", dict(node.metadata.labels or {}), taints)
 
 
-def _answered(call: Any) -> Any:
+def _answered(call: Callable[[], Any], *accepted: int) -> Any:
+    """What the API server says; None for a status that is `accepted`."""
     from kubernetes.client.exceptions import ApiException
     from urllib3.exceptions import HTTPError
 
     try:
         return call()
     except ApiException as error:
-        raise _refused(error) from None
+        if error.status in accepted:
+            return None
+        raise ProviderError(f"the local cluster refused: {error.status} {error.reason}: {str(error.body)[:300]}") from None
     except (OSError, HTTPError) as error:
-        raise _unreachable(error) from None
-
-
-def _refused(error: Any) -> ProviderError:
-    return ProviderError(f"the local cluster refused: {error.status} {error.reason}: {str(error.body)[:300]}")
-
-
-def _unreachable(error: Exception) -> ProviderError:
-    return ProviderError(
-        f"the local cluster does not answer ({type(error).__name__}), so the nodes of EKS cannot be simulated; start it with `headway sandbox up`"
-    )
+        raise ProviderError(
+            f"the local cluster does not answer ({type(error).__name__}), so the nodes of EKS cannot be simulated; "
+            "start it with `headway sandbox up`"
+        ) from None

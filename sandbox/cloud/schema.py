@@ -77,6 +77,13 @@ def schema_of(token: str) -> ResourceSchema:
     return ResourceSchema(token, _fields(args), Fields(cls))
 
 
+@cache
+def fields_of(name: str) -> Fields:
+    """The members of one class of the SDK, written `package:module:Class`."""
+    package, module, cls = name.split(":")
+    return _fields(getattr(importlib.import_module(f"pulumi_{package}.{module}"), cls))
+
+
 def provider_schema(package: str) -> Fields:
     """Configuration of the package's provider resource."""
     return _fields(importlib.import_module(f"pulumi_{package}").ProviderArgs)

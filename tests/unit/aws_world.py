@@ -19,8 +19,9 @@ from sandbox.engine.provider import CheckFailure, DiffResult, Live, Properties, 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import pulumi_aws
+    import pulumi_eks.cluster
 
-    pulumi_aws.s3.Bucket, pulumi_aws.ec2.Vpc, pulumi_aws.rds.Instance  # noqa: B018 -- a mention loads the module
+    pulumi_aws.s3.Bucket, pulumi_aws.ec2.Vpc, pulumi_aws.rds.Instance, pulumi_eks.cluster  # noqa: B018 -- a mention loads the module
 
 REGION = "eu-west-1"
 ZONES = tuple(f"{REGION}{letter}" for letter in "abc")

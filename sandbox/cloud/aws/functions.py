@@ -11,7 +11,8 @@ from typing import Any
 
 from sandbox.cloud.aws import offerings
 from sandbox.cloud.aws.kind import PARTITION
-from sandbox.cloud.conform import closest
+from sandbox.cloud.conform import closest, nonconformities
+from sandbox.cloud.schema import fields_of
 from sandbox.engine.provider import UNKNOWN, Properties, ProviderError
 
 CALLER = "user/sandbox"
@@ -86,6 +87,14 @@ def _tags(_: Properties, where: _Where) -> Properties:
 
 
 def _policy_document(args: Properties, _: _Where) -> Properties:
+    fields = fields_of("aws:iam:GetPolicyDocumentStatementArgs")
+    wrong = [
+        f"statements[{index}].{failure.property}: {failure.reason}"
+        for index, item in enumerate(args.get("statements") or [])
+        for failure in nonconformities(item, fields, "a statement")
+    ]
+    if wrong:
+        raise ProviderError("; ".join(wrong))
     statements = [_statement(item) for item in args.get("statements") or []]
     document: dict[str, Any] = {"Version": args.get("version") or "2012-10-17"}
     if args.get("policyId"):

@@ -38,7 +38,7 @@ def unchecked() -> str:
 def _line(kind: Kind) -> str:
     bounds = kind.operation or "SDK types and own rules"
     replaces = "any" if not kind.updatable else ", ".join(kind.replaces) or "nothing"
-    return f"| `{kind.type}` | {bounds} | {replaces} | {', '.join(sorted(kind.absent)) or '–'} |"
+    return f"| `{kind.type}` | {bounds} | {replaces} | {', '.join(sorted(kind.absent)) or 'none'} |"
 
 
 if __name__ == "__main__":

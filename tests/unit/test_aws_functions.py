@@ -1,0 +1,86 @@
+"""Functions that a program may call while it plans, and those it may not."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_world import REGION, ZONES, World
+
+from sandbox.engine.provider import UNKNOWN, ProviderError
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path, defaultTags='{"tags": {"team": "a"}}')
+
+
+def ask(world: World, token: str, **args: Any) -> dict[str, Any]:
+    return world.provider.invoke(token, args, False)
+
+
+def document(world: World, *statements: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return json.loads(ask(world, "aws:iam/getPolicyDocument:getPolicyDocument", statements=list(statements), **more)["json"])
+
+
+def test_zones_are_those_of_the_region_and_may_be_left_out(world: World) -> None:
+    token = "aws:index/getAvailabilityZones:getAvailabilityZones"
+    assert ask(world, token)["names"] == list(ZONES)
+    assert ask(world, token, excludeNames=[ZONES[0]])["zoneIds"] == ["euw1-az2", "euw1-az3"]
+
+
+def test_region_partition_and_tags_are_the_providers(world: World) -> None:
+    assert ask(world, "aws:index/getRegion:getRegion")["region"] == REGION
+    assert ask(world, "aws:index/getPartition:getPartition")["partition"] == "aws"
+    assert ask(world, "aws:index/getDefaultTags:getDefaultTags")["tags"] == {"team": "a"}
+
+
+def test_a_policy_document_is_written_as_the_provider_writes_it(world: World) -> None:
+    statement = {
+        "sid": "Read",
+        "actions": ["s3:GetObject", "s3:ListBucket"],
+        "resources": ["arn:aws:s3:::b/*"],
+        "principals": [{"type": "AWS", "identifiers": ["arn:aws:iam::1:root"]}],
+        "conditions": [{"test": "StringEquals", "variable": "aws:PrincipalTag/tenant", "values": ["a", "b"]}],
+    }
+    assert document(world, statement) == {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Sid": "Read",
+                "Effect": "Allow",
+                "Action": ["s3:ListBucket", "s3:GetObject"],
+                "Resource": "arn:aws:s3:::b/*",
+                "Principal": {"AWS": "arn:aws:iam::1:root"},
+                "Condition": {"StringEquals": {"aws:PrincipalTag/tenant": ["a", "b"]}},
+            }
+        ],
+    }
+
+
+def test_a_source_document_comes_first_and_an_override_replaces_by_sid(world: World) -> None:
+    source = json.dumps({"Statement": [{"Sid": "A", "Effect": "Allow"}, {"Sid": "B", "Effect": "Allow"}]})
+    override = json.dumps({"Statement": [{"Sid": "B", "Effect": "Deny"}, {"Sid": "C", "Effect": "Deny"}]})
+    made = document(world, {"sid": "D", "actions": ["s3:*"]}, sourcePolicyDocuments=[source], overridePolicyDocuments=[override])
+    assert [(s["Sid"], s["Effect"]) for s in made["Statement"]] == [("A", "Allow"), ("B", "Deny"), ("D", "Allow"), ("C", "Deny")]
+
+
+def test_an_unknown_value_makes_the_document_unknown(world: World) -> None:
+    args = {"statements": [{"actions": ["s3:*"], "resources": [UNKNOWN]}]}
+    assert ask(world, "aws:iam/getPolicyDocument:getPolicyDocument", **args)["json"] == UNKNOWN
+
+
+@pytest.mark.parametrize("token", ["aws:ec2/getAmi:getAmi", "aws:ssm/getParameter:getParameter", "aws:eks/getAddonVersion:getAddonVersion"])
+def test_a_function_that_reads_live_values_is_refused_by_name(world: World, token: str) -> None:
+    with pytest.raises(ProviderError, match=f"function {token} is not modelled.*Pin the value"):
+        ask(world, token)
+
+
+def test_an_argument_that_is_not_modelled_is_refused_by_name(world: World) -> None:
+    with pytest.raises(ProviderError, match="takes no argument filters"):
+        ask(world, "aws:index/getAvailabilityZones:getAvailabilityZones", filters=[])
+
+
+def test_a_statement_with_a_misspelt_key_is_refused(world: World) -> None:
+    with pytest.raises(ProviderError, match=r"statements\[0\].action.*did you mean actions"):
+        document(world, {"action": ["s3:*"]})
