@@ -14,7 +14,7 @@ READ = "2026-08"
 class Chart:
     """A Helm chart of a platform add-on. `repository` is empty for a chart named by an `oci://` reference.
 
-    `images` are what its pods pull with the values used here, as `repository:tag`; a mirror resolves each to its digest.
+    `images` are what its pods pull with the values used here, read from the rendered chart; a mirror resolves each tag to its digest.
     """
 
     chart: str
@@ -57,7 +57,13 @@ GPU_OPERATOR = Chart(
     chart="gpu-operator",
     repository="https://helm.ngc.nvidia.com/nvidia",
     version="v26.3.3",
-    images=(),
+    images=(
+        "nvcr.io/nvidia/cloud-native/k8s-mig-manager:v0.14.2",
+        "nvcr.io/nvidia/gpu-operator:v26.3.3",
+        "nvcr.io/nvidia/k8s-device-plugin:v0.19.3",
+        "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless",
+        "registry.k8s.io/nfd/node-feature-discovery:v0.18.3",
+    ),
 )
 
 ISTIO_BASE = Chart(chart="base", repository=_ISTIO, version="1.30.3", images=())
@@ -83,14 +89,39 @@ CLUSTER_AUTOSCALER = Chart(
     images=("registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.2",),
 )
 
-PROMETHEUS_STACK = Chart(chart="kube-prometheus-stack", repository=_PROMETHEUS, version="88.5.3", images=())
-LOKI = Chart(chart="loki", repository=_GRAFANA, version="18.11.0", images=())
-TEMPO = Chart(chart="tempo", repository=_GRAFANA, version="2.2.4", images=())
+PROMETHEUS_STACK = Chart(
+    chart="kube-prometheus-stack",
+    repository=_PROMETHEUS,
+    version="88.5.3",
+    images=(
+        "docker.io/grafana/grafana:13.2.0",
+        "ghcr.io/jkroepke/kube-webhook-certgen:1.8.7",
+        "quay.io/kiwigrid/k8s-sidecar:2.10.1",
+        "quay.io/prometheus-operator/prometheus-config-reloader:v0.93.1",
+        "quay.io/prometheus-operator/prometheus-operator:v0.93.1",
+        "quay.io/prometheus/alertmanager:v0.34.0",
+        "quay.io/prometheus/node-exporter:v1.12.1-distroless",
+        "quay.io/prometheus/prometheus:v3.14.0-distroless",
+        "registry.k8s.io/kube-state-metrics/kube-state-metrics:v2.20.0",
+    ),
+)
+LOKI = Chart(
+    chart="loki",
+    repository=_GRAFANA,
+    version="18.11.0",
+    images=(
+        "docker.io/grafana/loki:3.7.6",
+        "docker.io/kiwigrid/k8s-sidecar:2.10.1",
+        "docker.io/nginxinc/nginx-unprivileged:1.31-alpine",
+        "ghcr.io/jkroepke/access-log-exporter:0.4.11",
+    ),
+)
+TEMPO = Chart(chart="tempo", repository=_GRAFANA, version="2.2.4", images=("docker.io/grafana/tempo:2.10.8",))
 OTEL_COLLECTOR = Chart(
     chart="opentelemetry-collector",
     repository="https://open-telemetry.github.io/opentelemetry-helm-charts",
     version="0.170.0",
-    images=(),
+    images=("docker.io/otel/opentelemetry-collector-contrib:0.158.0",),
 )
 
 CHARTS = tuple(

@@ -1,7 +1,7 @@
 """Loki: logs of everything, in the telemetry bucket.
 
-One process type, three replicas. The trap: the chart deploys its other modes' processes at zero replicas only because they are zero by
-default; the mode is what decides.
+One process type, three replicas. The trap: the chart refuses its own default of three readers, writers and backends beside it, so those of
+the other mode are set to zero by name.
 """
 
 from typing import Any
@@ -54,6 +54,9 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, An
             "nodeSelector": dict(ON_SYSTEM_NODES),
             "persistence": {"storageClass": STORAGE_CLASS},
         },
+        "backend": {"replicas": 0},
+        "read": {"replicas": 0},
+        "write": {"replicas": 0},
         "gateway": {"replicas": 2, "nodeSelector": dict(ON_SYSTEM_NODES)},
         # Caches and canary are for installations many times this size.
         "chunksCache": {"enabled": False},

@@ -93,4 +93,5 @@ def _grafana() -> dict[str, Any]:
         "defaultDashboardsEditable": False,
         "nodeSelector": dict(ON_SYSTEM_NODES),
         "sidecar": {"dashboards": {"searchNamespace": "ALL"}},
+        "testFramework": {"enabled": False},
     }
