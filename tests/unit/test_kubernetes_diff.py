@@ -247,7 +247,7 @@ def test_a_field_in_the_api_servers_spelling_is_found_by_the_keys_of_its_list() 
 
 
 def test_taking_a_field_out_leaves_its_neighbours() -> None:
-    value = {"spec": {"replicas": 1, "other": {"replicas": 2}}, "replicas": 3}
-    assert paths.without(value, ("spec", "replicas")) == {"spec": {"other": {"replicas": 2}}, "replicas": 3}
+    value = {"spec": {"replicas": 1, "other": {"replicas": 2}}, "status": {"replicas": 3}}
+    assert paths.without(value, ("spec", "replicas")) == {"spec": {"other": {"replicas": 2}}, "status": {"replicas": 3}}
     assert paths.without({"a": [{"b": 1, "c": 2}, {"b": 3}]}, ("a", 0, "b")) == {"a": [{"c": 2}, {"b": 3}]}
     assert paths.without({"a": [1, 2]}, ("a", 1)) == {"a": [1]}

@@ -94,6 +94,11 @@ def test_a_refusal_by_a_rule_that_the_same_preview_changes_is_not_final() -> Non
     assert plans.changes((("ResourceQuota", "q"),))
 
 
+def test_a_cluster_is_lost_once_however_many_threads_miss_it() -> None:
+    plans = Plans()
+    assert (plans.away, plans.lost(), plans.lost(), plans.away) == (False, True, False, True)
+
+
 def test_every_set_of_definitions_in_the_chart_table_has_its_groups() -> None:
     assert {name for chart in CHARTS.values() for name in chart.definitions} == set(GROUPS)
 
