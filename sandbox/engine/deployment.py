@@ -206,9 +206,13 @@ def _remover(context: Context, providers: Providers, callbacks: Callbacks) -> Re
 
 
 def _refreshed(context: Context, providers: Providers) -> Context:
-    """The context of what comes after a refresh: it starts from what was found, and goes on counting."""
+    """The context of what comes after a refresh: it starts from what was found.
+
+    Before an update only the update's own steps are counted, or every resource would count twice.
+    """
     ledger = Ledger(refresh(context, providers, cause))
-    ledger.count_all(context.ledger.counts)
+    if context.request.kind == "refresh":
+        ledger.count_all(context.ledger.counts)
     return replace(context, ledger=ledger)
 
 
