@@ -67,27 +67,27 @@ class Gpu:
         return next((profile for profile in self.mig if profile.name == name), None)
 
 
-def _mig(*rows: tuple[str, int]) -> tuple[MigProfile, ...]:
-    """Profiles from (name, MiB); the geometry by slice count is the same on every card of 8 memory slots and 7 compute slices."""
-    geometry = {
-        "1g": (1, 1, (0, 1, 2, 3, 4, 5, 6)),
-        "1g+": (1, 2, (0, 2, 4, 6)),
-        "2g": (2, 2, (0, 2, 4)),
-        "3g": (3, 4, (0, 4)),
-        "4g": (4, 4, (0,)),
-        "7g": (7, 8, (0,)),
-    }
-    profiles: list[MigProfile] = []
-    for name, mebibytes in rows:
-        kind, _, memory = name.partition(".")
-        double = kind == "1g" and any(other.name.startswith("1g.") for other in profiles)
-        slices, slots, starts = geometry["1g+" if double else kind]
-        profiles.append(MigProfile(f"{kind}.{memory}", Bytes(mebibytes * _MI), slices, slots, starts))
-    return tuple(profiles)
+# Compute slices, memory slots and where they may start, by the first part of a profile's name: the same on every card.
+_GEOMETRY = {
+    "1g": (1, 1, (0, 1, 2, 3, 4, 5, 6)),
+    "2g": (2, 2, (0, 2, 4)),
+    "3g": (3, 4, (0, 4)),
+    "4g": (4, 4, (0,)),
+    "7g": (7, 8, (0,)),
+}
+_DOUBLE_MEMORY = (1, 2, (0, 2, 4, 6))
+"""One compute slice with the memory of two."""
 
 
-# Memory: `nvidia-smi` totals with ECC on; MIG: instance memory of NVIDIA's MIG user guide (tables "A100", "H100", "H200" profiles),
-# rounded down to the lower of the values printed for the card's variants. As of 2026-11.
+def _mig(*rows: tuple[str, int], double: str) -> tuple[MigProfile, ...]:
+    """Profiles from (name, MiB); `double` names the one that has two memory slots for one compute slice."""
+    return tuple(
+        MigProfile(name, Bytes(mebibytes * _MI), *(_DOUBLE_MEMORY if name == double else _GEOMETRY[name[:2]])) for name, mebibytes in rows
+    )
+
+
+# As of 2026-11. Memory: what `nvidia-smi` prints as total. MIG: planning values, at or a little below what `nvidia-smi mig -lgip` prints;
+# profiles and placements by NVIDIA's MIG user guide ("Supported MIG Profiles"). None of it was measured here: check against the driver.
 GPUS: Mapping[Accelerator, Gpu] = {
     gpu.accelerator: gpu
     for gpu in (
@@ -99,7 +99,13 @@ GPUS: Mapping[Accelerator, Gpu] = {
             architecture="ampere",
             memory=Bytes(40_960 * _MI),
             mig=_mig(
-                ("1g.5gb", 4_864), ("1g.10gb", 9_856), ("2g.10gb", 9_856), ("3g.20gb", 19_968), ("4g.20gb", 19_968), ("7g.40gb", 40_192)
+                ("1g.5gb", 4_864),
+                ("1g.10gb", 9_856),
+                ("2g.10gb", 9_856),
+                ("3g.20gb", 19_968),
+                ("4g.20gb", 19_968),
+                ("7g.40gb", 40_192),
+                double="1g.10gb",
             ),
         ),
         Gpu(
@@ -108,7 +114,13 @@ GPUS: Mapping[Accelerator, Gpu] = {
             architecture="ampere",
             memory=Bytes(81_920 * _MI),
             mig=_mig(
-                ("1g.10gb", 9_728), ("1g.20gb", 19_968), ("2g.20gb", 19_968), ("3g.40gb", 40_192), ("4g.40gb", 40_192), ("7g.80gb", 80_640)
+                ("1g.10gb", 9_728),
+                ("1g.20gb", 19_968),
+                ("2g.20gb", 19_968),
+                ("3g.40gb", 40_192),
+                ("4g.40gb", 40_192),
+                ("7g.80gb", 80_640),
+                double="1g.20gb",
             ),
         ),
         Gpu(
@@ -118,7 +130,13 @@ GPUS: Mapping[Accelerator, Gpu] = {
             memory=Bytes(81_559 * _MI),
             fp8=True,
             mig=_mig(
-                ("1g.10gb", 9_728), ("1g.20gb", 19_968), ("2g.20gb", 19_968), ("3g.40gb", 40_192), ("4g.40gb", 40_192), ("7g.80gb", 80_640)
+                ("1g.10gb", 9_728),
+                ("1g.20gb", 19_968),
+                ("2g.20gb", 19_968),
+                ("3g.40gb", 40_192),
+                ("4g.40gb", 40_192),
+                ("7g.80gb", 80_640),
+                double="1g.20gb",
             ),
         ),
         Gpu(
@@ -134,6 +152,7 @@ GPUS: Mapping[Accelerator, Gpu] = {
                 ("3g.71gb", 66_560),
                 ("4g.71gb", 66_560),
                 ("7g.141gb", 138_240),
+                double="1g.35gb",
             ),
         ),
     )
@@ -159,6 +178,24 @@ class InstanceType:
     def gpu(self) -> Gpu | None:
         return GPUS[self.accelerator] if self.accelerator else None
 
+
+PRICES_AS_OF."""
+
+    name: str
+    accelerator: Accelerator | None
+    gpus: int
+    vcpus: int
+    memory: Bytes
+    nvme: Bytes
+    """Instance-store NVMe in total; zero where there is none."""
+    efa_interfaces: int
+    """How many Elastic Fabric Adapters it takes; zero where it has none."""
+    price: Money
+
+    @property
+    def gpu(self) -> Gpu | None:
+        return GPUS[self.accelerator] if self.accelerator else None
+
     @property
     def gpu_price(self) -> Money:
         """List price of one of its GPUs an hour; the whole instance where it has none."""
@@ -166,7 +203,7 @@ class InstanceType:
 
 
 PRICES_AS_OF = "2025-11"
-PRICES_SOURCE = "AWS EC2 on-demand price list, us-east-1, Linux; p4 and p5 families after the reductions of June 2025"
+PRICES_SOURCE = "AWS EC2 on-demand list prices, us-east-1, Linux, from public copies of the price list; check before budgeting"
 
 _GB = 10**9
 # Hardware: AWS EC2 "Accelerated computing" and "General purpose" instance specifications, 2025-11.
