@@ -179,29 +179,6 @@ class InstanceType:
         return GPUS[self.accelerator] if self.accelerator else None
 
 
-PRICES_AS_OF."""
-
-    name: str
-    accelerator: Accelerator | None
-    gpus: int
-    vcpus: int
-    memory: Bytes
-    nvme: Bytes
-    """Instance-store NVMe in total; zero where there is none."""
-    efa_interfaces: int
-    """How many Elastic Fabric Adapters it takes; zero where it has none."""
-    price: Money
-
-    @property
-    def gpu(self) -> Gpu | None:
-        return GPUS[self.accelerator] if self.accelerator else None
-
-    @property
-    def gpu_price(self) -> Money:
-        """List price of one of its GPUs an hour; the whole instance where it has none."""
-        return Money(int(self.price) // max(1, self.gpus))
-
-
 PRICES_AS_OF = "2025-11"
 PRICES_SOURCE = "AWS EC2 on-demand list prices, us-east-1, Linux, from public copies of the price list; check before budgeting"
 
