@@ -1,5 +1,6 @@
 """Pulumi's file backend: where the stacks, their locks, histories and the selected stack of a project lie.
 
+    ROOT/.pulumi/meta.yaml                             version of the layout
     ROOT/.pulumi/stacks/PROJECT/STACK.json             state; beside it .journal, .lock, .cancel and .bak
     ROOT/.pulumi/history/PROJECT/STACK/                one file an operation
     ROOT/.pulumi/workspaces/PROJECT-HASH.json          the stack selected in one checkout of a project
@@ -97,6 +98,13 @@ class Backend:
         folder = self._folder / "stacks"
         names = (StackName(path.parent.name, path.name.removesuffix(".json")) for path in folder.glob(f"{project or '*'}/*.json"))
         return sorted(names)
+
+    def mark(self) -> None:
+        """Say which layout this is. Pulumi takes a folder without this file for its older layout, which had no projects."""
+        file = self._folder / "meta.yaml"
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("version: 1\n", encoding="utf-8")
 
     # ---- the selected stack ----------------------------------------------------------------------------------------------------------
 

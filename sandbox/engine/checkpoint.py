@@ -18,6 +18,14 @@ from sandbox.engine.values import SECRET, SIGNATURE, Properties, map_secrets, pl
 VERSION: Final = 3
 PENDING_KINDS: Final = ("creating", "updating", "deleting", "reading", "importing")
 
+REFUSED: Final = {
+    "taint": "remove it, and name the resource with `--replace` in the next update",
+    "replaceWith": "remove it, and name what must be replaced together with `--replace`",
+    "viewOf": "the resource belongs to another one; take it out of the checkpoint",
+    "refreshBeforeUpdate": "remove it, and refresh with `--refresh`",
+}
+"""Fields of core.go's ResourceV3 that would change what an operation does, and that this engine does not act on."""
+
 Transform = Callable[[Properties], Any]
 """Turns one secret dictionary into another form."""
 
@@ -59,6 +67,9 @@ def from_json(entry: Any, open_secret: Transform, where: str) -> Resource:
     if not isinstance(entry, dict):
         raise EngineError(f"{where}: expected an object, found {type(entry).__name__}")
     read = _Reader(cast(Properties, entry), where)
+    for field, why in REFUSED.items():
+        if read.any(field):
+            raise EngineError(f"{where}.{field}: not supported by the embedded engine: {why}")
     return Resource(
         urn=read.text("urn", required=True),
         type=read.text("type", required=True),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sandbox.engine.console import Console
-from sandbox.engine.live import LiveRegion, PlainProgress, Progress, Running, Snapshot
+from sandbox.engine.live import LiveRegion, PlainProgress, Progress, Running, Snapshot, describe
 from sandbox.engine.model import Op, Outcome, PolicyEvent, Severity, StepEvent
 from sandbox.engine.property_diff import lines, printed, whole
 from sandbox.engine.style import SYMBOLS, WORDS, Style, duration, shown_type
@@ -79,8 +79,9 @@ class Display:
             self._progress.stop()
 
     def announce(self, text: str) -> None:
-        """A line for now, above what is being waited for."""
-        line = self._style.paint(text, "yellow")
+        """Something for now, and what is running at this moment."""
+        running = [f"  {describe(entry)}" for entry in self._snapshot().running]
+        line = "\n".join([self._style.paint(text, "yellow"), *running])
         if self._progress:
             self._progress.say(line)
         else:

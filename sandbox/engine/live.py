@@ -67,17 +67,27 @@ class Progress(ABC):
     def _run(self) -> None: ...
 
 
+def describe(entry: Running) -> str:
+    """`creating TYPE NAME (what it waits for)`."""
+    return f"{WORDS[entry.op][0]} {entry.type} {entry.name}{f' ({entry.message})' if entry.message else ''}"
+
+
 class PlainProgress(Progress):
+    def __init__(self, console: Console, snapshot: Callable[[], Snapshot]) -> None:
+        super().__init__(console, snapshot)
+        self._told = False
+
+    def clear(self) -> None:
+        if self._told:
+            self._console.line("")
+
     def _run(self) -> None:
         while not self._ended.wait(LONG_SECONDS if self._snapshot().seconds > 60 else PLAIN_SECONDS):
             now = self._snapshot()
-            named = [
-                f"{WORDS[entry.op][0]} {entry.type} {entry.name}{f' ({entry.message})' if entry.message else ''}"
-                for entry in now.running[:MOST_NAMED]
-            ]
             more = [f"{len(now.running) - MOST_NAMED} more"] if len(now.running) > MOST_NAMED else []
-            doing = "; ".join([*named, *more]) or "running the program"
+            doing = "; ".join([*map(describe, now.running[:MOST_NAMED]), *more]) or "running the program"
             self._console.line(f"  {duration(now.seconds)}: {now.done} done; {doing}")
+            self._told = True
 
 
 class LiveRegion(Progress):

@@ -35,8 +35,8 @@ Announce = Callable[[str], None]
 """Tells a person something at once."""
 
 CANCELLING = (
-    "cancelling: no new step starts; waiting for the running ones to end. Press Ctrl-C again to stop at once: "
-    "the state is safe, and what is interrupted is repeated by the next run"
+    "cancelling: no new step starts; press Ctrl-C again to stop at once (the state is safe, and what is interrupted is repeated by the "
+    "next run). Waiting for the running steps to end:"
 )
 UNCHANGED = frozenset({Op.SAME, Op.READ, Op.REFRESH})
 _TITLES = {"update": "Updating", "refresh": "Refreshing", "destroy": "Destroying"}

@@ -39,6 +39,7 @@ def create(stack: Stack) -> None:
         raise EngineError(f"stack '{stack.name}' already exists")
     passphrase = stack.passphrase("")
     passphrase.check()
+    stack.backend.mark()
     StackState.create(stack.path, str(stack.name), passphrase, stack.host.now)
 
 

@@ -98,6 +98,11 @@ def test_a_wrong_passphrase_is_told_before_anything_is_made(place: Place) -> Non
     assert place.run("stack", "ls", "--json") == "[]"
 
 
+def test_the_backend_is_marked_as_the_layout_with_projects(place: Place) -> None:
+    place.run("stack", "init", "dev")
+    assert (place.backend / ".pulumi/meta.yaml").read_text() == "version: 1\n"
+
+
 def test_stacks_are_listed_with_what_the_sdk_reads(place: Place) -> None:
     for name in ("b", "a"):
         place.run("stack", "init", name)
@@ -250,6 +255,7 @@ def test_an_imported_secret_is_in_no_file_in_the_clear(place: Place, stack: auto
         (lambda d: d["deployment"]["resources"].pop(0), "its parent .* is missing"),
         (lambda d: d["deployment"]["resources"].append(d["deployment"]["resources"][0]), "appears twice"),
         (lambda d: d["deployment"]["resources"][2].update(custom="yes"), r"resources\[2\]\.custom: expected true or false"),
+        (lambda d: d["deployment"]["resources"][2].update(taint=True), r"resources\[2\]\.taint: not supported"),
         (lambda d: d["deployment"]["resources"][2].update(urn="urn:pulumi:prod::proj::k8s:core:Thing::t"), "belong to a different stack"),
     ],
 )

@@ -210,7 +210,8 @@ def test_ctrl_c_once_ends_where_it_is_safe_and_the_next_run_goes_on(slow: Place)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=30)
     assert process.returncode == 255
-    assert "cancelling: no new step starts; waiting for the running ones to end" in output
+    assert "cancelling: no new step starts" in output
+    assert "creating mem:index:Thing slow (0/1 ready: insufficient nvidia.com/gpu)" in output.split("cancelling:")[1]
     assert errors.strip() == "error: update failed"
     assert slow.names() == ["first"]
     slow.hold.unlink()
@@ -234,6 +235,37 @@ def test_ctrl_c_twice_ends_at_once_and_nothing_is_lost(slow: Place) -> None:
     output, _ = slow.run("up", "--yes", "--skip-preview")
     assert "interrupted while creating" in output
     assert slow.names() == ["first", "slow"]
+
+
+INLINE = """
+import sys
+from pulumi import automation as auto
+from sandbox.engine.command import EmbeddedPulumi
+from tests.engine.doubles import Thing, World
+from tests.engine.executable import hold
+
+stack = auto.create_or_select_stack(
+    "dev",
+    project_name="proj",
+    program=lambda: Thing("slow", value=1),
+    opts=auto.LocalWorkspaceOptions(work_dir=sys.argv[1], pulumi_command=EmbeddedPulumi(World(during=hold).factories())),
+)
+try:
+    stack.up()
+except auto.CommandError:
+    print("refused by", stack.history()[0].result)
+"""
+
+
+def test_ctrl_c_in_a_program_that_uses_the_engine_in_process_ends_the_operation_and_not_the_program(slow: Place) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", INLINE, str(slow.project)], env=slow.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    slow.reached("slow", process)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert output == "refused by failed\n", errors
+    assert process.returncode == 0
 
 
 def test_sigkill_leaves_a_state_from_which_the_next_run_goes_on(slow: Place) -> None:
