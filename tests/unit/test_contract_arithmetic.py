@@ -72,6 +72,29 @@ def test_tensor_parallelism_divides_weights_and_heads_over_gpus() -> None:
     assert two.needed < one.needed
 
 
+@pytest.mark.parametrize(("gpus", "collectives"), [(1, 0), (2, 512 * MI)])
+def test_a_language_model_needs_weights_work_and_one_longest_request(gpus: int, collectives: int) -> None:
+    plain = {"optimisation": {"quantisation": "none"}, "envelope/gpu/count": gpus}
+    weights = 4_976_698_672 + 4_999_802_720 + 4_915_916_176 + 1_168_138_808
+    activations, logits = 8_192 * 12 * 4_096 * 2, 128 * 128_256 * 4
+    longest = 2 * 32 * 8 * 128 * 2 * 16_384
+    fixed = 512 * MI + 1_024 * MI + collectives
+    assert fit(model(CHAT, **plain)).needed == weights // gpus + activations // gpus + logits + fixed + longest // gpus
+
+
+def test_a_draft_model_takes_its_place_beside_the_model() -> None:
+    draft = {"path": "draft/model.safetensors", "sha256": "ab" * 32, "size": "1Gi"}
+    speculating = {"artifact/files/9": draft, "optimisation": {"speculation": {"method": "draft", "tokens": 3, "folder": "draft/"}}}
+    without = fit(model(CHAT, optimisation={}))
+    assert fit(model(CHAT, **speculating)).needed == without.needed + GI
+
+
+def test_a_language_model_leaves_headroom_on_the_device_not_in_its_envelope() -> None:
+    device = 81_559 * MI
+    assert fit(model(CHAT, envelope__gpu__memory="79Gi")).available == device - device * 5 // 100
+    assert fit(model(CHAT)).available == 72 * GI
+
+
 def test_weights_quantised_on_load_must_fit_before_they_shrink() -> None:
     loading = fit(model(CHAT, envelope__gpu__memory="15Gi"))
     assert loading.fits is False, "16.06 GB of 16-bit weights are on the GPU before the first one is quantised"
