@@ -9,21 +9,19 @@ read the journal just before: readers take no lock and therefore read the journa
 The trap: only the holder of the stack's lock may call `edit`; everyone else calls `read`, which never writes.
 """
 
-import contextlib
-import errno
 import hashlib
 import json
-import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, cast
 
 from sandbox.engine.checkpoint import VERSION, from_json, pending_from_json, plaintext, shown, to_json
 from sandbox.engine.errors import EngineError
 from sandbox.engine.graph import ordered
+from sandbox.engine.journal import Journal, reason, replace_file, sync_folder
 from sandbox.engine.model import PendingKind, PendingOperation, Resource
 from sandbox.engine.secrets import Passphrase
 from sandbox.engine.values import SECRET, SIGNATURE, Properties
@@ -56,14 +54,8 @@ class StackState:
         self._pending: dict[Key, PendingOperation] = {}
         self._sealed: dict[str, dict[str, str]] = {}
         self._lock = threading.Lock()
-        self._disk = threading.Lock()
-        self._journal: int | None = None
-        self._written = self._synced = 0
+        self._journal = Journal(journal_of(path))
         self._dirty = False
-
-    @property
-    def journal_path(self) -> Path:
-        return journal_of(self.path)
 
     # ---- opening ---------------------------------------------------------------------------------------------------------------------
 
@@ -85,7 +77,7 @@ class StackState:
     def edit(cls, path: Path, open_secrets: OpenSecrets, clock: Clock = lambda: datetime.now(UTC)) -> "StackState":
         """For the holder of the lock. A journal left behind by a killed operation is folded into the checkpoint first."""
         state = cls.read(path, open_secrets, clock)
-        if state.journal_path.exists():
+        if journal_of(path).exists():
             state._dirty = True
             state.save()
         return state
@@ -122,7 +114,7 @@ class StackState:
         # The torn last line of a killed process was never acknowledged: nobody has relied on it.
         del torn
         for number, line in enumerate(lines, 1):
-            where = f"{self.journal_path}, line {number}"
+            where = f"{self._journal.path}, line {number}"
             try:
                 change = json.loads(line)
                 if not isinstance(change, dict):
@@ -172,17 +164,19 @@ class StackState:
     def begin(self, kind: PendingKind, resource: Resource) -> None:
         with self._lock:
             line = f'{{"begin":"{kind}","resource":{self._text(resource)}}}'
-            turn = self._append(line)
+            self._dirty = True
+            turn = self._journal.append(line)
             self._pending[resource.key] = PendingOperation(kind, resource)
-        self._await(turn)
+        self._journal.wait(turn)
 
     def abandon(self, resource: Resource) -> None:
         with self._lock:
             if resource.key not in self._pending:
                 return
-            turn = self._append(f'{{"abandon":{json.dumps(resource.key)}}}')
+            self._dirty = True
+            turn = self._journal.append(f'{{"abandon":{json.dumps(resource.key)}}}')
             self._pending.pop(resource.key, None)
-        self._await(turn)
+        self._journal.wait(turn)
 
     def put(self, resource: Resource, was: Resource | None = None) -> None:
         before = was.key if was is not None and was.key != resource.key else None
@@ -201,25 +195,28 @@ class StackState:
                     return
             text = text or self._text(resource)
             renamed = f',"was":{json.dumps(before)}' if before else ""
-            turn = self._append(f'{{"put":{text}{renamed}}}')
+            self._dirty = True
+            turn = self._journal.append(f'{{"put":{text}{renamed}}}')
             self._apply_put(resource, before, text)
-        self._await(turn)
+        self._journal.wait(turn)
 
     def remove(self, resource: Resource) -> None:
         with self._lock:
             if resource.key not in self._entries and resource.key not in self._pending:
                 return
-            turn = self._append(f'{{"remove":{json.dumps(resource.key)}}}')
+            self._dirty = True
+            turn = self._journal.append(f'{{"remove":{json.dumps(resource.key)}}}')
             self._apply_remove(resource.key)
-        self._await(turn)
+        self._journal.wait(turn)
 
     def clear_pending(self, kinds: Sequence[PendingKind]) -> None:
         with self._lock:
             if not any(operation.kind in kinds for operation in self._pending.values()):
                 return
-            turn = self._append(f'{{"clear":{json.dumps(list(kinds))}}}')
+            self._dirty = True
+            turn = self._journal.append(f'{{"clear":{json.dumps(list(kinds))}}}')
             self._apply_clear(kinds)
-        self._await(turn)
+        self._journal.wait(turn)
 
     def replace_all(self, resources: Iterable[Resource], stack: str | None = None) -> None:
         """Forget what is recorded and record `resources` (import, rename). The journal goes first, or it would be replayed over them."""
@@ -241,31 +238,23 @@ class StackState:
 
     def save(self) -> None:
         """Write the checkpoint and drop the journal. Without a change since the last one nothing is touched."""
-        with self._lock, self._disk:
+        with self._lock:
             if not self._dirty:
                 return
             document = _document(self.stack, self._parts(show=False))
             try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                _replace(self.path, document)
-                if self._journal is not None:
-                    os.close(self._journal)
-                    self._journal = None
-                self.journal_path.unlink(missing_ok=True)
-                _sync_folder(self.path.parent)
+                replace_file(self.path, document)
+                self._journal.remove()
+                sync_folder(self.path.parent)
             except OSError as error:
                 raise EngineError(
-                    f"cannot write the state file {self.path}: {_why(error)}. Nothing is lost: every change is in "
-                    f"{self.journal_path.name} beside it and is read from there; make room, then run the command again"
+                    f"cannot write the state file {self.path}: {reason(error)}. Nothing is lost: every change is in "
+                    f"{self._journal.path.name} beside it and is read from there; make room, then run the command again"
                 ) from None
             self._dirty = False
-            self._written = self._synced = 0
 
     def close(self) -> None:
-        with self._lock, self._disk:
-            if self._journal is not None:
-                os.close(self._journal)
-                self._journal = None
+        self._journal.close()
 
     # ---- in memory -------------------------------------------------------------------------------------------------------------------
 
@@ -350,43 +339,6 @@ class StackState:
             parts.append(("pending_operations", pending))
         return parts
 
-    def _append(self, line: str) -> int:
-        """Write one line and answer the turn to wait for; the caller holds the lock. A line that does not fit leaves no trace."""
-        try:
-            if self._journal is None:
-                self._journal = os.open(self.journal_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            length = os.fstat(self._journal).st_size
-            data = memoryview(line.encode() + b"\n")
-            try:
-                while data:
-                    data = data[os.write(self._journal, data) :]
-            except OSError:
-                os.ftruncate(self._journal, length)
-                raise
-        except OSError as error:
-            self._refuse(error)
-        self._dirty = True
-        self._written += 1
-        return self._written
-
-    def _await(self, turn: int) -> None:
-        """Return when the line of that turn is on the disk; one call syncs for everyone who waits."""
-        with self._disk:
-            if self._journal is None or self._synced >= turn:
-                return
-            written = self._written
-            try:
-                _sync(self._journal)
-            except OSError as error:
-                self._refuse(error)
-            self._synced = written
-
-    def _refuse(self, error: OSError) -> NoReturn:
-        raise EngineError(
-            f"cannot write the journal {self.journal_path}: {_why(error)}. The operation stops here; what was recorded so far is safe and "
-            "the next run goes on from it. Make room, then run the command again"
-        ) from None
-
 
 def journal_of(path: Path) -> Path:
     return path.with_name(path.name + ".journal")
@@ -415,39 +367,3 @@ def _read(path: Path) -> bytes | None:
         return None
     except OSError as error:
         raise EngineError(f"cannot read {path}: {error.strerror}") from None
-
-
-def _replace(path: Path, document: bytes) -> None:
-    """Put `document` at `path` in one step, and keep what was there as `.bak`."""
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(document)
-            file.flush()
-            os.fsync(file.fileno())
-        backup = path.with_name(path.name + ".bak")
-        with contextlib.suppress(OSError):  # a file system without hard links has no backup, and works
-            backup.unlink(missing_ok=True)
-            os.link(path, backup)
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _sync(descriptor: int) -> None:
-    (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(descriptor)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _why(error: OSError) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "the disk is full"
-    return error.strerror or type(error).__name__
