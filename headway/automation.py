@@ -4,6 +4,7 @@ The engine is whoever answers as `pulumi`: the real command, or the sandbox's em
 The trap to know: `up` never previews, and a mandatory stack policy fires only after the deployment. So plan with the packs first.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,6 +122,11 @@ class Runner:
     def initialise(self, stack: str) -> None:
         """Make sure that the stack exists, so that others can refer to it before its first update."""
         self._stack(stack)
+
+    def cancel(self, stack: str) -> None:
+        """Ask whatever runs on the stack to stop; nothing happens where nothing runs."""
+        with contextlib.suppress(automation_errors.CommandError):
+            self._stack(stack).cancel()
 
     def preview(
         self, stack: str, packs: Sequence[PackSource] = (), *, refresh: bool = False, on_event: Callable[[Any], None] | None = None

@@ -41,10 +41,12 @@ def rehearse(
 ) -> tuple[LayerResult, ...]:
     """Preview all layers with their packs and without a cluster; `told` hears of each as it ends."""
     results: list[LayerResult] = []
-    for layer in _flat(groups):
-        result = LayerResult(layer=layer, planned=_plan(layer, runner, progress, refresh=False))
-        results.append(result)
-        told(result)
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        futures = [(layer, pool.submit(_plan, layer, runner, progress, refresh=False)) for layer in _flat(groups)]
+        for layer, future in futures:
+            result = LayerResult(layer=layer, planned=future.result())
+            results.append(result)
+            told(result)
     return tuple(results)
 
 

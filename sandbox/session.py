@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 from headway.automation import Runner
 from headway.errors import Exit, UserError
@@ -46,8 +47,8 @@ class Session:
 
         self._layout, self._progress = layout, progress
         self._groups = plan.layers(layout.project)
-        self.engine = EmbeddedPulumi(providers(layout))
-        self._runner = Runner(layout.project, command=self.engine, environment=layout.engine_environment())
+        self._runner = Runner(layout.project, command=EmbeddedPulumi(providers(layout)), environment=layout.engine_environment())
+        self._cancelled = Event()
 
     @property
     def stacks(self) -> tuple[str, ...]:
@@ -64,12 +65,13 @@ class Session:
         with held(self._layout, "up"):
             prepare(self._layout)
             with ThreadPoolExecutor(max_workers=1) as background:
-                built: Future[Toolchain] = background.submit(ensure_toolchain, self._layout, self._progress)
+                built: Future[Toolchain] = background.submit(ensure_toolchain, self._layout, self._progress, cancel=self._cancelled)
                 for stack in self.stacks:
                     self._runner.initialise(stack)
                 if not is_built(self._layout):
                     refused = [r for r in deploy.rehearse(self._groups, self._runner, self._progress, rehearsed) if not r.ok]
                     if refused:
+                        self._cancelled.set()
                         return Report(layers=tuple(refused), complete=False)
                 built.result()
             self.start()
@@ -89,9 +91,10 @@ class Session:
                 future.result()
 
     def cancel(self) -> None:
-        """Ask every running operation to stop after the steps in flight."""
+        """Ask a running build to stop, and every running operation to stop after the steps in flight. Safe from any thread."""
+        self._cancelled.set()
         for stack in self.stacks:
-            self.engine.cancel(stack)
+            self._runner.cancel(stack)
 
 
 def down(layout: Layout, progress: Progress) -> Sequence[str]:
