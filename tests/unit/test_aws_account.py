@@ -82,7 +82,7 @@ def test_a_preview_leaves_no_trace(world: World, tmp_path: Path) -> None:
 
 def test_two_objects_of_one_name_are_refused_as_aws_would(world: World) -> None:
     world.role("one", name="same")
-    with pytest.raises(ProviderError, match="AlreadyExists: role name same"):
+    with pytest.raises(ProviderError, match="AlreadyExists: aws:iam/role:Role same"):
         world.role("two", name="same")
 
 
@@ -261,6 +261,20 @@ def test_a_replacement_that_keeps_its_name_deletes_first(world: World) -> None:
     fixed, automatic = world.role("a", name="fixed"), world.role("b")
     assert fixed.diff(path="/team/").delete_before_replace
     assert not automatic.diff(path="/team/").delete_before_replace
+
+
+def test_a_forced_replacement_of_what_is_named_by_its_inputs_deletes_first(world: World) -> None:
+    role = world.role()
+    only = world.make("iam/rolePoliciesExclusive", "only", roleName=role.id, policyNames=[])
+    attachment = world.make("iam/rolePolicyAttachment", "a", role=role.id, policyArn="arn:aws:iam::aws:policy/ReadOnlyAccess")
+    assert only.diff().delete_before_replace and not attachment.diff().delete_before_replace
+
+
+def test_an_id_that_is_taken_is_refused_as_aws_would(world: World) -> None:
+    role = world.role()
+    world.make("iam/rolePoliciesExclusive", "one", roleName=role.id, policyNames=[])
+    with pytest.raises(ProviderError, match="AlreadyExists"):
+        world.make("iam/rolePoliciesExclusive", "two", roleName=role.id, policyNames=[])
 
 
 def test_a_physical_name_longer_than_aws_allows_is_shortened(world: World) -> None:

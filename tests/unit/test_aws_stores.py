@@ -15,7 +15,10 @@ from sandbox.cloud.objectstore import client
 from sandbox.engine.provider import ProviderError
 
 POLICY = json.dumps(
-    {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Principal": "*", "Resource": "arn:aws:s3:::b/*"}]}
+    {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Principal": "*", "Resource": "arn:aws:s3:::b/*"}],
+    }
 )
 
 
@@ -83,7 +86,7 @@ def test_a_configuration_that_is_deleted_is_unset(world: World) -> None:
 def test_a_bucket_with_objects_is_not_deleted_unless_by_force(world: World) -> None:
     made = bucket(world)
     s3().put_object(Bucket=made.id, Key="model", Body=b"1")
-    with pytest.raises(ProviderError, match="BucketNotEmpty.*set forceDestroy"):
+    with pytest.raises(ProviderError, match=r"BucketNotEmpty.*set forceDestroy"):
         made.delete()
     assert made.read() is not None
     made.update(forceDestroy=True)

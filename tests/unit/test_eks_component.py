@@ -186,7 +186,7 @@ def test_what_the_component_or_the_double_does_not_know_is_refused_before_anythi
     world: World, more: dict[str, Any], told: str
 ) -> None:
     context = Context(world)
-    with pytest.raises(ProviderError, match="(?s).*") as error:
+    with pytest.raises(ProviderError, match=r"(?s).*") as error:
         construct(world, context, **more)
     assert told in str(error.value) and not context.made
 

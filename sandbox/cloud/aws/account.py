@@ -122,8 +122,10 @@ class Account:
         self, type: str, id: str, region: str, urn: str, inputs: Properties, outputs: Properties, extra: Properties, created: datetime,
         handles: Sequence[Handle], links: Sequence[Link],
     ) -> Object:  # fmt: skip
-        """Record a new object; KeyError(handle) if one of its handles is taken in the region."""
+        """Record a new object; KeyError(handle) if its id or one of its handles is taken in the region."""
         with self._write() as db:
+            if db.execute("SELECT 1 FROM objects WHERE type = ? AND id = ? AND region = ?", (type, id, region)).fetchone():
+                raise KeyError(Handle(type, id))
             for handle in handles:
                 taken = db.execute("SELECT 1 FROM handles WHERE class = ? AND value = ? AND region = ?", (handle.of, handle.value, region))
                 if taken.fetchone():

@@ -14,7 +14,10 @@ _REPLACED: Mapping[DiffKind, DiffKind] = {"add": "add-replace", "delete": "delet
 
 
 def compare(kind: Kind, old: Properties, new: Properties, *, same_name: bool) -> DiffResult:
-    """The difference; `same_name` says that a replacement would meet its predecessor under the same physical name."""
+    """The difference; `same_name` says that a replacement would meet its predecessor under the same physical name.
+
+    It is passed on without any difference too, because the engine may be told to replace.
+    """
     old, new = _visible(old), _visible(new)
     details: dict[str, DiffKind] = {}
     replaces: list[str] = []
@@ -24,7 +27,7 @@ def compare(kind: Kind, old: Properties, new: Properties, *, same_name: bool) ->
         details[where] = _REPLACED[change] if replacing else change
         if replacing:
             replaces.append(where)
-    return DiffResult(dict(sorted(details.items())), tuple(sorted(replaces)), bool(replaces) and same_name)
+    return DiffResult(dict(sorted(details.items())), tuple(sorted(replaces)), same_name)
 
 
 def _visible(inputs: Properties) -> Properties:

@@ -147,7 +147,7 @@ class AwsProvider(Provider):
     ) -> DiffResult:
         kind = self._kind(type)
         self._named_by_engine.add((urn, id))
-        result = compare(kind, old_inputs, new, same_name=_keeps_name(kind, urn, old_inputs, new))
+        result = compare(kind, old_inputs, new, same_name=self._keeps_name(kind, urn, id, old_inputs, new))
         details = dict(result.details)
         if "tagsAll" in kind.schema.outputs.members and "tags" not in {path.split(".")[0].split("[")[0] for path in details}:
             tags = merged_tags(Facts(inputs=new, urn=urn, region="", tags=self._tags))
@@ -296,6 +296,16 @@ class AwsProvider(Provider):
         generation = self._connected.account.generation(urn) if self._connected else 0
         return {**new, named.field: made_up_name(named, name, f"{urn}#{generation + 1}")}
 
+    def _keeps_name(self, kind: Kind, urn: str, id: str, old: Properties, new: Properties) -> bool:
+        """Whether a replacement would find its own name, or the id that follows from its inputs, taken by its predecessor."""
+        if kind.named is None:
+            facts = replace(self._facts(kind, urn, new, self._account.generation(urn) + 1), created=self._clock())
+            return identified(kind, facts).id == id
+        value = new.get(kind.named.field)
+        if value is None or value == UNKNOWN or value != old.get(kind.named.field):
+            return False
+        return not _is_made_up(kind.named, urn.rsplit("::", 1)[-1], str(value))
+
     def _finish(self, kind: Kind, object: Object, inputs: Properties, step: Step) -> tuple[str, Properties]:
         """Make the recorded object real and record what that taught; also the second half of a create that was killed."""
         facts = self._facts(kind, object.urn, inputs, object.generation)
@@ -362,16 +372,6 @@ def made_up_name(named: Naming, name: str, seed: str) -> str:
 def _is_made_up(named: Naming, name: str, value: str) -> bool:
     base = f"{named.lead}{name.lower() if named.lower else name}"[: named.longest - 8]
     return re.fullmatch(re.escape(base) + r"-[0-9a-f]{7}", value) is not None
-
-
-def _keeps_name(kind: Kind, urn: str, old: Properties, new: Properties) -> bool:
-    """Whether a replacement would find its own name taken by its predecessor."""
-    if kind.named is None:
-        return False
-    value = new.get(kind.named.field)
-    if value is None or value == UNKNOWN or value != old.get(kind.named.field):
-        return False
-    return not _is_made_up(kind.named, urn.rsplit("::", 1)[-1], str(value))
 
 
 def schema_title(object: Object) -> str:
