@@ -285,7 +285,7 @@ def _read(path: Path, raw: bytes | None) -> "Model | Tenant":
     if contract is None:
         first = next(iter((*document.findings, *findings)))
         raise UserError(
-            f"{first.place}: {first.dotted}: {first.fact}.",
+            ": ".join(filter(None, (first.place, first.dotted, f"{first.fact}."))),
             "A refused contract cannot be compared.",
             "Run headway check on it.",
             Exit.REFUSED,

@@ -99,6 +99,8 @@ def test_weights_quantised_on_load_must_fit_before_they_shrink() -> None:
     loading = fit(model(CHAT, envelope__gpu__memory="15Gi"))
     assert loading.fits is False, "16.06 GB of 16-bit weights are on the GPU before the first one is quantised"
     assert fit(model(CHAT, envelope__gpu__memory="16Gi")).fits is True
+    assert line(loading.lines, "or, while loading") == "15.5Gi"
+    assert "or, while loading" not in [each.what for each in fit(model(CHAT, optimisation={})).lines]
 
 
 def test_a_container_needs_its_artifact_and_what_it_declares() -> None:
