@@ -51,16 +51,24 @@ def rehearse(
 
 
 def deploy(
-    groups: Sequence[Sequence[Layer]], runner: Runner, progress: Progress, told: Callable[[LayerResult], None], *, fresh: bool
+    groups: Sequence[Sequence[Layer]],
+    runner: Runner,
+    progress: Progress,
+    told: Callable[[LayerResult], None],
+    *,
+    fresh: bool,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> tuple[LayerResult, ...]:
     """Apply every layer in order. `fresh` says that nothing was ever applied, so that planning ahead would be wasted.
 
-    Ends after the first group with a failure; the results then end there too.
+    Ends after the first group with a failure, and before the next group once `stopped`; the results then end there too.
     """
     ahead = {} if fresh else _plan_all(groups, runner, progress)
     results: list[LayerResult] = []
     stale = fresh
     for group in groups:
+        if stopped():
+            break
         plans = [None if stale else ahead[layer.stack] for layer in group]
         with ThreadPoolExecutor(max_workers=len(group) or 1) as pool:
             futures = [pool.submit(_bring, layer, plan, runner, progress) for layer, plan in zip(group, plans, strict=True)]

@@ -75,7 +75,7 @@ class Session:
                         return Report(layers=tuple(refused), complete=False)
                 built.result()
             self.start()
-            results = deploy.deploy(self._groups, self._runner, self._progress, deployed, fresh=first)
+            results = deploy.deploy(self._groups, self._runner, self._progress, deployed, fresh=first, stopped=self._cancelled.is_set)
         return Report(layers=results, complete=len(results) == len(self.stacks) and all(r.ok for r in results))
 
     def start(self) -> None:

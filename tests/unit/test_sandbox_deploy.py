@@ -74,6 +74,13 @@ def test_nothing_below_a_failed_update_is_touched() -> None:
     assert not results[0].ok
 
 
+def test_no_layer_is_begun_after_the_user_asked_to_stop() -> None:
+    runner = Scripted({"cluster": 1, "platform": 1, "a": 1, "b": 1})
+    results = deploy(GROUPS, cast(Runner, runner), Silent(), lambda _: None, fresh=True, stopped=lambda: "up cluster" in runner.log)
+    assert runner.log == ["preview cluster", "up cluster"]
+    assert [r.layer.stack for r in results] == ["cluster"]
+
+
 def test_one_tenants_refusal_does_not_stop_its_neighbour() -> None:
     results, log = run({"cluster": 0, "platform": 0, "a": None, "b": 1}, fresh=True)
     assert "up b" in log
