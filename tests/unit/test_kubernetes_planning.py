@@ -356,3 +356,20 @@ def test_another_cluster_replaces_the_provider_and_another_token_does_not() -> N
 def test_functions_and_components_of_the_package_are_refused_by_name() -> None:
     with pytest.raises(ProviderError, match="kubernetes:yaml:decode"):
         provider({}).invoke("kubernetes:yaml:decode", {}, preview=True)
+
+
+def conflicting(field: str) -> Callable[[str, str, Any], Answer]:
+    """A server on which somebody else owns the field, whatever is applied."""
+    cause = {"field": field, "message": 'conflict with "other" using v1'}
+    return lambda method, path, body: (200, CORE) if path == "/api/v1" else (409, {"reason": "Conflict", "details": {"causes": [cause]}})
+
+
+@pytest.mark.parametrize(("field", "asked"), [(".data.a", 2), (".data.z", 1)])
+def test_a_conflict_that_yielding_does_not_end_is_an_error(field: str, asked: int) -> None:
+    urn, type, _, inputs = CREATE
+    with answering(conflicting(field)) as (config, seen):
+        made = provider(config)
+        made.diff(urn, type, "default/x", inputs, {}, inputs, ("data",))
+        with pytest.raises(ProviderError, match="owned by other"):
+            made.update(urn, type, "default/x", inputs, {}, inputs, Previewing(preview=False))
+    assert [method for method, _, _ in seen].count("PATCH") == asked

@@ -16,7 +16,7 @@ from sandbox.cloud.kubernetes.kinds import Kind
 from sandbox.cloud.kubernetes.planning import has_unknown, planned
 from sandbox.cloud.kubernetes.plans import Plans
 from sandbox.cloud.kubernetes.settings import Settings
-from sandbox.engine.paths import parse
+from sandbox.engine.paths import Path, parse
 from sandbox.engine.provider import Live, PartialFailureError, Properties, ProviderError, Step
 
 _PREVIEW_PATIENCE = 2.0
@@ -119,19 +119,21 @@ class Objects:
         body = self._manifest(kind, inputs)
         force = self.settings.patch_force or names.is_true(inputs, names.PATCH_FORCE)
         ignored = [parse(written) for written in self.plans.ignored(urn)]
-        patience = {"patience": _PREVIEW_PATIENCE} if dry_run else {}
         while True:
             try:
                 if dry_run:
-                    return self.cluster.apply(kind, body, manager, force=force, dry_run=True, **patience)
+                    return self.cluster.apply(kind, body, manager, force=force, dry_run=True, patience=_PREVIEW_PATIENCE)
                 return self._served_soon(lambda body=body: self.cluster.apply(kind, body, manager, force=force))
             except Refusal as error:
                 contested = [paths.located(field, body) for field, _ in error.conflicts]
                 yielded = [path for path in contested if any(paths.covers(pattern, path) for pattern in ignored)]
-                if not yielded:
+                # The last element of a list goes first, or it would not be the last any more.
+                smaller = body
+                for path in sorted(yielded, key=_place_in_list, reverse=True):
+                    smaller = paths.without(smaller, path)
+                if smaller == body:
                     raise
-                for path in yielded:
-                    body = paths.without(body, path)
+                body = smaller
 
     def _served_soon(self, ask: Any) -> Any:
         """What `ask` answers, repeated for a moment while the kind is not served: its definition may be seconds old."""
@@ -244,3 +246,7 @@ def _seconds(inputs: Properties, step: Step) -> float:
 def _annotated_seconds(inputs: Properties) -> float:
     value = str(names.annotation(inputs, names.TIMEOUT_SECONDS) or "")
     return float(value) if value.isdecimal() else 0.0
+
+
+def _place_in_list(path: Path) -> tuple[tuple[int, str], ...]:
+    return tuple((part, "") if isinstance(part, int) else (0, part) for part in path)
