@@ -6,7 +6,7 @@ so that no log is silent for a minute. Everything else is printed once, at the e
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,8 +68,12 @@ class Display:
 
     # ---- while it runs ---------------------------------------------------------------------------------------------------------------
 
-    def begin(self, title: str) -> None:
+    def begin(self, title: str, config: Mapping[str, str] | None = None) -> None:
+        """Say what begins, and with which configuration if it is given; its secrets are masked by the caller."""
         self._console.line(f"{self._style.paint(title + ':', 'title')} {self._style.paint(NAME, 'dim')}\n")
+        if config:
+            rows = [f"    {key}: {value}" for key, value in sorted(config.items())]
+            self._console.line("\n".join([self._style.paint("Configuration:", "title"), *rows, ""]))
         if self._progress:
             self._progress.start()
 

@@ -182,7 +182,7 @@ class Run:
             streams.append(EventStream(host.console.line, lambda: None, lambda: host.now().timestamp(), planning=self.dry_run, debug=debug))
         else:
             display = self._display(host, arguments)
-            display.begin(self.title)
+            display.begin(self.title, shown if arguments.switch("show-config") else {})
             sinks.append(display)
             ends.append(display.end)
         if arguments.text("event-log"):

@@ -46,11 +46,10 @@ _OPERATION: Final = (
     Flag("debug", short="d", help="show debug messages"),
     Flag("suppress-outputs", help="do not show stack outputs"),
     Flag("suppress-progress", help="do not show what is being waited for"),
-    Flag("suppress-permalink"),
+    Flag("suppress-permalink"),  # there is none to suppress
     Flag("show-sames", help="show unchanged objects too"),
     Flag("show-reads", help="show objects that are only read"),
     Flag("show-config", help="show the configuration first"),
-    Flag("show-replacement-steps"),
     Flag("continue-on-error", help="go on with what does not depend on what failed"),
     Flag("run-program", help="run the program also for refresh and destroy"),
     Flag("clear-pending-creates", help="forget creations that were interrupted"),

@@ -94,7 +94,7 @@ def ls(host: Host, arguments: Arguments) -> None:
     for name in backend.stacks(project):
         last = history.page(backend.history(name), 1, 1, None)
         row: Properties = {
-            "name": name.stack if here and name.project == here.name else str(name),
+            "name": name.stack if here and name.project == here.name and not arguments.switch("fully-qualify-stack-names") else str(name),
             "current": name == selected,
             "updateInProgress": holder_of(backend.state(name)) is not None,
             "resourceCount": len(StackState.read(backend.state(name)).resources),

@@ -289,6 +289,18 @@ def test_a_plan_shows_the_outputs_that_will_be(engine_workspace: Workspace) -> N
     assert "+ n: 2" in engine_workspace.stack(two_things).preview().stdout
 
 
+def test_the_configuration_is_shown_when_asked_for_with_its_secrets_masked(engine_workspace: Workspace) -> None:
+    stack = engine_workspace.stack(two_things)
+    stack.set_config("token", auto.ConfigValue(MARKER, secret=True))
+    stack.set_config("plain", auto.ConfigValue("1"))
+    folder = str(engine_workspace.folder / "case")
+    assert engine_workspace.command is not None
+    with pytest.raises(CommandError, match=r"Configuration:\n    case:plain: 1\n    case:token: \[secret\]\n"):
+        engine_workspace.command.run(
+            ["preview", "--show-config", "--stack", "dev", "--client", "127.0.0.1:9"], folder, engine_workspace.environment
+        )
+
+
 def test_outputs_and_progress_can_be_suppressed(engine_workspace: Workspace) -> None:
     stack = engine_workspace.stack(two_things)
     assert "Outputs:" in stack.preview().stdout
