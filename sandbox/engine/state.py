@@ -55,6 +55,7 @@ class StackState:
         self._sealed: dict[str, dict[str, str]] = {}
         self._lock = threading.Lock()
         self._journal = Journal(journal_of(path))
+        self._editable = False
         self._dirty = False
 
     # ---- opening ---------------------------------------------------------------------------------------------------------------------
@@ -63,7 +64,7 @@ class StackState:
     def create(cls, path: Path, stack: str, passphrase: Passphrase, clock: Clock = lambda: datetime.now(UTC)) -> "StackState":
         """A new, empty stack, written at once."""
         state = cls(path, stack, passphrase, clock)
-        state._dirty = True
+        state._editable = state._dirty = True
         state.save()
         return state
 
@@ -77,6 +78,7 @@ class StackState:
     def edit(cls, path: Path, open_secrets: OpenSecrets, clock: Clock = lambda: datetime.now(UTC)) -> "StackState":
         """For the holder of the lock. A journal left behind by a killed operation is folded into the checkpoint first."""
         state = cls.read(path, open_secrets, clock)
+        state._editable = True
         if journal_of(path).exists():
             state._dirty = True
             state.save()
@@ -164,8 +166,7 @@ class StackState:
     def begin(self, kind: PendingKind, resource: Resource) -> None:
         with self._lock:
             line = f'{{"begin":"{kind}","resource":{self._text(resource)}}}'
-            self._dirty = True
-            turn = self._journal.append(line)
+            turn = self._write(line)
             self._pending[resource.key] = PendingOperation(kind, resource)
         self._journal.wait(turn)
 
@@ -173,8 +174,7 @@ class StackState:
         with self._lock:
             if resource.key not in self._pending:
                 return
-            self._dirty = True
-            turn = self._journal.append(f'{{"abandon":{json.dumps(resource.key)}}}')
+            turn = self._write(f'{{"abandon":{json.dumps(resource.key)}}}')
             self._pending.pop(resource.key, None)
         self._journal.wait(turn)
 
@@ -195,8 +195,7 @@ class StackState:
                     return
             text = text or self._text(resource)
             renamed = f',"was":{json.dumps(before)}' if before else ""
-            self._dirty = True
-            turn = self._journal.append(f'{{"put":{text}{renamed}}}')
+            turn = self._write(f'{{"put":{text}{renamed}}}')
             self._apply_put(resource, before, text)
         self._journal.wait(turn)
 
@@ -204,8 +203,7 @@ class StackState:
         with self._lock:
             if resource.key not in self._entries and resource.key not in self._pending:
                 return
-            self._dirty = True
-            turn = self._journal.append(f'{{"remove":{json.dumps(resource.key)}}}')
+            turn = self._write(f'{{"remove":{json.dumps(resource.key)}}}')
             self._apply_remove(resource.key)
         self._journal.wait(turn)
 
@@ -213,8 +211,7 @@ class StackState:
         with self._lock:
             if not any(operation.kind in kinds for operation in self._pending.values()):
                 return
-            self._dirty = True
-            turn = self._journal.append(f'{{"clear":{json.dumps(list(kinds))}}}')
+            turn = self._write(f'{{"clear":{json.dumps(list(kinds))}}}')
             self._apply_clear(kinds)
         self._journal.wait(turn)
 
@@ -307,6 +304,12 @@ class StackState:
         return self._passphrase
 
     # ---- on the disk -----------------------------------------------------------------------------------------------------------------
+
+    def _write(self, line: str) -> int:
+        if not self._editable:
+            raise RuntimeError(f"{self.path} was opened for reading")
+        self._dirty = True
+        return self._journal.append(line)
 
     def _text(self, resource: Resource) -> str:
         return _dumps(to_json(resource, lambda secret: self._seal(secret, resource.urn)))

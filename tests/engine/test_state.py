@@ -155,6 +155,12 @@ def test_a_reader_writes_nothing(path: Path) -> None:
     assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
 
 
+def test_a_state_that_was_opened_for_reading_takes_no_change(path: Path) -> None:
+    with pytest.raises(RuntimeError, match="opened for reading"):
+        read(path).put(resource("a"))
+    assert names(read(path)) == []
+
+
 def test_a_reader_that_started_before_a_save_sees_all_that_was_saved(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = edit(path)
     state.put(resource("a"))
