@@ -9,11 +9,11 @@ from typing import Any
 
 from components.addons.placement import ON_SYSTEM_NODES, RESTRICTED_CONTAINER, RESTRICTED_POD
 from components.permissions import Statement
+from components.versions import CLUSTER_AUTOSCALER
 from headway.contract.pool import Pool
 
 NAMESPACE = "cluster-autoscaler"
 SERVICE_ACCOUNT = "cluster-autoscaler"
-IMAGE_TAG = "v1.35.2"
 PRIORITIES = {"block": 40, "reservation": 30, "on_demand": 20, "spot": 10}
 """Paid-for capacity first; higher wins."""
 
@@ -24,7 +24,7 @@ def values(cluster_name: str, region: str, pools: Sequence[Pool]) -> dict[str, A
         "autoDiscovery": {"clusterName": cluster_name},
         "awsRegion": region,
         "cloudProvider": "aws",
-        "image": {"tag": IMAGE_TAG},
+        "image": {"tag": CLUSTER_AUTOSCALER.images[0].rpartition(":")[2]},
         "replicaCount": 2,
         "expanderPriorities": priorities(pools),
         "extraArgs": {

@@ -12,6 +12,7 @@ from program import layer
 from components.addons import cluster_autoscaler, gpu_operator, istio, keda, otel, prometheus
 from components.manifests import Manifest
 from components.platform import admission, capacity, mesh, namespaces
+from components.versions import CHARTS
 from headway.contract.labels import TENANT
 from headway.contract.pool import Pool
 from headway.signals import SIGNALS, Source
@@ -212,6 +213,18 @@ def test_a_placeholder_takes_one_unit_of_its_own_pool() -> None:
     assert resources["limits"]["nvidia.com/mig-1g.10gb"] == "1"
     assert pod["nodeSelector"] == {"platform.io/pool": "sliced"}
     assert pod["tolerations"][0]["key"] == "nvidia.com/gpu"
+
+
+def test_the_versions_file_holds_every_chart_that_is_installed_and_no_other() -> None:
+    installed = {(r.inputs["chart"], r.inputs["version"]) for r in layer("sandbox-platform").of_type("kubernetes:helm.sh/v3:Release")}
+    assert installed == {(chart.chart, chart.version) for chart in CHARTS}
+
+
+def test_every_image_of_a_chart_has_a_tag_that_stays() -> None:
+    images = [image for chart in CHARTS for image in chart.images]
+    assert len(images) > 20
+    assert not [image for image in images if image.rpartition(":")[2] in ("", "latest", "main")]
+    assert not [chart.chart for chart in CHARTS if not chart.images and chart.chart != "base"], "a mirror would miss these"
 
 
 def test_placeholders_are_pinned_by_digest() -> None:
