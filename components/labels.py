@@ -8,6 +8,9 @@ from headway.contract.labels import ENVIRONMENT, MODEL, PART_OF, POOL, PREFIX, R
 
 __all__ = ["ENVIRONMENT", "MODEL", "PART_OF", "POOL", "PREFIX", "RELEASE", "TENANT", "WORKLOAD_CLASS", "labels", "selector", "tags"]
 
+WORKLOAD_LABEL, SYSTEM = "workload", "system"
+"""Label of the nodes without GPUs, where everything runs that needs none."""
+
 
 def labels(
     component: str,

@@ -19,6 +19,9 @@ ROLE_LIMIT = 64
 BUCKET_LIMIT = 63
 """Characters of an S3 bucket name."""
 
+QUEUE_LIMIT = 75
+"""Characters of an SQS queue name (80), less those of its dead-letter queue's ending."""
+
 DIGEST_CHARACTERS = 8
 """32 bits: with 10,000 names that are cut, the chance of any two meeting is about 1 %; they also share the part before the digest."""
 
@@ -58,3 +61,13 @@ def cluster_name(environment: str) -> str:
 def bucket_name(environment: str, role: str, account_id: str) -> str:
     """A bucket of an environment; the account makes it unique in the world."""
     return physical("headway", environment, role, account_id, limit=BUCKET_LIMIT)
+
+
+def bucket_arn(physical_name: str) -> str:
+    """The ARN of a bucket."""
+    return f"arn:aws:s3:::{physical_name}"
+
+
+def batch_queue_name(environment: str) -> str:
+    """The queue of batch requests of an environment."""
+    return physical(cluster_name(environment), "batch", limit=QUEUE_LIMIT)

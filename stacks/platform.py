@@ -13,13 +13,11 @@ from components.addons.release import AddOn, AddOnArgs
 from components.identity import ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
 from components.labels import tags
 from components.manifests import Manifest
-from components.naming import bucket_name, cluster_name
+from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_name
 from components.network.plan import subnets
 from components.permissions import Statement
 from components.platform import admission, capacity, mesh, namespaces, volumes
 from components.platform.objects import Objects, ObjectsArgs
-from components.storage.bucket import arn as bucket_arn
-from components.storage.storage import batch_queue_name
 from components.versions import Chart
 from stacks.settings import CLUSTER, PLATFORM, PlatformSettings
 from stacks.upstream import Upstream

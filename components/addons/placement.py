@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from components.nodes.system_pool import SYSTEM, WORKLOAD_LABEL
+from components.labels import SYSTEM, WORKLOAD_LABEL
 
 ON_SYSTEM_NODES: Mapping[str, str] = {WORKLOAD_LABEL: SYSTEM}
 

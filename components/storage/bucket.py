@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
+from components.naming import bucket_arn
 from components.permissions import Statement, document
 
 MULTIPART_DAYS = 7
@@ -105,18 +106,13 @@ class Bucket(pulumi.ComponentResource):
             aws.s3.BucketLogging(
                 f"{name}-access-log", bucket=bucket.bucket, target_bucket=args.access_logs, target_prefix=f"{args.name}/", opts=child
             )
-        self.name, self.arn = bucket.bucket, arn(args.name)
+        self.name, self.arn = bucket.bucket, bucket_arn(args.name)
         self.register_outputs({"name": self.name})
-
-
-def arn(physical_name: str) -> str:
-    """The ARN of a bucket."""
-    return f"arn:aws:s3:::{physical_name}"
 
 
 def policy(args: BucketArgs) -> tuple[Statement, ...]:
     """Who is refused whatever IAM allows, then `args.more`."""
-    bucket = arn(args.name)
+    bucket = bucket_arn(args.name)
     tls_only = Statement(
         sid="TlsOnly",
         effect="Deny",

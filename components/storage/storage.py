@@ -8,23 +8,14 @@ from dataclasses import dataclass
 
 import pulumi
 
-from components.naming import bucket_name, cluster_name, physical
+from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_name
 from components.permissions import Statement
-from components.storage import bucket as buckets
 from components.storage.bucket import Bucket, BucketArgs
 from components.storage.queue import Queue, QueueArgs
 from components.storage.registry import Registry, RegistryArgs
 
 ACCESS_LOG_DAYS = 365
 """Who read which artifact: a year answers most questions of an audit."""
-
-QUEUE_NAME_LIMIT = 75
-"""SQS allows 80 characters; `-dead` takes five."""
-
-
-def batch_queue_name(environment: str) -> str:
-    """The queue of batch requests of an environment."""
-    return physical(cluster_name(environment), "batch", limit=QUEUE_NAME_LIMIT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +78,7 @@ class Storage(pulumi.ComponentResource):
             sid="DeliverAccessLogs",
             principal={"Service": "logging.s3.amazonaws.com"},
             actions=["s3:PutObject"],
-            resources=[f"{buckets.arn(name)}/*"],
+            resources=[f"{bucket_arn(name)}/*"],
             conditions={"StringEquals": {"aws:SourceAccount": args.account_id}},
         )
         return Bucket(
