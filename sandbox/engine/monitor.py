@@ -114,6 +114,8 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         try:
             return self._reported(register, urn)
         except Stopped:
+            # Whatever the cause was: what depends on this resource must not be made from outputs that nobody knows.
+            self._context.ledger.failed.add(urn)
             if self._context.halt.continue_on_error and not self._context.halt.stopping and request.supportsResultReporting:
                 return resource_pb2.RegisterResourceResponse(urn=urn, result=resource_pb2.FAIL)
             _unavailable(context)

@@ -57,14 +57,14 @@ class Policies:
         self.versions: dict[str, str] = {}
         self.violated = False
 
-    def review(self, resource: Resource, provider: Resource | None) -> Resource:
+    def review(self, resource: Resource, provider: Resource | None, delete_first: bool | None = None) -> Resource:
         """The resource as the packs' remediations leave it. Raises Stopped on a mandatory violation, but in a preview goes on."""
         analyzers = self._analyzers()
         if not analyzers:
             return resource
         for analyzer in analyzers:
-            resource = analyzer.remediated(resource, provider)
-        violations = [violation for analyzer in analyzers for violation in analyzer.violations(resource, provider)]
+            resource = analyzer.remediated(resource, provider, delete_first)
+        violations = [violation for analyzer in analyzers for violation in analyzer.violations(resource, provider, delete_first)]
         self._tell(violations, resource.urn)
         if self.violated and not self._context.preview:
             self._context.halt.fail("a mandatory policy was violated", fatal=True)
@@ -201,11 +201,11 @@ class _Analyzer:
         self._asks_stack = any(policy.policy_type != analyzer_pb2.POLICY_TYPE_RESOURCE for policy in active)
         self._remediates = any(settled[policy.name].level == "remediate" for policy in active)
 
-    def remediated(self, resource: Resource, provider: Resource | None) -> Resource:
+    def remediated(self, resource: Resource, provider: Resource | None, delete_first: bool | None) -> Resource:
         """Secrets keep their wrappers here: what a remediation does not touch must stay secret."""
         if not self._remediates:
             return resource
-        asked = self._about(analyzer_pb2.AnalyzeRequest, resource, resource.inputs, provider)
+        asked = self._about(analyzer_pb2.AnalyzeRequest, resource, resource.inputs, provider, delete_first)
         try:
             answer = self._stub.Remediate(asked)
         except grpc.RpcError as error:
@@ -228,11 +228,14 @@ class _Analyzer:
                 )
         return resource
 
-    def violations(self, resource: Resource, provider: Resource | None) -> Sequence[analyzer_pb2.AnalyzeDiagnostic]:
+    def violations(
+        self, resource: Resource, provider: Resource | None, delete_first: bool | None
+    ) -> Sequence[analyzer_pb2.AnalyzeDiagnostic]:
         if not self._asks_resources:
             return ()
         try:
-            return self._stub.Analyze(self._about(analyzer_pb2.AnalyzeRequest, resource, plain(resource.inputs), provider)).diagnostics
+            asked = self._about(analyzer_pb2.AnalyzeRequest, resource, plain(resource.inputs), provider, delete_first)
+            return self._stub.Analyze(asked).diagnostics
         except grpc.RpcError as error:
             raise self._failed(error, resource.urn) from error
 
@@ -263,10 +266,19 @@ class _Analyzer:
             raise Stopped from error
         return StepError(f"policy pack {self.name} failed: {details_of(error)}", urn)
 
-    def _about(self, message: Any, resource: Resource, properties: dict[str, Any], provider: Resource | None) -> Any:
+    def _about(
+        self,
+        message: Any,
+        resource: Resource,
+        properties: dict[str, Any],
+        provider: Resource | None,
+        delete_first: bool | None = None,
+    ) -> Any:
         timeouts = resource.custom_timeouts
         options = analyzer_pb2.AnalyzerResourceOptions(
             protect=resource.protect,
+            deleteBeforeReplace=bool(delete_first),
+            deleteBeforeReplaceDefined=delete_first is not None,
             parent=resource.parent,
             ignoreChanges=resource.ignore_changes,
             additionalSecretOutputs=resource.additional_secret_outputs,

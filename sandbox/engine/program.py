@@ -114,7 +114,7 @@ class Child:
             "parallel": request.parallel,
             "debug": request.debug,
         }
-        # -P: the folder of the runner must not shadow the program's modules.
+        # -P: the folder of the runner must not shadow the program's modules. Its standard input ends when this process does.
         with self._lock:
             if self._stopped:
                 return ProgramResult("the program was stopped")
@@ -128,7 +128,7 @@ class Child:
                         "PULUMI_CONFIG": json.dumps(dict(request.config)),
                         "PULUMI_CONFIG_SECRET_KEYS": json.dumps(list(request.secret_keys)),
                     },
-                    stdin=subprocess.DEVNULL,
+                    stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     text=True,

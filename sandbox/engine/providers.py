@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sandbox.engine.graph import provider_urn
-from sandbox.engine.halt import StepError
+from sandbox.engine.halt import StepError, Stopped
 from sandbox.engine.ledger import Ledger
 from sandbox.engine.model import ProviderFactories, Resource
 from sandbox.engine.provider import Provider, ProviderError
@@ -104,6 +104,7 @@ class Defaults:
         self._lock = threading.Lock()
         self._locks: dict[tuple[str, str], threading.Lock] = {}
         self._references: dict[tuple[str, str], str] = {}
+        self._failed: set[tuple[str, str]] = set()
 
     def reference(self, package: str, version: str) -> str:
         key = package, version
@@ -113,9 +114,13 @@ class Defaults:
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
+            if key in self._failed:
+                raise Stopped
             if key not in self._references:
-                resource = self._register(package, version)
-                self._references[key] = reference_to(resource)
+                # Until it succeeds it has failed: the first to ask reports why, and the others need not.
+                self._failed.add(key)
+                self._references[key] = reference_to(self._register(package, version))
+                self._failed.discard(key)
             return self._references[key]
 
 

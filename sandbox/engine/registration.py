@@ -169,7 +169,7 @@ class Registrar:
         if predecessor is not None and unchecked.ignore_changes:
             unchecked = replace(unchecked, inputs=with_ignored(unchecked.inputs, predecessor.inputs, unchecked))
         wanted = self._checked(unchecked, predecessor, instance)
-        remediated = self._policies.review(wanted, self._context.ledger.new.get(provider_urn(wanted.provider)))
+        remediated = self._policies.review(wanted, self._context.ledger.new.get(provider_urn(wanted.provider)), goal.delete_before_replace)
         if remediated is not wanted:
             unchecked = remediated
             wanted = self._checked(unchecked, predecessor, instance)

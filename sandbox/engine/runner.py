@@ -10,7 +10,9 @@ import json
 import logging
 import os
 import runpy
+import signal
 import sys
+import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -95,7 +97,17 @@ def main(asked: dict[str, Any]) -> int:
     return FAILED_AND_LOGGED
 
 
+def end_with_the_engine(leash: int) -> None:
+    """The leash ends when the engine does, however it was killed; then so do the program and what it has started."""
+    os.read(leash, 1)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
 if __name__ == "__main__":
+    # The leash arrives as standard input, which the program must find empty.
+    kept = os.dup(0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    threading.Thread(target=end_with_the_engine, args=(kept,), daemon=True).start()
     gc.set_threshold(*_COLLECTION)
     status = main(json.loads(sys.argv[1]))
     sys.stdout.flush()

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,3 +45,47 @@ def test_an_update_that_was_killed_at_any_step_is_completed_by_the_next(tmp_path
     assert sorted(world.live) == sorted(NAMES), "every object exists once"
     again = run(0)
     assert "'same': 7" in again.stdout, again.stdout + again.stderr
+
+
+LEAVING = """
+import sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from sandbox.engine.command import EmbeddedPulumi
+from tests.engine.conftest import _workspace
+from tests.engine.doubles import World
+folder = Path(sys.argv[1])
+world = World()
+source = "import time, pathlib\\npathlib.Path('started').touch()\\ntime.sleep(600)\\n"
+_workspace(folder, EmbeddedPulumi(world.factories()), world).project({{"__main__.py": source}}).up()
+"""
+
+
+def test_a_program_does_not_outlive_the_engine(tmp_path: Path) -> None:
+    root = str(Path(__file__).parents[2])
+    script = tmp_path / "leave.py"
+    script.write_text(LEAVING.format(root=root))
+    engine = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env={**os.environ, "PYTHONPATH": root})
+    _until((tmp_path / "plain" / "started").exists)
+    engine.kill()
+    engine.wait()
+    _until(lambda: not _programs_below(tmp_path))
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def _programs_below(folder: Path) -> list[str]:
+    found: list[str] = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = file.read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if "runner.py" in command and str(folder) in command:
+            found.append(command)
+    return found

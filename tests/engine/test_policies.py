@@ -156,7 +156,9 @@ def test_policies_see_provider_configuration_and_options(engine_workspace: Works
 from pulumi_policy import *
 def look(args, report):
     if args.resource_type == "mem:index:Thing":
-        report(f"{args.provider.name} {args.provider.props['region']} protect={args.opts.protect} create={args.opts.custom_timeouts.create_seconds:g}")
+        own, opts = args.provider, args.opts
+        seconds = opts.custom_timeouts.create_seconds
+        report(f"{own.name} {own.props['region']} protect={opts.protect} first={opts.delete_before_replace} create={seconds:g}")
 PolicyPack("look", enforcement_level=EnforcementLevel.ADVISORY, policies=[ResourceValidationPolicy("look", "Looks.", look)])
 """
     )
@@ -164,12 +166,15 @@ PolicyPack("look", enforcement_level=EnforcementLevel.ADVISORY, policies=[Resour
 
     def program() -> None:
         options = pulumi.ResourceOptions(
-            provider=MemProvider("own", region="north"), protect=True, custom_timeouts=pulumi.CustomTimeouts(create="1m")
+            provider=MemProvider("own", region="north"),
+            protect=True,
+            delete_before_replace=True,
+            custom_timeouts=pulumi.CustomTimeouts(create="1m"),
         )
         Thing("a", opts=options)
 
     engine_workspace.stack(program).preview(policy_packs=[pack], on_event=events.append)
-    assert ["own north protect=True create=60" in e.policy_event.message for e in events if e.policy_event] == [True]
+    assert ["own north protect=True first=True create=60" in e.policy_event.message for e in events if e.policy_event] == [True]
 
 
 def test_the_version_of_the_pack_is_that_of_its_file(engine_workspace: Workspace, pack: str) -> None:
