@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from sandbox.engine.cli import main
+from sandbox.engine.model import ProviderFactories
 from sandbox.engine.provider import ProviderError, Step
-from tests.engine.doubles import World
 
 
 def hold(method: str, name: str, step: Step) -> None:
@@ -22,7 +22,13 @@ def hold(method: str, name: str, step: Step) -> None:
             raise ProviderError("stopped while waiting")
 
 
+def providers() -> ProviderFactories:
+    from tests.engine.doubles import World  # the SDK takes half a second to import, and most verbs need none of it
+
+    return World(during=hold).factories()
+
+
 if __name__ == "__main__":
-    code = main(providers=World(during=hold).factories)
+    code = main(providers=providers)
     sys.stdout.flush()
     os._exit(code)

@@ -1,7 +1,6 @@
 """The engine as an executable: what a person at a terminal, a script, and a client of another language meet."""
 
 import contextlib
-import json
 import os
 import pty
 import re
@@ -17,6 +16,8 @@ import pytest
 from pulumi import automation as auto
 
 from sandbox.engine.cli import install_executable
+from sandbox.engine.command import EmbeddedPulumi
+from sandbox.engine.state import StackState
 from sandbox.layout import Layout
 
 ROOT = Path(__file__).parents[2]
@@ -74,9 +75,12 @@ class Place:
         assert "Traceback" not in errors
         return output, errors
 
+    def init(self) -> None:
+        """Make the stack; in this process, since it is only where the tests start from."""
+        EmbeddedPulumi({}).run(["stack", "init", "dev"], str(self.project), self.environment)
+
     def names(self) -> list[str]:
-        resources = json.loads(self.run("stack", "export")[0])["deployment"].get("resources", [])
-        return sorted(entry["urn"].rsplit("::", 1)[-1] for entry in resources if entry["type"] == "mem:index:Thing")
+        return sorted(entry.name for entry in StackState.read(self.state).resources if entry.type == "mem:index:Thing")
 
     def reached(self, name: str, process: "subprocess.Popen[str]") -> None:
         """Wait until the provider works on `name`: then its operation is in the journal."""
@@ -105,7 +109,7 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.fixture
 def slow(place: Place) -> Iterator[Place]:
-    place.run("stack", "init", "dev")
+    place.init()
     place.hold.touch()
     yield place
     place.hold.unlink(missing_ok=True)
@@ -115,7 +119,7 @@ def slow(place: Place) -> Iterator[Place]:
 
 
 def test_a_program_in_a_folder_is_previewed_and_brought_up(place: Place) -> None:
-    place.run("stack", "init", "dev")
+    place.init()
     output, _ = place.run("preview")
     assert "embedded engine, Pulumi-compatible subset" in output
     assert "+ 4 to create" in output
@@ -134,7 +138,7 @@ def test_failures_end_with_255_and_an_error_line(place: Place) -> None:
 
 
 def test_an_exception_in_the_program_is_shown_once_as_a_diagnostic(place: Place) -> None:
-    place.run("stack", "init", "dev")
+    place.init()
     (place.project / "__main__.py").write_text("raise ValueError('not like this')\n")
     output, errors = place.run("up", "--yes", code=255)
     assert "Program failed with an unhandled exception" in output
@@ -143,7 +147,7 @@ def test_an_exception_in_the_program_is_shown_once_as_a_diagnostic(place: Place)
 
 
 def test_without_yes_and_without_a_terminal_nothing_is_done(place: Place) -> None:
-    place.run("stack", "init", "dev")
+    place.init()
     _, errors = place.run("up", code=255)
     assert "--yes or --skip-preview must be passed in to proceed when running in non-interactive mode" in errors
 
@@ -366,7 +370,7 @@ def test_a_person_sees_the_plan_is_asked_and_watches_what_is_waited_for(slow: Pl
 
 
 def test_a_person_who_says_no_changes_nothing(place: Place) -> None:
-    place.run("stack", "init", "dev")
+    place.init()
     terminal = Terminal(place, "up")
     terminal.until("Do you want to perform this update?")
     terminal.type("no\n")
@@ -376,7 +380,7 @@ def test_a_person_who_says_no_changes_nothing(place: Place) -> None:
 
 
 def test_ctrl_c_at_the_question_changes_nothing_and_shows_no_traceback(place: Place) -> None:
-    place.run("stack", "init", "dev")
+    place.init()
     terminal = Terminal(place, "up")
     terminal.until("Do you want to perform this update?")
     terminal.type("\x03")
