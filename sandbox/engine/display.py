@@ -168,6 +168,9 @@ class Display:
             row = self._rows.get(urn)
             if row is not None:
                 row.notes = _tally([diagnostic.severity for diagnostic in diagnostics])
+        for urn in {event.urn for event in self._policies if event.level == "mandatory"}:
+            if urn in self._rows:
+                self._rows[urn].notes.append("violates a policy")
         shown = [urn for urn, row in self._rows.items() if row.failed or row.op not in quiet or (row.notes and row.type != ROOT)]
         width = self._console.size[0] if self._console.interactive else PLAIN_WIDTH
         return render(self._rows, shown, self._details, self._style, planning=self._options.planning, width=width)
@@ -251,7 +254,8 @@ class Display:
             nothing = "; nothing to change" if planning else "; nothing was changed"
             result.append(f"    {counts[Op.SAME]} unchanged{nothing if alone else ''}")
         if outcome.error is not None:
-            result.append(paint("    failed" + ("" if planning else "; what is done is recorded: run it again to go on"), "alarm"))
+            after = "nothing was changed" if planning else "what is done is recorded: run it again to go on"
+            result.append(paint(f"    failed; {after}", "alarm"))
         return result if len(result) > 1 else [*result, "    none"]
 
     # ---- inside ----------------------------------------------------------------------------------------------------------------------

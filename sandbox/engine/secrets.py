@@ -106,7 +106,7 @@ def phrase_of(environment: Mapping[str, str]) -> str:
     raise EngineError(f"passphrase must be set with {VALUE_VARIABLE} or {FILE_VARIABLE} environment variables")
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _key(phrase: str, salt: bytes) -> bytes:
     return hashlib.pbkdf2_hmac("sha256", phrase.encode(), salt, ROUNDS, KEY_BYTES)
 

@@ -139,6 +139,7 @@ def test_violations_name_policy_level_resource_and_pack() -> None:
     text = shown(UPDATE, events=events, outcome=Outcome(error="x", changes={}, policy_packs={"tenant": "1.2.0", "quiet": "1.0.0"}))
     assert "✗ tenant v1.2.0\n        [mandatory] gpu-limits  k8s:apps:Deployment (triton)\n            absent: add them" in text
     assert "✓ quiet v1.0.0: no violations" in text
+    assert "updated; violates a policy" in text
 
 
 def test_outputs_show_what_was_added_removed_and_changed() -> None:
@@ -155,7 +156,8 @@ def test_outputs_show_what_was_added_removed_and_changed() -> None:
 def test_a_failure_is_marked_at_its_resource_and_in_the_summary() -> None:
     text = shown(step(Op.SAME, GROUP, GROUP), events=lambda display: display.failed(UPDATE), outcome=Outcome(error="boom", changes={}))
     assert "updating failed" in text
-    assert "run it again to go on" in text
+    assert "failed; what is done is recorded: run it again to go on" in text
+    assert "failed; nothing was changed" in shown(outcome=Outcome(error="boom", changes={}), planning=True)
 
 
 def test_without_colour_there_is_no_escape_and_with_it_there_is() -> None:
