@@ -15,6 +15,8 @@ from headway.contract.runtime import Backend, DataType, Tensor, Triton, TritonMo
 
 HTTP_PORT, GRPC_PORT, METRICS_PORT = 8000, 8001, 8002
 REPOSITORY = "/models"
+HEADER_BYTES = 64 * 1024
+"""The JSON before the binary tensors of a request."""
 CONNECTION_AGE_MS = 300_000
 """gRPC clients reconnect every five minutes, so that new replicas get their share and old ones drain (istio/istio#57357)."""
 
@@ -108,7 +110,12 @@ def _scalar(value: Any) -> str:
 
 
 def arguments(model: Model, runtime: Triton, exit_seconds: int) -> Sequence[str]:
-    """The command line. GPU metrics are left to DCGM; a client's shared memory would cross the boundary between containers."""
+    """The command line. GPU metrics are left to DCGM; a client's shared memory would cross the boundary between containers.
+
+    The largest batch, which warm-up sends as one request, may exceed the largest body of a caller; callers' bodies are limited by the
+    proxy in front of the server.
+    """
+    batch = max(sum(tensor["bytes"] for tensor in zeros(served)) for served in runtime.models) + HEADER_BYTES
     return (
         "tritonserver",
         f"--model-repository={REPOSITORY}",
@@ -124,7 +131,7 @@ def arguments(model: Model, runtime: Triton, exit_seconds: int) -> Sequence[str]
         "--allow-gpu-metrics=false",
         "--metrics-config=counter_latencies=true",
         "--metrics-config=summary_latencies=true",
-        f"--http-max-input-size={int(model.envelope.largest_request.body)}",
+        f"--http-max-input-size={max(int(model.envelope.largest_request.body), batch)}",
         f"--grpc-max-connection-age={CONNECTION_AGE_MS}",
         "--allow-client-shm=false",
         "--log-verbose=0",

@@ -152,6 +152,12 @@ def test_warm_up_sends_every_dimension_and_the_batch_at_their_maximum() -> None:
     assert tensor == {"name": "image", "shape": [16, 3, 512, 512], "datatype": "FP32", "bytes": 16 * 3 * 512 * 512 * 4}
 
 
+def test_the_server_takes_its_own_warm_up_whatever_callers_may_send() -> None:
+    largest = 16 * 3 * 512 * 512 * 4
+    assert largest > MODELS["defects"].envelope.largest_request.body
+    assert f"--http-max-input-size={largest + 65536}" in served(MODELS["defects"]).command
+
+
 # vLLM -----------------------------------------------------------------------------------------------------------------------------------
 
 
