@@ -137,6 +137,7 @@ class _Update:
             ending.callback(running.join)
             ending.callback(self._monitor.released.set)
             ending.callback(self._callbacks.close)
+            ending.callback(self._monitor.drain)
             running.wait()
             self._executor.close_components()
             self._after_the_program(running.result)

@@ -71,6 +71,15 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         """The program has registered everything and waits for us."""
         self.released = threading.Event()
         """It may go."""
+        self._idle = threading.Condition()
+        self._working = 0
+
+    def drain(self) -> None:
+        """Until every request that is being worked on has ended: a program that fails leaves its others behind, and their steps are
+        recorded all the same."""
+        with self._idle:
+            while self._working:
+                self._idle.wait(_GRACE_SECONDS)
 
     def GetDeploymentInfo(self, request: Any, context: grpc.ServicerContext) -> resource_pb2.DeploymentInfo:
         asked = self._context.request
@@ -175,6 +184,8 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
 
     def _reported(self, work: Callable[[], T], urn: str) -> T:
         """Do it; a failure is reported once, and goes on as Stopped."""
+        with self._idle:
+            self._working += 1
         try:
             return work()
         except StepError as error:
@@ -186,6 +197,10 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
             log.debug("internal error", exc_info=error)
             self._context.report(f"the embedded engine failed ({type(error).__name__}: {error}); this is a defect of it", urn, fatal=True)
             raise Stopped from error
+        finally:
+            with self._idle:
+                self._working -= 1
+                self._idle.notify_all()
 
     def _answer(self, work: Callable[[], T], context: grpc.ServicerContext, urn: str = "") -> T:
         try:

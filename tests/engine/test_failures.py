@@ -1,6 +1,8 @@
 """Steps that fail: what is kept, what is not started, what the next update does."""
 
 import json
+import threading
+import time
 from typing import Any
 
 import pulumi
@@ -278,4 +280,23 @@ def test_a_refresh_forgets_interrupted_creations_only_when_asked(engine_workspac
     assert stack.export_stack().deployment.get("pending_operations") in (None, [])
     pending(engine_workspace, "a", "updating")
     stack.refresh()
+    assert stack.export_stack().deployment.get("pending_operations") in (None, [])
+
+
+def test_steps_under_way_when_another_fails_are_finished_and_recorded(engine_workspace: Workspace) -> None:
+    started = threading.Event()
+
+    def during(method: str, name: str, step: Any) -> None:
+        if name == "slow":
+            started.set()
+            time.sleep(2.5)
+        elif name == "broken":
+            assert started.wait(20)
+            raise ProviderError("no room left")
+
+    engine_workspace.world.during = during
+    stack = engine_workspace.stack(lambda: [Thing("slow", name="slow"), Thing("broken", name="broken")])
+    with pytest.raises(auto.CommandError, match="no room left"):
+        stack.up()
+    assert (names(stack), list(engine_workspace.world.live)) == (["slow"], ["slow"])
     assert stack.export_stack().deployment.get("pending_operations") in (None, [])
