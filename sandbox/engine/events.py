@@ -6,6 +6,7 @@ The traps: a client tests most events for truth, so an empty object is an event 
 `close` waits until everything has been delivered.
 """
 
+import contextlib
 import json
 import queue
 import threading
@@ -133,11 +134,14 @@ class EventStream:
     def close(self) -> None:
         """Send the last event and wait until all have arrived."""
         self._emit("cancelEvent", {})
-        self._finish()
+        with contextlib.suppress(OSError):
+            self._finish()
 
     def _emit(self, kind: str, fields: Properties) -> None:
         with self._lock:
-            self._send(json.dumps({"sequence": self._sequence, "timestamp": int(self._now()), kind: fields}))
+            # An event log that cannot be written (a full disk) costs its events, never the operation.
+            with contextlib.suppress(OSError):
+                self._send(json.dumps({"sequence": self._sequence, "timestamp": int(self._now()), kind: fields}))
             self._sequence += 1
 
 

@@ -210,6 +210,12 @@ def test_an_event_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         EventStream.open(str(tmp_path / "no" / "folder"), time.time, planning=False, debug=False)
 
 
+def test_an_event_log_on_a_full_disk_does_not_stop_the_operation() -> None:
+    sink = EventStream.open("/dev/full", time.time, planning=False, debug=False)
+    sink.started(UPDATE)
+    sink.close()
+
+
 def test_the_json_preview_is_a_digest_without_unchanged_resources_or_secrets() -> None:
     digest = PreviewDigest({"proj:a": "1"})
     digest.started(StepEvent(op=Op.SAME, urn=URN + "2", type="t:t:T", old=resource(), new=resource()))
