@@ -1,0 +1,334 @@
+"""The gate: counts of one tick in, a decision out, for one rollout or for many at once.
+
+It owns the order of things within a tick: read, judge health, update evidence, decide, remember. The trap: the control's histogram is
+remembered last, so that no tick is judged by itself.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.release.gate.correctness import Correctness
+from headway.release.gate.decision import Decision, Phase, Reason, Signal, Verdict, any_of
+from headway.release.gate.errors import Errors
+from headway.release.gate.evidence import Stakes
+from headway.release.gate.health import Share, catastrophic, unreachable
+from headway.release.gate.latency import Latency
+from headway.release.gate.memory import GpuMemory
+from headway.release.gate.policy import GatePolicy
+from headway.release.gate.stages import Ladder
+from headway.release.gate.state import Kept
+from headway.release.gate.tick import Arm, Bools, Counts, Floats, Ints, Tick, over_classes, read_arm, read_flag, read_number
+
+_PROOF = 10.0
+_RESTARTS = 2
+_TICKS_UNTIL_ROUTED = 2
+"""Ticks that a new weight may take to reach the proxies, before a canary without requests is a fault."""
+_BASELINE_SLACK = 20.0
+
+
+class Gate(Kept):
+    """Sequential comparison of a canary with its control, and the ladder of weights.
+
+    `edges`: upper edges of the latency histogram, ascending, in any unit, the same in all arms; or several histograms by name, which
+    share the budget of false rollbacks. `classes`: kinds of requests that are compared only with their own kind. `shape`: `()` for one
+    rollout, `(n,)` for a batch; a rollout in a batch gets the very bits it gets alone. Raises ValueError for what cannot be compared.
+    """
+
+    def __init__(
+        self,
+        policy: GatePolicy,
+        edges: Sequence[float] | Mapping[str, Sequence[float]],
+        classes: Sequence[str] = ("all",),
+        *,
+        shape: tuple[int, ...] = (),
+        tick_seconds: float = 60.0,
+    ) -> None:
+        if len(shape) > 1 or not classes:
+            raise ValueError(f"shape {shape}, classes {tuple(classes)}. There is no such batch. Give shape () or (n,), and a class or more")
+        self.policy, self.shape = policy, shape
+        self._n = shape[0] if shape else 1
+        self._classes = len(classes)
+        histograms = edges if isinstance(edges, Mapping) else {"latency": edges}
+        self._sizes = {name: len(ends) + 1 for name, ends in histograms.items()}
+        self.latency = {name: Latency(policy, ends, self._classes, self._n) for name, ends in histograms.items()}
+        self.errors = Errors(policy, self._classes, self._n)
+        self.correctness = Correctness(policy.mismatch, self._n)
+        self.gpu_memory = GpuMemory(policy.memory, tick_seconds / 60, self._n)
+        self.share = Share(self._n)
+        self.ladder = Ladder(policy, self._n)
+        self.stakes = Stakes(len(policy.stages), policy.planned_ticks, self._n)
+        self.pairs = np.zeros(self._n)
+        self.arms_here = np.zeros((2, self._n))
+        """Requests of baseline and canary at this weight."""
+        self.restarts = np.zeros(self._n)
+        self._stages = policy.stages
+
+    def learn(self, stable: Counts) -> None:
+        """What the stable version did before the rollout: counts of a tick, or the sum of many. About 15 minutes are a good start."""
+        arm = read_arm(stable, self._sizes, self._classes, self._n, "stable")
+        nothing = read_arm(None, self._sizes, self._classes, self._n, "baseline")
+        for name, signal in self.latency.items():
+            signal.memory.remember(arm.buckets[name])
+        self.errors.remember(arm, nothing)
+
+    def observe(self, tick: Tick) -> Decision:
+        """Take in one tick and decide. The weights of the answer hold from the next tick on."""
+        stable, baseline, canary, mirrored = (
+            read_arm(counts, self._sizes, self._classes, self._n, where)
+            for counts, where in (
+                (tick.stable, "stable"),
+                (tick.baseline, "baseline"),
+                (tick.canary, "canary"),
+                (tick.mirrored, "mirrored"),
+            )
+        )
+        answered, canary_up, control_up, ready, frozen, oom, gpu = (
+            read_flag(value, self._n)
+            for value in (
+                tick.answered,
+                tick.canary_up,
+                tick.control_up,
+                tick.ready,
+                tick.freeze,
+                tick.out_of_memory,
+                tick.fatal_gpu_error,
+            )
+        )
+        ladder = self.ladder
+        over = ~(ladder.releasing | (ladder.phase == Phase.BAKING))
+        releasing, mirroring = ladder.releasing, ladder.mirroring
+        weight = ladder.weight()
+        judged = _pick(mirroring, mirrored, canary)
+        users = stable.total() + baseline.total() + canary.total()
+        alone = ladder.phase == Phase.BAKING
+        gap = ~alone & (~control_up | stable.missing | baseline.missing)
+        no_canary = ~canary_up | judged.missing
+        blind = ~answered | gap | no_canary
+        blind = blind | (releasing & (stable.total() + baseline.total() == 0) & (judged.total() >= _BASELINE_SLACK))
+        ladder.tick(ready=ready, blind=blind)
+
+        idle = users + judged.total() == 0
+        wrong = self._watch_share(stable, canary, mirrored, users, ~blind & releasing & ~idle & ~ladder.parked)
+        started, graced = ladder.ready > 0, ladder.in_grace()
+        clocked = releasing & ~ladder.parked & ~blind & ~idle & started & ~graced & self.share.settled & ~wrong
+        control = self._control(stable, baseline, judged, mirroring, clocked)
+        counted = clocked & (judged.total() > 0) & (control.total() > 0)
+        stake = self.stakes.next(counted, ladder.count(clocked, counted))
+        self._compare(judged, control, stake)
+        known = ~blind & ~over
+        self._absolute(tick, known)
+
+        self.restarts = np.where(known, self.restarts + read_number(tick.restarts, self._n), self.restarts)
+        routed = (ladder.here > _TICKS_UNTIL_ROUTED) | self.share.settled
+        signals, latency_fails, error_fails, passed, worst = self._signals(clocked, blind | wrong)
+        failures: list[tuple[Bools, Reason]] = [
+            (known & catastrophic(judged, _joined(stable, baseline)), Reason.CATASTROPHIC),
+            (known & releasing & routed & unreachable(canary.total(), stable.total() + baseline.total(), weight), Reason.NOT_ROUTABLE),
+            (known & gpu, Reason.GPU),
+            (known & (oom | (self.restarts >= _RESTARTS)), Reason.RESTARTS),
+            (known & (read_number(tick.invalid_answers, self._n) > 0), Reason.INVALID_ANSWER),
+            (~over & (self.gpu_memory.nearly_full() | self.gpu_memory.ramp()), Reason.FAILED_MEMORY),
+            (~over & (signals["correctness"].evidence >= signals["correctness"].bound), Reason.FAILED_CORRECTNESS),
+            (releasing & error_fails, Reason.FAILED_ERRORS),
+            (releasing & latency_fails, Reason.FAILED_LATENCY),
+        ]
+        failed = np.zeros(self._n, dtype=bool)
+        for holds, _ in failures:
+            failed = failed | holds
+        ladder.roll_back(failed)
+        usable = ~blind & ~wrong & ~over & ~idle
+        move = ladder.decide(passed=passed & clocked, worst=worst, usable=usable, frozen=frozen)
+        ladder.roll_back(move.failed)
+        failed = failed | move.failed
+        self._restart(move.changed & ~failed)
+        self._remember(stable, baseline, ~blind & ~over)
+
+        held: list[tuple[Bools, Reason]] = [
+            (over, Reason.OVER),
+            *failures,
+            (failed | (move.reason == Reason.BLIND_TOO_LONG), Reason.GATHERING),
+            (~answered, Reason.UNANSWERED),
+            (no_canary, Reason.CANARY_NOT_SCRAPED),
+            (blind, Reason.CONTROL_NOT_SCRAPED),
+            (wrong, Reason.WRONG_SHARE),
+            (idle, Reason.IDLE),
+            (releasing & ~started, Reason.NOT_READY),
+            (releasing & graced, Reason.GRACE),
+            (releasing & ~clocked & ~ladder.inconclusive, Reason.SHARE_SETTLING),
+        ]
+        marker = np.full(self._n, -1)
+        reason = any_of(held, marker)
+        from_move = (reason == -1) | (reason == Reason.GATHERING)
+        reason = np.where(from_move, move.reason, reason)
+        verdict = any_of_verdicts(failed, blind | wrong, passed & clocked)
+        return self._decision(verdict, reason, counted, signals)
+
+    def _watch_share(self, stable: Arm, canary: Arm, mirrored: Arm, users: Floats, judged: Bools) -> Bools:
+        """Update the share test; answers where the share is persistently wrong."""
+        ladder = self.ladder
+        weight, mirroring = ladder.weight(), ladder.mirroring
+        self.share.observe(canary.total(), users, np.where(mirroring, 0.5, weight), judged & ~mirroring)
+        copied = mirrored.total() >= 0.5 * ladder.mirror() * stable.total() - 4 * np.sqrt(stable.total())
+        self.share.settled = self.share.settled | (judged & mirroring & copied & (mirrored.total() > 0))
+        return self.share.wrong() & ~mirroring & ladder.releasing
+
+    def _control(self, stable: Arm, baseline: Arm, judged: Arm, mirroring: Bools, clocked: Bools) -> Arm:
+        """The baseline where it really is an arm of the canary's size, else the stable version."""
+        here = np.stack([baseline.total(), judged.total()])
+        self.arms_here = np.where(clocked, self.arms_here + here, self.arms_here)
+        from_baseline, from_canary = self.arms_here
+        comparable = (2 * from_baseline + np.where(mirroring, 0.0, _BASELINE_SLACK) >= from_canary) & (from_canary > 0)
+        alone = stable.total() == 0
+        return _pick((comparable | alone) & self.policy.baseline, baseline, stable)
+
+    def _compare(self, canary: Arm, control: Arm, stake: Floats) -> None:
+        tempered = self.policy.tempered
+        margins = [stage.latency_margin for stage in self._stages]
+        for name, signal in self.latency.items():
+            signal.choose()
+            signal.compare(canary.buckets[name], control.buckets[name], stake, margins, self.ladder.stage, tempered=tempered)
+        self.errors.compare(canary, control, stake, tempered=tempered)
+
+    def _absolute(self, tick: Tick, known: Bools) -> None:
+        """Signals that need no control; golden answers come from the pods themselves, but only a living rollout is judged."""
+        pairs, mismatches = (np.where(known, read_number(value, self._n), 0.0) for value in (tick.pairs, tick.mismatches))
+        self.correctness.compare(pairs, mismatches)
+        self.pairs = self.pairs + pairs
+        self.gpu_memory.observe(np.where(known, read_number(tick.memory, self._n), np.nan))
+
+    def _signals(self, clocked: Bools, unknown: Bools) -> tuple[dict[str, Signal], Bools, Bools, Bools, Floats]:
+        policy, alpha = self.policy, self.policy.alpha
+        count = len(self.latency)
+        evidence = {name: signal.evidence() for name, signal in self.latency.items()}
+        proofs = {name: signal.proven() for name, signal in self.latency.items()}
+        mean = over_classes(np.stack(list(evidence.values()))) / count
+        least = np.stack(list(proofs.values())).min(axis=0)
+        bound = 1 / alpha["latency"]
+        latency_fails = mean >= bound
+        decided = np.stack([signal.decided for signal in self.latency.values()]).all(axis=0)
+        against, proof = self.errors.evidence(), self.errors.proven(self._stages, self.ladder.stage, self.ladder.counted_here)
+        error_bound = 1 / alpha["errors"]
+        error_fails = against >= error_bound
+        wrong_answers, answer_bound = self.correctness.evidence(), 1 / alpha["correctness"]
+        full = self.gpu_memory.nearly_full() | self.gpu_memory.ramp()
+        nothing = np.full(self._n, np.nan)
+
+        def verdict(fails: Bools, passes: Bools, no_data: Bools) -> Ints:
+            return any_of_verdicts(fails, no_data, passes)
+
+        signals = {
+            "latency": Signal(
+                verdict=verdict(latency_fails, clocked & (least >= _PROOF), unknown | ~decided), evidence=mean, bound=bound, proof=least
+            ),
+            "errors": Signal(
+                verdict=verdict(error_fails, clocked & (proof >= _PROOF), unknown), evidence=against, bound=error_bound, proof=proof
+            ),
+            "correctness": Signal(
+                verdict=verdict(wrong_answers >= answer_bound, np.zeros(self._n, dtype=bool), self.pairs == 0),
+                evidence=wrong_answers,
+                bound=answer_bound,
+                proof=nothing,
+            ),
+            "memory": Signal(
+                verdict=verdict(full, np.zeros(self._n, dtype=bool), self.gpu_memory.known == 0),
+                evidence=np.where(full, 1 / alpha["memory"], 0.0),
+                bound=1 / alpha["memory"],
+                proof=nothing,
+            ),
+            "share": Signal(
+                verdict=any_of_verdicts(np.zeros(self._n, dtype=bool), self.share.wrong(), np.zeros(self._n, dtype=bool)),
+                evidence=self.share.evidence(),
+                bound=self.share.bound,
+                proof=nothing,
+            ),
+        }
+        if count > 1:
+            for name in self.latency:
+                signals[f"latency.{name}"] = Signal(
+                    verdict=verdict(evidence[name] >= bound * count, clocked & (proofs[name] >= _PROOF), unknown | ~decided),
+                    evidence=evidence[name],
+                    bound=bound * count,
+                    proof=proofs[name],
+                )
+        passed = (least >= _PROOF) & (proof >= _PROOF)
+        worst = np.maximum(np.maximum(mean, against), np.where(self.pairs > 0, wrong_answers, 0.0))
+        return signals, latency_fails, error_fails, passed, worst
+
+    def _restart(self, where: Bools) -> None:
+        for signal in self.latency.values():
+            signal.restart_proof(where)
+        self.errors.restart_proof(where)
+        self.share.restart(where)
+        self.arms_here = np.where(where, 0.0, self.arms_here)
+
+    def _remember(self, stable: Arm, baseline: Arm, where: Bools) -> None:
+        stable, baseline = _only(where, stable), _only(where, baseline)
+        for name, signal in self.latency.items():
+            signal.remember(stable.buckets[name], baseline.buckets[name])
+        self.errors.remember(stable, baseline)
+
+    def _decision(self, verdict: Ints, reason: Ints, counted: Bools, signals: dict[str, Signal]) -> Decision:
+        ladder = self.ladder
+
+        def shaped(array: NDArray[Any]) -> NDArray[Any]:
+            return array.reshape(self.shape)
+
+        return Decision(
+            verdict=shaped(verdict),
+            reason=shaped(reason),
+            phase=shaped(ladder.phase),
+            stage=shaped(ladder.stage),
+            weight=shaped(ladder.weight()),
+            baseline_weight=shaped(ladder.baseline_weight()),
+            mirror=shaped(ladder.mirror()),
+            counted=shaped(counted),
+            inconclusive=shaped(ladder.inconclusive),
+            unproven=shaped(ladder.unproven),
+            signals={
+                name: Signal(verdict=shaped(s.verdict), evidence=shaped(s.evidence), bound=s.bound, proof=shaped(s.proof))
+                for name, s in signals.items()
+            },
+        )
+
+    def start(self) -> Decision:
+        """The weights of the first tick, before anything was observed."""
+        nothing = np.zeros(self._n, dtype=bool)
+        signals, *_ = self._signals(nothing, ~nothing)
+        unknown = np.full(self._n, int(Verdict.NO_DATA))
+        return self._decision(unknown, np.full(self._n, int(Reason.NOT_READY)), nothing, signals)
+
+
+def any_of_verdicts(failed: Bools, unknown: Bools, passed: Bools) -> Ints:
+    """FAIL before NO_DATA before PASS before CONTINUE."""
+    known = np.where(passed, int(Verdict.PASS), int(Verdict.CONTINUE))
+    return np.where(failed, int(Verdict.FAIL), np.where(unknown, int(Verdict.NO_DATA), known))
+
+
+def _pick(where: Bools, one: Arm, other: Arm) -> Arm:
+    return Arm(
+        np.where(where, one.requests, other.requests),
+        np.where(where, one.errors, other.errors),
+        {name: np.where(where, one.buckets[name], other.buckets[name]) for name in one.buckets},
+        np.where(where, one.missing, other.missing),
+    )
+
+
+def _joined(one: Arm, other: Arm) -> Arm:
+    return Arm(
+        one.requests + other.requests,
+        one.errors + other.errors,
+        {name: one.buckets[name] + other.buckets[name] for name in one.buckets},
+        one.missing | other.missing,
+    )
+
+
+def _only(where: Bools, arm: Arm) -> Arm:
+    return Arm(
+        np.where(where, arm.requests, 0.0),
+        np.where(where, arm.errors, 0.0),
+        {name: np.where(where, buckets, 0.0) for name, buckets in arm.buckets.items()},
+        arm.missing,
+    )

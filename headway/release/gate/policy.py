@@ -1,0 +1,164 @@
+"""What the gate tolerates, proves and waits for: the contract's rollout policy, in numbers and ticks.
+
+The trap: tolerances are null hypotheses and margins, not thresholds on a dashboard.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+from headway.contract.rollout import OnInconclusive, Rollout, Strategy
+
+FULL_WEIGHT = 1.0
+
+_AT = (0.0, 0.05, 0.10, 0.25, 0.50)
+"""Weights from which on the margin of the same place holds; the first is for steps below 5 %, which risk little."""
+_LATENCY_MARGINS = (4.0, 2.0, 1.6, 1.2, 1.0)
+_LATENCY_MARGINS_AFTER_MIRROR = (8.0, 4.0, 2.4, 1.6, 1.2)
+"""Multiples of the unacceptable slow-down that a step must rule out. The mirror stage has already ruled out 1x."""
+_ERROR_MARGINS = (12.0, 6.0, 4.0, 2.0, 1.0)
+_ERROR_MARGINS_AFTER_MIRROR = (40.0, 20.0, 12.0, 6.0, 2.0)
+"""Multiples of the unacceptable error rate that a step must rule out."""
+_LARGEST_ERROR_MARGIN = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A rung of the ladder: how much traffic, and what must be ruled out before the next one."""
+
+    weight: float
+    """Share of users' requests that the canary answers, 0 to 1."""
+    mirror: float
+    """Share of users' requests that is copied to the canary; its answers to copies are thrown away."""
+    latency_margin: float
+    """Slow-down (0.25 is a quarter) that must be ruled out."""
+    error_margin: float
+    """Error rate that must be ruled out."""
+    ticks_at_least: int
+    """Ticks at this stage, counted or not, before the next."""
+    ticks_at_most: int
+    """Counted ticks after which the stage is inconclusive."""
+    last: bool
+
+    @property
+    def name(self) -> str:
+        return f"mirror {self.mirror:.0%}" if not self.weight else f"weight {self.weight:.3g}" if self.weight < 0.01 else f"{self.weight:.0%}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatePolicy:
+    """All numbers of the gate. The defaults are those whose figures docs/benchmarks.md shows."""
+
+    weights: tuple[float, ...] = (0.05, 0.10, 0.25, 0.50)
+    """Shares of traffic on the way to 1, ascending."""
+    mirror: float = 1.0
+    """Share of requests copied before any user sees the canary; 0 leaves the stage out."""
+    baseline: bool = True
+    """Whether an arm of the stable version, of the canary's size and age, takes as much traffic as the canary."""
+    latency: float = 0.10
+    latency_unacceptable: float = 0.25
+    error_ratio: float = 1.5
+    error_floor: float = 0.002
+    error_unacceptable: float = 0.005
+    mismatch: float = 0.005
+    memory: float = 0.95
+    false_rollback: float = 0.01
+    """Probability, over the whole rollout, that a version within the tolerances is rolled back."""
+    on_inconclusive: OnInconclusive = OnInconclusive.HOLD
+    grace_ticks: int = 2
+    """Ticks after the first one with a ready canary that are no evidence."""
+    step_ticks_at_least: int = 3
+    step_ticks_at_most: int = 30
+    mirror_ticks_at_most: int = 45
+    counted_ticks_at_least: int = 20
+    """Counted ticks of the whole rollout before full traffic."""
+    blind_ticks_at_most: int = 15
+    bake_ticks: int = 60
+    ticks_at_most: int = 1440
+    """Ticks from start to full traffic, after which it is rolled back whatever the evidence."""
+    planned_ticks: int = 240
+    """Ticks over which the evidence against a late regression is spread. Longer rollouts stay valid and lose a little power."""
+    tempered: bool = True
+    """Whether evidence is discounted by the noise between arms that ran the same version."""
+
+    @classmethod
+    def from_contract(cls, rollout: Rollout, *, tick_seconds: float = 60.0, better: bool = False) -> Self:
+        """The numbers of `rollout`, for ticks of `tick_seconds`.
+
+        `better`: the new version was shown to give better answers (`correctness.Gain`), so that `rollout.trade` widens the latency
+        tolerance; refused by ValueError where the contract has no trade.
+        """
+        if better and rollout.trade is None:
+            raise ValueError("rollout.trade is not set. Better answers excuse no slow-down. Add rollout.trade, or judge with better=False")
+
+        def ticks(seconds: float) -> int:
+            return max(1, math.ceil(seconds / tick_seconds))
+
+        tolerances = rollout.tolerances
+        latency, unacceptable = tolerances.latency.fraction, tolerances.latency_unacceptable.fraction
+        if better and rollout.trade is not None:
+            unacceptable += rollout.trade.latency.fraction - latency
+            latency = rollout.trade.latency.fraction
+        weights = tuple(weight.fraction for weight in rollout.weights)
+        return cls(
+            weights=weights if rollout.strategy is Strategy.CANARY else (rollout.split.share.fraction,) if rollout.split else (0.5,),
+            mirror=rollout.mirror.share.fraction if rollout.mirror else 0.0,
+            baseline=rollout.baseline_arm and rollout.strategy is Strategy.CANARY,
+            latency=latency,
+            latency_unacceptable=unacceptable,
+            error_ratio=tolerances.error_ratio,
+            error_floor=tolerances.error_floor.fraction,
+            error_unacceptable=tolerances.error_unacceptable.fraction,
+            mismatch=tolerances.mismatch.fraction,
+            memory=tolerances.memory.fraction,
+            false_rollback=rollout.false_rollback.fraction,
+            on_inconclusive=rollout.on_inconclusive,
+            step_ticks_at_least=ticks(rollout.step_at_least.seconds),
+            step_ticks_at_most=ticks(rollout.step_at_most.seconds),
+            mirror_ticks_at_most=ticks(rollout.mirror.timeout.seconds) if rollout.mirror else 45,
+            blind_ticks_at_most=ticks(rollout.blind_at_most.seconds),
+            bake_ticks=ticks(rollout.bake.seconds),
+            ticks_at_most=ticks(rollout.at_most.seconds),
+        )
+
+    @property
+    def alpha(self) -> dict[str, float]:
+        """The budget of false rollbacks by kind of signal; adds up to `false_rollback`."""
+        return {
+            "latency": 0.5 * self.false_rollback,
+            "errors": 0.25 * self.false_rollback,
+            "correctness": 0.125 * self.false_rollback,
+            "memory": 0.125 * self.false_rollback,
+        }
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The ladder, mirror first where there is one."""
+        latency = _LATENCY_MARGINS_AFTER_MIRROR if self.mirror else _LATENCY_MARGINS
+        errors = _ERROR_MARGINS_AFTER_MIRROR if self.mirror else _ERROR_MARGINS
+        steps = [
+            Stage(
+                weight=weight,
+                mirror=0.0,
+                latency_margin=self.latency_unacceptable * latency[_place(weight)],
+                error_margin=min(_LARGEST_ERROR_MARGIN, self.error_unacceptable * errors[_place(weight)]),
+                ticks_at_least=self.step_ticks_at_least,
+                ticks_at_most=self.step_ticks_at_most,
+                last=weight == self.weights[-1],
+            )
+            for weight in self.weights
+        ]
+        copies = Stage(
+            weight=0.0,
+            mirror=self.mirror,
+            latency_margin=self.latency_unacceptable,
+            error_margin=self.error_unacceptable,
+            ticks_at_least=1,
+            ticks_at_most=self.mirror_ticks_at_most,
+            last=False,
+        )
+        return (copies, *steps) if self.mirror else tuple(steps)
+
+
+def _place(weight: float) -> int:
+    return max(place for place, start in enumerate(_AT) if weight >= start)

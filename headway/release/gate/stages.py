@@ -1,0 +1,148 @@
+"""The ladder: which stage each rollout is at, how long, and what a verdict does to it.
+
+The trap: clocks count ticks in which something could be learnt. Blind, idle and settling ticks do not bring a time-out nearer.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from headway.contract.rollout import OnInconclusive
+from headway.release.gate.decision import Phase, Reason, any_of
+from headway.release.gate.policy import GatePolicy
+from headway.release.gate.state import Kept
+from headway.release.gate.tick import Bools, Floats, Ints
+
+SUSPICIOUS = 5.0
+"""Evidence from which on a rollout gets no more traffic, though it is far from failing."""
+_COUNTED_TICKS_AT_LEAST = 3
+
+
+class Move(NamedTuple):
+    """What the ladder did in a tick."""
+
+    changed: Bools
+    """The weight changed: proofs start anew."""
+    reason: Ints
+    failed: Bools
+
+
+class Ladder(Kept):
+    """Stages of many rollouts."""
+
+    def __init__(self, policy: GatePolicy, rollouts: int) -> None:
+        self._policy, self._stages = policy, policy.stages
+        self._weights = np.asarray([stage.weight for stage in self._stages])
+        self._mirrors = np.asarray([stage.mirror for stage in self._stages])
+        self._at_least = np.asarray([stage.ticks_at_least for stage in self._stages])
+        self._at_most = np.asarray([stage.ticks_at_most for stage in self._stages])
+        self.phase = np.full(rollouts, int(Phase.RELEASING))
+        self.stage = np.zeros(rollouts, dtype=np.int64)
+        self.elapsed = np.zeros(rollouts, dtype=np.int64)
+        self.ready = np.zeros(rollouts, dtype=np.int64)
+        """Ticks since the canary became ready, this one included."""
+        self.here = np.zeros(rollouts, dtype=np.int64)
+        """Ticks with data at this stage."""
+        self.clock = np.zeros(rollouts, dtype=np.int64)
+        """Ticks at this stage that could have been evidence."""
+        self.counted_here = np.zeros(rollouts, dtype=np.int64)
+        self.counted = np.zeros(rollouts, dtype=np.int64)
+        self.blind = np.zeros(rollouts, dtype=np.int64)
+        self.parked = np.zeros(rollouts, dtype=bool)
+        """Without traffic because there was no data at the first stage."""
+        self.unproven = np.zeros(rollouts, dtype=np.int64)
+        self.inconclusive = np.zeros(rollouts, dtype=bool)
+
+    @property
+    def releasing(self) -> Bools:
+        return self.phase == Phase.RELEASING
+
+    @property
+    def mirroring(self) -> Bools:
+        return self.releasing & ~self.parked & (self._mirrors[self.stage] > 0)
+
+    def weight(self) -> Floats:
+        """Share of users' requests that the canary should have."""
+        climbing = np.where(self.parked, 0.0, self._weights[self.stage])
+        whole = (self.phase == Phase.BAKING) | (self.phase == Phase.DONE)
+        return np.where(self.releasing, climbing, np.where(whole, 1.0, 0.0))
+
+    def mirror(self) -> Floats:
+        return np.where(self.mirroring, self._mirrors[self.stage], 0.0)
+
+    def baseline_weight(self) -> Floats:
+        weight = self.weight()
+        wanted = self.releasing & (weight > 0) & self._policy.baseline
+        return np.where(wanted, np.minimum(weight, 1 - weight), 0.0)
+
+    def tick(self, *, ready: Bools, blind: Bools) -> None:
+        """Time passes."""
+        self.elapsed = self.elapsed + 1
+        self.ready = self.ready + (ready | (self.ready > 0))
+        self.blind = np.where(blind, self.blind + 1, 0)
+        self.here = self.here + ~blind
+
+    def in_grace(self) -> Bools:
+        return self.ready <= self._policy.grace_ticks
+
+    def count(self, clocked: Bools, counted: Bools) -> Bools:
+        """Note a tick that could be evidence, and one that is; answers where it is the first of a later stage."""
+        self.clock = self.clock + clocked
+        first = counted & (self.counted_here == 0)
+        self.counted_here = self.counted_here + counted
+        self.counted = self.counted + counted
+        return first & (self.stage > 0)
+
+    def decide(self, *, passed: Bools, worst: Floats, usable: Bools, frozen: Bools) -> Move:
+        """Advance, hold or give up rollouts that have not failed. `worst`: largest evidence against; `usable`: this tick had data."""
+        policy, releasing = self._policy, self.releasing
+        last = self.stage == len(self._stages) - 1
+        enough = (self.counted_here >= _COUNTED_TICKS_AT_LEAST) & (self.here >= self._at_least[self.stage])
+        enough &= ~last | (self.counted >= policy.counted_ticks_at_least)
+        calm = worst < SUSPICIOUS
+        proven = releasing & usable & passed & calm & enough & ~frozen
+        over = releasing & usable & ~proven & ~frozen & (self.clock >= self._at_most[self.stage]) & ~(passed & calm)
+        self.inconclusive = np.where(usable, over, self.inconclusive) & releasing
+        anyway = over & calm & enough & (policy.on_inconclusive is OnInconclusive.ADVANCE)
+        given_up = over & (policy.on_inconclusive is OnInconclusive.ROLLBACK)
+        late = releasing & (self.elapsed >= policy.ticks_at_most) & ~(proven & last)
+        lost = releasing & (self.blind == policy.blind_ticks_at_most + 1)
+        forward = (proven | anyway) & ~late
+        promoted = forward & last
+        baked = (self.phase == Phase.BAKING) & usable & (self.here >= policy.bake_ticks)
+        reason = any_of(
+            [
+                (late, Reason.OUT_OF_TIME),
+                (given_up, Reason.ROLLED_BACK_INCONCLUSIVE),
+                (lost, Reason.BLIND_TOO_LONG),
+                (proven & last, Reason.PROMOTED),
+                (proven, Reason.PROVEN),
+                (anyway, Reason.ADVANCED_UNPROVEN),
+                (self.inconclusive, Reason.INCONCLUSIVE),
+                (baked, Reason.BAKED),
+                (self.phase == Phase.BAKING, Reason.BAKING),
+                (releasing & ~calm, Reason.SUSPICIOUS),
+                (releasing & passed & frozen, Reason.FROZEN),
+                (releasing & passed, Reason.TOO_EARLY),
+            ],
+            np.full(self.stage.shape, int(Reason.GATHERING)),
+        )
+        self.unproven = self.unproven + anyway
+        self.phase = np.where(promoted, int(Phase.BAKING), np.where(baked, int(Phase.DONE), self.phase))
+        back = lost & (self.stage > 0) & ~late
+        returned = self.parked & usable
+        self.parked = (self.parked & ~usable) | (lost & (self.stage == 0))
+        self.stage = self.stage + (forward & ~last) - back
+        changed = forward | back | returned | (lost & self.parked)
+        self._restart(changed)
+        return Move(changed, reason, late | given_up)
+
+    def roll_back(self, where: Bools) -> None:
+        """Traffic to zero, for good."""
+        self.phase = np.where(where & (self.phase != Phase.DONE), int(Phase.ROLLED_BACK), self.phase)
+        self.inconclusive = self.inconclusive & ~where
+
+    def _restart(self, where: Bools) -> None:
+        for name in ("here", "clock", "counted_here"):
+            setattr(self, name, np.where(where, 0, getattr(self, name)))
+        self.inconclusive = self.inconclusive & ~where
