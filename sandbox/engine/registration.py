@@ -24,7 +24,18 @@ from sandbox.engine.providers import Defaults, Instance, Providers, default_name
 from sandbox.engine.steps import NO_CHANGE, Forced, decide
 from sandbox.engine.targets import matcher
 from sandbox.engine.urns import PROVIDER_PREFIX, ROOT_TYPE, STACK_REFERENCE_TYPE, package_of
-from sandbox.engine.values import UNKNOWN, copied, from_struct, has_secret, has_unknown, marked_like, plain, secret, to_struct
+from sandbox.engine.values import (
+    UNKNOWN,
+    copied,
+    from_struct,
+    has_secret,
+    has_unknown,
+    marked_like,
+    plain,
+    secret,
+    to_struct,
+    with_secret_keys,
+)
 
 Request = resource_pb2.RegisterResourceRequest
 
@@ -113,7 +124,8 @@ class Registrar:
         if request.type == STACK_REFERENCE_TYPE:
             wanted = self._referenced_stack(wanted)
         else:
-            reference = request.provider or self.default_provider(package_of(request.type), request.version)
+            package = package_of(request.type)
+            reference = request.provider or self.provider_below(parent, package) or self.default_provider(package, request.version)
             wanted = self._read_live(replace(wanted, provider=reference))
         event = StepEvent(op=Op.READ, urn=urn, type=request.type, provider=wanted.provider, old=old, new=wanted)
         context.events.started(event)
@@ -334,7 +346,8 @@ class Registrar:
             raise StepError(f"reading {wanted.urn}: {error}", wanted.urn) from error
         if live is None:
             raise StepError(f"reading {wanted.urn}: resource '{wanted.id}' does not exist", wanted.urn)
-        return replace(wanted, id=live.id, outputs=marked_like(live.outputs, wanted.inputs))
+        outputs = with_secret_keys(marked_like(live.outputs, wanted.inputs), wanted.additional_secret_outputs)
+        return replace(wanted, id=live.id, outputs=outputs)
 
     # ---- names -----------------------------------------------------------------------------------------------------------------------
 

@@ -300,3 +300,22 @@ def test_steps_under_way_when_another_fails_are_finished_and_recorded(engine_wor
         stack.up()
     assert (names(stack), list(engine_workspace.world.live)) == (["slow"], ["slow"])
     assert stack.export_stack().deployment.get("pending_operations") in (None, [])
+
+
+def test_a_provider_that_cannot_be_made_is_told_once_and_nothing_depends_on_it(engine_workspace: Workspace) -> None:
+    events: list[Any] = []
+
+    def program() -> None:
+        first = Thing("first", name="first")
+        Thing("second", name="second", value=first.arn)
+        Thing("third", name="third")
+        Group("group")
+
+    stack = engine_workspace.stack(program)
+    stack.set_config("mem:region", auto.ConfigValue("nowhere"))
+    with pytest.raises(auto.CommandError):
+        stack.up(continue_on_error=True, on_event=events.append)
+    assert len([text for text in diagnostics(events) if "must not be nowhere" in text]) == 1
+    assert len(diagnostics(events)) == 1
+    assert names(stack) == ["group"]
+    assert engine_workspace.world.calls == []

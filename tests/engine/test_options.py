@@ -252,6 +252,15 @@ def test_reading_a_resource_shows_it_and_never_touches_it(engine_workspace: Work
     assert "theirs" in engine_workspace.world.live
 
 
+def test_a_named_output_of_what_is_read_is_secret(engine_workspace: Workspace) -> None:
+    engine_workspace.world.live["theirs"] = {"name": "theirs", "arn": "arn:theirs"}
+
+    def program() -> None:
+        pulumi.export("arn", Thing("found", opts=Options(id="theirs", additional_secret_outputs=["arn"])).arn)
+
+    assert engine_workspace.stack(program).up().outputs["arn"].secret is True
+
+
 def test_reading_what_does_not_exist_fails(engine_workspace: Workspace) -> None:
     with pytest.raises(auto.CommandError, match="resource 'nothing' does not exist"):
         Changing(engine_workspace, lambda: Thing("a", opts=Options(id="nothing"))).up()
