@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
+from uuid import uuid4
 
 from sandbox.engine.errors import EngineError
 
@@ -121,7 +122,8 @@ class Backend:
             file.unlink(missing_ok=True)
             return
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_name(file.name + ".tmp")
+        # Two stacks of one checkout may be selected at once, each by a writer of its own.
+        temporary = file.with_name(f"{file.name}.{uuid4().hex}.tmp")
         temporary.write_text(json.dumps({"stack": str(name)}), encoding="utf-8")
         temporary.replace(file)
 
