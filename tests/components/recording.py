@@ -18,7 +18,7 @@ from pulumi import ResourceOptions, ResourceTransformArgs
 from pulumi.runtime import rpc, set_all_config
 from pulumi.runtime.mocks import MockCallArgs, MockEngine, MockMonitor, MockResourceArgs, Mocks, MockSettings, _resolve_callbacks
 from pulumi.runtime.proto import resource_pb2
-from pulumi.runtime.settings import configure
+from pulumi.runtime.settings import SETTINGS, configure
 from pulumi.runtime.stack import run_in_stack
 
 SECRET = "4dabf18193072939515e22adb298388d"
@@ -281,6 +281,8 @@ def record(
     logger.addHandler(gathering)
 
     def run() -> None:
+        # The SDK keeps these for the whole process; a run that failed leaves outputs of a closed loop behind.
+        SETTINGS.outputs.clear()
         set_all_config(dict(config or {}))
         configure(
             MockSettings(
