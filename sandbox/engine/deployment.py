@@ -24,6 +24,7 @@ from sandbox.engine.halt import Halt, StepError, Stopped, UnsupportedError
 from sandbox.engine.ledger import Ledger
 from sandbox.engine.model import (
     Events,
+    Op,
     Outcome,
     Program,
     ProgramResult,
@@ -207,13 +208,13 @@ def _remover(context: Context, providers: Providers, callbacks: Callbacks) -> Re
 
 
 def _refreshed(context: Context, providers: Providers) -> Context:
-    """The context of what comes after a refresh: it starts from what was found.
+    """The context of what comes after a refresh: it starts from what was found, and goes on counting.
 
-    Before an update only the update's own steps are counted, or every resource would count twice.
+    Before an update or a destroy what has not drifted is not counted here, or every resource would count twice.
     """
     ledger = Ledger(refresh(context, providers, cause))
-    if context.request.kind == "refresh":
-        ledger.count_all(context.ledger.counts)
+    unchanged = () if context.request.kind == "refresh" else (Op.SAME,)
+    ledger.count_all({op: count for op, count in context.ledger.counts.items() if op not in unchanged})
     return replace(context, ledger=ledger)
 
 
