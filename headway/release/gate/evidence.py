@@ -8,17 +8,24 @@ Validity of `ratio_log`: control requests are bad with probability p, canary req
 E[exp(l)] <= exp(p * (nc * null * (A - 1) + nb * (B - 1))) = 1, with A and B the factors of a bad canary and a bad control request.
 """
 
-import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from headway.release.gate.state import Kept
-from headway.release.gate.tick import Floats
+from headway.release.gate.tick import Bools, Floats, Ints
 
 LARGEST_GAIN = 10.0
 """What one tick may multiply evidence by: one bad minute proves nothing."""
-_LARGEST_LOG = math.log(LARGEST_GAIN)
+LARGEST_GAIN_OF_COPIES = 2.0
+"""The same while users see nothing: waiting costs them nothing, and a slow warm-up is not mistaken for a slow version."""
+LARGEST_GAIN_OF_PROOF = 3.0
+"""The same for the canary: three good ticks at least, because one lucky minute proves nothing either."""
+
+_LARGEST_LOG = 3.0
+_ENOUGH = 1e6
+"""More proof than this is not remembered, so that a canary that turns bad at a stage loses it again."""
 
 
 def ratio_log(bad: Floats, bad_control: Floats, n: Floats, n_control: Floats, null: Floats, alternative: Floats) -> Floats:
@@ -26,14 +33,31 @@ def ratio_log(bad: Floats, bad_control: Floats, n: Floats, n_control: Floats, nu
 
     Below 0 <= bad <= n. Zero where either arm had no requests: there is nothing to compare.
     """
-    shrink = np.log((n * null + n_control) / np.maximum(n * alternative + n_control, 1e-300))
-    value = bad * np.log(alternative / null) + (bad + bad_control) * shrink
-    return np.where((n > 0) & (n_control > 0), value, 0.0)
+    both = (n > 0) & (n_control > 0)
+    canary, control = np.where(both, n, 1.0), np.where(both, n_control, 1.0)
+    shrink = np.log((canary * null + control) / (canary * alternative + control))
+    return np.where(both, bad * np.log(alternative / null) + (bad + bad_control) * shrink, 0.0)
 
 
 def share_log(bad: Floats, n: Floats, null: Floats | float, alternative: Floats | float) -> Floats:
     """Log likelihood ratio of a bad share of `alternative` against `null`, without a control."""
     return bad * np.log(alternative / np.asarray(null)) + (n - bad) * (np.log1p(-np.asarray(alternative)) - np.log1p(-np.asarray(null)))
+
+
+@dataclass(frozen=True)
+class At:
+    """How a tick counts, by rollout."""
+
+    stake: Floats
+    """New weight of every process; -1 where the tick is no evidence."""
+    stage: Ints
+    """Place in the ladder."""
+    largest: Floats
+    """What the tick may multiply evidence by."""
+
+    @property
+    def counts(self) -> Bools:
+        return self.stake >= 0
 
 
 class Mixture(Kept):
@@ -42,26 +66,53 @@ class Mixture(Kept):
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.wealth = np.zeros(shape)
 
-    def multiply(self, place: int, logs: Floats, stake: Floats) -> None:
+    def multiply(self, place: int, logs: Floats, stake: Floats, largest: Floats | float = LARGEST_GAIN) -> None:
         """Update the alternative at `place` by its log likelihood ratios of one tick.
 
         `stake` is the new weight of this tick, by rollout, whose sum over all ticks is at most 1. Where it is negative the tick is no
-        evidence and nothing changes.
+        evidence and nothing changes. No tick multiplies by more than `largest`.
         """
-        gains = np.minimum(np.exp(np.minimum(logs, _LARGEST_LOG)), LARGEST_GAIN)
+        gains = np.minimum(np.exp(np.minimum(logs, _LARGEST_LOG)), largest)
         wealth = self.wealth[..., place, :]
         self.wealth[..., place, :] = np.where(stake >= 0, (wealth + np.maximum(stake, 0.0)) * gains, wealth)
 
-    def update(self, logs: Floats, stake: Floats) -> None:
+    def update(self, logs: Floats, stake: Floats, largest: Floats | float = LARGEST_GAIN) -> None:
         """All alternatives at once."""
         for place in range(self.wealth.shape[-2]):
-            self.multiply(place, np.ascontiguousarray(logs[..., place, :]), stake)
+            self.multiply(place, np.ascontiguousarray(logs[..., place, :]), stake, largest)
 
     def value(self) -> Floats:
         total = self.wealth[..., 0, :].copy()
         for place in range(1, self.wealth.shape[-2]):
             total += self.wealth[..., place, :]
         return total / self.wealth.shape[-2]
+
+
+class Proof(Kept):
+    """Evidence for the canary at one stage: W = (W + w) * exp(l), begun anew at each stage.
+
+    Most of the stake is put in at once; the rest a little each tick, so that a transient at the start of a stage does not have to be paid
+    back tick by tick.
+    """
+
+    _AT_ONCE = 0.7
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.wealth = np.zeros(shape)
+        self.spent = np.zeros(shape[-1])
+
+    def multiply(self, logs: Floats, counts: Bools, planned_ticks: Floats) -> None:
+        """`planned_ticks`: over which the rest of the stake is spread, by rollout."""
+        wanted = np.where(self.spent == 0, self._AT_ONCE, (1 - self._AT_ONCE) / planned_ticks)
+        stake = np.where(counts, np.minimum(wanted, np.maximum(1.0 - self.spent, 0.0)), 0.0)
+        self.spent = self.spent + stake
+        gains = np.minimum(np.exp(np.minimum(logs, _LARGEST_LOG)), LARGEST_GAIN_OF_PROOF)
+        wealth = np.minimum((self.wealth + stake) * gains, _ENOUGH)
+        self.wealth = np.where(counts, wealth, self.wealth)
+
+    def restart(self, where: Bools) -> None:
+        """Forget what was proven at the last stage."""
+        self.wealth, self.spent = np.where(where, 0.0, self.wealth), np.where(where, 0.0, self.spent)
 
 
 class Stakes(Kept):
@@ -71,7 +122,7 @@ class Stakes(Kept):
         self._by_step, self._by_tick = 0.3 / max(steps - 1, 1), 0.3 / planned_ticks
         self.spent = np.zeros(rollouts)
 
-    def next(self, counted: np.ndarray, new_step: np.ndarray) -> Floats:
+    def next(self, counted: Bools, new_step: Bools) -> Floats:
         """The stake of this tick; -1 where it does not count."""
         wanted = np.where(self.spent == 0, 0.4, np.where(new_step, self._by_step, 0.0)) + self._by_tick
         stake = np.where(counted, np.minimum(wanted, np.maximum(1.0 - self.spent, 0.0)), -1.0)

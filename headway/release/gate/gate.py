@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from headway.release.gate.correctness import Correctness
 from headway.release.gate.decision import Decision, Phase, Reason, Signal, Verdict, any_of
 from headway.release.gate.errors import Errors
-from headway.release.gate.evidence import Stakes
+from headway.release.gate.evidence import LARGEST_GAIN, LARGEST_GAIN_OF_COPIES, At, Stakes
 from headway.release.gate.health import Share, catastrophic, unreachable
 from headway.release.gate.latency import Latency
 from headway.release.gate.memory import GpuMemory
@@ -117,7 +117,8 @@ class Gate(Kept):
         control = self._control(stable, baseline, judged, mirroring, clocked)
         counted = clocked & (judged.total() > 0) & (control.total() > 0)
         stake = self.stakes.next(counted, ladder.count(clocked, counted))
-        self._compare(judged, control, stake)
+        same_version = _joined(stable, baseline)
+        self._compare(judged, control, same_version, stake)
         known = ~blind & ~over
         self._absolute(tick, known)
 
@@ -125,7 +126,7 @@ class Gate(Kept):
         routed = (ladder.here > _TICKS_UNTIL_ROUTED) | self.share.settled
         signals, latency_fails, error_fails, passed, worst = self._signals(clocked, blind | wrong)
         failures: list[tuple[Bools, Reason]] = [
-            (known & catastrophic(judged, _joined(stable, baseline)), Reason.CATASTROPHIC),
+            (known & catastrophic(judged, same_version), Reason.CATASTROPHIC),
             (known & releasing & routed & unreachable(canary.total(), stable.total() + baseline.total(), weight), Reason.NOT_ROUTABLE),
             (known & gpu, Reason.GPU),
             (known & (oom | (self.restarts >= _RESTARTS)), Reason.RESTARTS),
@@ -184,13 +185,13 @@ class Gate(Kept):
         alone = stable.total() == 0
         return _pick((comparable | alone) & self.policy.baseline, baseline, stable)
 
-    def _compare(self, canary: Arm, control: Arm, stake: Floats) -> None:
-        tempered = self.policy.tempered
-        margins = [stage.latency_margin for stage in self._stages]
+    def _compare(self, canary: Arm, control: Arm, same: Arm, stake: Floats) -> None:
+        largest = np.where(self.ladder.mirroring, LARGEST_GAIN_OF_COPIES, LARGEST_GAIN)
+        at = At(stake, self.ladder.stage, largest)
         for name, signal in self.latency.items():
             signal.choose()
-            signal.compare(canary.buckets[name], control.buckets[name], stake, margins, self.ladder.stage, tempered=tempered)
-        self.errors.compare(canary, control, stake, tempered=tempered)
+            signal.compare(canary.buckets[name], control.buckets[name], same.buckets[name], at)
+        self.errors.compare(canary, control, at)
 
     def _absolute(self, tick: Tick, known: Bools) -> None:
         """Signals that need no control; golden answers come from the pods themselves, but only a living rollout is judged."""
@@ -200,7 +201,7 @@ class Gate(Kept):
         self.gpu_memory.observe(np.where(known, read_number(tick.memory, self._n), np.nan))
 
     def _signals(self, clocked: Bools, unknown: Bools) -> tuple[dict[str, Signal], Bools, Bools, Bools, Floats]:
-        policy, alpha = self.policy, self.policy.alpha
+        alpha = self.policy.alpha
         count = len(self.latency)
         evidence = {name: signal.evidence() for name, signal in self.latency.items()}
         proofs = {name: signal.proven() for name, signal in self.latency.items()}
@@ -209,7 +210,7 @@ class Gate(Kept):
         bound = 1 / alpha["latency"]
         latency_fails = mean >= bound
         decided = np.stack([signal.decided for signal in self.latency.values()]).all(axis=0)
-        against, proof = self.errors.evidence(), self.errors.proven(self._stages, self.ladder.stage, self.ladder.counted_here)
+        against, proof = self.errors.evidence(), self.errors.proven(self.ladder.stage, self.ladder.counted_here)
         error_bound = 1 / alpha["errors"]
         error_fails = against >= error_bound
         wrong_answers, answer_bound = self.correctness.evidence(), 1 / alpha["correctness"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headway.release.gate.evidence import Mixture, ratio_log
+from headway.release.gate.evidence import At, Mixture, Proof, ratio_log
 from headway.release.gate.noise import Noise
 from headway.release.gate.policy import GatePolicy
 from headway.release.gate.state import Kept
@@ -19,8 +19,10 @@ _SLOWDOWNS = (2.0, 3.5, 6.0, 10.0, 20.0)
 """Alternatives, as multiples of the tolerated slow-down."""
 _FACTORS = (1.15, 1.4, 2.0, 3.0, 5.0)
 """Least factor between an alternative's ratio and the tolerated one."""
-_INSENSITIVE = 1.15
-"""Ratio below which an edge says little about slow-downs: it lies in a gap of the distribution."""
+_LEAST_RATIO = 1.15
+"""Tolerated at every edge: one in a gap of the distribution hardly moves with a slow-down, and its counts still vary."""
+_INSENSITIVE_MARGIN = 4.0
+"""Where a slow-down by x makes the tail grow by less than x, the edge lies in such a gap, and 1 + 4x on the tail itself is ruled out."""
 _JUDGED_MASS = (0.001, 0.5)
 """Tail mass of the edges that are judged."""
 _BRACKET = (0.005, 0.20)
@@ -43,7 +45,10 @@ class Latency(Kept):
         self.decided = np.zeros(rollouts, dtype=bool)
         self.by_class = Mixture((*shape, len(_SLOWDOWNS), rollouts))
         self.together = Mixture((len(edges), len(_SLOWDOWNS), rollouts))
-        self.proof = np.zeros((len(edges), rollouts))
+        self.proofs = {"control": Proof((len(edges), rollouts)), "stable": Proof((len(edges), rollouts))}
+        """Against the control, and against all requests that the stable version answered, whose number helps a small canary."""
+        self._margins = [stage.latency_margin for stage in policy.stages]
+        self._planned = np.asarray([stage.ticks_at_most for stage in policy.stages], dtype=np.float64)
         self.noise = Noise((*shape, rollouts))
 
     def choose(self) -> None:
@@ -56,59 +61,54 @@ class Latency(Kept):
         self.chosen = np.where(now, fits, self.chosen)
         self.decided = self.decided | now
 
-    def compare(
-        self, canary: Floats, control: Floats, stake: Floats, margins: Sequence[float], stage: np.ndarray, *, tempered: bool
-    ) -> None:
-        """Judge one tick's buckets; `margins` by stage of the ladder. Changes nothing where the stake is negative."""
-        tail = self.tail
-        bad, bad_control = tail.counts(canary), tail.counts(control)
-        n, n_control = bad[:, :1] + canary[:, :1], bad_control[:, :1] + control[:, :1]
+    def compare(self, canary: Floats, control: Floats, same: Floats, at: At) -> None:
+        """Judge one tick's buckets of the canary, its control, and all arms of the stable version."""
+        tail, policy = self.tail, self._policy
+        bad, bad_control, bad_same = tail.counts(canary), tail.counts(control), tail.counts(same)
+        n, n_control, n_same = bad[:, :1] + canary[:, :1], bad_control[:, :1] + control[:, :1], bad_same[:, :1] + same[:, :1]
         masses = tail.masses(self.memory.buckets)
         quantiles = tail.quantiles(masses)
-        tolerated = tail.ratio(quantiles, masses, self._policy.latency)
-        null = np.maximum(tolerated, _INSENSITIVE)
+        tolerated = tail.ratio(quantiles, masses, policy.latency)
+        null = np.maximum(tolerated, _LEAST_RATIO)
         power = np.ones_like(null)
-        if tempered:
-            slope = np.log(tolerated) / np.log1p(self._policy.latency)
+        if policy.tempered:
+            slope = np.log(tolerated) / np.log1p(policy.latency)
             assumed = 2.0 * (slope * _ASSUMED_NOISE) ** 2
             power = 1.0 / np.maximum(self.noise.phi(masses, n, n_control, assumed), 1.0)
         for place, (multiple, factor) in enumerate(zip(_SLOWDOWNS, _FACTORS, strict=True)):
-            alternative = np.maximum(tail.ratio(quantiles, masses, self._policy.latency * multiple), null * factor)
-            logs = power * np.where(self.chosen, ratio_log(bad, bad_control, n, n_control, null, alternative), 0.0)
-            self.by_class.multiply(place, logs, stake)
-            self.together.multiply(place, over_classes(logs), stake)
-        self._prove(bad, bad_control, n, n_control, (quantiles, masses), (margins, stage), stake >= 0)
+            alternative = np.maximum(tail.ratio(quantiles, masses, policy.latency * multiple), null * factor)
+            logs = np.where(self.chosen, power * ratio_log(bad, bad_control, n, n_control, null, alternative), 0.0)
+            self.by_class.multiply(place, logs, at.stake, at.largest)
+            self.together.multiply(place, over_classes(logs), at.stake, at.largest)
+        ruled_out = self._ruled_out(quantiles, masses, at)
+        for name, bad_of, n_of in (("control", bad_control, n_control), ("stable", bad_same, n_same)):
+            logs = over_classes(ratio_log(bad, bad_of, n, n_of, ruled_out, np.ones_like(ruled_out)))
+            self.proofs[name].multiply(logs, at.counts, self._planned[at.stage])
 
-    def _prove(
-        self,
-        bad: Floats,
-        bad_control: Floats,
-        n: Floats,
-        n_control: Floats,
-        shape: tuple[Floats, Floats],
-        asked: tuple[Sequence[float], np.ndarray],
-        counts: Bools,
-    ) -> None:
-        margins, stage = asked
-        ruled_out = np.ones_like(shape[1])
-        for place in np.unique(stage[counts]):
-            margin = self.tail.ratio(*shape, margins[place])
-            margin = np.where(margin < _INSENSITIVE, 1 + 4 * margins[place], margin)
-            ruled_out = np.where(stage == place, margin, ruled_out)
-        logs = over_classes(ratio_log(bad, bad_control, n, n_control, ruled_out, np.ones_like(ruled_out)))
-        self.proof = np.where(counts, self.proof + logs, self.proof)
+    def _ruled_out(self, quantiles: Floats, masses: Floats, at: At) -> Floats:
+        """The ratio that each rollout's stage must rule out, by class and edge."""
+        ruled_out = np.ones_like(masses)
+        for place in np.unique(at.stage[at.counts]):
+            slowdown = self._margins[place]
+            margin = self.tail.ratio(quantiles, masses, slowdown)
+            margin = np.where(margin < 1 + slowdown, 1 + _INSENSITIVE_MARGIN * slowdown, margin)
+            ruled_out = np.where(at.stage == place, margin, ruled_out)
+        return ruled_out
 
     def restart_proof(self, where: Bools) -> None:
         """Forget what was proven at the last weight."""
-        self.proof = np.where(where, 0.0, self.proof)
+        for proof in self.proofs.values():
+            proof.restart(where)
 
     def evidence(self) -> Floats:
         """Against the canary: mean over classes, and all classes together, of the mean over their edges."""
-        by_class, together = self.by_class.value(), self.together.value()
+        by_class: Floats = self.by_class.value()
+        together: Floats = self.together.value()
         total, groups = np.zeros_like(together[0]), np.zeros_like(together[0])
         for wealth, chosen in [(together, self.chosen.any(axis=0)), *zip(by_class, self.chosen, strict=True)]:
             edges = over_classes(chosen.astype(np.float64))
-            mean = over_classes(np.where(chosen, wealth, 0.0)) / np.maximum(edges, 1.0)
+            judged: Floats = np.where(chosen, wealth, 0.0)
+            mean = over_classes(judged) / np.maximum(edges, 1.0)
             total, groups = total + mean, groups + (edges > 0)
         return total / np.maximum(groups, 1.0)
 
@@ -119,8 +119,9 @@ class Latency(Kept):
         distance = np.abs(np.log(np.maximum(pooled, 1e-9) / _NEAREST_MASS))
         nearest = distance == distance.min(axis=0)
         wanted = np.where(bracket.any(axis=0), bracket, nearest)
-        least = np.where(wanted, self.proof, np.inf).min(axis=0)
-        return np.where(self.decided, np.exp(np.minimum(least, 50.0)), 0.0)
+        wealth = (self.proofs["control"].wealth + self.proofs["stable"].wealth) / 2
+        least = np.where(wanted, wealth, np.inf).min(axis=0)
+        return np.where(self.decided, least, 0.0)
 
     def remember(self, stable: Floats, baseline: Floats) -> None:
         """Add the control's counts of a judged tick to what is known, and what the two arms of one version differed by."""

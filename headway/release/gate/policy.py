@@ -42,7 +42,9 @@ class Stage:
 
     @property
     def name(self) -> str:
-        return f"mirror {self.mirror:.0%}" if not self.weight else f"weight {self.weight:.3g}" if self.weight < 0.01 else f"{self.weight:.0%}"
+        return (
+            f"mirror {self.mirror:.0%}" if not self.weight else f"weight {self.weight:.3g}" if self.weight < 0.01 else f"{self.weight:.0%}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """What a part of the gate remembers between ticks, as named arrays that can be stored and read back.
 
-The trap: everything remembered is an array attribute or a part; a plain number that changed from tick to tick would be lost.
+The trap: everything remembered is a public array attribute or part; a plain number that changed from tick to tick would be lost.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class Kept:
     def keep(self) -> Arrays:
         """Copies of all arrays, by dotted name."""
         kept: Arrays = {}
-        for name, value in sorted(vars(self).items()):
+        for name, value in sorted(_remembered(self)):
             if isinstance(value, np.ndarray):
                 kept[name] = value.copy()
             for key, part in _parts(name, value):
@@ -30,11 +30,16 @@ class Kept:
         mine = self.keep()
         if {k: v.shape for k, v in mine.items()} != {k: v.shape for k, v in kept.items()}:
             raise ValueError("The stored state is of a gate with another policy, edges, classes or shape. It cannot go on here. Start anew")
-        for name, value in list(vars(self).items()):
+        for name, value in _remembered(self):
             if isinstance(value, np.ndarray):
                 setattr(self, name, kept[name].copy())
             for key, part in _parts(name, value):
                 part.resume({k.removeprefix(f"{key}."): v for k, v in kept.items() if k.startswith(f"{key}.")})
+
+
+def _remembered(part: Kept) -> list[tuple[str, object]]:
+    """Attributes with an underscore are constants of the policy and are not kept."""
+    return [(name, value) for name, value in vars(part).items() if not name.startswith("_")]
 
 
 def _parts(name: str, value: object) -> list[tuple[str, Kept]]:

@@ -4,6 +4,7 @@ Between edges the share of faster requests is taken as linear in (logarithm of t
 trap: the answer rests on the control's own histogram, so that is remembered from the past only, never from the tick being judged.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -24,7 +25,7 @@ class Tail:
     """Tail masses S(b) at the edges of one histogram, and their ratios under a slow-down. Edges must be positive and ascend."""
 
     def __init__(self, edges: Sequence[float]) -> None:
-        if len(edges) < 2 or any(b <= a for a, b in zip(edges, edges[1:], strict=False)) or edges[0] <= 0:
+        if len(edges) < 2 or any(b <= a for a, b in itertools.pairwise(edges)) or edges[0] <= 0:
             raise ValueError(f"edges {tuple(edges)} do not ascend from above zero. Tails cannot be compared. Give at least two, ascending")
         self.edges = tuple(map(float, edges))
         self._logs = [math.log(edge) for edge in self.edges]

@@ -137,5 +137,5 @@ def _read(value: ArrayLike, shape: tuple[int, ...], rollouts: int, where: str) -
         turned = turned.copy()
     if (turned < 0).any():
         raise ValueError(f"{where} has negative counts. Nothing can happen less than never. Read counter resets as increases from zero")
-    gap = np.isnan(turned).reshape(-1, rollouts).any(axis=0)
+    gap: Bools = np.logical_or.reduce(np.isnan(turned).reshape(-1, rollouts), axis=0)
     return turned, gap

@@ -1,0 +1,156 @@
+"""How often the gate is wrong, and what it costs: every scenario of release_worlds against the gate.
+
+    python -m benchmarks.release --rollouts 1000 --rates 1,10,200 [--world second] [--no-mirror] [--inconclusive advance]
+
+Prints, by scenario and rate: wrong decisions in per cent with their 95 % interval (Clopper and Pearson), rollouts without a decision after
+240 minutes, median minutes to the decision, and exposure: canary-served users' requests until the decision, in minutes of full traffic.
+"""
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import beta
+
+from benchmarks.release_worlds import EDGES, SCENARIOS, WORLDS, Scenario, Service, World
+from headway.contract.rollout import OnInconclusive
+from headway.release import Counts, Gate, GatePolicy, Phase, Reason, Tick
+
+MINUTES = 240
+CLASSES = ("short", "long")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A scenario at a rate."""
+
+    scenario: str
+    kind: str
+    rate: float
+    rollouts: int
+    wrong: int
+    """Healthy: rolled back. Bad and grey: promoted."""
+    undecided: int
+    unproven: int
+    """Promoted with a step that was passed without proof."""
+    minutes: float
+    """Median to the decision; not-a-number where there was none."""
+    minutes_p90: float
+    exposure: float
+    """Mean, in minutes of full traffic."""
+    reasons: dict[str, int]
+    """Why rollouts were rolled back."""
+    seconds: float
+
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the share that is wrong, in per cent."""
+        low = beta.ppf(0.025, self.wrong, self.rollouts - self.wrong + 1) if self.wrong else 0.0
+        high = beta.ppf(0.975, self.wrong + 1, self.rollouts - self.wrong) if self.wrong < self.rollouts else 1.0
+        return 100 * float(low), 100 * float(high)
+
+
+def judge(world: World, scenario: Scenario, rate: float, rollouts: int, seed: int, policy: GatePolicy) -> Cell:
+    """Run one cell."""
+    begun = time.perf_counter()
+    service = Service(world, scenario, rate, rollouts, seed)
+    gate = Gate(policy, EDGES, CLASSES, shape=(rollouts,))
+    buckets, errors = service.history()
+    gate.learn(Counts(buckets=buckets, errors=errors))
+    decision = gate.start()
+    decided = np.full(rollouts, np.nan)
+    exposure, since = np.zeros(rollouts), np.zeros(rollouts)
+    reasons: dict[str, int] = {}
+    for number in range(MINUTES):
+        weight = decision.weight
+        shown = service.minute(number, weight, decision.baseline_weight, decision.mirror, since)
+        arms = {arm: Counts(buckets=shown.buckets[arm], errors=shown.errors[arm]) for arm in shown.buckets}
+        before, exposed = decision.phase == Phase.RELEASING, shown.buckets["canary"].sum(axis=(1, 2))
+        decision = gate.observe(Tick(**arms, answered=shown.answered, canary_up=shown.canary_up))
+        exposure += np.where(before, exposed, 0.0) / (60 * rate)
+        now = before & (decision.phase != Phase.RELEASING)
+        decided[now] = number + 1
+        for code in decision.reason[now & (decision.phase == Phase.ROLLED_BACK)]:
+            name = Reason(int(code)).name.lower()
+            reasons[name] = reasons.get(name, 0) + 1
+        since = np.where(decision.weight != weight, 0.0, since + 1)
+        if (decision.phase != Phase.RELEASING).all():
+            break
+    back, promoted = decision.phase == Phase.ROLLED_BACK, (decision.phase == Phase.BAKING) | (decision.phase == Phase.DONE)
+    wrong = back if scenario.kind == "healthy" else promoted
+    known = decided[~np.isnan(decided)]
+    return Cell(
+        scenario=scenario.name,
+        kind=scenario.kind,
+        rate=rate,
+        rollouts=rollouts,
+        wrong=int(wrong.sum()),
+        undecided=int((~back & ~promoted).sum()),
+        unproven=int((promoted & (decision.unproven > 0)).sum()),
+        minutes=float(np.median(known)) if len(known) else float("nan"),
+        minutes_p90=float(np.quantile(known, 0.9)) if len(known) else float("nan"),
+        exposure=float(exposure.mean()),
+        reasons=dict(sorted(reasons.items())),
+        seconds=time.perf_counter() - begun,
+    )
+
+
+def line(cell: Cell) -> str:
+    """A cell as a row of text."""
+    low, high = cell.interval()
+    share = 100 * cell.wrong / cell.rollouts
+    why = " ".join(f"{name}:{count}" for name, count in cell.reasons.items())
+    return (
+        f"{cell.scenario:26} {cell.kind:8} {cell.rate:5g}/s  wrong {share:5.1f} % [{low:4.1f}, {high:5.1f}]  "
+        f"open {100 * cell.undecided / cell.rollouts:5.1f} %  minutes {cell.minutes:5.0f} (p90 {cell.minutes_p90:4.0f})  "
+        f"exposure {cell.exposure:7.3f}  {cell.seconds:5.1f} s  {why}"
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rollouts", type=int, default=100)
+    parser.add_argument("--rates", default="1,10,200")
+    parser.add_argument("--world", choices=sorted(WORLDS), default="base")
+    parser.add_argument("--scenario", action="append", help="name, or the start of one; all by default")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--no-mirror", action="store_true")
+    parser.add_argument("--no-baseline", action="store_true")
+    parser.add_argument("--untempered", action="store_true")
+    parser.add_argument("--inconclusive", choices=[str(choice) for choice in OnInconclusive], default="hold")
+    parser.add_argument("--weights", help="for instance 0.01,0.05,0.1,0.25,0.5")
+    parser.add_argument("--json", type=Path, help="also write the cells here")
+    asked = parser.parse_args(arguments)
+    policy = replace(
+        GatePolicy(),
+        mirror=0.0 if asked.no_mirror else 1.0,
+        baseline=not asked.no_baseline,
+        tempered=not asked.untempered,
+        on_inconclusive=OnInconclusive(asked.inconclusive),
+    )
+    if asked.weights:
+        policy = replace(policy, weights=tuple(map(float, asked.weights.split(","))))
+    wanted = [s for s in SCENARIOS if not asked.scenario or any(s.name.startswith(name) for name in asked.scenario)]
+    if not wanted:
+        parser.error(f"no scenario starts so; there are: {', '.join(s.name for s in SCENARIOS)}")
+    cells: list[Cell] = []
+    for scenario in wanted:
+        for rate in map(float, asked.rates.split(",")):
+            cells.append(judge(WORLDS[asked.world], scenario, rate, asked.rollouts, asked.seed, policy))
+            sys.stdout.write(f"{line(cells[-1])}\n")
+            sys.stdout.flush()
+    for kind in ("healthy", "bad"):
+        for rate in map(float, asked.rates.split(",")):
+            shares = [100 * c.wrong / c.rollouts for c in cells if c.kind == kind and c.rate == rate]
+            if shares:
+                sys.stdout.write(f"mean of {len(shares)} {kind} at {rate:g}/s: {sum(shares) / len(shares):.2f} % wrong\n")
+    if asked.json:
+        asked.json.write_text(json.dumps([asdict(cell) for cell in cells], indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,324 @@
+"""Simulated services under release: what Prometheus would show of healthy and of bad versions, minute by minute.
+
+Owns the worlds, the scenarios and their published parameters. Nothing here knows how the gate judges. The trap: all arms share the
+world's common noise and shared outages; an independent part comes on top for each arm, and it does not average out with volume.
+"""
+
+import math
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+Floats = NDArray[np.float64]
+
+EDGES = (1.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0, 30000.0)
+"""Milliseconds: Istio's default edges of request durations in this range (14 buckets with the one above the last)."""
+ARMS = ("stable", "baseline", "canary", "mirrored")
+HISTORY_MINUTES = 15
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A service: request classes, lognormal latencies, noise. Second class is the long one."""
+
+    name: str
+    medians: tuple[float, float]
+    """Milliseconds, by class."""
+    spread: float
+    """Standard deviation of log latency."""
+    long_share: float
+    error_rate: float = 0.001
+    common_noise: float = 0.05
+    """Standard deviation of the log latency level that all arms share; changes slowly (correlation 0.9 a minute)."""
+    small_arm_noise: float = 0.03
+    large_arm_noise: float = 0.01
+    """Of an arm's own log latency level, anew each minute."""
+    error_variation: float = 0.5
+    """Coefficient of variation of an arm's error rate from minute to minute."""
+    stress: float = 1.0
+    """Multiplies the independent noise."""
+
+
+BASE = World(name="base", medians=(60.0, 160.0), spread=0.45, long_share=0.30)
+SECOND = World(name="second", medians=(350.0, 1400.0), spread=0.60, long_share=0.45, stress=1.5)
+"""Like a language model: several times slower, wider, more long requests, noise x1.5. Never used for tuning."""
+WORLDS = {world.name: world for world in (BASE, SECOND)}
+
+
+@dataclass
+class Minute:
+    """What a scenario may change in one minute, by arm and rollout; starts as a healthy minute."""
+
+    minute: int
+    weight: Floats
+    """Canary weight in force."""
+    since_change: Floats
+    """Minutes since the weight in force was set."""
+    slow: dict[str, Floats]
+    """Factor on latency."""
+    error_rate: dict[str, Floats]
+    long_share: dict[str, Floats]
+    load: Floats
+    far: Floats = field(default_factory=lambda: np.zeros(()))
+    """Share of requests of all arms far above the body, by a factor of 12."""
+    tail: dict[str, float] = field(default_factory=dict)
+    """Share of an arm's requests that are slower by a factor of 2.5."""
+    answered: NDArray[np.bool_] = field(default_factory=lambda: np.ones((), dtype=bool))
+    canary_up: NDArray[np.bool_] = field(default_factory=lambda: np.ones((), dtype=bool))
+
+
+CANARY = ("canary", "mirrored")
+Change = Callable[[Minute, Floats], None]
+"""Applies a scenario to a minute; the second argument is uniform in [0, 1), one a rollout and column, fixed for the rollout."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A version and its circumstances. `kind`: healthy (any rollback is false), bad (a promotion is a miss) or grey (not scored)."""
+
+    name: str
+    kind: str
+    change: Change
+
+
+def _between(minute: Minute, onset: Floats, length: float) -> NDArray[np.bool_]:
+    return (minute.minute >= onset) & (minute.minute < onset + length)
+
+
+def _onset(draw: Floats) -> Floats:
+    """Somewhere in the first 25 minutes: most rollouts of busy services are under way then."""
+    return np.floor(2 + 23 * draw[0])
+
+
+def _nothing(minute: Minute, draw: Floats) -> None:
+    del minute, draw
+
+
+def _warm_up(minute: Minute, draw: Floats) -> None:
+    first = (2.0 + 2.0 * draw[0]) * np.exp(-minute.minute / (0.8 + 0.6 * draw[1]))
+    bump = (0.10 + 0.10 * draw[2]) * np.exp(-minute.since_change) * (minute.minute > 0)
+    for arm in CANARY:
+        minute.slow[arm] = minute.slow[arm] * (1 + first + bump)
+
+
+def _daily(minute: Minute, draw: Floats) -> None:
+    swing = np.sin(2 * math.pi * (minute.minute / 240 + draw[0]))
+    minute.load = minute.load * (1 + (0.4 + 0.4 * draw[1]) * swing)
+    for arm in ARMS:
+        minute.slow[arm] = minute.slow[arm] * (1 + (0.2 + 0.2 * draw[2]) * swing)
+
+
+def _neighbour(minute: Minute, draw: Floats) -> None:
+    hit = _between(minute, _onset(draw), 5)
+    for arm in ARMS:
+        minute.slow[arm] = np.where(hit, 2.0, 1.0) * minute.slow[arm]
+
+
+def _dependency(minute: Minute, draw: Floats) -> None:
+    hit = _between(minute, _onset(draw), 3)
+    for arm in ARMS:
+        minute.error_rate[arm] = np.where(hit, 0.05, minute.error_rate[arm])
+
+
+def _prometheus_down(minute: Minute, draw: Floats) -> None:
+    minute.answered = ~_between(minute, _onset(draw), 3)
+
+
+def _scrape_gap(minute: Minute, draw: Floats) -> None:
+    minute.canary_up = ~_between(minute, _onset(draw), 4)
+
+
+def _blip(minute: Minute, draw: Floats) -> None:
+    hit = _between(minute, _onset(draw), 1)
+    for arm in CANARY:
+        minute.error_rate[arm] = np.where(hit, 0.08 + 0.04 * draw[1], minute.error_rate[arm])
+
+
+def _bimodal(minute: Minute, draw: Floats) -> None:
+    minute.far = 0.005 + 0.01 * draw[0]
+
+
+def _mix(minute: Minute, draw: Floats) -> None:
+    del draw
+    for arm in CANARY:
+        minute.long_share[arm] = np.minimum(2 * minute.long_share[arm], 0.95)
+
+
+def _idle(minute: Minute, draw: Floats) -> None:
+    minute.load = np.where(_between(minute, _onset(draw), 10), 0.0, minute.load)
+
+
+def _slow_node(minute: Minute, draw: Floats) -> None:
+    del draw
+    _slower(minute, 1.05)
+
+
+def _cold_cache(minute: Minute, draw: Floats) -> None:
+    warm = np.minimum(minute.weight / 0.5, 1.0)
+    for arm in ("canary", "baseline"):
+        minute.slow[arm] = minute.slow[arm] * (1 + (0.25 + 0.25 * draw[0]) * (1 - warm))
+
+
+def _slower(minute: Minute, factor: Floats | float) -> None:
+    for arm in CANARY:
+        minute.slow[arm] = minute.slow[arm] * factor
+
+
+def _by(factor: float) -> Change:
+    def change(minute: Minute, draw: Floats) -> None:
+        del draw
+        _slower(minute, factor)
+
+    return change
+
+
+def _failing(rate: float) -> Change:
+    def change(minute: Minute, draw: Floats) -> None:
+        del draw
+        for arm in CANARY:
+            minute.error_rate[arm] = np.full_like(minute.error_rate[arm], rate)
+
+    return change
+
+
+def _tail_only(minute: Minute, draw: Floats) -> None:
+    del draw
+    minute.tail = dict.fromkeys(CANARY, 0.05)
+
+
+def _late(minute: Minute, draw: Floats) -> None:
+    del draw
+    _slower(minute, 1.5 if minute.minute >= 10 else 1.0)
+
+
+def _saturating(minute: Minute, draw: Floats) -> None:
+    del draw
+    _slower(minute, np.where(minute.weight >= 0.5, 2.0, np.where(minute.weight >= 0.25, 1.5, 1.0)))
+
+
+def _masked(minute: Minute, draw: Floats) -> None:
+    del draw
+    _slower(minute, 1.3)
+    for arm in CANARY:
+        minute.long_share[arm] = np.full_like(minute.long_share[arm], 0.05)
+
+
+SCENARIOS = (
+    Scenario("identical versions", "healthy", _nothing),
+    Scenario("warm-up transient", "healthy", _warm_up),
+    Scenario("daily load", "healthy", _daily),
+    Scenario("noisy neighbour", "healthy", _neighbour),
+    Scenario("dependency outage", "healthy", _dependency),
+    Scenario("Prometheus down", "healthy", _prometheus_down),
+    Scenario("scrape gap", "healthy", _scrape_gap),
+    Scenario("one-minute error blip", "healthy", _blip),
+    Scenario("bimodal latency", "healthy", _bimodal),
+    Scenario("different request mix", "healthy", _mix),
+    Scenario("idle service", "healthy", _idle),
+    Scenario("slower node +5 %", "healthy", _slow_node),
+    Scenario("cold prefix cache", "healthy", _cold_cache),
+    Scenario("p99 +20 %", "bad", _by(1.2)),
+    Scenario("p99 +50 %", "bad", _by(1.5)),
+    Scenario("p99 +100 %", "bad", _by(2.0)),
+    Scenario("tail only", "bad", _tail_only),
+    Scenario("errors 1 %", "bad", _failing(0.01)),
+    Scenario("errors 5 %", "bad", _failing(0.05)),
+    Scenario("errors 50 %", "bad", _failing(0.5)),
+    Scenario("late +50 %", "bad", _late),
+    Scenario("saturates with weight", "bad", _saturating),
+    Scenario("masked by an easier mix", "bad", _masked),
+    Scenario("p99 +10 %", "grey", _by(1.1)),
+    Scenario("errors 0.3 %", "grey", _failing(0.003)),
+)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What Prometheus would show of one minute: arrays (rollouts, classes, buckets) and (rollouts, classes) by arm."""
+
+    buckets: dict[str, Floats]
+    errors: dict[str, Floats]
+    answered: NDArray[np.bool_]
+    canary_up: NDArray[np.bool_]
+
+
+class Service:
+    """Many rollouts of one scenario in one world, all random numbers from one generator."""
+
+    def __init__(self, world: World, scenario: Scenario, rate: float, rollouts: int, seed: int) -> None:
+        """`rate`: users' requests a second, all arms together."""
+        self._world, self._scenario, self._rate, self._n = world, scenario, rate, rollouts
+        self._rng = np.random.default_rng([seed, zlib.crc32(f"{world.name}/{scenario.name}/{rate}".encode())])
+        self._draw = self._rng.random((4, rollouts))
+        self._common = world.common_noise * self._rng.standard_normal(rollouts)
+
+    def history(self) -> tuple[Floats, Floats]:
+        """Buckets and errors of the stable version over the minutes before the rollout, healthy and summed."""
+        buckets, errors = np.zeros((self._n, 2, len(EDGES) + 1)), np.zeros((self._n, 2))
+        for _ in range(HISTORY_MINUTES):
+            minute = self._healthy(-1, np.zeros(self._n), np.zeros(self._n))
+            if self._scenario.name == "bimodal latency":
+                self._scenario.change(minute, self._draw)
+            count, failed = self._arm("stable", minute, np.ones(self._n))
+            buckets, errors = buckets + count, errors + failed
+        return buckets, errors
+
+    def minute(self, number: int, weight: Floats, baseline: Floats, mirror: Floats, since_change: Floats) -> Shown:
+        """The next minute, with these weights in force."""
+        minute = self._healthy(number, weight, since_change)
+        self._scenario.change(minute, self._draw)
+        shares = {"stable": 1 - weight - baseline, "baseline": baseline, "canary": weight, "mirrored": mirror * (1 - weight - baseline)}
+        counts = {arm: self._arm(arm, minute, share) for arm, share in shares.items()}
+        up, answered = (np.broadcast_to(flag, (self._n,)) for flag in (minute.canary_up, minute.answered))
+        buckets = {arm: np.where(answered[:, None, None], count, 0.0) for arm, (count, _) in counts.items()}
+        errors = {arm: np.where(answered[:, None], failed, 0.0) for arm, (_, failed) in counts.items()}
+        for arm in CANARY:
+            buckets[arm] = np.where(up[:, None, None], buckets[arm], 0.0)
+            errors[arm] = np.where(up[:, None], errors[arm], 0.0)
+        return Shown(buckets, errors, answered, up)
+
+    def _healthy(self, number: int, weight: Floats, since_change: Floats) -> Minute:
+        world, rng = self._world, self._rng
+        self._common = 0.9 * self._common + math.sqrt(1 - 0.81) * world.common_noise * rng.standard_normal(self._n)
+        slow, errors, shares = {}, {}, {}
+        shape = 1 / world.error_variation**2
+        for arm in ARMS:
+            own = (world.large_arm_noise if arm == "stable" else world.small_arm_noise) * world.stress
+            slow[arm] = np.exp(self._common + own * rng.standard_normal(self._n))
+            errors[arm] = world.error_rate * np.ones(self._n)
+            shares[arm] = np.full(self._n, world.long_share)
+        minute = Minute(number, weight, since_change, slow, errors, shares, np.ones(self._n))
+        self._error_factor = {arm: rng.gamma(shape, 1 / shape, self._n) for arm in ARMS}
+        return minute
+
+    def _arm(self, arm: str, minute: Minute, share: Floats) -> tuple[Floats, Floats]:
+        world, rng = self._world, self._rng
+        buckets, errors = np.zeros((self._n, 2, len(EDGES) + 1)), np.zeros((self._n, 2))
+        if not share.any():
+            return buckets, errors
+        far, tail = np.broadcast_to(minute.far, (self._n,)), minute.tail.get(arm, 0.0)
+        logs = np.log(np.asarray(EDGES))
+        for kind, median in enumerate(world.medians):
+            part = minute.long_share[arm] if kind else 1 - minute.long_share[arm]
+            requests = rng.poisson(np.maximum(self._rate * 60 * minute.load * part * share, 0.0))
+            level = np.log(median * minute.slow[arm])[:, None]
+
+            def faster(factor: float, level: Floats = level) -> Floats:
+                return ndtr((logs - level - math.log(factor)) / world.spread)
+
+            body = (1 - tail) * faster(1.0) + (tail * faster(2.5) if tail else 0.0)
+            below = (1 - far[:, None]) * body + far[:, None] * (faster(12.0) if far.any() else 0.0)
+            shares = np.diff(below, axis=1, prepend=0.0, append=1.0)
+            shares = np.maximum(shares, 0.0)
+            buckets[:, kind] = rng.multinomial(requests, shares / shares.sum(axis=1, keepdims=True))
+            rate = np.minimum(minute.error_rate[arm] * (self._error_factor[arm] if self._noisy(minute, arm) else 1.0), 1.0)
+            errors[:, kind] = rng.binomial(requests, rate)
+        return buckets, errors
+
+    def _noisy(self, minute: Minute, arm: str) -> bool:
+        """Rates of some per cent and more are the scenario's own; only rare errors vary from minute to minute."""
+        return float(minute.error_rate[arm].max()) < 0.02
