@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import monotonic
+from typing import IO, cast
 
 PROJECT = Path(__file__).parents[1]
 FIRST_PREVIEW = re.compile(r"sandbox-cluster\s.*(planned|applied)")
-BUILT = re.compile(r"(control-plane|crds).*(built|ready)", re.IGNORECASE)
+BUILT = re.compile(r"(control-plane|crds): built")
 READY = re.compile(r"Everything is ready")
 
 
@@ -38,13 +39,13 @@ def watch(argv: list[str], folder: Path, environment: dict[str, str], marks: dic
     """Run a command and note when a line first matches each pattern; the last match counts for `built`."""
     began, found, lines = monotonic(), dict[str, float](), list[str]()
     process = subprocess.Popen(argv, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1)
-    assert process.stdout
+    stream = cast(IO[str], process.stdout)
     selector = selectors.DefaultSelector()
-    selector.register(process.stdout, selectors.EVENT_READ)
+    selector.register(stream, selectors.EVENT_READ)
     while monotonic() - began < limit:
         if not selector.select(timeout=1.0):
             continue
-        line = process.stdout.readline()
+        line = stream.readline()
         if not line:
             break
         lines.append(line)

@@ -95,9 +95,9 @@ def _plan_all(groups: Sequence[Sequence[Layer]], runner: Runner, progress: Progr
 
 def _plan(layer: Layer, runner: Runner, progress: Progress, *, refresh: bool) -> StackResult:
     key = f"layer/{layer.stack}"
-    progress.step(key, f"{layer.title}: planning with the policy pack")
+    progress.step(key, "planning with the policy pack")
     result = runner.preview(layer.stack, layer.packs, refresh=refresh, on_event=None)
-    progress.done(key, f"{layer.title}: planned") if result.ok else progress.failed(key, f"{layer.title}: refused")
+    progress.done(key, "planned") if result.ok else progress.failed(key, "refused")
     return result
 
 
@@ -106,14 +106,14 @@ def _bring(layer: Layer, planned: StackResult | None, runner: Runner, progress: 
     if not plan.ok or plan.changed == 0:
         return LayerResult(layer=layer, planned=plan)
     key = f"layer/{layer.stack}"
-    progress.step(key, f"{layer.title}: applying {plan.changed} changes")
+    progress.step(key, f"applying {plan.changed} changes")
 
     def watch(event: EngineEvent) -> None:
         if text := _doing(event):
-            progress.step(key, f"{layer.title}: {text}")
+            progress.step(key, text)
 
     applied = runner.up(layer.stack, layer.packs, refresh=True, on_event=watch)
-    (progress.done if applied.ok else progress.failed)(key, f"{layer.title}: {'applied' if applied.ok else 'failed'}")
+    (progress.done if applied.ok else progress.failed)(key, "applied" if applied.ok else "failed")
     return LayerResult(layer=layer, planned=plan, applied=applied)
 
 

@@ -10,9 +10,8 @@ ENVIRONMENT = "sandbox"
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """One stack of the environment. `title` is what people call it."""
+    """One stack of the environment, and the packs that its previews run with."""
 
-    title: str
     stack: str
     packs: tuple[PackSource, ...]
 
@@ -34,4 +33,4 @@ def layers(project: Path) -> tuple[tuple[Layer, ...], ...]:
 def _layer(project: Path, name: str, pack: str) -> Layer:
     config = project / "policies" / "config" / f"{ENVIRONMENT}.json"
     source = PackSource(path=project / "policies" / pack, config=config if config.exists() else None)
-    return Layer(title=name if pack != "tenant" else f"tenant {name}", stack=f"{ENVIRONMENT}-{name}", packs=(source,))
+    return Layer(stack=f"{ENVIRONMENT}-{name}", packs=(source,))

@@ -7,7 +7,7 @@ class Progress(Protocol):
     """A sink of progress. Implementations must be safe to call from any thread."""
 
     def step(self, key: str, text: str) -> None:
-        """`key` (stable, for instance `build/kube-apiserver`) is now at `text`; shown with the time since its first call."""
+        """`key` (stable, for instance `build/control-plane`; its last part is shown as the name) is now at `text`."""
 
     def done(self, key: str, text: str) -> None:
         """`key` has ended well; `text` says with what result."""

@@ -28,6 +28,11 @@ def elapsed(seconds: float) -> str:
     return f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"
 
 
+def _said(key: str, text: str) -> str:
+    """Who says it and what: the last part of the key, then the text, ready to print."""
+    return escape(f"{key.rsplit('/', 1)[-1]}: {text}")
+
+
 @dataclass
 class _Task:
     began: float
@@ -67,7 +72,7 @@ class ConsoleProgress:
             due = task is None or (task.text != text and now - task.said >= QUIET_SECONDS)
             self._tasks[key] = _Task(task.began if task else now, text, now if due or task is None else task.said)
         if due and not self._live:
-            self._console.print(f"[dim]  … {escape(text)}[/dim]", highlight=False)
+            self._console.print(f"[dim]  … {_said(key, text)}[/dim]", highlight=False)
 
     def done(self, key: str, text: str) -> None:
         self._end(key, "[green]✓[/green]", text)
@@ -83,23 +88,23 @@ class ConsoleProgress:
         with self._lock:
             task = self._tasks.pop(key, None)
         spent = f" [dim]{elapsed(self._clock() - task.began)}[/dim]" if task else ""
-        self._console.print(f"  {mark} {escape(text)}{spent}", highlight=False)
+        self._console.print(f"  {mark} {_said(key, text)}{spent}", highlight=False)
 
     def _render(self) -> RenderableType:
         now = self._clock()
         with self._lock:
-            rows = [(t.text, now - t.began) for t in self._tasks.values()]
+            rows = [(_said(key, t.text), now - t.began) for key, t in self._tasks.items()]
         table = Table.grid(padding=(0, 1))
         for text, seconds in rows:
-            table.add_row(" ", Spinner("dots"), f"{escape(text)} [dim]{elapsed(seconds)}[/dim]")
+            table.add_row(" ", Spinner("dots"), f"{text} [dim]{elapsed(seconds)}[/dim]")
         return Group(table)
 
     def _heartbeat(self) -> None:
         while not self._stop.wait(1.0):
             now = self._clock()
             with self._lock:
-                quiet = [t for t in self._tasks.values() if now - t.said >= HEARTBEAT_SECONDS]
-                for task in quiet:
+                quiet = [(key, t) for key, t in self._tasks.items() if now - t.said >= HEARTBEAT_SECONDS]
+                for _, task in quiet:
                     task.said = now
-            for task in quiet:
-                self._console.print(f"[dim]  … {escape(task.text)}, {elapsed(now - task.began)}[/dim]", highlight=False)
+            for key, task in quiet:
+                self._console.print(f"[dim]  … {_said(key, task.text)}, {elapsed(now - task.began)}[/dim]", highlight=False)

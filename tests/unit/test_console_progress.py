@@ -10,12 +10,12 @@ from headway.cli.progress import ConsoleProgress, elapsed
 def test_a_task_is_told_when_it_changes_and_when_it_ends_with_its_time() -> None:
     out, now = io.StringIO(), [100.0]
     progress = ConsoleProgress(Console(file=out, width=120), clock=lambda: now[0])
-    progress.step("build", "compiling etcd")
-    progress.step("build", "compiling etcd")
+    progress.step("build/etcd", "compiling")
+    progress.step("build/etcd", "compiling")
     now[0] = 190.0
-    progress.step("build", "linking etcd")
-    progress.done("build", "built etcd")
-    assert out.getvalue().splitlines() == ["  … compiling etcd", "  … linking etcd", "  ✓ built etcd 1 min 30 s"]
+    progress.step("build/etcd", "linking")
+    progress.done("build/etcd", "built")
+    assert out.getvalue().splitlines() == ["  … etcd: compiling", "  … etcd: linking", "  ✓ etcd: built 1 min 30 s"]
 
 
 def test_a_task_that_changes_fast_is_told_now_and_then() -> None:
@@ -24,7 +24,7 @@ def test_a_task_that_changes_fast_is_told_now_and_then() -> None:
     for i in range(12):
         progress.step("apply", f"create {i}")
         now[0] += 1.0
-    assert out.getvalue().splitlines() == ["  … create 0", "  … create 5", "  … create 10"]
+    assert out.getvalue().splitlines() == ["  … apply: create 0", "  … apply: create 5", "  … apply: create 10"]
 
 
 def test_markup_in_a_text_is_shown_as_it_is() -> None:

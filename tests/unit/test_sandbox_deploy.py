@@ -32,7 +32,7 @@ class Scripted:
 
 
 def layer(name: str) -> Layer:
-    return Layer(title=name, stack=name, packs=())
+    return Layer(stack=name, packs=())
 
 
 GROUPS = ((layer("cluster"),), (layer("platform"),), (layer("a"), layer("b")))
