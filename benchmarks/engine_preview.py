@@ -209,24 +209,24 @@ def main() -> None:
     parser.add_argument(_ENGINE, type=int, dest="measured", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measured is not None:
-        print(json.dumps(measure(arguments.measured, inline=arguments.inline)))  # noqa: T201
+        print(json.dumps(measure(arguments.measured, inline=arguments.inline)))
         return
     sizes = [int(size) for size in arguments.services.split(",")]
     table: list[dict[str, float]] = []
-    print(f"{'resources':>10} {'CPU s':>8} {'ms/resource':>12} {'engine s':>9} {'MiB':>8} {'wall s':>8}")  # noqa: T201
+    print(f"{'resources':>10} {'CPU s':>8} {'ms/resource':>12} {'engine s':>9} {'MiB':>8} {'wall s':>8}")
     for size in sizes:
         runs = [_run(size, inline=arguments.inline) for _ in range(arguments.runs)]
         row = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
         table.append(row)
         per_resource = row["cpu"] / row["resources"] * 1000
-        print(  # noqa: T201
+        print(
             f"{row['resources']:>10.0f} {row['cpu']:>8.2f} {per_resource:>12.2f} {row['engine']:>9.2f} {row['kib'] / 1024:>8.0f} {row['wall']:>8.1f}",
             flush=True,
         )
     if len(table) > 1:
         first, last = table[0], table[-1]
         memory = (last["kib"] - first["kib"]) / (last["resources"] - first["resources"])
-        print(f"growth exponent {exponent(first, last):.3f}; {memory:.1f} KiB of peak memory a resource")  # noqa: T201
+        print(f"growth exponent {exponent(first, last):.3f}; {memory:.1f} KiB of peak memory a resource")
 
 
 if __name__ == "__main__":

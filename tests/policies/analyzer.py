@@ -23,6 +23,7 @@ class Analyzer:
             [sys.executable, "-u", "-m", "pulumi.policy", "127.0.0.1:1", str(path)], cwd=path, stdout=subprocess.PIPE, text=True
         )
         assert self._process.stdout
+        self.pid = self._process.pid
         port = self._process.stdout.readline().strip()
         self._channel = grpc.insecure_channel(f"127.0.0.1:{port}")
         self._stub = services.AnalyzerStub(self._channel)
