@@ -75,7 +75,7 @@ def _model_service(name: str, provider: Any) -> None:
             "requests": {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1"},
         },
         "readiness_probe": {"http_get": {"path": "/v2/health/ready", "port": "http"}, "period_seconds": 5},
-        "volume_mounts": [{"name": "models", "mount_path": "/models"}, {"name": "shm", "mount_path": "/dev/shm"}],  # noqa: S108 in a pod
+        "volume_mounts": [{"name": "models", "mount_path": "/models"}, {"name": "shm", "mount_path": "/dev/shm"}],
     }
     pod = {
         "metadata": {"labels": labels, "annotations": {"prometheus.io/port": "8002"}},

@@ -9,6 +9,7 @@ from policies.guardrails.rule import Breach, Domain, Rule, Severity
 from policies.guardrails.view import View
 
 Findings = Iterator[Breach]
+_PLACEHOLDER = "@sha256:" + "0" * 64
 _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 
 
@@ -17,6 +18,8 @@ def _digest(r: View, _: Mapping[str, Any]) -> Findings:
         image = str(c["image"].value or "")
         if not _DIGEST.search(image):
             yield Breach(f"{c.path}.image", f"{image or 'no image'} is not named by a digest")
+        elif image.endswith(_PLACEHOLDER):
+            yield Breach(f"{c.path}.image", f"{image.partition('@')[0]} has the placeholder of a starter for its digest")
 
 
 def registry(image: str) -> str:

@@ -122,6 +122,12 @@ def test_a_message_says_fact_consequence_and_remedy() -> None:
     assert remedy.startswith("  Remedy: write image:")
 
 
+def test_the_digest_of_a_starter_is_a_placeholder_and_no_digest() -> None:
+    starter = spoilt(D, (*SERVER, "image"), "nvcr.io/nvidia/tritonserver@sha256:" + "0" * 64)
+    (breach,) = evaluate(BY_ID["image-by-digest"], resource(D, starter)).breaches
+    assert "placeholder" in breach.fact
+
+
 def test_a_secret_is_never_repeated_in_a_message() -> None:
     spoiled = spoilt(D, (*SERVER, "env", 0), {"name": "DB_PASSWORD", "value": "hunter2"})
     rule = BY_ID["no-secret-in-environment"]
