@@ -154,13 +154,13 @@ def test_a_proof_spoilt_by_a_bad_start_is_won_again():
     assert proof.wealth[0, 0] >= 10
 
 
-def test_fewer_than_three_ticks_prove_nothing_however_good():
+def test_one_tick_proves_nothing_however_good():
     proof = Proof((1, 1))
     wealth = []
     for _ in range(3):
         proof.multiply(np.asarray([[50.0]]), np.asarray([True]), np.asarray([30.0]))
         wealth.append(proof.wealth[0, 0] >= 10)
-    assert wealth == [False, False, True]
+    assert wealth == [False, True, True]
 
 
 @given(counted=st.lists(st.booleans(), min_size=1, max_size=400), planned=st.integers(1, 60))
@@ -178,4 +178,4 @@ def test_a_proof_starts_anew_at_the_next_stage():
     proof.restart(np.asarray([True]))
     assert proof.wealth[0, 0] == 0
     proof.multiply(np.asarray([[0.0]]), np.asarray([True]), np.asarray([30.0]))
-    assert proof.wealth[0, 0] == pytest.approx(0.7)
+    assert proof.wealth[0, 0] == pytest.approx(0.5)

@@ -11,6 +11,8 @@ from headway.release.gate.state import Kept
 from headway.release.gate.tick import Arm, Bools, Floats
 
 _CATASTROPHIC_REQUESTS, _CATASTROPHIC_RATE, _CONTROL_RATE = 20.0, 0.30, 0.05
+_CATASTROPHIC_SIGMAS = 2.0
+"""Above the rate, because a blip of 10 % shows 7 errors of 20 requests in one of a hundred minutes."""
 _EXPECTED_REQUESTS = 20.0
 """None of 20 expected Poisson requests arrive with probability 2e-9."""
 _SHARE_TOLERANCE = 1.25
@@ -64,7 +66,8 @@ class Share(Kept):
 def catastrophic(canary: Arm, control: Arm) -> Bools:
     """A tick that needs no second look; without a control the canary's own errors decide."""
     n, n_control = canary.total(), control.total()
-    broken = (n >= _CATASTROPHIC_REQUESTS) & (canary.total_errors() > _CATASTROPHIC_RATE * n)
+    luck = _CATASTROPHIC_SIGMAS * np.sqrt(_CATASTROPHIC_RATE * (1 - _CATASTROPHIC_RATE) * n)
+    broken = (n >= _CATASTROPHIC_REQUESTS) & (canary.total_errors() > _CATASTROPHIC_RATE * n + luck)
     return broken & (control.total_errors() <= _CONTROL_RATE * n_control)
 
 

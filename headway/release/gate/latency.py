@@ -28,6 +28,8 @@ _JUDGED_MASS = (0.001, 0.5)
 _BRACKET = (0.005, 0.20)
 """Pooled tail mass of the edges that must be proven before advancing."""
 _NEAREST_MASS = 0.01
+_OF_CONTROL = 0.25
+"""Share of the proof against the control; the rest is against all that the stable version answered, which is more."""
 _FIRST_REQUESTS, _CLASS_REQUESTS = 200.0, 50.0
 """Requests of all classes, and of a class, that must be known before its edges are chosen."""
 _ASSUMED_NOISE = 0.03
@@ -102,14 +104,14 @@ class Latency(Kept):
 
     def evidence(self) -> Floats:
         """Against the canary: mean over classes, and all classes together, of the mean over their edges."""
-        by_class: Floats = self.by_class.value()
-        together: Floats = self.together.value()
+        by_class, together = self.by_class.value(), self.together.value()
         total, groups = np.zeros_like(together[0]), np.zeros_like(together[0])
-        for wealth, chosen in [(together, self.chosen.any(axis=0)), *zip(by_class, self.chosen, strict=True)]:
-            edges = over_classes(chosen.astype(np.float64))
-            judged: Floats = np.where(chosen, wealth, 0.0)
-            mean = over_classes(judged) / np.maximum(edges, 1.0)
-            total, groups = total + mean, groups + (edges > 0)
+        parts = [(together, self.chosen.any(axis=0)), *((by_class[kind], self.chosen[kind]) for kind in range(len(by_class)))]
+        for wealth, chosen in parts:
+            used = chosen.astype(np.float64)
+            edges = over_classes(used)
+            total = total + over_classes(wealth * used) / np.maximum(edges, 1.0)
+            groups = groups + (edges > 0)
         return total / np.maximum(groups, 1.0)
 
     def proven(self) -> Floats:
@@ -119,7 +121,7 @@ class Latency(Kept):
         distance = np.abs(np.log(np.maximum(pooled, 1e-9) / _NEAREST_MASS))
         nearest = distance == distance.min(axis=0)
         wanted = np.where(bracket.any(axis=0), bracket, nearest)
-        wealth = (self.proofs["control"].wealth + self.proofs["stable"].wealth) / 2
+        wealth = _OF_CONTROL * self.proofs["control"].wealth + (1 - _OF_CONTROL) * self.proofs["stable"].wealth
         least = np.where(wanted, wealth, np.inf).min(axis=0)
         return np.where(self.decided, least, 0.0)
 
