@@ -43,7 +43,7 @@ test-engine: .venv/.ready-dev  ## the conformance suite of the embedded engine
 	@$(BIN)/pytest -n 2 tests/engine
 
 test-cluster: .venv/.ready-dev .venv-servers/.ready  ## everything that needs real processes
-	@$(BIN)/pytest tests/cluster
+	@$(BIN)/pytest -n 2 --dist loadfile tests/cluster
 
 bench: .venv/.ready-dev .venv-servers/.ready  ## measure, and write docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
