@@ -61,8 +61,20 @@ def test_a_failing_version_is_rolled_back():
 
 
 def test_a_broken_version_is_rolled_back_in_the_first_tick():
-    decisions = run(gate(QUICK), 60, errors=0.31)
+    decisions = run(gate(QUICK), 60, errors=0.33)
     assert (len(decisions) - 1, reason(decisions[-1])) == (1, Reason.CATASTROPHIC)
+    assert run(gate(QUICK), 1, errors=0.30)[-1].phase == Phase.RELEASING
+
+
+@pytest.mark.parametrize(
+    ("requests", "failed", "broken"), [(19, 19, False), (20, 10, False), (20, 11, True), (600, 180, False), (600, 204, True)]
+)
+def test_few_requests_need_more_than_bad_luck_to_be_a_catastrophe(requests, failed, broken):
+    one = gate(NO_MIRROR)
+    decision = one.start()
+    few = Counts(buckets=np.asarray([[requests, 0, 0, 0, 0], [0] * 5]), errors=np.asarray([failed, 0]))
+    decision = one.observe(dataclasses.replace(tick(decision), canary=few))
+    assert (reason(decision) is Reason.CATASTROPHIC) == broken
 
 
 def test_errors_of_both_arms_are_nobodys_fault():

@@ -106,11 +106,13 @@ class Latency(Kept):
         """Against the canary: mean over classes, and all classes together, of the mean over their edges."""
         by_class, together = self.by_class.value(), self.together.value()
         total, groups = np.zeros_like(together[0]), np.zeros_like(together[0])
-        parts = [(together, self.chosen.any(axis=0)), *((by_class[kind], self.chosen[kind]) for kind in range(len(by_class)))]
+        anywhere: Bools = np.logical_or.reduce(self.chosen, axis=0)
+        parts: list[tuple[Floats, Bools]] = [(together, anywhere), *zip(by_class, self.chosen, strict=True)]
         for wealth, chosen in parts:
             used = chosen.astype(np.float64)
             edges = over_classes(used)
-            total = total + over_classes(wealth * used) / np.maximum(edges, 1.0)
+            weighted: Floats = np.multiply(wealth, used)
+            total = total + over_classes(weighted) / np.maximum(edges, 1.0)
             groups = groups + (edges > 0)
         return total / np.maximum(groups, 1.0)
 

@@ -1,6 +1,6 @@
 """GPU memory: nearly full, or rising steadily so that it will be soon.
 
-A ramp is three windows in a row that each rise by more than several standard errors, the latest by about as much as the one before; an
+A ramp is three windows in a row that each rise by more than several standard errors, each by about as much as the one before; an
 allocator's plateau and a single step are neither. The trap: engines that reserve all memory at start are flat by design; watch the cache's
 use instead.
 """
@@ -13,7 +13,7 @@ from headway.release.gate.tick import Bools, Floats
 _FULL_SCRAPES = 2
 _WINDOWS = ((8, 3.5), (16, 3.0))
 """Ticks of a window, and the standard errors by which each must rise."""
-_LIKE_THE_ONE_BEFORE = (0.75, 1.6)
+_LIKE_THE_ONE_BEFORE = (0.85, 1.6)
 _AHEAD_MINUTES = 480.0
 _LARGEST_CORRELATION = 0.9
 
@@ -45,7 +45,7 @@ class GpuMemory(Kept):
         found = np.zeros(len(self.known), dtype=bool)
         for ticks, sigmas in _WINDOWS:
             rises, errors = zip(*(self._rise(ticks, back) for back in (2, 1, 0)), strict=True)
-            steady = (rises[2] >= _LIKE_THE_ONE_BEFORE[0] * rises[1]) & (rises[2] <= _LIKE_THE_ONE_BEFORE[1] * rises[1])
+            steady = _alike(rises[0], rises[1]) & _alike(rises[1], rises[2])
             for rise, error in zip(rises, errors, strict=True):
                 steady &= rise > sigmas * error
             per_minute = rises[2] / (ticks * self._tick_minutes)
@@ -69,3 +69,7 @@ class GpuMemory(Kept):
         correlation = np.clip(lagged / np.maximum(square, 1e-18), 0.0, _LARGEST_CORRELATION)
         error = np.sqrt(square / (ticks - 2) / spread * (1 + correlation) / (1 - correlation))
         return slope * ticks, error * ticks + 1e-9
+
+
+def _alike(before: Floats, after: Floats) -> Bools:
+    return (after >= _LIKE_THE_ONE_BEFORE[0] * before) & (after <= _LIKE_THE_ONE_BEFORE[1] * before)

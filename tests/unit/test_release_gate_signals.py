@@ -1,0 +1,179 @@
+"""Tails, answers, memory and noise: the parts of the gate, each by itself."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+from headway.release import GatePolicy
+from headway.release.gate import Gain
+from headway.release.gate.correctness import Correctness
+from headway.release.gate.memory import GpuMemory
+from headway.release.gate.noise import Noise
+from headway.release.gate.tail import Memory, Tail
+
+EDGES = (50.0, 100.0, 200.0, 400.0)
+
+
+def lognormal_buckets(median: float, spread: float) -> np.ndarray:
+    below = ndtr((np.log(EDGES) - math.log(median)) / spread)
+    return (1e6 * np.diff(below, prepend=0.0, append=1.0))[None, :, None]
+
+
+@pytest.mark.parametrize("slowdown", [0.1, 0.25, 1.0, 2.0])
+def test_the_tolerated_ratio_of_a_lognormal_is_exact(slowdown):
+    tail, median, spread = Tail(EDGES), 90.0, 0.5
+    masses = tail.masses(lognormal_buckets(median, spread))
+    found = tail.ratio(tail.quantiles(masses), masses, slowdown)[0, :, 0]
+    for edge, ratio in zip(EDGES, found, strict=True):
+        slower = ndtr((math.log(median * (1 + slowdown)) - math.log(edge)) / spread)
+        usual = ndtr((math.log(median) - math.log(edge)) / spread)
+        assert ratio == pytest.approx(slower / usual, rel=1e-3)
+
+
+def test_tail_masses_are_shares_above_each_edge():
+    masses = Tail((1.0, 2.0)).masses(np.asarray([[[70.0], [20.0], [10.0]]]))
+    assert masses[0, :, 0].tolist() == pytest.approx([0.3, 0.1])
+
+
+def test_a_histogram_without_requests_has_no_tail():
+    assert Tail((1.0, 2.0)).masses(np.zeros((1, 3, 1)))[0, :, 0].tolist() == [0.0, 0.0]
+
+
+@given(buckets=st.lists(st.integers(0, 1000), min_size=5, max_size=5), small=st.floats(0.01, 1.0), more=st.floats(0.0, 1.0))
+@settings(max_examples=60, deadline=None)
+def test_a_larger_slow_down_never_has_a_smaller_ratio(buckets, small, more):
+    tail = Tail(EDGES)
+    masses = tail.masses(np.asarray(buckets, dtype=float)[None, :, None])
+    quantiles = tail.quantiles(masses)
+    less, larger = tail.ratio(quantiles, masses, small), tail.ratio(quantiles, masses, small + more)
+    assert (larger >= less * (1 - 1e-9)).all()
+    assert (less >= 1).all()
+
+
+def test_a_busy_service_forgets_in_minutes_and_a_quiet_one_keeps_hours():
+    busy, quiet = Memory(1, 2, 1), Memory(1, 2, 1)
+    for memory, requests in ((busy, 6000.0), (quiet, 60.0)):
+        memory.remember(np.asarray([[[requests], [0.0]]]))
+        for _ in range(20):
+            memory.remember(np.asarray([[[0.0], [requests]]]))
+    assert busy.buckets[0, 0, 0] == pytest.approx(6000 * 0.25, rel=0.01), "two half-lives of ten ticks"
+    assert quiet.buckets[0, 0, 0] == 60
+
+
+def bernoulli(share: float, rollouts: int, pairs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Evidence of many rollouts after each pair: the largest, and the first pair at which it was enough."""
+    rng, judge = np.random.default_rng(seed), Correctness(0.005, rollouts)
+    crossed = np.full(rollouts, np.inf)
+    for place in range(pairs):
+        judge.compare(np.ones(rollouts), (rng.random(rollouts) < share).astype(float))
+        crossed = np.where((judge.evidence() >= 800) & np.isinf(crossed), place + 1, crossed)
+    return judge.evidence(), crossed
+
+
+def test_five_per_cent_of_wrong_answers_are_found_within_250_pairs_in_nine_of_ten_rollouts():
+    _, crossed = bernoulli(0.05, 1000, 260, seed=1)
+    assert np.quantile(crossed, 0.9) <= 250
+
+
+def test_wrong_answers_within_the_tolerance_are_hardly_ever_a_failure():
+    _, crossed = bernoulli(0.005, 1000, 2000, seed=2)
+    assert np.isfinite(crossed).mean() <= 0.00125 + 0.003
+
+
+@pytest.mark.parametrize(("truth", "grows"), [(0.01, False), (0.0, False), (0.03, True)])
+def test_a_gain_is_believed_only_when_it_exceeds_the_one_asked_for(truth, grows):
+    """Labelled answers: 5 % only stable got right, 5 % + truth only the canary; asked for is a gain of one point."""
+    gain = Gain(0.01)
+    gain.compare(np.asarray([20000.0]), np.asarray([20000 * (0.05 + truth)]), np.asarray([1000.0]))
+    assert (gain.evidence()[0] >= 100) == grows
+
+
+@pytest.mark.parametrize("bet", Gain._BETS)
+@pytest.mark.parametrize(("up", "down"), [(0.06, 0.05), (0.01, 0.0), (0.5, 0.49), (0.0, 0.3)])
+def test_a_bet_on_a_gain_is_fair_at_the_gain_asked_for(bet, up, down):
+    mean = up * (1 + bet * 0.99) + (1 - up - down) * (1 - bet * 0.01) + down * (1 - bet * 1.01)
+    assert mean <= 1 + 1e-12
+
+
+def watch(series: np.ndarray, limit: float = 0.95) -> np.ndarray:
+    """First tick at which each of (ticks, rollouts) is a failure; infinite where never."""
+    memory = GpuMemory(limit, 1.0, series.shape[1])
+    first = np.full(series.shape[1], np.inf)
+    for place, used in enumerate(series):
+        memory.observe(used)
+        first = np.where((memory.nearly_full() | memory.ramp()) & np.isinf(first), place + 1, first)
+    return first
+
+
+def noisy(level: np.ndarray, rollouts: int, seed: int, sigma: float = 0.003) -> np.ndarray:
+    return level[:, None] + sigma * np.random.default_rng(seed).standard_normal((len(level), rollouts))
+
+
+MINUTES = np.arange(120.0)
+
+
+def test_flat_memory_and_a_plateau_of_the_allocator_are_no_failures():
+    plateau = 0.5 + 0.18 * (1 - np.exp(-MINUTES / 6))
+    assert np.isfinite(watch(noisy(np.full(120, 0.6), 400, 3))).mean() <= 0.005
+    assert np.isfinite(watch(noisy(plateau, 400, 4))).mean() <= 0.005
+
+
+@pytest.mark.parametrize("points", [0.2, 0.5])
+def test_a_leak_of_a_fifth_of_a_point_a_minute_is_found_within_an_hour(points):
+    found = watch(noisy(0.5 + points / 100 * MINUTES, 400, 5))
+    assert (found <= 60).mean() >= 0.99
+
+
+def test_a_leak_that_takes_longer_than_a_night_is_left_alone():
+    assert np.isinf(watch(noisy(0.2 + 0.0001 * MINUTES, 50, 6, sigma=1e-5))).all()
+
+
+def test_a_missing_sample_neither_extends_nor_breaks_a_row_of_full_ones():
+    series = np.asarray([[0.96], [np.nan], [0.96]])
+    assert watch(series)[0] == 3
+
+
+def test_arms_that_differ_by_counting_alone_are_not_noisy():
+    rng, noise = np.random.default_rng(7), Noise((200,))
+    n, stable = np.full(200, 600.0), np.full(200, 12000.0)
+    for _ in range(60):
+        noise.learn(rng.binomial(600, 0.05, 200).astype(float), n, rng.binomial(12000, 0.05, 200).astype(float), stable)
+    assert noise.phi(np.full(200, 0.05), n, n, 0.0).mean() == pytest.approx(1.0, abs=0.1)
+
+
+def test_arms_that_vary_by_more_are_discounted_by_how_much_more():
+    """Both small arms vary by 20 %: 30 events each, so the difference varies 1 + 15 * 2 * 0.04 = 2.2 times as much as counting."""
+    rng, noise = np.random.default_rng(8), Noise((200,))
+    n, stable = np.full(200, 600.0), np.full(200, 12000.0)
+    for _ in range(200):
+        rate = 0.05 * np.exp(0.2 * rng.standard_normal(200))
+        noise.learn(rng.binomial(600, rate).astype(float), n, rng.binomial(12000, 0.05, 200).astype(float), stable)
+    assert noise.phi(np.full(200, 0.05), n, n, 0.0).mean() == pytest.approx(2.2, rel=0.15)
+
+
+def test_a_lasting_difference_is_not_noise():
+    rng, noise = np.random.default_rng(9), Noise((200,))
+    n, stable = np.full(200, 600.0), np.full(200, 12000.0)
+    for _ in range(100):
+        noise.learn(rng.binomial(600, 0.10, 200).astype(float), n, rng.binomial(12000, 0.05, 200).astype(float), stable)
+    assert noise.phi(np.full(200, 0.05), n, n, 0.0).mean() < 1.3
+
+
+def test_the_budget_of_false_rollbacks_is_spent_once():
+    assert sum(GatePolicy(false_rollback=0.02).alpha.values()) == pytest.approx(0.02)
+
+
+def test_the_last_step_rules_out_what_the_contract_calls_unacceptable():
+    last = GatePolicy(mirror=0.0, latency_unacceptable=0.4, error_unacceptable=0.01).stages[-1]
+    assert (last.latency_margin, last.error_margin) == (0.4, 0.01)
+
+
+def test_margins_tighten_as_traffic_grows():
+    for policy in (GatePolicy(), GatePolicy(mirror=0.0), GatePolicy(weights=(0.01, 0.05, 0.2, 0.3, 0.9))):
+        steps = [stage for stage in policy.stages if stage.weight]
+        margins = [(stage.latency_margin, stage.error_margin) for stage in steps]
+        assert margins == sorted(margins, reverse=True)
