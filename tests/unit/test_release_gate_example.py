@@ -14,7 +14,9 @@ def example() -> str:
     return found[1]
 
 
-@pytest.mark.parametrize(("slower", "last"), [("1.5", "Requests are slower than tolerated."), ("1.0", "The new version takes all traffic.")])
+@pytest.mark.parametrize(
+    ("slower", "last"), [("1.5", "Requests are slower than tolerated."), ("1.0", "The new version takes all traffic.")]
+)
 def test_the_example_ends_as_the_page_says(slower, last, capsys):
     exec(compile(example().replace("1.5,", f"{slower},"), "gate.md", "exec"), {})
     lines = capsys.readouterr().out.splitlines()

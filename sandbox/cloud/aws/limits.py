@@ -5,16 +5,15 @@ A resource's inputs are laid over the request of the AWS operation that creates 
 where to look. Trap: a pattern that Python cannot compile is no check; `Limits.unchecked` lists those and the inputs without counterpart.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any
 
-from botocore.loaders import Loader
-from botocore.model import ServiceModel
-
 from sandbox.cloud.conform import closest, describe, join
+from sandbox.cloud.derived import derived
 from sandbox.cloud.schema import Fields, Shape
 from sandbox.engine.provider import UNKNOWN, CheckFailure
 
@@ -56,6 +55,9 @@ def is_a(shape: Any, *forms: str) -> bool:
 @cache
 def service(name: str) -> Any:
     """botocore's ServiceModel of one service; untyped, because its properties are."""
+    from botocore.loaders import Loader
+    from botocore.model import ServiceModel
+
     return ServiceModel(Loader().load_service_model(name, "service-2"), name)
 
 
@@ -65,7 +67,18 @@ def limits_of(inputs: Fields, operation: str, api: Mapping[str, str]) -> Limits:
     `api` maps an input's path (without indices) to where its API twin is: a path below the operation's request, or
     `service.Operation:path` elsewhere; the empty string says that there is none.
     """
-    return _object(inputs, _find(operation), "", operation, api)
+    name = f"limits {inputs.cls} {operation} {json.dumps(dict(api), sort_keys=True)}"
+    return derived(name, lambda: asdict(_object(inputs, _find(operation), "", operation, api)), _read)
+
+
+def _read(document: Any) -> Limits:
+    limit, element = document["limit"], document["element"]
+    return Limits(
+        Limit(**{**limit, "enum": tuple(limit["enum"])}) if limit else None,
+        {key: _read(below) for key, below in document["members"].items()},
+        _read(element) if element else None,
+        tuple(document["unchecked"]),
+    )
 
 
 def violations(value: Mapping[str, Any], limits: Limits) -> list[CheckFailure]:

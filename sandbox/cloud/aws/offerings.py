@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from sandbox.cloud.aws.limits import service
+from sandbox.cloud.derived import derived
 
 # AWS "Regions and Availability Zones" (zone letters that every account has, and zone id prefixes), 2026-06.
 _ZONES: Mapping[str, tuple[str, str]] = {
@@ -88,7 +89,7 @@ def zone_id(zone: str) -> str:
 @cache
 def instance_types() -> frozenset[str]:
     """Every EC2 instance type that botocore's EC2 model names."""
-    return frozenset(service("ec2").shape_for("InstanceType").metadata["enum"])
+    return derived("instance types", lambda: sorted(service("ec2").shape_for("InstanceType").metadata["enum"]), frozenset)
 
 
 @cache
