@@ -1,0 +1,165 @@
+"""The plan of a release: which steps, with how many replicas of each arm, and where their GPUs come from.
+
+Pure: from the contract's rollout policy and the room that the pool has. All strategies are the same plan with other steps. The trap: room
+is decided before the first replica starts; a plan that would run out of GPUs half way is refused, or begins without surge.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum, unique
+from typing import NamedTuple
+
+from headway.contract.rollout import Rollout, Strategy, Surge
+from headway.contract.units import Duration, Share
+from headway.errors import Exit, UserError
+
+_NOTHING = Share(0)
+_ALL = Share(Share.WHOLE)
+_STARTED = Duration.parse("30m")
+"""Longest for a replica to be scheduled, to fetch its artifact and to become ready."""
+_ANSWERED = Duration.parse("15m")
+"""Longest for warm-up, synthetic and golden requests together with their retries."""
+_AT_ONCE = Duration(0)
+
+
+@unique
+class Kind(StrEnum):
+    """What a step is for."""
+
+    DARK = "dark"
+    """Means the new version starts and nobody reaches it."""
+    WARM = "warm"
+    """Means requests that fill its caches; their latency is no evidence."""
+    SYNTHETIC = "synthetic"
+    """Means requests of all shapes straight to the pods: does it answer at all?"""
+    GOLDEN = "golden"
+    """Means requests whose right answers are known."""
+    MIRROR = "mirror"
+    """Means copies of users' requests."""
+    WEIGHT = "weight"
+    """Means a share of users' requests."""
+    REPLACE = "replace"
+    """Means one more replica of the old version makes room for one of the new; rolling only."""
+    SPLIT = "split"
+    """Means a long-lived share of users; A/B only. A person ends it, and what follows is a new plan."""
+    BAKE = "bake"
+    """Means all traffic, the old version kept warm where there is room for both."""
+    RETIRE = "retire"
+    """Means the loser and the baseline arm are removed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """What the pool can hold, counted in replicas of this model."""
+
+    replicas: int
+    """Of the stable version, now."""
+    free: int
+    """More that fit on GPUs nobody uses."""
+    warm: int = 0
+    """More that fit on GPUs held warm for bursts."""
+
+
+class Fleet(NamedTuple):
+    """Replicas by arm."""
+
+    stable: int
+    baseline: int
+    canary: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One step: what to set, and how long it takes."""
+
+    kind: Kind
+    weight: Share = _NOTHING
+    """Share of users' requests for the new version."""
+    mirror: Share = _NOTHING
+    fleet: Fleet
+    at_least: Duration = _AT_ONCE
+    at_most: Duration
+    gated: bool
+    """Whether the gate must pass it; else it is over when what it asks for is so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Steps in order."""
+
+    steps: tuple[Step, ...]
+    surge: Surge
+    """Where the GPUs come from: never `auto`."""
+    baseline_arm: bool
+    """Whether there is room for an arm of the stable version beside the canary; without it the stable arm is the control."""
+    notes: tuple[str, ...]
+    """What the policy asked for and cannot have, in words."""
+
+    @property
+    def most_replicas(self) -> int:
+        """At any one time, of all arms."""
+        return max(sum(step.fleet) for step in self.steps)
+
+
+def plan(rollout: Rollout, room: Room) -> Plan:
+    """The plan for `rollout` where the pool has `room`. Raises UserError where there is none that keeps users served."""
+    refused: list[str] = []
+    for surge in (Surge.SURGE, Surge.BORROW, Surge.NO_SURGE) if rollout.surge is Surge.AUTO else (rollout.surge,):
+        capacity = room.replicas + {Surge.SURGE: room.free, Surge.BORROW: room.free + room.warm}.get(surge, 0)
+        for baseline in (True, False) if rollout.baseline_arm and rollout.strategy is Strategy.CANARY else (False,):
+            steps = tuple(_steps(rollout, room.replicas, surge, baseline))
+            served = all(step.fleet.stable > 0 for step in steps if step.weight < _ALL and step.kind is not Kind.RETIRE)
+            if served and max(sum(step.fleet) for step in steps) <= capacity:
+                return Plan(steps=steps, surge=surge, baseline_arm=baseline, notes=tuple(_notes(rollout, surge, baseline)))
+        needed = max(sum(step.fleet) for step in _steps(rollout, room.replicas, surge, baseline=False))
+        refused.append(f"{surge} needs room for {needed} replicas at once and has it for {capacity}")
+    raise UserError(
+        f"rollout.surge: no plan of strategy {rollout.strategy} fits: {'; '.join(refused)}",
+        "Users would be left without a version that answers, or the new one would wait for GPUs for ever",
+        "Free GPUs in the pool, run one replica more, or choose surge: borrow where the pool holds warm capacity",
+        exit=Exit.REFUSED,
+    )
+
+
+def _steps(rollout: Rollout, replicas: int, surge: Surge, baseline: bool) -> Iterator[Step]:
+    rolling = rollout.strategy is Strategy.ROLLING
+
+    def arms(share: Share, *, shrinks: bool = surge is Surge.NO_SURGE, beside: bool = False) -> Fleet:
+        """Replicas by arm: the share's part of the fleet, at least one; where the stable version shrinks, taken from it."""
+        canary = max(1, -(-replicas * int(share) // Share.WHOLE))
+        twin = canary if beside else 0
+        return Fleet(max(0, replicas - canary - twin) if shrinks else replicas, twin, canary)
+
+    def paced(kind: Kind, share: Share, fleet: Fleet) -> Step:
+        return Step(kind=kind, weight=share, fleet=fleet, at_least=rollout.step_at_least, at_most=rollout.step_at_most, gated=True)
+
+    one = arms(_NOTHING)
+    yield Step(kind=Kind.DARK, fleet=one, at_most=_STARTED, gated=False)
+    for kind in (Kind.WARM, Kind.SYNTHETIC, Kind.GOLDEN):
+        yield Step(kind=kind, fleet=one, at_most=_ANSWERED, gated=kind is not Kind.WARM)
+    if rollout.mirror:
+        share = rollout.mirror.share
+        yield Step(kind=Kind.MIRROR, mirror=share, fleet=arms(share), at_most=rollout.mirror.timeout, gated=True)
+    if rolling:
+        for number in range(1, replicas):
+            share = Share(Share.WHOLE * number // replicas)
+            yield paced(Kind.REPLACE, share, arms(share, shrinks=True))
+    if rollout.strategy is Strategy.CANARY:
+        for share in rollout.weights:
+            yield paced(Kind.WEIGHT, share, arms(share, beside=baseline))
+    if rollout.split:
+        share, length = rollout.split.share, rollout.split.duration
+        yield Step(kind=Kind.SPLIT, weight=share, fleet=arms(share), at_least=length, at_most=length, gated=True)
+        return
+    shrinks = rolling or surge is Surge.NO_SURGE
+    yield Step(kind=Kind.BAKE, weight=_ALL, fleet=arms(_ALL, shrinks=shrinks), at_least=rollout.bake, at_most=rollout.bake, gated=True)
+    yield Step(kind=Kind.RETIRE, weight=_ALL, fleet=Fleet(0, 0, replicas), at_most=_STARTED, gated=False)
+
+
+def _notes(rollout: Rollout, surge: Surge, baseline: bool) -> Iterator[str]:
+    if rollout.baseline_arm and rollout.strategy is Strategy.CANARY and not baseline:
+        yield "There is no room for a baseline arm. The new version is compared with the whole stable version, which is of another size and age."
+    if surge is Surge.NO_SURGE and rollout.strategy is not Strategy.AB:
+        yield "There is no room for both versions. The old one shrinks as the new one grows; while baking, a rollback has to start it again."
+    if surge is Surge.BORROW:
+        yield "Warm capacity is borrowed. A burst meanwhile waits for nodes."
