@@ -96,10 +96,7 @@ def declares(token: str) -> bool:
 
 
 def _roots(document: Any) -> dict[str, Fields]:
-    roots = {role: Fields(cls, document["classes"]) for role, cls in document["roots"].items()}
-    for fields in roots.values():
-        _ = fields.members  # What is damaged must show here, where it can still be derived anew.
-    return roots
+    return {role: Fields(cls, document["classes"]) for role, cls in document["roots"].items()}
 
 
 def _shape(document: Any, classes: Mapping[str, Any]) -> Shape:

@@ -1,7 +1,6 @@
 """A world for the aws double: an account in a temporary folder, a control plane in memory, an object store in process."""
 
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,14 +13,6 @@ from sandbox.cloud.aws.assembly import backends
 from sandbox.cloud.aws.provider import AwsProvider, Site
 from sandbox.cloud.control_plane import GROUP_ANNOTATION, Address, NodeState
 from sandbox.engine.provider import CheckFailure, DiffResult, Live, Properties, ProviderError
-
-# The SDK's deprecated classes warn as they are defined; loaded here, they do so once and unheard.
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import pulumi_aws
-    import pulumi_eks.cluster
-
-    pulumi_aws.s3.Bucket, pulumi_aws.ec2.Vpc, pulumi_aws.rds.Instance, pulumi_eks.cluster  # noqa: B018 -- a mention loads the module
 
 REGION = "eu-west-1"
 ZONES = tuple(f"{REGION}{letter}" for letter in "abc")

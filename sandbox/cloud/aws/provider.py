@@ -20,7 +20,7 @@ from sandbox.cloud.aws.changes import compare
 from sandbox.cloud.aws.kind import ACCOUNT_ID, Facts, Kind, Naming, at, merged_tags
 from sandbox.cloud.aws.limits import violations
 from sandbox.cloud.conform import closest, join, nonconformities
-from sandbox.cloud.schema import UnknownTypeError, provider_schema, schema_of
+from sandbox.cloud.schema import declares, provider_schema
 from sandbox.engine.provider import (
     UNKNOWN,
     CheckFailure,
@@ -380,9 +380,7 @@ def schema_title(object: Object) -> str:
 
 
 def _unmodelled(type: str) -> str:
-    try:
-        schema_of(type)
-    except (UnknownTypeError, ValueError):
+    if not declares(type):
         return f"{type} is no resource of pulumi_aws {VERSION}{closest(type, CATALOGUE)}; see sandbox/cloud/README.md for what is modelled"
     return (
         f"{type} is not modelled by the sandbox's aws double{closest(type, CATALOGUE)}; it knows the {len(CATALOGUE)} types listed in "

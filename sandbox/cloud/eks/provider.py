@@ -7,7 +7,7 @@ from typing import Any
 from sandbox.cloud.conform import closest
 from sandbox.cloud.control_plane import ControlPlane
 from sandbox.cloud.eks import component
-from sandbox.cloud.schema import UnknownTypeError, schema_of
+from sandbox.cloud.schema import declares
 from sandbox.engine.provider import (
     UNKNOWN,
     CheckResult,
@@ -185,8 +185,6 @@ def _known(id: str) -> str:
 
 
 def _unmodelled(type: str) -> str:
-    try:
-        schema_of(type)
-    except (UnknownTypeError, ValueError):
+    if not declares(type):
         return f"{type} is no component of pulumi_eks {VERSION}{closest(type, [component.CLUSTER])}"
     return f"{type} is not modelled by the sandbox's eks double, which knows {component.CLUSTER}; use the resources of aws.eks themselves"

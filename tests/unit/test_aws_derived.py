@@ -1,0 +1,86 @@
+"""What is derived from the SDK and the service models is kept, shared and never believed when damaged."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.cloud.derived import derived
+from sandbox.layout import CACHE_VARIABLE
+
+RUN = """
+import json, sys, tempfile
+from pathlib import Path
+from aws_world import World
+world = World(Path(tempfile.mkdtemp(dir=sys.argv[1])))
+group = world.node_group()
+refused = world.check("ec2/vpc", cidrBlok="10.0.0.0/16", instanceTenancy="mine")
+changed = sorted(group.diff(scalingConfig={"minSize": 0, "desiredSize": 3, "maxSize": 8}).details)
+heavy = sorted({"pulumi_aws", "pulumi_eks", "botocore.loaders", "botocore.model"} & sys.modules.keys())
+print(json.dumps({"heavy": heavy, "answer": [sorted(map(str, refused)), changed, group.outputs]}))
+"""
+
+
+def run(cache: Path, scratch: Path) -> Any:
+    environment = {**os.environ, CACHE_VARIABLE: str(cache)}
+    root = Path(__file__).parents[2]
+    environment["PYTHONPATH"] = os.pathsep.join((str(root), str(Path(__file__).parent)))
+    done = subprocess.run([sys.executable, "-c", RUN, str(scratch)], cwd=root, env=environment, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_a_warm_cache_answers_as_a_cold_one_without_importing_sdk_or_service_models(tmp_path: Path) -> None:
+    cold, warm = run(tmp_path / "cache", tmp_path), run(tmp_path / "cache", tmp_path)
+    assert "pulumi_aws" in cold["heavy"]
+    assert warm["heavy"] == []
+    assert warm["answer"] == cold["answer"]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    return tmp_path
+
+
+def kept(cache: Path) -> Path:
+    (file,) = (cache / "schemas").glob("*/*")
+    return file
+
+
+def never() -> Any:
+    raise AssertionError("derived although it was kept")
+
+
+def test_what_was_derived_once_is_read(cache: Path) -> None:
+    assert derived("one", lambda: {"a": 1}, dict) == {"a": 1}
+    assert derived("one", never, dict) == {"a": 1}
+    assert derived("another", lambda: {"a": 2}, dict) == {"a": 2}
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\xff\xfe\n{}"])
+def test_a_damaged_file_is_derived_anew_and_mended(cache: Path, damage: bytes) -> None:
+    derived("one", lambda: {"a": 1}, dict)
+    kept(cache).write_bytes(damage)
+    assert derived("one", lambda: {"a": 1}, dict) == {"a": 1}
+    assert derived("one", never, dict) == {"a": 1}
+
+
+def test_one_changed_byte_is_noticed_though_the_text_still_parses(cache: Path) -> None:
+    derived("one", lambda: {"a": 1}, dict)
+    kept(cache).write_bytes(kept(cache).read_bytes().replace(b":1}", b":2}"))
+    assert derived("one", lambda: {"a": 1}, dict) == {"a": 1}
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_but_time(cache: Path) -> None:
+    (cache / "schemas").write_text("no folder", encoding="utf-8")
+    assert derived("one", lambda: {"a": 1}, dict) == {"a": 1}
+
+
+def test_a_failure_to_derive_is_told_and_not_kept(cache: Path) -> None:
+    with pytest.raises(AssertionError):
+        derived("one", never, dict)
+    assert derived("one", lambda: {"a": 1}, dict) == {"a": 1}
