@@ -507,3 +507,24 @@ def test_a_better_version_may_be_as_much_slower_as_the_trade_says():
     assert (traded.latency, traded.latency_unacceptable) == pytest.approx((0.3, 0.45))
     with pytest.raises(ValueError, match=r"rollout\.trade is not set"):
         GatePolicy.from_contract(Rollout.model_validate({"strategy": "canary"}), better=True)
+
+
+def test_blue_and_green_change_places_once_the_copies_are_proven():
+    policy = GatePolicy.from_contract(Rollout.model_validate({"strategy": "blue_green", "mirror": {"share": "100%"}}))
+    weights = [float(d.weight) for d in run(gate(policy), 60)]
+    assert list(dict.fromkeys(weights)) == [0.0, 1.0]
+    assert len(weights) - 1 >= policy.counted_ticks_at_least
+
+
+def test_without_copies_and_weights_only_the_old_version_kept_warm_is_left():
+    one = gate(GatePolicy.from_contract(Rollout.model_validate({"strategy": "blue_green"})))
+    decision = one.start()
+    assert (decision.phase, decision.weight) == (Phase.BAKING, 1.0)
+    assert one.observe(tick(decision, errors=0.5)).phase == Phase.ROLLED_BACK
+
+
+def test_a_rolling_update_is_judged_at_the_weights_of_its_plan():
+    rollout = Rollout.model_validate({"strategy": "rolling"})
+    assert GatePolicy.from_contract(rollout, weights=[0.25, 0.5, 0.75]).weights == (0.25, 0.5, 0.75)
+    with pytest.raises(ValueError, match="Give those of the plan"):
+        GatePolicy.from_contract(rollout)

@@ -4,7 +4,8 @@ The trap: tolerances are null hypotheses and margins, not thresholds on a dashbo
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Self
 
 from headway.contract.rollout import OnInconclusive, Rollout, Strategy
@@ -84,9 +85,13 @@ class GatePolicy:
     """Whether evidence is discounted by the noise between arms that ran the same version."""
 
     @classmethod
-    def from_contract(cls, rollout: Rollout, *, tick_seconds: float = 60.0, better: bool = False) -> Self:
+    def from_contract(
+        cls, rollout: Rollout, *, weights: Sequence[float] | None = None, tick_seconds: float = 60.0, better: bool = False
+    ) -> Self:
         """The numbers of `rollout`, for ticks of `tick_seconds`.
 
+        `weights`: those of the plan (`headway.release.plan`), which knows how many replicas a rolling update replaces; left out, those
+        of the contract. A split of users is a weight that the driver freezes.
         `better`: the new version was shown to give better answers (`correctness.Gain`), so that `rollout.trade` widens the latency
         tolerance; refused by ValueError where the contract has no trade.
         """
@@ -101,9 +106,13 @@ class GatePolicy:
         if better and rollout.trade is not None:
             unacceptable += rollout.trade.latency.fraction - latency
             latency = rollout.trade.latency.fraction
-        weights = tuple(weight.fraction for weight in rollout.weights)
+        if weights is None and rollout.strategy is Strategy.ROLLING:
+            raise ValueError("A rolling update has as many weights as replicas. The contract does not know them. Give those of the plan")
+        if weights is None:
+            shares = rollout.weights if rollout.strategy is Strategy.CANARY else (rollout.split.share,) if rollout.split else ()
+            weights = [share.fraction for share in shares]
         return cls(
-            weights=weights if rollout.strategy is Strategy.CANARY else (rollout.split.share.fraction,) if rollout.split else (0.5,),
+            weights=tuple(weights),
             mirror=rollout.mirror.share.fraction if rollout.mirror else 0.0,
             baseline=rollout.baseline_arm and rollout.strategy is Strategy.CANARY,
             latency=latency,
@@ -135,7 +144,7 @@ class GatePolicy:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The ladder, mirror first where there is one."""
+        """The ladder, mirror first where there is one; a single stage of all traffic where there is nothing before it."""
         latency = _LATENCY_MARGINS_AFTER_MIRROR if self.mirror else _LATENCY_MARGINS
         errors = _ERROR_MARGINS_AFTER_MIRROR if self.mirror else _ERROR_MARGINS
         steps = [
@@ -159,7 +168,8 @@ class GatePolicy:
             ticks_at_most=self.mirror_ticks_at_most,
             last=False,
         )
-        return (copies, *steps) if self.mirror else tuple(steps)
+        at_once = replace(copies, weight=FULL_WEIGHT, mirror=0.0, last=True)
+        return (copies, *steps) if self.mirror else tuple(steps) or (at_once,)
 
 
 def _place(weight: float) -> int:

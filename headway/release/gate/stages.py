@@ -9,7 +9,7 @@ import numpy as np
 
 from headway.contract.rollout import OnInconclusive
 from headway.release.gate.decision import Phase, Reason, any_of
-from headway.release.gate.policy import GatePolicy
+from headway.release.gate.policy import FULL_WEIGHT, GatePolicy
 from headway.release.gate.state import Kept
 from headway.release.gate.tick import Bools, Floats, Ints
 
@@ -36,7 +36,8 @@ class Ladder(Kept):
         self._mirrors = np.asarray([stage.mirror for stage in self._stages])
         self._at_least = np.asarray([stage.ticks_at_least for stage in self._stages])
         self._at_most = np.asarray([stage.ticks_at_most for stage in self._stages])
-        self.phase = np.full(rollouts, int(Phase.RELEASING))
+        first = Phase.BAKING if self._stages[0].weight == FULL_WEIGHT else Phase.RELEASING
+        self.phase = np.full(rollouts, int(first))
         self.stage = np.zeros(rollouts, dtype=np.int64)
         self.elapsed = np.zeros(rollouts, dtype=np.int64)
         self.ready = np.zeros(rollouts, dtype=np.int64)
