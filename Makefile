@@ -45,7 +45,7 @@ test-engine: .venv/.ready-dev  ## the conformance suite of the embedded engine
 test-cluster: .venv/.ready-dev .venv-servers/.ready  ## everything that needs real processes
 	@$(BIN)/pytest -n 2 --dist loadfile tests/cluster
 
-bench: .venv/.ready-dev .venv-servers/.ready  ## measure, and write docs/benchmarks.md
+bench: .venv/.ready-dev .venv-servers/.ready  ## measure what docs/benchmarks.md publishes
 	@$(BIN)/python -m benchmarks
 
 lock:            ## resolve the requirements anew; the files name no registry
