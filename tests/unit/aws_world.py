@@ -22,7 +22,7 @@ ZONES = tuple(f"{REGION}{letter}" for letter in "abc")
 class Plane:
     """The control plane as the doubles see it. `down` makes it refuse; `broken` nodes never become ready."""
 
-    manifests: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    manifests: dict[str, dict[str, Any]] = field(default_factory=dict)
     down: bool = False
     broken: set[str] = field(default_factory=set)
     deleted: list[str] = field(default_factory=list)

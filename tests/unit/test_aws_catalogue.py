@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import aws_world  # noqa: F401 -- loads the SDK without its warnings
 import pytest
 
 from sandbox.cloud.aws import listing
@@ -26,7 +25,8 @@ def shape_at(fields: Fields, path: str) -> bool:
     for part in path.replace("[]", "").split("."):
         while shape is not None and shape.form == "list":
             shape = shape.element
-        members = (shape.fields if shape else fields).members if shape is None or shape.fields else {}
+        below = shape.fields if shape else fields
+        members = below.members if below else {}
         if part not in members:
             return False
         shape = members[part]

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import aws_world  # noqa: F401 -- loads the SDK without its warnings
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -72,9 +72,10 @@ def limits_of(inputs: Fields, operation: str, api: Mapping[str, str]) -> Limits:
 
 
 def _read(document: Any) -> Limits:
-    limit, element = document["limit"], document["element"]
+    element = document["element"]
+    limit: Mapping[str, Any] | None = document["limit"] and {**document["limit"], "enum": tuple(document["limit"]["enum"])}
     return Limits(
-        Limit(**{**limit, "enum": tuple(limit["enum"])}) if limit else None,
+        Limit(**limit) if limit else None,
         {key: _read(below) for key, below in document["members"].items()},
         _read(element) if element else None,
         tuple(document["unchecked"]),
