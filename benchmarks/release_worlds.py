@@ -45,8 +45,11 @@ class World:
 
 BASE = World(name="base", medians=(60.0, 160.0), spread=0.45, long_share=0.30)
 SECOND = World(name="second", medians=(350.0, 1400.0), spread=0.60, long_share=0.45, stress=1.5)
-"""Like a language model: several times slower, wider, more long requests, noise x1.5. Never used for tuning."""
-WORLDS = {world.name: world for world in (BASE, SECOND)}
+"""Like a language model: several times slower, wider, more long requests, noise x1.5. No constant was fitted to it; it was looked at once
+before the last two changes of the gate (what a catastrophe is, and which control a proof uses)."""
+THIRD = World(name="third", medians=(12.0, 70.0), spread=0.35, long_share=0.15, error_rate=0.0004, common_noise=0.08, stress=1.5)
+"""Like a small classifier: fast, narrow, fewer long requests and errors. Not looked at before the gate was finished."""
+WORLDS = {world.name: world for world in (BASE, SECOND, THIRD)}
 
 
 @dataclass
