@@ -324,6 +324,7 @@ class Terminal:
         self.pid, self._descriptor = pty.fork()
         if self.pid == 0:
             os.chdir(place.project)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background job ignores it, and would hand that down
             os.execve(sys.executable, [sys.executable, "-m", "tests.engine.executable", *args], place.environment)
         self.seen = ""
 
