@@ -1,4 +1,4 @@
-"""A real control plane for the tests of this tier: one for the session, with the programs from the shared cache, its state in a temp folder.
+"""A real control plane for the tests of this tier: one for each module, with the programs from the shared cache, its state in a temp folder.
 
 On a machine where the programs have not been built yet, the fixture builds them (minutes), as `make up` would.
 """
@@ -95,9 +95,9 @@ def running(folder: Path) -> Iterator[ControlPlane]:
         plane.cluster.supervisor.stop_all(Silent())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Shared by the session: leave it running, and remove what you created in it."""
+    """Shared by a module: leave it running. Not by all: what one file leaves behind would move another's pods."""
     yield from running(tmp_path_factory.mktemp("sandbox"))
 
 
