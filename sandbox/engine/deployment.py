@@ -210,11 +210,12 @@ def _remover(context: Context, providers: Providers, callbacks: Callbacks) -> Re
 def _refreshed(context: Context, providers: Providers) -> Context:
     """The context of what comes after a refresh: it starts from what was found, and goes on counting.
 
-    Before an update or a destroy what has not drifted is not counted here, or every resource would count twice.
+    Before an update or a destroy only what is gone is counted here. What is the same would count twice; what has other inputs is counted
+    by the step that repairs it; and what merely reports another status needs no step: an update that has nothing to do must say so.
     """
     ledger = Ledger(refresh(context, providers, cause))
-    unchanged = () if context.request.kind == "refresh" else (Op.SAME,)
-    ledger.count_all({op: count for op, count in context.ledger.counts.items() if op not in unchanged})
+    uncounted = () if context.request.kind == "refresh" else (Op.SAME, Op.UPDATE)
+    ledger.count_all({op: count for op, count in context.ledger.counts.items() if op not in uncounted})
     return replace(context, ledger=ledger)
 
 
