@@ -1,5 +1,6 @@
-"""What the control plane does while nothing goes wrong: real programs, shared by the session."""
+"""What the control plane does while nothing goes wrong: real programs, one for the file."""
 
+import contextlib
 import os
 import ssl
 import stat
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
+from kubernetes.dynamic.exceptions import NotFoundError
 
 from sandbox.cluster import components, manifests
 from sandbox.cluster.api import Endpoint
@@ -34,7 +36,8 @@ def nodes(control_plane: ControlPlane) -> Iterator[list[str]]:
     yield names
     pods = control_plane.client.resources.get(api_version="v1", kind="Pod")
     for each in control_plane.list("Pod", namespace="default"):
-        pods.delete(name=each["metadata"]["name"], namespace="default", body={"gracePeriodSeconds": 0})
+        with contextlib.suppress(NotFoundError):  # a Job's pods may go with it meanwhile
+            pods.delete(name=each["metadata"]["name"], namespace="default", body={"gracePeriodSeconds": 0})
     eventually(lambda: not control_plane.list("Pod", namespace="default"))
     for name in names:
         control_plane.client.resources.get(api_version="v1", kind="Node").delete(name=name)
