@@ -5,7 +5,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headway.cli.progress import ConsoleProgress
     from sandbox.layout import Layout
     from sandbox.session import Session
+    from sandbox.status import ClusterView
 
 app = typer.Typer(help="The whole platform in miniature on this machine: no cloud, no cluster, no pulumi.", no_args_is_help=True)
 ProjectOption = Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")]
@@ -167,9 +168,3 @@ class _interruptible:  # noqa: N801 - reads as a statement
             os._exit(Exit.INTERRUPTED)
         self._progress.step("interrupt", "Stopping after the steps in flight; Ctrl-C again stops at once")
         threading.Thread(target=self._session.cancel, daemon=True).start()
-
-
-if TYPE_CHECKING:
-    from sandbox.status import ClusterView
-
-__all__: Sequence[str] = ("app",)

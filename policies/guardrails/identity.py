@@ -96,7 +96,7 @@ def _secret_env(r: View, _: Mapping[str, Any]) -> Findings:
 
 def _token(r: View, _: Mapping[str, Any]) -> Findings:
     spec = w.pod(r)
-    if any(True for c in w.containers(r, init=False) for _ in w.gpus(c)) and spec["automountServiceAccountToken"].value is not False:
+    if w.asks_for_gpu(r) and spec["automountServiceAccountToken"].value is not False:
         yield Breach(f"{spec.path}.automountServiceAccountToken", "the model server can call the Kubernetes API")
 
 

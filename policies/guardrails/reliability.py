@@ -14,7 +14,7 @@ _SERVERS = (w.DEPLOYMENT, w.STATEFUL_SET)
 
 def _serves(r: View) -> bool:
     """Whether the workload is a model server: labelled with a model and asking for a GPU."""
-    return w.label(w.template(r), MODEL).present and any(True for c in w.containers(r, init=False) for _ in w.gpus(c))
+    return w.label(w.template(r), MODEL).present and w.asks_for_gpu(r)
 
 
 def _probes(r: View, _: Mapping[str, Any]) -> Findings:

@@ -58,7 +58,7 @@ def _tenant_labels(r: View, c: Mapping[str, Any]) -> Findings:
     holder = w.template(r)
     if w.namespace(r) in c["placeholderNamespaces"]:
         return
-    if not any(True for container in w.containers(r, init=False) for _ in w.gpus(container)):
+    if not w.asks_for_gpu(r):
         return
     labels = holder.at("metadata", "labels")
     for key in c["labels"]:
@@ -67,9 +67,7 @@ def _tenant_labels(r: View, c: Mapping[str, Any]) -> Findings:
 
 
 def _tenant_namespace(r: View, _: Mapping[str, Any]) -> Findings:
-    if w.namespace(r) in ("default", "kube-system", "kube-public", "kube-node-lease") and any(
-        True for container in w.containers(r, init=False) for _ in w.gpus(container)
-    ):
+    if w.namespace(r) in ("default", "kube-system", "kube-public", "kube-node-lease") and w.asks_for_gpu(r):
         yield Breach("metadata.namespace", f"a GPU workload in namespace {w.namespace(r)}")
 
 
@@ -77,7 +75,7 @@ def _toleration(r: View, c: Mapping[str, Any]) -> Findings:
     if r.type == w.DAEMON_SET:
         return
     spec = w.pod(r)
-    asks = any(True for container in w.containers(r, init=False) for _ in w.gpus(container))
+    asks = w.asks_for_gpu(r)
     for toleration in spec["tolerations"].each():
         key = toleration["key"]
         if toleration["operator"].value == "Exists" and not key.present:
@@ -90,7 +88,7 @@ def _node_selector(r: View, _: Mapping[str, Any]) -> Findings:
     if r.type == w.DAEMON_SET:
         return
     spec = w.pod(r)
-    asks = any(True for container in w.containers(r, init=False) for _ in w.gpus(container))
+    asks = w.asks_for_gpu(r)
     required = spec.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     if asks and not spec["nodeSelector"].present and not required.present:
         yield Breach(f"{spec.path}.nodeSelector", "a GPU pod that any pool may get")
@@ -98,7 +96,7 @@ def _node_selector(r: View, _: Mapping[str, Any]) -> Findings:
 
 def _priority(r: View, _: Mapping[str, Any]) -> Findings:
     spec = w.pod(r)
-    if any(True for container in w.containers(r, init=False) for _ in w.gpus(container)) and not spec["priorityClassName"].present:
+    if w.asks_for_gpu(r) and not spec["priorityClassName"].present:
         yield Breach(f"{spec.path}.priorityClassName", "a GPU pod without a priority class")
 
 

@@ -63,6 +63,11 @@ def gpus(container: Node, side: str = "limits") -> Iterator[tuple[str, Node]]:
             yield name, quantity
 
 
+def asks_for_gpu(resource: View) -> bool:
+    """Whether any container of the pod, init containers aside, is limited to a GPU, a share or a slice."""
+    return any(True for container in containers(resource, init=False) for _ in gpus(container))
+
+
 def label(holder: Node, key: str) -> Node:
     return holder["metadata"]["labels"][key]
 
