@@ -9,9 +9,8 @@ import hashlib
 import json
 from dataclasses import dataclass
 
+from headway.contract.difference import RELEASED
 from headway.contract.model import Model
-
-RELEASED = ("artifact", "batching", "envelope", "health", "optimisation", "placement", "runtime", "workload_class")
 
 DIGEST_CHARACTERS = 10
 """40 bits: of 1,000 releases of one model two meet with a chance of 5 in 10,000,000; the ledger keeps the whole digest."""

@@ -13,10 +13,11 @@ import pytest
 from contracts import CHAT, DEFECTS, MODELS, POOLS, SURROUNDINGS, changed, pool_of, tenant
 
 from components.model_service.manifests import Service
-from components.model_service.release import RELEASED, Release
+from components.model_service.release import Release
 from components.tenant.component import reads_artifacts
 from components.tenant.manifests import Plan
 from components.tenant.spending import budget
+from headway.contract.difference import RELEASED
 from headway.contract.model import Model
 from headway.contract.part import Part
 from headway.contract.tenant import Tenant
