@@ -194,7 +194,8 @@ for number in range(100_000):
 
 
 def test_sigkill_at_any_moment_loses_nothing_that_was_acknowledged(path: Path) -> None:
-    for _ in range(3):
+    for run in range(3):
+        path = path.with_name(f"run-{run}.json")
         process = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
         assert process.stdout
         acknowledged = [int(next(process.stdout)) for _ in range(120)]
