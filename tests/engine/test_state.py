@@ -196,6 +196,7 @@ for number in range(100_000):
 def test_sigkill_at_any_moment_loses_nothing_that_was_acknowledged(path: Path) -> None:
     for run in range(3):
         path = path.with_name(f"run-{run}.json")
+        StackState.create(path, f"organization/proj/run-{run}", PASSPHRASE)
         process = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
         assert process.stdout
         acknowledged = [int(next(process.stdout)) for _ in range(120)]
