@@ -25,17 +25,6 @@ RULES = _unique(
     )
 )
 
-_AWS = ("aws:", "eks:")
-_KUBERNETES = ("kubernetes:",)
-
-
-def _about(*packages: str) -> tuple[Rule, ...]:
-    return tuple(r for r in RULES if any(a.startswith(packages) for a in r.applies))
-
-
-PACKS = {
-    "cluster": _about(*_AWS),
-    "platform": _about(*_AWS, *_KUBERNETES),
-    "tenant": _about(*_AWS, *_KUBERNETES),
-}
-"""Layer -> rules. A layer may create AWS objects too (identities, budgets), so those rules travel with it."""
+PACKS = {"cluster": RULES, "platform": RULES, "tenant": RULES}
+"""Layer -> rules. Each pack has all of them: a layer may create any kind of object, none is a way around a rule, and one configuration file
+of an environment names rules of every pack. A rule that covers nothing in a layer costs nothing."""
