@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import yaml
 
+from sandbox.cloud.kubeconfig import settings
 from sandbox.engine.provider import ProviderError
 
 _EXISTS, _ABSENT = 409, 404
@@ -158,14 +159,12 @@ class LocalControlPlane:
 
     def _api(self) -> Any:
         if self._client is None:
-            from kubernetes import client, config
+            from kubernetes import client
 
-            self.address()
-            settings = client.Configuration()
-            config.load_kube_config(config_file=str(self._file), client_configuration=settings)
+            found = settings(self.address().kubeconfig)
             # On loopback a control plane that does not answer at once is down.
-            settings.retries = False  # pyright: ignore[reportAttributeAccessIssue]
-            self._client = client.ApiClient(settings)
+            found.retries = False
+            self._client = client.ApiClient(found)
         return self._client
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from sandbox.cloud.kubeconfig import settings
 from sandbox.cloud.kubernetes.clock import Clock
 from sandbox.cloud.kubernetes.errors import Refusal, UnknownKindError, UnreachableError, refusal
 from sandbox.cloud.kubernetes.kinds import Kind
@@ -215,9 +216,8 @@ class Cluster:
         import urllib3
         from kubernetes import client, config
 
-        configuration: Any = client.Configuration()
         try:
-            config.load_kube_config_from_dict(dict(self._kubeconfig), self._context or None, configuration, persist_config=False)
+            configuration = settings(self._kubeconfig, self._context or None)
         except config.ConfigException as error:
             raise ProviderError(f"kubeconfig: {error}, so no cluster can be reached; correct the provider's kubeconfig") from error
         # A proxy of the environment never leads to this machine.
