@@ -133,7 +133,52 @@ CRDS = ToolSet(
     disk_bytes=_GIB // 2,
 )
 
-SETS: Mapping[str, ToolSet] = {each.name: each for each in (CONTROL_PLANE, CRDS)}
+
+def _prometheus_stamps(versions: Versions) -> Mapping[str, str]:
+    """Unstamped, build information is empty. Module v0.314.0 is release 3.14.0."""
+    major, minor, patch = re.findall(r"^v0\.(\d)(\d\d)\.(\d+)$", versions["github.com/prometheus/prometheus"])[0]
+    return {"github.com/prometheus/common/version.Version": f"{major}.{int(minor)}.{patch}"}
+
+
+def _alertmanager_stamps(versions: Versions) -> Mapping[str, str]:
+    return {"github.com/prometheus/common/version.Version": versions["github.com/prometheus/alertmanager"].removeprefix("v")}
+
+
+def _keda_stamps(versions: Versions) -> Mapping[str, str]:
+    return {"github.com/kedacore/keda/v2/version.Version": versions["github.com/kedacore/keda/v2"].removeprefix("v")}
+
+
+# Of all the ways to discover what is to be scraped only Kubernetes' own: those of the clouds are two thirds of the program.
+_DISCOVERY = ("remove_all_sd", "enable_kubernetes_sd")
+
+PROMETHEUS = ToolSet(
+    name="prometheus",
+    binaries=tuple(
+        Binary(name=name, package=f"github.com/prometheus/prometheus/cmd/{name}", tags=_DISCOVERY, stamps=_prometheus_stamps)
+        for name in ("prometheus", "promtool")
+    ),
+    disk_bytes=6 * _GIB,
+)
+
+ALERTMANAGER = ToolSet(
+    name="alertmanager",
+    binaries=tuple(
+        Binary(name=name, package=f"github.com/prometheus/alertmanager/cmd/{name}", stamps=_alertmanager_stamps)
+        for name in ("alertmanager", "amtool")
+    ),
+    disk_bytes=2 * _GIB,
+)
+
+KEDA = ToolSet(
+    name="keda",
+    binaries=tuple(
+        Binary(name=f"keda-{part}", package=f"github.com/kedacore/keda/v2/cmd/{part}", stamps=_keda_stamps)
+        for part in ("operator", "adapter")
+    ),
+    disk_bytes=10 * _GIB,
+)
+
+SETS: Mapping[str, ToolSet] = {each.name: each for each in (CONTROL_PLANE, CRDS, PROMETHEUS, ALERTMANAGER, KEDA)}
 
 
 def fingerprint(tool_set: ToolSet) -> str:

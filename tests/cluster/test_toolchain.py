@@ -361,6 +361,21 @@ def test_the_control_plane_is_stamped_with_its_version() -> None:
     assert versions["k8s.io/kubernetes"] == KUBELET_VERSION
 
 
+@pytest.mark.parametrize(
+    ("tool_set", "stamp"),
+    [
+        (toolsets.PROMETHEUS, "-X github.com/prometheus/common/version.Version=3.14.0"),
+        (toolsets.ALERTMANAGER, "-X github.com/prometheus/common/version.Version=0.28.1"),
+        (toolsets.KEDA, "-X github.com/kedacore/keda/v2/version.Version=2.20.2"),
+    ],
+    ids=lambda value: value.name if isinstance(value, ToolSet) else "",
+)
+def test_a_server_is_stamped_with_the_version_that_its_users_know(tool_set: ToolSet, stamp: str) -> None:
+    versions = required_versions((tool_set.folder / "go.mod").read_text())
+    for binary in tool_set.binaries:
+        assert stamp in toolsets.link_flags(binary, versions)
+
+
 def test_the_staging_modules_follow_kubernetes() -> None:
     text = (CONTROL_PLANE.folder / "go.mod").read_text()
     staged = [line.split() for line in text.splitlines() if " => k8s.io/" in line]

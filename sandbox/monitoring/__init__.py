@@ -1,0 +1,1 @@
+"""Real Prometheus and Alertmanager of the sandbox: what they read, and keeping them running."""

@@ -1,0 +1,140 @@
+"""Real Prometheus and Alertmanager, kept by the sandbox, without a cluster."""
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import time
+
+import pytest
+
+from headway.errors import UserError
+from sandbox.cluster.api import Endpoint
+from sandbox.cluster.processes import Supervisor
+from sandbox.layout import Layout
+from sandbox.monitoring import servers
+from sandbox.monitoring.configuration import Job, Settings
+from sandbox.monitoring.servers import Monitoring
+from sandbox.progress import Silent
+from tests.cluster.conftest import PROJECT, eventually
+
+pytestmark = pytest.mark.timeout(1800)  # on a fresh machine the first test waits for the programs to be built
+
+WITHIN = 60.0
+
+
+@dataclass
+class Served:
+    """Text that a target shows, which a test may change."""
+
+    port: int
+    text: str
+
+
+@pytest.fixture(scope="module")
+def exporter() -> Iterator[Served]:
+    shown = Served(port=0, text="jobs_total 3\n")
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(shown.text.encode())
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    shown.port = server.server_port
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield shown
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    return Layout(project=PROJECT, state=tmp_path_factory.mktemp("monitoring"), cache=Layout.of(PROJECT).cache)
+
+
+@pytest.fixture(scope="module")
+def settings(exporter: Served) -> Settings:
+    return Settings(jobs=(Job(name="known", targets=(f"127.0.0.1:{exporter.port}",), labels={"who": "beforehand"}),))
+
+
+@pytest.fixture(scope="module")
+def monitoring(layout: Layout, settings: Settings) -> Iterator[Monitoring]:
+    try:
+        yield servers.start(layout, Silent(), settings)
+    finally:
+        Supervisor(layout).stop_all(Silent())
+
+
+def values(monitoring: Monitoring, expression: str) -> list[str]:
+    return sorted(sample["value"][1] for sample in monitoring.query(expression))
+
+
+def test_a_job_that_is_known_beforehand_is_scraped_with_its_labels(monitoring: Monitoring) -> None:
+    assert eventually(lambda: values(monitoring, 'jobs_total{job="known",who="beforehand"}'), WITHIN) == ["3"]
+
+
+def test_a_targets_file_is_scraped_without_a_reload_and_forgotten_when_it_names_none(monitoring: Monitoring, exporter: Served) -> None:
+    monitoring.scrape("late", [f"127.0.0.1:{exporter.port}"], {"job": "late", "__metrics_path__": "/elsewhere"})
+    assert eventually(lambda: values(monitoring, 'up{job="late"}'), WITHIN) == ["1"]
+    monitoring.scrape("late", [], {})
+    eventually(lambda: not monitoring.query('up{job="late"}'), WITHIN)
+
+
+def test_a_rule_that_fires_reaches_alertmanager(monitoring: Monitoring) -> None:
+    rule = {"alert": "TooManyJobs", "expr": "jobs_total > 2", "labels": {"severity": "page"}}
+    servers.write(monitoring.rules / "jobs.yml", json.dumps({"groups": [{"name": "jobs", "rules": [rule]}]}))
+    monitoring.reload()
+    port = int(monitoring.alertmanager.rsplit(":", 1)[1])
+
+    def alerts() -> list[str]:
+        return [each["labels"]["alertname"] for each in json.loads(Endpoint(port=port).call("GET", "/api/v2/alerts").body)]
+
+    assert "TooManyJobs" in eventually(alerts, WITHIN)
+
+
+def test_a_rule_that_prometheus_cannot_read_is_refused_in_its_own_words_and_the_old_ones_stay(monitoring: Monitoring) -> None:
+    broken = monitoring.rules / "broken.yml"
+    servers.write(broken, "groups: [{name: broken, rules: [{record: a, expr: 'sum('}]}]")
+    try:
+        with pytest.raises(UserError, match=r"reload.*failed"):
+            monitoring.reload()
+        assert values(monitoring, "vector(1)") == ["1"]
+    finally:
+        broken.unlink()
+    monitoring.reload()
+
+
+def test_history_that_was_written_before_the_start_is_there_with_its_own_times(layout: Layout, settings: Settings, tmp_path: Path) -> None:
+    running = servers.start(layout, Silent(), settings)
+    servers.stop(layout, Silent())
+    ago = int(time()) - 3600
+    history = tmp_path / "history.om"
+    history.write_text(f"# TYPE kept gauge\nkept 7 {ago}\n# EOF\n")
+    servers.backfill(layout, running.toolchain, history)
+    again = servers.start(layout, Silent(), settings)
+    assert [sample["value"][1] for sample in again.query("kept", at=ago + 1)] == ["7"]
+    assert again.query("kept") == []
+
+
+def test_history_that_cannot_be_read_is_refused(layout: Layout, monitoring: Monitoring, tmp_path: Path) -> None:
+    history = tmp_path / "history.om"
+    history.write_text("kept seven\n# EOF\n")
+    with pytest.raises(UserError, match=r"promtool refused history\.om"):
+        servers.backfill(layout, monitoring.toolchain, history)
+
+
+def test_what_runs_is_left_alone_and_reads_new_settings(layout: Layout, settings: Settings, exporter: Served) -> None:
+    servers.start(layout, Silent(), settings)
+    before = {each.name: each.pid for each in Supervisor(layout).list()}
+    more = Job(name="more", targets=(f"127.0.0.1:{exporter.port}",))
+    running = servers.start(layout, Silent(), Settings(jobs=(*settings.jobs, more)))
+    assert {each.name: each.pid for each in Supervisor(layout).list()} == before
+    assert eventually(lambda: values(running, 'up{job="more"}'), WITHIN) == ["1"]
