@@ -63,6 +63,11 @@ class Layout:
         return self.state / "cloud"
 
     @property
+    def ledger(self) -> Path:
+        """The release ledger, as a folder."""
+        return self.state / "ledger"
+
+    @property
     def logs(self) -> Path:
         return self.state / "logs"
 
@@ -77,5 +82,6 @@ class Layout:
             "PULUMI_BACKEND_URL": self.backend.as_uri(),
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(self.passphrase_file),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "HEADWAY_LEDGER": self.ledger.as_uri(),
             HOME_VARIABLE: str(self.state),
         }

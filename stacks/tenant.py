@@ -1,10 +1,11 @@
 """The layer of one tenant: its contracts, checked, become a Tenant and its ModelServices, in sorted order.
 
-Contracts and pools are read from files, so a plan needs no deployed cluster. The trap: services depend on the tenant and never on each
-other, or a tenant of 25 services would be updated one by one.
+Contracts and pools are read from files, and the division of traffic from the release ledger, once, before the first resource: so a plan
+needs no deployed cluster, and an update in the middle of a release moves no traffic. The trap: services depend on the tenant and never on
+each other, or a tenant of 25 services would be updated one by one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pulumi
@@ -16,8 +17,9 @@ from components.labels import tags
 from components.model_service.component import ModelService, ModelServiceArgs
 from components.model_service.manifests import Service
 from components.model_service.probing import unknown_keywords
+from components.model_service.release import Release
 from components.model_service.scripts.probe import SCHEMA_KEYWORDS
-from components.naming import cluster_name
+from components.naming import bucket_name, cluster_name
 from components.tenant.component import Tenant, TenantArgs
 from components.tenant.manifests import Plan
 from components.tenant.surroundings import Surroundings
@@ -26,16 +28,30 @@ from headway.contract.crosscheck import TenantContracts
 from headway.contract.finding import Finding, Level
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
+from headway.release.ledger import location
+from headway.release.ledger.store import Store
+from stacks.live import Live, live
 from stacks.refusal import Refusal, SettingsError
 from stacks.settings import PLATFORM, TenantSettings
 from stacks.upstream import Upstream
 
 FOLDER = Path(__file__).parents[1] / "tenants"
+SANDBOX = "sandbox"
 
 
-def build(settings: TenantSettings, folder: Path = FOLDER) -> None:
-    """Register the tenant with its models and export where they answer. Raises SettingsError with every finding."""
+def build(settings: TenantSettings, folder: Path = FOLDER, ledger: Store | None = None) -> None:
+    """Register the tenant with its models and export where they answer. Raises SettingsError with every finding.
+
+    `ledger` is that of the environment, found by its name if it is not given.
+    """
     contracts = _contracts(settings, folder)
+    lives = live(contracts, ledger or _ledger(settings))
+    for name, serving in sorted(lives.items()):
+        if serving.waiting:
+            pulumi.warn(
+                f"{name}: the contract is release {serving.waiting}, and {serving.primary} stays live until it has proved itself. "
+                f"Start it with `headway release start {contracts.tenant.name}/{name}`"
+            )
     upstream = Upstream(settings.environment, PLATFORM)
     plan = Plan(tenant=contracts.tenant, models=contracts.models, pools=settings.pools, surroundings=_surroundings(settings))
     tenant = Tenant(
@@ -51,13 +67,18 @@ def build(settings: TenantSettings, folder: Path = FOLDER) -> None:
     )
     inside = pulumi.ResourceOptions(parent=tenant)
     services = {
-        model.name: ModelService(model.name, ModelServiceArgs(service=_service(model, plan, contracts), after=tenant.foundation), inside)
+        model.name: ModelService(
+            model.name,
+            ModelServiceArgs(service=_service(model, plan, contracts, lives.get(model.name)), after=tenant.foundation),
+            inside,
+        )
         for model in contracts.models
     }
     pulumi.export("namespace", contracts.tenant.name)
     pulumi.export("role_arn", tenant.role_arn)
     pulumi.export("hosts", {name: service.hosts for name, service in services.items()})
     pulumi.export("releases", {name: service.releases for name, service in services.items()})
+    pulumi.export("contracts", {model.name: _adoptable(model) for model in contracts.models if model.name not in lives})
 
 
 def _contracts(settings: TenantSettings, folder: Path) -> TenantContracts:
@@ -117,9 +138,33 @@ def _providers(settings: TenantSettings, upstream: Upstream) -> list[pulumi.Prov
     ]
 
 
-def _service(model: Model, plan: Plan, contracts: TenantContracts) -> Service:
-    pool = pool_for(model, plan.pools)
+def _ledger(settings: TenantSettings) -> Store | None:
+    """The environment's ledger; a sandbox that names none has none."""
+    bucket = None if settings.environment == SANDBOX else bucket_name(settings.environment, "ledger", settings.account.id)
+    address = location.place(bucket)
+    return location.opened(address) if address else None
+
+
+def _adoptable(model: Model) -> Mapping[str, object]:
+    """What serves, in full, as long as no ledger knows it: `headway release` registers it from here as the first release."""
+    return {"release": Release(model=model).id, "contract": model.model_dump(mode="json")}
+
+
+def _service(model: Model, plan: Plan, contracts: TenantContracts, live: Live | None) -> Service:
+    now = live.contract if live else model
+    pool = pool_for(now, plan.pools)
     assert pool is not None, model.name  # noqa: S101  the contracts were checked against the pools
-    wanted = model.degradation.fallback.model if model.degradation.fallback else None
+    wanted = now.degradation.fallback.model if now.degradation.fallback else None
     there = {other.name for other in contracts.models}
-    return Service.of(plan.tenant.name, model, pool, plan.surroundings, wanted if wanted in there else None)
+    fallback = wanted if wanted in there else None
+    if live is None:
+        return Service.of(plan.tenant.name, now, pool, plan.surroundings, fallback)
+    return Service(
+        tenant=plan.tenant.name,
+        model=now,
+        releases=live.releases,
+        traffic=live.traffic,
+        pool=pool,
+        surroundings=plan.surroundings,
+        fallback=fallback,
+    )

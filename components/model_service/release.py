@@ -1,19 +1,15 @@
 """A release: the part of a contract that decides what runs, addressed by its content.
 
-What is listed in RELEASED enters a replica's pods; a change of it is a new release with objects of its own. Everything else (objectives,
-bounds of scaling, rollout policy) belongs to the service and changes in place. The trap: if a field outside RELEASED ever reached a pod
-template, a contract change would restart a release that the ledger calls immutable; a test walks all fields against this.
+What `headway.contract.difference.RELEASED` lists enters a replica's pods; a change of it is a new release with objects of its own.
+Everything else (objectives, bounds of scaling, rollout policy) belongs to the service and changes in place. The trap: if a field outside
+RELEASED ever reached a pod template, a contract change would restart a release that the ledger calls immutable; a test walks all fields
+against this.
 """
 
-import hashlib
-import json
 from dataclasses import dataclass
 
-from headway.contract.difference import RELEASED
 from headway.contract.model import Model
-
-DIGEST_CHARACTERS = 10
-"""40 bits: of 1,000 releases of one model two meet with a chance of 5 in 10,000,000; the ledger keeps the whole digest."""
+from headway.contract.released import release_id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,14 +17,10 @@ class Release:
     """An immutable version of a model: its contract as it was when the release was registered."""
 
     model: Model
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the released fields in canonical JSON."""
-        fields = self.model.model_dump(mode="json", include=set(RELEASED))
-        return hashlib.sha256(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    registered: str | None = None
+    """The name under which the ledger keeps it; None for a release that no ledger knows yet."""
 
     @property
     def id(self) -> str:
-        """Content address as a name part: `r` and the digest's first characters, a legal label value and DNS name."""
-        return f"r{self.digest[:DIGEST_CHARACTERS]}"
+        """Content address as a name part, a legal label value and DNS name."""
+        return self.registered or release_id(self.model)

@@ -5,6 +5,7 @@ Who writes number N owns step N. A writer whose number is taken has lost: somebo
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +16,7 @@ from headway.release.ledger.store import Store, TakenError, UnreachableError
 
 LEASE = "lease"
 RELEASED = "lease-released"
+READERS = 16
 
 
 class LostError(Exception):
@@ -50,9 +52,20 @@ class Ledger:
 
     def read(self) -> Sequence[Event]:
         """Read what is new. Raises UserError for a chain with a flaw, UnreachableError when the store does not answer."""
+        if not self._events:
+            self._read_many()
         while (content := self._store.get(key(self.chain, len(self._events) + 1))) is not None:
             self._events.append(self._accepted(content))
         return self.events
+
+    def _read_many(self) -> None:
+        """Read a chain that is new to this reader: many objects at once, for each is a round trip."""
+        count = len(self._store.list(f"{self.chain}/events/"))
+        with ThreadPoolExecutor(max_workers=READERS) as pool:
+            for content in pool.map(self._store.get, [key(self.chain, number) for number in range(1, count + 1)]):
+                if content is None:
+                    return
+                self._events.append(self._accepted(content))
 
     def append(self, kind: str, body: Mapping[str, Any]) -> Event:
         """Write the next event. Raises LostError when its number is taken by somebody else, UnreachableError when nothing can be known.

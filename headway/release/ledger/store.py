@@ -31,6 +31,10 @@ class UnreachableError(Exception):
     """The store did not answer, or not in time. Whether a write arrived is unknown: read the key to find out."""
 
 
+class MissingStoreError(Exception):
+    """There is no such bucket: the environment was never deployed, and no release was ever registered in it."""
+
+
 class Store(Protocol):
     """Objects by key. Keys are `/`-separated and safe as file names."""
 
@@ -77,7 +81,8 @@ class Folder:
             draft.unlink(missing_ok=True)
 
     def list(self, prefix: str) -> tuple[str, ...]:
-        found = (p for p in self._root.rglob("*") if p.is_file() and not p.name.startswith("."))
+        start = self._root / prefix.rpartition("/")[0]
+        found = (p for p in start.rglob("*") if p.is_file() and not p.name.startswith("."))
         return tuple(sorted(key for p in found if (key := p.relative_to(self._root).as_posix()).startswith(prefix)))
 
 
@@ -169,6 +174,8 @@ def _asked(act: Callable[[], Answer]) -> Answer:
     except (HTTPClientError, BotoCoreError) as failure:
         raise UnreachableError(type(failure).__name__) from None
     except ClientError as refusal:
+        if refusal.response.get("Error", {}).get("Code") == "NoSuchBucket":
+            raise MissingStoreError from None
         if _status(refusal) >= 500 or _status(refusal) == 429:
             raise UnreachableError(f"HTTP {_status(refusal)}") from None
         raise

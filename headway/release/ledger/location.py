@@ -1,0 +1,36 @@
+"""Where an environment's ledger is: `s3://bucket/prefix`, or `file:///folder` on one machine.
+
+The environment variable HEADWAY_LEDGER overrides what the environment's own name gives; the sandbox sets it. The trap: a program that
+plans with the wrong ledger would undo a running release, so whoever plans and whoever releases must get the place from here.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from headway.errors import Exit, UserError
+from headway.release.ledger.store import Folder, Store, connect
+
+VARIABLE = "HEADWAY_LEDGER"
+
+
+def place(bucket: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The ledger's address: what the variable says, else the bucket, else None (no ledger is known)."""
+    return environment.get(VARIABLE) or (f"s3://{bucket}" if bucket else None)
+
+
+def opened(address: str) -> Store:
+    """The store at `address`. Raises UserError for an address of another kind."""
+    parts = urlsplit(address)
+    if parts.scheme == "file" and not parts.netloc and parts.path.startswith("/"):
+        return Folder(Path(unquote(parts.path)))
+    if parts.scheme == "s3" and parts.netloc:
+        prefix = parts.path.strip("/")
+        return connect(parts.netloc, f"{prefix}/" if prefix else "")
+    raise UserError(
+        f"{VARIABLE} is {address!r}, which is no address of a ledger.",
+        "Without the ledger nobody knows which release has which traffic; nothing was done.",
+        "Write s3://bucket/prefix, or file:///folder for one machine.",
+        Exit.USAGE,
+    )
