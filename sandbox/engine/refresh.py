@@ -74,7 +74,9 @@ def _read(context: Context, providers: Providers, cause: Callable[[Exception], s
         modified=context.clock(),
     )
     context.state.put(now)
-    context.finished(replace(event, op=Op.UPDATE, new=now, details=changes(before_outputs, live.outputs)))
+    asked, reported = changes(before_inputs, live.inputs), changes(before_outputs, live.outputs)
+    details = dict(sorted({**reported, **asked}.items()))
+    context.finished(replace(event, op=Op.UPDATE, new=now, details=details, reported=frozenset(reported.keys() - asked.keys())))
     return now
 
 

@@ -194,6 +194,27 @@ def test_a_previewed_refresh_changes_neither_state_nor_objects(engine_workspace:
     assert stack.export_stack().deployment["resources"] == before
 
 
+def test_a_refresh_tells_what_somebody_changed_from_what_the_object_reports_of_itself(engine_workspace: Workspace) -> None:
+    def program() -> None:
+        Thing("changed", name="changed", value=1)
+        Thing("reporting", name="reporting", value=1)
+
+    stack = engine_workspace.stack(program)
+    stack.up()
+    live = engine_workspace.world.live
+    live["changed"] = {**live["changed"], "value": 9}
+    live["reporting"] = {**live["reporting"], "arn": "arn:moved"}
+    found: dict[str, dict[str, bool]] = {}
+
+    def gather(event: auto.EngineEvent) -> None:
+        if event.res_outputs_event and event.res_outputs_event.metadata.op == "update":
+            step = event.res_outputs_event.metadata
+            found[step.urn.rsplit("::", 1)[-1]] = {path: diff.input_diff for path, diff in (step.detailed_diff or {}).items()}
+
+    assert stack.preview_refresh(on_event=gather).change_summary == {"update": 2}
+    assert found == {"changed": {"value": True}, "reporting": {"arn": False}}
+
+
 def test_an_update_that_refreshes_first_makes_what_was_lost_again(engine_workspace: Workspace) -> None:
     def program() -> None:
         lost = Thing("lost", name="lost")
