@@ -15,11 +15,15 @@ VERSION = "2012-10-17"
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One permission. `reason` says why a bare `*`, or an action with one, is needed; without it such a statement is an error."""
+    """One permission. `reason` says why a bare `*`, or an action with one, is needed; without it such a statement is an error.
+
+    Names `resources`, or for a denial `all_resources_but`. Raises ValueError for neither, both, or an unexplained wildcard.
+    """
 
     sid: str
     actions: Sequence[str]
-    resources: Sequence[pulumi.Input[str]]
+    resources: Sequence[pulumi.Input[str]] = ()
+    all_resources_but: Sequence[pulumi.Input[str]] = ()
     effect: Literal["Allow", "Deny"] = "Allow"
     conditions: Mapping[str, Mapping[str, pulumi.Input[str] | Sequence[pulumi.Input[str]]]] = field(default_factory=dict)
     principal: Mapping[str, pulumi.Input[str] | Sequence[pulumi.Input[str]]] | Literal["*"] | None = None
@@ -27,6 +31,8 @@ class Statement:
     reason: str = ""
 
     def __post_init__(self) -> None:
+        if bool(self.resources) == bool(self.all_resources_but) or (self.all_resources_but and self.effect == "Allow"):
+            raise ValueError(f"statement {self.sid} must name its resources, or for a denial all resources but those that it spares")
         wide = [action for action in self.actions if "*" in action] + [r for r in self.resources if r == "*"]
         if wide and self.effect == "Allow" and not self.reason:
             raise ValueError(
@@ -37,7 +43,8 @@ class Statement:
         found: dict[str, Any] = {"Sid": self.sid, "Effect": self.effect}
         if self.principal is not None:
             found["Principal"] = self.principal
-        found |= {"Action": sorted(self.actions), "Resource": list(self.resources)}
+        found["Action"] = sorted(self.actions)
+        found |= {"Resource": list(self.resources)} if self.resources else {"NotResource": list(self.all_resources_but)}
         if self.conditions:
             found["Condition"] = {operator: dict(keys) for operator, keys in sorted(self.conditions.items())}
         return found

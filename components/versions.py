@@ -36,15 +36,16 @@ CACHED_REGISTRIES = {"ecr-public": "public.ecr.aws", "k8s": "registry.k8s.io", "
 """Public registries that ECR can cache without credentials, by the short name of the cache. NVIDIA's and Istio's it cannot."""
 
 ADDONS = {
-    "aws-ebs-csi-driver": "v1.57.1-eksbuild.1",
-    "coredns": "v1.13.2-eksbuild.1",
+    "aws-ebs-csi-driver": "v1.59.0-eksbuild.1",
+    "coredns": "v1.14.2-eksbuild.4",
     "eks-node-monitoring-agent": "v1.7.0-eksbuild.1",
     "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
-    "kube-proxy": "v1.35.0-eksbuild.2",
-    "metrics-server": "v0.8.1-eksbuild.1",
-    "vpc-cni": "v1.21.1-eksbuild.3",
+    "kube-proxy": "v1.35.3-eksbuild.5",
+    "metrics-server": "v0.8.1-eksbuild.6",
+    "vpc-cni": "v1.21.1-eksbuild.8",
 }
-"""EKS add-ons by name. Build suffixes cannot be read without an account: `aws eks describe-addon-versions --kubernetes-version 1.35`."""
+"""EKS add-ons by name, as EKS offered them for Kubernetes 1.35 in 2026-05, all of one answer; the monitoring agent's is its chart's own
+(aws/eks-node-monitoring-agent, 2026-08). What an account is offered now: `aws eks describe-addon-versions --kubernetes-version 1.35`."""
 
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1@sha256:278fb9dbcca9518083ad1e11276933a2e96f23de604a3a08cc3c80002767d24c"
 """Does nothing, in 300 KB: the container of placeholders."""

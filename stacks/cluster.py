@@ -54,6 +54,7 @@ def build(settings: ClusterSettings) -> None:
             zones=settings.network.zones,
             nat=settings.network.nat.value,
             endpoints=settings.network.endpoints,
+            deployers=plane.administrators,
             flow_log_days=settings.network.flow_log_days,
             logs_key_arn=keys.logs_arn,
         ),
@@ -95,7 +96,7 @@ def build(settings: ClusterSettings) -> None:
     identity = ClusterIdentity(name=physical, waiting_name=control_plane.name, account_id=account.id, region=account.region)
 
     def addons(name: str, names: tuple[str, ...], after: list[pulumi.Resource]) -> Addons:
-        args = AddonsArgs(identity=identity, names=names, volumes_key_arn=keys.volumes_arn, after=after)
+        args = AddonsArgs(identity=identity, names=names, volumes_key_arn=keys.volumes_arn, volume_tags=default_tags, after=after)
         return Addons(name, args, inside)
 
     joining = addons("joining", BEFORE_NODES, [])
@@ -115,7 +116,7 @@ def build(settings: ClusterSettings) -> None:
         ),
         inside,
     )
-    addons("running", ON_NODES, [system.group])
+    running = addons("running", ON_NODES, [system.group])
     for pool in sorted(settings.pools, key=lambda pool: pool.name):
         GpuPool(
             pool.name,
@@ -128,7 +129,8 @@ def build(settings: ClusterSettings) -> None:
                 volumes_key_arn=keys.volumes_arn,
                 cluster_security_group_id=control_plane.security_group_id if pool.efa else None,
                 tags=default_tags,
-                after=can_join,
+                # An upgrade reaches GPUs last: control plane, add-ons, system nodes, what runs on them, then the pools.
+                after=[*can_join, *running.all],
             ),
             inside,
         )

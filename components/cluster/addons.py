@@ -21,16 +21,23 @@ BEFORE_NODES = ("eks-pod-identity-agent", "kube-proxy", "vpc-cni")
 ON_NODES = ("aws-ebs-csi-driver", "coredns", "eks-node-monitoring-agent", "metrics-server")
 NAMESPACE = "kube-system"
 
-CONFIGURATION: Mapping[str, Mapping[str, Any]] = {
-    # Volumes may be needed on any node, GPU nodes included. The storage class is the platform's own: encrypted with its key.
-    "aws-ebs-csi-driver": {"defaultStorageClass": {"enabled": False}, "node": {"tolerateAllTaints": True}},
-    "coredns": {"autoScaling": {"enabled": True, "maxReplicas": 10, "minReplicas": 2}},
-    "eks-node-monitoring-agent": {
-        "dcgmAgent": {"tolerations": [{"operator": "Exists"}]},
-        "nodeAgent": {"monitors": {"neuron": {"enabled": False}}},
-    },
-    "vpc-cni": {"enableNetworkPolicy": "true", "env": {"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1"}},
-}
+
+def configuration(volume_tags: Mapping[str, str]) -> Mapping[str, Mapping[str, Any]]:
+    """Configuration by add-on; volumes that pods claim get `volume_tags`, or nobody would know whose they are."""
+    return {
+        # Volumes may be needed on any node, GPU nodes included. The storage class is the platform's own: encrypted with its key.
+        "aws-ebs-csi-driver": {
+            "controller": {"extraVolumeTags": dict(volume_tags)},
+            "defaultStorageClass": {"enabled": False},
+            "node": {"tolerateAllTaints": True},
+        },
+        "coredns": {"autoScaling": {"enabled": True, "maxReplicas": 10, "minReplicas": 2}},
+        "eks-node-monitoring-agent": {
+            "dcgmAgent": {"tolerations": [{"operator": "Exists"}]},
+            "nodeAgent": {"monitors": {"neuron": {"enabled": False}}},
+        },
+        "vpc-cni": {"enableNetworkPolicy": "true", "env": {"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1"}},
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +47,7 @@ class AddonsArgs:
     identity: ClusterIdentity
     names: Sequence[str]
     volumes_key_arn: pulumi.Input[str]
+    volume_tags: Mapping[str, str]
     after: Sequence[pulumi.Resource] = ()
 
 
@@ -54,14 +62,14 @@ class Addons(pulumi.ComponentResource):
         for addon in sorted(args.names):
             identity = identity_of(addon, args)
             needed = [WorkloadIdentity(f"{name}-{addon}", identity, pulumi.ResourceOptions(parent=self))] if identity else []
-            configuration = CONFIGURATION.get(addon)
+            configured = configuration(args.volume_tags).get(addon)
             self.all.append(
                 aws.eks.Addon(
                     f"{name}-{addon}",
                     cluster_name=args.identity.waiting_name or args.identity.name,
                     addon_name=addon,
                     addon_version=ADDONS[addon],
-                    configuration_values=json.dumps(configuration, sort_keys=True) if configuration else None,
+                    configuration_values=json.dumps(configured, sort_keys=True) if configured else None,
                     resolve_conflicts_on_create="OVERWRITE",
                     resolve_conflicts_on_update="OVERWRITE",
                     opts=pulumi.ResourceOptions(parent=self, depends_on=[*args.after, *needed]),

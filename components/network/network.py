@@ -22,7 +22,7 @@ ANYWHERE = "0.0.0.0/0"
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkArgs:
-    """`cluster_name` is the physical name that tags and role names carry; `logs_key_arn` encrypts the flow log."""
+    """`cluster_name` is the physical name that tags and role names carry; `logs_key_arn` encrypts the flow log; `deployers` are ARNs."""
 
     cluster_name: str
     account_id: str
@@ -31,6 +31,7 @@ class NetworkArgs:
     zones: tuple[str, ...]
     nat: Nat
     endpoints: tuple[str, ...]
+    deployers: tuple[str, ...]
     flow_log_days: int
     logs_key_arn: pulumi.Input[str]
 
@@ -197,7 +198,7 @@ class Network(pulumi.ComponentResource):
                 vpc_id=self._vpc.id,
                 service_name=f"com.amazonaws.{self._args.region}.{service}",
                 vpc_endpoint_type="Gateway" if gateway else "Interface",
-                policy=document(*endpoints.statements(service, self._args.account_id, self._args.region)),
+                policy=document(*endpoints.statements(service, self._args.account_id, self._args.region, self._args.deployers)),
                 route_table_ids=[table.id for table in tables] if gateway else None,
                 subnet_ids=None if gateway else [subnet.id for subnet in private.values()],
                 security_group_ids=None if gateway else [group.id],

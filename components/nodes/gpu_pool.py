@@ -1,11 +1,13 @@
 """A GPU pool: one node group in each of its zones, from one launch template.
 
 The traps: a group over several zones cannot balance scarce GPUs, and a reservation is bound to one zone, hence one group a zone; an update
-that launches before it terminates needs room that a reservation does not have, hence the pool's own update strategy.
+that launches before it terminates needs room that a reservation does not have, hence the pool's own update strategy; and groups without an
+order between them are updated at once, which drains a service in every zone, hence one zone after another.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 import pulumi
@@ -21,6 +23,9 @@ GPU_CONDITION = "AcceleratedHardwareReady"
 
 FAST_PULL_MIB_PER_SECOND = 600
 """Below this the disk, not the network, is what a parallel image pull waits for."""
+
+DRAINED_BEFORE_END = timedelta(hours=1)
+"""EC2 begins to terminate a capacity block's instances 30 minutes before its end; a drain may take ten minutes for each node."""
 
 _REPAIRS = {"none": "NoAction", "reboot": "Reboot", "replace": "Replace"}
 _WARM_STATES = {"hibernated": "HIBERNATED", "running": "RUNNING", "stopped": "STOPPED"}
@@ -53,9 +58,12 @@ class GpuPool(pulumi.ComponentResource):
         super().__init__("headway:nodes:GpuPool", name, {}, opts)
         self._name, self._args, self._child = name, args, pulumi.ResourceOptions(parent=self)
         self._template = self._create_template()
-        self.groups = {zone: self._create_group(zone) for zone in sorted(args.pool.zones)}
+        self.groups = {}
+        for zone in sorted(args.pool.zones):
+            self.groups[zone] = self._create_group(zone, [*args.after, *self.groups.values()])
         for zone, group in self.groups.items():
             self._describe_to_autoscaler(zone[-1], group)
+            self._end_with_the_block(zone[-1], group)
         self.register_outputs({"groups": {zone: group.node_group_name for zone, group in self.groups.items()}})
 
     def _create_template(self) -> aws.ec2.LaunchTemplate:
@@ -113,7 +121,7 @@ class GpuPool(pulumi.ComponentResource):
         ]
         return {"network_interfaces": interfaces, "placement": aws.ec2.LaunchTemplatePlacementArgs(group_name=placement.name)}
 
-    def _create_group(self, zone: str) -> aws.eks.NodeGroup:
+    def _create_group(self, zone: str, after: Sequence[pulumi.Resource]) -> aws.eks.NodeGroup:
         pool = self._args.pool
         block = pool.capacity.kind == "block"
         return aws.eks.NodeGroup(
@@ -140,8 +148,24 @@ class GpuPool(pulumi.ComponentResource):
                 for taint in gpu_node.taints(pool)
             ],
             # The autoscaler owns the number of nodes.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(self._args.after), ignore_changes=["scalingConfig.desiredSize"]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(after), ignore_changes=["scalingConfig.desiredSize"]),
         )
+
+    def _end_with_the_block(self, letter: str, group: aws.eks.NodeGroup) -> None:
+        """Empties the group in good time before a capacity block ends; EKS drains what the scaling group gives back."""
+        capacity = self._args.pool.capacity
+        if isinstance(capacity, CapacityBlock):
+            ends = datetime.fromisoformat(capacity.ends) - DRAINED_BEFORE_END
+            aws.autoscaling.Schedule(
+                f"{self._name}-{letter}-end",
+                autoscaling_group_name=group.resources.apply(_scaling_group),
+                scheduled_action_name="end-of-capacity-block",
+                start_time=f"{ends:%Y-%m-%dT%H:%M:%SZ}",
+                desired_capacity=0,
+                min_size=0,
+                max_size=0,
+                opts=self._child,
+            )
 
     def _describe_to_autoscaler(self, letter: str, group: aws.eks.NodeGroup) -> None:
         scaling_group = group.resources.apply(_scaling_group)

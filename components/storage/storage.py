@@ -14,6 +14,9 @@ from components.storage.bucket import Bucket, BucketArgs
 from components.storage.queue import Queue, QueueArgs
 from components.storage.registry import Registry, RegistryArgs
 
+NAMESPACE_TAG = "aws:PrincipalTag/kubernetes-namespace"
+"""Session tag that EKS Pod Identity puts on a pod's credentials; the pod cannot change it."""
+
 ACCESS_LOG_DAYS = 365
 """Who read which artifact: a year answers most questions of an audit."""
 
@@ -46,7 +49,7 @@ class Storage(pulumi.ComponentResource):
         super().__init__("headway:storage:Storage", name, {}, opts)
         self._name, self._args, self._child = name, args, pulumi.ResourceOptions(parent=self)
         self._access_logs = self._create_access_logs()
-        self.artifacts = self._create_bucket("artifacts", write_once=True)
+        self.artifacts = self._create_bucket("artifacts", write_once=True, more=(namespaces_apart(self._name_of("artifacts")),))
         self.ledger = self._create_bucket("ledger", write_once=True, lock_days=args.ledger_lock_days)
         self.telemetry = self._create_bucket("telemetry", expire_days=args.telemetry_days)
         self.registry = Registry(
@@ -73,7 +76,7 @@ class Storage(pulumi.ComponentResource):
 
     def _create_access_logs(self) -> Bucket:
         args = self._args
-        name = bucket_name(args.environment, "access-logs", args.account_id)
+        name = self._name_of("access-logs")
         deliver = Statement(
             sid="DeliverAccessLogs",
             principal={"Service": "logging.s3.amazonaws.com"},
@@ -94,14 +97,23 @@ class Storage(pulumi.ComponentResource):
             self._child,
         )
 
+    def _name_of(self, role: str) -> str:
+        return bucket_name(self._args.environment, role, self._args.account_id)
+
     def _create_bucket(
-        self, role: str, *, write_once: bool = False, lock_days: int | None = None, expire_days: int | None = None
+        self,
+        role: str,
+        *,
+        write_once: bool = False,
+        lock_days: int | None = None,
+        expire_days: int | None = None,
+        more: tuple[Statement, ...] = (),
     ) -> Bucket:
         args = self._args
         return Bucket(
             f"{self._name}-{role}",
             BucketArgs(
-                name=bucket_name(args.environment, role, args.account_id),
+                name=self._name_of(role),
                 key_arn=args.key_arn,
                 superseded_days=args.superseded_days,
                 disposable=args.disposable,
@@ -109,6 +121,19 @@ class Storage(pulumi.ComponentResource):
                 lock_days=lock_days,
                 expire_days=expire_days,
                 access_logs=self._access_logs.name,
+                more=more,
             ),
             self._child,
         )
+
+
+def namespaces_apart(name: str) -> Statement:
+    """A pod reaches objects below its own namespace's name only, whatever its role allows; who carries no such tag is not a pod."""
+    return Statement(
+        sid="NamespacesApart",
+        effect="Deny",
+        principal="*",
+        actions=["s3:*"],
+        all_resources_but=[f"{bucket_arn(name)}/${{{NAMESPACE_TAG}}}/*"],
+        conditions={"Null": {NAMESPACE_TAG: "false"}},
+    )

@@ -113,7 +113,12 @@ def test_the_kubeconfig_is_secret_and_the_name_waits_for_the_cluster() -> None:
 
 def addons(names: tuple[str, ...]) -> Recording:
     def program() -> None:
-        args = AddonsArgs(identity=CLUSTER, names=names, volumes_key_arn="arn:aws:kms:us-east-1:123456789012:key/volumes")
+        args = AddonsArgs(
+            identity=CLUSTER,
+            names=names,
+            volumes_key_arn="arn:aws:kms:us-east-1:123456789012:key/volumes",
+            volume_tags={"platform.io/environment": "test"},
+        )
         Addons("addons", args, pulumi.ResourceOptions(provider=aws.Provider("aws", region="us-east-1")))
 
     return record(program, outputs=cloud_outputs)
@@ -141,6 +146,11 @@ def test_the_network_enforces_policies_and_hands_out_prefixes() -> None:
 
 def test_volumes_attach_on_tainted_nodes() -> None:
     assert configuration("aws-ebs-csi-driver")["node"]["tolerateAllTaints"] is True
+
+
+def test_a_claimed_volume_says_whose_it_is() -> None:
+    tags = configuration("aws-ebs-csi-driver")["controller"]["extraVolumeTags"]
+    assert tags == {"platform.io/environment": "test"}, "after a destroy nobody could find what the cluster's claims left behind"
 
 
 def test_an_add_on_waits_for_its_identity() -> None:
@@ -192,3 +202,13 @@ def test_a_wildcard_without_a_reason_is_an_error() -> None:
     with pytest.raises(ValueError, match="without a reason"):
         Statement(sid="All", actions=["s3:*"], resources=["arn:aws:s3:::b"])
     Statement(sid="Refuse", effect="Deny", actions=["s3:*"], resources=["*"])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [{}, {"resources": ["arn:aws:s3:::b"], "all_resources_but": ["arn:aws:s3:::c"]}, {"all_resources_but": ["arn:aws:s3:::b"]}],
+    ids=["nothing", "both", "allows all but"],
+)
+def test_a_permission_says_on_what_and_spares_only_in_a_denial(names: dict[str, list[str]]) -> None:
+    with pytest.raises(ValueError, match="must name its resources"):
+        Statement(sid="Odd", actions=["s3:GetObject"], reason="none", **names)

@@ -164,6 +164,24 @@ def test_a_capacity_block_names_its_type_in_the_template_only() -> None:
     assert "instanceTypes" not in group(wanted)
 
 
+def test_a_group_is_empty_an_hour_before_its_capacity_block_ends() -> None:
+    wanted = pool(capacity={"kind": "block", "id": "cr-0123456789abcdef0", "ends": "2026-12-01T00:30:00Z"})
+    end = registered(wanted).one("aws:autoscaling/schedule:Schedule").inputs
+    assert end["startTime"] == "2026-11-30T23:30:00Z", "EC2 would terminate the nodes with their requests"
+    assert (end["desiredCapacity"], end["minSize"], end["maxSize"]) == (0, 0, 0), "the autoscaler could fill it again"
+    assert end["autoscalingGroupName"] == "eks-h100-c"
+    assert not registered(pool()).of_type("aws:autoscaling/schedule:Schedule")
+
+
+def test_one_zone_is_updated_after_another() -> None:
+    found = registered(pool(zones=["us-east-1a", "us-east-1b", "us-east-1c"])).of_type("aws:eks/nodeGroup:NodeGroup")
+    urns = {r.name: r.urn for r in found}
+    waits = {r.name: sorted(name for name, urn in urns.items() if urn in r.depends_on) for r in found}
+    assert waits == {"h100-a": [], "h100-b": ["h100-a"], "h100-c": ["h100-a", "h100-b"]}, (
+        "a service could lose a replica in each zone at once"
+    )
+
+
 def test_a_spot_pool_is_bought_as_spot() -> None:
     assert group(pool(capacity={"kind": "spot"}, workload_class="batch"))["capacityType"] == "SPOT"
 

@@ -1,6 +1,7 @@
 """The address plan and the VPC: nothing overlaps, nothing moves, nothing leaves by accident."""
 
 import json
+from fnmatch import fnmatchcase
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
@@ -9,12 +10,15 @@ import pulumi_aws as aws
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from moto.iam.aws_managed_policies import aws_managed_policies_data
 from program import cloud_outputs
 from recording import Recording, record
 
+from components.addons import cluster_autoscaler
 from components.network.endpoints import ACTIONS, GATEWAY, statements
 from components.network.network import Nat, Network, NetworkArgs
 from components.network.plan import ZONE_LETTERS, subnets
+from components.permissions import Statement
 
 ZONES = tuple(f"us-east-1{letter}" for letter in ZONE_LETTERS)
 cidrs = st.builds(
@@ -57,6 +61,9 @@ def test_a_zone_without_a_place_is_refused() -> None:
         subnets(IPv4Network("10.0.0.0/16"), ("us-east-1z",))
 
 
+DEPLOYER = "arn:aws:iam::123456789012:role/deploy"
+
+
 def network(nat: Nat, endpoints: tuple[str, ...] = ("ecr.api", "s3", "sts")) -> Recording:
     def program() -> None:
         provider = aws.Provider("aws", region="us-east-1")
@@ -68,6 +75,7 @@ def network(nat: Nat, endpoints: tuple[str, ...] = ("ecr.api", "s3", "sts")) -> 
             zones=ZONES[:3],
             nat=nat,
             endpoints=endpoints,
+            deployers=(DEPLOYER,),
             flow_log_days=30,
             logs_key_arn="arn:aws:kms:us-east-1:123456789012:key/logs",
         )
@@ -137,22 +145,53 @@ def test_without_endpoints_there_is_nothing_to_protect() -> None:
     assert not found.of_type("aws:ec2/securityGroup:SecurityGroup")
 
 
+def of(service: str) -> dict[str, Statement]:
+    """The statements of an endpoint's policy by their id."""
+    return {statement.sid: statement for statement in statements(service, "123456789012", "eu-west-1", (DEPLOYER,))}
+
+
 @pytest.mark.parametrize("service", sorted(set(ACTIONS) - GATEWAY))
 def test_an_interface_endpoint_admits_this_account_only(service: str) -> None:
-    own = statements(service, "123456789012", "eu-west-1")[0]
+    own = of(service)["OwnPrincipals"]
     assert own.conditions == {"StringEquals": {"aws:PrincipalAccount": "123456789012"}}
+    assert not [action for action in own.actions if action.endswith(":*")], "any credentials of the account could do anything through it"
+
+
+@pytest.mark.parametrize("service", sorted(ACTIONS))
+def test_whoever_deploys_from_inside_the_network_passes_and_nobody_else_may_do_everything(service: str) -> None:
+    everything = [statement for statement in of(service).values() if any(action.endswith(":*") for action in statement.actions)]
+    assert [statement.conditions for statement in everything] == [{"ArnEquals": {"aws:PrincipalArn": [DEPLOYER]}}]
+    assert "Deployers" not in {s.sid for s in statements(service, "123456789012", "eu-west-1", ())}
 
 
 def test_the_object_store_endpoint_is_no_way_out_to_other_buckets() -> None:
-    own, layers = statements("s3", "123456789012", "eu-west-1")
-    assert own.conditions == {"StringEquals": {"aws:ResourceAccount": "123456789012"}}
-    assert layers.actions == ["s3:GetObject"]
-    assert layers.resources == ["arn:aws:s3:::prod-eu-west-1-starport-layer-bucket/*"]
+    found = of("s3")
+    assert found["OwnBuckets"].conditions == {"StringEquals": {"aws:ResourceAccount": "123456789012"}}
+    assert found["ImageLayers"].actions == ["s3:GetObject"]
+    assert found["ImageLayers"].resources == ["arn:aws:s3:::prod-eu-west-1-starport-layer-bucket/*"]
 
 
 def test_a_web_identity_passes_to_roles_of_this_account_only() -> None:
-    web = statements("sts", "123456789012", "eu-west-1")[1]
+    web = of("sts")["WebIdentity"]
     assert (web.actions, web.resources) == (["sts:AssumeRoleWithWebIdentity"], ["arn:aws:iam::123456789012:role/*"])
+
+
+MANAGED = ("AmazonEBSCSIDriverPolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy")
+
+
+@pytest.mark.parametrize("policy", MANAGED)
+def test_what_aws_lets_nodes_and_add_ons_do_passes_the_endpoints(policy: str) -> None:
+    document = json.loads(aws_managed_policies_data)[policy]["Document"]
+    actions = {action for s in document["Statement"] for action in ([s["Action"]] if isinstance(s["Action"], str) else s["Action"])}
+    admitted = {pattern for service in ACTIONS for pattern in ACTIONS[service]}
+    stopped = sorted(action for action in actions if not any(fnmatchcase(action, pattern) for pattern in admitted))
+    assert not stopped, "without NAT these have no other way"
+
+
+def test_what_our_own_identities_may_do_passes_the_endpoints() -> None:
+    admitted = {pattern for service in ACTIONS for pattern in ACTIONS[service]}
+    scaler = [action for s in cluster_autoscaler.permissions("c", "123456789012", "eu-west-1") for action in s.actions]
+    assert [action for action in scaler if not any(fnmatchcase(action, pattern) for pattern in admitted)] == []
 
 
 def test_the_flow_log_is_encrypted_and_kept_as_long_as_asked() -> None:

@@ -29,6 +29,7 @@ WILDCARDS = {
     "AccountDecides": "a key's policy: the resource is that key, and the account's own policies decide",
     "AutoScalingGrants": "a key's policy: the resource is that key",
     "AutoScalingUses": "a key's policy: the resource is that key",
+    "Deployers": "an endpoint's policy: bound by its condition to who deploys the layers",
     "LogsUse": "a key's policy: the resource is that key",
     "OwnBuckets": "an endpoint's policy: bound to this account's buckets by its condition",
     "OwnPrincipals": "an endpoint's policy: bound to this account's principals by its condition",
@@ -195,6 +196,24 @@ def test_releases_are_recorded_where_nobody_can_change_them(stack: str) -> None:
     for role in ("artifacts", "ledger"):
         policy = json.loads(found.one("aws:s3/bucketPolicy:BucketPolicy", f"storage-{role}-policy").inputs["policy"])
         assert "WriteOnce" in {s["Sid"] for s in policy["Statement"]}, f"an object of the {role} bucket could be overwritten"
+
+
+@pytest.mark.parametrize("stack", CLUSTERS)
+def test_a_pod_reaches_artifacts_of_its_own_namespace_only(stack: str) -> None:
+    policy = json.loads(layer(stack).one("aws:s3/bucketPolicy:BucketPolicy", "storage-artifacts-policy").inputs["policy"])
+    (apart,) = [s for s in policy["Statement"] if s["Sid"] == "NamespacesApart"]
+    assert (apart["Effect"], apart["Principal"], apart["Action"]) == ("Deny", "*", ["s3:*"])
+    (spared,) = apart["NotResource"]
+    assert spared.startswith("arn:aws:s3:::headway-") and spared.endswith("/${aws:PrincipalTag/kubernetes-namespace}/*")
+    assert apart["Condition"] == {"Null": {"aws:PrincipalTag/kubernetes-namespace": "false"}}, "who is no pod would be locked out"
+
+
+@pytest.mark.parametrize("stack", CLUSTERS)
+def test_gpu_pools_come_after_everything_else_of_the_cluster(stack: str) -> None:
+    found = layer(stack)
+    addons = {r.urn for r in found.of_type("aws:eks/addon:Addon")}
+    pools = [r for r in found.of_type("aws:eks/nodeGroup:NodeGroup") if r.inputs.get("taints")]
+    assert pools and all(addons <= r.depends_on for r in pools), "an upgrade would drain GPUs before it is known to work"
 
 
 @pytest.mark.parametrize("stack", CLUSTERS)
