@@ -8,6 +8,7 @@ proxies are scraped themselves; and the load balancer is internal unless a setti
 from typing import Any
 
 from components.addons.placement import ON_SYSTEM_NODES, spread
+from headway.contract.arithmetic.replica import PROXY_CPU, PROXY_MEMORY
 
 SYSTEM_NAMESPACE = "istio-system"
 INGRESS_NAMESPACE = "istio-ingress"
@@ -41,7 +42,17 @@ def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
         "cni": {"enabled": True},
         "nodeSelector": dict(ON_SYSTEM_NODES),
         "topologySpreadConstraints": spread({"app": "istiod"}),
-        "global": {"logAsJson": True, "priorityClassName": "system-cluster-critical"},
+        "global": {
+            "logAsJson": True,
+            "priorityClassName": "system-cluster-critical",
+            # What quotas and nodes are charged for a proxy; limits are the chart's own.
+            "proxy": {
+                "resources": {
+                    "requests": {"cpu": str(PROXY_CPU), "memory": PROXY_MEMORY.kubernetes},
+                    "limits": {"cpu": "2000m", "memory": "1024Mi"},
+                }
+            },
+        },
         "meshConfig": {
             "enablePrometheusMerge": False,
             "enableTracing": True,

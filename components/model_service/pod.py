@@ -15,6 +15,7 @@ from components.model_service.release import Release
 from components.model_service.serving import METRICS, MODELS, Serving
 from components.nodes.gpu_node import taints
 from components.tenant.priority import priority_class
+from headway.contract.arithmetic.replica import FETCH_CPU, FETCH_MEMORY, RELAY_CPU, RELAY_MEMORY
 from headway.contract.labels import POOL, PREFIX
 from headway.contract.placement import Packing
 from headway.contract.pool import Pool
@@ -38,8 +39,6 @@ LONGEST_GRACE_SECONDS = 540
 """Node repair waits ten minutes; what takes longer is cut off by it."""
 SHORTEST_GRACE_SECONDS = 30
 
-FETCH_MEMORY = Bytes(512 * 2**20)
-"""Thirty-two ranges of 8 MiB in flight, and Python."""
 CACHE_HEADROOM = 1.05
 """The cache also holds rendered files and file system overhead."""
 
@@ -151,7 +150,7 @@ def _exactly(amounts: Mapping[str, str]) -> dict[str, Any]:
 
 def _fetch(release: Release) -> dict[str, Any]:
     model = release.model
-    amounts = {"cpu": "1", "memory": FETCH_MEMORY.kubernetes, "ephemeral-storage": _storage(release)}
+    amounts = {"cpu": str(FETCH_CPU), "memory": FETCH_MEMORY.kubernetes, "ephemeral-storage": _storage(release)}
     return {
         "name": FETCH,
         "image": model.runtime.image,
@@ -177,7 +176,7 @@ def _relay(release: Release, serving: Serving) -> dict[str, Any]:
         "restartPolicy": "Always",
         "command": ["python3", "-I", f"{FOLDER}/{RELAY_SCRIPT}", str(serving.ports[METRICS]), str(serving.relayed)],
         "ports": [{"name": METRICS, "containerPort": serving.ports[METRICS]}],
-        "resources": _exactly({"cpu": "50m", "memory": "64Mi", "ephemeral-storage": "16Mi"}),
+        "resources": _exactly({"cpu": str(RELAY_CPU), "memory": RELAY_MEMORY.kubernetes, "ephemeral-storage": "16Mi"}),
         "securityContext": dict(_SECURITY),
         "volumeMounts": [{"name": "configuration", "mountPath": FOLDER, "readOnly": True}],
     }

@@ -7,7 +7,7 @@ outlasts its period delays the next one, so a slice is always longer than the lo
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from components.model_service.scripts.probe import SCHEMA_KEYWORDS
+from components.model_service.scripts.probe import DRIVER_SECONDS, SCHEMA_KEYWORDS
 from components.model_service.serving import Serving
 from headway.contract.health import SchemaMatch
 from headway.contract.model import Model
@@ -108,7 +108,7 @@ def probes(model: Model, serving: Serving) -> dict[str, Any]:
         "readinessProbe": {
             **_ask("ready", serving),
             "periodSeconds": interval,
-            "timeoutSeconds": patience,
+            "timeoutSeconds": patience + DRIVER_SECONDS,
             "failureThreshold": READY_FAILURES,
         },
         "livenessProbe": {

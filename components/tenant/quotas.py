@@ -18,10 +18,7 @@ from headway.contract.accelerators import MIG_PROFILES, Accelerator
 from headway.contract.model import Model
 from headway.contract.placement import WorkloadClass
 from headway.contract.tenant import Tenant
-from headway.contract.units import Bytes, MilliCpu
 
-PROXY_CPU, PROXY_MEMORY = MilliCpu(100), Bytes(128 * 2**20)
-"""Requests of the mesh's sidecar (istio's default), which the contract's figures do not hold."""
 SPARE_PODS = 10
 """Pods beyond one a device: a release that leaves while the next one comes, and what people run to look at things."""
 SERVICES_EACH, DEPLOYMENTS_EACH, CONFIG_MAPS_EACH = 6, 4, 8
@@ -57,14 +54,13 @@ def resource_quotas(tenant: Tenant, models: Sequence[Model]) -> list[tuple[str, 
 
     An accelerator that is neither granted nor used by a model has no priority class of the tenant, so it needs no quota of its own.
     """
-    pods = pods_at_most(tenant)
     hard = {
         "count/configmaps": str((len(models) + 1) * CONFIG_MAPS_EACH),
         "count/deployments.apps": str((len(models) + 1) * DEPLOYMENTS_EACH),
         "persistentvolumeclaims": "0",
-        "pods": str(pods),
-        "requests.cpu": str(MilliCpu(int(tenant.quota.cpu) + pods * int(PROXY_CPU))),
-        "requests.memory": Bytes(int(tenant.quota.memory) + pods * int(PROXY_MEMORY)).kubernetes,
+        "pods": str(pods_at_most(tenant)),
+        "requests.cpu": str(tenant.quota.cpu),
+        "requests.memory": tenant.quota.memory.kubernetes,
         "services": str((len(models) + 1) * SERVICES_EACH),
         "services.loadbalancers": "0",
         "services.nodeports": "0",

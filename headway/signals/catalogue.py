@@ -33,13 +33,14 @@ _MESH_ERRORS = 'sum(rate(istio_requests_total{$scope,response_code=~"5.."}[$wind
 _SIGNALS = (
     Signal(
         name="in_flight",
-        meaning="Requests in the server, running or waiting. Triton: mean over the window, by Little's law from the time spent in it",
+        meaning="Requests in the server, running or waiting. Triton, mesh: mean over the window, by Little's law from the time spent in it",
         unit=Unit.REQUESTS,
         direction=Direction.NEITHER,
         aggregation=Aggregation.TOTAL,
         expressions={
             Source.TRITON: "sum(rate(nv_inference_request_duration_us{$scope}[$window])) / 1e6",
             Source.VLLM: "sum(vllm:num_requests_running{$scope} + vllm:num_requests_waiting{$scope})",
+            Source.MESH: "sum(rate(istio_request_duration_milliseconds_sum{$scope}[$window])) / 1e3",
         },
     ),
     Signal(

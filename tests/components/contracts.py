@@ -63,7 +63,7 @@ def changed(base: Mapping[str, Any], **changes: Any) -> Model:
 
 
 DEFECTS, EMBEDDINGS, CHAT = document("vision", "defects"), document("vision", "embeddings"), document("assist", "chat")
-_CONTAINER = {
+CONTAINER = {
     "engine": "container",
     "image": DEFECTS["runtime"]["image"],
     "minimum_driver": "570.86",
@@ -85,7 +85,7 @@ _JUDGED = [
     {**_REQUEST, "name": "contains", "expect": {"compare": "contains", "parts": ["blue"]}},
     {**_REQUEST, "name": "schema", "expect": {"compare": "schema", "document": {"type": "object"}}},
 ]
-_PLAIN: dict[str, Any] = {
+PLAIN: dict[str, Any] = {
     "batching": {"kind": "none", "max_concurrent": 4},
     "optimisation": None,
     "health__golden": _JUDGED,
@@ -136,13 +136,13 @@ MODELS: dict[str, Model] = {
         degradation__fallback={"model": "defects", "priorities": ["normal"]},
     ),
     "embeddings": changed(EMBEDDINGS),
-    "plain": changed(DEFECTS, name="plain", runtime=_CONTAINER, **_PLAIN),
+    "plain": changed(DEFECTS, name="plain", runtime=CONTAINER, **PLAIN),
     "plain-grpc": changed(
         DEFECTS,
         name="plain-grpc",
         workload_class="throughput",
-        runtime={**_CONTAINER, "protocol": "grpc"},
-        **_PLAIN,
+        runtime={**CONTAINER, "protocol": "grpc"},
+        **PLAIN,
     ),
 }
 """Ten contracts by name. Golden requests of the plain containers are JSON, for want of a protocol of their own."""

@@ -181,9 +181,10 @@ def test_startup_waits_within_its_slice_for_a_server_that_is_still_loading(serve
     assert probe(server, tmp_path, "startup", slice_seconds=10).returncode == 0
 
 
-def fake_driver(tmp_path: Path, mebibytes: str) -> dict[str, str]:
+def fake_driver(tmp_path: Path, says: str, status: int = 0) -> dict[str, str]:
+    """A driver that answers `says` to whatever it is asked."""
     tool = tmp_path / "nvidia-smi"
-    tool.write_text(f"#!/bin/sh\nprintf '{mebibytes}'\n")
+    tool.write_text(f"#!/bin/sh\nprintf '{says}'\nexit {status}\n")
     tool.chmod(0o755)
     return {"PATH": f"{tmp_path}:/usr/bin:/bin"}
 
@@ -196,6 +197,25 @@ def test_a_model_that_needs_more_device_memory_than_its_envelope_never_starts(
     done = probe(server, tmp_path, "startup", memory_limit_mib=1000)
     assert (done.returncode == 0) is passes
     assert passes or "holds 1001 MiB" in done.stdout
+
+
+@pytest.mark.parametrize("action", ["Reset", "Reboot", "Drain P2P", "Drain and Reset"])
+def test_a_gpu_with_a_fatal_fault_withdraws_its_replica_though_the_server_answers(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    monkeypatch.setenv("PATH", fake_driver(tmp_path, f"None\\n{action}\\n")["PATH"])
+    ready = probe(server, tmp_path, "ready")
+    assert (ready.returncode, ready.stderr) == (1, "")
+    assert f"the driver asks to {action.lower()} a GPU of this replica" in ready.stdout
+    assert probe(server, tmp_path, "live").returncode == 0, "a restart of the server heals no GPU"
+
+
+@pytest.mark.parametrize(("says", "status"), [("None\\nNone\\n", 0), ("[N/A]\\n", 0), ("Field is not a valid field to query.\\n", 2)])
+def test_a_driver_that_asks_for_nothing_or_cannot_be_asked_leaves_a_replica_ready(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, status: int
+) -> None:
+    monkeypatch.setenv("PATH", fake_driver(tmp_path, says, status)["PATH"])
+    assert probe(server, tmp_path, "ready").returncode == 0
 
 
 def test_a_golden_request_can_be_a_file_of_the_artifact(server: Server, tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from contracts import CHAT, DEFECTS, MODELS, SURROUNDINGS, changed, pool_of, service
+from contracts import CHAT, CONTAINER, DEFECTS, MODELS, PLAIN, SURROUNDINGS, changed, pool_of, service
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from pydantic import ValidationError
 
 from components.model_service import objectives
 from components.model_service.manifests import Service
@@ -14,9 +15,11 @@ from components.model_service.release import Release
 from components.model_service.serving import Serving, serving
 from components.model_service.traffic import Arm, Live, Mirror, Traffic
 from components.model_service.triton import config_pbtxt
+from headway.contract.arithmetic.replica import PROXY_CPU, PROXY_MEMORY, replica_cpu, replica_memory
 from headway.contract.model import Model
 from headway.contract.runtime import Triton
-from headway.contract.units import Duration
+from headway.contract.scaling import ScalingSignal
+from headway.contract.units import Bytes, Duration, MilliCpu
 
 # Triton's own schema, as far as the renderer uses it: name, type, repeated. Source: triton-inference-server/common model_config.proto.
 _SCHEMA: dict[str, dict[str, str]] = {
@@ -219,6 +222,24 @@ def test_every_container_is_by_digest_bounded_and_without_privilege(name: str) -
         }
 
 
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_quotas_and_nodes_are_charged_what_the_pod_asks_for(name: str) -> None:
+    spec = pod(service(name))
+    sidecars = [c for c in spec["initContainers"] if c.get("restartPolicy") == "Always"]
+    first = [c for c in spec["initContainers"] if "restartPolicy" not in c]
+
+    def asked(containers: list[Any], what: str, read: Any) -> list[int]:
+        return [int(read(c["resources"]["requests"][what])) for c in containers]
+
+    for what, read, proxy, charged in (
+        ("cpu", MilliCpu.parse, PROXY_CPU, replica_cpu),
+        ("memory", Bytes.parse, PROXY_MEMORY, replica_memory),
+    ):
+        together = sum(asked(spec["containers"], what, read))
+        counted = max(together, *asked(first, what, read)) + sum(asked(sidecars, what, read)) + int(proxy)
+        assert counted == charged(MODELS[name]), f"{what} as the scheduler counts it"
+
+
 @pytest.mark.parametrize(
     ("name", "resource", "count", "pool"),
     [
@@ -399,6 +420,25 @@ def test_headroom_grows_with_the_root_of_the_load() -> None:
     assert " + 2 * sqrt((" in query
     assert (in_flight["metricType"], in_flight["metadata"]["threshold"]) == ("AverageValue", "1")
     assert (activity["metricType"], activity["metadata"]["threshold"]) == ("Value", "0.8")
+
+
+@pytest.mark.parametrize("signal", ScalingSignal)
+@pytest.mark.parametrize(
+    ("base", "changes"), [(CHAT, {}), (DEFECTS, {}), (DEFECTS, {**PLAIN, "runtime": CONTAINER})], ids=["vllm", "triton", "container"]
+)
+def test_a_trigger_that_a_contract_may_name_has_a_query(base: dict[str, Any], changes: dict[str, Any], signal: ScalingSignal) -> None:
+    demand = {"signal": "request_rate", "target": "5/s"}
+    target = {"queue_time": "100ms", "kv_cache_use": "80%", "gpu_activity": "80%", "request_rate": "5/s"}.get(signal.value, 8)
+    triggers = [demand] if signal is ScalingSignal.REQUEST_RATE else [{"signal": signal.value, "target": target}, demand]
+    try:
+        model = changed(base, **{**changes, "scaling__triggers": triggers})
+    except ValidationError as refused:
+        assert "does not report" in str(refused)
+        return
+    (scaler,) = bodies(Service.of("vision", model, pool_of(model), SURROUNDINGS), "ScaledObject")
+    first, *_ = scaler["spec"]["triggers"]
+    assert first["metadata"]["query"]
+    assert first["name"] == signal.value.replace("_", "-")
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))

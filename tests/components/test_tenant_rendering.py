@@ -178,11 +178,11 @@ def test_an_identity_reaches_up_to_the_tenants_own_part_of_a_prefix(uri: str, pr
     assert artifact_prefix("vision", uri) == prefix
 
 
-def test_quota_counts_the_meshs_own_sidecars_beside_the_contracts_figures() -> None:
+def test_a_quota_grants_what_the_contract_says_and_no_pod_more() -> None:
     contract = Tenant.model_validate(
         {**document("vision", "tenant"), "quota": {**document("vision", "tenant")["quota"], "gpus": {"l4": 2}, "mig": {}}}
     )
     hard = named(quotas.resource_quotas(contract, []), "quota")["spec"]["hard"]
     assert hard["pods"] == "12"
     cpu = document("vision", "tenant")["quota"]["cpu"]
-    assert hard["requests.cpu"] == f"{cpu * 1000 + 12 * 100}m"
+    assert hard["requests.cpu"] == str(cpu)

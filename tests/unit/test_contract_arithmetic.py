@@ -173,7 +173,7 @@ def test_quota_is_charged_at_maximum_replicas_with_warm_places_and_batch_workers
     assert uses["quota", "gpus", "l4"].used == 7
     assert uses["quota", "mig", "1g.10gb"].used == 3
     assert uses["quota", "gpu_memory"].used == 7 * 23_034 * MI + 3 * 9_728 * MI
-    assert uses["quota", "cpu"].used == 7 * 3_500 + 3 * 4_500, "sidecars are pods' CPU too"
+    assert uses["quota", "cpu"].used == 7 * 3_100 + 3 * 4_100, "sidecars are pods' CPU too"
 
 
 def test_a_gpu_that_the_quota_does_not_name_is_not_granted() -> None:
@@ -282,7 +282,7 @@ def test_the_kubelet_keeps_part_of_every_node() -> None:
 
 def test_a_small_node_runs_out_of_cpu_before_its_gpu() -> None:
     assert node_room(model(DEFECTS), pool()).replicas == 1
-    greedy = node_room(model(DEFECTS, envelope__cpu="3100m"), pool())
+    greedy = node_room(model(DEFECTS, envelope__cpu="3500m"), pool())
     assert (greedy.replicas, greedy.short_of) == (0, "CPU")
 
 

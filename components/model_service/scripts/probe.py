@@ -5,8 +5,8 @@ What the modes mean:
 
 - startup: every model reports ready, has answered its warm-up at the declared maximum within the budget and with device memory to spare,
   and answers every golden request correctly. It works for one slice of time and goes on where the last slice ended.
-- ready: the first golden request is answered correctly. A server that is busy (timeout, 429, 503) stays ready while it finishes work:
-  taking it out would only move its load to others.
+- ready: the driver asks for no recovery of any of its GPUs, as it does after a fatal Xid, and the first golden request is answered
+  correctly. A server that is busy (timeout, 429, 503) stays ready while it finishes work: taking it out would only move its load to others.
 - live: something is answered, or work is finished. A wrong answer is no reason to restart; readiness withdraws it from traffic.
 
 The trap this exists for: a server whose model process is dead answers 200 on all its health endpoints and 500 on every inference.
@@ -25,6 +25,9 @@ from typing import Any
 
 BUSY = (429, 503)
 PAUSE_SECONDS = 1.0
+DRIVER_SECONDS = 3
+"""A driver that hangs is asked again at the next probe; the server's own answer then decides."""
+ACTIONS = ("Reset", "Reboot", "Drain P2P", "Drain and Reset")
 PERCENTILE = 0.99
 
 Json = Any
@@ -293,14 +296,27 @@ def last_progress(config: Json, memory: Memory, mode: str, now: float) -> "tuple
 # The three questions --------------------------------------------------------------------------------------------------------------------
 
 
-def device_memory_mib() -> "list[int] | None":
-    """Memory in use on each visible device, or None where no driver tells (simulated nodes, CPU builds, MIG instances)."""
-    query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+def devices(field: str) -> "list[str]":
+    """What the driver says of each visible device; nothing where none answers (simulated nodes, CPU builds)."""
+    query = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader,nounits"]
     try:
-        text = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
-        return [int(line) for line in text.split("\n") if line.strip()]
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
+        text = subprocess.run(query, capture_output=True, text=True, timeout=DRIVER_SECONDS, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def device_memory_mib() -> "list[int]":
+    """Memory in use on each visible device that tells it; a MIG instance does not."""
+    return [int(line) for line in devices("memory.used") if line.isdigit()]
+
+
+def recovery_wanted() -> "list[str]":
+    """What the driver asks to be done to each device whose fault it cannot handle: Reset, Reboot, Drain P2P, Drain and Reset.
+
+    It asks after a fatal Xid, from driver 570 on; older ones answer that they do not know the question, which says nothing.
+    """
+    return [line for line in devices("gpu_recovery_action") if line in ACTIONS]
 
 
 def warm(config: Json, plan: Json, memory: Memory, deadline: float) -> None:
@@ -329,8 +345,8 @@ def startup_once(config: Json, memory: Memory, deadline: float) -> None:
     for plan in config["warmup"]:
         warm(config, plan, memory, deadline)
     limit = config["memory_limit_mib"]
-    used = None if limit is None else device_memory_mib()
-    if used and limit is not None and max(used) > limit:
+    used = device_memory_mib() if limit is not None else []
+    if limit is not None and used and max(used) > limit:
         raise NotYet(f"after warm-up a device holds {max(used)} MiB; the envelope less its headroom is {limit} MiB")
     for request in config["golden"]:
         golden(config["base"], request)
@@ -366,6 +382,9 @@ def ask(config: Json, memory: Memory, now: float) -> "tuple[str, str]":
 
 
 def ready(config: Json, memory: Memory) -> None:
+    wanted = recovery_wanted()
+    if wanted:
+        raise NotYet(f"the driver asks to {wanted[0].lower()} a GPU of this replica: it has a fatal fault, whatever the server answers")
     now = time.time()
     outcome, why = ask(config, memory, now)
     moved, _ = last_progress(config, memory, "ready", now)

@@ -7,7 +7,7 @@ the GPU does, and a replica that asks for all of a node's CPU never schedules.
 from dataclasses import dataclass
 
 from headway.contract.accelerators import InstanceType
-from headway.contract.arithmetic.quota import SIDECAR_CPU, SIDECAR_MEMORY
+from headway.contract.arithmetic.replica import replica_cpu, replica_memory
 from headway.contract.explanation import Line
 from headway.contract.model import Model
 from headway.contract.pool import Pool
@@ -50,12 +50,12 @@ def node_room(model: Model, pool: Pool) -> NodeRoom:
     instance, gpu = pool.instance_type, model.envelope.gpu
     devices = pool.resources_per_node.get(gpu.resource, 0)
     cpu, memory = allocatable_cpu(instance) - DAEMONS_CPU, allocatable_memory(instance) - DAEMONS_MEMORY
-    each_cpu, each_memory = model.envelope.cpu + SIDECAR_CPU, model.envelope.memory + SIDECAR_MEMORY
+    each_cpu, each_memory = replica_cpu(model), replica_memory(model)
     rooms = {"GPU": devices // gpu.count, "CPU": max(0, cpu) // each_cpu, "RAM": max(0, memory) // each_memory}
     short_of = min(rooms, key=lambda name: rooms[name])
     lines = (
         Line("by GPU", str(rooms["GPU"]), f"{devices} x {gpu.resource} / {gpu.count}"),
-        Line("by CPU", str(rooms["CPU"]), f"{MilliCpu(max(0, cpu))} of {instance.vcpus} cores / {MilliCpu(each_cpu)} with sidecars"),
-        Line("by RAM", str(rooms["RAM"]), f"{Bytes(max(0, memory)).brief} of {instance.memory} / {Bytes(each_memory).brief} with sidecars"),
+        Line("by CPU", str(rooms["CPU"]), f"{MilliCpu(max(0, cpu))} of {instance.vcpus} cores / {each_cpu} with sidecars"),
+        Line("by RAM", str(rooms["RAM"]), f"{Bytes(max(0, memory)).brief} of {instance.memory} / {each_memory.brief} with sidecars"),
     )
     return NodeRoom(rooms[short_of], short_of, lines)

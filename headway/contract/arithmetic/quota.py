@@ -1,22 +1,18 @@
 """What the models of a tenant use of its quota at their maximum replicas, batch workers included.
 
-The same sums become the tenant's ResourceQuota, so they include the sidecars. The trap: a rollout that runs two versions side by side
+The tenant's ResourceQuota counts whole pods, so these sums hold the sidecars. The trap: a rollout that runs two versions side by side
 needs quota for both; `arithmetic.surge` takes what is left here into account.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from headway.contract.arithmetic.replica import replica_cpu, replica_memory
 from headway.contract.envelope import MigGpu, WholeGpu
 from headway.contract.explanation import Line
 from headway.contract.model import Model
 from headway.contract.tenant import Quota, Tenant
 from headway.contract.units import Bytes, MilliCpu, Quantity, Rate
-
-SIDECAR_CPU = MilliCpu(500)
-"""CPU of the mesh proxy and the health prober beside each server."""
-SIDECAR_MEMORY = Bytes(512 * 2**20)
-"""RAM of the same."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +49,8 @@ def demand(model: Model) -> dict[tuple[str, ...], int]:
     return {
         device: gpu.count,
         ("gpu_memory",): gpu.device_memory * gpu.count,
-        ("cpu",): model.envelope.cpu + SIDECAR_CPU,
-        ("memory",): model.envelope.memory + SIDECAR_MEMORY,
+        ("cpu",): replica_cpu(model),
+        ("memory",): replica_memory(model),
     }
 
 
