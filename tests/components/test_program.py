@@ -1,11 +1,13 @@
 """The whole program, for every stack file: identity, parents, providers and permissions of everything that it registers.
 
-The golden lists in `tests/golden` make every change of a name or a type visible in review: a logical name is a state key, and a changed one
-replaces what it names. After a wanted change: `HEADWAY_UPDATE_GOLDEN=1 pytest tests/components/test_program.py`.
+The golden lists in `tests/golden` make every change visible in review: of a name or a type (a logical name is a state key, and a changed one
+replaces what it names), and in the cluster layer of an input or an option too, for there a changed input may drain nodes or replace a network.
+After a wanted change: `HEADWAY_UPDATE_GOLDEN=1 pytest tests/components/test_program.py`.
 """
 
 import json
 import os
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,13 +40,35 @@ WILDCARDS = {
 """Statements that allow a bare `*`, with the reason why. A new one is a decision, and shows here."""
 
 
+def in_full(found: Recording) -> Iterator[str]:
+    """Each registration with its inputs and options, sorted; user data and policies as people read them."""
+    names = {r.urn: r.name for r in found.registrations}
+    for r in sorted(found.registrations, key=lambda r: (r.type, r.name)):
+        yield f"{r.type} {r.name}"
+        options = {
+            "after": sorted(names[urn] for urn in r.depends_on if urn in names),
+            "ignores": list(r.ignore_changes),
+            "in": names.get(r.parent, ""),
+            "protected": r.protect,
+        }
+        for option, value in options.items():
+            if value:
+                yield f"  ({option}) {value if isinstance(value, str) else json.dumps(value)}"
+        for key, value in sorted(r.inputs.items()):
+            text = (
+                b64decode(value).decode() if key == "userData" else value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+            )
+            yield from (f"  {key}: {line}" for line in text.splitlines())
+
+
 @pytest.mark.parametrize("stack", LAYERS)
 def test_what_a_stack_registers_is_what_was_reviewed(stack: str) -> None:
-    golden, lines = GOLDEN / f"{stack}.txt", "".join(f"{line}\n" for line in layer(stack).lines())
+    lines = "".join(f"{line}\n" for line in (in_full if stack in CLUSTERS else Recording.lines)(layer(stack)))
+    golden = GOLDEN / f"{stack}.txt"
     if os.environ.get(UPDATE):
         golden.parent.mkdir(exist_ok=True)
         golden.write_text(lines)
-    assert golden.read_text() == lines, f"types or names of {stack} changed; if that is wanted, set {UPDATE}=1 and review the difference"
+    assert golden.read_text() == lines, f"what {stack} registers changed; if that is wanted, set {UPDATE}=1 and review the difference"
 
 
 @pytest.mark.parametrize("stack", LAYERS)
