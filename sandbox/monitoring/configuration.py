@@ -15,7 +15,7 @@ SCRAPE_SECONDS = 1.0
 OUT_OF_ORDER = "1d"
 """How old a sample may be that somebody writes: generated history is younger."""
 TARGET_FILES = "*.json"
-RULE_FILES = "*.yml"
+RULE_FILES = SCRAPE_FILES = "*.yml"
 SILENT_RECEIVER = "nobody"
 
 
@@ -45,11 +45,12 @@ class Settings:
 
 
 def prometheus(settings: Settings, *, folder: Path, alertmanager_port: int) -> dict[str, Any]:
-    """Prometheus' configuration; `folder` holds `rules/` and `targets/`."""
+    """Prometheus' configuration; `folder` holds `rules/`, `scrape/` and `targets/`."""
     interval = duration(settings.scrape_seconds)
     return {
         "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
         "rule_files": [str(folder / "rules" / RULE_FILES)],
+        "scrape_config_files": [str(folder / "scrape" / SCRAPE_FILES)],
         "storage": {"tsdb": {"out_of_order_time_window": OUT_OF_ORDER}},
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [f"127.0.0.1:{alertmanager_port}"]}]}]},
         "scrape_configs": [

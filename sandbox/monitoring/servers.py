@@ -28,6 +28,11 @@ PROMETHEUS, ALERTMANAGER = NAMES = ("prometheus", "alertmanager")
 RETENTION = "2d"
 
 
+def folder_of(layout: Layout) -> Path:
+    """Where both keep everything."""
+    return layout.state / "monitoring"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Monitoring:
     """Both servers, ready."""
@@ -62,8 +67,8 @@ class Monitoring:
 
     def reload(self) -> None:
         """Have both read their files again. UserError with the server's words when it refuses; it then goes on with the old ones."""
-        for url in (self.prometheus, self.alertmanager):
-            _post(f"{url}/-/reload")
+        reload(self.prometheus)
+        reload(self.alertmanager)
 
     def query(self, expression: str, at: float | None = None) -> list[dict[str, Any]]:
         """Instant query: the result vector. `at` in unix seconds. UserError with the server's words when it refuses."""
@@ -77,12 +82,13 @@ def start(layout: Layout, progress: Progress, settings: Settings | None = None, 
     chosen, keeper = settings or Settings(), supervisor or Supervisor(layout)
     toolchain = ensure_toolchain(layout, progress, TOOL_SETS)
     ports = {name: keeper.port(name) for name in NAMES}
-    folder = layout.state / "monitoring"
-    for path in (folder / "rules", folder / "targets", layout.cluster):
+    folder = folder_of(layout)
+    for path in (folder / "rules", folder / "scrape", folder / "targets", layout.cluster):
         path.mkdir(parents=True, exist_ok=True)
     prometheus = configuration.prometheus(chosen, folder=folder, alertmanager_port=ports[ALERTMANAGER])
     write(folder / "prometheus.yml", manifests.dump(prometheus))
-    write(folder / "alertmanager.yml", manifests.dump(dict(configuration.alertmanager(chosen))))
+    if chosen.alertmanager is not None or not (folder / "alertmanager.yml").exists():  # else it is the follower's
+        write(folder / "alertmanager.yml", manifests.dump(dict(configuration.alertmanager(chosen))))
     specs = (_prometheus(toolchain, folder, ports[PROMETHEUS]), _alertmanager(toolchain, folder, ports[ALERTMANAGER]))
     started = keeper.ensure_all(specs, progress)
     monitoring = Monitoring(
@@ -102,9 +108,14 @@ def stop(layout: Layout, progress: Progress, *, supervisor: Supervisor | None = 
     return tuple(name for name in NAMES if keeper.stop(name, progress))
 
 
+def reload(url: str) -> None:
+    """Have the server at `url` read its files again. UserError with its words when it refuses; it then goes on with the old ones."""
+    _post(f"{url}/-/reload")
+
+
 def backfill(layout: Layout, toolchain: Toolchain, openmetrics: Path) -> None:
     """Store the samples of an OpenMetrics file (with timestamps). Call it while Prometheus is stopped. UserError with promtool's words."""
-    data = layout.state / "monitoring" / "data"
+    data = folder_of(layout) / "data"
     data.mkdir(parents=True, exist_ok=True)
     command = [str(toolchain.binary("promtool")), "tsdb", "create-blocks-from", "openmetrics", str(openmetrics), str(data)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,0 +1,64 @@
+"""What `up --with` adds to the sandbox: servers that the platform can do without for a look, each built at its first use.
+
+Data and order; the rooms do the work. The trap: an extra that ran is kept by its records, so a later `up` without it leaves it as it is.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from headway.errors import UserError
+from sandbox.layout import Layout
+from sandbox.progress import Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extra:
+    """Servers beside the control plane. `start` has them run and ready; `needs` names extras that it cannot work without."""
+
+    name: str
+    summary: str
+    tool_sets: tuple[str, ...]
+    start: Callable[[Layout, Progress], object]
+    needs: tuple[str, ...] = ()
+
+
+def _monitoring(layout: Layout, progress: Progress) -> None:
+    from sandbox.monitoring import follow, servers
+
+    servers.start(layout, progress)
+    follow.start(layout, progress)
+
+
+EXTRAS: Mapping[str, Extra] = {
+    each.name: each
+    for each in (
+        Extra(
+            name="monitoring",
+            summary="Prometheus and Alertmanager with the cluster's monitors, rules and routes",
+            tool_sets=("prometheus", "alertmanager"),
+            start=_monitoring,
+        ),
+    )
+}
+
+
+def chosen(names: Iterable[str]) -> tuple[Extra, ...]:
+    """The extras of these names and what they need, in the order of their start. UserError for a name that there is not."""
+    wanted = [name for name in names if name]
+    unknown = sorted(set(wanted) - EXTRAS.keys())
+    if unknown:
+        raise UserError(
+            f"The sandbox has no {', '.join(unknown)} to bring up.",
+            "Nothing was done.",
+            f"Choose from {', '.join(sorted(EXTRAS))}, separated by commas.",
+        )
+    found: set[str] = set()
+
+    def add(name: str) -> None:
+        found.add(name)
+        for needed in EXTRAS[name].needs:
+            add(needed)
+
+    for name in wanted:
+        add(name)
+    return tuple(extra for extra in EXTRAS.values() if extra.name in found)
