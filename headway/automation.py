@@ -163,6 +163,10 @@ class Runner:
             on_event,
         )
 
+    def look(self, stack: str, *, on_event: Callable[[Any], None] | None = None) -> StackResult:
+        """Compare what is recorded with every live object. No program runs, nothing is changed or recorded."""
+        return self._run(stack, "refresh", lambda s, sink: s.preview_refresh(on_event=sink), on_event)
+
     def destroy(self, stack: str, *, on_event: Callable[[Any], None] | None = None) -> StackResult:
         """Delete everything the stack holds, dependants first."""
         return self._run(stack, "destroy", lambda s, sink: s.destroy(on_event=sink), on_event)

@@ -1,14 +1,16 @@
 """Brings every layer to what the program says: plan with the packs, apply what changed, stop at the first layer that is refused.
 
 A plan is made with a refresh, so that what somebody changed or lost in the cluster is found and repaired, and a layer whose plan is
-empty is not applied. Layers of one group run side by side; all layers are planned side by side first, since on most runs none changes.
+empty is not applied. A layer that has a receipt is not planned: its live objects are compared with the record, and only if one of them is
+not as it was asked to be does its program run again. Layers of one group run side by side; all are looked at side by side first.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
-from pulumi.automation import EngineEvent, OpType
+from pulumi.automation import EngineEvent, OpType, StepEventMetadata
 
 from headway.automation import Runner, StackResult
 from sandbox.plan import Layer
@@ -22,6 +24,8 @@ class LayerResult:
     layer: Layer
     planned: StackResult
     applied: StackResult | None = None
+    compared: int | None = None
+    """How many live objects were compared with the record in place of a plan, which could only have been the last one again."""
 
     @property
     def ok(self) -> bool:
@@ -57,13 +61,16 @@ def deploy(
     told: Callable[[LayerResult], None],
     *,
     fresh: bool,
+    receipts: Mapping[str, StackResult] = MappingProxyType({}),
     stopped: Callable[[], bool] = lambda: False,
 ) -> tuple[LayerResult, ...]:
     """Apply every layer in order. `fresh` says that nothing was ever applied, so that planning ahead would be wasted.
 
+    `receipts` holds the last results of the stacks of which nothing that a plan is made from has changed since.
+
     Ends after the first group with a failure, and before the next group once `stopped`; the results then end there too.
     """
-    ahead = {} if fresh else _plan_all(groups, runner, progress)
+    ahead = {} if fresh else _examine_all(groups, receipts, runner, progress)
     results: list[LayerResult] = []
     stale = fresh
     for group in groups:
@@ -86,11 +93,39 @@ def _flat(groups: Sequence[Sequence[Layer]]) -> tuple[Layer, ...]:
     return tuple(layer for group in groups for layer in group)
 
 
-def _plan_all(groups: Sequence[Sequence[Layer]], runner: Runner, progress: Progress) -> dict[str, StackResult]:
-    layers = _flat(groups)
+def _examine_all(
+    groups: Sequence[Sequence[Layer]], receipts: Mapping[str, StackResult], runner: Runner, progress: Progress
+) -> dict[str, LayerResult]:
     with ThreadPoolExecutor(max_workers=2) as pool:
-        futures = {layer.stack: pool.submit(_plan, layer, runner, progress, refresh=True) for layer in layers}
+        futures = {layer.stack: pool.submit(_examine, layer, receipts.get(layer.stack), runner, progress) for layer in _flat(groups)}
         return {stack: future.result() for stack, future in futures.items()}
+
+
+def _examine(layer: Layer, last: StackResult | None, runner: Runner, progress: Progress) -> LayerResult:
+    """By its live objects if it has a receipt and they are as they were asked to be, else by a plan."""
+    if last is not None:
+        key = f"layer/{layer.stack}"
+        progress.step(key, "same inputs as last time; comparing its live objects")
+        compared, drifted = 0, False
+
+        def watch(event: EngineEvent) -> None:
+            nonlocal compared, drifted
+            if event.res_outputs_event:
+                compared, drifted = compared + 1, drifted or _drifted(event.res_outputs_event.metadata)
+
+        looked = runner.look(layer.stack, on_event=watch)
+        if looked.ok and not drifted:
+            progress.done(key, f"{compared} live objects compared")
+            return LayerResult(layer=layer, planned=replace(last, seconds=looked.seconds), compared=compared)
+    return LayerResult(layer=layer, planned=_plan(layer, runner, progress, refresh=True))
+
+
+def _drifted(step: StepEventMetadata) -> bool:
+    """Whether a refresh found more than another report of the object about itself."""
+    if step.op in (OpType.SAME, OpType.READ):
+        return False
+    details = step.detailed_diff or {}
+    return step.op is not OpType.UPDATE or not details or any(diff.input_diff for diff in details.values())
 
 
 def _plan(layer: Layer, runner: Runner, progress: Progress, *, refresh: bool) -> StackResult:
@@ -101,10 +136,11 @@ def _plan(layer: Layer, runner: Runner, progress: Progress, *, refresh: bool) ->
     return result
 
 
-def _bring(layer: Layer, planned: StackResult | None, runner: Runner, progress: Progress) -> LayerResult:
-    plan = planned or _plan(layer, runner, progress, refresh=True)
+def _bring(layer: Layer, examined: LayerResult | None, runner: Runner, progress: Progress) -> LayerResult:
+    result = examined or LayerResult(layer=layer, planned=_plan(layer, runner, progress, refresh=True))
+    plan = result.planned
     if not plan.ok or plan.changed == 0:
-        return LayerResult(layer=layer, planned=plan)
+        return result
     key = f"layer/{layer.stack}"
     progress.step(key, f"applying {plan.changed} changes")
 
@@ -114,7 +150,7 @@ def _bring(layer: Layer, planned: StackResult | None, runner: Runner, progress: 
 
     applied = runner.up(layer.stack, layer.packs, refresh=True, on_event=watch)
     (progress.done if applied.ok else progress.failed)(key, "applied" if applied.ok else "failed")
-    return LayerResult(layer=layer, planned=plan, applied=applied)
+    return replace(result, applied=applied)
 
 
 def _doing(event: EngineEvent) -> str:

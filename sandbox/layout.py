@@ -43,6 +43,11 @@ class Layout:
         return self.state / "passphrase"
 
     @property
+    def receipt(self) -> Path:
+        """What the last `up` was made from and how it ended."""
+        return self.state / "receipt.json"
+
+    @property
     def bin(self) -> Path:
         """Holds the executable that answers as `pulumi`."""
         return self.state / "bin"

@@ -46,6 +46,8 @@ def layer(result: LayerResult) -> RenderableType:
 def _verb(result: LayerResult) -> str:
     if not result.ok:
         return "failed" if result.applied else "refused"
+    if result.compared is not None:
+        return f"unchanged: same inputs as last time, {result.compared} live objects compared"
     return "applied" if result.applied else "unchanged" if result.last.changed == 0 else "planned"
 
 

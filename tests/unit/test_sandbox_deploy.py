@@ -1,7 +1,10 @@
 """In which order layers are planned and applied, and when it stops."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
+
+import pytest
+from pulumi.automation import DiffKind, EngineEvent, OpType, PropertyDiff, ResOutputsEvent, StepEventMetadata
 
 from headway.automation import PackSource, Runner, StackResult
 from sandbox.deploy import LayerResult, deploy, rehearse
@@ -12,8 +15,10 @@ from sandbox.progress import Silent
 class Scripted:
     """A runner whose previews and updates end as told: stack -> (changes planned, whether the update succeeds)."""
 
-    def __init__(self, plans: dict[str, int | None], failing: Sequence[str] = ()) -> None:
-        self.plans, self.failing, self.log = plans, failing, list[str]()
+    def __init__(
+        self, plans: dict[str, int | None], failing: Sequence[str] = (), live: Mapping[str, Sequence[EngineEvent]] | None = None
+    ) -> None:
+        self.plans, self.failing, self.live, self.log = plans, failing, live or {}, list[str]()
 
     def preview(
         self, stack: str, packs: Sequence[PackSource] = (), *, refresh: bool = False, on_event: Callable[[Any], None] | None = None
@@ -24,11 +29,25 @@ class Scripted:
             return StackResult(stack=stack, operation="preview", ok=False, errors=("refused",))
         return StackResult(stack=stack, operation="preview", ok=True, changes={"create": planned, "same": 5} if planned else {"same": 5})
 
+    def look(self, stack: str, *, on_event: Callable[[Any], None] | None = None) -> StackResult:
+        self.log.append(f"look {stack}")
+        for event in self.live.get(stack, ()):
+            assert on_event
+            on_event(event)
+        return StackResult(stack=stack, operation="refresh", ok=stack in self.live)
+
     def up(
         self, stack: str, packs: Sequence[PackSource] = (), *, refresh: bool = False, on_event: Callable[[Any], None] | None = None
     ) -> StackResult:
         self.log.append(f"up {stack}")
         return StackResult(stack=stack, operation="up", ok=stack not in self.failing, changes={"create": self.plans[stack] or 0})
+
+
+def found(op: OpType, details: dict[str, bool] | None = None) -> EngineEvent:
+    """What a comparison tells of one object; `details`: path -> whether what was asked for differs."""
+    diffs = {path: PropertyDiff(diff_kind=DiffKind.UPDATE, input_diff=asked) for path, asked in (details or {}).items()}
+    step = StepEventMetadata(op=op, urn="urn:x", type="t", provider="p", detailed_diff=diffs or None)
+    return EngineEvent(sequence=0, timestamp=0, res_outputs_event=ResOutputsEvent(metadata=step))
 
 
 def layer(name: str) -> Layer:
@@ -93,3 +112,44 @@ def test_a_rehearsal_previews_everything_and_applies_nothing() -> None:
     rehearse(GROUPS, cast(Runner, runner), Silent(), lambda r: told.append(r.layer.stack))
     assert sorted(runner.log) == ["preview a", "preview b", "preview cluster", "preview platform"]
     assert told == ["cluster", "platform", "a", "b"]
+
+
+RECEIPTS = {name: StackResult(stack=name, operation="preview", ok=True, changes={"same": 7}) for name in ("cluster", "platform", "a", "b")}
+UNCHANGED: dict[str, int | None] = {"cluster": 0, "platform": 0, "a": 0, "b": 0}
+QUIET = (found(OpType.SAME), found(OpType.UPDATE, {"status.phase": False}), found(OpType.READ))
+
+
+def brought(plans: dict[str, int | None], live: dict[str, Sequence[EngineEvent]]) -> tuple[dict[str, LayerResult], list[str]]:
+    runner = Scripted(plans, live=live)
+    results = deploy(GROUPS, cast(Runner, runner), Silent(), lambda _: None, fresh=False, receipts=RECEIPTS)
+    return {r.layer.stack: r for r in results}, runner.log
+
+
+def test_layers_with_a_receipt_are_compared_with_their_live_objects_and_not_planned() -> None:
+    results, log = brought(UNCHANGED, dict.fromkeys(RECEIPTS, QUIET))
+    assert sorted(log) == ["look a", "look b", "look cluster", "look platform"]
+    assert all(r.ok and not r.changed and r.compared == 3 and r.last.changes == {"same": 7} for r in results.values())
+
+
+DRIFT = {
+    "deleted": found(OpType.DELETE),
+    "changed": found(OpType.UPDATE, {"status.phase": False, "spec.replicas": True}),
+    "changed in a way that is not told": found(OpType.UPDATE),
+}
+
+
+@pytest.mark.parametrize("drift", DRIFT.values(), ids=DRIFT.keys())
+def test_a_layer_with_an_object_that_somebody_touched_is_planned_and_repaired(drift: EngineEvent) -> None:
+    results, log = brought({**UNCHANGED, "b": 1}, {**dict.fromkeys(RECEIPTS, QUIET), "b": (*QUIET, drift)})
+    assert [entry for entry in log if not entry.startswith("look")] == ["preview b", "up b"]
+    assert results["b"].changed and results["b"].compared is None
+
+
+def test_a_layer_whose_objects_cannot_be_read_is_planned() -> None:
+    _, log = brought(UNCHANGED, dict.fromkeys(("cluster", "platform", "a"), QUIET))
+    assert "preview b" in log
+
+
+def test_a_receipt_is_worth_nothing_below_a_layer_that_changed() -> None:
+    _, log = brought({**UNCHANGED, "platform": 1}, {**dict.fromkeys(RECEIPTS, QUIET), "platform": (found(OpType.DELETE),)})
+    assert {"up platform", "preview a", "preview b"} <= set(log)
