@@ -11,16 +11,18 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 
 from headway.automation import Runner
 from headway.errors import Exit, UserError
-from sandbox import deploy, plan
+from sandbox import deploy, plan, receipts
 from sandbox.cluster.control_plane import Cluster
 from sandbox.cluster.toolchain import Toolchain, ensure_toolchain, is_built
 from sandbox.deploy import LayerResult
 from sandbox.engine.command import EmbeddedPulumi
+from sandbox.extras import Extra
 from sandbox.layout import Layout
 from sandbox.progress import Progress
 
@@ -59,8 +61,11 @@ class Session:
         """Whether nothing was ever deployed into this sandbox."""
         return not any((self._layout.backend / ".pulumi" / "stacks").glob(f"*/{self._groups[0][0].stack}.json"))
 
-    def up(self, rehearsed: Told, deployed: Told) -> Report:
-        """The main job. While the control plane is built, every layer is previewed with its packs; then all are applied in order."""
+    def up(self, rehearsed: Told, deployed: Told, extras: Sequence[Extra] = ()) -> Report:
+        """The main job. While the control plane is built, every layer is previewed with its packs; then all are applied in order.
+
+        Programs of `extras` are built while the layers are applied; the extras are started once all are.
+        """
         first = self.first
         with held(self._layout, "up"):
             prepare(self._layout)
@@ -74,9 +79,38 @@ class Session:
                         self._cancelled.set()
                         return Report(layers=tuple(refused), complete=False)
                 built.result()
-            self.start()
-            results = deploy.deploy(self._groups, self._runner, self._progress, deployed, fresh=first, stopped=self._cancelled.is_set)
-        return Report(layers=results, complete=len(results) == len(self.stacks) and all(r.ok for r in results))
+                more = [tool_set for extra in extras for tool_set in extra.tool_sets]
+                built = background.submit(ensure_toolchain, self._layout, self._progress, more, cancel=self._cancelled)
+                self.start()
+                results = self._deploy(deployed, fresh=first)
+                if len(results) < len(self.stacks) or not all(r.ok for r in results):
+                    self._cancelled.set()
+                    return Report(layers=results, complete=False)
+                built.result()
+            for extra in extras:
+                extra.start(self._layout, self._progress)
+        return Report(layers=results, complete=True)
+
+    def _deploy(self, deployed: Told, *, fresh: bool) -> tuple[LayerResult, ...]:
+        """Deploy, and leave a receipt of the layers that are now as the program says."""
+        file, today = self._layout.receipt, datetime.now(UTC).date()
+        given, recorded = receipts.given(self._layout, today), receipts.recorded(self._layout)
+        last = receipts.read(file)
+        if last.results and (differences := last.differences(given, recorded)):
+            self._progress.done("inputs", f"not as last time: {in_short(differences)}")
+        results = deploy.deploy(
+            self._groups,
+            self._runner,
+            self._progress,
+            deployed,
+            fresh=fresh,
+            receipts=last.holds(given, recorded),
+            stopped=self._cancelled.is_set,
+        )
+        if receipts.given(self._layout, today) == given:  # else somebody has edited what some plans have seen and others not
+            good = [r.last for r in results if r.ok]
+            receipts.write(file, receipts.receipt(given, receipts.recorded(self._layout), good))
+        return results
 
     def start(self) -> None:
         """Start what is not running: the control plane and the object store, side by side."""
@@ -122,6 +156,11 @@ def prepare(layout: Layout) -> None:
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_urlsafe(32))
     install_executable(layout)
+
+
+def in_short(names: Sequence[str], most: int = 3) -> str:
+    """The first few of `names`, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 @contextmanager
