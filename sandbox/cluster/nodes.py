@@ -13,6 +13,9 @@ MANAGED = {"kwok.x-k8s.io/node": "fake"}
 STATUS_BY_OTHERS = {"kwok.x-k8s.io/status": "custom"}
 """Annotation of a pod whose status somebody else keeps: kwok neither makes it ready nor repairs it, but still ends its deletion."""
 
+RUN_BY_AGENT = {"sandbox.platform.io/run-by": "node-agent"}
+"""Annotation of a pod that `sandbox/traffic` runs as a process: kwok leaves its deletion alone too, because a process has to end first."""
+
 READY_DELAY = "pod-ready.stage.kwok.x-k8s.io/delay"
 """Annotation of a pod: how long it takes to become ready, as a Go duration (`45s`); simulates the warm-up of a model."""
 

@@ -3,22 +3,24 @@
 The trap: a stage for Pods or Nodes must select by jq (`key`). kwok 0.8 compiles CEL against typed objects there and fails on any nested
 field, and the pod it was looking at is then never played.
 
-Two changes to kwok's own `pod-ready`: a pod may ask for a delay (the warm-up of a model) and may opt out (its status is kept by others).
+Changes to kwok's own: a pod may ask for a delay before it is ready (the warm-up of a model), may opt out (its status is kept by others),
+and one that is run as a process is deleted by who runs it.
 """
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sandbox.cluster.nodes import READY_DELAY, STATUS_BY_OTHERS
+from sandbox.cluster.nodes import READY_DELAY, RUN_BY_AGENT, STATUS_BY_OTHERS
 
 OURS = Path(__file__).parent / "stages"
 
 _MAKES_READY = {"pod-ready", "pod-recover", "pod-complete"}
-_NOT_IF_CUSTOM = [
-    {"key": f'.metadata.annotations["{name}"]', "operator": "NotIn", "values": [value]} for name, value in STATUS_BY_OTHERS.items()
-]
+
+
+def _unless(annotations: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [{"key": f'.metadata.annotations["{name}"]', "operator": "NotIn", "values": [value]} for name, value in annotations.items()]
 
 
 def compose(kwoks: Iterable[dict[str, Any]], ours: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -31,7 +33,9 @@ def compose(kwoks: Iterable[dict[str, Any]], ours: Iterable[dict[str, Any]]) -> 
     for stage in stages:
         name, spec = stage["metadata"]["name"], stage["spec"]
         if name in _MAKES_READY:
-            spec["selector"]["matchExpressions"] += _NOT_IF_CUSTOM
+            spec["selector"]["matchExpressions"] += _unless(STATUS_BY_OTHERS)
+        if name == "pod-delete":
+            spec["selector"]["matchExpressions"] += _unless(RUN_BY_AGENT)
         if name == "pod-ready":
             spec["delay"] = {"durationMilliseconds": 0, "durationFrom": {"expressionFrom": f'.metadata.annotations["{READY_DELAY}"]'}}
     return sorted(stages, key=lambda stage: stage["metadata"]["name"])

@@ -1,0 +1,1 @@
+"""Real traffic in miniature: Triton behind Envoy, on loopback, for the services that a profile names."""

@@ -1,0 +1,98 @@
+"""Where the programs of the traffic environment lie (`.venv-traffic`), and what each needs to start. Starts nothing.
+
+Triton's model processes embed Python: the stub that fits the interpreter loads `libpython3.X.so.1.0`, which no wheel brings. The trap:
+they find numpy through the first `python3` on PATH, not through PYTHONPATH, so the environment's own folder must come first.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from headway.errors import UserError
+
+FOLDER = ".venv-traffic"
+_SYSTEM_LIBRARIES = tuple(
+    Path(folder)
+    for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/lib64")
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Programs:
+    """Executables and libraries of one traffic environment."""
+
+    python: Path
+    tritonserver: Path
+    backend: tuple[Path, ...]
+    """What Triton's folder of the python backend holds, the stub of this interpreter included."""
+    envoy: Path
+    libraries: tuple[Path, ...]
+    """Folders of shared libraries that Triton needs."""
+
+    def server_environment(self) -> dict[str, str]:
+        """Environment of a Triton process and of what it starts."""
+        return {
+            "LD_LIBRARY_PATH": ":".join(str(folder) for folder in self.libraries),
+            "OMP_NUM_THREADS": "1",
+            "PATH": f"{self.python.parent}:{os.defpath}",
+        }
+
+    def backend_folder(self, place: Path) -> Path:
+        """Have a folder of backends at `place` that holds the python backend alone, as links; answers it."""
+        folder = place / "python"
+        folder.mkdir(parents=True, exist_ok=True)
+        for source in self.backend:
+            link = folder / source.name
+            if not link.is_symlink() or link.readlink() != source:
+                link.unlink(missing_ok=True)
+                link.symlink_to(source)
+        return place
+
+
+def programs(project: Path, system: Iterable[Path] = _SYSTEM_LIBRARIES) -> Programs:
+    """The programs of the checkout's traffic environment. UserError when it is not installed or libpython is missing."""
+    root = project / FOLDER
+    python = root / "bin" / "python3"
+    packages = sorted(root.glob("lib/python3.*/site-packages"))
+    if not python.exists() or not packages or not (root / ".ready").exists():
+        raise UserError(
+            f"{root} is not there, or not complete",
+            "there is no Triton and no Envoy, so no pod can serve",
+            "install the traffic environment: `make .venv-traffic/.ready` (about 500 MB)",
+        )
+    site = packages[-1]
+    version = site.parent.name.removeprefix("python")
+    triton = site / "pytriton" / "tritonserver"
+    stub = triton / "python_backend_stubs" / version / "triton_python_backend_stub"
+    if not stub.exists():
+        known = ", ".join(sorted(p.name for p in (triton / "python_backend_stubs").glob("3.*")))
+        raise UserError(
+            f"Triton's wheel brings no model process for Python {version}",
+            "no model could be loaded",
+            f"make the environments with one of Python {known}: `make PYTHON=python3.12 ...` in a fresh checkout",
+        )
+    own = site / "nvidia_pytriton.libs"
+    return Programs(
+        python=python,
+        tritonserver=triton / "bin" / "tritonserver",
+        backend=(*sorted(p for p in (triton / "backends" / "python").iterdir() if p.suffix in {".py", ".so"}), stub),
+        envoy=site / "envoy" / "_bin" / "envoy",
+        libraries=(own, _libpython(root, version, system)),
+    )
+
+
+def _libpython(root: Path, version: str, system: Iterable[Path]) -> Path:
+    """The folder of libpython, the interpreter's own first. UserError with what to install."""
+    home = re.search(r"^home *= *(.+)$", (root / "pyvenv.cfg").read_text(), re.MULTILINE)
+    beside = (Path(home[1]).parent / "lib",) if home else ()
+    name = f"libpython{version}.so.1.0"
+    for folder in (*beside, *system):
+        if (folder / name).exists():
+            return folder
+    raise UserError(
+        f"{name} is not on this machine",
+        "Triton's model processes embed Python by this library and cannot start without it",
+        f"on Debian and Ubuntu: `apt-get install libpython{version}`; on Fedora: `dnf install python{version}-libs`",
+    )

@@ -1,0 +1,147 @@
+"""The few calls on the Kubernetes API that the agent and the mesh need: list and watch as plain JSON, patch, delete.
+
+By the official client, which owns TLS and authentication; answers stay JSON, because turning thousands of events into its models costs
+more than everything else done here. The trap: a watch ends whenever the server likes; `Watched` lists again and goes on, and tells the
+objects that have gone meanwhile as deleted.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+_WATCH_SECONDS = 300
+_RETRY_SECONDS = 0.5
+_TIMEOUT_SECONDS = 10.0
+
+Object = dict[str, Any]
+Told = Callable[[str, Object], None]
+"""Hears `ADDED`, `MODIFIED` or `DELETED` and the object."""
+
+
+class Gone(Exception):  # noqa: N818  (a state of the object, not a defect)
+    """The object is not there, or not any more the one that was meant."""
+
+
+class Kube:
+    """One API server, as its kubeconfig says."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        from kubernetes import config
+
+        self._client: Any = config.new_client_from_config(str(kubeconfig))
+
+    def _call(self, method: str, path: str, *, query: Any = (), body: Any = None, kind: str = "application/json", seconds: float) -> Any:
+        from kubernetes.client.exceptions import ApiException
+
+        try:
+            answer = self._client.call_api(
+                *(path, method),
+                query_params=list(query),
+                header_params={"Accept": "application/json", "Content-Type": kind},
+                body=body,
+                _return_http_data_only=True,
+                _preload_content=False,
+                _request_timeout=seconds,
+            )
+        except ApiException as error:
+            if error.status in {404, 409}:
+                raise Gone(str(error.reason)) from None
+            raise ConnectionError(f"{method} {path}: {error.status} {(error.body or error.reason)!s}"[:500]) from None
+        return answer
+
+    def get(self, path: str) -> Object:
+        """One object, or a list. Gone when it is not there; ConnectionError when the server does not answer well."""
+        return json.loads(self._call("GET", path, seconds=_TIMEOUT_SECONDS).data)
+
+    def create(self, path: str, body: Object) -> Object:
+        """Create an object in the collection at `path`. Gone when there is one of that name."""
+        return json.loads(self._call("POST", path, body=body, seconds=_TIMEOUT_SECONDS).data)
+
+    def apply(self, path: str, body: Object, manager: str) -> Object:
+        """Server-side apply at the object's own path."""
+        query = (("fieldManager", manager), ("force", "true"))
+        kind = "application/apply-patch+yaml"
+        return json.loads(self._call("PATCH", path, query=query, body=body, kind=kind, seconds=_TIMEOUT_SECONDS).data)
+
+    def merge(self, path: str, body: Object) -> Object:
+        """JSON merge patch."""
+        return json.loads(self._call("PATCH", path, body=body, kind="application/merge-patch+json", seconds=_TIMEOUT_SECONDS).data)
+
+    def delete(self, path: str, *, grace_seconds: int | None = None, uid: str | None = None) -> None:
+        """Delete the object, or the one with this uid only. Gone when it is not there."""
+        body: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if grace_seconds is not None:
+            body["gracePeriodSeconds"] = grace_seconds
+        if uid is not None:
+            body["preconditions"] = {"uid": uid}
+        self._call("DELETE", path, body=body, seconds=_TIMEOUT_SECONDS)
+
+    def stream(self, path: str, version: str) -> Iterator[tuple[str, Object]]:
+        """Events since `version`, until the server ends the watch."""
+        query = (("watch", "true"), ("resourceVersion", version), ("timeoutSeconds", str(_WATCH_SECONDS)), ("allowWatchBookmarks", "true"))
+        answer = self._call("GET", path, query=query, seconds=_WATCH_SECONDS + _TIMEOUT_SECONDS)
+        rest = b""
+        try:
+            for piece in answer.stream(amt=None, decode_content=False):
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in filter(None, lines):
+                    event = json.loads(line)
+                    yield event["type"], event["object"]
+        finally:
+            answer.close()
+
+
+class Watched:
+    """All objects at one path, kept up to date by a daemon thread, which tells every change in order."""
+
+    def __init__(self, kube: Kube, path: str, told: Told) -> None:
+        self._kube, self._path, self._told = kube, path, told
+        self._known: dict[str, Object] = {}
+        self.synced = threading.Event()
+        """Set once everything there was has been told."""
+        self.failure = ""
+        """Why the server cannot be asked now; empty while it can."""
+
+    def start(self) -> "Watched":
+        threading.Thread(target=self._run, name=f"watch {self._path}", daemon=True).start()
+        return self
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._follow(self._relist())
+                self.failure = ""
+            except Exception as error:
+                self.failure = f"{type(error).__name__}: {error}"
+                sleep(_RETRY_SECONDS)
+
+    def _relist(self) -> str:
+        listed = self._kube.get(self._path)
+        kind, version = str(listed["kind"]).removesuffix("List"), listed["apiVersion"]
+        found: dict[str, Object] = {item["metadata"]["uid"]: {"apiVersion": version, "kind": kind, **item} for item in listed["items"]}
+        for uid in [uid for uid in self._known if uid not in found]:
+            self._told("DELETED", self._known.pop(uid))
+        for uid, item in found.items():
+            before = self._known.get(uid)
+            self._known[uid] = item
+            if before is None or before["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
+                self._told("MODIFIED" if before else "ADDED", item)
+        self.synced.set()
+        self.failure = ""
+        return listed["metadata"]["resourceVersion"]
+
+    def _follow(self, version: str) -> None:
+        for kind, item in self._kube.stream(self._path, version):
+            if kind == "BOOKMARK":
+                continue
+            if kind == "ERROR":
+                return
+            uid = item["metadata"]["uid"]
+            if kind == "DELETED":
+                self._known.pop(uid, None)
+            else:
+                self._known[uid] = item
+            self._told(kind, item)

@@ -1,0 +1,57 @@
+"""The sandbox's classifier inside Triton: runs `model.onnx` beside it and behaves as `behaviour.json` beside it says.
+
+Shipped in the artifact as `model.py`. A GPU's service time is stood in for by sleeping, drawn per batch from a fixed distribution, so that a
+latency means the same on a busy laptop; arithmetic is real. The behaviours are those of releases that go wrong. The trap: an error must be
+raised; a TritonError in a response counts as success in Triton's metrics (triton-inference-server/server#7713).
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np  # pyright: ignore[reportMissingImports]
+import onnxruntime  # pyright: ignore[reportMissingImports]
+import triton_python_backend_utils as pb_utils  # pyright: ignore[reportMissingImports]
+
+
+class TritonPythonModel:
+    """Triton's interface of a model."""
+
+    def initialize(self, args: Any) -> None:
+        folder = Path(args["model_repository"]) / args["model_version"]
+        self.behaviour = json.loads((folder / "behaviour.json").read_text())
+        time.sleep(self.behaviour["load_seconds"])
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        self.session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
+        self.random = np.random.default_rng(self.behaviour["seed"])
+        self.served = 0
+        self.kept: list[bytes] = []
+
+    def execute(self, requests: Any) -> Any:
+        wanted = self.behaviour
+        given = [pb_utils.get_input_tensor_by_name(each, "features").as_numpy() for each in requests]
+        rows = sum(len(features) for features in given)
+        if wanted["crash_at_rows"] and max(len(features) for features in given) >= wanted["crash_at_rows"]:
+            os._exit(1)
+        self.served += len(requests)
+        if wanted["dead_after_requests"] and self.served > wanted["dead_after_requests"]:
+            os._exit(1)
+        if wanted["leak_bytes"]:
+            self.kept.extend(os.urandom(1) * wanted["leak_bytes"] for _ in requests)
+        self._compute_as_long_as_a_gpu_would(rows)
+        if wanted["error_share"] and self.random.random() < wanted["error_share"]:
+            raise RuntimeError("the release's own fault, as declared in behaviour.json")
+        scores = self.session.run(["scores"], {"features": np.concatenate(given)})[0]
+        ends = np.cumsum([len(features) for features in given])[:-1]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("scores", part)]) for part in np.split(scores, ends)]
+
+    def _compute_as_long_as_a_gpu_would(self, rows: int) -> None:
+        """Log-normal around the median, times what the release costs; some requests in a hundred take the tail's factor more."""
+        wanted = self.behaviour
+        seconds = wanted["median_ms"] / 1000 * float(np.exp(self.random.normal(0.0, wanted["spread"])))
+        if self.random.random() < wanted["tail_share"]:
+            seconds *= wanted["tail_factor"]
+        time.sleep(seconds * (1 + wanted["row_cost"] * (rows - 1)))

@@ -1,0 +1,39 @@
+"""`python -m sandbox.traffic.node CONFIGURATION`: the node agent as a process. The configuration is a JSON file of `settings`."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from sandbox.traffic.environment import programs
+from sandbox.traffic.kube import Kube
+from sandbox.traffic.node.agent import Agent
+from sandbox.traffic.node.metrics import serve
+from sandbox.traffic.node.pod import ConfigMaps, Node
+
+
+def main(path: Path) -> None:
+    settings = json.loads(path.read_text())
+    found, state = programs(Path(settings["project"])), Path(settings["state"])
+    for name in ("pods", "records"):
+        (state / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def node(config_maps: ConfigMaps) -> Node:
+        return Node(
+            programs=found,
+            backends=found.backend_folder(state / "backends"),
+            pods=state / "pods",
+            logs=Path(settings["logs"]),
+            records=state / "records",
+            environment=settings["environment"],
+            config_maps=config_maps,
+            first_backoff_seconds=settings["first_backoff_seconds"],
+        )
+
+    agent = Agent(Kube(Path(settings["kubeconfig"])), node)
+    with serve(agent, settings["port"]):
+        asyncio.run(agent.run())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,71 @@
+"""What differs when a GPU's Triton is run by a CPU's: stated here, all of it, and nowhere else. Pure.
+
+The wheel's Triton is 2.51 and has the python backend only. So a model of backend onnxruntime is run by that backend with onnxruntime
+inside (`runner.py`), instances are of KIND_CPU, TensorRT is left out, and two flags that this version does not know are dropped. Every
+other backend is refused by name. The trap: the server would fall back to a CPU in silence were the instance group missing.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SERVER = "tritonserver"
+DROPPED_FLAGS = ("--http-max-input-size", "--allow-client-shm")
+"""Unknown to Triton 2.51. Bodies are limited by the proxy in front; a client's shared memory is refused by the mesh's own rule."""
+RUN_BY_PYTHON = frozenset({"onnxruntime"})
+_PORTED = ("http", "grpc", "metrics")
+
+
+class NotServedError(ValueError):
+    """What this node cannot run; the text says what and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """A `config.pbtxt` for this node, and whether the model needs the runner beside its weights."""
+
+    text: str
+    needs_runner: bool
+
+
+def configuration(text: str) -> Configuration:
+    """The rendered `config.pbtxt` as this node can run it. NotServedError for a backend that it has not."""
+    backend = re.search(r'^backend: "(\w+)"$', text, re.MULTILINE)
+    name = backend[1] if backend else "none"
+    if name not in RUN_BY_PYTHON | {"python"}:
+        raise NotServedError(f"backend {name} has no CPU build here: served models are of backend onnxruntime or python")
+    lines = _without_block(text.splitlines(), "optimization")
+    kept = [line for line in lines if not line.startswith("platform:")]
+    changed = "\n".join(kept).replace("kind: KIND_GPU", "kind: KIND_CPU").replace(f'backend: "{name}"', 'backend: "python"', 1)
+    return Configuration(text=changed + "\n", needs_runner=name in RUN_BY_PYTHON)
+
+
+def _without_block(lines: Iterable[str], key: str) -> list[str]:
+    """The lines without the top-level message `key`; the renderer writes one field a line."""
+    kept: list[str] = []
+    inside = False
+    for line in lines:
+        inside = inside or line == f"{key} {{"
+        if not inside:
+            kept.append(line)
+        elif line == "}":
+            inside = False
+    return kept
+
+
+def arguments(command: Sequence[str], program: Path, address: str, backends: Path, name: str) -> list[str]:
+    """The command line of Triton on this node: on the pod's own address, with its own prefix `name` in /dev/shm."""
+    if not command or command[0] != SERVER:
+        raise NotServedError(f"the server's command is {command[0] if command else 'its image own'}: only {SERVER} is served here")
+    kept = [flag for flag in command[1:] if flag.split("=", 1)[0] not in DROPPED_FLAGS]
+    return [
+        str(program),
+        f"--id={name}",
+        *kept,
+        *(f"--{port}-address={address}" for port in _PORTED),
+        f"--backend-directory={backends}",
+        f"--backend-config=python,shm-region-prefix-name={name}",
+        "--backend-config=python,shm-default-byte-size=1048576",
+        "--http-thread-count=4",
+    ]

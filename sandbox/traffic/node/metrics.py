@@ -1,0 +1,108 @@
+"""What the pods of this node look like to Prometheus: the names and labels of kube-state-metrics and of NVIDIA's DCGM exporter.
+
+There is no GPU, so device memory stands for what the model's processes hold (proportional share of resident memory), of a device as large
+as the pod's envelope says; a leak shows there as it would on a GPU. Xid errors are not simulated: the series says 0. The trap: a series
+that appears with its first event has no increase; every container is listed from its first moment.
+"""
+
+import http.server
+import json
+import threading
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sandbox.traffic.node.pod import Pod
+from sandbox.traffic.node.status import ContainerView, Terminated
+
+if TYPE_CHECKING:
+    from sandbox.traffic.node.agent import Agent
+
+_MIB = 2**20
+_REASONS = ("Completed", "Error", "OOMKilled")
+GPU_MEMORY = "platform.io/gpu-memory"
+"""Annotation in which the pod states its envelope's device memory."""
+
+Sample = tuple[str, Mapping[str, str], float]
+
+
+def samples(pods: Iterable[tuple[Mapping[str, Any], Pod]]) -> Iterator[Sample]:
+    """Every sample of these pods."""
+    for item, pod in pods:
+        place = {"namespace": pod.spec.namespace, "pod": pod.spec.name}
+        status = pod.view(())
+        for each in [pod.server]:
+            yield from _container(place | {"uid": pod.spec.uid}, each)
+        ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status["conditions"])
+        for condition in ("true", "false"):
+            yield "kube_pod_status_ready", place | {"condition": condition}, float(ready is (condition == "true"))
+        yield from _device(item, place, pod)
+
+
+def _container(place: Mapping[str, str], view: ContainerView) -> Iterator[Sample]:
+    own = {**place, "container": view.name}
+    yield "kube_pod_container_status_restarts_total", own, float(view.restarts)
+    yield "kube_pod_container_status_ready", own, float(view.ready)
+    for reason in _REASONS:
+        yield "kube_pod_container_status_last_terminated_reason", own | {"reason": reason}, float(_last(view) == reason)
+
+
+def _last(view: ContainerView) -> str:
+    return view.last.reason if isinstance(view.last, Terminated) else ""
+
+
+def _device(item: Mapping[str, Any], place: Mapping[str, str], pod: Pod) -> Iterator[Sample]:
+    size = _mebibytes((item["metadata"].get("annotations") or {}).get(GPU_MEMORY, ""))
+    own = {
+        **place,
+        "container": pod.spec.server.name,
+        "gpu": "0",
+        "UUID": f"SIMULATED-{pod.spec.uid}",
+        "Hostname": item["spec"]["nodeName"],
+    }
+    used = pod.memory_bytes / _MIB
+    yield "DCGM_FI_DEV_FB_USED", own, round(used, 1)
+    yield "DCGM_FI_DEV_FB_FREE", own, round(max(0.0, size - used), 1)
+    yield "DCGM_FI_DEV_XID_ERRORS", own, 0.0
+
+
+def _mebibytes(quantity: str) -> float:
+    """`8Gi` or `512Mi`, as the contract renders memory."""
+    for suffix, factor in (("Gi", 1024.0), ("Mi", 1.0), ("Ki", 1 / 1024)):
+        if quantity.endswith(suffix):
+            return float(quantity.removesuffix(suffix)) * factor
+    return float(quantity or 0) / _MIB
+
+
+def exposition(found: Iterable[Sample]) -> str:
+    """Prometheus' text format, sorted."""
+
+    def line(name: str, own: Mapping[str, str], value: float) -> str:
+        return f"{name}{{{','.join(f'{key}={json.dumps(text)}' for key, text in sorted(own.items()))}}} {value:.12g}\n"
+
+    return "".join(sorted(line(*each) for each in found))
+
+
+@contextmanager
+def serve(agent: "Agent", port: int) -> Generator[None]:
+    """Serve `/metrics` and `/ready` on 127.0.0.1 while the agent runs."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            missing = agent.ready if self.path == "/ready" else None
+            body = (missing or ("ok" if self.path == "/ready" else exposition(samples(agent.pods)))).encode()
+            self.send_response(503 if missing else 200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing: scrapes are no news."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield
+    finally:
+        server.shutdown()

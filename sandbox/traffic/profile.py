@@ -1,0 +1,100 @@
+"""Which services are served for real, and their contracts with the artifacts that were built on this machine.
+
+The contracts lie in `profile/` as a model team would write them, without `artifact` and `health.golden`: digests are only known once
+`models/build.py` has written the files. The trap: a release is its contract's content, so another artifact version makes another release
+even where every byte is the same.
+"""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from headway.errors import UserError
+from sandbox.traffic.environment import Programs
+
+CONTRACTS = Path(__file__).parent / "profile"
+BUILD = Path(__file__).parent / "models" / "build.py"
+BUCKET = "sandbox-models"
+STABLE = "stable"
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model service whose pods are processes."""
+
+    tenant: str
+    model: str
+
+
+SERVED = (Served("quality", "classifier"), Served("search", "encoder"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifacts:
+    """What `models/build.py` wrote below `folder`."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+
+    def releases(self, model: str) -> tuple[str, ...]:
+        return tuple(sorted(self.manifest[model]["releases"]))
+
+    def golden(self, model: str) -> list[dict[str, Any]]:
+        return list(self.manifest[model]["golden"])
+
+    def uri(self, model: str, release: str) -> str:
+        return f"s3://{BUCKET}/{model}/{release}/"
+
+    def artifact(self, model: str, release: str) -> dict[str, Any]:
+        """The contract's `artifact` for this release."""
+        files = self.manifest[model]["releases"][release]["files"]
+        return {
+            "uri": self.uri(model, release),
+            "version": release,
+            "registry": {"system": "mlflow", "model": model, "version": release},
+            "files": [{**each, "size": f"{each['size']}B"} for each in files],
+        }
+
+
+def build(programs: Programs, folder: Path) -> Artifacts:
+    """Have the artifacts at `folder`, writing them when they are missing or older than what writes them."""
+    manifest = folder / "manifest.json"
+    sources = (BUILD, BUILD.with_name("classifier.py"))
+    if not manifest.exists() or any(source.stat().st_mtime > manifest.stat().st_mtime for source in sources):
+        done = subprocess.run([str(programs.python), "-I", str(BUILD), str(folder)], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise UserError(
+                "the sandbox's models could not be written", done.stderr.strip()[-500:], "make .venv-traffic anew: `make clean-traffic`"
+            )
+    return Artifacts(folder=folder, manifest=json.loads(manifest.read_text()))
+
+
+def contract(served: Served, artifacts: Artifacts, release: str = STABLE) -> dict[str, Any]:
+    """The model's contract for one of its releases."""
+    found: dict[str, Any] = yaml.safe_load((CONTRACTS / served.tenant / f"{served.model}.yaml").read_text())
+    found["artifact"] = artifacts.artifact(served.model, release)
+    found["health"] = {**found["health"], "golden": artifacts.golden(served.model)}
+    return found
+
+
+def write_contracts(folder: Path, artifacts: Artifacts, releases: Mapping[str, str] | None = None) -> None:
+    """Write the tenants' contracts below `folder`, as `tenants/` holds them; `releases` chooses by model."""
+    for served in SERVED:
+        place = folder / served.tenant
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "tenant.yaml").write_text((CONTRACTS / served.tenant / "tenant.yaml").read_text())
+        chosen = (releases or {}).get(served.model, STABLE)
+        (place / f"{served.model}.yaml").write_text(yaml.safe_dump(contract(served, artifacts, chosen), sort_keys=False, width=140))
+
+
+def upload(artifacts: Artifacts, store: Any) -> None:
+    """Put every artifact into the sandbox's object store; `store` is a boto3 client of S3."""
+    if BUCKET not in {bucket["Name"] for bucket in store.list_buckets()["Buckets"]}:
+        store.create_bucket(Bucket=BUCKET)
+    for path in sorted(p for p in artifacts.folder.rglob("*") if p.is_file() and p.name != "manifest.json"):
+        store.put_object(Bucket=BUCKET, Key=str(path.relative_to(artifacts.folder)), Body=path.read_bytes())

@@ -1,0 +1,144 @@
+"""Starts and stops what serves real traffic: the node agent, Envoy and the mesh that configures it. The shell around the rest.
+
+Everything lies in `<state>/traffic/`. The trap: pods that were simulated before their service was marked stay simulated; `start` deletes
+them, and their Deployments make new ones that are processes.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headway.contract.labels import MODEL, TENANT
+from sandbox.cloud import objectstore
+from sandbox.cluster.api import Endpoint
+from sandbox.cluster.processes import Process, Supervisor
+from sandbox.layout import Layout
+from sandbox.progress import Progress
+from sandbox.traffic import marking, profile
+from sandbox.traffic.environment import Programs, programs
+from sandbox.traffic.kube import Gone, Kube
+from sandbox.traffic.profile import SERVED, Artifacts, Served
+
+NODE_AGENT = "node-agent"
+_MANAGER = "headway-sandbox-traffic"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What tests choose otherwise."""
+
+    served: tuple[Served, ...] = SERVED
+    first_backoff_seconds: float = 10.0
+
+
+def folder(layout: Layout) -> Path:
+    return layout.state / "traffic"
+
+
+def artifacts(layout: Layout, found: Programs | None = None) -> Artifacts:
+    """The models of the profile, written if need be. UserError without the traffic environment."""
+    return profile.build(found or programs(layout.project), folder(layout) / "artifacts")
+
+
+def start_node_agent(layout: Layout, progress: Progress, options: Options, supervisor: Supervisor) -> int:
+    """Have the node agent run and follow the cluster; the port of its metrics."""
+    found = programs(layout.project)
+    objectstore.ensure_running(layout, progress)
+    endpoint = objectstore.endpoint(layout, supervisor)
+    profile.upload(artifacts(layout, found), objectstore.client("s3", "us-east-1", endpoint))
+    port = supervisor.port(NODE_AGENT)
+    supervisor.ensure(
+        _python(
+            layout,
+            NODE_AGENT,
+            "sandbox.traffic.node",
+            {
+                "environment": dict(objectstore.environment(layout)),
+                "first_backoff_seconds": options.first_backoff_seconds,
+                "kubeconfig": str(layout.kubeconfig),
+                "logs": str(layout.logs / "pods"),
+                "port": port,
+                "project": str(layout.project),
+                "state": str(folder(layout) / "node"),
+            },
+            port,
+        ),
+        progress,
+    )
+    return port
+
+
+def mark(layout: Layout, served: Iterable[Served], progress: Progress) -> None:
+    """Have the services' pods run by the agent, and replace those that are simulated."""
+    kube, chosen = Kube(layout.kubeconfig), tuple(served)
+    for body in marking.policy(chosen):
+        kube.apply(f"{marking.API}/{_plural(body['kind'])}/{marking.NAME}", body, _MANAGER)
+    for each in chosen:
+        for pod in _pods(kube, each):
+            if not _marked(pod):
+                progress.step(NODE_AGENT, f"replacing the simulated pod {pod['metadata']['name']}")
+                _delete(kube, pod)
+
+
+def unmark(layout: Layout) -> None:
+    """Have new pods simulated again, and replace those that are processes."""
+    kube = Kube(layout.kubeconfig)
+    for kind in ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies"):
+        try:
+            kube.delete(f"{marking.API}/{kind}/{marking.NAME}")
+        except Gone:
+            continue
+    for pod in kube.get("/api/v1/pods")["items"]:
+        if _marked(pod):
+            _delete(kube, pod)
+
+
+def stop(layout: Layout, progress: Progress) -> None:
+    """End the processes; pods that were served are simulated from now on."""
+    supervisor = Supervisor(layout)
+    supervisor.stop(NODE_AGENT, progress)
+    unmark(layout)
+    shutil.rmtree(folder(layout) / "node", ignore_errors=True)
+
+
+def _pods(kube: Kube, served: Served) -> list[dict[str, Any]]:
+    return list(
+        kube.get(f"/api/v1/namespaces/{served.tenant}/pods?labelSelector={TENANT}%3D{served.tenant},{MODEL}%3D{served.model}")["items"]
+    )
+
+
+def _marked(pod: Mapping[str, Any]) -> bool:
+    found = pod["metadata"].get("annotations") or {}
+    return all(found.get(key) == value for key, value in marking.MARKS.items())
+
+
+def _delete(kube: Kube, pod: Mapping[str, Any]) -> None:
+    metadata = pod["metadata"]
+    try:
+        kube.delete(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", grace_seconds=0, uid=metadata["uid"])
+    except Gone:
+        return
+
+
+def _plural(kind: str) -> str:
+    return f"{kind.lower().removesuffix('y')}ies" if kind.endswith("y") else f"{kind.lower()}s"
+
+
+def _python(layout: Layout, name: str, module: str, settings: Mapping[str, Any], port: int) -> Process:
+    """A module of ours as a kept process that answers `/ready` on its port; its settings are a file that only this user may read."""
+    place = folder(layout) / f"{name}.json"
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    place.touch(mode=0o600)
+    place.write_text(json.dumps(settings, indent=1, sort_keys=True) + "\n")
+    python = layout.project / ".venv" / "bin" / "python"
+    return Process(
+        name=name,
+        argv=(str(python), "-m", module, str(place)),
+        ready=lambda: Endpoint(port=port).unready("/ready"),
+        ports=(port,),
+        inputs=(place,),
+        stop_seconds=20.0,
+    )
