@@ -29,8 +29,8 @@ ARTIFACT = f"{PREFIX}/artifact"
 """SHA-256 of the artifact's file list."""
 
 SERVER, FETCH, RELAY = "server", "fetch", "metrics"
-USER = 1000
-"""Any user but root: images whose own user is root run as this one."""
+USER = 10001
+"""Any user but root, and none that a node has: images whose own user is root run as this one."""
 
 PRE_STOP_SECONDS = 15
 """Endpoints and proxies need some seconds to forget a replica; until then it must go on answering."""

@@ -95,6 +95,8 @@ def _vllm(model: Model, runtime: Vllm, exit_seconds: int) -> Serving:
         environment={
             "HF_HUB_OFFLINE": "1",
             "HOME": "/tmp",  # noqa: S108  the pod's scratch volume; the root file system is read-only
+            # The image knows no user of the pod's number, and PyTorch's compiler asks for a name.
+            "LOGNAME": "model",
             "VLLM_NO_USAGE_STATS": "1",
         },
         ports={HTTP: vllm.PORT, METRICS: RELAY_PORT},

@@ -60,9 +60,23 @@ def _configuration(model: Model, served: TritonModel) -> Message:
         precision = {"key": "precision_mode", "value": model.optimisation.tensorrt}
         accelerator = {"name": "tensorrt", "parameters": [precision]}
         found["optimization"] = {"execution_accelerators": {"gpu_execution_accelerator": [accelerator]}}
+    checksums = _checksums(model, served)
+    if checksums:
+        found["model_repository_agents"] = {"agents": [{"name": "checksum", "parameters": checksums}]}
     if served.backend is Backend.XGBOOST:
         found["parameters"] = [{"key": "model_type", "value": {"string_value": "xgboost_json"}}]
     return found
+
+
+def _checksums(model: Model, served: TritonModel) -> list[Message]:
+    """What Triton's checksum agent compares at every load: it knows MD5 only, and paths from the model's own folder.
+
+    The fetching init container has proved SHA-256 before; this also catches what changes on the node later.
+    Source: triton-inference-server/checksum_repository_agent, src/checksum.cc.
+    """
+    folder = f"{served.name}/"
+    files = sorted((file.path, file.md5) for file in model.artifact.files if file.md5 and file.path.startswith(folder))
+    return [{"key": f"MD5:{path.removeprefix(folder)}", "value": md5} for path, md5 in files]
 
 
 def _tensor(tensor: Tensor) -> Message:

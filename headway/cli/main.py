@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from headway.cli import contracts, policies, sandbox
+from headway.cli import artifact, contracts, policies, sandbox
 from headway.errors import Exit, UserError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 app.add_typer(contracts.app)
 app.add_typer(sandbox.app, name="sandbox")
+app.command("artifact")(artifact.artifact)
 app.command("policies")(policies.policies)
 
 

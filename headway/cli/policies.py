@@ -1,13 +1,24 @@
-"""`headway policies`: what must never be, listed; also writes docs/policies.md."""
+"""`headway policies`: what must never be, and what is excused from it until when; also writes docs/policies.md.
+
+The trap: an exemption counts by the day in UTC, as the packs count it; the page names dates and no ages, so that it changes only with them.
+"""
 
 import json
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.errors import Exit, UserError
+
 if TYPE_CHECKING:
+    from policies.guardrails.exemptions import Exemption
     from policies.guardrails.rule import Rule
+
+SOON_DAYS = 30
+"""An exemption that ends within this many days is marked: renewing takes a review."""
 
 
 class Output(StrEnum):
@@ -21,19 +32,43 @@ def policies(
         Output, typer.Option("--output", "-o", help="text for people, json for machines, markdown for docs/policies.md")
     ] = Output.TEXT,
 ) -> None:
-    """List every rule: what it demands, why, and what to do about a breach."""
+    """List every rule: what it demands, why, what to do about a breach, and who is excused until when.
+
+    Exit codes: 0 listed, 1 an exemption has expired (every run with the packs fails until it is renewed or removed).
+    """
     from policies.guardrails.registry import PACKS, RULES
+
+    exemptions, today = _exemptions(RULES), datetime.now(UTC).date()
 
     packs = {r.id: tuple(sorted(layer for layer, rules in PACKS.items() if r in rules)) for r in RULES}
     if output is Output.JSON:
-        typer.echo(json.dumps([_record(r, packs[r.id]) for r in RULES], indent=2))
+        typer.echo(json.dumps([_record(r, packs[r.id], exemptions) for r in RULES], indent=2))
     elif output is Output.MARKDOWN:
-        typer.echo(markdown(RULES, packs), nl=False)
+        typer.echo(markdown(RULES, packs, exemptions), nl=False)
     else:
-        _print(RULES)
+        _print(RULES, exemptions, today)
+    raise typer.Exit(Exit.REFUSED if any(e.expires < today for e in exemptions) else Exit.OK)
 
 
-def _record(rule: "Rule", packs: tuple[str, ...]) -> dict[str, object]:
+def _exemptions(rules: "Sequence[Rule]") -> "tuple[Exemption, ...]":
+    from policies.guardrails.crossguard import EXEMPTIONS_FILE
+    from policies.guardrails.exemptions import load
+
+    try:
+        return tuple(sorted(load(EXEMPTIONS_FILE, [r.id for r in rules]), key=lambda e: (e.rule, e.resource)))
+    except ValueError as problem:
+        raise UserError(str(problem), "Every run with the packs fails.", "Correct policies/exemptions.yaml.", Exit.REFUSED) from None
+
+
+def standing(exemption: "Exemption", today: date) -> str:
+    """How long it still holds, in words."""
+    left = (exemption.expires - today).days
+    if left < 0:
+        return f"EXPIRED on {exemption.expires}: every run fails"
+    return f"until {exemption.expires}" + (f", {left} days left" if left <= SOON_DAYS else "")
+
+
+def _record(rule: "Rule", packs: tuple[str, ...], exemptions: "Sequence[Exemption]") -> dict[str, object]:
     return {
         "id": rule.id,
         "domain": rule.domain.value,
@@ -46,10 +81,15 @@ def _record(rule: "Rule", packs: tuple[str, ...]) -> dict[str, object]:
         "settings": {k: dict(v) for k, v in rule.settings.items()},
         "requirements": list(rule.requirements),
         "packs": list(packs),
+        "exemptions": [
+            {"resource": e.resource, "owner": e.owner, "reason": e.reason, "expires": e.expires.isoformat()}
+            for e in exemptions
+            if e.rule == rule.id
+        ],
     }
 
 
-def markdown(rules: "tuple[Rule, ...]", packs: dict[str, tuple[str, ...]]) -> str:
+def markdown(rules: "tuple[Rule, ...]", packs: dict[str, tuple[str, ...]], exemptions: "Sequence[Exemption]") -> str:
     """The page docs/policies.md, whole; a test holds the committed page to it."""
     lines = [
         "# Policies",
@@ -79,10 +119,12 @@ def markdown(rules: "tuple[Rule, ...]", packs: dict[str, tuple[str, ...]]) -> st
                 f"- Setting `{name}` ({schema['type']}), default `{json.dumps(schema['default'])}`"
                 for name, schema in rule.settings.items()
             ]
+    lines += ["", "## Exemptions", "", "An exemption past its day fails every run, whatever else is planned.", ""]
+    lines += [f"- `{e.rule}` for `{e.resource}`, until {e.expires}, owner {e.owner}: {e.reason}" for e in exemptions] or ["None."]
     return "\n".join(lines) + "\n"
 
 
-def _print(rules: "tuple[Rule, ...]") -> None:
+def _print(rules: "tuple[Rule, ...]", exemptions: "Sequence[Exemption]", today: date) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -95,6 +137,12 @@ def _print(rules: "tuple[Rule, ...]") -> None:
         colour = colours.get(rule.severity.value, "default")
         table.add_row(rule.id, rule.domain.value, f"[{colour}]{rule.severity.value}[/]", rule.title)
     console.print(table)
+    if exemptions:
+        console.print("\nExcused", style="bold")
+    for e in exemptions:
+        colour = "red" if e.expires < today else "yellow" if (e.expires - today).days <= SOON_DAYS else "default"
+        console.print(f"  {e.rule}  {e.resource}", highlight=False, markup=False)
+        console.print(f"    [{colour}]{standing(e, today)}[/], {e.owner}: {e.reason}", highlight=False)
     console.print(
         f"\n{len(rules)} rules; `headway policies --output json` says why, what to do, and what can be configured.", highlight=False
     )

@@ -365,6 +365,23 @@ def _artifact_holds_the_models(model: "Model") -> Iterator[Violation]:
                 )
 
 
+def _md5_is_for_models_of_triton(model: "Model") -> Iterator[Violation]:
+    folders = tuple(f"{served.name}/" for served in model.runtime.models) if isinstance(model.runtime, Triton) else ()
+    for number, file in enumerate(model.artifact.files):
+        if file.md5 is not None and not file.path.startswith(folders):
+            yield problem(
+                "md5-is-for-models-of-triton",
+                "artifact",
+                "files",
+                number,
+                "md5",
+                value=file.md5,
+                fact=f"{file.path} belongs to no model that Triton loads",
+                consequence="Nothing would ever compare it; the SHA-256 is what proves this file",
+                remedy="Leave md5 out here",
+            )
+
+
 def _running_requests_can_finish(model: "Model") -> Iterator[Violation]:
     timeout, drain = model.envelope.largest_request.timeout, model.health.drain
     if timeout > drain:
@@ -434,6 +451,7 @@ _RULES: tuple[Callable[["Model"], Iterator[Violation]], ...] = (
     _signals_exist,
     _golden_requests_reach_a_model,
     _artifact_holds_the_models,
+    _md5_is_for_models_of_triton,
     _running_requests_can_finish,
     _classes_fit_the_largest_body,
     _fallback_is_another,

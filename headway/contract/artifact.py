@@ -45,6 +45,8 @@ class File(Part):
     """Path below the artifact's URI; plain ASCII, no leading slash, no `..`."""
     sha256: Digest
     """SHA-256 of the file's content, as `sha256sum` prints it."""
+    md5: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$", examples=["d41d8cd98f00b204e9800998ecf8427e"])] | None = None
+    """MD5 of the same, as `md5sum` prints it: Triton proves the file once more at every load. Only for files of its models."""
     size: Annotated[Bytes, between(Bytes(0), Bytes(4 * 2**40))]
     """Size of the file; the sum over all files decides download time and disk."""
 

@@ -74,7 +74,7 @@ artifact:
   uri: s3://example-models/{tenant}/{name}/1.0.0/        # replace; written once, never overwritten
   version: 1.0.0
   registry: {{system: mlflow, model: {name}, version: "1"}}
-  files:                                                 # every file: sha256sum and stat -c %s
+  files:                                                 # every file: headway artifact FOLDER
     - {{path: {name}/1/model.onnx, sha256: {zeros}, size: 100000000B}}
     - {{path: golden/first.json, sha256: {zeros}, size: 600000B}}
 
@@ -130,7 +130,7 @@ artifact:
   uri: s3://example-models/{tenant}/{name}/1.0.0/        # replace; written once, never overwritten
   version: 1.0.0
   registry: {{system: mlflow, model: {name}, version: "1"}}
-  files:                                                 # every file: sha256sum and stat -c %s
+  files:                                                 # every file: headway artifact FOLDER
     - {{path: config.json, sha256: {zeros}, size: 900B}}
     - {{path: tokenizer.json, sha256: {zeros}, size: 9000000B}}
     - {{path: model.safetensors, sha256: {zeros}, size: 16060000000B}}
@@ -199,7 +199,7 @@ artifact:
   uri: s3://example-models/{tenant}/{name}/1.0.0/        # replace; written once, never overwritten
   version: 1.0.0
   registry: {{system: mlflow, model: {name}, version: "1"}}
-  files:                                                 # every file: sha256sum and stat -c %s
+  files:                                                 # every file: headway artifact FOLDER
     - {{path: model.bin, sha256: {zeros}, size: 100000000B}}
 
 # What one replica may use, and the largest request that it must bear within it.

@@ -111,6 +111,7 @@ MODELS: dict[str, Model] = {
     "defects-dense": changed(
         DEFECTS,
         name="defects-dense",
+        artifact__files__0__md5="c" * 32,
         workload_class="throughput",
         batch=None,
         batching={"kind": "none", "max_concurrent": 2},

@@ -35,6 +35,7 @@ _SCHEMA: dict[str, dict[str, str]] = {
         "dynamic_batching": "Batching",
         "optimization": "Optimization",
         "parameters": "[]Parameter",
+        "model_repository_agents": "Agents",
     },
     "Tensor": {"name": "string", "data_type": "DataType", "dims": "[]int64"},
     "Group": {"count": "int32", "kind": "Kind"},
@@ -50,6 +51,8 @@ _SCHEMA: dict[str, dict[str, str]] = {
     "Optimization": {"execution_accelerators": "Accelerators"},
     "Accelerators": {"gpu_execution_accelerator": "[]Accelerator"},
     "Accelerator": {"name": "string", "parameters": "[]Pair"},
+    "Agents": {"agents": "[]Agent"},
+    "Agent": {"name": "string", "parameters": "[]Pair"},
     "Pair": {"key": "string", "value": "string"},
     "Parameter": {"key": "string", "value": "Text"},
     "Text": {"string_value": "string"},
@@ -135,6 +138,18 @@ def test_batching_of_a_contract_reaches_triton_in_microseconds() -> None:
     assert list(found.preferred_batch_size) == [4, 8, 16]
     assert found.max_queue_delay_microseconds == 2_000
     assert (found.default_queue_policy.default_timeout_microseconds, found.default_queue_policy.max_queue_size) == (1_500_000, 128)
+
+
+def test_triton_proves_files_again_that_have_an_md5() -> None:
+    dense, plain = (
+        parse(config_pbtxt(MODELS[name], runtime.models[0]))
+        for name in ("defects-dense", "defects")
+        if isinstance(runtime := MODELS[name].runtime, Triton)
+    )
+    (agent,) = dense.model_repository_agents.agents
+    assert agent.name == "checksum"
+    assert {pair.key: pair.value for pair in agent.parameters} == {"MD5:1/model.onnx": "c" * 32}
+    assert not plain.HasField("model_repository_agents")
 
 
 def test_a_model_that_batches_nothing_has_no_batcher() -> None:

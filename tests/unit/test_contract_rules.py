@@ -45,6 +45,8 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("artifact-not-empty", CUSTOM, {"artifact/files/0/size": "0B"}, "artifact.files"),
     ("artifact-immutable", DEFECTS, {"artifact/uri": "s3://example-models/vision/defects/latest/"}, "artifact.uri"),
     ("artifact-holds-the-model", DEFECTS, {"runtime/models/0/version": 2}, "runtime.models[0]"),
+    ("md5-is-for-models-of-triton", DEFECTS, {"artifact/files/1/md5": "c" * 32}, "artifact.files[1].md5"),
+    ("md5-is-for-models-of-triton", CHAT, {"artifact/files/0/md5": "c" * 32}, "artifact.files[0].md5"),
     ("artifact-holds-the-model", CHAT, {"artifact/files/0/path": "other.json"}, "artifact.files"),
     ("artifact-holds-the-golden-request", DEFECTS, {"health/golden/0/file": "golden/gone.json"}, "health.golden[0].file"),
     (

@@ -1,9 +1,14 @@
 """Exemptions: who may not be held to a rule, and until when."""
 
 from datetime import date
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from headway.cli.main import app
+from headway.cli.policies import standing
+from policies.guardrails import crossguard
 from policies.guardrails.exemptions import parse
 
 RULES = ["image-by-digest"]
@@ -51,3 +56,31 @@ def test_an_empty_file_exempts_nothing() -> None:
 def test_anything_but_a_list_is_refused() -> None:
     with pytest.raises(ValueError, match="must be a list"):
         parse({"rule": "x"}, RULES)
+
+
+@pytest.mark.parametrize(
+    ("today", "said"),
+    [
+        (date(2026, 11, 1), "until 2027-01-31"),
+        (date(2027, 1, 21), "until 2027-01-31, 10 days left"),
+        (date(2027, 1, 31), "until 2027-01-31, 0 days left"),
+        (date(2027, 2, 1), "EXPIRED on 2027-01-31: every run fails"),
+    ],
+)
+def test_an_exemption_says_how_long_it_still_holds(today: date, said: str) -> None:
+    (exemption,) = parse([GOOD], RULES)
+    assert standing(exemption, today) == said
+
+
+@pytest.mark.parametrize(("expires", "status"), [("2999-01-31", 0), ("2020-01-31", 1)])
+def test_the_list_of_rules_shows_exemptions_and_fails_on_an_expired_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expires: str, status: int
+) -> None:
+    entry = f'- {{rule: image-by-digest, resource: "*::canary-*", owner: ml-platform, reason: mirror is late, expires: {expires}}}'
+    (tmp_path / "exemptions.yaml").write_text(entry + "\n")
+    monkeypatch.setattr(crossguard, "EXEMPTIONS_FILE", tmp_path / "exemptions.yaml")
+    done = CliRunner().invoke(app, ["policies"])
+    assert done.exit_code == status
+    assert "*::canary-*" in done.output
+    assert ("EXPIRED on 2020-01-31" in done.output) is (status == 1)
+    assert "ml-platform: mirror is late" in done.output
