@@ -29,7 +29,9 @@ GPU hours, against 0.2 % at 2.4x for targets with warm places); kept to compare 
 
 def scaled_object(tenant: str, live: Live, model: Model, surroundings: Surroundings) -> dict[str, Any]:
     scaling, name = model.scaling, arm_name(model.name, live)
-    low, high = (scaling.min_replicas, scaling.max_replicas) if live.fixed_replicas is None else (live.fixed_replicas, live.fixed_replicas)
+    low, high = max(scaling.min_replicas, live.at_least or 0), max(scaling.max_replicas, live.at_least or 0)
+    if live.fixed_replicas is not None:
+        low = high = live.fixed_replicas
     scope = Scope(tenant=tenant, model=model.name, release=live.release)
     return object_(
         "keda.sh/v1alpha1",

@@ -32,6 +32,8 @@ class Live:
     weight: int = WHOLE
     fixed_replicas: int | None = None
     """Replicas of an arm that must not scale while it is compared; None leaves them to the autoscaler."""
+    at_least: int | None = None
+    """Replicas that the autoscaler must not go below, because the arm may have to take over all traffic at once."""
 
     @property
     def key(self) -> str:

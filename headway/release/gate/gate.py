@@ -294,6 +294,12 @@ class Gate(Kept):
             },
         )
 
+    def promote(self) -> None:
+        """A person gives the new version all traffic without waiting for proof; while it bakes, ends the baking."""
+        releasing = self.ladder.releasing
+        self.ladder.promote()
+        self._restart(releasing)
+
     def start(self) -> Decision:
         """The weights of the first tick, before anything was observed."""
         nothing = np.zeros(self._n, dtype=bool)

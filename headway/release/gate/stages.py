@@ -143,6 +143,12 @@ class Ladder(Kept):
         self.phase = np.where(where & (self.phase != Phase.DONE), int(Phase.ROLLED_BACK), self.phase)
         self.inconclusive = self.inconclusive & ~where
 
+    def promote(self) -> None:
+        """A person decided: all traffic now; while baking, the end of it."""
+        releasing, baking = self.releasing, self.phase == Phase.BAKING
+        self.phase = np.where(releasing, int(Phase.BAKING), np.where(baking, int(Phase.DONE), self.phase))
+        self._restart(releasing)
+
     def _restart(self, where: Bools) -> None:
         for name in ("here", "clock", "counted_here"):
             setattr(self, name, np.where(where, 0, getattr(self, name)))

@@ -6,7 +6,7 @@ its end, and events that follow a division point back to it; whether the chain i
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from headway.contract.model import Model
@@ -24,14 +24,18 @@ STABLE, BASELINE, CANARY = "stable", "baseline", "canary"
 WHOLE = 100
 
 
-@dataclass(frozen=True, kw_only=True, order=True)
+@dataclass(frozen=True, kw_only=True)
 class Portion:
-    """One arm: the part a release plays, its percentage of users' requests, and its replicas where they must not scale."""
+    """One arm: the part a release plays and its percentage of users' requests.
+
+    `replicas` where it must not scale while it is compared; `at_least` where it may scale, but not below what it may have to take over.
+    """
 
     release: str
     arm: str
     weight: int
     replicas: int | None = None
+    at_least: int | None = None
 
     @property
     def key(self) -> str:
@@ -67,7 +71,7 @@ class Division:
     def document(self) -> dict[str, Any]:
         """As the body of an event."""
         return {
-            "arms": [{"release": p.release, "arm": p.arm, "weight": p.weight, "replicas": p.replicas} for p in self.portions],
+            "arms": [asdict(portion) for portion in self.portions],
             "digests": dict(sorted(self.digests.items())),
             "mirror": {"release": self.mirrored, "percent": self.copies} if self.mirrored else None,
         }

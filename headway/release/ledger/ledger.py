@@ -117,11 +117,14 @@ class Ledger:
                 return Lease(event.body["holder"], datetime.fromisoformat(event.body["until"]))
         return None
 
-    def acquire(self, holder: str, duration: timedelta) -> Lease:
-        """Become, or stay, the one who acts. Raises UserError when another holder's lease is live, LostError when a race was lost."""
+    def acquire(self, holder: str, duration: timedelta, gone: Callable[[str], bool] = lambda _: False) -> Lease:
+        """Become, or stay, the one who acts. Raises UserError when another holder's lease is live, LostError when a race was lost.
+
+        `gone` says of a holder whether it is known to have died; its lease is then free at once.
+        """
         self.read()
         now, current = self._now(), self.lease()
-        if current and current.holder != holder and current.live(now):
+        if current and current.holder != holder and current.live(now) and not gone(current.holder):
             raise UserError(
                 f"The rollout of {self.chain} is driven by {current.holder} until {_text(current.until)}.",
                 "Two drivers would move traffic against each other; nothing was done.",

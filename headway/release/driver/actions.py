@@ -1,0 +1,150 @@
+"""What is to be done next, from the ledger alone. Pure: the same chain gives the same next action, whoever asks and how often.
+
+Each action ends in one event. The trap: a runner may die between doing and writing; so whoever performs an action looks first whether it is
+done already, and none of them does harm when it is done twice.
+"""
+
+from dataclasses import dataclass
+
+from headway.release.driver import targets
+from headway.release.driver.kinds import Outcome
+from headway.release.driver.rollout import PROBES, Rollout, grows
+from headway.release.ledger.division import Division
+from headway.release.plan import Kind as StepKind
+
+DRIFTS_AT_MOST = 5
+
+
+@dataclass(frozen=True)
+class Check:
+    """Try the evidence out, before anything is deployed."""
+
+
+@dataclass(frozen=True)
+class Learn:
+    """Read what the stable version did before."""
+
+
+@dataclass(frozen=True)
+class Intend:
+    """Write down the division that shall hold."""
+
+    division: Division
+
+
+@dataclass(frozen=True)
+class Apply:
+    """Preview with the packs, bring the stack to the division, read the live route back."""
+
+    division: Division
+
+
+@dataclass(frozen=True)
+class Await:
+    """Wait until every arm has its replicas ready."""
+
+    division: Division
+    at_most: float
+    """Seconds."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Ask the new version's replicas."""
+
+    step: StepKind
+    at_most: float
+
+
+@dataclass(frozen=True)
+class Observe:
+    """Read one tick and decide. `start` is where the tick begins (Unix seconds); None begins now."""
+
+    start: float | None
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Patch the live route, ahead of the stack."""
+
+    division: Division
+
+
+@dataclass(frozen=True)
+class Drain:
+    """See that the new version gets nothing any more."""
+
+
+@dataclass(frozen=True)
+class End:
+    outcome: Outcome
+    reason: str
+
+
+Action = Check | Learn | Intend | Apply | Await | Probe | Observe | Shift | Drain | End
+
+
+def following(rollout: Rollout) -> Action | None:
+    """The next action; None when the release is over."""
+    if rollout.over:
+        return None
+    if rollout.failing:
+        return _way_back(rollout)
+    if not rollout.checked:
+        return Check()
+    if rollout.learned is None:
+        return Learn()
+    if not rollout.settled:
+        return Apply(rollout.division)
+    if not rollout.awaited:
+        return Await(rollout.division, rollout.plan.one(StepKind.DARK).at_most)
+    if rollout.decision is None:
+        return _before_traffic(rollout)
+    if rollout.decision["phase"] == "done":
+        return _towards(rollout, targets.after(rollout)) or End(Outcome.PROMOTED, _won(rollout))
+    return _towards(rollout, targets.judged(rollout, rollout.decision)) or _tick(rollout)
+
+
+def _before_traffic(rollout: Rollout) -> Action:
+    """Dark, probed; then the first stage of the gate, whose weights are those of a gate that has seen nothing."""
+    if not rollout.probed:
+        towards = _towards(rollout, targets.dark(rollout))
+        if towards:
+            return towards
+    for step in rollout.plan.steps:
+        if step.kind in PROBES and step.kind not in rollout.probed:
+            return Probe(step.kind, step.at_most)
+    first = rollout.body["first"]
+    return _towards(rollout, targets.judged(rollout, first)) or _tick(rollout)
+
+
+def _tick(rollout: Rollout) -> Observe:
+    return Observe(rollout.window_end)
+
+
+def _towards(rollout: Rollout, wanted: Division) -> Intend | None:
+    """One intention on the way from the settled division to `wanted`: replicas first, then weights. None when it is there."""
+    if rollout.division == wanted:
+        return None
+    first = targets.capacity_first(rollout.division, wanted)
+    return Intend(wanted if first == rollout.division or not grows(rollout.division, first) else first)
+
+
+def _way_back(rollout: Rollout) -> Action:
+    """Traffic first, then the stack: nothing on this way waits for a lock, a policy or a metric."""
+    assert rollout.failing is not None  # noqa: S101  asked by the caller
+    safe, reason = targets.before(rollout), rollout.failing.reason
+    if rollout.was_exposed and not rollout.shifted:
+        level = targets.back(rollout)
+        return Intend(level) if rollout.division != level else Shift(level)
+    if rollout.was_exposed and not rollout.drained:
+        return Drain()
+    if rollout.division != safe:
+        return Intend(safe)
+    if not rollout.settled and not rollout.unreconciled:
+        return Apply(safe)
+    return End(Outcome.ROLLED_BACK if rollout.was_deployed else Outcome.REFUSED, reason)
+
+
+def _won(rollout: Rollout) -> str:
+    return rollout.promote or "It has kept all traffic for long enough."

@@ -1,0 +1,172 @@
+"""Beginning a release: the plan for the room there is, the gate's numbers, the difference to what serves; registered and written down.
+
+Everything that later decides is fixed here, in one event. The trap: meshes carry whole percent, so shares are turned into percent once,
+here, and plan, gate and route all use those.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headway.contract.difference import difference
+from headway.contract.model import Model
+from headway.contract.released import release_id, same_release
+from headway.contract.rollout import Rollout as Policy
+from headway.contract.rollout import Strategy
+from headway.contract.units import Share
+from headway.errors import Exit, UserError
+from headway.release.driver.judge import first_decision, policy_document
+from headway.release.driver.kinds import Kind
+from headway.release.driver.rollout import TRAFFIC, Service, fold
+from headway.release.gate import GatePolicy
+from headway.release.ledger.division import WHOLE, Division, released
+from headway.release.ledger.events import Event
+from headway.release.ledger.ledger import Ledger, register
+from headway.release.ledger.store import Store
+from headway.release.plan import Plan, Room, Step, plan
+
+TICK_SECONDS = 60.0
+FASTEST = 240.0
+"""A tick of the sandbox is then a quarter of a second; shorter ones hold no request."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What a person or CI says about a release that begins. `speed` above 1 is for the sandbox: minutes pass that much faster."""
+
+    reason: str = ""
+    commit: str = ""
+    speed: float = 1.0
+
+
+def adopt(ledger: Ledger, store: Store, contract: Mapping[str, Any], name: str) -> Event | None:
+    """Register what serves as the first release of a service that the ledger does not know; None where it does."""
+    if ledger.read():
+        return None
+    content = register(store, ledger.chain, {"id": name, "contract": dict(contract)})
+    return ledger.append(Kind.ADOPTED, {"release": name, "division": Division.only(name, content).document()})
+
+
+def begin(ledger: Ledger, store: Store, model: Model, room: Room, start: Start) -> Event:
+    """Write down that `model` is to be released. Raises UserError for what cannot be, LostError when a race was lost."""
+    service = fold(ledger.read())
+    stable = _stable(ledger.chain, service, store)
+    _possible(ledger.chain, service, model, stable, start)
+    made = plan(model.rollout, room)
+    steps = [_step(step) for step in made.steps]
+    policy = _policy(model.rollout, made, steps)
+    name = release_id(model)
+    content = register(store, ledger.chain, {"id": name, "contract": model.model_dump(mode="json")})
+    serving = str(service.stable)
+    return ledger.append(
+        Kind.STARTED,
+        {
+            "release": name,
+            "digest": content,
+            "stable": serving,
+            "stable_digest": service.known[serving],
+            "strategy": model.rollout.strategy.value,
+            "plan": {"steps": steps, "surge": made.surge.value, "baseline_arm": made.baseline_arm, "notes": list(made.notes)},
+            "policy": policy_document(policy),
+            "first": first_decision(policy),
+            "classes": [kind.name for kind in model.rollout.classes],
+            "unwatched_at_most": model.rollout.unwatched_at_most.seconds,
+            "tick_seconds": TICK_SECONDS,
+            "speed": float(start.speed),
+            "commit": start.commit,
+            "reason": start.reason,
+            "difference": _difference(stable, model),
+        },
+    )
+
+
+def _stable(chain: str, service: Service, store: Store) -> Model:
+    serving = service.stable
+    if service.division is None or serving is None:
+        raise UserError(
+            f"The ledger does not know what serves {chain}.",
+            "There is nothing to compare a new version with, and nothing to go back to.",
+            "Deploy the tenant's stack first; what it deploys becomes the first release.",
+            Exit.REFUSED,
+        )
+    return released(store, chain, service.division.digests[serving])
+
+
+def _possible(chain: str, service: Service, model: Model, stable: Model, start: Start) -> None:
+    running = service.running
+    if running:
+        raise UserError(
+            f"Release {running.release} of {chain} is under way ({running.status}).",
+            "Two new versions at once could not be told apart in the evidence.",
+            f"Let it end, or drain it first: `headway release start {chain} --supersede`.",
+            Exit.BUSY,
+        )
+    if same_release(model, stable):
+        raise UserError(
+            f"The contract of {chain} describes release {service.stable}, which serves already.",
+            "There is nothing to release: what it changed applies with the next update of the tenant's stack.",
+            "Change what runs (artifact, image, envelope, ...), or update the stack with `pulumi up`.",
+            Exit.REFUSED,
+        )
+    if model.rollout.strategy is Strategy.AB:
+        raise UserError(
+            f"{chain} asks for rollout.strategy: ab, which cannot be carried out yet.",
+            "Weights of a mesh divide requests and not users, so the same user would meet both versions.",
+            "Use strategy: canary; the gate compares the versions all the same.",
+            Exit.REFUSED,
+        )
+    odd = [str(share) for share in model.rollout.weights if int(share) * WHOLE % Share.WHOLE]
+    if odd and model.rollout.strategy is Strategy.CANARY:
+        raise UserError(
+            f"{chain}: rollout.weights holds {', '.join(odd)}, and a mesh carries whole percent only.",
+            "Traffic would not be divided as the contract says.",
+            "Write whole percentages.",
+            Exit.REFUSED,
+        )
+    if not 1.0 <= start.speed <= FASTEST:
+        raise UserError(
+            f"A speed of {start.speed:g} is outside 1 to {FASTEST:g}.",
+            "Ticks would hold no requests, or take longer than they say.",
+            "Leave --speed out, or choose less.",
+            Exit.USAGE,
+        )
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "kind": step.kind.value,
+        "weight": _percent(step.weight),
+        "mirror": _percent(step.mirror),
+        "stable": step.fleet.stable,
+        "baseline": step.fleet.baseline,
+        "canary": step.fleet.canary,
+        "at_least": step.at_least.seconds,
+        "at_most": step.at_most.seconds,
+        "gated": step.gated,
+    }
+
+
+def _percent(share: Share) -> int:
+    """Whole percent, never rounded to nothing."""
+    return max(1, round(int(share) * WHOLE / Share.WHOLE)) if share else 0
+
+
+def _policy(rollout: Policy, made: Plan, steps: list[dict[str, Any]]) -> GatePolicy:
+    climbed = [step for step in steps if step["kind"] in {kind.value for kind in TRAFFIC}]
+    weights = [step["weight"] / WHOLE for step in climbed if step["weight"]]
+    mirror = next((step["mirror"] / WHOLE for step in climbed if step["mirror"]), 0.0)
+    found = GatePolicy.from_contract(rollout, weights=weights, tick_seconds=TICK_SECONDS)
+    return replace(found, baseline=made.baseline_arm, mirror=mirror)
+
+
+def _difference(old: Model, new: Model) -> dict[str, Any]:
+    """What changes, as people read it; the contracts themselves are kept with their releases."""
+    found = difference(old, new)
+    changes = [
+        {"path": c.dotted, "old": _shown(c.old), "new": _shown(c.new), "effect": c.effect, "release": c.release} for c in found.changes
+    ]
+    return {"changes": changes, "sums": [{"what": m.what, "old": m.old, "new": m.new} for m in found.moved]}
+
+
+def _shown(value: Any) -> str | None:
+    return None if value is None else str(value)

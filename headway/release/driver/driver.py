@@ -1,0 +1,386 @@
+"""The driver: asks the ledger what is next, does it, looks whether it took, writes it down. Until the release is over.
+
+All decisions are elsewhere (`actions.py`, the gate); here is the order of doing and writing. The trap: a runner can die at any line, and a
+write can arrive without its answer; so every action looks at the world first, and every decision is made again from what is written.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from headway.errors import Exit, UserError
+from headway.release.driver import actions
+from headway.release.driver.actions import Action, following
+from headway.release.driver.judge import Judge, Reading
+from headway.release.driver.kinds import Kind, Wish
+from headway.release.driver.rollout import Rollout, Service, fold
+from headway.release.driver.world import OutOfReachError, Route, World
+from headway.release.ledger.division import Division
+from headway.release.ledger.events import Event
+from headway.release.ledger.ledger import Ledger, LostError
+from headway.release.ledger.store import UnreachableError
+
+if TYPE_CHECKING:
+    from headway.automation import StackResult
+
+LEASE_SECONDS = 120.0
+"""How long a runner that fell silent keeps others out. Renewed at half of it."""
+ATTEMPTS = 4
+"""Of a preview or an update that fails for another reason than a policy."""
+PAUSES = (5.0, 15.0, 30.0)
+BUSY_SECONDS = 900.0
+"""How long an update of somebody else is waited for."""
+SLICE_SECONDS = 1.0
+"""How often a waiting driver looks whether somebody wants something."""
+HISTORY_SECONDS = 900.0
+DRAIN_LOOKS = 60
+ROUTE_LOOKS = 40
+
+Told = Callable[[Event, Service], None]
+
+
+class Driver:
+    """Drives the running release of one service. `told` hears of every event, also those of others."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        world: World,
+        reading: Reading,
+        holder: str,
+        *,
+        gone: Callable[[str], bool] = lambda _: False,
+        told: Told = lambda _event, _service: None,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
+        self._ledger, self._world, self._reading, self._holder = ledger, world, reading, holder
+        self._gone, self._told, self._lease_seconds = gone, told, lease_seconds
+        self._service = Service()
+        self._judge: Judge | None = None
+        self._guard = threading.RLock()
+
+    @property
+    def service(self) -> Service:
+        return self._service
+
+    def run(self) -> Rollout:
+        """Carry on until the running release is over; answers how it ended.
+
+        Raises UserError when another runner drives it, or takes over; KeyboardInterrupt leaves everything as it is, to be resumed.
+        """
+        self._patiently(self._take)
+        rollout = self._service.running
+        if rollout is None:
+            raise UserError(
+                f"No release of {self._ledger.chain} is running.",
+                "There is nothing to carry out.",
+                "Start one: `headway release start`.",
+                Exit.REFUSED,
+            )
+        self._patiently(lambda: self._unless_unwatched(rollout))
+        number = rollout.number
+        while not (current := self._current(number)).over:
+            self._patiently(self._step)
+        self._patiently(lambda: self._ledger.release(self._holder))
+        return current
+
+    # -- one step --------------------------------------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        self._renew()
+        rollout = self._service.running
+        action = following(rollout) if rollout else None
+        if rollout and action:
+            self._perform(rollout, action)
+
+    def _perform(self, rollout: Rollout, action: Action) -> None:
+        match action:
+            case actions.Check():
+                findings = self._world.check(rollout)
+                self._write(Kind.CHECKED, {"sound": not findings, "findings": list(findings)})
+            case actions.Learn():
+                self._write(Kind.LEARNED, {"raw": dict(self._world.history(rollout, HISTORY_SECONDS))})
+            case actions.Intend(division):
+                self._write(Kind.INTENDED, {"division": division.document()})
+            case actions.Apply(division):
+                self._apply(rollout, division)
+            case actions.Await(division, at_most):
+                self._await(rollout, division, at_most)
+            case actions.Probe(step, _):
+                probed = self._world.probe(rollout, step)
+                body = {"step": step.value, "passed": probed.passed, "reason": probed.reason, "by": probed.by}
+                self._write(Kind.PROBED, body)
+            case actions.Observe(start):
+                self._observe(rollout, start)
+            case actions.Shift(division):
+                self._world.patch(division)
+                if self._carried(division):
+                    self._write(Kind.SHIFTED, {"route": dict(division.routes), "seconds": self._since(_failing(rollout))})
+            case actions.Drain():
+                self._drain(rollout)
+            case actions.End(outcome, reason):
+                self._world.vouch(None, rollout.stable)
+                body = {"outcome": outcome.value, "reason": reason, "reconciled": not rollout.unreconciled, "ticks": rollout.ticks}
+                self._write(Kind.ENDED, body)
+
+    def _apply(self, rollout: Rollout, division: Division) -> None:
+        began, refresh = self._world.now(), rollout.drifts > 0 or rollout.failing is not None
+        if rollout.failing is None and _exposes(division):
+            self._vouch(rollout)
+        failures = 0
+        while True:
+            planned = self._world.preview(refresh=refresh)
+            if not planned.ok and _by_policy(planned):
+                self._write(Kind.REFUSED, {"reason": _why(planned), **_described(planned)})
+                return
+            done = planned
+            if planned.ok and planned.changed:
+                done = self._world.up(refresh=refresh)
+            if done.ok and self._carried(division):
+                took = (self._world.now() - began).total_seconds()
+                found = planned.changed == 0
+                body = {"found": found, "changes": dict(done.changes), "route": dict(division.routes), "seconds": took}
+                self._write(Kind.APPLIED, {**body, "warnings": _unevaluated(planned)})
+                return
+            refresh = refresh or done.ok
+            patient = done.busy and (self._world.now() - began).total_seconds() < BUSY_SECONDS
+            failures += not patient
+            if failures == ATTEMPTS:
+                break
+            if self._pause(PAUSES[max(0, failures - 1)]):
+                return
+        reason = _why(done) if not done.ok else "the live route did not take the weights that were asked for"
+        self._write(Kind.FAILED, {"reason": reason, **_described(done)})
+
+    def _await(self, rollout: Rollout, division: Division, at_most: float) -> None:
+        began = datetime.fromisoformat(rollout.changed)
+        while missing := self._world.unready(division):
+            if (self._world.now() - began).total_seconds() > at_most:
+                self._write(Kind.LATE, {"reason": f"not ready within {at_most:.0f} s: {'; '.join(missing)}", "missing": list(missing)})
+                return
+            if self._pause(2 * SLICE_SECONDS):
+                return
+        self._write(Kind.READY, {"seconds": (self._world.now() - began).total_seconds()})
+
+    def _observe(self, rollout: Rollout, last: float | None) -> None:
+        tick = float(rollout.body["tick_seconds"]) / float(rollout.body["speed"])
+        start = self._start_of_tick(rollout, last, tick)
+        end = start + tick
+        while (left := end - self._world.now().timestamp()) > 0:
+            if self._pause(min(left, SLICE_SECONDS)):
+                return
+        route = self._world.route()
+        if not route.carries(rollout.division):
+            self._drifted(rollout, route)
+            return
+        raw = self._world.read(rollout, start, end)
+        frozen = rollout.frozen is not None
+        decision = self._judging(rollout).decide(raw, frozen=frozen)
+        body = {"window": {"start": start, "end": end}, "raw": dict(raw), "frozen": frozen, "decision": decision}
+        self._write(Kind.OBSERVED, {**body, "division": rollout.division_number})
+
+    def _start_of_tick(self, rollout: Rollout, last: float | None, tick: float) -> float:
+        """Ticks follow each other without a gap, so that a runner who takes over reads what it missed. Only where the weights were
+        changed since, and long after, a tick would be of two minds: it then begins with the new weights."""
+        changed = datetime.fromisoformat(rollout.changed).timestamp()
+        if last is None or (changed > last and self._world.now().timestamp() - last >= 2 * tick):
+            return changed
+        return last
+
+    def _drifted(self, rollout: Rollout, route: Route) -> None:
+        found = {"weights": dict(route.weights), "mirrored": route.mirrored, "copies": route.copies}
+        if rollout.drifts < actions.DRIFTS_AT_MOST:
+            self._write(Kind.DRIFTED, {"route": found, "asked": dict(rollout.division.routes)})
+            return
+        reason = f"somebody else moves its traffic: the live route was changed {rollout.drifts + 1} times"
+        self._write(Kind.ASKED, {"wish": Wish.ROLLBACK.value, "reason": reason})
+
+    def _drain(self, rollout: Rollout) -> None:
+        """Done when a look sees no request to the new version; after long without a look, done unseen, and said so."""
+        reason = "not measured"
+        for _ in range(DRAIN_LOOKS):
+            looked = self._world.drained(rollout)
+            if looked.requests == 0:
+                self._write(Kind.DRAINED, {"measured": True, "seconds": self._since(_failing(rollout)), "reason": looked.reason})
+                return
+            reason = looked.reason or f"{looked.requests:.0f} requests in the last look"
+            self._world.sleep(SLICE_SECONDS)
+        self._write(Kind.DRAINED, {"measured": False, "seconds": self._since(_failing(rollout)), "reason": reason})
+
+    # -- the world -------------------------------------------------------------------------------------------------------------
+
+    def _carried(self, division: Division) -> bool:
+        """Whether the live route is what was asked for, within the time that an API server takes to say so."""
+        for _ in range(ROUTE_LOOKS):
+            if self._world.route().carries(division):
+                return True
+            self._world.sleep(SLICE_SECONDS / 4)
+        return False
+
+    def _vouch(self, rollout: Rollout) -> None:
+        self._world.vouch(self._world.now() + timedelta(seconds=float(rollout.body["unwatched_at_most"])), rollout.stable)
+
+    def _since(self, time: str) -> float:
+        return (self._world.now() - datetime.fromisoformat(time)).total_seconds()
+
+    def _unless_unwatched(self, rollout: Rollout) -> None:
+        """The dead man's limit, seen from the next runner: what nobody watched for too long goes back, whatever it looks like now."""
+        silent, limit = self._since(rollout.last), float(rollout.body["unwatched_at_most"])
+        if rollout.unproven and silent > limit:
+            reason = f"nobody watched it for {silent:.0f} s, longer than the {limit:.0f} s that its contract allows"
+            self._write(Kind.ASKED, {"wish": Wish.ROLLBACK.value, "reason": reason})
+
+    # -- the ledger ------------------------------------------------------------------------------------------------------------
+
+    def _current(self, number: int) -> Rollout:
+        """The release that began with event `number`."""
+        for rollout in (*self._service.past, *((self._service.rollout,) if self._service.rollout else ())):
+            if rollout.number == number:
+                return rollout
+        raise LookupError(number)
+
+    def _take(self) -> None:
+        with self._guard:
+            self._ledger.acquire(self._holder, timedelta(seconds=self._lease_seconds), self._gone)
+            self._catch_up()
+
+    def _renew(self) -> None:
+        """Keep the lease, and the word given to the dead man's switch. Raises UserError when the lease is another's by now."""
+        with self._guard:
+            self._ledger.read()
+            self._catch_up()
+            lease = self._ledger.lease()
+            left = (lease.until - self._world.now()).total_seconds() if lease and lease.holder == self._holder else 0.0
+            if left < self._lease_seconds / 2:
+                self._take()
+                rollout = self._service.running
+                if rollout and rollout.exposed and rollout.failing is None:
+                    self._vouch(rollout)
+
+    def keep(self, stopped: threading.Event) -> None:
+        """Renew the lease while an update takes long. For a thread of its own; ends when `stopped`."""
+        while not stopped.wait(self._lease_seconds / 4):
+            try:
+                self._renew()
+            except (UserError, LostError, UnreachableError, OutOfReachError):
+                continue  # the main thread meets the same, and acts on it
+
+    def _write(self, kind: Kind, body: Mapping[str, Any]) -> None:
+        with self._guard:
+            self._ledger.append(kind, body)
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        for event in self._ledger.events[self._service.count :]:
+            self._service = fold((event,), self._service)
+            if event.kind == Kind.STARTED:
+                self._judge = Judge(event.body, self._reading)
+            elif self._judge is not None:
+                self._judge.follow(event)
+            self._told(event, self._service)
+
+    def _judging(self, rollout: Rollout) -> Judge:
+        assert self._judge is not None, rollout.number  # noqa: S101  a running release has a `started` event
+        return self._judge
+
+    def _pause(self, seconds: float) -> bool:
+        """Sleep, looking now and then; True when somebody wrote something, so that what is next must be asked anew."""
+        left = seconds
+        while left > 0:
+            self._world.sleep(min(left, SLICE_SECONDS))
+            left -= SLICE_SECONDS
+            before = self._service.count
+            self._renew()
+            if any(event.kind == Kind.ASKED for event in self._ledger.events[before:]):
+                return True
+        return False
+
+    def _patiently(self, act: Callable[[], None]) -> None:
+        """Do it; again when a race was lost, and again and again while ledger or API server do not answer.
+
+        While the ledger is out of reach for longer than the dead man's limit, traffic of an unproven release goes back at once: it would
+        be watched by someone who cannot act. That is written down when the ledger is back.
+        """
+        silent_since, reverted = self._world.now(), False
+        while True:
+            try:
+                act()
+            except LostError:
+                pass
+            except OutOfReachError:
+                self._world.sleep(SLICE_SECONDS / 2)
+            except UnreachableError:
+                reverted = reverted or self._give_up_watching(silent_since)
+                self._world.sleep(SLICE_SECONDS)
+            else:
+                return
+            if reverted:
+                self._confess()
+
+    def _give_up_watching(self, since: datetime) -> bool:
+        rollout = self._service.running
+        if rollout is None or not rollout.unproven:
+            return False
+        if (self._world.now() - since).total_seconds() <= float(rollout.body["unwatched_at_most"]):
+            return False
+        try:
+            self._world.patch(_safe(rollout))
+        except OutOfReachError:
+            return False
+        return True
+
+    def _confess(self) -> None:
+        """Write down, as soon as the ledger takes it, that traffic went back meanwhile."""
+        try:
+            self._renew()
+            rollout = self._service.running
+            if rollout and rollout.failing is None:
+                reason = "the ledger was out of reach for longer than its contract lets it be unwatched; traffic went back meanwhile"
+                self._write(Kind.ASKED, {"wish": Wish.ROLLBACK.value, "reason": reason})
+        except (LostError, UnreachableError, OutOfReachError):
+            return
+
+
+def _safe(rollout: Rollout) -> Division:
+    from headway.release.driver import targets
+
+    return targets.back(rollout)
+
+
+def _failing(rollout: Rollout) -> str:
+    return rollout.failing.time if rollout.failing else rollout.time
+
+
+def _exposes(division: Division) -> bool:
+    return division.mirrored is not None or any(p.weight for p in division.portions if p.arm == "canary")
+
+
+def _by_policy(result: "StackResult") -> bool:
+    return any(v.level == "mandatory" and not v.unevaluated for v in result.violations)
+
+
+def _why(result: "StackResult") -> str:
+    refused = [f"{v.policy}: {v.message.splitlines()[0]}" for v in result.violations if v.level == "mandatory" and not v.unevaluated]
+    said = refused or [error.splitlines()[0] for error in result.errors if error] or ["another update holds the stack"]
+    return f"the {'preview' if result.operation == 'preview' else 'update'} of {result.stack} was refused: {'; '.join(said)}"
+
+
+def _described(result: "StackResult") -> dict[str, Any]:
+    violations = [{"policy": v.policy, "level": v.level, "resource": v.resource, "message": v.message} for v in result.violations]
+    return {"violations": [v for v in violations if v["level"] == "mandatory"], "errors": list(result.errors)}
+
+
+def _unevaluated(result: "StackResult") -> list[str]:
+    return sorted({v.policy for v in result.violations if v.unevaluated})
+
+
+def ask(ledger: Ledger, wish: Wish, reason: str, refuse: Callable[[Service], None] = lambda _: None) -> Sequence[Event]:
+    """Append a wish; again when a race was lost. `refuse` may raise UserError for the service as it then is."""
+    while True:
+        refuse(fold(ledger.read()))
+        try:
+            ledger.append(Kind.ASKED, {"wish": wish.value, "reason": reason})
+        except LostError:
+            continue
+        return ledger.events

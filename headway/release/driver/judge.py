@@ -1,0 +1,130 @@
+"""The gate of one release, fed from the ledger: raw counters in, a decision as plain data out.
+
+Everything it knows comes from recorded events, so a runner that takes over, and anyone who verifies, gets the same decisions bit for bit.
+The trap: a decision counts only once it is written. `decide` therefore leaves the gate as it was; `follow` moves it, for every event alike.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Protocol
+
+import numpy as np
+
+from headway.contract.rollout import OnInconclusive
+from headway.release.driver.kinds import Kind, Wish
+from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick, Verdict
+from headway.release.gate.policy import FULL_WEIGHT
+from headway.release.ledger.events import Event
+
+_PHASES = {Phase.RELEASING: "releasing", Phase.BAKING: "baking", Phase.DONE: "done", Phase.ROLLED_BACK: "rolled back"}
+
+
+class Reading(Protocol):
+    """How raw counters are read: pure, so that what is kept in the ledger says the same for ever."""
+
+    def edges(self, raw: Mapping[str, Any]) -> Mapping[str, Sequence[float]]:
+        """Upper edges of each histogram."""
+        ...
+
+    def classes(self, raw: Mapping[str, Any]) -> Sequence[str]: ...
+
+    def learnt(self, raw: Mapping[str, Any]) -> Counts:
+        """The stable version's counts before the release."""
+        ...
+
+    def tick(self, raw: Mapping[str, Any], *, frozen: bool) -> Tick: ...
+
+
+def policy_document(policy: GatePolicy) -> dict[str, Any]:
+    """All numbers of the gate, so that a later Headway with other defaults still decides this release as it was begun."""
+    return {**asdict(policy), "weights": list(policy.weights), "on_inconclusive": policy.on_inconclusive.value}
+
+
+def policy_of(document: Mapping[str, Any]) -> GatePolicy:
+    fields: dict[str, Any] = {
+        **document,
+        "weights": tuple(document["weights"]),
+        "on_inconclusive": OnInconclusive(document["on_inconclusive"]),
+    }
+    return GatePolicy(**fields)
+
+
+def first_decision(policy: GatePolicy) -> dict[str, Any]:
+    """Where a gate stands that has seen nothing."""
+    return described(Gate(policy, (1.0, 2.0)).start(), policy)
+
+
+class Judge:
+    """One release's gate."""
+
+    def __init__(self, started: Mapping[str, Any], reading: Reading) -> None:
+        self._policy = policy_of(started["policy"])
+        self._tick_seconds = float(started["tick_seconds"])
+        self._reading = reading
+        self._gate: Gate | None = None
+
+    def decide(self, raw: Mapping[str, Any], *, frozen: bool) -> dict[str, Any]:
+        """What the gate says to this tick."""
+        gate = self._ready()
+        kept = gate.keep()
+        decision = described(gate.observe(self._reading.tick(raw, frozen=frozen)), self._policy)
+        gate.resume(kept)
+        return decision
+
+    def follow(self, event: Event) -> dict[str, Any] | None:
+        """Take in what was recorded; answers the decision on a tick."""
+        body = event.body
+        if event.kind == Kind.LEARNED:
+            raw = body["raw"]
+            self._gate = Gate(self._policy, self._reading.edges(raw), self._reading.classes(raw), tick_seconds=self._tick_seconds)
+            self._gate.learn(self._reading.learnt(raw))
+        elif event.kind == Kind.OBSERVED:
+            return described(self._ready().observe(self._reading.tick(body["raw"], frozen=body["frozen"])), self._policy)
+        elif event.kind == Kind.ASKED and body["wish"] == Wish.PROMOTE and self._gate is not None:
+            self._gate.promote()
+        return None
+
+    def _ready(self) -> Gate:
+        if self._gate is None:
+            raise ValueError("no event says what the stable version did before; nothing can be compared with it")
+        return self._gate
+
+
+def described(decision: Decision, policy: GatePolicy) -> dict[str, Any]:
+    """A decision on one release as JSON can hold it; what is no number is left out as null."""
+    phase, stage = Phase(int(decision.phase)), int(decision.stage)
+    at = policy.stages[stage]
+    weight = float(decision.weight)
+    where = _PHASES[phase] if phase is not Phase.RELEASING else at.name
+    return {
+        "verdict": Verdict(int(decision.verdict)).name,
+        "reason": Reason(int(decision.reason)).name,
+        "phase": _PHASES[phase],
+        "stage": stage,
+        "where": "all traffic" if weight == FULL_WEIGHT else where,
+        "weight": weight,
+        "baseline_weight": float(decision.baseline_weight),
+        "mirror": float(decision.mirror),
+        "counted": bool(decision.counted),
+        "inconclusive": bool(decision.inconclusive),
+        "unproven": int(decision.unproven),
+        "signals": {
+            name: {
+                "verdict": Verdict(int(signal.verdict)).name,
+                "evidence": _number(signal.evidence),
+                "bound": _number(signal.bound),
+                "proof": _number(signal.proof),
+                "proof_bound": _number(signal.proof_bound),
+            }
+            for name, signal in sorted(decision.signals.items())
+        },
+        "sentence": decision.sentence(policy),
+    }
+
+
+def _number(value: Any) -> float | str | None:
+    number = float(np.asarray(value))
+    if math.isnan(number):
+        return None
+    return number if math.isfinite(number) else str(number)

@@ -1,0 +1,64 @@
+"""Kinds of events in a service's chain, and what each means. What a kind's body holds is said where it is written, in `driver.py`."""
+
+from enum import StrEnum, unique
+
+from headway.release.ledger import division
+from headway.release.ledger.ledger import LEASE, RELEASED
+
+
+@unique
+class Kind(StrEnum):
+    """Of an event."""
+
+    ADOPTED = division.ADOPTED
+    LEASE = LEASE
+    LEASE_RELEASED = RELEASED
+    STARTED = "started"
+    """Means a release begins: what it is, the plan, the policy, the difference to what serves."""
+    CHECKED = "checked"
+    """Means the evidence was tried out before anything was deployed."""
+    LEARNED = "learned"
+    """Means the gate has seen what the stable version did before."""
+    INTENDED = division.INTENDED
+    APPLIED = "applied"
+    """Means the stack was brought to the division and the live route was read back."""
+    REFUSED = "refused"
+    """Means a preview was refused by a policy or failed; nothing was changed."""
+    FAILED = "failed"
+    """Means an update failed, and failed again."""
+    READY = "ready"
+    LATE = "late"
+    """Means replicas were not ready in their time."""
+    PROBED = "probed"
+    OBSERVED = "observed"
+    """Means one tick: raw counters, and what the gate made of them."""
+    DRIFTED = "drifted"
+    """Means the live route was not what it should be."""
+    ASKED = "asked"
+    """Means a person, or the dead man's limit, wants something: freeze, resume, promote, rollback."""
+    SHIFTED = "shifted"
+    """Means the live route was patched, ahead of the stack."""
+    DRAINED = "drained"
+    """Means the new version was seen to get nothing any more, or could not be seen."""
+    ENDED = "ended"
+
+
+@unique
+class Wish(StrEnum):
+    """What may be asked for."""
+
+    FREEZE = "freeze"
+    RESUME = "resume"
+    PROMOTE = "promote"
+    """Means all traffic at once; while baking, the end of baking."""
+    ROLLBACK = "rollback"
+
+
+@unique
+class Outcome(StrEnum):
+    """How a release ended."""
+
+    PROMOTED = "promoted"
+    ROLLED_BACK = "rolled back"
+    REFUSED = "refused"
+    """Means it never got as far as being deployed."""

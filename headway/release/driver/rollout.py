@@ -1,0 +1,299 @@
+"""Where a service stands, as its chain of events says: which release serves, which one is on its way, and how far it is. Pure.
+
+A fold over events; nothing else is remembered anywhere. The trap: an event of an ended release must not touch the next one, so everything
+about a release begins with its `started` event.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headway.release.driver.kinds import Kind, Outcome, Wish
+from headway.release.ledger.division import STABLE, Division
+from headway.release.ledger.events import Event
+from headway.release.plan import Kind as StepKind
+
+PROBES = (StepKind.WARM, StepKind.SYNTHETIC, StepKind.GOLDEN)
+TRAFFIC = (StepKind.MIRROR, StepKind.WEIGHT, StepKind.REPLACE)
+"""Steps that the gate climbs, one stage each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A step of the plan as the ledger keeps it: shares in whole percent, times in seconds."""
+
+    kind: StepKind
+    weight: int
+    mirror: int
+    stable: int
+    baseline: int
+    canary: int
+    at_least: float
+    at_most: float
+    gated: bool
+
+    @classmethod
+    def read(cls, body: Mapping[str, Any]) -> "Step":
+        fields: dict[str, Any] = {**body, "kind": StepKind(body["kind"])}
+        return cls(**fields)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    steps: tuple[Step, ...]
+    surge: str
+    baseline_arm: bool
+    notes: tuple[str, ...]
+
+    @property
+    def traffic(self) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if step.kind in TRAFFIC)
+
+    def one(self, kind: StepKind) -> Step:
+        return next(step for step in self.steps if step.kind is kind)
+
+    @classmethod
+    def read(cls, body: Mapping[str, Any]) -> "Plan":
+        steps = tuple(Step.read(step) for step in body["steps"])
+        return cls(steps=steps, surge=body["surge"], baseline_arm=body["baseline_arm"], notes=tuple(body["notes"]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failing:
+    """Why traffic goes back, since which event, and what was asked or found. `kind` says who decided: the gate, a person, a step."""
+
+    number: int
+    time: str
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rollout:
+    """One release on its way. `number` and `time` are those of its `started` event, `last` those of the newest event about it."""
+
+    number: int
+    time: str
+    actor: str
+    release: str
+    digest: str
+    stable: str
+    stable_digest: str
+    plan: Plan
+    body: Mapping[str, Any]
+    """All that was recorded at the start."""
+    before: Division
+    """The division when it began."""
+    division: Division
+    """The newest one that was intended."""
+    division_number: int
+    settled: bool = True
+    """Whether the division was applied and read back."""
+    awaited: bool = True
+    """Whether the replicas that the division asks for are ready, or there were no new ones."""
+    checked: bool = False
+    learned: Mapping[str, Any] | None = None
+    probed: frozenset[StepKind] = frozenset()
+    decision: Mapping[str, Any] | None = None
+    """The newest decision of the gate, as recorded."""
+    window_end: float | None = None
+    observed_number: int = 0
+    ticks: int = 0
+    frozen: str | None = None
+    """Why a person holds the weight."""
+    promote: str | None = None
+    """Why a person wants all traffic at once."""
+    failing: Failing | None = None
+    was_exposed: bool = False
+    """Whether the new version ever was to get requests or copies of them."""
+    was_deployed: bool = False
+    shifted: bool = False
+    drained: bool = False
+    unreconciled: bool = False
+    drifts: int = 0
+    outcome: Outcome | None = None
+    ended: Mapping[str, Any] | None = None
+    last: str = ""
+    changed: str = ""
+    """When the division was last applied."""
+
+    @property
+    def over(self) -> bool:
+        return self.outcome is not None
+
+    @property
+    def phase(self) -> str:
+        """Of the gate: `releasing`, `baking`, `done`, `rolled back`; `preparing` before its first decision."""
+        return str(self.decision["phase"]) if self.decision else "preparing"
+
+    @property
+    def exposed(self) -> bool:
+        """Whether users' requests, or copies of them, go to the new version."""
+        return self.division.mirrored is not None or any(p.weight for p in self.division.portions if p.arm == "canary")
+
+    @property
+    def unproven(self) -> bool:
+        """Whether users depend on a version that has not passed the last step."""
+        return self.exposed and self.failing is None and self.phase in ("preparing", "releasing")
+
+    @property
+    def status(self) -> str:
+        """In the words of A2.11: deploying, active, draining; or how it ended."""
+        if self.outcome:
+            return str(self.outcome)
+        if self.failing:
+            return "draining"
+        return "active" if self.exposed else "deploying"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """A service. `division` is the one that holds now; None where no ledger knows the service."""
+
+    division: Division | None = None
+    rollout: Rollout | None = None
+    """The newest, running or not."""
+    past: tuple[Rollout, ...] = ()
+    """Ended ones, oldest first."""
+    lease: Mapping[str, Any] | None = None
+    count: int = 0
+    known: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Content of each release that was ever named, by its name."""
+
+    @property
+    def running(self) -> Rollout | None:
+        return self.rollout if self.rollout and not self.rollout.over else None
+
+    @property
+    def stable(self) -> str | None:
+        found = self.division.arm(STABLE) if self.division else None
+        return found.release if found else None
+
+
+def fold(events: Iterable[Event], start: Service | None = None) -> Service:
+    """The service after `events`, which follow those that `start` has seen."""
+    service = start or Service()
+    for event in events:
+        service = _after(service, event)
+    return service
+
+
+def _after(service: Service, event: Event) -> Service:
+    service = replace(service, count=event.number)
+    body = event.body
+    match event.kind:
+        case Kind.LEASE:
+            return replace(service, lease=body)
+        case Kind.LEASE_RELEASED:
+            return replace(service, lease=None)
+        case Kind.ADOPTED:
+            division = Division.read(body["division"])
+            return replace(service, division=division, known={**service.known, **division.digests})
+        case Kind.STARTED if service.division is not None:
+            known = {**service.known, body["release"]: body["digest"]}
+            return replace(service, rollout=_started(event, service.division), known=known)
+        case _:
+            pass
+    rollout = service.running
+    if rollout is None:
+        return service
+    rollout = replace(_told(rollout, event), last=event.time)
+    past = (*service.past, rollout) if rollout.over else service.past
+    return replace(service, rollout=rollout, past=past, division=rollout.division)
+
+
+def _started(event: Event, division: Division) -> Rollout:
+    body = event.body
+    return Rollout(
+        number=event.number,
+        time=event.time,
+        actor=event.actor,
+        release=body["release"],
+        digest=body["digest"],
+        stable=body["stable"],
+        stable_digest=body["stable_digest"],
+        plan=Plan.read(body["plan"]),
+        body=body,
+        before=division,
+        division=division,
+        division_number=event.number,
+        last=event.time,
+        changed=event.time,
+    )
+
+
+def _told(rollout: Rollout, event: Event) -> Rollout:
+    body = event.body
+
+    def failing(kind: str, reason: str) -> Rollout:
+        if rollout.failing:
+            return rollout
+        return replace(rollout, failing=Failing(number=event.number, time=event.time, kind=kind, reason=reason))
+
+    match event.kind:
+        case Kind.CHECKED:
+            return replace(rollout, checked=True) if body["sound"] else failing("evidence", "; ".join(body["findings"]))
+        case Kind.LEARNED:
+            return replace(rollout, learned=body["raw"])
+        case Kind.INTENDED:
+            division = Division.read(body["division"])
+            grew = grows(rollout.division, division)
+            intended = replace(rollout, division=division, division_number=event.number, settled=False, awaited=not grew)
+            return replace(intended, was_exposed=rollout.was_exposed or intended.exposed)
+        case Kind.APPLIED:
+            return replace(rollout, settled=True, changed=event.time, was_deployed=rollout.was_deployed or rollout.failing is None)
+        case Kind.REFUSED | Kind.FAILED:
+            given_up = replace(rollout, unreconciled=True) if rollout.failing else failing(str(event.kind), body["reason"])
+            return replace(given_up, settled=True)
+        case Kind.READY:
+            return replace(rollout, awaited=True)
+        case Kind.LATE:
+            return replace(failing("late", body["reason"]), awaited=True)
+        case Kind.PROBED:
+            done = replace(rollout, probed=rollout.probed | {StepKind(body["step"])})
+            return done if body["passed"] else failing(body["step"], body["reason"])
+        case Kind.OBSERVED:
+            seen = replace(
+                rollout,
+                decision=body["decision"],
+                window_end=body["window"]["end"],
+                observed_number=event.number,
+                ticks=rollout.ticks + 1,
+            )
+            failed = body["decision"]["phase"] == "rolled back" and not rollout.failing
+            found = Failing(number=event.number, time=event.time, kind="gate", reason=body["decision"]["sentence"])
+            return replace(seen, failing=found) if failed else seen
+        case Kind.DRIFTED:
+            return replace(rollout, settled=False, drifts=rollout.drifts + 1)
+        case Kind.ASKED:
+            return _asked(rollout, body, failing)
+        case Kind.SHIFTED:
+            return replace(rollout, shifted=True, settled=True)
+        case Kind.DRAINED:
+            return replace(rollout, drained=True)
+        case Kind.ENDED:
+            return replace(rollout, outcome=Outcome(body["outcome"]), ended=body)
+        case _:
+            return rollout
+
+
+def _asked(rollout: Rollout, body: Mapping[str, Any], failing: Callable[[str, str], Rollout]) -> Rollout:
+    reason = str(body["reason"])
+    match body["wish"]:
+        case Wish.FREEZE:
+            return replace(rollout, frozen=reason)
+        case Wish.RESUME:
+            return replace(rollout, frozen=None)
+        case Wish.PROMOTE if rollout.decision and not rollout.failing:
+            phase = {"releasing": "baking", "baking": "done"}.get(rollout.phase, rollout.phase)
+            return replace(rollout, promote=reason, decision={**rollout.decision, "phase": phase})
+        case Wish.ROLLBACK:
+            return failing("asked", reason)
+        case _:
+            return rollout
+
+
+def grows(now: Division, wanted: Division) -> bool:
+    """Whether `wanted` asks for an arm that `now` lacks, or for more replicas of one."""
+    have = {p.key: p.replicas or p.at_least or 0 for p in now.portions}
+    return any(p.key not in have or (p.replicas or p.at_least or 0) > have[p.key] for p in wanted.portions)

@@ -1,0 +1,111 @@
+"""What the driver touches, as an interface: the stack, the live route, the replicas, the evidence, the clock.
+
+The real one is `deployment.py`; tests have one in memory. The trap: every method but the pure reads may be called twice for the same
+thing, by a runner and by the one that took over from it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from headway.release.driver.rollout import Rollout
+from headway.release.ledger.division import Division
+from headway.release.plan import Kind as StepKind
+
+if TYPE_CHECKING:
+    from headway.automation import StackResult
+
+Raw = Mapping[str, Any]
+
+
+class OutOfReachError(Exception):
+    """The API server did not answer, or not in time. Nothing is concluded from that; it is asked again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """The live route of a service: percentage by key of arm, and who gets copies."""
+
+    weights: Mapping[str, int]
+    hosts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Name of the Kubernetes Service of each arm."""
+    mirrored: str | None = None
+    """Name of the Kubernetes Service that gets copies."""
+    copies: float = 0.0
+
+    def carries(self, division: Division) -> bool:
+        """Whether it is what `division` asks for."""
+        copied = self.hosts.get(division.mirrored or "") if division.mirrored else None
+        return dict(self.weights) == dict(division.routes) and self.mirrored == copied and round(self.copies) == division.copies
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probed:
+    """What replicas of the new version answered. `by` says who asked."""
+
+    passed: bool
+    reason: str
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drained:
+    """How many requests the new version still got, and in how long a window; None where it could not be measured."""
+
+    requests: float | None
+    reason: str = ""
+
+
+class World(Protocol):
+    """One service, where it runs."""
+
+    def now(self) -> datetime:
+        """The time, with its zone."""
+        ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+    def preview(self, *, refresh: bool) -> "StackResult":
+        """Plan the tenant's stack with the packs."""
+        ...
+
+    def up(self, *, refresh: bool) -> "StackResult":
+        """Apply the tenant's stack."""
+        ...
+
+    def route(self) -> Route:
+        """Read the live route. Raises OutOfReachError."""
+        ...
+
+    def patch(self, division: Division) -> None:
+        """Give the live route the weights and copies of `division`. Raises OutOfReachError."""
+        ...
+
+    def vouch(self, until: datetime | None, safe: str) -> None:
+        """Let the live route say until when somebody watches it, and which arm is safe; None ends that. Raises OutOfReachError."""
+        ...
+
+    def unready(self, division: Division) -> Sequence[str]:
+        """What is not ready yet, in words; empty once every arm has its replicas. Raises OutOfReachError."""
+        ...
+
+    def probe(self, rollout: Rollout, step: StepKind) -> Probed:
+        """Ask the new version's replicas."""
+        ...
+
+    def check(self, rollout: Rollout) -> Sequence[str]:
+        """Why there could be no evidence; empty when there can."""
+        ...
+
+    def history(self, rollout: Rollout, seconds: float) -> Raw:
+        """What the stable version did in the last `seconds`."""
+        ...
+
+    def read(self, rollout: Rollout, start: float, end: float) -> Raw:
+        """Raw counters of one tick. Never raises for a source that is down."""
+        ...
+
+    def drained(self, rollout: Rollout) -> Drained:
+        """What the new version got since the last look."""
+        ...

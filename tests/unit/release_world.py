@@ -1,0 +1,234 @@
+"""A service in memory for tests of the driver: a route, a stack, replicas, requests, and a clock that only the driver moves.
+
+Requests follow the live route, so a driver that thinks it moved traffic and did not gets no evidence. It counts what is done to it.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+from release_ticks import CLASSES, EDGES, SHARES, SLOW, counts
+
+from headway.contract.model import Model
+from headway.contract.released import release_id
+from headway.release import Counts, Tick
+from headway.release.driver.beginning import Start, adopt, begin
+from headway.release.driver.driver import Driver
+from headway.release.driver.rollout import Rollout, Service, fold
+from headway.release.driver.world import Drained, OutOfReachError, Probed, Raw, Route
+from headway.release.ledger.division import CANARY, Division, latest
+from headway.release.ledger.ledger import Ledger
+from headway.release.ledger.store import Store
+from headway.release.plan import Kind as StepKind
+from headway.release.plan import Room
+
+CHAIN = "vision/defects"
+START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+GOOD, BAD = SHARES, SLOW
+
+
+class Reading:
+    """Raw counters of these tests: what `release_ticks.counts` makes, as JSON."""
+
+    def edges(self, raw: Mapping[str, Any]) -> Mapping[str, Sequence[float]]:
+        return {"latency": EDGES}
+
+    def classes(self, raw: Mapping[str, Any]) -> Sequence[str]:
+        return CLASSES
+
+    def learnt(self, raw: Mapping[str, Any]) -> Counts:
+        return _counts(raw["stable"])
+
+    def tick(self, raw: Mapping[str, Any], *, frozen: bool) -> Tick:
+        arms = {name: _counts(raw[name]) for name in ("stable", "baseline", "canary", "mirrored")}
+        return Tick(**arms, answered=raw["answered"], ready=raw["ready"], freeze=frozen)
+
+
+def _counts(document: Mapping[str, Any]) -> Counts:
+    return Counts(buckets=np.asarray(document["buckets"]), errors=np.asarray(document["errors"]))
+
+
+@dataclass
+class Result:
+    """As much of a StackResult as the driver reads."""
+
+    ok: bool = True
+    changed: int = 0
+    stack: str = "sandbox-vision"
+    operation: str = "preview"
+    violations: tuple[Any, ...] = ()
+    errors: tuple[str, ...] = ()
+    busy: bool = False
+
+    @property
+    def changes(self) -> dict[str, int]:
+        return {"update": self.changed} if self.changed else {}
+
+
+@dataclass
+class Memory:
+    """The world. `shares` are the new version's latencies; hooks make it fail."""
+
+    store: Store
+    shares: Any = field(default_factory=lambda: GOOD)
+    errors: float = 0.001
+    requests: float = 6000.0
+    """A minute."""
+    clock: datetime = START
+    stack: Division | None = None
+    """What the stack was last brought to."""
+    routed: dict[str, int] = field(default_factory=dict)
+    mirrored: str | None = None
+    copies: int = 0
+    done: list[str] = field(default_factory=list)
+    refuse: Callable[[str], Any] = lambda _: None
+    """Called with what is done, before it is done; may raise, or answer a Result to give instead."""
+    answered: bool = True
+    missing: Sequence[str] = ()
+    seconds_of_update: float = 10.0
+    vouched: datetime | None = None
+    probes: Mapping[StepKind, Probed] = field(default_factory=dict)
+    findings: Sequence[str] = ()
+    hidden: bool = False
+    """Whether requests to the new version can be seen while draining."""
+
+    def now(self) -> datetime:
+        return self.clock
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds > 0
+        self.clock += timedelta(seconds=seconds)
+
+    def _wanted(self) -> Division:
+        found = latest(self.store, CHAIN)
+        assert found is not None
+        return found
+
+    def preview(self, *, refresh: bool) -> Any:
+        given = self.refuse("preview")
+        return given or Result(changed=int(self.stack != self._wanted() or (refresh and not self.route().carries(self._wanted()))))
+
+    def up(self, *, refresh: bool) -> Any:
+        given = self.refuse("up")
+        self.clock += timedelta(seconds=self.seconds_of_update)
+        if given:
+            return given
+        wanted = self._wanted()
+        self.done.append(
+            "up " + " ".join(f"{p.arm}={p.weight}" for p in wanted.portions) + (f" copies={wanted.copies}" if wanted.copies else "")
+        )
+        self.stack = wanted
+        self._carry(wanted)
+        return Result(changed=1, operation="up")
+
+    def _carry(self, division: Division) -> None:
+        self.routed, self.mirrored, self.copies = dict(division.routes), division.mirrored, division.copies
+
+    def route(self) -> Route:
+        self.refuse("route")
+        return Route(weights=dict(self.routed), hosts={k: k for k in self.routed}, mirrored=self.mirrored, copies=self.copies)
+
+    def patch(self, division: Division) -> None:
+        self.refuse("patch")
+        if not self.route().carries(division):
+            self.done.append("patch")
+        self._carry(division)
+
+    def vouch(self, until: datetime | None, safe: str) -> None:
+        self.refuse("vouch")
+        self.vouched = until
+
+    def unready(self, division: Division) -> Sequence[str]:
+        self.refuse("unready")
+        return self.missing
+
+    def probe(self, rollout: Rollout, step: StepKind) -> Probed:
+        return self.probes.get(step, Probed(passed=True, reason="3 of 3 answers", by="test"))
+
+    def check(self, rollout: Rollout) -> Sequence[str]:
+        return self.findings
+
+    def history(self, rollout: Rollout, seconds: float) -> Raw:
+        return {"stable": _document(counts(9000.0))}
+
+    def read(self, rollout: Rollout, start: float, end: float) -> Raw:
+        """Requests of the tick by the live route; the same window always holds the same."""
+        rng = np.random.default_rng(int(start * 1000) % 2**32)
+        share = dict.fromkeys(("stable", "baseline", "canary"), 0.0)
+        for portion in rollout.division.portions:
+            share[portion.arm] += self.routed.get(portion.key, 0) / 100
+        n = self.requests * (end - start) / 60.0
+        raw = {arm: _document(counts(n * share[arm], errors=0.001, rng=rng)) for arm in ("stable", "baseline")}
+        raw["canary"] = _document(counts(n * share[CANARY], self.shares, self.errors, rng))
+        raw["mirrored"] = _document(counts(n * share["stable"] * self.copies / 100, self.shares, self.errors, rng))
+        return json.loads(json.dumps({**raw, "answered": self.answered, "ready": True}))
+
+    def drained(self, rollout: Rollout) -> Drained:
+        if self.hidden:
+            return Drained(requests=None, reason="Prometheus does not answer")
+        portion = rollout.division.arm(CANARY)
+        left = self.routed.get(portion.key, 0) if portion else 0
+        return Drained(requests=float(left + self.copies))
+
+
+def _document(arm: Counts) -> dict[str, Any]:
+    return {"buckets": np.asarray(arm.buckets).tolist(), "errors": np.asarray(arm.errors).tolist()}
+
+
+ROOM = Room(replicas=2, free=8)
+
+
+@dataclass
+class Scene:
+    """A service whose old version serves, and a new contract."""
+
+    store: Store
+    old: Model
+    new: Model
+    world: Memory
+    actors: int = 0
+
+    @classmethod
+    def of(cls, store: Store, old: Model, **rollout: Any) -> "Scene":
+        policy = {"strategy": "canary", "mirror": {"share": "100%"}, "bake": "5m", "step_at_least": "3m", **rollout}
+        policy = {key: value for key, value in policy.items() if value is not None}
+        artifact = {**old.model_dump(mode="json")["artifact"], "version": "2026.12.1"}
+        new = Model.model_validate({**old.model_dump(mode="json"), "artifact": artifact, "rollout": policy})
+        scene = cls(store, old, new, Memory(store))
+        adopt(scene.ledger(), store, old.model_dump(mode="json"), release_id(old))
+        scene.world.stack = latest(store, CHAIN)
+        scene.world.routed = {release_id(old): 100}
+        return scene
+
+    @property
+    def stable(self) -> str:
+        return release_id(self.old)
+
+    @property
+    def release(self) -> str:
+        return release_id(self.new)
+
+    def ledger(self, actor: str = "ci") -> Ledger:
+        return Ledger(self.store, CHAIN, actor, self.world.now)
+
+    def begin(self, **start: Any) -> None:
+        begin(self.ledger(), self.store, self.new, ROOM, Start(**start))
+
+    def driver(self, holder: str = "one", **more: Any) -> Driver:
+        return Driver(self.ledger(holder), self.world, Reading(), holder, **more)
+
+    def service(self) -> Service:
+        return fold(self.ledger().read())
+
+    def run(self, **more: Any) -> Rollout:
+        self.begin()
+        return self.driver(**more).run()
+
+    def kinds(self) -> list[str]:
+        return [event.kind for event in self.ledger().read() if not event.kind.startswith("lease")]
+
+
+__all__ = ["BAD", "CHAIN", "GOOD", "Memory", "OutOfReachError", "Probed", "Reading", "Result", "Scene"]
