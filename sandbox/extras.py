@@ -29,6 +29,13 @@ def _monitoring(layout: Layout, progress: Progress) -> None:
     follow.start(layout, progress)
 
 
+def _autoscaling(layout: Layout, progress: Progress) -> None:
+    from sandbox.autoscaling import servers
+    from sandbox.cloud import objectstore
+
+    servers.start(layout, progress, queues=objectstore.environment(layout))
+
+
 EXTRAS: Mapping[str, Extra] = {
     each.name: each
     for each in (
@@ -37,6 +44,13 @@ EXTRAS: Mapping[str, Extra] = {
             summary="Prometheus and Alertmanager with the cluster's monitors, rules and routes",
             tool_sets=("prometheus", "alertmanager"),
             start=_monitoring,
+        ),
+        Extra(
+            name="autoscaling",
+            summary="KEDA, which moves the replicas of every ScaledObject by what Prometheus answers",
+            tool_sets=("keda",),
+            start=_autoscaling,
+            needs=("monitoring",),
         ),
     )
 }

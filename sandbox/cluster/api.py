@@ -65,9 +65,11 @@ class Endpoint:
 
 
 def apply(api: Endpoint, manifest: Mapping[str, Any], manager: str) -> None:
-    """Server-side apply of a cluster-scoped object whose plural is regular. UserError with the server's words when it refuses."""
+    """Server-side apply of an object whose plural is regular. UserError with the server's words when it refuses."""
     group, plural, name = manifest["apiVersion"], manifest["kind"].lower() + "s", manifest["metadata"]["name"]
     root = f"/apis/{group}" if "/" in group else f"/api/{group}"
+    if namespace := manifest["metadata"].get("namespace"):
+        root = f"{root}/namespaces/{namespace}"
     _ask(
         api,
         f"to store {manifest['kind']} {name}",

@@ -1,0 +1,1 @@
+"""Real KEDA of the sandbox: its operator and its metrics adapter as processes against the local API server."""

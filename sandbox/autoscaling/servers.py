@@ -1,0 +1,160 @@
+"""Starts KEDA's operator and metrics adapter, with rights of their own, and hands the adapter to the API server as external metrics.
+
+Needs the control plane, KEDA's definitions in it, and Prometheus. The trap: ScaledObjects name Prometheus by its address in the cluster,
+which nothing resolves here; KEDA sends plain HTTP through the proxy of its environment, so Prometheus itself is named as that proxy and
+gets every query, whatever host it was meant for. Queues are those of the sandbox's object store.
+"""
+
+import base64
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sandbox.cluster import api, certificates, components, manifests
+from sandbox.cluster.api import Endpoint
+from sandbox.cluster.certificates import Subject
+from sandbox.cluster.processes import Process, Supervisor
+from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
+from sandbox.layout import Layout
+from sandbox.monitoring.servers import PROMETHEUS
+from sandbox.progress import Progress
+
+TOOL_SETS = ("keda",)
+OPERATOR, ADAPTER = NAMES = ("keda-operator", "keda-adapter")
+NAMESPACE = "keda"
+USER = "headway:sandbox:keda"
+GROUP, VERSION = "external.metrics.k8s.io", "v1beta1"
+_SERVICE = "keda-metrics-apiserver"
+_MANAGER = "headway-sandbox"
+_EXTRA_PORTS = ("keda-metrics", "keda-health", "keda-metrics-service", "keda-adapter-metrics")
+
+
+def start(
+    layout: Layout, progress: Progress, *, queues: Mapping[str, str] | None = None, supervisor: Supervisor | None = None
+) -> tuple[str, ...]:
+    """Have both run and the external metrics API answer; the names of those that had to be started. UserError when they cannot be.
+
+    `queues` is the environment by which an AWS SDK finds the queues.
+    """
+    keeper = supervisor or Supervisor(layout)
+    toolchain = ensure_toolchain(layout, progress, TOOL_SETS)
+    who = components.identities(layout.cluster / "pki")
+    admin = Endpoint(port=keeper.port(components.API_SERVER), authority=who.cluster.certificate, client=who.admin)
+    ports = {name: keeper.port(name) for name in (*NAMES, *_EXTRA_PORTS, PROMETHEUS, components.API_SERVER)}
+    for manifest in (*manifests.read((Path(__file__).with_name("keda.yaml"),)), *_registration(who.cluster.certificate, ports[ADAPTER])):
+        api.apply(admin, manifest, _MANAGER)
+    folder = _files(layout.cluster, who, ports[components.API_SERVER])
+    environment = {
+        "HTTP_PROXY": f"http://127.0.0.1:{ports[PROMETHEUS]}",
+        "KEDA_CLUSTER_OBJECT_NAMESPACE": NAMESPACE,
+        "POD_NAMESPACE": NAMESPACE,
+        "WATCH_NAMESPACE": "",
+    }
+    operator = _operator(toolchain, folder, ports, {**environment, **(queues or {}), "NO_PROXY": "127.0.0.1,localhost"})
+    adapter = _adapter(toolchain, folder, ports, environment, who.front_proxy.certificate, admin)
+    return keeper.ensure_all((operator,), progress) + keeper.ensure_all((adapter,), progress)
+
+
+def stop(layout: Layout, progress: Progress, *, supervisor: Supervisor | None = None) -> tuple[str, ...]:
+    """End both. Replicas stay as they are. The names of those that ran."""
+    keeper = supervisor or Supervisor(layout)
+    return tuple(name for name in reversed(NAMES) if keeper.stop(name, progress))
+
+
+def _registration(authority: Path, port: int) -> tuple[dict[str, Any], ...]:
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": _SERVICE, "namespace": NAMESPACE},
+        "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"name": "https", "port": port}]},
+    }
+    registered = {
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": f"{VERSION}.{GROUP}"},
+        "spec": {
+            "caBundle": base64.b64encode(authority.read_bytes()).decode(),
+            "group": GROUP,
+            "groupPriorityMinimum": 100,
+            "service": {"name": _SERVICE, "namespace": NAMESPACE, "port": port},
+            "version": VERSION,
+            "versionPriority": 100,
+        },
+    }
+    return service, registered
+
+
+def _files(cluster: Path, who: components.Identities, api_port: int) -> Path:
+    """Kubeconfig and certificates, under the names by which KEDA looks for them."""
+    folder = cluster / "keda"
+    user = certificates.issue(cluster / "pki", "keda", Subject(common_name=USER), who.cluster)
+    hosts = ("localhost", "127.0.0.1", f"{_SERVICE}.{NAMESPACE}.svc")
+    served = certificates.issue(cluster / "pki", "keda-server", Subject(common_name=_SERVICE, hosts=hosts), who.cluster)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    kubeconfig = components.kubeconfig(f"https://127.0.0.1:{api_port}", who.cluster, user, "keda").encode()
+    if not (folder / "kubeconfig").exists() or (folder / "kubeconfig").read_bytes() != kubeconfig:
+        certificates.write_private(folder / "kubeconfig", kubeconfig)
+    for source, name in ((who.cluster.certificate, "ca.crt"), (served.certificate, "tls.crt"), (served.key, "tls.key")):
+        shutil.copy2(source, folder / name)
+    return folder
+
+
+def _operator(toolchain: Toolchain, folder: Path, ports: Mapping[str, int], environment: Mapping[str, str]) -> Process:
+    health = ports["keda-health"]
+    flags = {
+        "cert-dir": folder,
+        "enable-apiservice-patching": "false",
+        "enable-webhook-patching": "false",
+        "health-probe-bind-address": f"127.0.0.1:{health}",
+        "kubeconfig": folder / "kubeconfig",
+        "leader-elect": "false",
+        "metrics-bind-address": f"127.0.0.1:{ports['keda-metrics']}",
+        "metrics-service-bind-address": f"127.0.0.1:{ports['keda-metrics-service']}",
+        "zap-encoder": "json",
+        "zap-log-level": "info",
+    }
+    return Process(
+        name=OPERATOR,
+        argv=_argv(toolchain, OPERATOR, flags),
+        environment=environment,
+        ports=(health, ports["keda-metrics"], ports["keda-metrics-service"]),
+        inputs=(folder / "kubeconfig",),
+        ready=lambda: Endpoint(port=health).unready("/readyz"),
+    )
+
+
+def _adapter(
+    toolchain: Toolchain, folder: Path, ports: Mapping[str, int], environment: Mapping[str, str], front_proxy: Path, admin: Endpoint
+) -> Process:
+    kubeconfig = folder / "kubeconfig"
+    flags = {
+        "authentication-kubeconfig": kubeconfig,
+        "authorization-kubeconfig": kubeconfig,
+        "bind-address": "127.0.0.1",
+        "cert-dir": folder,
+        "client-ca-file": folder / "ca.crt",
+        "kubeconfig": kubeconfig,
+        "lister-kubeconfig": kubeconfig,
+        "metrics-service-address": f"localhost:{ports['keda-metrics-service']}",
+        "port": ports["keda-adapter-metrics"],
+        "requestheader-allowed-names": "front-proxy-client",
+        "requestheader-client-ca-file": front_proxy,
+        "secure-port": ports[ADAPTER],
+        "tls-cert-file": folder / "tls.crt",
+        "tls-private-key-file": folder / "tls.key",
+        "zap-log-level": "info",
+    }
+    return Process(
+        name=ADAPTER,
+        argv=_argv(toolchain, ADAPTER, flags),
+        environment=environment,
+        ports=(ports[ADAPTER], ports["keda-adapter-metrics"]),
+        inputs=(kubeconfig,),
+        # Not that it listens, but that the API server passes on what it answers.
+        ready=lambda: admin.unready(f"/apis/{GROUP}/{VERSION}"),
+    )
+
+
+def _argv(toolchain: Toolchain, name: str, flags: Mapping[str, object]) -> tuple[str, ...]:
+    return (str(toolchain.binary(name)), *(f"--{flag}={value}" for flag, value in sorted(flags.items())))
