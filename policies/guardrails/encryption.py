@@ -64,6 +64,22 @@ def _force_destroy(r: View, c: Mapping[str, Any]) -> Findings:
         yield Breach("forceDestroy", "destroy deletes what is stored, unasked")
 
 
+def _protected(r: View, c: Mapping[str, Any]) -> Findings:
+    if c["required"] and not r.protect:
+        yield Breach("(options).protect", "a destroy, or a change that replaces the bucket, deletes it")
+
+
+def _logs_key(r: View, _: Mapping[str, Any]) -> Findings:
+    if not r["kmsKeyId"].present:
+        yield Breach("kmsKeyId", "the log is not encrypted with a key of ours")
+
+
+def _images_key(r: View, _: Mapping[str, Any]) -> Findings:
+    kinds = [configuration["encryptionType"].value for configuration in r["encryptionConfigurations"].each()]
+    if not any(str(kind).startswith("KMS") for kind in kinds):
+        yield Breach("encryptionConfigurations", "images are not encrypted with a key of ours")
+
+
 def _log_retention(r: View, _: Mapping[str, Any]) -> Findings:
     if not r["retentionInDays"].value:
         yield Breach("retentionInDays", "logs are kept, and paid, for ever")
@@ -164,6 +180,39 @@ RULES = (
         check=_force_destroy,
         settings={"allowed": {"type": "boolean", "default": False}},
         requirements=("A4.7",),
+    ),
+    Rule(
+        id="bucket-protected",
+        domain=Domain.ENCRYPTION,
+        title="Buckets that matter are protected in the program's own state.",
+        rationale="Weights and release evidence would go with a mistyped destroy, or with a renamed bucket.",
+        remedy="set protect: true on the bucket; switch the rule's `required` off for environments that are thrown away.",
+        applies=("aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2"),
+        check=_protected,
+        settings={"required": {"type": "boolean", "default": True}},
+        requirements=("A4.7",),
+    ),
+    Rule(
+        id="logs-encrypted-by-key",
+        domain=Domain.ENCRYPTION,
+        title="Log groups are encrypted with a key of ours.",
+        rationale="Audit and flow logs say who talks to whom; access to them could not be cut by the key.",
+        remedy="set kmsKeyId.",
+        applies=("aws:cloudwatch/logGroup:LogGroup",),
+        check=_logs_key,
+        severity=Severity.MEDIUM,
+        requirements=("A4.6",),
+    ),
+    Rule(
+        id="repository-encrypted-by-key",
+        domain=Domain.ENCRYPTION,
+        title="Image repositories are encrypted with a key of ours.",
+        rationale="Images may hold weights and code; access to them could not be cut by the key.",
+        remedy="set encryptionConfigurations: [{encryptionType: KMS, kmsKey: ...}].",
+        applies=("aws:ecr/repository:Repository",),
+        check=_images_key,
+        severity=Severity.MEDIUM,
+        requirements=("A4.6",),
     ),
     Rule(
         id="logs-have-retention",

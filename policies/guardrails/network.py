@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from policies.guardrails import workloads as w
+from policies.guardrails.identity import statements
 from policies.guardrails.rule import Breach, Domain, Rule, Severity
 from policies.guardrails.view import Node, View
 
@@ -64,6 +65,25 @@ def _bucket_blocked(r: View, _: Mapping[str, Any]) -> Findings:
     for key in ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets"):
         if r[key].value is not True:
             yield Breach(key, f"{key} is off")
+
+
+def _everyone(principal: Any) -> bool:
+    if isinstance(principal, Mapping):
+        return any(_everyone(value) for value in principal.values())
+    return principal == "*" or (isinstance(principal, list) and "*" in principal)
+
+
+def _not_for_everyone(r: View, _: Mapping[str, Any]) -> Findings:
+    if not r["policy"].present:
+        return
+    for i, s in enumerate(statements(r["policy"].value)):
+        if s.get("Effect") == "Allow" and _everyone(s.get("Principal")) and not s.get("Condition"):
+            yield Breach(f"policy.Statement[{s.get('Sid') or i}].Principal", "anyone in the world may use it")
+
+
+def _remote_access(r: View, _: Mapping[str, Any]) -> Findings:
+    if r["remoteAccess"].present:
+        yield Breach("remoteAccess", "nodes accept SSH, from anywhere unless security groups are named")
 
 
 def _weights(r: View, _: Mapping[str, Any]) -> Findings:
@@ -167,6 +187,34 @@ RULES = (
         applies=("aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock",),
         check=_bucket_blocked,
         severity=Severity.CRITICAL,
+        requirements=("A4.5",),
+    ),
+    Rule(
+        id="resource-policy-not-public",
+        domain=Domain.NETWORK,
+        title="The policy of a bucket, queue, key, repository or secret names who may use it.",
+        rationale="Anyone with an AWS account, or without one, could read weights, requests or evidence.",
+        remedy="name the principals, or bind the statement by a condition such as aws:PrincipalOrgID.",
+        applies=(
+            "aws:ecr/repositoryPolicy:RepositoryPolicy",
+            "aws:kms/key:Key",
+            "aws:s3/bucketPolicy:BucketPolicy",
+            "aws:secretsmanager/secretPolicy:SecretPolicy",
+            "aws:sns/topicPolicy:TopicPolicy",
+            "aws:sqs/queuePolicy:QueuePolicy",
+        ),
+        check=_not_for_everyone,
+        severity=Severity.CRITICAL,
+        requirements=("A4.5",),
+    ),
+    Rule(
+        id="node-without-remote-access",
+        domain=Domain.NETWORK,
+        title="Nodes accept no SSH.",
+        rationale="EKS opens port 22 to the internet for a key without named security groups, and a key is a credential that nobody rotates.",
+        remedy="leave remoteAccess out; use `kubectl debug node/...` or Session Manager.",
+        applies=("aws:eks/nodeGroup:NodeGroup",),
+        check=_remote_access,
         requirements=("A4.5",),
     ),
     Rule(

@@ -97,7 +97,10 @@ def _size(r: View, c: Mapping[str, Any]) -> Findings:
 
 def _slicing(r: View, _: Mapping[str, Any]) -> Findings:
     labels = r["labels"]
-    if str(labels["nvidia.com/device-plugin.config"].value or "").startswith("ts-") and labels[WORKLOAD_CLASS].value == "latency":
+    if (
+        str(labels["nvidia.com/device-plugin.config"].value or "").startswith(("slice-", "ts-"))
+        and labels[WORKLOAD_CLASS].value == "latency"
+    ):
         yield Breach("labels.nvidia.com/device-plugin.config", "a latency pool is time-sliced")
 
 

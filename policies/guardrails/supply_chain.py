@@ -72,6 +72,10 @@ def _addon_version(r: View, _: Mapping[str, Any]) -> Findings:
 def _release_version(r: View, _: Mapping[str, Any]) -> Findings:
     if str(r["amiType"].value or "") != "CUSTOM" and not r["releaseVersion"].present:
         yield Breach("releaseVersion", "the node group takes whatever AMI release is newest")
+    template = r.at("launchTemplate", "version")
+    # A version that is not known yet is the number of a template to be made.
+    if template.known and str(template.value).startswith("$"):
+        yield Breach.at(template, "the node group takes whatever version of its launch template is current")
 
 
 def _cluster_version(r: View, _: Mapping[str, Any]) -> Findings:

@@ -70,7 +70,11 @@ MUTATIONS: list[tuple[str, str, tuple[str | int, ...], Any, str]] = [
     ("node-release-pinned", NG, ("releaseVersion",), ABSENT, "releaseVersion"),
     ("spot-for-batch-only", NG, ("capacityType",), "SPOT", "capacityType"),
     ("node-group-bounded", NG, ("scalingConfig", "maxSize"), 33, "scalingConfig.maxSize"),
-    ("latency-never-time-sliced", NG, ("labels", "nvidia.com/device-plugin.config"), "ts-4", "labels.nvidia.com/device-plugin.config"),
+    ("latency-never-time-sliced", NG, ("labels", "nvidia.com/device-plugin.config"), "slice-4", "labels.nvidia.com/device-plugin.config"),
+    ("node-without-remote-access", NG, ("remoteAccess",), {"ec2SshKey": "mine"}, "remoteAccess"),
+    ("resource-policy-not-public", "aws:s3/bucketPolicy:BucketPolicy", ("policy",), '{"Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "s3:GetObject", "Resource": "*"}]}', "policy.Statement[0].Principal"),
+    ("logs-encrypted-by-key", "aws:cloudwatch/logGroup:LogGroup", ("kmsKeyId",), ABSENT, "kmsKeyId"),
+    ("repository-encrypted-by-key", ECR, ("encryptionConfigurations", 0, "encryptionType"), "AES256", "encryptionConfigurations"),
     ("gpu-nodes-are-repaired", NG, ("nodeRepairConfig", "enabled"), False, "nodeRepairConfig.enabled"),
     ("instance-metadata-protected", LT, ("metadataOptions", "httpPutResponseHopLimit"), 2, "metadataOptions.httpPutResponseHopLimit"),
     ("node-volumes-encrypted", LT, ("blockDeviceMappings", 0, "ebs", "encrypted"), ABSENT, "blockDeviceMappings[0].ebs.encrypted"),
@@ -90,11 +94,11 @@ MUTATIONS: list[tuple[str, str, tuple[str | int, ...], Any, str]] = [
     ("iam-trust-named", "aws:iam/role:Role", ("assumeRolePolicy", "Statement", 0, "Principal"), {"AWS": "*"}, "assumeRolePolicy.Statement[0].Principal"),
     ("iam-no-administrator", "aws:iam/rolePolicyAttachment:RolePolicyAttachment", ("policyArn",), "arn:aws:iam::aws:policy/AdministratorAccess", "policyArn"),
 ]  # fmt: skip
-TOLD_ELSEWHERE = {"image-registry-allowed", "iam-no-long-lived-credentials", "tenant-quota-not-exceeded"}
+TOLD_ELSEWHERE = {"bucket-protected", "image-registry-allowed", "iam-no-long-lived-credentials", "tenant-quota-not-exceeded"}
 
 
-def resource(type: str, properties: dict[str, Any], state: dict[str, Any] | None = None, name: str = "x") -> View:
-    return View(type, name, f"urn:pulumi:s::p::{type}::{name}", Node(properties), state={} if state is None else state)
+def resource(type: str, properties: dict[str, Any], state: dict[str, Any] | None = None, name: str = "x", *, protect: bool = True) -> View:
+    return View(type, name, f"urn:pulumi:s::p::{type}::{name}", Node(properties), protect, {} if state is None else state)
 
 
 @pytest.mark.parametrize("type", sorted(GOOD))
@@ -159,6 +163,25 @@ def test_a_name_without_a_registry_is_docker_hubs(image: str, host: str) -> None
 @pytest.mark.parametrize("type", ["aws:iam/user:User", "aws:iam/accessKey:AccessKey"])
 def test_long_lived_credentials_are_refused_whatever_they_say(type: str) -> None:
     assert len(evaluate(BY_ID["iam-no-long-lived-credentials"], resource(type, {})).breaches) == 1
+
+
+def test_a_bucket_is_protected_unless_its_environment_is_thrown_away() -> None:
+    rule, bucket = BY_ID["bucket-protected"], resource("aws:s3/bucket:Bucket", {"bucket": "models"}, protect=False)
+    assert [b.path for b in evaluate(rule, bucket).breaches] == ["(options).protect"]
+    assert evaluate(rule, bucket, {"required": False}).breaches == ()
+
+
+def test_a_floating_launch_template_is_no_pinned_release() -> None:
+    floating = spoilt(NG, ("launchTemplate", "version"), "$Latest")
+    assert [b.path for b in evaluate(BY_ID["node-release-pinned"], resource(NG, floating)).breaches] == ["launchTemplate.version"]
+
+
+def test_a_statement_for_everyone_may_be_bound_by_a_condition() -> None:
+    bound = {"Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Condition": {"StringEquals": {"a": "b"}}}]}
+    policy = "aws:s3/bucketPolicy:BucketPolicy"
+    assert evaluate(BY_ID["resource-policy-not-public"], resource(policy, {"policy": bound})).breaches == ()
+    open_ = {"Statement": [{"Effect": "Allow", "Principal": ["*"], "Action": "s3:GetObject"}]}
+    assert len(evaluate(BY_ID["resource-policy-not-public"], resource(policy, {"policy": open_})).breaches) == 1
 
 
 QUOTA, SCALER = GOOD["kubernetes:core/v1:ResourceQuota"], GOOD[SO]

@@ -87,6 +87,7 @@ GOOD: dict[str, dict[str, Any]] = {
         "vpcConfig": {"endpointPublicAccess": False, "endpointPrivateAccess": True},
     },
     "aws:eks/nodeGroup:NodeGroup": {
+        "launchTemplate": {"id": "lt-1", "version": "3"},
         "amiType": "AL2023_x86_64_NVIDIA",
         "releaseVersion": "1.35.3-20260714",
         "capacityType": "ON_DEMAND",
@@ -118,8 +119,12 @@ GOOD: dict[str, dict[str, Any]] = {
     },
     "aws:sqs/queue:Queue": {"kmsMasterKeyId": "alias/queue"},
     "aws:kms/key:Key": {"enableKeyRotation": True},
-    "aws:ecr/repository:Repository": {"imageTagMutability": "IMMUTABLE", "imageScanningConfiguration": {"scanOnPush": True}},
-    "aws:cloudwatch/logGroup:LogGroup": {"retentionInDays": 90},
+    "aws:ecr/repository:Repository": {
+        "imageTagMutability": "IMMUTABLE",
+        "imageScanningConfiguration": {"scanOnPush": True},
+        "encryptionConfigurations": [{"encryptionType": "KMS", "kmsKey": "k"}],
+    },
+    "aws:cloudwatch/logGroup:LogGroup": {"retentionInDays": 90, "kmsKeyId": "k"},
     "aws:iam/policy:Policy": {"policy": {"Statement": [_ALLOW]}},
     "aws:iam/role:Role": {
         "assumeRolePolicy": {
