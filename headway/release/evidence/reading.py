@@ -1,0 +1,189 @@
+"""The evidence of a release: who gathers it (`Evidence`), and how saved raw counters become what the gate takes in. The latter is pure,
+so that a saved `Raw` gives the same decision for ever, bit for bit.
+
+The trap: a source that is down is not an error here but an observation (`answered` is false); only wrong arguments raise.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from headway.release.gate.tick import Counts, Tick
+
+Raw = Mapping[str, Any]
+"""What was counted in one window, as JSON can hold it. `SHAPE` names its keys."""
+
+SHAPE: Mapping[str, str] = {
+    "window": "[start, end] in Unix seconds; start excluded",
+    "answered": "whether every query succeeded, in full and without warnings",
+    "reason": "why not, in words; else empty",
+    "classes": "request classes, in the order of all lists by class",
+    "edges": "by histogram: upper edges, ascending, without infinity; milliseconds for latency, else seconds",
+    "arms": "by arm (stable, baseline, canary, mirrored): requests and errors by class, buckets by histogram, class and bucket (not "
+    "cumulative), queued seconds, busy and available GPU seconds (null: unknown)",
+    "up": "by canary and control: whether all pods were scraped throughout",
+    "ready": "whether a pod of the canary was ready; null: nobody says",
+    "restarts": "of the canary's containers in this window",
+    "out_of_memory": "whether one of them was killed for memory",
+    "fatal_gpu_error": "whether a GPU of the canary must be reset",
+    "memory": "largest share of GPU memory in use over the canary's GPUs; null: unknown",
+    "answers": "optional, from whoever asks golden requests: pairs, mismatches, invalid",
+    "absent": "metrics that no source had",
+    "queries": "what was asked, word for word",
+    "endpoints": "who was asked, without credentials",
+}
+
+
+@dataclass(frozen=True)
+class Window:
+    """One tick, in Unix seconds: later than `start`, up to and including `end`."""
+
+    start: float
+    end: float
+
+    def __post_init__(self) -> None:
+        if not self.start < self.end:
+            raise ValueError(f"window {self.start} to {self.end} is empty. Nothing can be counted in it. Give a start before the end")
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """A model of a tenant, and what of it is judged."""
+
+    tenant: str
+    model: str
+    classes: tuple[str, ...] = ()
+    """Names of the contract's request classes; empty compares all requests together."""
+    histograms: tuple[str, ...] = ("latency",)
+    """Of `queries.HISTOGRAMS`."""
+    edges: Mapping[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]])
+    """Those that must be found; of a histogram that is not here, any that all arms share."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arms:
+    """Name of the Kubernetes Service (and Deployment) of each arm; an arm that does not exist is None."""
+
+    stable: str
+    baseline: str | None = None
+    canary: str | None = None
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        return tuple(name for name in (self.stable, self.baseline, self.canary) if name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What is wrong with the sources: fact, consequence, remedy."""
+
+    fact: str
+    consequence: str
+    remedy: str
+    blocking: bool = True
+    """Whether no release can be judged; else it is judged by less."""
+
+    def __str__(self) -> str:
+        return f"{self.fact}. {self.consequence}. {self.remedy}"
+
+
+class Evidence(Protocol):
+    """Who gathers evidence."""
+
+    @property
+    def settle_seconds(self) -> float:
+        """How long after a window's end it can be read: until then its last scrape may not be there."""
+        ...
+
+    def preflight(self, service: Service, arms: Arms) -> Sequence[Finding]:
+        """Why there could be no evidence, before anything is deployed; empty when there can."""
+        ...
+
+    def history(self, service: Service, arms: Arms, before: float, seconds: float) -> Raw:
+        """What the stable version did in the `seconds` before, for `Gate.learn`."""
+        ...
+
+    def read(self, service: Service, arms: Arms, window: Window) -> Raw:
+        """Raw counters of one tick. Never raises for a source that is down: `answered` is false, with the reason."""
+        ...
+
+
+def unanswered(service: Service, window: Window, reason: str, queries: Sequence[str] = (), endpoints: Sequence[str] = ()) -> Raw:
+    """The reading of a source that did not answer."""
+    return {
+        "window": [window.start, window.end],
+        "answered": False,
+        "reason": reason,
+        "classes": list(service.classes) or ["all"],
+        "edges": {},
+        "arms": {},
+        "up": {"canary": False, "control": False},
+        "ready": None,
+        "restarts": 0,
+        "out_of_memory": False,
+        "fatal_gpu_error": False,
+        "memory": None,
+        "absent": [],
+        "queries": list(queries),
+        "endpoints": list(endpoints),
+    }
+
+
+def edges(raw: Raw) -> dict[str, tuple[float, ...]]:
+    """Upper edges by histogram, for `Gate`. Raises ValueError where nothing was counted."""
+    if not raw["edges"]:
+        raise ValueError(f"no histogram was found ({raw['reason'] or 'no series'}). Nothing can be compared. Check the sources, then start")
+    return {name: tuple(map(float, ends)) for name, ends in sorted(raw["edges"].items())}
+
+
+def classes(raw: Raw) -> tuple[str, ...]:
+    """Request classes, for `Gate`."""
+    return tuple(raw["classes"])
+
+
+def learnt(raw: Raw) -> Counts:
+    """What the stable version did, for `Gate.learn`."""
+    found = _counts(raw, "stable")
+    if found is None:
+        raise ValueError(f"nothing is known of the stable version ({raw['reason'] or 'no series'}). Check the sources, then start")
+    return found
+
+
+def tick(raw: Raw, *, frozen: bool = False) -> Tick:
+    """What the gate takes in. Bit for bit the same for the same `raw`."""
+    answers: Mapping[str, int] = raw.get("answers") or {}
+    ready, memory = raw["ready"], raw["memory"]
+    return Tick(
+        stable=_counts(raw, "stable"),
+        baseline=_counts(raw, "baseline"),
+        canary=_counts(raw, "canary"),
+        mirrored=_counts(raw, "mirrored"),
+        answered=bool(raw["answered"]),
+        canary_up=bool(raw["up"]["canary"]),
+        control_up=bool(raw["up"]["control"]),
+        ready=bool(raw["up"]["canary"] if ready is None else ready),
+        freeze=frozen,
+        restarts=raw["restarts"],
+        out_of_memory=bool(raw["out_of_memory"]),
+        fatal_gpu_error=bool(raw["fatal_gpu_error"]),
+        memory=float("nan") if memory is None else memory,
+        pairs=answers.get("pairs", 0),
+        mismatches=answers.get("mismatches", 0),
+        invalid_answers=answers.get("invalid", 0),
+    )
+
+
+def _counts(raw: Raw, name: str) -> Counts | None:
+    arm = raw["arms"].get(name)
+    if arm is None:
+        return None
+    buckets = {key: np.asarray(rows, dtype=np.float64) for key, rows in sorted(arm["buckets"].items())}
+    return Counts(
+        buckets=buckets, errors=np.asarray(arm["errors"], dtype=np.float64), requests=np.asarray(arm["requests"], dtype=np.float64)
+    )
