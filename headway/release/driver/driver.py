@@ -65,20 +65,22 @@ class Driver:
         return self._service
 
     def run(self) -> Rollout:
-        """Carry on until the running release is over; answers how it ended.
+        """Carry on until the running release is over; answers how it ended. One that is over already is answered at once.
 
         Raises UserError when another runner drives it, or takes over; KeyboardInterrupt leaves everything as it is, to be resumed.
         """
         self._patiently(self._take)
-        rollout = self._service.running
+        rollout = self._service.rollout
         if rollout is None:
+            self._ledger.release(self._holder)
             raise UserError(
-                f"No release of {self._ledger.chain} is running.",
+                f"There never was a release of {self._ledger.chain}.",
                 "There is nothing to carry out.",
-                "Start one: `headway release start`.",
+                f"Start one: `headway release start {self._ledger.chain}`.",
                 Exit.REFUSED,
             )
-        self._patiently(lambda: self._unless_unwatched(rollout))
+        if not rollout.over:
+            self._patiently(lambda: self._unless_unwatched(rollout))
         number = rollout.number
         while not (current := self._current(number)).over:
             self._patiently(self._step)

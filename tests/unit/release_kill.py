@@ -1,0 +1,123 @@
+"""Kills a driver in memory at any line where it meets the ledger or the world, just before or just after, and lets another go on."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from release_world import Memory, Scene
+
+from headway.release.driver.kinds import Kind, Wish
+from headway.release.driver.rollout import Rollout
+from headway.release.ledger.ledger import Ledger, verify
+from headway.release.ledger.store import Folder, TakenError
+
+
+class KilledError(BaseException):
+    """No `except Exception` survives it, as nothing survives SIGKILL."""
+
+
+class Shelf:
+    """A store in memory."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+
+    def get(self, key: str) -> bytes | None:
+        return self.objects.get(key)
+
+    def create(self, key: str, body: bytes) -> None:
+        if key in self.objects:
+            raise TakenError(key)
+        self.objects[key] = body
+
+    def list(self, prefix: str) -> tuple[str, ...]:
+        return tuple(sorted(key for key in self.objects if key.startswith(prefix)))
+
+
+@dataclass
+class Sword:
+    """Counts boundaries; falls at one of them."""
+
+    at: int | None = None
+    seen: int = 0
+
+    def pass_by(self) -> None:
+        self.seen += 1
+        if self.at == self.seen:
+            raise KilledError
+
+    def around(self, act: Callable[..., Any]) -> Callable[..., Any]:
+        def passed(*words: Any, **named: Any) -> Any:
+            self.pass_by()
+            result = act(*words, **named)
+            self.pass_by()
+            return result
+
+        return passed
+
+
+MET = ("preview", "up", "patch", "vouch", "unready", "probe", "check", "history", "read", "drained")
+"""What of the world a boundary lies around; looking at the route and sleeping change nothing."""
+
+
+def armed(scene: Scene, sword: Sword) -> None:
+    for name in MET:
+        setattr(scene.world, name, sword.around(getattr(scene.world, name)))
+    scene.store.create = sword.around(scene.store.create)  # type: ignore[method-assign]
+
+
+def disarmed(scene: Scene) -> None:
+    for name in MET:
+        delattr(scene.world, name)
+    del scene.store.create  # type: ignore[attr-defined]
+
+
+def promoting(scene: Scene, after_ticks: int) -> None:
+    """A person promotes once, after some ticks, from another process."""
+
+    class Impatient(Memory):
+        def read(self, rollout: Rollout, start: float, end: float) -> Any:
+            ledger: Ledger = scene.ledger("person")
+            asked = any(event.kind == Kind.ASKED for event in ledger.read())
+            if rollout.ticks >= after_ticks and not asked:
+                ledger.append(Kind.ASKED, {"wish": Wish.PROMOTE.value, "reason": "shown to the customer at noon"})
+            return super().read(rollout, start, end)
+
+    scene.world.__class__ = Impatient
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What must not depend on who was killed when."""
+
+    outcome: str
+    kinds: tuple[str, ...]
+    done: tuple[str, ...]
+    flaws: tuple[str, ...]
+
+
+def ending(scene: Scene, rollout: Rollout) -> Ending:
+    return Ending(str(rollout.outcome), tuple(scene.kinds()), tuple(scene.world.done), verify(scene.store, "vision/defects"))
+
+
+def killed_at(scene: Scene, at: int | None) -> tuple[Ending, int]:
+    """Run to the end, killed once at boundary `at`; answers the end and how many boundaries there were in all."""
+    sword = Sword(at)
+    scene.begin()
+    armed(scene, sword)
+    try:
+        rollout = scene.driver("one").run()
+    except KilledError:
+        disarmed(scene)
+        rollout = scene.driver("two", gone=lambda _: True).run()
+    return ending(scene, rollout), sword.seen
+
+
+def walk(make: Callable[[], Scene], every: int = 1, start: int = 1) -> Iterator[tuple[int, Ending, Ending]]:
+    """For each boundary: its number, how an undisturbed run ends, how the killed one does."""
+    undisturbed, boundaries = killed_at(make(), None)
+    for at in range(start, boundaries + 1, every):
+        yield at, undisturbed, killed_at(make(), at)[0]
+
+
+__all__ = ["Ending", "Folder", "KilledError", "Shelf", "Sword", "armed", "disarmed", "ending", "killed_at", "promoting", "walk"]

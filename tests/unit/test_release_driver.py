@@ -1,0 +1,531 @@
+"""The release driver on a world in memory: what it does, in which order, and that one outcome comes of every disturbance."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from release_kill import Shelf, killed_at, promoting, walk
+from release_world import BAD, CHAIN, Memory, OutOfReachError, Probed, Result, Scene
+
+from headway.automation import Violation
+from headway.contract.loader import load_tenant
+from headway.contract.model import Model
+from headway.errors import Exit, UserError
+from headway.release.driver.beginning import Start, begin
+from headway.release.driver.driver import ask
+from headway.release.driver.kinds import Kind, Outcome, Wish
+from headway.release.driver.rollout import Rollout
+from headway.release.ledger.ledger import Ledger, LostError, verify
+from headway.release.ledger.store import Store, UnreachableError
+from headway.release.plan import Kind as StepKind
+from headway.release.plan import Room
+
+TENANTS = Path(__file__).parents[2] / "tenants"
+
+
+@pytest.fixture(scope="module")
+def contract() -> Model:
+    (found,) = load_tenant(TENANTS / "vision").contracts
+    return next(model for model in found.models if model.name == "defects")
+
+
+@pytest.fixture
+def scene(contract: Model) -> Scene:
+    return Scene.of(Shelf(), contract)
+
+
+@pytest.fixture
+def quick(contract: Model) -> Callable[[], Scene]:
+    """A release that is over after a few ticks: no copies, one weight, errors that fail at once."""
+
+    def made() -> Scene:
+        scene = Scene.of(Shelf(), contract, mirror=None, weights=["10%"])
+        scene.world.errors = 0.6
+        return scene
+
+    return made
+
+
+@pytest.fixture
+def promoted(contract: Model) -> Callable[[], Scene]:
+    """A release that a person promotes after two ticks."""
+
+    def made() -> Scene:
+        scene = Scene.of(Shelf(), contract, mirror=None, weights=["10%"])
+        promoting(scene, 2)
+        return scene
+
+    return made
+
+
+def weights(scene: Scene) -> list[int]:
+    """The new version's weights as the route carried them."""
+    found = [int(part.removeprefix("canary=")) for line in scene.world.done for part in line.split() if part.startswith("canary=")]
+    return list(dict.fromkeys(found))
+
+
+def test_a_healthy_release_climbs_every_weight_and_ends_as_the_only_one(scene: Scene) -> None:
+    ended = scene.run()
+    assert ended.outcome is Outcome.PROMOTED
+    assert weights(scene) == [0, 1, 5, 10, 25, 50, 100]
+    assert scene.world.routed == {scene.release: 100}
+    assert scene.service().stable == scene.release
+    assert verify(scene.store, CHAIN) == ()
+
+
+def test_a_slower_release_goes_back_before_any_user_meets_it(scene: Scene) -> None:
+    scene.world.shares = BAD
+    ended = scene.run()
+    assert ended.outcome is Outcome.ROLLED_BACK
+    assert weights(scene) == [0]
+    assert scene.world.routed == {scene.stable: 100}
+    assert ended.failing is not None and "slower than tolerated" in ended.failing.reason
+
+
+def test_traffic_goes_back_before_the_stack_is_touched(quick: Callable[[], Scene]) -> None:
+    scene = quick()
+    scene.run()
+    assert scene.world.done[-2:] == ["patch", "up stable=100"]
+    assert [kind for kind in scene.kinds() if kind in ("shifted", "drained", "applied", "ended")][-4:] == [
+        "shifted",
+        "drained",
+        "applied",
+        "ended",
+    ]
+
+
+def test_replicas_are_ready_before_traffic_moves_to_them(scene: Scene) -> None:
+    scene.run()
+    at = scene.world.done.index("up stable=0 baseline=50 canary=50")
+    assert scene.world.done[at + 1] == "up stable=0 canary=50 baseline=50", "more replicas, at the weights of before"
+    assert scene.world.done[at + 2] == "up stable=0 canary=100"
+
+
+def test_a_release_that_breaks_while_it_bakes_goes_back(contract: Model) -> None:
+    scene = Scene.of(Shelf(), contract, mirror=None, weights=["10%"], bake="1h")
+    scene.begin()
+    driver = scene.driver(told=lambda event, _: breaks(scene, event.kind))
+    breaking = [0]
+
+    def breaks(scene: Scene, kind: str) -> None:
+        if scene.world.routed == {scene.stable: 0, scene.release: 100} and kind == Kind.OBSERVED:
+            breaking[0] += 1
+            scene.world.errors = 0.6 if breaking[0] > 2 else 0.001
+
+    assert driver.run().outcome is Outcome.ROLLED_BACK
+    assert scene.world.routed == {scene.stable: 100}
+
+
+def test_decisions_recomputed_from_the_ledger_are_those_that_were_recorded(scene: Scene) -> None:
+    from headway.release.driver.verify import recomputed
+
+    scene.world.shares = BAD
+    scene.run()
+    assert recomputed(scene.ledger().read(), scene.driver()._reading) == ()
+
+
+def test_a_decision_that_the_counts_do_not_support_is_found(scene: Scene) -> None:
+    from headway.release.driver.verify import recomputed
+
+    scene.run()
+    events = list(scene.ledger().read())
+    at = next(i for i, event in enumerate(events) if event.kind == Kind.OBSERVED)
+    decision = {**events[at].body["decision"], "verdict": "PASS"}
+    events[at] = type(events[at])(
+        number=events[at].number,
+        previous=events[at].previous,
+        time=events[at].time,
+        actor=events[at].actor,
+        kind=events[at].kind,
+        body={**events[at].body, "decision": decision},
+    )
+    assert recomputed(events, scene.driver()._reading) == (f"event {events[at].number} records verdict PASS, and its counts give CONTINUE",)
+
+
+# -- killed, twice, blind --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", [1, 2, 3])
+def test_a_killed_runner_is_taken_over_with_the_same_end_and_no_step_twice(quick: Callable[[], Scene], start: int) -> None:
+    for at, undisturbed, killed in walk(quick, every=3, start=start):
+        assert killed == undisturbed, f"killed at boundary {at}"
+
+
+def test_a_runner_killed_on_the_way_to_promotion_is_taken_over_with_the_same_end(promoted: Callable[[], Scene]) -> None:
+    for at, undisturbed, killed in walk(promoted, every=5):
+        assert undisturbed.outcome == "promoted"
+        assert killed == undisturbed, f"killed at boundary {at}"
+
+
+def test_a_second_runner_is_kept_out_while_the_first_one_lives(scene: Scene) -> None:
+    scene.begin()
+    scene.ledger("one").acquire("one", timedelta(minutes=2))
+    with pytest.raises(UserError, match="driven by one until") as refused:
+        scene.driver("two").run()
+    assert refused.value.exit is Exit.BUSY
+    assert scene.world.done == []
+
+
+def test_a_runner_whose_lease_ran_out_stops_when_another_one_acts(quick: Callable[[], Scene]) -> None:
+    scene = quick()
+    scene.begin()
+    first = scene.driver("one")
+    second: list[Rollout] = []
+    slow = [True]
+
+    def paused(what: str) -> Any:
+        if what == "up" and slow[0]:
+            slow[0] = False
+            scene.world.clock += timedelta(minutes=3)
+            second.append(scene.driver("two").run())
+
+    scene.world.refuse = paused
+    first.run()
+    assert second[0].outcome is Outcome.ROLLED_BACK
+    assert scene.kinds().count("ended") == 1
+    assert verify(scene.store, CHAIN) == ()
+
+
+def test_a_release_that_nobody_watched_for_too_long_goes_back_whatever_it_looks_like(scene: Scene) -> None:
+    scene.begin()
+    interrupted(scene, lambda: scene.world.routed.get(scene.release, 0) >= 5)
+    scene.world.clock += timedelta(hours=1)
+    ended = scene.driver("two", gone=lambda _: True).run()
+    assert ended.outcome is Outcome.ROLLED_BACK
+    assert ended.failing is not None and "nobody watched it" in ended.failing.reason
+
+
+def test_a_runner_that_comes_back_in_time_goes_on(scene: Scene) -> None:
+    scene.begin()
+    interrupted(scene, lambda: scene.world.routed.get(scene.release, 0) >= 5)
+    scene.world.clock += timedelta(minutes=5)
+    assert scene.driver("two", gone=lambda _: True).run().outcome is Outcome.PROMOTED
+
+
+def interrupted(scene: Scene, when: Callable[[], bool]) -> None:
+    def stop(_event: Any, _service: Any) -> None:
+        if when():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        scene.driver("one", told=stop).run()
+
+
+def test_prometheus_out_of_reach_neither_promotes_nor_rolls_back(scene: Scene) -> None:
+    scene.begin()
+    blind = [0]
+
+    def look(event: Any, _service: Any) -> None:
+        if event.kind == Kind.OBSERVED:
+            blind[0] += 1
+            scene.world.answered = not 8 <= blind[0] < 14
+
+    ended = scene.driver(told=look).run()
+    unanswered = [e.body["decision"] for e in scene.ledger().read() if e.kind == Kind.OBSERVED and not e.body["raw"]["answered"]]
+    assert ended.outcome is Outcome.PROMOTED
+    assert [decision["verdict"] for decision in unanswered] == ["NO_DATA"] * 6
+
+
+def test_an_api_server_that_restarts_is_waited_for(scene: Scene) -> None:
+    away = {"route": 3, "unready": 2, "patch": 2}
+
+    def unreachable(what: str) -> None:
+        if away.get(what, 0) > 0 and scene.world.routed.get(scene.release):
+            away[what] -= 1
+            raise OutOfReachError("connection refused")
+
+    scene.world.refuse = unreachable
+    assert scene.run().outcome is Outcome.PROMOTED
+    assert away["route"] == 0
+
+
+class Shaky(Shelf):
+    """A ledger that does not answer now and then, before or after a write arrives."""
+
+    count = 0
+
+    def create(self, key: str, body: bytes) -> None:
+        self.count += 1
+        if self.count % 5 == 0:
+            raise UnreachableError("ReadTimeoutError")
+        super().create(key, body)
+        if self.count % 7 == 0:
+            raise UnreachableError("ReadTimeoutError")
+
+
+def test_a_ledger_that_answers_badly_delays_and_never_decides(contract: Model) -> None:
+    calm, shaky = Scene.of(Shelf(), contract, mirror=None), Scene.of(Shaky(), contract, mirror=None)
+    assert calm.run().outcome is shaky.run().outcome is Outcome.PROMOTED
+    assert shaky.world.done == calm.world.done
+    assert verify(shaky.store, CHAIN) == ()
+
+
+class Gone(Shelf):
+    """A ledger that goes out of reach, and comes back."""
+
+    away = False
+
+    def get(self, key: str) -> bytes | None:
+        if self.away:
+            raise UnreachableError("ConnectTimeoutError")
+        return super().get(key)
+
+    create_kept = Shelf.create
+
+    def create(self, key: str, body: bytes) -> None:
+        if self.away:
+            raise UnreachableError("ConnectTimeoutError")
+        super().create(key, body)
+
+
+def test_while_the_ledger_is_gone_for_too_long_traffic_goes_back_and_that_is_written_down_later(contract: Model) -> None:
+    store = Gone()
+    scene = Scene.of(store, contract, mirror=None)
+    limit = timedelta(minutes=10)
+
+    class Cut(Memory):
+        lost_at: Any = None
+
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            if self.lost_at is None and self.routed.get(scene.release, 0) >= 5:
+                self.lost_at, store.away = self.clock, True
+            if self.lost_at and self.clock - self.lost_at > limit + timedelta(minutes=2):
+                assert self.routed[scene.release] == 0, "traffic stayed on a version that nobody could judge"
+                store.away = False
+
+    scene.world.__class__ = Cut
+    ended = scene.run()
+    assert ended.outcome is Outcome.ROLLED_BACK
+    assert ended.failing is not None and "the ledger was out of reach" in ended.failing.reason
+
+
+# -- people ----------------------------------------------------------------------------------------------------------------------
+
+
+def asking(scene: Scene, *wishes: tuple[int, Wish]) -> Callable[..., None]:
+    """Someone who asks for things after so many ticks."""
+    left = list(wishes)
+
+    def told(_event: Any, service: Any) -> None:
+        if left and service.running and service.running.ticks >= left[0][0]:
+            _, wish = left.pop(0)
+            ask(scene.ledger("person"), wish, f"because of {wish}")
+
+    return told
+
+
+def test_a_frozen_release_stays_where_it_is_and_goes_on_when_resumed(scene: Scene) -> None:
+    scene.begin()
+    ended = scene.driver(told=asking(scene, (8, Wish.FREEZE), (30, Wish.RESUME))).run()
+    held = [e.body for e in scene.ledger().read() if e.kind == Kind.OBSERVED and e.body["frozen"]]
+    assert ended.outcome is Outcome.PROMOTED
+    assert len({body["decision"]["weight"] for body in held}) == 1
+    assert len(held) >= 20
+
+
+def test_a_frozen_release_that_breaks_still_goes_back(scene: Scene) -> None:
+    scene.begin()
+    frozen = asking(scene, (8, Wish.FREEZE))
+
+    def told(event: Any, service: Any) -> None:
+        frozen(event, service)
+        if service.running and service.running.frozen:
+            scene.world.errors = 0.6
+
+    assert scene.driver(told=told).run().outcome is Outcome.ROLLED_BACK
+
+
+def test_a_promotion_by_a_person_is_carried_out_and_its_reason_kept(promoted: Callable[[], Scene]) -> None:
+    scene = promoted()
+    ended = scene.run()
+    assert ended.outcome is Outcome.PROMOTED
+    assert ended.promote == "shown to the customer at noon"
+    assert weights(scene) == [0, 10, 100]
+
+
+def test_a_rollback_by_a_person_does_not_wait_for_the_tick(scene: Scene) -> None:
+    scene.begin()
+    ended = scene.driver(told=asking(scene, (9, Wish.ROLLBACK))).run()
+    assert ended.outcome is Outcome.ROLLED_BACK
+    assert ended.ticks == 9
+
+
+# -- refusals and failures -------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_policy_refuses_is_never_deployed(scene: Scene) -> None:
+    violation = Violation(pack="tenant", policy="gpu-within-quota", level="mandatory", message="9 GPUs of 8", resource="urn")
+    scene.world.refuse = lambda what: Result(ok=False, violations=(violation,)) if what == "preview" else None
+    ended = scene.run()
+    assert ended.outcome is Outcome.REFUSED
+    assert scene.world.done == []
+    assert ended.failing is not None and "gpu-within-quota: 9 GPUs of 8" in ended.failing.reason
+    assert scene.service().division is not None and scene.service().division.routes == {scene.stable: 100}
+
+
+def test_an_update_that_fails_is_tried_again(scene: Scene) -> None:
+    failures = [2]
+
+    def fails(what: str) -> Any:
+        if what == "up" and failures[0]:
+            failures[0] -= 1
+            return Result(ok=False, operation="up", errors=("connection reset",))
+        return None
+
+    scene.world.refuse = fails
+    assert scene.run().outcome is Outcome.PROMOTED
+
+
+def test_an_update_that_keeps_failing_gives_the_release_up(scene: Scene) -> None:
+    scene.world.refuse = lambda what: Result(ok=False, operation="up", errors=("quota",)) if what == "up" else None
+    ended = scene.run()
+    assert ended.outcome is Outcome.REFUSED
+    assert scene.world.routed == {scene.stable: 100}
+
+
+def test_a_stack_that_cannot_be_reconciled_does_not_keep_traffic_on_a_bad_release(quick: Callable[[], Scene]) -> None:
+    scene = quick()
+
+    def fails(what: str) -> Any:
+        exposed = any(event.kind == Kind.SHIFTED for event in scene.ledger().read())
+        return Result(ok=False, operation="up", errors=("lock",)) if what == "up" and exposed else None
+
+    scene.world.refuse = fails
+    ended = scene.run()
+    assert ended.outcome is Outcome.ROLLED_BACK
+    assert ended.ended is not None and ended.ended["reconciled"] is False
+    assert scene.world.routed[scene.stable] == 100
+
+
+def test_another_persons_update_is_waited_for(scene: Scene) -> None:
+    busy = [20]
+
+    def held(what: str) -> Any:
+        if what == "preview" and busy[0]:
+            busy[0] -= 1
+            return Result(ok=False, busy=True, errors=("the stack is currently locked",))
+        return None
+
+    scene.world.refuse = held
+    assert scene.run().outcome is Outcome.PROMOTED
+
+
+def test_replicas_that_never_get_ready_end_the_release_before_it_gets_traffic(scene: Scene) -> None:
+    scene.world.missing = ("canary: 0 of 1 replicas ready (Insufficient nvidia.com/gpu)",)
+    ended = scene.run()
+    assert ended.outcome is Outcome.ROLLED_BACK
+    assert weights(scene) == [0]
+    assert ended.failing is not None and "Insufficient nvidia.com/gpu" in ended.failing.reason
+
+
+def test_wrong_golden_answers_end_the_release_before_it_gets_traffic(scene: Scene) -> None:
+    scene.world.probes = {StepKind.GOLDEN: Probed(passed=False, reason="scratch: top class is 2, not 4", by="test")}
+    ended = scene.run()
+    assert weights(scene) == [0]
+    assert ended.failing is not None and ended.failing.kind == "golden"
+
+
+def test_a_release_without_evidence_is_refused_before_anything_is_deployed(scene: Scene) -> None:
+    scene.world.findings = ("no series istio_requests_total for defects",)
+    assert scene.run().outcome is Outcome.REFUSED
+    assert scene.world.done == []
+
+
+def test_a_route_that_somebody_changed_is_set_right(scene: Scene) -> None:
+    changed = [False]
+
+    def meddle(event: Any, _service: Any) -> None:
+        if event.kind == Kind.OBSERVED and scene.world.routed.get(scene.release) == 10 and not changed[0]:
+            changed[0] = True
+            scene.world.routed = {**scene.world.routed, scene.release: 90, scene.stable: 0}
+
+    scene.begin()
+    assert scene.driver(told=meddle).run().outcome is Outcome.PROMOTED
+    assert scene.kinds().count("drifted") == 1
+
+
+def test_a_rollback_that_cannot_be_measured_says_so_and_goes_on(quick: Callable[[], Scene]) -> None:
+    scene = quick()
+    scene.world.hidden = True
+    ended = scene.run()
+    (drained,) = [event.body for event in scene.ledger().read() if event.kind == Kind.DRAINED]
+    assert ended.outcome is Outcome.ROLLED_BACK
+    assert drained["measured"] is False and drained["reason"] == "Prometheus does not answer"
+
+
+def test_users_are_vouched_for_while_a_release_is_unproven_and_no_longer(scene: Scene) -> None:
+    scene.begin()
+    promised: list[Any] = []
+
+    def look(event: Any, _service: Any) -> None:
+        if event.kind == Kind.APPLIED and scene.world.routed.get(scene.release):
+            promised.append(scene.world.vouched)
+
+    scene.driver(told=look).run()
+    assert promised and all(promised[:-1])
+    assert scene.world.vouched is None
+
+
+# -- beginning -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_release_waits_for_the_first(scene: Scene) -> None:
+    scene.begin()
+    with pytest.raises(UserError, match="is under way"):
+        scene.begin()
+
+
+def test_the_contract_that_serves_is_nothing_to_release(scene: Scene) -> None:
+    with pytest.raises(UserError, match="which serves already"):
+        begin(scene.ledger(), scene.store, scene.old, Room(replicas=2, free=8), Start())
+
+
+@pytest.mark.parametrize(
+    ("policy", "refusal"),
+    [
+        ({"strategy": "ab", "split": {"share": "20%", "duration": "7d", "user_claim": "sub", "experiment": "tone"}}, "strategy: ab"),
+        ({"strategy": "canary", "weights": ["2.5%", "10%"]}, "whole percent only"),
+    ],
+)
+def test_what_cannot_be_carried_out_is_refused_by_name(contract: Model, policy: dict[str, Any], refusal: str) -> None:
+    scene = Scene.of(Shelf(), contract, mirror=None)
+    new = Model.model_validate({**scene.new.model_dump(mode="json"), "rollout": policy})
+    with pytest.raises(UserError, match=refusal):
+        begin(scene.ledger(), scene.store, new, Room(replicas=2, free=8), Start())
+
+
+@pytest.mark.parametrize("strategy", ["blue_green", "rolling"])
+def test_other_strategies_are_driven_by_the_same_steps(contract: Model, strategy: str) -> None:
+    scene = Scene.of(Shelf(), contract, strategy=strategy, mirror=None)
+    assert scene.run().outcome is Outcome.PROMOTED
+    assert scene.world.routed == {scene.release: 100}
+
+
+def test_a_next_release_is_compared_with_the_one_that_was_promoted(scene: Scene) -> None:
+    scene.run()
+    before = scene.release
+    artifact = {**scene.new.model_dump(mode="json")["artifact"], "version": "2026.12.2"}
+    scene.new = Model.model_validate({**scene.new.model_dump(mode="json"), "artifact": artifact})
+    ended = scene.run()
+    assert ended.stable == before
+    assert len(scene.service().past) == 2
+
+
+def test_two_that_begin_at_once_do_not_both_begin(scene: Scene) -> None:
+    one: Ledger = scene.ledger("one")
+    one.read()
+    scene.begin()
+    with pytest.raises(LostError):
+        one.append(Kind.STARTED, {})
+
+
+def test_an_undisturbed_run_meets_enough_boundaries_to_be_worth_walking(quick: Callable[[], Scene]) -> None:
+    assert killed_at(quick(), None)[1] > 60
+
+
+def test_a_store_is_a_store(scene: Scene) -> None:
+    store: Store = scene.store
+    assert store.list(f"{CHAIN}/releases/")
