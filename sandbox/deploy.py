@@ -2,7 +2,8 @@
 
 A plan is made with a refresh, so that what somebody changed or lost in the cluster is found and repaired, and a layer whose plan is
 empty is not applied. A layer that has a receipt is not planned: its live objects are compared with the record, and only if one of them is
-not as it was asked to be does its program run again. Layers of one group run side by side; all are looked at side by side first.
+not as it was asked to be does its program run again. Layers of one group run side by side; all are looked at side by side first. What
+was never applied has nothing live to compare with, so there a rehearsal, made while the servers start, is the plan.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,16 +42,23 @@ class LayerResult:
 
 
 def rehearse(
-    groups: Sequence[Sequence[Layer]], runner: Runner, progress: Progress, told: Callable[[LayerResult], None]
+    groups: Sequence[Sequence[Layer]],
+    runner: Runner,
+    progress: Progress,
+    told: Callable[[LayerResult], None],
+    stopped: Callable[[], bool] = lambda: False,
 ) -> tuple[LayerResult, ...]:
-    """Preview all layers with their packs and without a cluster; `told` hears of each as it ends."""
+    """Preview all layers with their packs and without a cluster; `told` hears of each as it ends. No preview begins once `stopped`."""
+
+    def preview(layer: Layer) -> LayerResult | None:
+        return None if stopped() else LayerResult(layer=layer, planned=_plan(layer, runner, progress, refresh=False))
+
     results: list[LayerResult] = []
     with ThreadPoolExecutor(max_workers=2) as pool:
-        futures = [(layer, pool.submit(_plan, layer, runner, progress, refresh=False)) for layer in _flat(groups)]
-        for layer, future in futures:
-            result = LayerResult(layer=layer, planned=future.result())
-            results.append(result)
-            told(result)
+        for result in pool.map(preview, _flat(groups)):
+            if result is not None:
+                results.append(result)
+                told(result)
     return tuple(results)
 
 
@@ -60,19 +68,21 @@ def deploy(
     progress: Progress,
     told: Callable[[LayerResult], None],
     *,
-    fresh: bool,
+    rehearsed: Sequence[LayerResult] = (),
     receipts: Mapping[str, StackResult] = MappingProxyType({}),
     stopped: Callable[[], bool] = lambda: False,
 ) -> tuple[LayerResult, ...]:
-    """Apply every layer in order. `fresh` says that nothing was ever applied, so that planning ahead would be wasted.
+    """Apply every layer in order.
 
+    `rehearsed` holds the plans of all layers where nothing was ever applied: they are carried out, since a plan made later would differ
+    only in values of the layers above, and the packs look at every step again before it is taken.
     `receipts` holds the last results of the stacks of which nothing that a plan is made from has changed since.
 
     Ends after the first group with a failure, and before the next group once `stopped`; the results then end there too.
     """
-    ahead = {} if fresh else _examine_all(groups, receipts, runner, progress)
+    ahead = {r.layer.stack: r for r in rehearsed} or _examine_all(groups, receipts, runner, progress)
     results: list[LayerResult] = []
-    stale = fresh
+    stale = False
     for group in groups:
         if stopped():
             break
@@ -83,7 +93,7 @@ def deploy(
         for result in done:
             results.append(result)
             told(result)
-        stale = stale or any(r.changed for r in done)
+        stale = stale or (not rehearsed and any(r.changed for r in done))
         if not all(r.ok for r in done):
             break
     return tuple(results)

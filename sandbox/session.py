@@ -4,6 +4,7 @@ One session at a time for a state folder: `up`, `down` and `reset` hold its lock
 """
 
 import fcntl
+import json
 import os
 import secrets
 import shutil
@@ -19,7 +20,7 @@ from headway.automation import Runner
 from headway.errors import Exit, UserError
 from sandbox import deploy, plan, receipts
 from sandbox.cluster.control_plane import Cluster
-from sandbox.cluster.toolchain import Toolchain, ensure_toolchain, is_built
+from sandbox.cluster.toolchain import ensure_toolchain, is_built
 from sandbox.deploy import LayerResult
 from sandbox.engine.command import EmbeddedPulumi
 from sandbox.extras import Extra
@@ -59,10 +60,11 @@ class Session:
     @property
     def first(self) -> bool:
         """Whether nothing was ever deployed into this sandbox."""
-        return not any((self._layout.backend / ".pulumi" / "stacks").glob(f"*/{self._groups[0][0].stack}.json"))
+        folder = self._layout.backend / ".pulumi" / "stacks"
+        return not any(folder.glob("*/*.journal")) and all(_untouched(state) for state in folder.glob("*/*.json"))
 
     def up(self, rehearsed: Told, deployed: Told, extras: Sequence[Extra] = ()) -> Report:
-        """The main job. While the control plane is built, every layer is previewed with its packs; then all are applied in order.
+        """The main job. While the control plane is built and started for the first time, every layer is previewed with its packs.
 
         Programs of `extras` are built while the layers are applied; the extras are started once all are.
         """
@@ -70,20 +72,20 @@ class Session:
         with held(self._layout, "up"):
             prepare(self._layout)
             with ThreadPoolExecutor(max_workers=1) as background:
-                built: Future[Toolchain] = background.submit(ensure_toolchain, self._layout, self._progress, cancel=self._cancelled)
+                serving = background.submit(self._serve)
                 for stack in self.stacks:
                     self._runner.initialise(stack)
-                if not is_built(self._layout):
-                    refused = [r for r in deploy.rehearse(self._groups, self._runner, self._progress, rehearsed) if not r.ok]
-                    if refused:
+                plans: tuple[LayerResult, ...] = ()
+                if first or not is_built(self._layout):
+                    plans = deploy.rehearse(self._groups, self._runner, self._progress, rehearsed, stopped=lambda: _failed(serving))
+                    if refused := [r for r in plans if not r.ok]:
                         self._cancelled.set()
                         return Report(layers=tuple(refused), complete=False)
-                built.result()
+                serving.result()
                 more = [tool_set for extra in extras for tool_set in extra.tool_sets]
                 built = background.submit(ensure_toolchain, self._layout, self._progress, more, cancel=self._cancelled)
-                self.start()
-                results = self._deploy(deployed, fresh=first)
-                if len(results) < len(self.stacks) or not all(r.ok for r in results):
+                results = self._deploy(deployed, plans if first else ())
+                if not self._whole(results):
                     self._cancelled.set()
                     return Report(layers=results, complete=False)
                 built.result()
@@ -91,8 +93,16 @@ class Session:
                 extra.start(self._layout, self._progress)
         return Report(layers=results, complete=True)
 
-    def _deploy(self, deployed: Told, *, fresh: bool) -> tuple[LayerResult, ...]:
-        """Deploy, and leave a receipt of the layers that are now as the program says."""
+    def _whole(self, results: Sequence[LayerResult]) -> bool:
+        return len(results) == len(self.stacks) and all(r.ok for r in results)
+
+    def _serve(self) -> None:
+        """Build what is missing of the control plane, and start it."""
+        ensure_toolchain(self._layout, self._progress, cancel=self._cancelled)
+        self.start()
+
+    def _deploy(self, deployed: Told, rehearsed: Sequence[LayerResult]) -> tuple[LayerResult, ...]:
+        """Deploy, and leave a receipt once all layers are as the program says."""
         file, today = self._layout.receipt, datetime.now(UTC).date()
         given, recorded = receipts.given(self._layout, today), receipts.recorded(self._layout)
         last = receipts.read(file)
@@ -103,13 +113,14 @@ class Session:
             self._runner,
             self._progress,
             deployed,
-            fresh=fresh,
+            rehearsed=rehearsed,
             receipts=last.holds(given, recorded),
             stopped=self._cancelled.is_set,
         )
-        if receipts.given(self._layout, today) == given:  # else somebody has edited what some plans have seen and others not
-            good = [r.last for r in results if r.ok]
-            receipts.write(file, receipts.receipt(given, receipts.recorded(self._layout), good))
+        if (
+            self._whole(results) and receipts.given(self._layout, today) == given
+        ):  # else somebody edited what some plans have seen and others not
+            receipts.write(file, receipts.receipt(given, receipts.recorded(self._layout), [r.last for r in results]))
         return results
 
     def start(self) -> None:
@@ -156,6 +167,19 @@ def prepare(layout: Layout) -> None:
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_urlsafe(32))
     install_executable(layout)
+
+
+def _untouched(state: Path) -> bool:
+    """Whether a stack holds nothing and nothing was begun in it. A damaged file does: the engine says what is wrong with it."""
+    try:
+        latest = json.loads(state.read_text(encoding="utf-8"))["checkpoint"]["latest"]
+        return not latest.get("resources") and not latest.get("pending_operations")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return False
+
+
+def _failed(work: "Future[None]") -> bool:
+    return work.done() and work.exception() is not None
 
 
 def in_short(names: Sequence[str], most: int = 3) -> str:

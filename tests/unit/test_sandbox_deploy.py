@@ -57,51 +57,60 @@ def layer(name: str) -> Layer:
 GROUPS = ((layer("cluster"),), (layer("platform"),), (layer("a"), layer("b")))
 
 
-def run(plans: dict[str, int | None], failing: Sequence[str] = (), fresh: bool = True) -> tuple[tuple[LayerResult, ...], list[str]]:
+def run(
+    plans: dict[str, int | None], failing: Sequence[str] = (), stopped: Callable[[Scripted], bool] = lambda _: False
+) -> tuple[tuple[LayerResult, ...], list[str]]:
     runner = Scripted(plans, failing)
-    return deploy(GROUPS, cast(Runner, runner), Silent(), lambda _: None, fresh=fresh), runner.log
+    results = deploy(GROUPS, cast(Runner, runner), Silent(), lambda _: None, stopped=lambda: stopped(runner))
+    return results, runner.log
 
 
-def test_a_first_run_plans_each_layer_only_after_the_one_above_is_applied() -> None:
-    results, log = run({"cluster": 3, "platform": 2, "a": 1, "b": 1})
-    assert log[:4] == ["preview cluster", "up cluster", "preview platform", "up platform"]
-    assert sorted(log[4:]) == ["preview a", "preview b", "up a", "up b"]
+def updates(log: Sequence[str]) -> list[str]:
+    return [entry for entry in log if entry.startswith("up")]
+
+
+def test_a_first_run_carries_out_what_was_rehearsed_from_the_top_down() -> None:
+    runner = cast(Any, Scripted({"cluster": 3, "platform": 2, "a": 1, "b": 1}))
+    rehearsed = rehearse(GROUPS, runner, Silent(), lambda _: None)
+    runner.log.clear()
+    results = deploy(GROUPS, runner, Silent(), lambda _: None, rehearsed=rehearsed)
+    assert runner.log[:2] == ["up cluster", "up platform"]
+    assert sorted(runner.log[2:]) == ["up a", "up b"]
     assert all(r.ok and r.changed for r in results)
 
 
 def test_an_unchanged_environment_is_planned_once_and_never_applied() -> None:
-    results, log = run({"cluster": 0, "platform": 0, "a": 0, "b": 0}, fresh=False)
+    results, log = run({"cluster": 0, "platform": 0, "a": 0, "b": 0})
     assert sorted(log) == ["preview a", "preview b", "preview cluster", "preview platform"]
     assert not any(r.changed for r in results)
 
 
 def test_layers_below_a_change_are_planned_again() -> None:
-    _, log = run({"cluster": 0, "platform": 1, "a": 0, "b": 0}, fresh=False)
+    _, log = run({"cluster": 0, "platform": 1, "a": 0, "b": 0})
     assert log.count("preview platform") == 1
     assert log.count("preview a") == 2
 
 
 def test_nothing_below_a_refused_layer_is_touched() -> None:
     results, log = run({"cluster": 1, "platform": None, "a": 1, "b": 1})
-    assert "up platform" not in log and not any(entry.endswith((" a", " b")) for entry in log)
+    assert updates(log) == ["up cluster"]
     assert [r.ok for r in results] == [True, False]
 
 
 def test_nothing_below_a_failed_update_is_touched() -> None:
     results, log = run({"cluster": 1, "platform": 1, "a": 1, "b": 1}, failing=["cluster"])
-    assert log == ["preview cluster", "up cluster"]
+    assert updates(log) == ["up cluster"]
     assert not results[0].ok
 
 
 def test_no_layer_is_begun_after_the_user_asked_to_stop() -> None:
-    runner = Scripted({"cluster": 1, "platform": 1, "a": 1, "b": 1})
-    results = deploy(GROUPS, cast(Runner, runner), Silent(), lambda _: None, fresh=True, stopped=lambda: "up cluster" in runner.log)
-    assert runner.log == ["preview cluster", "up cluster"]
+    results, log = run({"cluster": 1, "platform": 1, "a": 1, "b": 1}, stopped=lambda runner: "up cluster" in runner.log)
+    assert updates(log) == ["up cluster"]
     assert [r.layer.stack for r in results] == ["cluster"]
 
 
 def test_one_tenants_refusal_does_not_stop_its_neighbour() -> None:
-    results, log = run({"cluster": 0, "platform": 0, "a": None, "b": 1}, fresh=True)
+    results, log = run({"cluster": 0, "platform": 0, "a": None, "b": 1})
     assert "up b" in log
     assert {r.layer.stack: r.ok for r in results} == {"cluster": True, "platform": True, "a": False, "b": True}
 
@@ -114,6 +123,12 @@ def test_a_rehearsal_previews_everything_and_applies_nothing() -> None:
     assert told == ["cluster", "platform", "a", "b"]
 
 
+def test_no_rehearsal_begins_once_what_it_bridges_has_ended() -> None:
+    runner = Scripted({"cluster": 3, "platform": 1, "a": 1, "b": 1})
+    assert rehearse(GROUPS, cast(Runner, runner), Silent(), lambda _: None, stopped=lambda: True) == ()
+    assert runner.log == []
+
+
 RECEIPTS = {name: StackResult(stack=name, operation="preview", ok=True, changes={"same": 7}) for name in ("cluster", "platform", "a", "b")}
 UNCHANGED: dict[str, int | None] = {"cluster": 0, "platform": 0, "a": 0, "b": 0}
 QUIET = (found(OpType.SAME), found(OpType.UPDATE, {"status.phase": False}), found(OpType.READ))
@@ -121,7 +136,7 @@ QUIET = (found(OpType.SAME), found(OpType.UPDATE, {"status.phase": False}), foun
 
 def brought(plans: dict[str, int | None], live: dict[str, Sequence[EngineEvent]]) -> tuple[dict[str, LayerResult], list[str]]:
     runner = Scripted(plans, live=live)
-    results = deploy(GROUPS, cast(Runner, runner), Silent(), lambda _: None, fresh=False, receipts=RECEIPTS)
+    results = deploy(GROUPS, cast(Runner, runner), Silent(), lambda _: None, receipts=RECEIPTS)
     return {r.layer.stack: r for r in results}, runner.log
 
 
