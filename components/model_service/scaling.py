@@ -79,7 +79,7 @@ def _behaviour(model: Model) -> dict[str, Any]:
 
 def _trigger(trigger: Trigger, model: Model, scope: Scope, surroundings: Surroundings) -> dict[str, Any]:
     measured = signal(trigger.signal.value)
-    query = measured.query(_source(trigger.signal, model), scope)
+    query = measured.held(_source(trigger.signal, model), scope)
     target = _target(trigger)
     square_root = model.scaling.policy is ScalingPolicy.SQUARE_ROOT
     if square_root and measured.aggregation is Aggregation.TOTAL:

@@ -37,11 +37,11 @@ _SIGNALS = (
         unit=Unit.REQUESTS,
         direction=Direction.NEITHER,
         aggregation=Aggregation.TOTAL,
-        expressions={
-            Source.TRITON: "sum(rate(nv_inference_request_duration_us{$scope}[$window])) / 1e6",
-            Source.VLLM: "sum(vllm:num_requests_running{$scope} + vllm:num_requests_waiting{$scope})",
-            Source.MESH: "sum(rate(istio_request_duration_milliseconds_sum{$scope}[$window])) / 1e3",
+        loads={
+            Source.TRITON: "rate(nv_inference_request_duration_us{$scope}[$window]) / 1e6",
+            Source.VLLM: "(vllm:num_requests_running{$scope} + vllm:num_requests_waiting{$scope})",
         },
+        expressions={Source.MESH: "sum(rate(istio_request_duration_milliseconds_sum{$scope}[$window])) / 1e3"},
     ),
     Signal(
         name="waiting",
@@ -49,9 +49,9 @@ _SIGNALS = (
         unit=Unit.REQUESTS,
         direction=Direction.HIGHER_IS_WORSE,
         aggregation=Aggregation.TOTAL,
-        expressions={
-            Source.TRITON: "sum(nv_inference_pending_request_count{$scope})",
-            Source.VLLM: "sum(vllm:num_requests_waiting{$scope})",
+        loads={
+            Source.TRITON: "nv_inference_pending_request_count{$scope}",
+            Source.VLLM: "vllm:num_requests_waiting{$scope}",
         },
     ),
     Signal(
@@ -60,13 +60,12 @@ _SIGNALS = (
         unit=Unit.REQUESTS_PER_SECOND,
         direction=Direction.NEITHER,
         aggregation=Aggregation.TOTAL,
-        expressions={
-            Source.TRITON: (
-                "sum(rate(nv_inference_request_success{$scope}[$window])) + sum(rate(nv_inference_request_failure{$scope}[$window]))"
-            ),
-            Source.VLLM: "sum(rate(vllm:request_success_total{$scope}[$window]))",
-            Source.MESH: _MESH_REQUESTS,
+        loads={
+            # One rate of both names: a server that has never failed has no series of failures, and a sum with it would be absent.
+            Source.TRITON: 'rate({__name__=~"nv_inference_request_(failure|success)",$scope}[$window])',
+            Source.VLLM: "rate(vllm:request_success_total{$scope}[$window])",
         },
+        expressions={Source.MESH: _MESH_REQUESTS},
     ),
     Signal(
         name="queue_time",

@@ -5,11 +5,14 @@ and compares a level as it is (Value); `Aggregation` says which one a query answ
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum, unique
 
 DEFAULT_WINDOW = "1m"
 """Four scrapes at the usual 15 s: a rate survives one missed scrape."""
+
+HELD = "10m:15s"
+"""How long, and at which step, the last reading of a replica counts that is there and cannot be read."""
 
 
 @unique
@@ -85,19 +88,26 @@ class UnknownSignalError(KeyError):
 
 @dataclass(frozen=True, kw_only=True)
 class Signal:
-    """One measured thing. `expressions` hold `$scope` (label matchers), `$window` and, where `quantiles`, `$quantile`."""
+    """One measured thing. Expressions hold `$scope` (label matchers), `$window` and, where `quantiles`, `$quantile`."""
 
     name: str
     meaning: str
     unit: Unit
     direction: Direction
     aggregation: Aggregation
-    expressions: Mapping[Source, str]
+    expressions: Mapping[Source, str] = field(default_factory=dict[Source, str])
+    """PromQL for the one number, by source."""
     quantiles: bool = False
+    loads: Mapping[Source, str] = field(default_factory=dict[Source, str])
+    """PromQL for what each replica carries, by source: the number of a total is their sum."""
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        return tuple(sorted(self.expressions))
+        return tuple(sorted({*self.expressions, *self.loads}))
+
+    def expression(self, source: Source) -> str:
+        """PromQL with its places still open. KeyError when the source does not measure it."""
+        return f"sum({self.loads[source]})" if source in self.loads else self.expressions[source]
 
     def query(self, source: Source | str, scope: Scope, *, window: str = DEFAULT_WINDOW, quantile: float | None = None) -> str:
         """PromQL for one number, in `unit`. It is absent, not zero, when the source is silent, and zero without requests
@@ -105,11 +115,25 @@ class Signal:
 
         `quantile` (0 to 1) is required by, and only by, signals that have quantiles. Raises UnknownSignalError or ValueError.
         """
-        if source not in self.expressions:
+        if source not in self.sources:
             raise UnknownSignalError(f"{source} does not measure {self.name}; {', '.join(self.sources)} do")
         if self.quantiles != (quantile is not None):
             raise ValueError(f"{self.name} {'needs' if self.quantiles else 'has no'} quantile")
         if quantile is not None and not 0 < quantile < 1:
             raise ValueError(f"quantile {quantile} of {self.name} is not between 0 and 1")
-        text = self.expressions[Source(source)].replace("$scope", scope.matchers(Source(source))).replace("$window", window)
+        text = _filled(self.expression(Source(source)), Source(source), scope, window)
         return text.replace("$quantile", f"{quantile:g}") if quantile is not None else text
+
+    def held(self, source: Source | str, scope: Scope, *, window: str = DEFAULT_WINDOW) -> str:
+        """PromQL for the total by which replicas are decided: a replica that is there and cannot be read counts as it was last read.
+
+        A plain sum would fall by what nobody could measure, and scale in. Signals without loads answer their plain query.
+        """
+        if source not in self.loads:
+            return self.query(source, scope, window=window)
+        load = _filled(self.loads[Source(source)], Source(source), scope, window)
+        return f"sum({load} or last_over_time(({load})[{HELD}]) and on (pod) up{{{scope.matchers(Source(source))}}} == 0)"
+
+
+def _filled(expression: str, source: Source, scope: Scope, window: str) -> str:
+    return expression.replace("$scope", scope.matchers(source)).replace("$window", window)

@@ -94,3 +94,31 @@ def test_histogram_edges_rise_and_cover_the_range() -> None:
     edges = latency_edges_milliseconds()
     assert (edges[0], edges[-1]) == (FIRST_MILLISECONDS, LAST_MILLISECONDS)
     assert list(edges) == sorted(set(edges))
+
+
+TOTALS = [(name, source) for name, found in SIGNALS.items() for source in found.loads]
+
+
+@pytest.mark.parametrize(("name", "source"), TOTALS)
+def test_a_total_is_the_sum_of_what_its_replicas_carry(name: str, source: Source) -> None:
+    assert signal(name).aggregation is Aggregation.TOTAL
+    assert query(name, source).startswith("sum(")
+
+
+@pytest.mark.parametrize(("name", "source"), TOTALS)
+def test_a_held_total_looks_back_at_replicas_of_its_own_scope_only(name: str, source: Source) -> None:
+    held = signal(name).held(source, SCOPE)
+    for matchers in re.findall(r"\{([^{}]*)\}", held):
+        assert SCOPE.matchers(source) in matchers
+    assert f"up{{{SCOPE.matchers(source)}}} == 0" in held
+
+
+def test_what_no_replica_reports_cannot_be_held() -> None:
+    assert signal("request_rate").held(Source.MESH, SCOPE) == query("request_rate", Source.MESH)
+
+
+@pytest.mark.parametrize("name", [each.value for each in ScalingSignal])
+def test_every_total_that_moves_replicas_is_held_where_replicas_report_it(name: str) -> None:
+    found = signal(name)
+    if found.aggregation is Aggregation.TOTAL:
+        assert {Source.TRITON, Source.VLLM} <= set(found.loads)
