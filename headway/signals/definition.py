@@ -12,7 +12,7 @@ DEFAULT_WINDOW = "1m"
 """Four scrapes at the usual 15 s: a rate survives one missed scrape."""
 
 HELD = "10m:15s"
-"""How long, and at which step, the last reading of a replica counts that is there and cannot be read."""
+"""How long, and at which step, one looks back for what a replica carried that is there and cannot be read."""
 
 
 @unique
@@ -125,14 +125,15 @@ class Signal:
         return text.replace("$quantile", f"{quantile:g}") if quantile is not None else text
 
     def held(self, source: Source | str, scope: Scope, *, window: str = DEFAULT_WINDOW) -> str:
-        """PromQL for the total by which replicas are decided: a replica that is there and cannot be read counts as it was last read.
+        """PromQL for the total by which replicas are decided: a replica that is there and cannot be read counts with the most it carried lately.
 
-        A plain sum would fall by what nobody could measure, and scale in. Signals without loads answer their plain query.
+        A plain sum would fall by what nobody could measure, and scale in. The most, not the last: a rate fades over its window once
+        samples stop. Signals without loads answer their plain query.
         """
         if source not in self.loads:
             return self.query(source, scope, window=window)
         load = _filled(self.loads[Source(source)], Source(source), scope, window)
-        return f"sum({load} or last_over_time(({load})[{HELD}]) and on (pod) up{{{scope.matchers(Source(source))}}} == 0)"
+        return f"sum(max_over_time(({load})[{HELD}]) and on (pod) up{{{scope.matchers(Source(source))}}} == 0 or {load})"
 
 
 def _filled(expression: str, source: Source, scope: Scope, window: str) -> str:
