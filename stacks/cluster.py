@@ -101,7 +101,7 @@ def build(settings: ClusterSettings) -> None:
 
     joining = addons("joining", BEFORE_NODES, [])
     role = NodeRole("nodes", NodeRoleArgs(cluster_name=physical, account_id=account.id, region=account.region), inside)
-    can_join: list[pulumi.Resource] = [*joining.all, *role.ready]
+    can_join: list[pulumi.Resource] = [*joining.all, *role.ready, *network.ready]
     system = SystemNodes(
         settings.system_pool.name,
         SystemNodesArgs(

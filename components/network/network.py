@@ -1,6 +1,7 @@
 """The VPC of one environment: subnets by zone, a chosen way out, private ways to AWS, and a record of what flows.
 
-The trap: whatever the zones and the way out, each zone keeps its own route table, so that changing the choice replaces routes only.
+The traps: whatever the zones and the way out, each zone keeps its own route table, so that changing the choice replaces routes only; and a
+node that loses its way out before it is gone cannot give its network interfaces back, which then hold the subnet, so nodes depend on `ready`.
 """
 
 from collections.abc import Sequence
@@ -44,18 +45,21 @@ class Network(pulumi.ComponentResource):
     """By zone; nodes and pods live here."""
     intra_subnet_ids: list[pulumi.Output[str]]
     """The control plane's interfaces live here."""
+    ready: list[pulumi.Resource]
+    """Every part of a node's way to AWS and to the internet: there before the first node, and gone after the last."""
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("headway:network:Network", name, {}, opts)
         self._name, self._args, self._child = name, args, pulumi.ResourceOptions(parent=self)
         self._plan = subnets(args.cidr, args.zones)
+        self.ready = []
 
         self._vpc = self._create_vpc()
         public = self._create_subnets("public", {"kubernetes.io/role/elb": "1"})
         private = self._create_subnets("private", {"kubernetes.io/role/internal-elb": "1"})
         intra = self._create_subnets("intra", {})
-        self._create_public_routes(public)
-        private_tables = self._create_private_routes(private, public)
+        internet = self._create_public_routes(public)
+        private_tables = self._create_private_routes(private, self._create_nat(public, internet))
         intra_table = self._create_intra_routes(intra)
         self._create_endpoints(private, [*private_tables.values(), intra_table])
         self._create_flow_log()
@@ -98,40 +102,41 @@ class Network(pulumi.ComponentResource):
             for zone in self._plan
         }
 
-    def _create_public_routes(self, public: dict[str, aws.ec2.Subnet]) -> None:
+    def _create_public_routes(self, public: dict[str, aws.ec2.Subnet]) -> aws.ec2.InternetGateway:
         gateway = aws.ec2.InternetGateway(f"{self._name}-internet", vpc_id=self._vpc.id, tags=self._tags("internet"), opts=self._child)
         table = aws.ec2.RouteTable(f"{self._name}-public", vpc_id=self._vpc.id, tags=self._tags("public"), opts=self._child)
-        aws.ec2.Route(
+        out = aws.ec2.Route(
             f"{self._name}-public-out",
             route_table_id=table.id,
             destination_cidr_block=ANYWHERE,
             gateway_id=gateway.id,
             opts=self._child,
         )
-        for zone, subnet in public.items():
-            self._associate(f"public-{zone[-1]}", subnet, table)
+        self.ready += [out, *(self._associate(f"public-{zone[-1]}", subnet, table) for zone, subnet in public.items())]
+        return gateway
 
     def _create_private_routes(
-        self, private: dict[str, aws.ec2.Subnet], public: dict[str, aws.ec2.Subnet]
+        self, private: dict[str, aws.ec2.Subnet], ways_out: dict[str, aws.ec2.NatGateway]
     ) -> dict[str, aws.ec2.RouteTable]:
-        ways_out = self._create_nat(public)
         tables: dict[str, aws.ec2.RouteTable] = {}
         for zone, subnet in private.items():
             role = f"private-{zone[-1]}"
             tables[zone] = aws.ec2.RouteTable(f"{self._name}-{role}", vpc_id=self._vpc.id, tags=self._tags(role), opts=self._child)
-            self._associate(role, subnet, tables[zone])
+            self.ready.append(self._associate(role, subnet, tables[zone]))
             if zone in ways_out:
-                aws.ec2.Route(
+                out = aws.ec2.Route(
                     f"{self._name}-{role}-out",
                     route_table_id=tables[zone].id,
                     destination_cidr_block=ANYWHERE,
                     nat_gateway_id=ways_out[zone].id,
                     opts=self._child,
                 )
+                self.ready.append(out)
         return tables
 
-    def _create_nat(self, public: dict[str, aws.ec2.Subnet]) -> dict[str, aws.ec2.NatGateway]:
-        """The NAT gateway that each zone routes through."""
+    def _create_nat(self, public: dict[str, aws.ec2.Subnet], internet: aws.ec2.InternetGateway) -> dict[str, aws.ec2.NatGateway]:
+        """The NAT gateway that each zone routes through; AWS detaches no internet gateway while one of them has an address."""
+        opts = pulumi.ResourceOptions(parent=self, depends_on=[internet])
         zones = [zone.zone for zone in self._plan]
         match self._args.nat:
             case "none":
@@ -143,23 +148,23 @@ class Network(pulumi.ComponentResource):
                     connectivity_type="public",
                     vpc_id=self._vpc.id,
                     tags=self._tags("nat"),
-                    opts=self._child,
+                    opts=opts,
                 )
                 return dict.fromkeys(zones, gateway)
             case "single":
-                return dict.fromkeys(zones, self._create_zonal_nat("nat", public[zones[0]]))
+                return dict.fromkeys(zones, self._create_zonal_nat("nat", public[zones[0]], opts))
             case "per-zone":
-                return {zone: self._create_zonal_nat(f"nat-{zone[-1]}", public[zone]) for zone in zones}
+                return {zone: self._create_zonal_nat(f"nat-{zone[-1]}", public[zone], opts) for zone in zones}
 
-    def _create_zonal_nat(self, role: str, subnet: aws.ec2.Subnet) -> aws.ec2.NatGateway:
-        address = aws.ec2.Eip(f"{self._name}-{role}-address", domain="vpc", tags=self._tags(role), opts=self._child)
+    def _create_zonal_nat(self, role: str, subnet: aws.ec2.Subnet, opts: pulumi.ResourceOptions) -> aws.ec2.NatGateway:
+        address = aws.ec2.Eip(f"{self._name}-{role}-address", domain="vpc", tags=self._tags(role), opts=opts)
         return aws.ec2.NatGateway(
             f"{self._name}-{role}",
             allocation_id=address.allocation_id,
             connectivity_type="public",
             subnet_id=subnet.id,
             tags=self._tags(role),
-            opts=self._child,
+            opts=opts,
         )
 
     def _create_intra_routes(self, intra: dict[str, aws.ec2.Subnet]) -> aws.ec2.RouteTable:
@@ -168,8 +173,8 @@ class Network(pulumi.ComponentResource):
             self._associate(f"intra-{zone[-1]}", subnet, table)
         return table
 
-    def _associate(self, role: str, subnet: aws.ec2.Subnet, table: aws.ec2.RouteTable) -> None:
-        aws.ec2.RouteTableAssociation(f"{self._name}-{role}", subnet_id=subnet.id, route_table_id=table.id, opts=self._child)
+    def _associate(self, role: str, subnet: aws.ec2.Subnet, table: aws.ec2.RouteTable) -> aws.ec2.RouteTableAssociation:
+        return aws.ec2.RouteTableAssociation(f"{self._name}-{role}", subnet_id=subnet.id, route_table_id=table.id, opts=self._child)
 
     def _create_endpoints(self, private: dict[str, aws.ec2.Subnet], tables: Sequence[aws.ec2.RouteTable]) -> None:
         if not self._args.endpoints:
@@ -181,7 +186,7 @@ class Network(pulumi.ComponentResource):
             tags=self._tags("endpoints"),
             opts=self._child,
         )
-        aws.vpc.SecurityGroupIngressRule(
+        https = aws.vpc.SecurityGroupIngressRule(
             f"{self._name}-endpoints-https",
             security_group_id=group.id,
             description="HTTPS from inside the VPC",
@@ -191,9 +196,10 @@ class Network(pulumi.ComponentResource):
             to_port=443,
             opts=self._child,
         )
+        self.ready.append(https)
         for service in sorted(self._args.endpoints):
             gateway = service in endpoints.GATEWAY
-            aws.ec2.VpcEndpoint(
+            endpoint = aws.ec2.VpcEndpoint(
                 f"{self._name}-endpoint-{service.replace('.', '-')}",
                 vpc_id=self._vpc.id,
                 service_name=f"com.amazonaws.{self._args.region}.{service}",
@@ -206,6 +212,7 @@ class Network(pulumi.ComponentResource):
                 tags=self._tags(service),
                 opts=self._child,
             )
+            self.ready.append(endpoint)
 
     def _create_flow_log(self) -> None:
         group_name = f"/aws/vpc/{self._args.cluster_name}/flow"

@@ -94,6 +94,14 @@ def test_each_choice_of_nat_makes_its_own_gateways(nat: Nat, gateways: int, addr
     assert len([r for r in found.of_type("aws:ec2/route:Route") if "natGatewayId" in r.inputs]) == ways_out
 
 
+@pytest.mark.parametrize("nat", ["single", "per-zone", "regional"])
+def test_the_internet_gateway_outlives_every_address_behind_it(nat: Nat) -> None:
+    found = network(nat)
+    internet = found.one("aws:ec2/internetGateway:InternetGateway").urn
+    for r in (*found.of_type("aws:ec2/natGateway:NatGateway"), *found.of_type("aws:ec2/eip:Eip")):
+        assert internet in r.depends_on, f"a destroy would wait 20 minutes for {r.name}"
+
+
 def test_a_zone_of_its_own_gateway_does_not_route_through_another() -> None:
     routes = [r for r in network("per-zone").of_type("aws:ec2/route:Route") if "natGatewayId" in r.inputs]
     assert len({r.inputs["natGatewayId"] for r in routes}) == 3

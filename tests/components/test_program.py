@@ -27,6 +27,14 @@ CLUSTERS = tuple(stack for stack in STACKS if stack.endswith("-cluster"))
 PLATFORMS = tuple(stack for stack in STACKS if stack.endswith("-platform"))
 LAYERS = (*CLUSTERS, *PLATFORMS)
 
+WAYS_OUT = (
+    "aws:ec2/route:Route",
+    "aws:ec2/routeTableAssociation:RouteTableAssociation",
+    "aws:ec2/vpcEndpoint:VpcEndpoint",
+    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
+)
+"""What a node needs to reach AWS, from its first to its last minute."""
+
 WILDCARDS = {
     "AccountDecides": "a key's policy: the resource is that key, and the account's own policies decide",
     "AutoScalingGrants": "a key's policy: the resource is that key",
@@ -286,6 +294,7 @@ def test_gpus_are_packed(stack: str) -> None:
 def test_nodes_wait_for_what_lets_them_join(stack: str) -> None:
     found = layer(stack)
     needed = {r.urn for r in found.of_type("aws:eks/addon:Addon") if r.name.startswith("joining-")}
+    needed |= {r.urn for kind in WAYS_OUT for r in found.of_type(kind) if not r.name.startswith("network-intra")}
     for r in found.of_type("aws:eks/nodeGroup:NodeGroup"):
         assert needed <= r.depends_on, f"{r.name} could start before its network"
 

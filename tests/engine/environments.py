@@ -93,9 +93,9 @@ class Environment:
         """The steps of the last operation that change something, in the order in which the engine began them."""
         return [step for step in self.steps if step.op not in ("same", "read", "refresh")]
 
-    def began(self, name: str) -> int:
-        """When the step of the resource began; fails if it did not, or more than once."""
-        (place,) = [place for place, step in enumerate(self.changes()) if step.name == name]
+    def began(self, resource: str) -> int:
+        """When the step of the resource (by kind and name: `Addon joining-vpc-cni`) began; fails if it did not, or more than once."""
+        (place,) = [place for place, step in enumerate(self.changes()) if f"{step.type.rsplit(':', 1)[-1]} {step.name}" == resource]
         return place
 
     def _watch(self) -> Any:
