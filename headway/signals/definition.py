@@ -4,6 +4,7 @@ The trap: a sum over replicas and a mean over replicas scale differently. KEDA d
 and compares a level as it is (Value); `Aggregation` says which one a query answers, so that query and metric type cannot disagree.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
@@ -115,12 +116,7 @@ class Signal:
 
         `quantile` (0 to 1) is required by, and only by, signals that have quantiles. Raises UnknownSignalError or ValueError.
         """
-        if source not in self.sources:
-            raise UnknownSignalError(f"{source} does not measure {self.name}; {', '.join(self.sources)} do")
-        if self.quantiles != (quantile is not None):
-            raise ValueError(f"{self.name} {'needs' if self.quantiles else 'has no'} quantile")
-        if quantile is not None and not 0 < quantile < 1:
-            raise ValueError(f"quantile {quantile} of {self.name} is not between 0 and 1")
+        self._check(source, quantile)
         text = _filled(self.expression(Source(source)), Source(source), scope, window)
         return text.replace("$quantile", f"{quantile:g}") if quantile is not None else text
 
@@ -134,6 +130,57 @@ class Signal:
             return self.query(source, scope, window=window)
         load = _filled(self.loads[Source(source)], Source(source), scope, window)
         return f"sum(max_over_time(({load})[{HELD}]) and on (pod) up{{{scope.matchers(Source(source))}}} == 0 or {load})"
+
+    def by_release(self, source: Source | str, *, window: str = DEFAULT_WINDOW, quantile: float | None = None) -> str:
+        """PromQL for the same number of every release at once, labelled `tenant`, `model` and `release`: what is recorded.
+
+        Raises UnknownSignalError or ValueError as `query` does.
+        """
+        self._check(source, quantile)
+        kept, everyone, names = _GROUPS[Source(source) is Source.MESH]
+        grouped = _AGGREGATED.sub(
+            lambda found: f"{found[1]} by ({', '.join((*kept, *_edges(found[2])))}) (", self.expression(Source(source))
+        )
+        text = grouped.replace("$scope", everyone).replace("$window", window)
+        if quantile is not None:
+            text = text.replace("$quantile", f"{quantile:g}")
+        for label, (given, pattern, part) in names.items():
+            text = f'label_replace({text}, "{label}", "{part}", "{given}", "{pattern}")'
+        return f"sum by (tenant, model, release) ({text})"
+
+    def _check(self, source: Source | str, quantile: float | None) -> None:
+        if source not in self.sources:
+            raise UnknownSignalError(f"{source} does not measure {self.name}; {', '.join(self.sources)} do")
+        if self.quantiles != (quantile is not None):
+            raise ValueError(f"{self.name} {'needs' if self.quantiles else 'has no'} quantile")
+        if quantile is not None and not 0 < quantile < 1:
+            raise ValueError(f"quantile {quantile} of {self.name} is not between 0 and 1")
+
+
+_AGGREGATED = re.compile(r"\b(avg|max|sum)(?: by \((le)\))? ?\(")
+_SERVICE = "(.+)-(r[0-9a-f]{10}(?:-baseline)?)"
+"""How the mesh names an arm's Service: the model's name and the release's, which tells the baseline arm apart."""
+_GROUPS = {
+    False: (
+        ("platform_io_tenant", "platform_io_model", "platform_io_release"),
+        'platform_io_model!=""',
+        {name: (f"platform_io_{name}", "(.*)", "$1") for name in ("tenant", "model", "release")},
+    ),
+    True: (
+        ("destination_service_namespace", "destination_service_name"),
+        f'destination_service_name=~"{_SERVICE}",reporter="source"',
+        {
+            "tenant": ("destination_service_namespace", "(.*)", "$1"),
+            "model": ("destination_service_name", _SERVICE, "$1"),
+            "release": ("destination_service_name", _SERVICE, "$2"),
+        },
+    ),
+}
+"""For sources with pod labels and for the mesh: labels to keep, what picks all releases, and where the labels of the result come from."""
+
+
+def _edges(label: str | None) -> tuple[str, ...]:
+    return (label,) if label else ()
 
 
 def _filled(expression: str, source: Source, scope: Scope, window: str) -> str:

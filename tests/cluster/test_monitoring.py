@@ -1,10 +1,7 @@
 """Real Prometheus and Alertmanager, kept by the sandbox, without a cluster."""
 
-import http.server
 import json
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from time import time
 
@@ -19,40 +16,17 @@ from sandbox.monitoring.configuration import Job, Settings
 from sandbox.monitoring.servers import Monitoring
 from sandbox.progress import Silent
 from tests.cluster.conftest import PROJECT, eventually
+from tests.cluster.exporter import Exporter, shown
 
 pytestmark = pytest.mark.timeout(1800)  # on a fresh machine the first test waits for the programs to be built
 
 WITHIN = 60.0
 
 
-@dataclass
-class Served:
-    """Text that a target shows, which a test may change."""
-
-    port: int
-    text: str
-
-
 @pytest.fixture(scope="module")
-def exporter() -> Iterator[Served]:
-    shown = Served(port=0, text="jobs_total 3\n")
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write(shown.text.encode())
-
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    shown.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield shown
-    server.shutdown()
-    server.server_close()
+def exporter() -> Iterator[Exporter]:
+    with shown("jobs_total 3\n") as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +35,8 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 
 @pytest.fixture(scope="module")
-def settings(exporter: Served) -> Settings:
-    return Settings(jobs=(Job(name="known", targets=(f"127.0.0.1:{exporter.port}",), labels={"who": "beforehand"}),))
+def settings(exporter: Exporter) -> Settings:
+    return Settings(jobs=(Job(name="known", targets=(exporter.target,), labels={"who": "beforehand"}),))
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +55,8 @@ def test_a_job_that_is_known_beforehand_is_scraped_with_its_labels(monitoring: M
     assert eventually(lambda: values(monitoring, 'jobs_total{job="known",who="beforehand"}'), WITHIN) == ["3"]
 
 
-def test_a_targets_file_is_scraped_without_a_reload_and_forgotten_when_it_names_none(monitoring: Monitoring, exporter: Served) -> None:
-    monitoring.scrape("late", [f"127.0.0.1:{exporter.port}"], {"job": "late", "__metrics_path__": "/elsewhere"})
+def test_a_targets_file_is_scraped_without_a_reload_and_forgotten_when_it_names_none(monitoring: Monitoring, exporter: Exporter) -> None:
+    monitoring.scrape("late", [exporter.target], {"job": "late", "__metrics_path__": "/elsewhere"})
     assert eventually(lambda: values(monitoring, 'up{job="late"}'), WITHIN) == ["1"]
     monitoring.scrape("late", [], {})
     eventually(lambda: not monitoring.query('up{job="late"}'), WITHIN)
@@ -131,10 +105,10 @@ def test_history_that_cannot_be_read_is_refused(layout: Layout, monitoring: Moni
         servers.backfill(layout, monitoring.toolchain, history)
 
 
-def test_what_runs_is_left_alone_and_reads_new_settings(layout: Layout, settings: Settings, exporter: Served) -> None:
+def test_what_runs_is_left_alone_and_reads_new_settings(layout: Layout, settings: Settings, exporter: Exporter) -> None:
     servers.start(layout, Silent(), settings)
     before = {each.name: each.pid for each in Supervisor(layout).list()}
-    more = Job(name="more", targets=(f"127.0.0.1:{exporter.port}",))
+    more = Job(name="more", targets=(exporter.target,))
     running = servers.start(layout, Silent(), Settings(jobs=(*settings.jobs, more)))
     assert {each.name: each.pid for each in Supervisor(layout).list()} == before
     assert eventually(lambda: values(running, 'up{job="more"}'), WITHIN) == ["1"]
