@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 app = typer.Typer(help="The whole platform in miniature on this machine: no cloud, no cluster, no pulumi.", no_args_is_help=True)
 ProjectOption = Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")]
 
+ExtrasOption = Annotated[
+    str,
+    typer.Option(
+        "--with",
+        metavar="NAMES",
+        help="More servers, separated by commas: autoscaling, monitoring. Each is built at its first use (minutes).",
+    ),
+]
+
 
 def _layout(project: Path | None) -> "Layout":
     from headway.cli.project import find
@@ -41,20 +50,22 @@ def _console() -> "Console":
 
 
 @app.command()
-def up(project: ProjectOption = None) -> None:
+def up(project: ProjectOption = None, extras: ExtrasOption = "") -> None:
     """Bring everything up: check contracts, preview all layers with their packs, start the servers, apply, and show what is there."""
     from time import monotonic
 
     from headway.cli import show
     from headway.cli.progress import ConsoleProgress, elapsed
+    from sandbox.extras import chosen
     from sandbox.session import Session
 
     began, layout, console = monotonic(), _layout(project), _console()
+    more = chosen(extras.split(","))
     _check_contracts(layout, console)
     with ConsoleProgress(console) as progress:
         session = Session(layout, progress)
         with _interruptible(session, progress):
-            report = session.up(rehearsed=lambda r: progress.say(show.layer(r)), deployed=lambda r: progress.say(show.layer(r)))
+            report = session.up(lambda r: progress.say(show.layer(r)), lambda r: progress.say(show.layer(r)), more)
     if not report.complete:
         raise typer.Exit(Exit.BUSY if any(r.last.busy for r in report.layers) else Exit.REFUSED)
     view = _settled(layout)
