@@ -14,7 +14,8 @@ READ = "2026-08"
 class Chart:
     """A Helm chart of a platform add-on. `repository` is empty for a chart named by an `oci://` reference.
 
-    `images` are what its pods pull with the values used here, read from the rendered chart; a mirror resolves each tag to its digest.
+    `images` are what its pods pull with the values used here, read from the rendered chart, with the digest where a public source states it;
+    for the others the mirror's copy is the pin.
     """
 
     chart: str
@@ -50,6 +51,12 @@ ADDONS = {
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1@sha256:278fb9dbcca9518083ad1e11276933a2e96f23de604a3a08cc3c80002767d24c"
 """Does nothing, in 300 KB: the container of placeholders."""
 
+DIAGNOSTIC_IMAGE = "nvcr.io/nvidia/cloud-native/dcgm:4.5.2-1-ubi9@sha256:d7558fa75ed7b703665cbc6ba6360ef4e53ecdefe65c1881c165d2ac816c674a"
+"""NVIDIA's diagnostic of GPUs, of the GPU Operator's own release (bundle of NVIDIA/gpu-operator v26.3.3, like the digests below)."""
+
+OWN_IMAGES = {PAUSE_IMAGE: "placeholders", DIAGNOSTIC_IMAGE: "node diagnostics"}
+"""Images that no chart brings, and what uses each."""
+
 _ISTIO = "https://istio-release.storage.googleapis.com/charts"
 _PROMETHEUS = "https://prometheus-community.github.io/helm-charts"
 _GRAFANA = "https://grafana-community.github.io/helm-charts"
@@ -59,10 +66,10 @@ GPU_OPERATOR = Chart(
     repository="https://helm.ngc.nvidia.com/nvidia",
     version="v26.3.3",
     images=(
-        "nvcr.io/nvidia/cloud-native/k8s-mig-manager:v0.14.2",
+        "nvcr.io/nvidia/cloud-native/k8s-mig-manager:v0.14.2@sha256:313586bfa5c07601a83f310dd700db0007d489df2ad42bb52c611802cbb7a278",
         "nvcr.io/nvidia/gpu-operator:v26.3.3",
-        "nvcr.io/nvidia/k8s-device-plugin:v0.19.3",
-        "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless",
+        "nvcr.io/nvidia/k8s-device-plugin:v0.19.3@sha256:25cc340fe6fd53c101e16fc452f503e7a92c219c64a80ed5381784b522dbbf77",
+        "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless@sha256:60d3b00ac80b4ae77f94dae2f943685605585ad9e92fdccda3154d009ae317cc",
         "registry.k8s.io/nfd/node-feature-discovery:v0.18.3",
     ),
 )

@@ -8,5 +8,7 @@ RELEASE = f"{PREFIX}/release"
 POOL = f"{PREFIX}/pool"
 ENVIRONMENT = f"{PREFIX}/environment"
 WORKLOAD_CLASS = f"{PREFIX}/class"
+QUARANTINE = f"{PREFIX}/quarantine"
+"""Taint and annotation of a node that is set apart; no workload may tolerate it."""
 
 PART_OF = "headway"

@@ -1,0 +1,261 @@
+"""`headway nodes`: the GPU nodes of the live cluster, and what is done when one is broken."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headway.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from headway.health.cluster import Cluster, Done
+    from headway.health.facts import Node
+    from headway.health.readiness import Lack
+
+app = typer.Typer(help="GPU nodes: health, driver, quarantine, and what runs there.", invoke_without_command=True)
+
+
+class Output(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+KubeconfigOption = Annotated[
+    str | None, typer.Option("--kubeconfig", help="The cluster; $KUBECONFIG otherwise, else the pod's own.", show_default=False)
+]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="text for people, json for machines")]
+NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The node's name, as `headway nodes` shows it.")]
+
+
+def _cluster(kubeconfig: str | None, *, replaces: bool = False) -> "Cluster":
+    from headway.health.cluster import Cluster
+    from headway.health.replacement import AutoScaling, refused
+
+    return Cluster(kubeconfig or os.environ.get("KUBECONFIG"), AutoScaling() if replaces else refused)
+
+
+@app.callback()
+def nodes(context: typer.Context, kubeconfig: KubeconfigOption = None, output: OutputOption = Output.TEXT) -> None:
+    """List GPU nodes by pool: health, driver, quarantine with its reason, and what runs there. Read from the live cluster."""
+    if context.invoked_subcommand is None:
+        found = _cluster(kubeconfig).nodes()
+        if output is Output.JSON:
+            typer.echo(json.dumps([_record(node) for node in found], indent=2))
+        else:
+            _table(found)
+
+
+@app.command()
+def quarantine(
+    node: NodeArgument,
+    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; whoever looks at the node later reads this.")],
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Set a node apart: nothing new lands there, what runs is drained by `headway nodes watch`, and it stays so until it is released."""
+    from headway.health.decision import by_hand
+
+    cluster = _cluster(kubeconfig)
+    found = _named(cluster, node)
+    if found.quarantine is not None:
+        raise UserError(
+            f"{node} is in quarantine already: {found.quarantine.reason} (by {found.quarantine.by}).",
+            "Nothing was changed.",
+            f"Release it first: `headway nodes release {node}`.",
+            Exit.REFUSED,
+        )
+    _act(cluster, [by_hand(found, reason, _who(), time.time())])
+    typer.echo(f"{node} is in quarantine: {reason}")
+
+
+@app.command()
+def release(
+    node: NodeArgument,
+    untested: Annotated[bool, typer.Option("--untested", help="Back into service at once, without a diagnostic.")] = False,
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Let a node back into service: after a passing diagnostic, which `headway nodes watch` runs, or at once with --untested."""
+    from headway.health.decision import Readmit, released
+
+    cluster = _cluster(kubeconfig)
+    found = _named(cluster, node)
+    if found.sliced and not untested:
+        raise UserError(
+            f"The GPUs of {node} are cut by MIG, and DCGM's diagnostic tests whole GPUs only.",
+            "No test could let it back into service.",
+            "Use --untested if you know that it is sound, or let it be replaced.",
+            Exit.REFUSED,
+        )
+    action = released(found, time.time(), untested=untested)
+    if action is None:
+        raise UserError(f"{node} is not in quarantine.", "Nothing was changed.", "See `headway nodes`.", Exit.REFUSED)
+    _act(cluster, [action])
+    typer.echo(f"{node} is back in service" if isinstance(action, Readmit) else f"{node} returns once its diagnostic has passed")
+
+
+@app.command()
+def watch(
+    once: Annotated[bool, typer.Option("--once", help="One round, then end; exit code 1 if something could not be done.")] = False,
+    replaces: Annotated[
+        bool, typer.Option("--replace", help="End the instance of a node that repair did not save; needs AWS credentials.")
+    ] = False,
+    interval: Annotated[float, typer.Option(min=1, help="Seconds between rounds.")] = 15,
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Quarantine nodes that report a fatal GPU fault, drain them within disruption budgets, and re-admit them after a passing diagnostic."""
+    import signal
+    import threading
+
+    from headway.health import watch as loop
+    from headway.health.decision import Policy
+
+    cluster = _cluster(kubeconfig, replaces=replaces)
+    if once:
+        done = loop.once(cluster, Policy(), time.time())
+        for one in done:
+            _say(one)
+        raise typer.Exit(Exit.REFUSED if any(one.refused for one in done) else Exit.OK)
+    stop = threading.Event()
+
+    def end(_number: int, _frame: object) -> None:
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    loop.watch(cluster, Policy(), time.time, stop, _say, interval)
+
+
+@app.command()
+def check(
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for everything to be offered.")] = 0,
+    kubeconfig: KubeconfigOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Read back after an update: the operator is ready, and every node offers the GPUs and runs the driver that its pool states."""
+    from headway.health.readiness import lacks
+
+    cluster = _cluster(kubeconfig)
+    deadline = time.monotonic() + wait
+    while True:
+        expected, operator, found = cluster.settings().expected, cluster.operator(), cluster.nodes()
+        missing = lacks(expected, found, operator)
+        if not missing or time.monotonic() >= deadline:
+            break
+        time.sleep(min(5, max(0.1, deadline - time.monotonic())))
+    seen = {"nodes": len(found), "pools": len(expected), "operatorRecordedOnly": operator.recorded}
+    if output is Output.JSON:
+        typer.echo(json.dumps({**seen, "lacks": [vars(lack) for lack in missing]}, indent=2))
+    else:
+        _print_check(missing, len(found), len(expected), operator.recorded)
+    raise typer.Exit(Exit.REFUSED if missing else Exit.OK)
+
+
+def _print_check(missing: "Sequence[Lack]", nodes: int, pools: int, recorded: bool) -> None:
+    for lack in missing:
+        typer.echo(f"{lack.where}: {lack.fact}\n  {lack.consequence}\n  {lack.remedy}")
+    if not missing:
+        typer.echo(f"{nodes} nodes of {pools} GPU pools offer what they should")
+    if recorded:
+        typer.echo(
+            "The GPU Operator is recorded, not run, in the sandbox: its own state was not observed; simulated nodes offer their GPUs."
+        )
+
+
+def _named(cluster: "Cluster", name: str) -> "Node":
+    found = cluster.nodes()
+    for node in found:
+        if node.name == name:
+            return node
+    raise UserError(
+        f"No GPU node is called {name}.",
+        "Nothing was changed.",
+        f"Take one of {', '.join(n.name for n in found) or 'none: there are no GPU nodes'}.",
+        Exit.REFUSED,
+    )
+
+
+def _act(cluster: "Cluster", actions: "Sequence[Any]") -> None:
+    from headway.health.cluster import Settings
+
+    for done in cluster.perform(actions, Settings(diagnostic_image="", expected=())):
+        if done.refused:
+            raise UserError(done.refused, "Nothing was changed.", "Run the command again; someone else changed the node.", Exit.REFUSED)
+
+
+def _who() -> str:
+    import getpass
+
+    return f"person:{getpass.getuser()}"
+
+
+def _record(node: "Node") -> dict[str, Any]:
+    from headway.health.decision import Policy, fault
+
+    return {
+        "node": node.name,
+        "pool": node.pool,
+        "health": _health(node),
+        "fault": fault(node, Policy()),
+        "driver": node.driver,
+        "offered": dict(node.offered),
+        "installed": dict(node.installed),
+        "quarantine": json.loads(node.quarantine.text()) if node.quarantine else None,
+        "runs": [
+            {"tenant": p.tenant, "model": p.model, "release": p.release, "pod": f"{p.namespace}/{p.name}", "gpus": p.gpus}
+            for p in node.pods
+            if p.gpus or p.model
+        ],
+    }
+
+
+def _health(node: "Node") -> str:
+    from headway.health.decision import Policy, fault
+
+    if node.quarantine is not None:
+        return node.quarantine.state.value
+    if reason := fault(node, Policy()):
+        return reason
+    if not node.ready:
+        return "not ready"
+    return "sound" if node.whole else "GPUs missing"
+
+
+def _table(found: "Sequence[Node]") -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("node", "pool", "health", "driver", "GPUs", "runs", "quarantine"):
+        table.add_column(column, overflow="fold")
+    for node in found:
+        health = _health(node)
+        runs = ", ".join(sorted({f"{p.tenant}/{p.model}" for p in node.pods if p.model}))
+        why = f"{node.quarantine.reason} (by {node.quarantine.by})" if node.quarantine else ""
+        gpus = ", ".join(f"{node.offered.get(name, 0)}/{count} {name}" for name, count in sorted(node.installed.items()))
+        shown = f"[green]{health}[/green]" if health == "sound" else f"[red]{escape(health)}[/red]"
+        table.add_row(node.name, node.pool, shown, node.driver or "-", gpus, runs or "-", escape(why) or "-")
+    console.print(table)
+
+
+def _say(event: "Done | UserError") -> None:
+    """One JSON object a line: what a log store can search."""
+    if isinstance(event, UserError):
+        record: dict[str, Any] = {"level": "error", "fact": event.fact, "remedy": event.remedy}
+    else:
+        action = event.action
+        record = {"level": "warning" if event.refused else "info", "action": type(action).__name__.lower(), "node": action.node.name}
+        for field in ("pod", "topic", "text", "attempt", "quarantine"):
+            value = getattr(action, field, None)
+            if value is not None:
+                record[field] = (
+                    f"{value.namespace}/{value.name}" if field == "pod" else json.loads(value.text()) if field == "quarantine" else value
+                )
+        if event.refused:
+            record["refused"] = event.refused
+    typer.echo(json.dumps(record, sort_keys=True))

@@ -1,0 +1,233 @@
+"""What is to be done about each node, from what is known of all of them at one moment. Pure: the same facts and clock give the same actions.
+
+A node goes draining -> waiting -> testing -> back in service, or waiting -> replacing -> gone. At most one step of a node's state a round;
+a fault moves it back. The trap: a fault that many nodes report at once is rarely theirs (a driver, an agent, a network), so a brake stops
+new quarantines while too much of a pool is away; and a repair that EKS carries out must not be raced, so ours waits its turn.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from headway.health.facts import ACCELERATOR_READY, Diagnostic, Node, Pod, Quarantine, State
+
+LOOP = "headway"
+"""Who put a node into quarantine when no person did."""
+
+BEYOND_TESTING = frozenset({54, 64, 79, 140, 142, 151})
+"""Xids after which a passing diagnostic proves nothing: power not connected, failed row remapping, off the bus, unrecoverable ECC,
+and two for which NVIDIA names no recovery but another machine. Source: NVIDIA's Xid catalogue, as quoted in aws/eks-node-monitoring-agent,
+monitors/nvidia/dcgm/dcgm_policies.go, v1.7.0."""
+
+_XID = re.compile(r"NvidiaXID([0-9]+)Error")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """Limits. Times in seconds."""
+
+    ignored: frozenset[str] = frozenset({"DCGMError"})
+    """Reasons that are the monitoring's own trouble, not the hardware's (aws/containers-roadmap#2567)."""
+    away_at_most_percent: int = 30
+    """Share of a pool that may be in quarantine; one node may always be."""
+    drain_seconds: float = 1800
+    """After this, a drain that a disruption budget holds up is told to people. It is never forced."""
+    repair_seconds: float = 1800
+    """How long a drained node waits for EKS's own repair, which acts within 10 minutes of the fault."""
+    test_seconds: float = 1200
+    attempts: int = 2
+    """Diagnostics that may fail before the node is replaced."""
+    gone_seconds: float = 1800
+    """How long an instance may take to end before it is told so again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Isolate:
+    """Taint the node and write down why; the same action moves it from state to state."""
+
+    node: Node
+    quarantine: Quarantine
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evict:
+    """Ask for the pod's eviction, which the API server refuses while a disruption budget forbids it."""
+
+    node: Node
+    pod: Pod
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnose:
+    """Start a diagnostic."""
+
+    node: Node
+    attempt: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clear:
+    """Remove the diagnostic's pods."""
+
+    node: Node
+
+
+@dataclass(frozen=True, kw_only=True)
+class Readmit:
+    """Take taint and annotation off."""
+
+    node: Node
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replace:
+    """End the instance; its group starts another."""
+
+    node: Node
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tell:
+    """Something that a person must know and the loop may not decide. `topic` is stable: one word for alerts."""
+
+    node: Node
+    topic: str
+    text: str
+
+
+Action = Isolate | Evict | Diagnose | Clear | Readmit | Replace | Tell
+
+
+def fault(node: Node, policy: Policy) -> str:
+    """The reason that the node's monitoring gives; empty while it is sound."""
+    for condition in node.conditions:
+        if condition.type == ACCELERATOR_READY and condition.status == "False" and condition.reason not in policy.ignored:
+            return condition.reason or "unstated"
+    return ""
+
+
+def clearable(reason: str) -> bool:
+    """Whether a diagnostic may clear a node of this fault."""
+    found = _XID.fullmatch(reason)
+    return found is None or int(found[1]) not in BEYOND_TESTING
+
+
+def decide(nodes: Sequence[Node], now: float, policy: Policy) -> tuple[Action, ...]:
+    """What to do now, in the order in which to do it. `now` in Unix seconds."""
+    actions: list[Action] = []
+    for _, members in groupby(sorted(nodes, key=lambda n: (n.pool, n.name)), key=lambda n: n.pool):
+        pool = list(members)
+        away = sum(1 for node in pool if node.quarantine is not None)
+        room = max(1, len(pool) * policy.away_at_most_percent // 100) - away
+        for node in pool:
+            if node.quarantine is not None:
+                actions += _continue(node, node.quarantine, now, policy)
+            elif reason := fault(node, policy):
+                if room > 0:
+                    room -= 1
+                    actions.append(_isolate(node, reason, now))
+                else:
+                    actions.append(_braked(node, reason, policy))
+            elif node.tainted:
+                text = "The quarantine's taint is on the node, and no reason: someone put it there by hand, or removed the annotation"
+                actions.append(Tell(node=node, topic="unexplained-taint", text=text))
+    return tuple(actions)
+
+
+def _isolate(node: Node, reason: str, now: float) -> Isolate:
+    return Isolate(node=node, quarantine=Quarantine(state=State.DRAINING, reason=reason, by=LOOP, since=now, changed=now))
+
+
+def _braked(node: Node, reason: str, policy: Policy) -> Tell:
+    text = (
+        f"{reason} is reported, but {policy.away_at_most_percent} % of pool {node.pool} are away already: the node stays in service, "
+        "for a fault of so many is rarely theirs"
+    )
+    return Tell(node=node, topic="brake", text=text)
+
+
+def _continue(node: Node, quarantine: Quarantine, now: float, policy: Policy) -> list[Action]:
+    if not node.tainted:
+        return [Isolate(node=node, quarantine=quarantine)]
+    match quarantine.state:
+        case State.DRAINING:
+            return _drain(node, quarantine, now, policy)
+        case State.WAITING:
+            return _wait(node, quarantine, now, policy)
+        case State.TESTING:
+            return _test(node, quarantine, now, policy)
+        case State.REPLACING:
+            return (
+                [Replace(node=node), _moved(node, quarantine, State.REPLACING, now)] if _late(quarantine, now, policy.gone_seconds) else []
+            )
+
+
+def _drain(node: Node, quarantine: Quarantine, now: float, policy: Policy) -> list[Action]:
+    if not node.movable:
+        return [_moved(node, quarantine, State.WAITING, now)]
+    actions: list[Action] = [Evict(node=node, pod=pod) for pod in node.movable]
+    if _late(quarantine, now, policy.drain_seconds):
+        named = ", ".join(f"{pod.namespace}/{pod.name}" for pod in node.movable[:3])
+        text = (
+            f"{len(node.movable)} pods have not left ({named}): a disruption budget forbids it, or a pod does not end. It is never forced"
+        )
+        actions.append(Tell(node=node, topic="drain-stuck", text=text))
+    return actions
+
+
+def _wait(node: Node, quarantine: Quarantine, now: float, policy: Policy) -> list[Action]:
+    if node.movable:
+        return [_moved(node, quarantine, State.DRAINING, now)]
+    if quarantine.held:
+        return []
+    reported = fault(node, policy)
+    hopeless = node.sliced or not clearable(quarantine.reason) or quarantine.attempts >= policy.attempts
+    if not reported and node.whole and not hopeless:
+        return _tried(node, quarantine, now)
+    if not _late(quarantine, now, policy.repair_seconds):
+        return []
+    return [Replace(node=node), _moved(node, quarantine, State.REPLACING, now)]
+
+
+def _test(node: Node, quarantine: Quarantine, now: float, policy: Policy) -> list[Action]:
+    if node.movable:
+        return [Clear(node=node), _moved(node, quarantine, State.DRAINING, now)]
+    if reported := fault(node, policy):
+        return [Clear(node=node), _moved(node, replace(quarantine, reason=reported), State.WAITING, now)]
+    overdue = node.diagnostic in (Diagnostic.RUNNING, Diagnostic.NONE) and _late(quarantine, now, policy.test_seconds)
+    if node.diagnostic is Diagnostic.PASSED:
+        return [Clear(node=node), Readmit(node=node)]
+    if node.diagnostic is Diagnostic.FAILED or overdue:
+        if quarantine.attempts < policy.attempts:
+            return [Clear(node=node), _moved(node, quarantine, State.WAITING, now)]
+        return [Clear(node=node), Replace(node=node), _moved(node, quarantine, State.REPLACING, now)]
+    return [Diagnose(node=node, attempt=quarantine.attempts)] if node.diagnostic is Diagnostic.NONE else []
+
+
+def _tried(node: Node, quarantine: Quarantine, now: float) -> list[Action]:
+    once_more = replace(quarantine, attempts=quarantine.attempts + 1)
+    return [_moved(node, once_more, State.TESTING, now)]
+
+
+def _moved(node: Node, quarantine: Quarantine, state: State, now: float) -> Isolate:
+    return Isolate(node=node, quarantine=replace(quarantine, state=state, changed=now))
+
+
+def _late(quarantine: Quarantine, now: float, seconds: float) -> bool:
+    return now - quarantine.changed >= seconds
+
+
+def by_hand(node: Node, reason: str, who: str, now: float) -> Isolate:
+    """Set apart by a person: drained, then held until that person or another releases it."""
+    return Isolate(node=node, quarantine=Quarantine(state=State.DRAINING, reason=reason, by=who, since=now, changed=now, held=True))
+
+
+def released(node: Node, now: float, *, untested: bool) -> Action | None:
+    """What a person's release means: a diagnostic first, unless told otherwise or the GPUs are cut by MIG. None if it is in no quarantine."""
+    if node.quarantine is None:
+        return Readmit(node=node) if node.tainted else None
+    if untested:
+        return Readmit(node=node)
+    free = replace(node.quarantine, held=False, attempts=0)
+    return _moved(node, free, State.DRAINING, now)

@@ -1,0 +1,214 @@
+"""What is known of the GPU nodes at one moment, as plain frozen values. Pure: `cluster` reads them, `decision` judges them.
+
+A node carries its own quarantine, as a taint that the scheduler obeys and an annotation that says why; nothing about it is kept elsewhere.
+The trap: a taint alone moves nothing, and a cordon is undone by whoever drains for another reason, so the taint has a key of its own.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from headway.contract.labels import MODEL, POOL, PREFIX, QUARANTINE, RELEASE, TENANT
+
+ACCELERATOR_READY = "AcceleratedHardwareReady"
+"""The condition that the EKS node monitoring agent keeps for GPUs (aws/eks-node-monitoring-agent, pkg/conditions)."""
+DRIVER_LABEL = "nvidia.com/cuda.driver-version.full"
+GPU_PREFIX = "nvidia.com/"
+DIAGNOSTIC_LABEL = f"{PREFIX}/diagnostic"
+"""Label of a diagnostic's pod: the attempt that it is."""
+
+
+class State(StrEnum):
+    """How far a node in quarantine is. Not its health: a node stays here until it has proved itself."""
+
+    DRAINING = "draining"
+    """Nothing new is scheduled; what runs leaves as disruption budgets allow."""
+    WAITING = "waiting"
+    """Empty. Repair has its turn, or, if it is held, a person has."""
+    TESTING = "testing"
+    """Empty, no fault is reported any more, a diagnostic runs."""
+    REPLACING = "replacing"
+    """Its instance was told to end."""
+
+
+class Diagnostic(StrEnum):
+    """How the diagnostic of a node stands."""
+
+    NONE = "none"
+    RUNNING = "running"
+    PASSED = "passed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quarantine:
+    """Why a node is set apart. Times are Unix seconds; `attempts` counts diagnostics started; `held` by a person until released."""
+
+    state: State
+    reason: str
+    by: str
+    since: float
+    changed: float
+    attempts: int = 0
+    held: bool = False
+
+    def text(self) -> str:
+        """As the annotation's value."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def read(cls, text: str) -> "Quarantine | None":
+        """None for what nobody here has written."""
+        try:
+            given = json.loads(text)
+            return cls(
+                state=State(given["state"]),
+                reason=str(given["reason"]),
+                by=str(given["by"]),
+                since=float(given["since"]),
+                changed=float(given["changed"]),
+                attempts=int(given["attempts"]),
+                held=bool(given["held"]),
+            )
+        except (ValueError, KeyError, TypeError):
+            return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """A node's condition; `since` in Unix seconds."""
+
+    type: str
+    status: str
+    reason: str
+    since: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pod:
+    """A pod on a node. `movable` is false for what belongs to the node (DaemonSets, mirrors) and for what has ended."""
+
+    namespace: str
+    name: str
+    tenant: str = ""
+    model: str = ""
+    release: str = ""
+    movable: bool = True
+    gpus: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One GPU node. `offered` and `installed` count each GPU resource as allocatable and as capacity."""
+
+    name: str
+    pool: str
+    driver: str = ""
+    ready: bool = True
+    sliced: bool = False
+    """Its GPUs are cut by MIG, which DCGM's diagnostic cannot test."""
+    tainted: bool = False
+    """Carries the quarantine's taint."""
+    conditions: tuple[Condition, ...] = ()
+    quarantine: Quarantine | None = None
+    offered: Mapping[str, int]
+    installed: Mapping[str, int]
+    pods: tuple[Pod, ...] = ()
+    diagnostic: Diagnostic = Diagnostic.NONE
+    provider_id: str = ""
+    version: str = ""
+    """Its resource version, so that a change is refused when someone else was faster."""
+
+    @property
+    def movable(self) -> tuple[Pod, ...]:
+        return tuple(pod for pod in self.pods if pod.movable)
+
+    @property
+    def whole(self) -> bool:
+        """Ready, and offers every GPU that is installed."""
+        return self.ready and any(self.offered.values()) and all(self.offered.get(key, 0) >= n for key, n in self.installed.items())
+
+
+def node(body: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> Node | None:
+    """A node as the API server describes it, with the pods that are on it; None if it has no place in a GPU pool."""
+    meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    labels: Mapping[str, str] = meta.get("labels") or {}
+    installed = _gpus(status.get("capacity") or {})
+    if POOL not in labels or not (installed or any(key.startswith(GPU_PREFIX) for key in labels)):
+        return None
+    conditions = tuple(
+        Condition(type=c["type"], status=c["status"], reason=c.get("reason") or "", since=_seconds(c.get("lastTransitionTime")))
+        for c in status.get("conditions") or ()
+    )
+    mine = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName") == meta["name"]]
+    annotation = (meta.get("annotations") or {}).get(QUARANTINE)
+    return Node(
+        name=meta["name"],
+        pool=labels[POOL],
+        driver=labels.get(DRIVER_LABEL, ""),
+        ready=any(c.type == "Ready" and c.status == "True" for c in conditions),
+        sliced=any(key.startswith(f"{GPU_PREFIX}mig-") for key in installed),
+        tainted=any(taint.get("key") == QUARANTINE for taint in spec.get("taints") or ()),
+        conditions=conditions,
+        quarantine=Quarantine.read(annotation) if annotation else None,
+        offered=_gpus(status.get("allocatable") or {}),
+        installed=installed,
+        pods=tuple(sorted((_pod(pod) for pod in mine if not _is_diagnostic(pod)), key=lambda pod: (pod.namespace, pod.name))),
+        diagnostic=_diagnostic([pod for pod in mine if _is_diagnostic(pod)]),
+        provider_id=spec.get("providerID") or "",
+        version=meta.get("resourceVersion") or "",
+    )
+
+
+def nodes(bodies: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
+    """Every node of a GPU pool, by pool and name."""
+    found = (node(body, pods) for body in bodies)
+    return tuple(sorted((n for n in found if n is not None), key=lambda n: (n.pool, n.name)))
+
+
+_COUNTED = re.compile(r"nvidia\.com/(gpu|gpu\.shared|mig-[0-9a-z.]+)")
+
+
+def _gpus(quantities: Mapping[str, str]) -> dict[str, int]:
+    return {key: int(value) for key, value in sorted(quantities.items()) if _COUNTED.fullmatch(key) and value.isdigit()}
+
+
+def _pod(body: Mapping[str, Any]) -> Pod:
+    meta, labels = body["metadata"], body["metadata"].get("labels") or {}
+    owners = [owner.get("kind") for owner in meta.get("ownerReferences") or ()]
+    ended = (body.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    belongs = bool({"DaemonSet", "Node"} & set(owners)) or "kubernetes.io/config.mirror" in (meta.get("annotations") or {})
+    wanted = [(container.get("resources") or {}).get("requests") or {} for container in body["spec"].get("containers") or ()]
+    return Pod(
+        namespace=meta["namespace"],
+        name=meta["name"],
+        tenant=labels.get(TENANT, ""),
+        model=labels.get(MODEL, ""),
+        release=labels.get(RELEASE, ""),
+        movable=not (belongs or ended),
+        gpus=sum(sum(_gpus(requests).values()) for requests in wanted),
+    )
+
+
+def _is_diagnostic(body: Mapping[str, Any]) -> bool:
+    return DIAGNOSTIC_LABEL in (body["metadata"].get("labels") or {})
+
+
+def _diagnostic(pods: Sequence[Mapping[str, Any]]) -> Diagnostic:
+    """That of the newest attempt."""
+    newest = max(pods, key=lambda pod: int(pod["metadata"]["labels"][DIAGNOSTIC_LABEL]), default=None)
+    if newest is None:
+        return Diagnostic.NONE
+    phase = (newest.get("status") or {}).get("phase")
+    return {"Succeeded": Diagnostic.PASSED, "Failed": Diagnostic.FAILED}.get(str(phase), Diagnostic.RUNNING)
+
+
+def _seconds(when: Any) -> float:
+    if not when:
+        return 0.0
+    parsed = when if isinstance(when, datetime) else datetime.fromisoformat(str(when))
+    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,105 @@
+"""Whether the GPU layer offers what its pools promise: read back after an update, because "applied" says nothing of it. Pure.
+
+The operator can report an applied upgrade while its definitions were not upgraded with it: fields are dropped without a word, and nodes
+stay without device plugin (NVIDIA/gpu-operator#431). So what counts is what nodes offer.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headway.health.facts import Node
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What every node of a pool must offer, and the driver that its image brings."""
+
+    pool: str
+    resources: Mapping[str, int]
+    driver: str
+    nodes_at_least: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lack:
+    """Something that is not as it should be: where, what is so, what follows, what to do."""
+
+    where: str
+    fact: str
+    consequence: str
+    remedy: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operator:
+    """The ClusterPolicy as the API server has it. `state` is None where there is none; `recorded` where the sandbox only recorded the chart."""
+
+    state: str | None
+    recorded: bool = False
+
+
+def lacks(expected: Sequence[Expected], nodes: Sequence[Node], operator: Operator) -> tuple[Lack, ...]:
+    """Everything that is missing, the operator first, then pools and nodes by name. Nodes in quarantine owe nothing."""
+    return (*_operator(operator), *(lack for pool in sorted(expected, key=lambda e: e.pool) for lack in _pool(pool, nodes)))
+
+
+def _operator(operator: Operator) -> tuple[Lack, ...]:
+    if operator.recorded or operator.state == "ready":
+        return ()
+    said = f"says {operator.state!r}" if operator.state else "is not there"
+    return (
+        Lack(
+            where="ClusterPolicy cluster-policy",
+            fact=f"the GPU Operator's ClusterPolicy {said}",
+            consequence="Nodes may have no device plugin, no MIG layout and no telemetry",
+            remedy="kubectl describe clusterpolicy; kubectl get pods -n gpu-operator; docs/runbooks/gpu-not-offered.md",
+        ),
+    )
+
+
+def _pool(expected: Expected, nodes: Sequence[Node]) -> tuple[Lack, ...]:
+    mine = [node for node in nodes if node.pool == expected.pool]
+    found: list[Lack] = []
+    if len(mine) < expected.nodes_at_least:
+        found.append(
+            Lack(
+                where=f"pool {expected.pool}",
+                fact=f"{len(mine)} of at least {expected.nodes_at_least} nodes have joined",
+                consequence="Models that need this pool stay pending",
+                remedy="Look at the node groups' health issues and the Auto Scaling activity: no capacity, or nodes that cannot join",
+            )
+        )
+    for node in mine:
+        if node.quarantine is None:
+            found += _node(expected, node)
+    return tuple(found)
+
+
+def _node(expected: Expected, node: Node) -> list[Lack]:
+    found: list[Lack] = []
+    missing = {name: count for name, count in sorted(expected.resources.items()) if node.offered.get(name, 0) < count}
+    for name, count in missing.items():
+        found.append(
+            Lack(
+                where=f"node {node.name}",
+                fact=f"offers {node.offered.get(name, 0)} of {count} {name}",
+                consequence="The scheduler sees fewer GPUs than are paid for, or none",
+                remedy="Look at the device plugin's and the MIG manager's pods on it; docs/runbooks/gpu-not-offered.md",
+            )
+        )
+    if node.driver and node.driver != expected.driver:
+        found.append(
+            Lack(
+                where=f"node {node.name}",
+                fact=f"runs driver {node.driver}, and pool {expected.pool} states {expected.driver}",
+                consequence="Contracts were checked against another driver than their models meet",
+                remedy="Let the node group's update finish, or correct the pool's ami section",
+            )
+        )
+    return found
+
+
+def cluster_policy_state(body: Mapping[str, Any] | None) -> str | None:
+    """The state that the operator wrote; an object without one has not been looked at yet."""
+    return None if body is None else str((body.get("status") or {}).get("state") or "not reconciled yet")

@@ -1,0 +1,354 @@
+"""What is done about a GPU node that reports a fault: every state with every thing that may happen in it, and what holds over whole lives."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.contract.labels import MODEL, POOL, QUARANTINE, RELEASE, TENANT
+from headway.health.decision import (
+    LOOP,
+    Action,
+    Clear,
+    Diagnose,
+    Evict,
+    Isolate,
+    Policy,
+    Readmit,
+    Replace,
+    Tell,
+    by_hand,
+    clearable,
+    decide,
+    fault,
+    released,
+)
+from headway.health.facts import Condition, Diagnostic, Node, Pod, Quarantine, State, nodes
+from headway.health.readiness import Expected, Operator, cluster_policy_state, lacks
+
+POLICY = Policy()
+NOW = 1_000_000.0
+XID = Condition(type="AcceleratedHardwareReady", status="False", reason="NvidiaXID48Error", since=NOW)
+SERVER = Pod(namespace="vision", name="defects-1", tenant="vision", model="defects", release="r1", gpus=1)
+DAEMON = Pod(namespace="gpu-operator", name="exporter", movable=False)
+
+
+def node(**changes: Any) -> Node:
+    given: dict[str, Any] = {
+        "name": "n1",
+        "pool": "l4",
+        "driver": "580.159.03",
+        "offered": {"nvidia.com/gpu": 4},
+        "installed": {"nvidia.com/gpu": 4},
+        "pods": (DAEMON,),
+    }
+    return Node(**{**given, **changes})
+
+
+def isolated(state: State, **changes: Any) -> Node:
+    """A node in quarantine since an hour before, in `state` since now, but for `changes` of either."""
+    own: dict[str, Any] = {key: changes.pop(key) for key in ("attempts", "held", "changed", "reason") if key in changes}
+    given: dict[str, Any] = {"state": state, "reason": "NvidiaXID48Error", "by": LOOP, "since": NOW - 3600, "changed": NOW}
+    return node(**{"tainted": True, "quarantine": Quarantine(**{**given, **own}), **changes})
+
+
+def kinds(actions: Sequence[Action]) -> list[str]:
+    """The actions by name; a change of state with the state that it leads to."""
+    return [f"to {a.quarantine.state}" if isinstance(a, Isolate) else type(a).__name__ for a in actions]
+
+
+LATE = NOW - 3601
+TABLE: tuple[tuple[str, Node, list[str]], ...] = (
+    ("sound", node(), []),
+    ("a fatal fault", node(conditions=(XID,), pods=(SERVER,)), ["to draining"]),
+    ("the agent's own trouble", node(conditions=(replace(XID, reason="DCGMError"),)), []),
+    ("a condition that holds", node(conditions=(replace(XID, status="True"),)), []),
+    ("a taint without a reason", node(tainted=True), ["Tell"]),
+    ("the taint was taken off", replace(isolated(State.WAITING), tainted=False), ["to waiting"]),
+    ("draining, servers run", isolated(State.DRAINING, pods=(DAEMON, SERVER)), ["Evict"]),
+    ("draining for too long", isolated(State.DRAINING, pods=(SERVER,), changed=LATE), ["Evict", "Tell"]),
+    ("drained", isolated(State.DRAINING), ["to waiting"]),
+    ("waiting, the fault remains", isolated(State.WAITING, conditions=(XID,)), []),
+    ("waiting, repair did not come", isolated(State.WAITING, conditions=(XID,), changed=LATE), ["Replace", "to replacing"]),
+    ("waiting, the fault is gone", isolated(State.WAITING), ["to testing"]),
+    ("waiting, the node is away", isolated(State.WAITING, ready=False), []),
+    ("waiting, a GPU is missing", isolated(State.WAITING, offered={"nvidia.com/gpu": 3}), []),
+    ("waiting, a GPU stays missing", isolated(State.WAITING, offered={"nvidia.com/gpu": 3}, changed=LATE), ["Replace", "to replacing"]),
+    ("waiting, a pod slipped in", isolated(State.WAITING, pods=(SERVER,)), ["to draining"]),
+    ("waiting, held by a person", isolated(State.WAITING, held=True, changed=LATE), []),
+    ("waiting, no test can clear it", isolated(State.WAITING, reason="NvidiaXID79Error"), []),
+    ("waiting long, no test can clear it", isolated(State.WAITING, reason="NvidiaXID79Error", changed=LATE), ["Replace", "to replacing"]),
+    ("waiting, cut by MIG", isolated(State.WAITING, sliced=True), []),
+    ("waiting long, cut by MIG", isolated(State.WAITING, sliced=True, changed=LATE), ["Replace", "to replacing"]),
+    ("testing, not started", isolated(State.TESTING, attempts=1), ["Diagnose"]),
+    ("testing, runs", isolated(State.TESTING, attempts=1, diagnostic=Diagnostic.RUNNING), []),
+    ("testing, passed", isolated(State.TESTING, attempts=1, diagnostic=Diagnostic.PASSED), ["Clear", "Readmit"]),
+    ("testing, failed once", isolated(State.TESTING, attempts=1, diagnostic=Diagnostic.FAILED), ["Clear", "to waiting"]),
+    ("testing, failed twice", isolated(State.TESTING, attempts=2, diagnostic=Diagnostic.FAILED), ["Clear", "Replace", "to replacing"]),
+    ("testing, does not end", isolated(State.TESTING, attempts=1, diagnostic=Diagnostic.RUNNING, changed=LATE), ["Clear", "to waiting"]),
+    ("testing, the fault is back", isolated(State.TESTING, attempts=1, conditions=(XID,)), ["Clear", "to waiting"]),
+    (
+        "testing, passed with the fault back",
+        isolated(State.TESTING, attempts=1, conditions=(XID,), diagnostic=Diagnostic.PASSED),
+        ["Clear", "to waiting"],
+    ),
+    ("testing, a pod slipped in", isolated(State.TESTING, attempts=1, pods=(SERVER,)), ["Clear", "to draining"]),
+    ("replacing", isolated(State.REPLACING), []),
+    ("replacing, still there", isolated(State.REPLACING, changed=LATE), ["Replace", "to replacing"]),
+)
+
+
+@pytest.mark.parametrize(("case", "given_node", "expected"), TABLE, ids=[case for case, _, _ in TABLE])
+def test_what_follows_from_each_state(case: str, given_node: Node, expected: list[str]) -> None:
+    assert kinds(decide([given_node], NOW, POLICY)) == expected, case
+
+
+def test_a_quarantine_says_why_and_who() -> None:
+    (action,) = decide([node(conditions=(XID,))], NOW, POLICY)
+    assert isinstance(action, Isolate)
+    assert (action.quarantine.reason, action.quarantine.by, action.quarantine.since) == ("NvidiaXID48Error", LOOP, NOW)
+
+
+def test_only_what_may_leave_is_evicted() -> None:
+    actions = decide([isolated(State.DRAINING, pods=(DAEMON, SERVER))], NOW, POLICY)
+    assert [action.pod.name for action in actions if isinstance(action, Evict)] == ["defects-1"]
+
+
+def test_a_fault_of_many_takes_no_more_than_its_share_of_a_pool_away() -> None:
+    fleet = [node(name=f"n{number}", conditions=(XID,)) for number in range(10)]
+    actions = decide(fleet, NOW, POLICY)
+    assert [a.node.name for a in actions if isinstance(a, Isolate)] == ["n0", "n1", "n2"], "30 % of ten"
+    assert [a.topic for a in actions if isinstance(a, Tell)] == ["brake"] * 7, "the others are told of, not taken"
+
+
+def test_each_pool_has_a_brake_of_its_own() -> None:
+    fleet = [node(name="a", pool="l4", conditions=(XID,)), node(name="b", pool="h100", conditions=(XID,))]
+    assert kinds(decide(fleet, NOW, POLICY)) == ["to draining", "to draining"]
+
+
+def test_nodes_that_are_away_already_count_against_the_brake() -> None:
+    fleet = [isolated(State.WAITING, name="a", held=True), node(name="b", conditions=(XID,)), node(name="c")]
+    assert kinds(decide(fleet, NOW, POLICY)) == ["Tell"]
+
+
+def test_a_fault_that_returns_under_test_replaces_the_reason() -> None:
+    other = replace(XID, reason="NvidiaXID79Error")
+    _, moved = decide([isolated(State.TESTING, attempts=1, conditions=(other,))], NOW, POLICY)
+    assert isinstance(moved, Isolate)
+    assert moved.quarantine.reason == "NvidiaXID79Error", "or a node off the bus could be cleared by a test"
+
+
+@pytest.mark.parametrize(("reason", "may"), [("NvidiaXID48Error", True), ("NvidiaXID79Error", False), ("NVLinkError", True)])
+def test_some_faults_no_test_can_clear(reason: str, may: bool) -> None:
+    assert clearable(reason) is may
+
+
+def test_who_quarantines_by_hand_keeps_the_node() -> None:
+    action = by_hand(node(), "slow", "person:ann", NOW)
+    held = replace(node(), tainted=True, quarantine=replace(action.quarantine, state=State.WAITING))
+    assert decide([held], NOW + 10**6, POLICY) == ()
+
+
+def test_a_released_node_is_tested_first() -> None:
+    action = released(isolated(State.WAITING, held=True, attempts=2), NOW, untested=False)
+    assert isinstance(action, Isolate)
+    assert (action.quarantine.held, action.quarantine.attempts) == (False, 0)
+
+
+def test_a_release_without_a_test_is_a_persons_word() -> None:
+    assert isinstance(released(isolated(State.WAITING, held=True), NOW, untested=True), Readmit)
+
+
+def test_a_node_in_no_quarantine_cannot_be_released() -> None:
+    assert released(node(), NOW, untested=True) is None
+
+
+def test_a_quarantine_survives_being_written_down() -> None:
+    record = Quarantine(state=State.TESTING, reason='slow "quoted"', by="x", since=1.5, changed=2.0, attempts=1, held=True)
+    assert Quarantine.read(record.text()) == record
+
+
+@pytest.mark.parametrize("text", ["", "null", "{}", '{"state":"odd"}', '{"state":"testing","reason":"r"}'])
+def test_an_annotation_that_nobody_here_wrote_says_nothing(text: str) -> None:
+    assert Quarantine.read(text) is None
+
+
+# A life: what the world does between rounds, and what the loop made of it. The world obeys its actions.
+
+EVENTS = st.lists(
+    st.sampled_from(["fault", "fault-off-bus", "clear", "pod", "leave", "pass", "fail", "away", "back", "time", "long-time"]), max_size=40
+)
+
+
+def _live(events: Sequence[str]) -> list[tuple[Node, tuple[Action, ...]]]:
+    """Every round's node with what was decided on it; a node that is replaced ends the life."""
+    now, it, rounds = NOW, node(), list[tuple[Node, tuple[Action, ...]]]()
+    for event in [*events, "time"]:
+        now += {"time": 60.0, "long-time": 4000.0}.get(event, 1.0)
+        it = _happens(it, event)
+        actions = decide([it], now, POLICY)
+        rounds.append((it, actions))
+        for action in actions:
+            it = _obey(it, action)
+        if any(isinstance(action, Replace) for action in actions):
+            break
+    return rounds
+
+
+def _happens(it: Node, event: str) -> Node:
+    match event:
+        case "fault":
+            return replace(it, conditions=(XID,))
+        case "fault-off-bus":
+            return replace(it, conditions=(replace(XID, reason="NvidiaXID79Error"),))
+        case "clear":
+            return replace(it, conditions=())
+        case "pod":
+            return it if it.tainted else replace(it, pods=(DAEMON, SERVER))
+        case "leave":
+            return replace(it, pods=(DAEMON,))
+        case "pass" if it.diagnostic is Diagnostic.RUNNING:
+            return replace(it, diagnostic=Diagnostic.PASSED)
+        case "fail" if it.diagnostic is Diagnostic.RUNNING:
+            return replace(it, diagnostic=Diagnostic.FAILED)
+        case "away" | "back":
+            return replace(it, ready=event == "back")
+        case _:
+            return it
+
+
+def _obey(it: Node, action: Action) -> Node:
+    match action:
+        case Isolate(quarantine=quarantine):
+            return replace(it, tainted=True, quarantine=quarantine)
+        case Diagnose():
+            return replace(it, diagnostic=Diagnostic.RUNNING)
+        case Clear():
+            return replace(it, diagnostic=Diagnostic.NONE)
+        case Readmit():
+            return replace(it, tainted=False, quarantine=None)
+        case Evict() | Replace() | Tell():
+            return it
+
+
+@given(EVENTS)
+def test_only_a_passed_diagnostic_of_a_sound_empty_node_brings_it_back(events: list[str]) -> None:
+    for it, actions in _live(events):
+        for action in actions:
+            if isinstance(action, Readmit):
+                assert it.diagnostic is Diagnostic.PASSED
+                assert not fault(it, POLICY)
+
+
+@given(EVENTS)
+def test_no_diagnostic_starts_beside_a_workload(events: list[str]) -> None:
+    for it, actions in _live(events):
+        assert not it.movable or not any(isinstance(action, Diagnose) for action in actions)
+
+
+@given(EVENTS)
+def test_no_instance_ends_while_a_workload_runs_on_it(events: list[str]) -> None:
+    for it, actions in _live(events):
+        assert not it.movable or not any(isinstance(action, Replace) for action in actions)
+
+
+@given(EVENTS)
+def test_a_node_that_was_off_the_bus_comes_back_only_as_another(events: list[str]) -> None:
+    for it, actions in _live(events):
+        off = it.quarantine is not None and it.quarantine.reason == "NvidiaXID79Error"
+        assert not off or not any(isinstance(action, Readmit) for action in actions)
+
+
+@given(EVENTS)
+def test_the_state_moves_at_most_once_a_round(events: list[str]) -> None:
+    for _, actions in _live(events):
+        assert sum(isinstance(action, Isolate) for action in actions) <= 1
+
+
+# Facts, from what the API server says.
+
+
+def body(**changes: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "metadata": {"name": "n1", "labels": {POOL: "l4", "nvidia.com/cuda.driver-version.full": "580.159.03"}, "resourceVersion": "7"},
+        "spec": {"providerID": "aws:///us-east-1a/i-0abc"},
+        "status": {
+            "capacity": {"cpu": "8", "nvidia.com/gpu": "4"},
+            "allocatable": {"cpu": "8", "nvidia.com/gpu": "3"},
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+        },
+    }
+    return {**given, **changes}
+
+
+def pod(name: str, **changes: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "vision", "labels": {TENANT: "vision", MODEL: "defects", RELEASE: "r"}, **changes}
+    asked = {"resources": {"requests": {"nvidia.com/gpu": "1"}}}
+    return {"metadata": metadata, "spec": {"nodeName": "n1", "containers": [asked]}, "status": {"phase": "Running"}}
+
+
+def test_a_node_is_read_with_what_runs_on_it() -> None:
+    (found,) = nodes([body()], [pod("b"), pod("a", ownerReferences=[{"kind": "DaemonSet"}])])
+    assert (found.pool, found.driver, found.ready, found.whole) == ("l4", "580.159.03", True, False), "one of four GPUs is not offered"
+    assert [(p.name, p.movable, p.gpus) for p in found.pods] == [("a", False, 1), ("b", True, 1)]
+
+
+def test_nodes_without_gpus_are_none_of_this() -> None:
+    assert nodes([{"metadata": {"name": "system", "labels": {POOL: "system"}}, "status": {"capacity": {"cpu": "4"}}}], []) == ()
+
+
+def test_a_gpu_node_whose_plugin_is_gone_is_still_seen() -> None:
+    silent = body(status={"capacity": {"cpu": "8"}, "allocatable": {"cpu": "8"}, "conditions": []})
+    (found,) = nodes([silent], [])
+    assert not found.whole
+
+
+def test_the_quarantine_is_on_the_node() -> None:
+    record = Quarantine(state=State.WAITING, reason="r", by="b", since=1, changed=2)
+    metadata = {**body()["metadata"], "annotations": {QUARANTINE: record.text()}}
+    (found,) = nodes([body(metadata=metadata, spec={"taints": [{"key": QUARANTINE, "effect": "NoSchedule"}]})], [])
+    assert (found.tainted, found.quarantine) == (True, record)
+
+
+# Read back after an update.
+
+EXPECTED = Expected(pool="l4", resources={"nvidia.com/gpu": 4}, driver="580.159.03", nodes_at_least=1)
+READY = Operator(state="ready")
+
+
+def test_a_pool_that_offers_what_it_should_lacks_nothing() -> None:
+    assert lacks([EXPECTED], [node()], READY) == ()
+
+
+@pytest.mark.parametrize(
+    ("case", "found", "operator", "said"),
+    [
+        ("no device plugin", [node(offered={})], READY, "offers 0 of 4 nvidia.com/gpu"),
+        ("another driver", [node(driver="570.1")], READY, "runs driver 570.1, and pool l4 states 580.159.03"),
+        ("no node", [], READY, "0 of at least 1 nodes have joined"),
+        ("the operator is at it", [node()], Operator(state="notReady"), "says 'notReady'"),
+        ("no operator", [node()], Operator(state=None), "is not there"),
+    ],
+)
+def test_what_is_missing_after_an_update_is_said(case: str, found: list[Node], operator: Operator, said: str) -> None:
+    (lack,) = lacks([EXPECTED], found, operator)
+    assert said in lack.fact, case
+    assert lack.consequence
+    assert lack.remedy
+
+
+def test_a_node_in_quarantine_owes_nothing() -> None:
+    assert lacks([EXPECTED], [isolated(State.WAITING, offered={})], READY) == ()
+
+
+def test_the_sandbox_owes_no_operator() -> None:
+    assert lacks([EXPECTED], [node()], Operator(state=None, recorded=True)) == ()
+
+
+def test_a_cluster_policy_that_nobody_looked_at_is_not_ready() -> None:
+    assert cluster_policy_state({}) == "not reconciled yet"
+    assert cluster_policy_state({"status": {"state": "ready"}}) == "ready"
+    assert cluster_policy_state(None) is None
