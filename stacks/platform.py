@@ -16,7 +16,7 @@ from components.manifests import Manifest
 from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_name
 from components.network.plan import subnets
 from components.permissions import Statement
-from components.platform import admission, capacity, mesh, namespaces, volumes
+from components.platform import admission, capacity, mesh, namespaces, node_health, volumes
 from components.platform.objects import Objects, ObjectsArgs
 from components.versions import Chart
 from stacks.settings import CLUSTER, PLATFORM, PlatformSettings
@@ -66,6 +66,7 @@ class _Layer:
         self._objects("capacity", capacity.manifests(warm), after=[self._namespace(namespaces.WARM_CAPACITY)])
         self._objects("volumes", volumes.manifests(self._upstream.require("volumes_key_arn")))
         self._objects("admission", admission.manifests())
+        self._objects("node-health", node_health.manifests(self._settings.pools), after=[self._namespace(namespaces.NODE_HEALTH)])
 
     def observability(self) -> None:
         """Metrics, logs and traces. First, for it brings the kinds by which all others are scraped."""

@@ -11,7 +11,8 @@ from typing import Any
 from components.addons.placement import ON_SYSTEM_NODES
 from components.nodes.gpu_node import GPU_TAINT
 from components.nodes.sharing import EXCLUSIVE, mig_configs, plugin_configs
-from headway.contract.labels import MODEL, RELEASE, TENANT
+from components.versions import GPU_OPERATOR
+from headway.contract.labels import MODEL, QUARANTINE, RELEASE, TENANT
 from headway.contract.pool import Pool, Taint
 
 NAMESPACE = "gpu-operator"
@@ -31,10 +32,10 @@ COUNTERS: tuple[tuple[str, str, str], ...] = (
     ("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "counter", "NVLink flow-control CRC errors."),
     ("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "counter", "PCIe retries."),
     ("DCGM_FI_DEV_POWER_USAGE", "gauge", "Power draw (in W)."),
-    ("DCGM_FI_DEV_POWER_VIOLATION", "counter", "Throttling by the power limit (in us)."),
+    ("DCGM_FI_DEV_POWER_VIOLATION", "counter", "Throttling by the power limit (in ns)."),
     ("DCGM_FI_DEV_ROW_REMAP_FAILURE", "gauge", "Whether remapping a row has failed."),
     ("DCGM_FI_DEV_SM_CLOCK", "gauge", "Clock of the multiprocessors (in MHz)."),
-    ("DCGM_FI_DEV_THERMAL_VIOLATION", "counter", "Throttling by temperature (in us)."),
+    ("DCGM_FI_DEV_THERMAL_VIOLATION", "counter", "Throttling by temperature (in ns)."),
     ("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "counter", "Rows remapped after uncorrectable errors."),
     ("DCGM_FI_DEV_XID_ERRORS", "gauge", "Value of the last Xid error."),
     ("DCGM_FI_PROF_DRAM_ACTIVE", "gauge", "Share of time in which device memory moves data."),
@@ -57,14 +58,15 @@ def counters() -> str:
 
 def values(pools: Sequence[Pool]) -> dict[str, Any]:
     """Chart values for the sharing modes and taints of `pools`."""
-    tolerations = [_toleration(taint) for taint in _taints(pools)]
+    # A node in quarantine needs its agents most: without them its repair could never be seen.
+    tolerations = [*(_toleration(taint) for taint in _taints(pools)), {"key": QUARANTINE, "operator": "Exists", "effect": "NoSchedule"}]
     mig = {"version": "v1", "mig-configs": mig_configs(pools)}
     return {
         "driver": {"enabled": False},
         "toolkit": {"enabled": False},
         "cdi": {"enabled": True},
         "nfd": {"enabled": True},
-        "gfd": {"enabled": True},
+        "gfd": {"enabled": True, "version": _digest("k8s-device-plugin")},
         "daemonsets": {"tolerations": tolerations},
         "node-feature-discovery": {"worker": {"tolerations": tolerations}},
         "operator": {
@@ -74,15 +76,18 @@ def values(pools: Sequence[Pool]) -> dict[str, Any]:
         },
         "mig": {"strategy": "mixed"},
         "migManager": {
+            "version": _digest("k8s-mig-manager"),
             # Ampere needs a reboot to change its mode behind a hypervisor.
             "env": [{"name": "WITH_REBOOT", "value": "true"}],
             "config": {"name": "mig-layouts", "create": True, "default": "all-disabled", "data": {"config.yaml": json.dumps(mig)}},
         },
         "devicePlugin": {
+            "version": _digest("k8s-device-plugin"),
             "config": {"name": "device-plugin-config", "create": True, "default": EXCLUSIVE, "data": plugin_configs(pools)},
         },
         "dcgm": {"enabled": False},
         "dcgmExporter": {
+            "version": _digest("dcgm-exporter"),
             "enablePodLabels": True,
             "podLabelAllowlistRegex": [f"^{key.replace('.', chr(92) + '.')}$" for key in sorted((MODEL, RELEASE, TENANT))],
             "serviceMonitor": {"enabled": True, "honorLabels": True, "interval": SCRAPE_INTERVAL},
@@ -100,6 +105,11 @@ def values(pools: Sequence[Pool]) -> dict[str, Any]:
         "vfioManager": {"enabled": False},
         "ccManager": {"enabled": False},
     }
+
+
+def _digest(image: str) -> str:
+    """What the operator takes for a version: it writes `@` before one that is a digest."""
+    return next(full.partition("@")[2] for full in GPU_OPERATOR.images if f"/{image}:" in full)
 
 
 def _taints(pools: Sequence[Pool]) -> tuple[Taint, ...]:

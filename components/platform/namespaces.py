@@ -16,6 +16,7 @@ from components.manifests import Manifest, object_
 
 SYSTEM_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 WARM_CAPACITY = "warm-capacity"
+NODE_HEALTH = "node-health"
 
 
 class PodSecurity(StrEnum):
@@ -46,6 +47,8 @@ NAMESPACES = (
     PlatformNamespace(name=istio.SYSTEM_NAMESPACE, level=PodSecurity.PRIVILEGED, webhooks=(15017,), open_to_all=(15012,)),
     # 6443 is the external metrics API, which the API server proxies; 9443 the admission webhook.
     PlatformNamespace(name=keda.NAMESPACE, level=PodSecurity.RESTRICTED, webhooks=(6443, 9443)),
+    # A diagnostic takes every GPU of its node, past the device plugin.
+    PlatformNamespace(name=NODE_HEALTH, level=PodSecurity.PRIVILEGED),
     # The node exporter is part of the node. 10250: the operator's webhook; 4317: traces and access logs of every proxy; 9090: KEDA's queries.
     PlatformNamespace(name=prometheus.NAMESPACE, level=PodSecurity.PRIVILEGED, webhooks=(10250,), open_to_all=(4317, 9090)),
     PlatformNamespace(name=WARM_CAPACITY, level=PodSecurity.RESTRICTED),

@@ -11,9 +11,9 @@ from program import layer
 
 from components.addons import cluster_autoscaler, gpu_operator, istio, keda, otel, prometheus
 from components.manifests import Manifest
-from components.platform import admission, capacity, mesh, namespaces
+from components.platform import admission, capacity, mesh, namespaces, node_health
 from components.versions import CHARTS
-from headway.contract.labels import TENANT
+from headway.contract.labels import QUARANTINE, TENANT
 from headway.contract.pool import Pool
 from headway.signals import SIGNALS, Source
 from headway.signals.buckets import latency_edges_milliseconds
@@ -50,7 +50,7 @@ def test_one_host_engine_watches_the_gpus() -> None:
 def test_every_gpu_agent_runs_on_every_pool() -> None:
     values = gpu_operator.values([pool("l4"), pool("blue", taints=[{"key": "team", "value": "blue"}])])
     keys = [toleration["key"] for toleration in values["daemonsets"]["tolerations"]]
-    assert keys == ["nvidia.com/gpu", "team"]
+    assert keys == ["nvidia.com/gpu", "team", QUARANTINE], "a node in quarantine is repaired through its agents"
     assert values["node-feature-discovery"]["worker"]["tolerations"] == values["daemonsets"]["tolerations"]
 
 
@@ -70,6 +70,30 @@ def _metrics(expression: str) -> Iterator[str]:
 def test_counters_are_csv_of_three_columns() -> None:
     for line in gpu_operator.counters().splitlines():
         assert len(line.split(", ")) == 3, f"{line!r}: a comma in the help text shifts the columns"
+
+
+def test_images_of_the_gpu_layer_are_pinned_where_a_digest_is_known() -> None:
+    values = gpu_operator.values([pool("l4")])
+    for part in ("dcgmExporter", "devicePlugin", "gfd", "migManager"):
+        assert values[part]["version"].startswith("sha256:"), part
+
+
+def test_node_health_knows_what_each_pool_owes() -> None:
+    settings = by_role(node_health.manifests([pool("l4", size={"min": 1, "max": 4}, zones=["us-east-1a", "us-east-1b"])]))["settings"][
+        "data"
+    ]
+    assert json.loads(settings["pools.json"]) == {"l4": {"driver": "580.159.03", "nodesAtLeast": 2, "resources": {"nvidia.com/gpu": 4}}}
+    assert "@sha256:" in settings["diagnosticImage"]
+
+
+def test_node_health_may_evict_and_never_delete_what_is_not_its_own() -> None:
+    found = by_role(node_health.manifests([]))
+    everywhere = {(resource, verb) for rule in found["everywhere"]["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
+    assert ("pods/eviction", "create") in everywhere
+    assert not any(verb in ("delete", "deletecollection", "update", "*") for _, verb in everywhere)
+    assert {subject["namespace"] for role in ("everywhere-binding", "home-binding") for subject in found[role]["subjects"]} == {
+        "node-health"
+    }
 
 
 def test_the_autoscaler_prefers_what_is_paid_for() -> None:
@@ -158,7 +182,7 @@ def test_webhooks_are_reached_from_the_control_plane_and_from_nowhere_else() -> 
 
 def test_only_agents_of_the_node_may_touch_it() -> None:
     privileged = {namespace.name for namespace in namespaces.NAMESPACES if namespace.level is namespaces.PodSecurity.PRIVILEGED}
-    assert privileged == {"gpu-operator", "istio-system", "monitoring"}
+    assert privileged == {"gpu-operator", "istio-system", "monitoring", "node-health"}
 
 
 def test_the_mesh_is_encrypted_and_refuses_by_default() -> None:
