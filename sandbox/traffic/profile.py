@@ -5,6 +5,7 @@ The contracts lie in `profile/` as a model team would write them, without `artif
 even where every byte is the same.
 """
 
+import hashlib
 import json
 import subprocess
 from collections.abc import Mapping
@@ -48,7 +49,12 @@ class Artifacts:
         return list(self.manifest[model]["golden"])
 
     def uri(self, model: str, release: str) -> str:
-        return f"s3://{BUCKET}/{model}/{release}/"
+        """Where the release's files lie: another content has another address."""
+        return f"s3://{BUCKET}/{self.prefix(model, release)}/"
+
+    def prefix(self, model: str, release: str) -> str:
+        files = self.manifest[model]["releases"][release]["files"]
+        return f"{model}/{release}-{hashlib.sha256(json.dumps(files).encode()).hexdigest()[:8]}"
 
     def artifact(self, model: str, release: str) -> dict[str, Any]:
         """The contract's `artifact` for this release."""
@@ -96,5 +102,10 @@ def upload(artifacts: Artifacts, store: Any) -> None:
     """Put every artifact into the sandbox's object store; `store` is a boto3 client of S3."""
     if BUCKET not in {bucket["Name"] for bucket in store.list_buckets()["Buckets"]}:
         store.create_bucket(Bucket=BUCKET)
-    for path in sorted(p for p in artifacts.folder.rglob("*") if p.is_file() and p.name != "manifest.json"):
-        store.put_object(Bucket=BUCKET, Key=str(path.relative_to(artifacts.folder)), Body=path.read_bytes())
+    there = {each["Key"] for each in store.list_objects_v2(Bucket=BUCKET).get("Contents", [])}
+    for model in sorted(artifacts.manifest):
+        for release in artifacts.releases(model):
+            for file in artifacts.manifest[model]["releases"][release]["files"]:
+                key = f"{artifacts.prefix(model, release)}/{file['path']}"
+                if key not in there:
+                    store.put_object(Bucket=BUCKET, Key=key, Body=(artifacts.folder / model / release / file["path"]).read_bytes())

@@ -20,9 +20,13 @@ from sandbox.progress import Progress
 from sandbox.traffic import marking, profile
 from sandbox.traffic.environment import Programs, programs
 from sandbox.traffic.kube import Gone, Kube
+from sandbox.traffic.mesh import envoy
+from sandbox.traffic.mesh.listeners import MESH_PORTS
 from sandbox.traffic.profile import SERVED, Artifacts, Served
 
-NODE_AGENT = "node-agent"
+NODE_AGENT, MESH = "node-agent", "mesh"
+GATEWAY_PORT = 80
+"""Of the platform's Gateway object: plain HTTP, for the sandbox's stack has no certificate."""
 _MANAGER = "headway-sandbox-traffic"
 
 
@@ -32,6 +36,39 @@ class Options:
 
     served: tuple[Served, ...] = SERVED
     first_backoff_seconds: float = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Addresses:
+    """Ports on 127.0.0.1."""
+
+    gateway: int
+    """Applications call here, with `Host: <model>.<tenant>.<host of the gateway>` and a token."""
+    mesh: Mapping[int, int]
+    """Callers inside the mesh, by the Service's port, with `Host: <service>.<tenant>.svc.cluster.local`."""
+    mesh_metrics: int
+    """`/metrics` in Istio's names, `/refusals`."""
+    node_metrics: int
+    """`/metrics` of kube-state-metrics' kind, `/gpu-metrics` of DCGM's."""
+
+
+def addresses(supervisor: Supervisor) -> Addresses:
+    """Where everything is; chosen at the first call, the same ever after."""
+    return Addresses(
+        gateway=supervisor.port("gateway"),
+        mesh={port: supervisor.port(f"mesh-{port}") for port in MESH_PORTS},
+        mesh_metrics=supervisor.port(MESH),
+        node_metrics=supervisor.port(NODE_AGENT),
+    )
+
+
+def start(layout: Layout, progress: Progress, options: Options | None = None) -> Addresses:
+    """Have everything run in a cluster that runs: pods of the served services become processes, and the mesh leads to them."""
+    chosen, supervisor = options or Options(), Supervisor(layout)
+    start_node_agent(layout, progress, chosen, supervisor)
+    mark(layout, chosen.served, progress)
+    start_mesh(layout, progress, supervisor)
+    return addresses(supervisor)
 
 
 def folder(layout: Layout) -> Path:
@@ -71,6 +108,28 @@ def start_node_agent(layout: Layout, progress: Progress, options: Options, super
     return port
 
 
+def start_mesh(layout: Layout, progress: Progress, supervisor: Supervisor) -> None:
+    """Have Envoy run, configured by what the cluster says."""
+    found, place = programs(layout.project), folder(layout) / "mesh"
+    doors = addresses(supervisor)
+    admin = supervisor.port("envoy-admin")
+    log = layout.logs / "envoy-access.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    envoy.Files(place).begin(admin)
+    settings = {
+        "admin_port": admin,
+        "folder": str(place),
+        "gateway": {str(GATEWAY_PORT): doors.gateway},
+        "issuers": str(folder(layout) / "issuers"),
+        "kubeconfig": str(layout.kubeconfig),
+        "log": str(log),
+        "mesh": {str(port): own for port, own in doors.mesh.items()},
+        "port": doors.mesh_metrics,
+    }
+    supervisor.ensure(_python(layout, MESH, "sandbox.traffic.mesh", settings, doors.mesh_metrics), progress)
+    supervisor.ensure(envoy.process(found, place, admin, (doors.gateway, *doors.mesh.values())), progress)
+
+
 def mark(layout: Layout, served: Iterable[Served], progress: Progress) -> None:
     """Have the services' pods run by the agent, and replace those that are simulated."""
     kube, chosen = Kube(layout.kubeconfig), tuple(served)
@@ -99,7 +158,8 @@ def unmark(layout: Layout) -> None:
 def stop(layout: Layout, progress: Progress) -> None:
     """End the processes; pods that were served are simulated from now on."""
     supervisor = Supervisor(layout)
-    supervisor.stop(NODE_AGENT, progress)
+    for name in (envoy.NAME, MESH, NODE_AGENT):
+        supervisor.stop(name, progress)
     unmark(layout)
     shutil.rmtree(folder(layout) / "node", ignore_errors=True)
 
@@ -139,6 +199,6 @@ def _python(layout: Layout, name: str, module: str, settings: Mapping[str, Any],
         argv=(str(python), "-m", module, str(place)),
         ready=lambda: Endpoint(port=port).unready("/ready"),
         ports=(port,),
-        inputs=(place,),
+        inputs=(place, *sorted(Path(__file__).parent.rglob("*.py"))),
         stop_seconds=20.0,
     )

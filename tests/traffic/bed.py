@@ -34,7 +34,7 @@ from sandbox.traffic.profile import Artifacts, Served
 
 PROJECT = Path(__file__).parents[2]
 HOST = "models.sandbox.test"
-SURROUNDINGS = Surroundings(environment="sandbox", region="us-east-1", hosts=(HOST,), gateway_replicas=1)
+SURROUNDINGS = Surroundings(environment="sandbox", region="us-east-1", account_id="000000000000", hosts=(HOST,), gateway_replicas=1)
 POOL = Pool.model_validate(
     {
         "name": "l4",

@@ -1,0 +1,147 @@
+"""Keeps Envoy at what the cluster says: watches objects, compiles, writes, and counts what Envoy logs.
+
+One thread does everything but watch and answer, so that changes are applied in the order in which they were told. A burst of changes is
+compiled once. When the API server is away, Envoy goes on with what it has. The trap: a refused object must not take its accepted
+predecessor away; `Accepted` remembers it.
+"""
+
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from sandbox.traffic.kube import Kube, Object, Watched
+from sandbox.traffic.mesh import configuration
+from sandbox.traffic.mesh.configuration import Configuration
+from sandbox.traffic.mesh.envoy import Admin, Files
+from sandbox.traffic.mesh.listeners import Doors, workload
+from sandbox.traffic.mesh.reading import Refusal
+from sandbox.traffic.mesh.telemetry import Tail, Telemetry
+from sandbox.traffic.mesh.tokens import Issuers
+from sandbox.traffic.mesh.world import World
+
+PATHS = (
+    "/api/v1/pods",
+    "/api/v1/services",
+    "/apis/discovery.k8s.io/v1/endpointslices",
+    "/apis/networking.istio.io/v1/destinationrules",
+    "/apis/networking.istio.io/v1/gateways",
+    "/apis/networking.istio.io/v1/sidecars",
+    "/apis/networking.istio.io/v1/virtualservices",
+    "/apis/networking.istio.io/v1alpha3/envoyfilters",
+    "/apis/security.istio.io/v1/authorizationpolicies",
+    "/apis/security.istio.io/v1/requestauthentications",
+)
+_SETTLE_SECONDS = 0.02
+"""What comes in one breath is compiled once."""
+_READ_SECONDS = 0.1
+_PRUNE_SECONDS = 5.0
+
+
+@dataclass
+class Accepted:
+    """The last version of every object in which nothing was refused."""
+
+    _versions: dict[str, Object] = field(default_factory=dict[str, Object])
+
+    def world(self, objects: Mapping[str, Object]) -> tuple[World, Mapping[str, list[Refusal]]]:
+        """The objects as they are in force, and what is refused of the newest ones."""
+        newest = World.of(objects.values())
+        refused = configuration.judge(newest)
+        for uid, item in objects.items():
+            if uid not in refused:
+                self._versions[uid] = item
+        for uid in [uid for uid in self._versions if uid not in objects]:
+            del self._versions[uid]
+        return World.of(self._versions.values()), refused
+
+
+class Controller:
+    """The mesh of one sandbox."""
+
+    def __init__(self, kube: Kube, folder: Path, doors: Doors, admin: Admin, issuers: Issuers) -> None:
+        self._kube, self._folder, self._doors, self._admin, self._issuers = kube, folder, doors, admin, issuers
+        self._files = Files(folder)
+        self._objects: dict[str, Object] = {}
+        self._lock = threading.Lock()
+        self._changed = threading.Event()
+        self._watches: list[Watched] = []
+        self._accepted = Accepted()
+        self._written: Configuration | None = None
+        self._prune_at = float("inf")
+        self._telemetry = Telemetry()
+        self._telemetry_lock = threading.Lock()
+        self.refusals: tuple[str, ...] = ()
+        """What is not in force, and why."""
+
+    def run(self) -> None:
+        """For ever."""
+        self._watches = [Watched(self._kube, path, self._heard).start() for path in PATHS]
+        for watch in self._watches:
+            watch.synced.wait()
+        tail = Tail(Path(self._doors.log), self._admin.reopen_logs)
+        self._changed.set()
+        while True:
+            if self._changed.wait(_READ_SECONDS):
+                threading.Event().wait(_SETTLE_SECONDS)
+                self._changed.clear()
+                self._compile()
+            if monotonic() > self._prune_at and self._written is not None:
+                self._prune_at = float("inf")
+                self._files.prune(self._written)
+            self._count(tail)
+
+    def ready(self) -> str | None:
+        """None while Envoy is configured and the cluster is followed, else what is missing."""
+        if self._written is None:
+            return "reading the mesh's objects"
+        return next((watch.failure for watch in self._watches if watch.failure), None)
+
+    def exposition(self) -> str:
+        with self._telemetry_lock:
+            return "".join(self._telemetry.exposition())
+
+    def _heard(self, kind: str, item: Object) -> None:
+        uid = item["metadata"]["uid"]
+        with self._lock:
+            if kind == "DELETED":
+                self._objects.pop(uid, None)
+            else:
+                self._objects[uid] = item
+        self._changed.set()
+
+    def _compile(self) -> None:
+        with self._lock:
+            objects = dict(self._objects)
+        world, refused = self._accepted.world(objects)
+        wanted = configuration.compile_(world, self._doors, str(self._folder), self._keys(world))
+        if self._files.apply(wanted, self._written, self._admin if self._written is not None else None):
+            self._prune_at = monotonic() + _PRUNE_SECONDS
+        self._written = wanted
+        said = tuple(sorted(str(refusal) for each in refused.values() for refusal in each))
+        for line in said:
+            if line not in self.refusals:
+                _log(f"refused: {line}")
+        self.refusals = said
+        pods = [(pod, pod["metadata"]) for pod in world.served_pods()]
+        with self._telemetry_lock:
+            for pod, metadata in pods:
+                self._telemetry.introduce(metadata["namespace"], workload(pod), metadata["name"])
+            self._telemetry.forget({(metadata["namespace"], metadata["name"]) for _, metadata in pods})
+
+    def _keys(self, world: World) -> Mapping[str, str]:
+        rules: list[Any] = [rule for item in world.of_kind("RequestAuthentication") for rule in item["spec"].get("jwtRules") or ()]
+        return {rule["issuer"]: self._issuers.keys(rule["issuer"]) for rule in rules}
+
+    def _count(self, tail: Tail) -> None:
+        with self._telemetry_lock:
+            for line in tail.lines():
+                self._telemetry.take(line)
+
+
+def _log(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()

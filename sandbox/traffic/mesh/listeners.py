@@ -1,0 +1,176 @@
+"""The listeners of one Envoy: the gateway, a door for callers inside the mesh, and a sidecar before each served pod. Pure.
+
+Every listener logs one line a request, from which `telemetry.py` counts what Istio's proxies would. The trap: a mirrored request has no
+line at its caller; it shows at the sidecar of its destination, its host ending in `-shadow`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox.traffic.mesh import patches, security
+from sandbox.traffic.mesh.clusters import address
+from sandbox.traffic.mesh.reading import Object, labels_match
+from sandbox.traffic.mesh.world import INBOUND_OFFSET, ROOT_NAMESPACE, World
+
+Config = dict[str, Any]
+
+RDS_FOLDER = "routes"
+MESH_PORTS = (8000, 8001)
+"""Ports of Services for which callers inside the mesh have a door: Triton's two."""
+_MANAGER_TYPE = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
+_ROUTER_TYPE = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"
+_DROP_TYPE = "type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation"
+_LOG_TYPE = "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog"
+_IDLE_SECONDS = 60
+
+LOG_FIELDS: Mapping[str, str] = {
+    "authority": "%REQ(:AUTHORITY)%",
+    "class": "%REQ(X-REQUEST-CLASS)%",
+    "cluster": "%UPSTREAM_CLUSTER_RAW%",
+    "code": "%RESPONSE_CODE%",
+    "duration": "%DURATION%",
+    "flags": "%RESPONSE_FLAGS%",
+    "grpc": "%GRPC_STATUS_NUMBER%",
+    "type": "%REQ(CONTENT-TYPE)%",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doors:
+    """Where the listeners are on 127.0.0.1: the gateway's port by the port that its Gateway object names, the mesh's by Service port."""
+
+    gateway: Mapping[int, int]
+    mesh: Mapping[int, int]
+    log: str
+    """The access log of all of them."""
+
+
+def gateway_servers(world: World) -> list[tuple[Object, Object]]:
+    """(Gateway, server) of every plain HTTP server."""
+    found = [(item, server) for item in world.of_kind("Gateway") for server in item["spec"].get("servers") or ()]
+    return [(item, server) for item, server in found if server["port"]["protocol"] in {"HTTP", "HTTP2", "GRPC"}]
+
+
+def route_name(kind: str, port: int) -> str:
+    return f"{kind}-{port}"
+
+
+def gateway_listener(world: World, item: Object, port: int, doors: Doors, folder: str, keys: Mapping[str, str]) -> Config:
+    """One port of a Gateway, with what its namespace says about tokens, callers and rates."""
+    labels, namespace = item["spec"].get("selector") or {}, item["metadata"]["namespace"]
+    tokens = world.selecting("RequestAuthentication", namespace, labels)
+    claimed = security.claimed_headers(tokens)
+    verify = security.authentication(tokens, keys)
+    filters = [
+        *([_dropping(claimed)] if claimed else []),
+        *([verify] if verify else []),
+        *security.authorization(security.of_workload(world, namespace, labels)),
+        _router(),
+    ]
+    name = route_name("gateway", port)
+    manager = _manager(name, filters, _log(doors.log, {"at": "source"}), rds=folder)
+    made = patches.patched(manager, patches.GATEWAY, _ordered(world, namespace, labels))
+    return _listener(name, ("127.0.0.1", doors.gateway[port]), made)
+
+
+def mesh_listener(world: World, port: int, doors: Doors, folder: str) -> Config:
+    """Where a caller inside the mesh reaches a Service's port: the sidecar of nobody in particular."""
+    name = route_name("mesh", port)
+    manager = _manager(name, [_router()], _log(doors.log, {"at": "source"}), rds=folder)
+    found = [item for item in world.of_kind("EnvoyFilter") if item["metadata"]["namespace"] == ROOT_NAMESPACE]
+    return _listener(name, ("127.0.0.1", doors.mesh[port]), patches.patched(manager, patches.OUTBOUND, found))
+
+
+def sidecar(world: World, pod: Object, port: int, ip: str, cluster: str, doors: Doors) -> Config:
+    """The sidecar of one pod before one of its ports."""
+    metadata = pod["metadata"]
+    labels, namespace = metadata.get("labels") or {}, metadata["namespace"]
+    name = f"inbound-{namespace}-{metadata['name']}-{port}"
+    said = {"at": "destination", "namespace": namespace, "pod": metadata["name"], "workload": workload(pod)}
+    filters = [*security.authorization(security.of_workload(world, namespace, labels)), _router()]
+    routes = {
+        "name": name,
+        "validate_clusters": False,
+        "virtual_hosts": [
+            {"name": "inbound", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": {"cluster": cluster, "timeout": "0s"}}]}
+        ],
+    }
+    manager = _manager(name, filters, _log(doors.log, said), routes=routes)
+    made = patches.patched(manager, patches.INBOUND, _ordered(world, namespace, labels))
+    return _listener(name, (ip, port + INBOUND_OFFSET), made)
+
+
+def workload(pod: Object) -> str:
+    """The Deployment of a pod, by the name of its ReplicaSet; a pod without one is its own."""
+    owner = next((each["name"] for each in pod["metadata"].get("ownerReferences") or () if each["kind"] == "ReplicaSet"), None)
+    return owner.rpartition("-")[0] if owner else pod["metadata"]["name"]
+
+
+def sidecar_limits(world: World, pod: Object) -> Object:
+    """What the Sidecar object that selects this pod lets through at once."""
+    metadata = pod["metadata"]
+    for item in world.of_kind("Sidecar"):
+        selector = (item["spec"].get("workloadSelector") or {}).get("labels") or {}
+        if item["metadata"]["namespace"] == metadata["namespace"] and selector and labels_match(selector, metadata.get("labels") or {}):
+            return (item["spec"].get("inboundConnectionPool") or {}).get("http") or {}
+    return {}
+
+
+def _ordered(world: World, namespace: str, labels: Object) -> list[Object]:
+    """EnvoyFilters that apply: the root's first, then by age and name, as istiod."""
+    found = world.selecting("EnvoyFilter", namespace, labels)
+    return sorted(
+        found,
+        key=lambda item: (
+            item["metadata"]["namespace"] != ROOT_NAMESPACE,
+            int(item["spec"].get("priority", 0)),
+            item["metadata"].get("creationTimestamp") or "",
+            item["metadata"]["name"],
+        ),
+    )
+
+
+def _listener(name: str, place: tuple[str, int], manager: Config) -> Config:
+    typed = {"@type": _MANAGER_TYPE, **manager}
+    return {
+        "name": name,
+        "address": address(*place),
+        "filter_chains": [{"filters": [{"name": patches.MANAGER, "typed_config": typed}]}],
+    }
+
+
+def _manager(name: str, filters: Sequence[Config], log: Config, *, rds: str | None = None, routes: Config | None = None) -> Config:
+    """The HTTP connection manager of a listener, with its routes inline or read from the folder `rds`."""
+    found: Config = {
+        "stat_prefix": name,
+        "codec_type": "AUTO",
+        "http_filters": list(filters),
+        "access_log": [log],
+        "strip_any_host_port": True,
+        "use_remote_address": True,
+        "common_http_protocol_options": {"idle_timeout": f"{_IDLE_SECONDS}s"},
+        "upgrade_configs": [],
+    }
+    if routes is not None:
+        return {**found, "route_config": routes}
+    source = {"path": f"{rds}/{name}.json", "watched_directory": {"path": rds}}
+    return {**found, "rds": {"route_config_name": name, "config_source": {"resource_api_version": "V3", "path_config_source": source}}}
+
+
+def _router() -> Config:
+    return {"name": patches.ROUTER, "typed_config": {"@type": _ROUTER_TYPE}}
+
+
+def _dropping(headers: Iterable[str]) -> Config:
+    """What a client sends under the name of a verified claim is dropped before tokens are read."""
+    mutations = {"request_mutations": [{"remove": name} for name in headers]}
+    return {"name": "headway.claimed_headers", "typed_config": {"@type": _DROP_TYPE, "mutations": mutations}}
+
+
+def _log(path: str, said: Mapping[str, str]) -> Config:
+    fields = {**LOG_FIELDS, **said}
+    return {
+        "name": "envoy.access_loggers.file",
+        "typed_config": {"@type": _LOG_TYPE, "path": path, "log_format": {"json_format": dict(sorted(fields.items()))}},
+    }

@@ -1,0 +1,159 @@
+"""Istio's standard metrics from the lines that the listeners log. Pure but for `Tail`, which reads the log.
+
+Names and labels are those that releases are judged by (headway/release/evidence/queries.py) and that istiod's own proxies emit with the
+platform's Telemetry. The trap: a counter that is born with a value has no increase, so every replica's series begin at zero when it is
+introduced.
+"""
+
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headway.signals.buckets import latency_edges_milliseconds
+from sandbox.traffic.mesh.world import SUFFIX
+
+REQUESTS = "istio_requests_total"
+DURATION = "istio_request_duration_milliseconds"
+SHADOW = "-shadow"
+_NO_FLAGS = "-"
+_ROTATE_BYTES = 64 * 2**20
+
+Labels = tuple[tuple[str, str], ...]
+
+
+def labels_of(line: dict[str, Any]) -> dict[str, str] | None:
+    """The labels of one logged request but code and flags; None for one that no destination was found for."""
+    grpc = str(line.get("type") or "").startswith("application/grpc")
+    common = {
+        "reporter": line["at"],
+        "request_class": line.get("class") or "",
+        "request_protocol": "grpc" if grpc else "http",
+        "grpc_response_status": str(line["grpc"]) if grpc and line.get("grpc") is not None else "",
+    }
+    if line["at"] == "destination":
+        mirrored = "true" if str(line.get("authority") or "").endswith(SHADOW) else "false"
+        return common | of_replica(line["namespace"], line["workload"], line["pod"]) | {"mirrored": mirrored}
+    parts = str(line.get("cluster") or "").split("|")
+    if len(parts) != 4 or not parts[3].endswith(f".{SUFFIX}"):
+        return None
+    name, namespace = parts[3].removesuffix(f".{SUFFIX}").split(".", 1)
+    return common | {
+        "destination_service": parts[3],
+        "destination_service_name": name,
+        "destination_service_namespace": namespace,
+    }
+
+
+def of_replica(namespace: str, workload: str, pod: str) -> dict[str, str]:
+    """Labels that name a replica; its arm's Service has the name of its Deployment."""
+    return {
+        "destination_service": f"{workload}.{namespace}.{SUFFIX}",
+        "destination_service_name": workload,
+        "destination_service_namespace": namespace,
+        "destination_workload": workload,
+        "destination_workload_namespace": namespace,
+        "pod": pod,
+    }
+
+
+@dataclass
+class _Histogram:
+    buckets: list[int]
+    total: int = 0
+    sum: float = 0.0
+
+
+@dataclass
+class Telemetry:
+    """Counters and latency histograms of everything that was logged."""
+
+    edges: tuple[int, ...] = field(default_factory=latency_edges_milliseconds)
+    _requests: dict[Labels, int] = field(default_factory=dict[Labels, int])
+    _durations: dict[Labels, _Histogram] = field(default_factory=dict[Labels, _Histogram])
+
+    def take(self, line: dict[str, Any]) -> None:
+        """Count one logged request."""
+        labels = labels_of(line)
+        if labels is None:
+            return
+        labels |= {"response_code": str(line["code"]), "response_flags": line.get("flags") or _NO_FLAGS}
+        key = tuple(sorted(labels.items()))
+        self._requests[key] = self._requests.get(key, 0) + 1
+        histogram = self._histogram(key)
+        milliseconds = float(line["duration"] or 0)
+        histogram.buckets[bisect_left(self.edges, milliseconds)] += 1
+        histogram.total += 1
+        histogram.sum += milliseconds
+
+    def introduce(self, namespace: str, workload: str, pod: str) -> None:
+        """Let the series of a replica begin at zero."""
+        common = {"reporter": "destination", "request_class": "", "request_protocol": "http", "grpc_response_status": ""}
+        answered = {"mirrored": "false", "response_code": "200", "response_flags": _NO_FLAGS}
+        key = tuple(sorted((common | of_replica(namespace, workload, pod) | answered).items()))
+        self._requests.setdefault(key, 0)
+        self._histogram(key)
+
+    def _histogram(self, key: Labels) -> _Histogram:
+        return self._durations.setdefault(key, _Histogram([0] * (len(self.edges) + 1)))
+
+    def forget(self, pods: Collection[tuple[str, str]]) -> None:
+        """Drop the series of replicas that are not among (namespace, pod): their proxies are gone."""
+        for store in (self._requests, self._durations):
+            for key in [key for key in store if _replica(key) not in {None, *pods}]:
+                del store[key]
+
+    def exposition(self) -> Iterator[str]:
+        """Prometheus' text format, in order."""
+        yield f"# TYPE {REQUESTS} counter\n"
+        for key, value in sorted(self._requests.items()):
+            yield f"{REQUESTS}{{{_text(key)}}} {value}\n"
+        yield f"# TYPE {DURATION} histogram\n"
+        for key, histogram in sorted(self._durations.items()):
+            text, below = _text(key), 0
+            for edge, count in zip((*map(str, self.edges), "+Inf"), histogram.buckets, strict=True):
+                below += count
+                yield f'{DURATION}_bucket{{{text},le="{edge}"}} {below}\n'
+            yield f"{DURATION}_sum{{{text}}} {histogram.sum:.12g}\n"
+            yield f"{DURATION}_count{{{text}}} {histogram.total}\n"
+
+
+def _replica(key: Labels) -> tuple[str, str] | None:
+    found = dict(key)
+    return (found["destination_workload_namespace"], found["pod"]) if "pod" in found else None
+
+
+def _text(key: Labels) -> str:
+    return ",".join(f"{name}={json.dumps(value)}" for name, value in key)
+
+
+class Tail:
+    """Reads the lines of a growing log, each once; `reopen` makes the writer begin a new file when this one is large.
+
+    A reader that starts anew reads the file from its beginning, so that counters go on where they were.
+    """
+
+    def __init__(self, path: Path, reopen: Callable[[], None], rotate_bytes: int = _ROTATE_BYTES) -> None:
+        self._path, self._reopen, self._rotate_bytes = path, reopen, rotate_bytes
+        self._rest = b""
+        self._stream: Any = None
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """What is new."""
+        if self._stream is None:
+            if not self._path.exists():
+                return
+            self._stream = self._path.open("rb")
+        yield from self._read()
+        if self._stream.tell() > self._rotate_bytes:
+            self._path.unlink()
+            self._reopen()
+            yield from self._read()
+            self._stream.close()
+            self._stream = None
+
+    def _read(self) -> Iterable[dict[str, Any]]:
+        *lines, self._rest = (self._rest + self._stream.read()).split(b"\n")
+        return [json.loads(line) for line in lines if line]

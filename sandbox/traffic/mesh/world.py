@@ -1,0 +1,116 @@
+"""What the mesh knows of the cluster: the objects it reads, by kind, and how they relate. Pure; a snapshot.
+
+A host is `<service>.<namespace>.svc.cluster.local`. The trap: pods that kwok simulates have addresses and are ready, but nobody listens
+there; only pods that the node agent runs become endpoints.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sandbox.traffic.address import is_served, loopback
+from sandbox.traffic.mesh.reading import Object, labels_match
+
+SUFFIX = "svc.cluster.local"
+ROOT_NAMESPACE = "istio-system"
+INBOUND_OFFSET = 10_000
+"""A pod's sidecar listens this much above the port it guards."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Objects by kind; each list is sorted by namespace and name."""
+
+    objects: Mapping[str, tuple[Object, ...]] = field(default_factory=dict[str, tuple[Object, ...]])
+
+    @classmethod
+    def of(cls, items: Iterable[Object]) -> "World":
+        found: dict[str, list[Object]] = {}
+        for item in items:
+            found.setdefault(item["kind"], []).append(item)
+        return cls(objects={kind: tuple(sorted(each, key=_name)) for kind, each in found.items()})
+
+    def of_kind(self, kind: str) -> tuple[Object, ...]:
+        return self.objects.get(kind, ())
+
+    def without(self, refused: Iterable[Object]) -> "World":
+        """The same without these objects."""
+        gone = {item["metadata"]["uid"] for item in refused}
+        return World.of(item for each in self.objects.values() for item in each if item["metadata"]["uid"] not in gone)
+
+    @property
+    def services(self) -> Mapping[str, Object]:
+        """Services by host."""
+        return {host_of(item["metadata"]["name"], item["metadata"]["namespace"]): item for item in self.of_kind("Service")}
+
+    def served_pods(self) -> Iterator[Object]:
+        """Pods whose processes run here and that may still answer, deleted ones included until they are gone."""
+        for pod in self.of_kind("Pod"):
+            if is_served((pod.get("status") or {}).get("podIP") or ""):
+                yield pod
+
+    def endpoints(self, host: str, port: int) -> list[tuple[str, int]]:
+        """(address, port) of the sidecars of the ready replicas behind a service's port, sorted."""
+        service = self.services.get(host)
+        if service is None:
+            return []
+        name = next((p.get("name") for p in service["spec"]["ports"] if p["port"] == port), None)
+        found: set[tuple[str, int]] = set()
+        for piece in self.of_kind("EndpointSlice"):
+            metadata = piece["metadata"]
+            if metadata["namespace"] != service["metadata"]["namespace"]:
+                continue
+            if (metadata.get("labels") or {}).get("kubernetes.io/service-name") != service["metadata"]["name"]:
+                continue
+            target = next((p["port"] for p in piece.get("ports") or () if p.get("name") == name), None)
+            for endpoint in piece.get("endpoints") or ():
+                if target is not None and (endpoint.get("conditions") or {}).get("ready", True):
+                    found |= {(loopback(ip), target + INBOUND_OFFSET) for ip in endpoint["addresses"] if is_served(ip)}
+        return sorted(found)
+
+    def selecting(self, kind: str, namespace: str, labels: Object) -> list[Object]:
+        """Objects of a kind that apply to a workload: those of its namespace that select it or everything, and the root's."""
+        found: list[Object] = []
+        for item in self.of_kind(kind):
+            spec = item.get("spec") or {}
+            place = item["metadata"]["namespace"]
+            selector = (spec.get("workloadSelector") or {}).get("labels") or (spec.get("selector") or {}).get("matchLabels") or {}
+            if place in (namespace, ROOT_NAMESPACE) and labels_match(selector, labels):
+                found.append(item)
+        return found
+
+
+def host_of(name: str, namespace: str) -> str:
+    return f"{name}.{namespace}.{SUFFIX}"
+
+
+def full_host(host: str, namespace: str) -> str:
+    """A host as written in an object of `namespace`: a short name means a service beside it."""
+    return host if "." in host else host_of(host, namespace)
+
+
+def cluster_name(host: str, port: int) -> str:
+    """As istiod names an outbound cluster without a subset."""
+    return f"outbound|{port}||{host}"
+
+
+def destination_port(world: World, host: str, asked: int | None, listener_port: int) -> int:
+    """Where a destination without a port leads: the only port of its service, else the port that the request came in by.
+
+    istiod's rule (istio/istio, pilot/pkg/networking/core/route: GetDestinationCluster). A gateway that listens on 80 therefore finds no
+    cluster for a service with two ports.
+    """
+    if asked is not None:
+        return asked
+    service = world.services.get(host)
+    ports = service["spec"]["ports"] if service is not None else []
+    return int(ports[0]["port"]) if len(ports) == 1 else listener_port
+
+
+def is_grpc(port: Mapping[str, Any]) -> bool:
+    """Whether a port's name says that gRPC is spoken there: the mesh goes by the part before the hyphen."""
+    return str(port.get("name") or "").split("-")[0] in {"grpc", "http2"}
+
+
+def _name(item: Object) -> tuple[str, str]:
+    return item["metadata"].get("namespace") or "", item["metadata"]["name"]
