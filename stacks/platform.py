@@ -114,8 +114,8 @@ class _Layer:
 
     def scaling(self) -> None:
         """Pods by KEDA, nodes by the Cluster Autoscaler."""
-        queue = f"arn:aws:sqs:{self._account.region}:{self._account.id}:{batch_queue_name(self._settings.environment)}"
-        self._keda = self._identify("keda", keda.NAMESPACE, keda.SERVICE_ACCOUNT, (keda.reads_queue(queue),))
+        queues = f"arn:aws:sqs:{self._account.region}:{self._account.id}:{batch_queue_name(self._settings.environment)}-*"
+        self._keda = self._identify("keda", keda.NAMESPACE, keda.SERVICE_ACCOUNT, (keda.reads_queues(queues),))
         self._addon("keda", versions.KEDA, keda.NAMESPACE, keda.values(self._cluster), after=[self._keda, self._monitoring])
         resizes = cluster_autoscaler.permissions(self._cluster, self._account.id, self._account.region)
         nodes = self._identify("cluster-autoscaler", cluster_autoscaler.NAMESPACE, cluster_autoscaler.SERVICE_ACCOUNT, resizes)

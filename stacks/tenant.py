@@ -23,7 +23,7 @@ from components.naming import bucket_name, cluster_name
 from components.tenant.component import Tenant, TenantArgs
 from components.tenant.manifests import Plan
 from components.tenant.surroundings import Surroundings
-from headway.contract.arithmetic.surge import pool_for
+from headway.contract.arithmetic.surge import batch_pool_for, pool_for
 from headway.contract.crosscheck import TenantContracts
 from headway.contract.finding import Finding, Level
 from headway.contract.loader import load_tenant
@@ -69,7 +69,11 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: Store | None 
     services = {
         model.name: ModelService(
             model.name,
-            ModelServiceArgs(service=_service(model, plan, contracts, lives.get(model.name)), after=tenant.foundation),
+            ModelServiceArgs(
+                service=_service(model, plan, contracts, lives.get(model.name)),
+                data_key_arn=upstream.require("data_key_arn"),
+                after=tenant.foundation,
+            ),
             inside,
         )
         for model in contracts.models
@@ -92,9 +96,6 @@ def _contracts(settings: TenantSettings, folder: Path) -> TenantContracts:
         raise SettingsError(f"Tenant {settings.tenant}", unproven)
     for finding in result.findings:
         pulumi.warn(str(_refusal(finding)).strip())
-    for model in found.models:
-        if model.batch:
-            pulumi.warn(f"{model.name}: its batch variant is counted in quota and cost, but no workers are deployed for it yet")
     return found
 
 
@@ -119,6 +120,7 @@ def _surroundings(settings: TenantSettings) -> Surroundings:
     return Surroundings(
         environment=settings.environment,
         region=settings.account.region,
+        account_id=settings.account.id,
         hosts=settings.gateway.hosts,
         gateway_replicas=settings.gateway.replicas_min,
     )
@@ -158,7 +160,7 @@ def _service(model: Model, plan: Plan, contracts: TenantContracts, live: Live | 
     there = {other.name for other in contracts.models}
     fallback = wanted if wanted in there else None
     if live is None:
-        return Service.of(plan.tenant.name, now, pool, plan.surroundings, fallback)
+        return Service.of(plan.tenant.name, now, pool, plan.surroundings, fallback, batch_pool_for(now, plan.pools))
     return Service(
         tenant=plan.tenant.name,
         model=now,
@@ -167,4 +169,5 @@ def _service(model: Model, plan: Plan, contracts: TenantContracts, live: Live | 
         pool=pool,
         surroundings=plan.surroundings,
         fallback=fallback,
+        batch_pool=batch_pool_for(now, plan.pools),
     )

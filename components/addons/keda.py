@@ -31,6 +31,6 @@ def values(cluster_name: str) -> dict[str, Any]:
     }
 
 
-def reads_queue(queue_arn: str) -> Statement:
-    """How long a queue is, and nothing of what is in it."""
-    return Statement(sid="QueueLength", actions=["sqs:GetQueueAttributes"], resources=[queue_arn])
+def reads_queues(queue_arns: str) -> Statement:
+    """How long tenants' batch queues are, and nothing of what is in them."""
+    return Statement(sid="QueueLength", actions=["sqs:GetQueueAttributes"], resources=[queue_arns])

@@ -1,9 +1,10 @@
-"""The ModelService component: registers what `manifests` builds for one model service."""
+"""The ModelService component: registers what `manifests` builds for one model service, and the queues of its batch variant."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pulumi
+import pulumi_aws as aws
 
 from components.manifests import register
 from components.model_service.manifests import Service
@@ -11,9 +12,11 @@ from components.model_service.manifests import Service
 
 @dataclass(frozen=True, kw_only=True)
 class ModelServiceArgs:
-    """`service` shapes everything. `after` is what the first pod needs: the tenant's foundation."""
+    """`service` shapes everything; the ARN of the key that messages are encrypted with only flows. `after` is what the first pod needs:
+    the tenant's foundation."""
 
     service: Service
+    data_key_arn: pulumi.Input[str]
     after: Sequence[pulumi.Resource] = field(default=())
 
 
@@ -32,6 +35,10 @@ class ModelService(pulumi.ComponentResource):
         def options(needed: list[pulumi.Resource]) -> pulumi.ResourceOptions:
             return pulumi.ResourceOptions(parent=self, depends_on=[*args.after, *needed])
 
+        before: list[pulumi.Resource] = []
+        for role, arguments in args.service.queues:
+            child = pulumi.ResourceOptions(parent=self, depends_on=list(before))
+            before.append(aws.sqs.Queue(f"{name}-{role}", kms_master_key_id=args.data_key_arn, opts=child, **arguments))
         self.objects = register(name, args.service.manifests(), options)
         self.hosts = args.service.public_hosts
         self.releases = {live.key: live.weight for live in args.service.traffic.ordered}

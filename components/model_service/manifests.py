@@ -1,14 +1,16 @@
 """All objects of one model service, in an order in which each may exist: what the service has once, then each arm's own.
 
-Thirteen objects and the component for a service with one release. The trap: roles are state keys; the key of an arm is its release, so
-that a release keeps its objects when its part changes from canary to stable.
+Thirteen objects and the component for a service with one release; a batch variant adds two queues and three objects. The trap: roles are
+state keys; the key of an arm is its release, so that a release keeps its objects when its part changes from canary to stable.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from components.manifests import Manifest
-from components.model_service import configuration, objectives, observing, pod, routing, scaling, workload
+from components.model_service import configuration, objectives, observing, pod, queues, routing, scaling, workload
+from components.model_service.batch import Worker
 from components.model_service.release import Release
 from components.model_service.serving import Serving, serving
 from components.model_service.traffic import Live, Traffic
@@ -34,6 +36,8 @@ class Service:
     surroundings: Surroundings
     fallback: str | None = None
     """The service that takes over under overload, if it is there."""
+    batch_pool: Pool | None = None
+    """Where batch workers run, for a contract with a batch variant."""
 
     def __post_init__(self) -> None:
         for live in self.traffic.arms:
@@ -41,7 +45,15 @@ class Service:
                 raise ValueError(f"{self.model.name}: traffic names release {live.release}, which is not among the live ones")
 
     @classmethod
-    def of(cls, tenant: str, model: Model, pool: Pool, surroundings: Surroundings, fallback: str | None = None) -> "Service":
+    def of(
+        cls,
+        tenant: str,
+        model: Model,
+        pool: Pool,
+        surroundings: Surroundings,
+        fallback: str | None = None,
+        batch_pool: Pool | None = None,
+    ) -> "Service":
         """A service whose current contract is its only release."""
         release = Release(model=model)
         return cls(
@@ -52,7 +64,13 @@ class Service:
             pool=pool,
             surroundings=surroundings,
             fallback=fallback,
+            batch_pool=batch_pool,
         )
+
+    @property
+    def queues(self) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+        """Role and arguments of the batch variant's queues."""
+        return queues.queues(self.tenant, self.model, self.surroundings)
 
     @property
     def public_hosts(self) -> list[str]:
@@ -61,7 +79,8 @@ class Service:
 
     def manifests(self) -> tuple[Manifest, ...]:
         """Every object, those before others that need them."""
-        return (*self._once(), *(manifest for live in self.traffic.ordered for manifest in self._arm(live)))
+        arms = (manifest for live in self.traffic.ordered for manifest in self._arm(live))
+        return (*self._once(), *arms, *self._batch())
 
     def _serving(self, release: Release) -> Serving:
         drain = release.model.health.drain.whole_seconds
@@ -78,6 +97,22 @@ class Service:
         yield Manifest(role="telemetry", body=observing.telemetry(tenant, model))
         yield Manifest(role="objectives", body=objectives.rules(tenant, model, self.surroundings))
         yield Manifest(role="record", body=observing.record(tenant, model))
+
+    def _batch(self) -> Iterator[Manifest]:
+        if self.model.batch is None:
+            return
+        if self.batch_pool is None:
+            raise ValueError(f"{self.model.name}: its batch variant has no pool to run on")
+        release = self.releases[self.traffic.primary.release]
+        yield from Worker(
+            tenant=self.tenant,
+            model=self.model,
+            release=release,
+            pool=self.batch_pool,
+            surroundings=self.surroundings,
+            serving=self._serving(release),
+            service_account=SERVICE_ACCOUNT,
+        ).manifests()
 
     def _arm(self, live: Live) -> Iterator[Manifest]:
         tenant, model, release = self.tenant, self.model, self.releases[live.release]

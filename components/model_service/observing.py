@@ -8,6 +8,7 @@ from typing import Any
 
 from components.labels import labels, selector
 from components.manifests import object_
+from components.model_service.queues import ARM, BATCH
 from components.model_service.serving import METRICS, Serving
 from headway.contract.labels import MODEL, PREFIX, RELEASE, TENANT
 from headway.contract.model import Model
@@ -27,7 +28,11 @@ def monitor(tenant: str, model: Model, serving: Serving) -> dict[str, Any]:
         namespace=tenant,
         labels=labels("monitor", tenant=tenant, model=model.name),
         spec={
-            "selector": {"matchLabels": selector(tenant=tenant, model=model.name)},
+            "selector": {
+                "matchLabels": selector(tenant=tenant, model=model.name),
+                # Batch workers are always full; they would make online replicas look so.
+                "matchExpressions": [{"key": ARM, "operator": "NotIn", "values": [BATCH]}],
+            },
             "podTargetLabels": [MODEL, RELEASE, TENANT, f"{PREFIX}/version"],
             "sampleLimit": SERIES_LIMIT,
             "podMetricsEndpoints": [

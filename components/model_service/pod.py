@@ -131,7 +131,7 @@ def _layout(tenant: str, release: Release, pool: Pool) -> dict[str, Any]:
     }
 
 
-_SECURITY: Mapping[str, Any] = {
+SECURITY: Mapping[str, Any] = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
     "readOnlyRootFilesystem": True,
@@ -157,7 +157,7 @@ def _fetch(release: Release) -> dict[str, Any]:
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-I", f"{FOLDER}/{FETCH_SCRIPT}", f"{FOLDER}/{FETCH_CONFIG}"],
         "resources": _exactly(amounts),
-        "securityContext": dict(_SECURITY),
+        "securityContext": dict(SECURITY),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "artifact", "mountPath": MODELS},
@@ -177,7 +177,7 @@ def _relay(release: Release, serving: Serving) -> dict[str, Any]:
         "command": ["python3", "-I", f"{FOLDER}/{RELAY_SCRIPT}", str(serving.ports[METRICS]), str(serving.relayed)],
         "ports": [{"name": METRICS, "containerPort": serving.ports[METRICS]}],
         "resources": _exactly({"cpu": str(RELAY_CPU), "memory": RELAY_MEMORY.kubernetes, "ephemeral-storage": "16Mi"}),
-        "securityContext": dict(_SECURITY),
+        "securityContext": dict(SECURITY),
         "volumeMounts": [{"name": "configuration", "mountPath": FOLDER, "readOnly": True}],
     }
 
@@ -211,7 +211,7 @@ def _server(release: Release, serving: Serving) -> dict[str, Any]:
         "resources": _exactly(amounts),
         **probes(model, serving),
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
-        "securityContext": dict(_SECURITY),
+        "securityContext": dict(SECURITY),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "artifact", "mountPath": MODELS, "readOnly": True},

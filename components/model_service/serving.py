@@ -25,6 +25,17 @@ HTTP, GRPC, METRICS = "http", "grpc", "http-metrics"
 
 
 @dataclass(frozen=True, kw_only=True)
+class Asks:
+    """Where a request of any kind is sent, by what it is: `by_model` where it names a model, `by_key` where its body holds a key."""
+
+    path: str
+    by_model: Mapping[str, str] = field(default_factory=dict[str, str])
+    by_key: Mapping[str, str] = field(default_factory=dict[str, str])
+    defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What a body holds unless it says otherwise."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Serving:
     """How one release is served. Ports are numbers by name; `files` are rendered texts by name, `places` where each must lie."""
 
@@ -41,6 +52,7 @@ class Serving:
     warmup: tuple[Mapping[str, Any], ...]
     """The largest request of each model, in the words of the probe script."""
     golden: tuple[Mapping[str, Any], ...]
+    asks: Asks
     progress: tuple[str, ...]
     """Counters of finished work on the metrics page; empty where the runtime has none that are known."""
     files: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -80,6 +92,9 @@ def _triton(model: Model, runtime: Triton, exit_seconds: int) -> Serving:
             for served in runtime.models
         ),
         golden=tuple(_golden(golden, triton.infer_path(by_name[golden.model or runtime.models[0].name])) for golden in model.health.golden),
+        asks=Asks(
+            path=triton.infer_path(runtime.models[0]), by_model={served.name: triton.infer_path(served) for served in runtime.models}
+        ),
         progress=("nv_inference_count",),
         files={f"{served.name}.pbtxt": triton.config_pbtxt(model, served) for served in runtime.models},
         places={f"{served.name}.pbtxt": f"{MODELS}/{served.name}/config.pbtxt" for served in runtime.models},
@@ -106,6 +121,7 @@ def _vllm(model: Model, runtime: Vllm, exit_seconds: int) -> Serving:
         ready=("/v1/models",),
         warmup=({"name": model.name, "request": {"path": "/v1/completions", "body": body, "tokens": prompt}},),
         golden=tuple(_golden(golden, vllm.golden_path(golden.request), {"model": model.name}) for golden in model.health.golden),
+        asks=Asks(path=vllm.COMPLETIONS, by_key=vllm.PATH_BY_KEY, defaults={"model": model.name}),
         progress=("vllm:generation_tokens_total", "vllm:prompt_tokens_total"),
     )
 
@@ -126,6 +142,7 @@ def _container(model: Model, runtime: Container) -> Serving:
         ready=(runtime.health,),
         warmup=({"name": model.name, "request": first},),
         golden=golden,
+        asks=Asks(path=runtime.predict),
         progress=(),
         asks_by_grpc=runtime.protocol == "grpc",
     )

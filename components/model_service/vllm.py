@@ -15,6 +15,9 @@ from headway.contract.runtime import Vllm
 
 PORT = 8000
 WEIGHTS = "/models"
+COMPLETIONS = "/v1/completions"
+PATH_BY_KEY = {"input": "/v1/embeddings", "messages": "/v1/chat/completions"}
+"""The route of a request, by what its body holds."""
 
 _METHODS = {Quantisation.FP8_ON_LOAD: "fp8", Quantisation.AWQ: "awq", Quantisation.GPTQ: "gptq"}
 """What must be said; the other methods stand in the checkpoint's own config.json and are found there."""
@@ -67,7 +70,6 @@ def _json(value: Any) -> str:
 
 
 def golden_path(body: Any) -> str:
-    """The route that takes a golden request, by what its body holds."""
-    if isinstance(body, dict) and "messages" in body:
-        return "/v1/chat/completions"
-    return "/v1/embeddings" if isinstance(body, dict) and "input" in body else "/v1/completions"
+    """The route that takes a golden request."""
+    held = body if isinstance(body, dict) else {}
+    return next((path for key, path in PATH_BY_KEY.items() if key in held), COMPLETIONS)

@@ -9,6 +9,7 @@ from typing import Any
 from components.labels import labels, selector
 from components.manifests import object_
 from components.model_service.pod import SERVER, template
+from components.model_service.queues import ARM
 from components.model_service.release import Release
 from components.model_service.serving import METRICS, Serving
 from components.model_service.traffic import Live
@@ -17,9 +18,6 @@ from headway.contract.labels import PREFIX
 from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.rollout import Surge
-
-ARM = f"{PREFIX}/arm"
-"""Which part the release plays. In the selector too: the baseline is the stable release a second time."""
 
 PROGRESS_MARGIN_SECONDS = 60
 HISTORY = 2

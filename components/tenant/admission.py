@@ -11,8 +11,10 @@ from typing import Any
 from components.labels import labels
 from components.manifests import object_
 from components.naming import physical
+from components.tenant.priority import priority_class
 from components.tenant.quotas import classes_of
 from headway.contract.labels import POOL
+from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
 
 _ASKS_FOR_GPU = (
@@ -22,10 +24,12 @@ _ASKS_FOR_GPU = (
 
 
 def pools_by_class(tenant: str, pools: Sequence[Pool]) -> dict[str, list[str]]:
-    """Which pools a pod of each of the tenant's priority classes may select."""
+    """Which pools a pod of each of the tenant's priority classes may select: batch classes batch pools, all others the other pools."""
     found: dict[str, set[str]] = {}
     for pool in pools:
-        for name in classes_of(tenant, pool.accelerator):
+        batch = {priority_class(tenant, WorkloadClass.BATCH, pool.accelerator)}
+        classes = batch if pool.workload_class is WorkloadClass.BATCH else set(classes_of(tenant, pool.accelerator)) - batch
+        for name in classes:
             found.setdefault(name, set()).add(pool.name)
     return {name: sorted(names) for name, names in sorted(found.items())}
 

@@ -8,6 +8,7 @@ import pulumi_aws as aws
 
 from components.identity import ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
 from components.manifests import register
+from components.model_service.queues import rights
 from components.permissions import Statement
 from components.tenant.manifests import SERVICE_ACCOUNT, Plan, artifact_prefix
 from components.tenant.spending import budget
@@ -52,6 +53,13 @@ class Tenant(pulumi.ComponentResource):
         policies: dict[str, Sequence[Statement]] = {"data-key": (key,)}
         if self._args.plan.models:
             policies["artifacts"] = (reads_artifacts(tenant, self._args.plan.models),)
+        feeds = tuple(
+            Statement(sid=sid, actions=actions, resources=resources)
+            for sid, actions, resources in rights(tenant, self._args.plan.models, self._args.plan.surroundings)
+        )
+        if feeds:
+            encrypts = Statement(sid="EncryptAnswers", actions=["kms:GenerateDataKey"], resources=[self._args.data_key_arn])
+            policies |= {"batch": feeds, "data-key": (key, encrypts)}
         return WorkloadIdentity(
             f"{self._name}-models",
             WorkloadIdentityArgs(cluster=self._args.cluster, namespace=tenant, service_account=SERVICE_ACCOUNT, policies=policies),

@@ -9,6 +9,7 @@ from typing import Any
 
 from components.labels import labels
 from components.manifests import object_
+from components.model_service.queues import ARM, BATCH
 from components.tenant.surroundings import Surroundings
 
 DNS_PORT = 53
@@ -37,8 +38,8 @@ ADMIN_PATHS = (
 """What changes a server instead of asking it. Nobody may call these from outside the pod."""
 
 
-def network_policies(tenant: str, surroundings: Surroundings) -> list[tuple[str, dict[str, Any]]]:
-    """(role, NetworkPolicy)."""
+def network_policies(tenant: str, surroundings: Surroundings, queues: bool = False) -> list[tuple[str, dict[str, Any]]]:
+    """(role, NetworkPolicy); one more where batch workers reach for `queues`."""
     everyone: dict[str, Any] = {}
     gateway = _namespace(surroundings.gateway_namespace)
     monitoring = _namespace(surroundings.monitoring_namespace)
@@ -57,11 +58,17 @@ def network_policies(tenant: str, surroundings: Surroundings) -> list[tuple[str,
         {"from": [monitoring]},
         {"from": [{"podSelector": everyone}]},
     ]
-    return [
+    found = [
         ("deny", _policy(tenant, "default-deny", {"policyTypes": ["Egress", "Ingress"]})),
         ("ingress", _policy(tenant, "allow-ingress", {"policyTypes": ["Ingress"], "ingress": inward})),
         ("egress", _policy(tenant, "allow-egress", {"policyTypes": ["Egress"], "egress": outward})),
     ]
+    if queues:
+        # SQS is reached through an endpoint inside the VPC; the mesh still lets nothing through but registered hosts.
+        private = [{"to": [{"ipBlock": {"cidr": cidr}} for cidr in PRIVATE_RANGES], "ports": [_port(HTTPS_PORT)]}]
+        workers = {"podSelector": {"matchLabels": {ARM: BATCH}}, "policyTypes": ["Egress"], "egress": private}
+        found.append(("queue-egress", _policy(tenant, "allow-queues", workers)))
+    return found
 
 
 def _policy(tenant: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:

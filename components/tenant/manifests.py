@@ -53,7 +53,7 @@ class Plan:
             ("identity", self._service_account(annotations)),
             *quotas.resource_quotas(tenant, self.models),
             ("limits", quotas.limit_range(tenant)),
-            *isolation.network_policies(tenant.name, surroundings),
+            *isolation.network_policies(tenant.name, surroundings, any(model.batch for model in self.models)),
             *isolation.mesh_rules(tenant.name, surroundings),
             *access.roles(tenant),
         ]

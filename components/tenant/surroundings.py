@@ -16,6 +16,7 @@ class Surroundings:
 
     environment: str
     region: str
+    account_id: str
     hosts: tuple[str, ...]
     """The gateway's host names; a model answers at `<model>.<tenant>.<host>` for each."""
     gateway_replicas: int

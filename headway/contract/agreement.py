@@ -442,6 +442,28 @@ def _container_serves_files(model: "Model") -> Iterator[Violation]:
         )
 
 
+def _batch_is_asked_by_http(model: "Model") -> Iterator[Violation]:
+    runtime = model.runtime
+    if model.batch and isinstance(runtime, Container) and runtime.protocol == "grpc":
+        yield problem(
+            "batch-is-asked-by-http",
+            "batch",
+            fact="the container speaks gRPC only, whose messages the worker does not know",
+            consequence="No message could be turned into a request",
+            remedy="Serve HTTP, or leave batch out",
+        )
+    if model.batch and model.batch.store.startswith(model.artifact.uri):
+        yield problem(
+            "batch-writes-beside-the-artifact",
+            "batch",
+            "store",
+            value=model.batch.store,
+            fact="answers would be written below the artifact's own prefix",
+            consequence="Artifacts are immutable, and workers would need the right to change them",
+            remedy="Use another prefix, best in a bucket of its own",
+        )
+
+
 _RULES: tuple[Callable[["Model"], Iterator[Violation]], ...] = (
     _batching_fits_runtime,
     _tokens_fit_runtime,
@@ -456,4 +478,5 @@ _RULES: tuple[Callable[["Model"], Iterator[Violation]], ...] = (
     _classes_fit_the_largest_body,
     _fallback_is_another,
     _container_serves_files,
+    _batch_is_asked_by_http,
 )

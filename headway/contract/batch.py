@@ -1,10 +1,14 @@
-"""The batch variant: the same release fed from a queue, on spot capacity, below every online service. Nothing of it exists unless asked for."""
+"""The batch variant: the same release fed from a queue, on spot capacity, below every online service. Nothing of it exists unless asked for.
 
+The trap: it is no part of the release, so that a change of it restarts workers and never a replica that people wait for.
+"""
+
+from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
 
-from headway.contract.part import Count, Name, Part, between
+from headway.contract.part import Count, Name, Part, Violation, between, problem
 from headway.contract.units import Duration
 
 
@@ -21,5 +25,26 @@ class Batch(Part):
     """Tries before a message goes to the dead-letter queue; a spot interruption counts as one."""
     message_timeout: Annotated[Duration, between(Duration.parse("10s"), Duration.parse("12h"))]
     """Longest that one message may take; then another worker gets it."""
+    store: Annotated[
+        str,
+        Field(
+            pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/([A-Za-z0-9_.=-]+/)+$",
+            max_length=512,
+            examples=["s3://example-batch/vision/defects/"],
+        ),
+    ]
+    """Prefix in object storage, ending in `/`: answers are written to `answers/` below it, large requests read from `requests/`. It must
+    hold the tenant's name as one of its parts."""
     pool: Name | None = None
     """The spot pool to use; left out, the cheapest one that offers the envelope."""
+
+    def violations(self) -> Iterator[Violation]:
+        if self.message_timeout > self.deadline:
+            yield problem(
+                "message-timeout-within-deadline",
+                "message_timeout",
+                value=self.message_timeout,
+                fact=f"one message may take {self.message_timeout}, and its answer is due after {self.deadline}",
+                consequence="A message could be forgotten by the queue while it is worked on",
+                remedy=f"Use at most {self.deadline}, or a longer deadline",
+            )

@@ -12,7 +12,7 @@ from headway.contract.arithmetic.fit import fit, fit_ram
 from headway.contract.arithmetic.node import node_room
 from headway.contract.arithmetic.quota import quota_use, spare_devices_by_quota, token_use
 from headway.contract.arithmetic.startup import budget_burn, startup
-from headway.contract.arithmetic.surge import Room, first_arms, pool_for, spare_devices, surge
+from headway.contract.arithmetic.surge import Room, batch_pool_for, first_arms, pool_for, spare_devices, surge
 from headway.contract.finding import Level
 from headway.contract.model import Model
 from headway.contract.part import Violation, problem
@@ -169,6 +169,16 @@ def _allowed(tenant: Tenant, model: Model) -> Iterator[Violation]:
             fact=f"the prefix has no part named {tenant.name}",
             consequence="The tenant's identity reads below its own name only, so no replica could fetch the artifact",
             remedy=f"Store it below .../{tenant.name}/{model.name}/<version>/",
+        )
+    if model.batch and f"/{tenant.name}/" not in model.batch.store.removeprefix("s3:/"):
+        yield problem(
+            "batch-store-below-the-tenant",
+            "batch",
+            "store",
+            value=model.batch.store,
+            fact=f"the prefix has no part named {tenant.name}",
+            consequence="The tenant's identity writes below its own name only, so no answer could be stored",
+            remedy=f"Use a prefix below .../{tenant.name}/",
         )
 
 
@@ -336,12 +346,7 @@ def _on_pool(model: Model, pool: Pool) -> Iterator[Violation]:
 
 def _batch_pool(model: Model, pools: Sequence[Pool]) -> Iterator[Violation]:
     batch = model.batch
-    offering = [
-        p
-        for p in pools
-        if p.offers(model.envelope.gpu) and p.workload_class is WorkloadClass.BATCH and (not batch or batch.pool in (None, p.name))
-    ]
-    if not offering:
+    if batch_pool_for(model, pools) is None:
         yield problem(
             "batch-has-a-pool",
             "batch",

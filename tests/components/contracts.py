@@ -10,13 +10,13 @@ import yaml
 from components.model_service.manifests import Service
 from components.tenant.manifests import Plan
 from components.tenant.surroundings import Surroundings
-from headway.contract.arithmetic.surge import pool_for
+from headway.contract.arithmetic.surge import batch_pool_for, pool_for
 from headway.contract.model import Model
-from headway.contract.pool import Pool
+from headway.contract.pool import Pool, Spot
 from headway.contract.tenant import Tenant
 
 TENANTS = Path(__file__).parents[2] / "tenants"
-SURROUNDINGS = Surroundings(environment="test", region="eu-west-1", hosts=("inference.example.com",), gateway_replicas=2)
+SURROUNDINGS = Surroundings(environment="test", region="eu-west-1", account_id="111122223333", hosts=("inference.example.com",), gateway_replicas=2)
 
 
 def pool(name: str, instance_type: str, workload_class: str, **sharing: Any) -> Pool:
@@ -26,6 +26,7 @@ def pool(name: str, instance_type: str, workload_class: str, **sharing: Any) -> 
 
 
 POOLS = (
+    pool("l4-spot", "g6.12xlarge", "batch").model_copy(update={"capacity": Spot(kind="spot")}),
     pool("a100-mig", "p4de.24xlarge", "throughput", mode="mig", layout={"1g.10gb": 7}),
     pool("h100", "p5.48xlarge", "throughput"),
     pool("h100-mig", "p5.48xlarge", "latency", mode="mig", layout={"3g.40gb": 2}),
@@ -136,6 +137,17 @@ MODELS: dict[str, Model] = {
         placement__isolation="shared",
         degradation__fallback={"model": "defects", "priorities": ["normal"]},
     ),
+    "defects-night": changed(
+        DEFECTS,
+        name="defects-night",
+        batch={
+            "max_replicas": 2,
+            "messages_per_replica": 500,
+            "deadline": "12h",
+            "message_timeout": "2m",
+            "store": "s3://example-batch/vision/defects/",
+        },
+    ),
     "embeddings": changed(EMBEDDINGS),
     "plain": changed(DEFECTS, name="plain", runtime=CONTAINER, **PLAIN),
     "plain-grpc": changed(
@@ -146,7 +158,7 @@ MODELS: dict[str, Model] = {
         **PLAIN,
     ),
 }
-"""Ten contracts by name. Golden requests of the plain containers are JSON, for want of a protocol of their own."""
+"""Eleven contracts by name. Golden requests of the plain containers are JSON, for want of a protocol of their own."""
 
 
 def pool_of(model: Model) -> Pool:
@@ -158,7 +170,7 @@ def pool_of(model: Model) -> Pool:
 def service(name: str, tenant_name: str = "vision") -> Service:
     model = MODELS[name]
     fallback = model.degradation.fallback.model if model.degradation.fallback else None
-    return Service.of(tenant_name, model, pool_of(model), SURROUNDINGS, fallback)
+    return Service.of(tenant_name, model, pool_of(model), SURROUNDINGS, fallback, batch_pool_for(model, POOLS))
 
 
 def plan(name: str = "vision", models: tuple[Model, ...] = ()) -> Plan:

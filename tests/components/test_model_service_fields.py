@@ -17,6 +17,7 @@ from components.model_service.release import Release
 from components.tenant.component import reads_artifacts
 from components.tenant.manifests import Plan
 from components.tenant.spending import budget
+from headway.contract.arithmetic.surge import batch_pool_for
 from headway.contract.difference import RELEASED
 from headway.contract.model import Model
 from headway.contract.part import Part
@@ -24,7 +25,7 @@ from headway.contract.tenant import Tenant
 
 MODEL_ELSEWHERE = {
     "artifact.files.size": "the fetcher checks it; a test of its own below, for it also sizes volumes",
-    "batch": "counted in quota and cost; its workers are not deployed yet, and the stack says so",
+    "batch.pool": "chooses the pool of the workers",
     "envelope.gpu[SharedGpu].share": "chooses the pool, whose nodes share their GPUs this way",
     "health.engine_start": "start-up arithmetic refuses a budget that cannot hold it",
     "placement.isolation": "the contract's own check that share and isolation agree",
@@ -138,8 +139,12 @@ def rendered(model: Model) -> str:
     """Everything of the service, without the names that only say that something else changed."""
     release = Release(model=model)
     fallback = model.degradation.fallback.model if model.degradation.fallback else None
-    found = Service.of("vision", model, pool_of(BASES_BY_ID.get(id(model), model)), SURROUNDINGS, fallback)
-    bodies = [dict(manifest.body) for manifest in found.manifests()]
+    base = BASES_BY_ID.get(id(model), model)
+    found = Service.of("vision", model, pool_of(base), SURROUNDINGS, fallback, batch_pool_for(base, POOLS))
+    bodies = [
+        *(dict(manifest.body) for manifest in found.manifests()),
+        *({"kind": "Queue", "metadata": {}, "spec": dict(a)} for _, a in found.queues),
+    ]
     names = [body["metadata"]["name"] for body in bodies if body["kind"] == "ConfigMap"]
     text = json.dumps(bodies, sort_keys=True)
     for name in sorted(names, key=len, reverse=True):
@@ -243,8 +248,9 @@ def test_a_field_outside_the_release_never_reaches_a_pod_or_its_configuration(na
 
 
 def pods_of(model: Model, base: Model) -> str:
-    service = Service.of("vision", model, pool_of(base), SURROUNDINGS, None)
-    bodies = [m.body for m in service.manifests()]
+    """What an online replica is made of; batch workers are no part of a release."""
+    service = Service.of("vision", model, pool_of(base), SURROUNDINGS, None, batch_pool_for(base, POOLS))
+    bodies = [m.body for m in service.manifests() if not m.role.startswith("batch-")]
     pods = [b["spec"]["template"] for b in bodies if b["kind"] == "Deployment"]
     files = [b["data"] for b in bodies if b["kind"] == "ConfigMap" and b.get("immutable")]
     return json.dumps([pods, files], sort_keys=True)

@@ -1,5 +1,6 @@
 """What a tenant contract becomes, by table. Admission and quotas are also tried on a real API server, in tests/cluster."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -116,8 +117,7 @@ def test_servers_are_administered_by_nobody_from_outside_their_pod() -> None:
 
 @pytest.mark.parametrize(("replicas", "each"), [(1, 2000), (2, 1000), (3, 667), (5000, 1)])
 def test_a_rate_is_divided_over_the_gateways_proxies(replicas: int, each: int) -> None:
-    surroundings = type(SURROUNDINGS)(environment="test", region="eu-west-1", hosts=("inference.example.com",), gateway_replicas=replicas)
-    assert access.rate_of_one_proxy(tenant("vision"), surroundings) == each
+    assert access.rate_of_one_proxy(tenant("vision"), replace(SURROUNDINGS, gateway_replicas=replicas)) == each
 
 
 def test_a_tenants_rate_limit_slows_no_other_tenant() -> None:
@@ -151,8 +151,9 @@ def test_deployers_change_releases_and_not_what_bounds_them() -> None:
     }
 
 
-def test_a_pool_takes_the_classes_of_its_own_accelerator_only() -> None:
+def test_a_pool_takes_the_classes_of_its_own_accelerator_and_batch_keeps_to_batch_pools() -> None:
     table = admission.pools_by_class("vision", POOLS)
+    assert table["headway-vision-batch-l4"] == ["l4-spot"]
     assert table["headway-vision-latency-l4"] == ["l4", "l4-dense", "l4-mps", "l4-slice"]
     assert table["headway-vision-throughput-h100"] == ["h100", "h100-mig"]
     assert "headway-vision-latency-h200" not in table

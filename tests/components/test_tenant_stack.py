@@ -10,6 +10,8 @@ from contracts import TENANTS, document
 from pulumi_policy.proxy import unknown_checking_proxy
 from recording import Recording, Registration, record
 
+from headway.contract.placement import WorkloadClass
+from headway.contract.pool import Spot
 from policies.guardrails.registry import PACKS
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import Node, View, plain
@@ -193,11 +195,49 @@ def test_exports_say_where_each_model_answers() -> None:
     assert list(exports["releases"]["defects"].values()) == [100]
 
 
+def fed_by_a_queue(folder: Path) -> Recording:
+    """The vision tenant with a batch variant of its classifier, in an environment with a spot pool."""
+    contract = document("vision", "defects")
+    contract["batch"] = {
+        "max_replicas": 2,
+        "messages_per_replica": 500,
+        "deadline": "12h",
+        "message_timeout": "2m",
+        "store": "s3://example-batch/vision/defects/",
+    }
+    write(folder, "vision", defects=contract)
+    found = settings_of("vision")
+    l4 = next(pool for pool in found.pools if pool.name == "l4")
+    spot = l4.model_copy(update={"name": "l4-spot", "workload_class": WorkloadClass.BATCH, "capacity": Spot(kind="spot")})
+    grown = found.model_copy(update={"pools": (*found.pools, spot)})
+    return record(lambda: tenant.build(grown, folder), stack="sandbox-vision", stacks=UPSTREAM)
+
+
+def test_a_batch_variant_is_a_queue_and_workers_within_the_twenty_resources_of_a_service(tmp_path: Path) -> None:
+    found = fed_by_a_queue(tmp_path)
+    children = services(found)["defects"]
+    assert len(children) + 1 <= 20, [child.name for child in children]
+    dead, live = (r for r in found.registrations if r.type == "aws:sqs/queue:Queue")
+    assert (dead.name, live.name) == ("defects-batch-dead", "defects-batch-queue")
+    assert dead.urn in live.depends_on, "a queue cannot name a dead-letter queue that is not there"
+    assert live.inputs["kmsMasterKeyId"] == "arn:aws:kms:us-east-1:0:key/k"
+    rights = next(r for r in found.registrations if r.name == "vision-models-batch").inputs["policy"]
+    assert "headway-sandbox-batch-vision-defects" in rights
+
+
 @pytest.mark.parametrize("name", ["assist", "vision"])
 def test_what_is_registered_breaks_no_rule_of_the_tenants_pack(name: str) -> None:
+    assert breaches(run(name)) == []
+
+
+def test_what_a_batch_variant_registers_breaks_no_rule_either(tmp_path: Path) -> None:
+    assert breaches(fed_by_a_queue(tmp_path)) == []
+
+
+def breaches(recording: Recording) -> list[str]:
     state: dict[str, dict[str, Any]] = {}
     found: list[str] = []
-    for r in run(name).registrations:
+    for r in recording.registrations:
         for rule in PACKS["tenant"]:
             if rule.covers(r.type):
                 properties = Node(plain(unknown_checking_proxy(dict(r.inputs))))
@@ -205,4 +245,4 @@ def test_what_is_registered_breaks_no_rule_of_the_tenants_pack(name: str) -> Non
                 verdict = evaluate(rule, view)
                 assert verdict.unevaluated is None, f"{rule.id} could not judge {r.name}: {verdict.unevaluated}"
                 found += [f"{rule.id} {r.name} {breach.path}: {breach.fact}" for breach in verdict.breaches]
-    assert found == []
+    return found

@@ -18,7 +18,7 @@ from headway.contract.starter import model_starter, tenant_starter
 
 ROOT = Path(__file__).parents[2]
 POOLS = (pool(L4_POOL), pool(MIG_POOL), pool(H100_POOL))
-BATCH = {"max_replicas": 1, "messages_per_replica": 10, "deadline": "1h", "message_timeout": "1m"}
+BATCH = {"max_replicas": 1, "messages_per_replica": 10, "deadline": "1h", "message_timeout": "1m", "store": "s3://example-batch/vision/defects/"}
 
 Tree = dict[str, Any]
 SAMPLES: Tree = {
@@ -107,7 +107,7 @@ def test_a_number_where_a_text_is_wanted_is_told_to_be_quoted(load: Callable[...
         ({"vision/defects": changed(DEFECTS, {"name": "defect"})}, "name-is-the-files"),
         ({"vision/tenant": changed(VISION, {"name": "sight"})}, "name-is-the-files"),
         ({"vision/tenant": changed(VISION, {"quota/gpus": {"l4": 6}})}, "quota-at-maximum-replicas"),
-        ({"vision/tenant": changed(VISION, {"quota/cpu": "37"})}, "quota-at-maximum-replicas"),
+        ({"vision/tenant": changed(VISION, {"quota/cpu": "33"})}, "quota-at-maximum-replicas"),
         ({"vision/tenant": changed(VISION, {"runtimes": ["vllm"]})}, "runtime-allowed"),
         ({"assist/tenant": changed(ASSIST, {"quota/tokens": GONE})}, "token-quota-of-language-models"),
         ({"vision/tenant": changed(VISION, {"quota/monthly_budget": "1000 USD"})}, "budget-covers-the-minimum"),
@@ -118,9 +118,13 @@ def test_a_number_where_a_text_is_wanted_is_told_to_be_quoted(load: Callable[...
         ({"vision/defects": changed(DEFECTS, {"health/startup_budget": "3m"})}, "startup-within-budget"),
         ({"vision/defects": changed(DEFECTS, {"envelope/gpu/accelerator": "l40s"})}, "pool-offers-the-envelope"),
         ({"vision/defects": changed(DEFECTS, {"placement/pool": "h100"})}, "pool-offers-the-envelope"),
-        ({"vision/defects": changed(DEFECTS, {"envelope/cpu": "3100m"})}, "replica-fits-on-a-node"),
+        ({"vision/defects": changed(DEFECTS, {"envelope/cpu": "3500m"})}, "replica-fits-on-a-node"),
         ({"vision/defects": changed(DEFECTS, {"runtime/minimum_driver": "595.10"})}, "driver-new-enough"),
         ({"vision/defects": changed(DEFECTS, {"batch": BATCH})}, "batch-has-a-pool"),
+        (
+            {"vision/defects": changed(DEFECTS, {"batch": {**BATCH, "store": "s3://example-batch/assist/defects/"}})},
+            "batch-store-below-the-tenant",
+        ),
         ({"vision/defects": changed(DEFECTS, {"rollout/surge": "surge"})}, "rollout-has-room"),
         ({"vision/tenant": changed(VISION, {"quota/mig": {"1g.10gb": 5}})}, "blue-green-needs-both"),
         (

@@ -37,12 +37,22 @@ SYSTEM_POOL: dict[str, Any] = {
     "release": "1.35.6-20260714",
 }
 FILE = {"path": "x/1/model.onnx", "sha256": "ab" * 32, "size": "1B"}
+BATCH = {
+    "max_replicas": 1,
+    "messages_per_replica": 10,
+    "deadline": "1h",
+    "message_timeout": "1m",
+    "store": "s3://example-batch/vision/defects/",
+}
 TENSOR = "runtime/models/0/inputs/0"
 
 # rule, happy path, change, path of the finding
 MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("artifact-file-listed-once", DEFECTS, {"artifact/files/3": {**FILE, "path": "golden/clean.json"}}, "artifact.files"),
     ("artifact-not-empty", CUSTOM, {"artifact/files/0/size": "0B"}, "artifact.files"),
+    ("message-timeout-within-deadline", DEFECTS, {"batch": {**BATCH, "message_timeout": "2h"}}, "batch.message_timeout"),
+    ("batch-writes-beside-the-artifact", DEFECTS, {"batch": {**BATCH, "store": DEFECTS["artifact"]["uri"] + "batch/"}}, "batch.store"),
+    ("batch-is-asked-by-http", CUSTOM, {"runtime/protocol": "grpc", "runtime/metrics/port": 9999, "batch": BATCH}, "batch"),
     ("artifact-immutable", DEFECTS, {"artifact/uri": "s3://example-models/vision/defects/latest/"}, "artifact.uri"),
     ("artifact-holds-the-model", DEFECTS, {"runtime/models/0/version": 2}, "runtime.models[0]"),
     ("md5-is-for-models-of-triton", DEFECTS, {"artifact/files/1/md5": "c" * 32}, "artifact.files[1].md5"),

@@ -76,22 +76,31 @@ def credentials(environment: Json) -> "dict[str, str]":
     )
 
 
-def signed(method: str, url: str, region: str, keys: "dict[str, str]", extra: "dict[str, str]", now: datetime.datetime) -> "dict[str, str]":
-    """Headers of an S3 request with an empty body, signed by AWS Signature Version 4."""
+def signed(
+    method: str,
+    url: str,
+    region: str,
+    keys: "dict[str, str]",
+    extra: "dict[str, str]",
+    now: datetime.datetime,
+    service: str = "s3",
+    body: bytes = b"",
+) -> "dict[str, str]":
+    """Headers of a request, signed by AWS Signature Version 4."""
     parts = urllib.parse.urlsplit(url)
-    empty = hashlib.sha256(b"").hexdigest()
+    content = hashlib.sha256(body).hexdigest()
     stamp, day = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d")
-    headers = {"host": parts.netloc, "x-amz-content-sha256": empty, "x-amz-date": stamp, **extra}
+    headers = {"host": parts.netloc, "x-amz-content-sha256": content, "x-amz-date": stamp, **extra}
     if keys["token"]:
         headers["x-amz-security-token"] = keys["token"]
     names = ";".join(sorted(headers))
     canonical = "\n".join(
-        [method, parts.path, parts.query, *(f"{name}:{headers[name]}" for name in sorted(headers)), "", names, empty],
+        [method, parts.path, parts.query, *(f"{name}:{headers[name]}" for name in sorted(headers)), "", names, content],
     )
-    scope = f"{day}/{region}/s3/aws4_request"
+    scope = f"{day}/{region}/{service}/aws4_request"
     text = "\n".join(["AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(canonical.encode()).hexdigest()])
     key = ("AWS4" + keys["secret"]).encode()
-    for part in (day, region, "s3", "aws4_request"):
+    for part in (day, region, service, "aws4_request"):
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()
     signature = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
     headers["authorization"] = f"AWS4-HMAC-SHA256 Credential={keys['key']}/{scope}, SignedHeaders={names}, Signature={signature}"

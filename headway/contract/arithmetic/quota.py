@@ -7,7 +7,7 @@ needs quota for both; `arithmetic.surge` takes what is left here into account.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from headway.contract.arithmetic.replica import replica_cpu, replica_memory
+from headway.contract.arithmetic.replica import WORKER_CPU, WORKER_MEMORY, replica_cpu, replica_memory
 from headway.contract.envelope import MigGpu, WholeGpu
 from headway.contract.explanation import Line
 from headway.contract.model import Model
@@ -54,6 +54,21 @@ def demand(model: Model) -> dict[tuple[str, ...], int]:
     }
 
 
+def _beside(model: Model, path: tuple[str, ...]) -> int:
+    """What the batch workers of a model take beyond its replicas: each has a container that feeds it."""
+    each = {"cpu": int(WORKER_CPU), "memory": int(WORKER_MEMORY)}.get(path[0], 0)
+    return each * model.batch.max_replicas if model.batch else 0
+
+
+def _charged(model: Model, path: tuple[str, ...], amount: int) -> int:
+    return amount * replicas_charged(model) + _beside(model, path)
+
+
+def _how(model: Model, path: tuple[str, ...], each: Quantity | int, show: Callable[[int], Quantity | int]) -> str:
+    beside = _beside(model, path)
+    return f"{each} x {_replicas(model)}" + (f" + {show(beside)} for what feeds them" if beside else "")
+
+
 def granted(quota: Quota) -> dict[tuple[str, ...], int]:
     """What the quota grants of each resource, by the same paths; a device that is not there is not granted."""
     return {
@@ -76,9 +91,9 @@ def quota_use(tenant: Tenant, models: Sequence[Model]) -> tuple[Use, ...]:
         uses.append(
             Use(
                 path=("quota", *path),
-                used=sum(amount * replicas_charged(model) for model, amount in takers),
+                used=sum(_charged(model, path, amount) for model, amount in takers),
                 limit=limits.get(path, 0),
-                lines=tuple(Line(m.name, str(show(a * replicas_charged(m))), f"{show(a)} x {_replicas(m)}") for m, a in takers),
+                lines=tuple(Line(m.name, str(show(_charged(m, path, a))), _how(m, path, show(a), show)) for m, a in takers),
                 show=show,
             )
         )

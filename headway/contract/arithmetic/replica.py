@@ -17,6 +17,9 @@ RELAY_CPU, RELAY_MEMORY = MilliCpu(50), Bytes(64 * _MI)
 FETCH_CPU, FETCH_MEMORY = MilliCpu(1000), Bytes(512 * _MI)
 """Fetches and proves the artifact before the server starts: thirty-two ranges of 8 MiB in flight, and Python."""
 
+WORKER_CPU, WORKER_MEMORY = MilliCpu(250), Bytes(256 * _MI)
+"""Takes messages from the queue, beside the server of a batch replica."""
+
 
 def relayed(model: Model) -> bool:
     """Whether the server's metrics share a port with its requests, so that a sidecar hands them out."""

@@ -11,6 +11,7 @@ from enum import StrEnum, unique
 from headway.contract.arithmetic.quota import replicas_charged
 from headway.contract.explanation import Line
 from headway.contract.model import Model
+from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
 from headway.contract.rollout import Strategy, Surge
 
@@ -80,12 +81,25 @@ def _generosity(room: str) -> int:
 
 def pool_for(model: Model, pools: Sequence[Pool]) -> Pool | None:
     """The pool that the platform places a model on: the named one, else the cheapest that offers the envelope to its class."""
-    offering = [pool for pool in pools if pool.offers(model.envelope.gpu) and pool.workload_class is model.workload_class]
     if model.placement.pool is not None:
         return next((pool for pool in pools if pool.name == model.placement.pool and pool.offers(model.envelope.gpu)), None)
+    return _cheapest(model, [pool for pool in pools if pool.workload_class is model.workload_class])
+
+
+def batch_pool_for(model: Model, pools: Sequence[Pool]) -> Pool | None:
+    """Where batch workers of a model run: the pool that the contract names, else the cheapest batch pool; None without either."""
+    if model.batch is None:
+        return None
+    named = model.batch.pool
+    return _cheapest(model, [p for p in pools if p.workload_class is WorkloadClass.BATCH and named in (None, p.name)])
+
+
+def _cheapest(model: Model, pools: Sequence[Pool]) -> Pool | None:
+    """The pool whose device costs least, among those that offer the envelope."""
+    gpu = model.envelope.gpu
     return min(
-        offering,
-        key=lambda pool: (int(pool.instance_type.price) // pool.resources_per_node[model.envelope.gpu.resource], pool.name),
+        (pool for pool in pools if pool.offers(gpu)),
+        key=lambda pool: (int(pool.instance_type.price) // pool.resources_per_node[gpu.resource], pool.name),
         default=None,
     )
 
