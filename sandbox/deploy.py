@@ -80,13 +80,13 @@ def deploy(
 
     Ends after the first group with a failure, and before the next group once `stopped`; the results then end there too.
     """
-    ahead = {r.layer.stack: r for r in rehearsed} or _examine_all(groups, receipts, runner, progress)
+    ahead = {r.layer.stack: r for r in rehearsed} or _examine_all(groups, receipts, runner, progress, stopped)
     results: list[LayerResult] = []
     stale = False
     for group in groups:
         if stopped():
             break
-        plans = [None if stale else ahead[layer.stack] for layer in group]
+        plans = [None if stale else ahead.get(layer.stack) for layer in group]
         with ThreadPoolExecutor(max_workers=len(group) or 1) as pool:
             futures = [pool.submit(_bring, layer, plan, runner, progress) for layer, plan in zip(group, plans, strict=True)]
             done = [future.result() for future in futures]
@@ -104,11 +104,23 @@ def _flat(groups: Sequence[Sequence[Layer]]) -> tuple[Layer, ...]:
 
 
 def _examine_all(
-    groups: Sequence[Sequence[Layer]], receipts: Mapping[str, StackResult], runner: Runner, progress: Progress
+    groups: Sequence[Sequence[Layer]],
+    receipts: Mapping[str, StackResult],
+    runner: Runner,
+    progress: Progress,
+    stopped: Callable[[], bool],
 ) -> dict[str, LayerResult]:
+    """What is known of each layer before the first is applied; layers below one that is refused are left out, and what `stopped` forbids."""
+    found: dict[str, LayerResult] = {}
+
+    def examine(layer: Layer, above: Sequence[Layer]) -> None:
+        if not stopped() and all(found[each.stack].ok for each in above if each.stack in found):
+            found[layer.stack] = _examine(layer, receipts.get(layer.stack), runner, progress)
+
     with ThreadPoolExecutor(max_workers=2) as pool:
-        futures = {layer.stack: pool.submit(_examine, layer, receipts.get(layer.stack), runner, progress) for layer in _flat(groups)}
-        return {stack: future.result() for stack, future in futures.items()}
+        for future in [pool.submit(examine, layer, _flat(groups[:number])) for number, group in enumerate(groups) for layer in group]:
+            future.result()
+    return found
 
 
 def _examine(layer: Layer, last: StackResult | None, runner: Runner, progress: Progress) -> LayerResult:

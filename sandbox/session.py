@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -50,7 +50,8 @@ class Session:
 
         self._layout, self._progress = layout, progress
         self._groups = plan.layers(layout.project)
-        self._runner = Runner(layout.project, command=EmbeddedPulumi(providers(layout)), environment=layout.engine_environment())
+        self._engine = EmbeddedPulumi(providers(layout))
+        self._runner = Runner(layout.project, command=self._engine, environment=layout.engine_environment())
         self._cancelled = Event()
 
     @property
@@ -77,7 +78,9 @@ class Session:
                     self._runner.initialise(stack)
                 plans: tuple[LayerResult, ...] = ()
                 if first or not is_built(self._layout):
-                    plans = deploy.rehearse(self._groups, self._runner, self._progress, rehearsed, stopped=lambda: _failed(serving))
+                    plans = deploy.rehearse(
+                        self._groups, self._runner, self._progress, rehearsed, lambda: self._cancelled.is_set() or _failed(serving)
+                    )
                     if refused := [r for r in plans if not r.ok]:
                         self._cancelled.set()
                         return Report(layers=tuple(refused), complete=False)
@@ -123,6 +126,15 @@ class Session:
             receipts.write(file, receipts.receipt(given, receipts.recorded(self._layout), [r.last for r in results]))
         return results
 
+    def adopting(self, act: Callable[[], object]) -> None:
+        """Do `act`, which may put into the release ledger what is served already: a plan stays what it was, and the receipt valid."""
+        file, today = self._layout.receipt, datetime.now(UTC).date()
+        last, given = receipts.read(file), receipts.given(self._layout, today)
+        act()
+        now = receipts.given(self._layout, today)
+        if now != given and last.given == given:
+            receipts.write(file, replace(last, given=now))
+
     def start(self) -> None:
         """Start what is not running: the control plane and the object store, side by side."""
         from sandbox.cloud import objectstore
@@ -138,8 +150,7 @@ class Session:
     def cancel(self) -> None:
         """Ask a running build to stop, and every running operation to stop after the steps in flight. Safe from any thread."""
         self._cancelled.set()
-        for stack in self.stacks:
-            self._runner.cancel(stack)
+        self._engine.cancel()
 
 
 def down(layout: Layout, progress: Progress) -> Sequence[str]:

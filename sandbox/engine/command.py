@@ -4,6 +4,8 @@ The trap: the SDK tells its exceptions apart by words in the output, so the word
 (pulumi/automation/errors.py lists them).
 """
 
+import threading
+import weakref
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +34,25 @@ class EmbeddedPulumi(PulumiCommand):
         self.command = "pulumi"
         self.version = VersionInfo.parse(version)
         self._providers = providers
+        self._lock = threading.Lock()
+        self._running: weakref.WeakSet[threading.Event] = weakref.WeakSet()
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Stop whatever runs here, previews too, after the steps under way; what is begun later stops at once. Safe from any thread."""
+        with self._lock:
+            self._cancelled = True
+            running = list(self._running)
+        for event in running:
+            event.set()
+
+    def _cancellation(self) -> threading.Event:
+        event = threading.Event()
+        with self._lock:
+            self._running.add(event)
+            if self._cancelled:
+                event.set()
+        return event
 
     def run(
         self,
@@ -50,6 +71,7 @@ class EmbeddedPulumi(PulumiCommand):
             providers=lambda: self._providers,
             version=str(self.version),
             now=lambda: datetime.now(UTC),
+            cancellation=self._cancellation,
         )
         code = 0
         try:

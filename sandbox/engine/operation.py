@@ -68,7 +68,7 @@ class Run:
         """Raises OperationFailedError when it failed."""
         host, arguments = self.stack.host, self.arguments
         config = self.stack.config(show_secrets=True)
-        cancel = threading.Event()
+        cancel = host.cancellation()
         with self._state(cancel) as state, self._sinks(config) as (events, ends, announce):
             before = state.outputs
             program = self._program(host)

@@ -8,6 +8,7 @@ without one, the state's is used, and goes into the file together with the first
 
 import contextlib
 import json
+import threading
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -38,6 +39,8 @@ class Host:
     """Loaded at first use: most verbs need none."""
     version: str
     now: Callable[[], datetime]
+    cancellation: Callable[[], threading.Event] = threading.Event
+    """Makes the event that cancels one operation; a caller who wants to cancel from outside keeps it."""
     abort: Callable[[], None] | None = None
     """Ends the process at once, after a second Ctrl-C; None if the process belongs to the caller."""
 

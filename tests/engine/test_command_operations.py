@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from pulumi import automation as auto
 from pulumi.automation.errors import CommandError, ConcurrentUpdateError, InlineSourceRuntimeError
 
+from sandbox.engine.command import EmbeddedPulumi
 from sandbox.engine.provider import ProviderError
 from tests.engine.conftest import Workspace, entry, names
 from tests.engine.doubles import Group, Thing, Wait
@@ -358,3 +360,29 @@ def test_secrets_of_another_stack_come_through_a_reference_and_stay_secret(engin
 def test_a_policy_pack_that_is_not_there_is_named(engine_workspace: Workspace) -> None:
     with pytest.raises(CommandError, match=r"policy pack or configuration not found: .*/nope"):
         engine_workspace.stack(two_things).preview(policy_packs=["nope"])
+
+
+def test_a_client_stops_all_that_runs_through_its_command_previews_too(engine_workspace: Workspace) -> None:
+    """And what it begins afterwards, so that nothing slips in between."""
+    command = engine_workspace.command
+    assert isinstance(command, EmbeddedPulumi)
+    began, held = threading.Event(), threading.Event()
+
+    def program() -> None:
+        began.set()
+        held.wait(60)
+        Thing("late", name="late")
+
+    stack = engine_workspace.stack(program)
+    with ThreadPoolExecutor(1) as pool:
+        preview = pool.submit(stack.preview)
+        assert began.wait(20)
+        command.cancel()
+        try:
+            with pytest.raises(CommandError):
+                preview.result(timeout=20)
+        finally:
+            held.set()
+    with pytest.raises(CommandError):
+        stack.up()
+    assert engine_workspace.world.live == {}
