@@ -33,11 +33,17 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        _say("error", error.fact, error.consequence, error.remedy)
+        _say("stopped" if error.exit == Exit.INTERRUPTED else "error", error.fact, error.consequence, error.remedy)
         sys.exit(error.exit)
-    except KeyboardInterrupt:
-        _say("stopped", "You interrupted the command.", "What was done so far is kept.", "Run the command again to go on.")
-        sys.exit(Exit.INTERRUPTED)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _say(
+            "error",
+            f"{where}{error.strerror or error}.",
+            "The command has stopped; what was complete is kept.",
+            "Put that right (free some space, or correct the permissions) and run the command again.",
+        )
+        sys.exit(Exit.ENVIRONMENT)
     except Exception as error:
         log = _keep(error)
         _say(

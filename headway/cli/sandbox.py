@@ -171,7 +171,9 @@ class _interruptible:  # noqa: N801 - reads as a statement
     def __exit__(self, *_: object) -> None:
         signal.signal(signal.SIGINT, self._previous)
         if self._count:
-            raise KeyboardInterrupt
+            raise UserError(
+                "You interrupted the command.", "What was done so far is kept.", "Run the command again to go on.", Exit.INTERRUPTED
+            )
 
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
         self._count += 1
