@@ -6,6 +6,7 @@ gets every query, whatever host it was meant for. Queues are those of the sandbo
 """
 
 import base64
+import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,8 @@ from sandbox.cluster.certificates import Subject
 from sandbox.cluster.processes import Process, Supervisor
 from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
 from sandbox.layout import Layout
-from sandbox.monitoring.servers import PROMETHEUS
+from sandbox.monitoring import configuration
+from sandbox.monitoring.servers import PROMETHEUS, folder_of, write
 from sandbox.progress import Progress
 
 TOOL_SETS = ("keda",)
@@ -51,6 +53,8 @@ def start(
         "POD_NAMESPACE": NAMESPACE,
         "WATCH_NAMESPACE": "",
     }
+    metrics = configuration.target_file([f"127.0.0.1:{ports['keda-metrics']}"], {"job": "keda-operator", "namespace": NAMESPACE})
+    write(folder_of(layout) / "targets" / "keda.json", json.dumps(metrics, indent=2) + "\n")
     operator = _operator(toolchain, folder, ports, {**environment, **(queues or {}), "NO_PROXY": "127.0.0.1,localhost"})
     adapter = _adapter(toolchain, folder, ports, environment, who.front_proxy.certificate, admin)
     return keeper.ensure_all((operator,), progress) + keeper.ensure_all((adapter,), progress)

@@ -1,0 +1,368 @@
+"""The platform's alerts, by failure layer, as data. Each one has a runbook of its name in `docs/runbooks/` and a case for promtool.
+
+What a model promises is alerted by its own burn rates (`model_service/objectives.py`); here stands what no contract can say. An alert that
+names a tenant's namespace is told to the tenant as well (`routes.py`). The trap: a comparison with nothing is nothing, so every alert on a
+ratio is silent when its source is, and the silence has an alert of its own.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum, unique
+from typing import Any
+
+GPU_NODE = 'label_nvidia_com_gpu_present="true"'
+TENANTS = 'group by (namespace) (kube_namespace_labels{label_platform_io_tenant!=""})'
+"""One series for each tenant's namespace."""
+
+
+@unique
+class Layer(StrEnum):
+    """Where it hurts: what on-call looks at first."""
+
+    REQUEST = "request"
+    MODEL_SERVER = "model-server"
+    GPU = "gpu"
+    NODE = "node"
+    SCHEDULER = "scheduler"
+    DEPLOYMENT = "deployment"
+    PLATFORM = "platform"
+    """The watchers themselves."""
+
+
+@unique
+class Severity(StrEnum):
+    PAGE = "page"
+    """Somebody gets up: users are hurt, or will be within the hour, and a person can help."""
+    TICKET = "ticket"
+    """Looked at within a working day."""
+    HEARTBEAT = "heartbeat"
+    """Fires always; its silence is the alarm."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alert:
+    """`summary` may hold Prometheus' templates. `hold` is how long it must be so before it fires."""
+
+    name: str
+    layer: Layer
+    severity: Severity
+    expression: str
+    hold: str
+    summary: str
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def runbook(self) -> str:
+        """File name in `docs/runbooks/`: `GpuXid` is `gpu-xid.md`."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", self.name).lower() + ".md"
+
+
+def _of_tenants(expression: str) -> str:
+    """Only series of tenants' namespaces."""
+    return f"({expression}) and on (namespace) {TENANTS}"
+
+
+_REQUEST = (
+    Alert(
+        name="TenantRateLimited",
+        layer=Layer.REQUEST,
+        severity=Severity.TICKET,
+        expression=(
+            'label_replace(sum by (destination_service_namespace) (rate(istio_requests_total{reporter="source",response_code="429"}[10m]))'
+            ' / sum by (destination_service_namespace) (rate(istio_requests_total{reporter="source"}[10m])),'
+            ' "namespace", "$1", "destination_service_namespace", "(.*)") > 0.05'
+        ),
+        hold="15m",
+        summary="{{ $value | humanizePercentage }} of {{ $labels.namespace }}'s requests are refused by its rate limit",
+    ),
+    Alert(
+        name="RequestsUnanswered",
+        layer=Layer.REQUEST,
+        severity=Severity.PAGE,
+        expression=(
+            "label_replace(sum by (destination_service_namespace, destination_service_name)"
+            ' (rate(istio_requests_total{reporter="source",response_flags=~".*(UF|UH|URX|UC|UT|NR).*"}[5m]))'
+            " / sum by (destination_service_namespace, destination_service_name)"
+            ' (rate(istio_requests_total{reporter="source"}[5m])), "namespace", "$1", "destination_service_namespace", "(.*)") > 0.05'
+        ),
+        hold="5m",
+        summary="{{ $value | humanizePercentage }} of the requests to {{ $labels.destination_service_name }} never reached a server",
+    ),
+)
+
+_MODEL_SERVER = (
+    Alert(
+        name="ModelServerSilent",
+        layer=Layer.MODEL_SERVER,
+        severity=Severity.PAGE,
+        expression=(
+            'min by (namespace, pod, platform_io_model) (up{platform_io_model!=""}) == 0'
+            ' and on (namespace, pod) kube_pod_status_ready{condition="true"} == 1'
+        ),
+        hold="5m",
+        summary="{{ $labels.pod }} is ready and its metrics cannot be read: gates and autoscaling are blind to it",
+    ),
+    Alert(
+        name="ModelServerRestarts",
+        layer=Layer.MODEL_SERVER,
+        severity=Severity.PAGE,
+        expression=_of_tenants("sum by (namespace, pod) (increase(kube_pod_container_status_restarts_total[30m])) > 2.5"),
+        hold="1m",
+        summary="{{ $labels.pod }} has restarted {{ $value | humanize }} times within half an hour",
+    ),
+    Alert(
+        name="ModelServerOutOfMemory",
+        layer=Layer.MODEL_SERVER,
+        severity=Severity.TICKET,
+        expression=_of_tenants(
+            'max by (namespace, pod) (kube_pod_container_status_last_terminated_reason{reason="OOMKilled"}) == 1'
+            " and on (namespace, pod) sum by (namespace, pod) (increase(kube_pod_container_status_restarts_total[1h])) > 0"
+        ),
+        hold="1m",
+        summary="{{ $labels.pod }} was killed for its memory within the hour",
+    ),
+    Alert(
+        name="KvCacheFull",
+        layer=Layer.MODEL_SERVER,
+        severity=Severity.TICKET,
+        expression=(
+            'label_replace(headway:kv_cache_use, "namespace", "$1", "tenant", "(.*)") > 0.95'
+            " and on (tenant, model, release) headway:preemptions > 0"
+        ),
+        hold="10m",
+        summary="{{ $labels.tenant }}/{{ $labels.model }} throws sequences out of a full cache and computes them twice",
+    ),
+)
+
+_GPU = (
+    Alert(
+        name="GpuXid",
+        layer=Layer.GPU,
+        severity=Severity.TICKET,
+        expression="max by (Hostname, gpu, UUID, xid) (DCGM_EXP_XID_ERRORS_COUNT) > 0",
+        hold="0s",
+        summary="GPU {{ $labels.gpu }} of {{ $labels.Hostname }} reports Xid {{ $labels.xid }}",
+    ),
+    Alert(
+        name="GpuMemoryBroken",
+        layer=Layer.GPU,
+        severity=Severity.PAGE,
+        expression=(
+            "max by (Hostname, gpu, UUID) (DCGM_FI_DEV_ROW_REMAP_FAILURE) > 0"
+            " or max by (Hostname, gpu, UUID) (increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL[15m])) > 0"
+        ),
+        hold="0s",
+        summary="GPU {{ $labels.gpu }} of {{ $labels.Hostname }} has memory that cannot be corrected: its answers are not to be trusted",
+    ),
+    Alert(
+        name="GpuThrottled",
+        layer=Layer.GPU,
+        severity=Severity.TICKET,
+        expression="max by (Hostname, gpu, UUID) (rate(DCGM_FI_DEV_THERMAL_VIOLATION[5m])) / 1e9 > 0.1",
+        hold="10m",
+        summary="Heat slows GPU {{ $labels.gpu }} of {{ $labels.Hostname }} down {{ $value | humanizePercentage }} of the time",
+    ),
+    Alert(
+        name="GpuMemoryFull",
+        layer=Layer.GPU,
+        severity=Severity.TICKET,
+        expression=("max by (Hostname, gpu, UUID) (DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)) > 0.98"),
+        hold="15m",
+        summary="GPU {{ $labels.gpu }} of {{ $labels.Hostname }} has {{ $value | humanizePercentage }} of its memory in use",
+    ),
+    Alert(
+        name="GpuTelemetrySilent",
+        layer=Layer.GPU,
+        severity=Severity.TICKET,
+        expression=(
+            f"group by (node) (kube_node_labels{{{GPU_NODE}}})"
+            ' unless on (node) label_replace(group by (Hostname) (DCGM_FI_DEV_FB_USED), "node", "$1", "Hostname", "(.*)")'
+        ),
+        hold="15m",
+        summary="No GPU metrics come from {{ $labels.node }}: a fault there would not be seen",
+    ),
+)
+
+_NODE = (
+    Alert(
+        name="NodeNotReady",
+        layer=Layer.NODE,
+        severity=Severity.PAGE,
+        expression='max by (node) (kube_node_status_condition{condition="Ready",status="true"}) == 0',
+        hold="5m",
+        summary="{{ $labels.node }} is not ready",
+    ),
+    Alert(
+        name="NodeUnderPressure",
+        layer=Layer.NODE,
+        severity=Severity.TICKET,
+        expression='max by (node, condition) (kube_node_status_condition{condition=~"(Disk|Memory|PID)Pressure",status="true"}) == 1',
+        hold="10m",
+        summary="{{ $labels.node }} reports {{ $labels.condition }}",
+    ),
+    Alert(
+        name="NodeDiskFilling",
+        layer=Layer.NODE,
+        severity=Severity.TICKET,
+        expression=(
+            'min by (instance, mountpoint) (predict_linear(node_filesystem_avail_bytes{fstype=~"ext4|xfs"}[6h], 4 * 3600)) < 0'
+            ' and min by (instance, mountpoint) (node_filesystem_avail_bytes{fstype=~"ext4|xfs"}'
+            ' / node_filesystem_size_bytes{fstype=~"ext4|xfs"}) < 0.3'
+        ),
+        hold="30m",
+        summary="{{ $labels.mountpoint }} of {{ $labels.instance }} will be full within four hours",
+    ),
+    Alert(
+        name="GpuNodeWithoutGpus",
+        layer=Layer.NODE,
+        severity=Severity.PAGE,
+        expression=(
+            f"group by (node) (kube_node_labels{{{GPU_NODE}}})"
+            ' unless on (node) sum by (node) (kube_node_status_allocatable{resource=~"nvidia_com_(gpu|mig).*"}) > 0'
+        ),
+        hold="15m",
+        summary="{{ $labels.node }} has GPUs and offers none",
+    ),
+)
+
+_SCHEDULER = (
+    Alert(
+        name="PodsUnschedulable",
+        layer=Layer.SCHEDULER,
+        severity=Severity.PAGE,
+        expression=_of_tenants("sum by (namespace) (kube_pod_status_unschedulable) > 0"),
+        hold="15m",
+        summary="{{ $value }} pods of {{ $labels.namespace }} find no node",
+    ),
+    Alert(
+        name="PodsEvicted",
+        layer=Layer.SCHEDULER,
+        severity=Severity.TICKET,
+        expression=_of_tenants('sum by (namespace) (kube_pod_status_reason{reason=~"Evicted|NodeLost"} == 1) > 0'),
+        hold="5m",
+        summary="{{ $value }} pods of {{ $labels.namespace }} were evicted",
+    ),
+    Alert(
+        name="NodesNotAdded",
+        layer=Layer.SCHEDULER,
+        severity=Severity.PAGE,
+        expression="sum by (reason) (increase(cluster_autoscaler_failed_scale_ups_total[15m])) > 0",
+        hold="5m",
+        summary="New nodes could not be had: {{ $labels.reason }}",
+    ),
+)
+
+_DEPLOYMENT = (
+    Alert(
+        name="ReplicasMissing",
+        layer=Layer.DEPLOYMENT,
+        severity=Severity.PAGE,
+        expression=_of_tenants("kube_deployment_status_replicas_available < kube_deployment_spec_replicas"),
+        hold="20m",
+        summary="{{ $labels.deployment }} has had fewer replicas than it should for twenty minutes",
+    ),
+    Alert(
+        name="RolloutStuck",
+        layer=Layer.DEPLOYMENT,
+        severity=Severity.TICKET,
+        expression=_of_tenants('kube_deployment_status_condition{condition="Progressing",status="false"} == 1'),
+        hold="5m",
+        summary="{{ $labels.deployment }} makes no progress",
+    ),
+    Alert(
+        name="AtMaximumReplicas",
+        layer=Layer.DEPLOYMENT,
+        severity=Severity.TICKET,
+        expression=_of_tenants(
+            "kube_horizontalpodautoscaler_status_desired_replicas >= kube_horizontalpodautoscaler_spec_max_replicas"
+            " and kube_horizontalpodautoscaler_spec_max_replicas > kube_horizontalpodautoscaler_spec_min_replicas"
+        ),
+        hold="30m",
+        summary="{{ $labels.horizontalpodautoscaler }} has wanted all the replicas it may have for half an hour",
+    ),
+    Alert(
+        name="ScalerFailing",
+        layer=Layer.DEPLOYMENT,
+        severity=Severity.PAGE,
+        expression=(
+            'label_replace(sum by (exported_namespace, scaledObject, scaler) (rate(keda_scaler_detail_errors_total[5m])), "namespace", "$1",'
+            ' "exported_namespace", "(.*)") > 0'
+        ),
+        hold="5m",
+        summary="{{ $labels.scaledObject }} of {{ $labels.namespace }} cannot read {{ $labels.scaler }}: its replicas stand still",
+    ),
+    Alert(
+        name="CanaryWithoutTraffic",
+        layer=Layer.DEPLOYMENT,
+        severity=Severity.TICKET,
+        expression=(
+            'count by (tenant, model, namespace) (label_replace(headway:in_flight{source=~"triton|vllm"}, "namespace", "$1", "tenant", "(.*)")) > 1'
+            ' and on (tenant, model) sum by (tenant, model) (headway:request_rate{source="mesh"}) == 0'
+        ),
+        hold="30m",
+        summary="Two releases of {{ $labels.tenant }}/{{ $labels.model }} run and nobody asks either: the comparison cannot end",
+    ),
+)
+
+_PLATFORM = (
+    Alert(
+        name="Watchdog",
+        layer=Layer.PLATFORM,
+        severity=Severity.HEARTBEAT,
+        expression="vector(1)",
+        hold="0s",
+        summary="Alerts reach their receivers; when this one stops, they do not",
+    ),
+    Alert(
+        name="RulesFailing",
+        layer=Layer.PLATFORM,
+        severity=Severity.PAGE,
+        expression="sum by (rule_group) (increase(prometheus_rule_evaluation_failures_total[10m])) > 0",
+        hold="5m",
+        summary="Rules of {{ $labels.rule_group }} cannot be evaluated: what they watch is not watched",
+    ),
+    Alert(
+        name="SeriesLimitReached",
+        layer=Layer.PLATFORM,
+        severity=Severity.TICKET,
+        expression="sum(increase(prometheus_target_scrapes_exceeded_sample_limit_total[10m])) > 0",
+        hold="5m",
+        summary="A target shows more series than its limit and is dropped whole",
+    ),
+    Alert(
+        name="NotificationsFailing",
+        layer=Layer.PLATFORM,
+        severity=Severity.PAGE,
+        expression="sum by (integration) (rate(alertmanager_notifications_failed_total[5m])) > 0",
+        hold="10m",
+        summary="Alertmanager cannot tell {{ $labels.integration }}",
+    ),
+    Alert(
+        name="TelemetryLost",
+        layer=Layer.PLATFORM,
+        severity=Severity.TICKET,
+        expression=('sum by (exporter) (rate({__name__=~"otelcol_exporter_send_failed_(log_records|spans)(_total)?"}[10m])) > 0'),
+        hold="15m",
+        summary="The collector's exporter {{ $labels.exporter }} loses logs or traces",
+    ),
+)
+
+ALERTS: Sequence[Alert] = (*_REQUEST, *_MODEL_SERVER, *_GPU, *_NODE, *_SCHEDULER, *_DEPLOYMENT, *_PLATFORM)
+
+
+def groups(runbooks: str) -> list[dict[str, Any]]:
+    """One group a layer; `runbooks` is where the runbooks are."""
+    return [
+        {"name": f"headway-{layer.value}", "rules": [_rule(alert, runbooks) for alert in ALERTS if alert.layer is layer]} for layer in Layer
+    ]
+
+
+def _rule(alert: Alert, runbooks: str) -> dict[str, Any]:
+    return {
+        "alert": alert.name,
+        "expr": alert.expression,
+        "for": alert.hold,
+        "labels": {"layer": alert.layer.value, "severity": alert.severity.value, **alert.labels},
+        "annotations": {"runbook_url": f"{runbooks}/{alert.runbook}", "summary": alert.summary},
+    }

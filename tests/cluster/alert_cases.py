@@ -1,0 +1,320 @@
+"""For every alert of the platform: series under which it fires, and series almost like them under which it must not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+LONG = 480
+"""Steps of fifteen seconds: two hours."""
+TENANT = 'kube_namespace_labels{namespace="vision",label_platform_io_tenant="vision"} 1x480'
+POD = 'namespace="vision",pod="defects-1"'
+GPU = 'Hostname="l4-0",gpu="0",UUID="GPU-1"'
+MESH = 'destination_service_namespace="vision",destination_service_name="defects-r0123456789",reporter="source"'
+SERVICE = 'tenant="vision",model="defects"'
+RELEASE = f'{SERVICE},release="r0123456789"'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """`sick` and `well` are lines `series{labels} values`; at `at` the alert fires with these labels and this summary."""
+
+    alert: str
+    sick: tuple[str, ...]
+    well: tuple[str, ...]
+    at: str
+    labels: Mapping[str, str]
+    summary: str
+
+
+def _tenants(alert: str, sick: tuple[str, ...], well: tuple[str, ...], at: str, labels: Mapping[str, str], summary: str) -> Case:
+    """A case in a tenant's namespace."""
+    return Case(alert=alert, sick=(TENANT, *sick), well=(TENANT, *well), at=at, labels={"namespace": "vision", **labels}, summary=summary)
+
+
+_GPU_LABELS = {"Hostname": "l4-0", "UUID": "GPU-1", "gpu": "0"}
+_POD_LABELS = {"pod": "defects-1"}
+_CAPACITY = 'kube_node_labels{node="l4-0",label_nvidia_com_gpu_present="true"} 1x480'
+
+CASES = (
+    Case(
+        alert="TenantRateLimited",
+        sick=(
+            f'istio_requests_total{{{MESH},response_code="200"}} 0+90x480',
+            f'istio_requests_total{{{MESH},response_code="429"}} 0+10x480',
+        ),
+        well=(
+            f'istio_requests_total{{{MESH},response_code="200"}} 0+97x480',
+            f'istio_requests_total{{{MESH},response_code="429"}} 0+3x480',
+        ),
+        at="40m",
+        labels={"namespace": "vision", "destination_service_namespace": "vision"},
+        summary="10% of vision's requests are refused by its rate limit",
+    ),
+    Case(
+        alert="RequestsUnanswered",
+        sick=(
+            f'istio_requests_total{{{MESH},response_flags="-"}} 0+80x480',
+            f'istio_requests_total{{{MESH},response_flags="UH"}} 0+20x480',
+        ),
+        well=(
+            f'istio_requests_total{{{MESH},response_flags="-"}} 0+80x480',
+            f'istio_requests_total{{{MESH},response_flags="DC"}} 0+20x480',
+        ),
+        at="20m",
+        labels={
+            "namespace": "vision",
+            "destination_service_namespace": "vision",
+            "destination_service_name": "defects-r0123456789",
+        },
+        summary="20% of the requests to defects-r0123456789 never reached a server",
+    ),
+    Case(
+        alert="ModelServerSilent",
+        sick=(
+            f'up{{{POD},platform_io_model="defects"}} 0x480',
+            f'kube_pod_status_ready{{{POD},condition="true"}} 1x480',
+        ),
+        well=(
+            f'up{{{POD},platform_io_model="defects"}} 0x480',
+            f'kube_pod_status_ready{{{POD},condition="true"}} 0x480',
+        ),
+        at="10m",
+        labels={"namespace": "vision", "platform_io_model": "defects", **_POD_LABELS},
+        summary="defects-1 is ready and its metrics cannot be read: gates and autoscaling are blind to it",
+    ),
+    _tenants(
+        "ModelServerRestarts",
+        (f'kube_pod_container_status_restarts_total{{{POD},container="server"}} 0x40 3x400',),
+        (f'kube_pod_container_status_restarts_total{{{POD},container="server"}} 0x40 1x400',),
+        "20m",
+        _POD_LABELS,
+        "defects-1 has restarted 3 times within half an hour",
+    ),
+    _tenants(
+        "ModelServerOutOfMemory",
+        (
+            f'kube_pod_container_status_restarts_total{{{POD},container="server"}} 0x40 1x400',
+            f'kube_pod_container_status_last_terminated_reason{{{POD},reason="OOMKilled"}} _x41 1x400',
+        ),
+        (
+            f'kube_pod_container_status_restarts_total{{{POD},container="server"}} 7x480',
+            f'kube_pod_container_status_last_terminated_reason{{{POD},reason="OOMKilled"}} 1x480',
+        ),
+        "30m",
+        _POD_LABELS,
+        "defects-1 was killed for its memory within the hour",
+    ),
+    Case(
+        alert="KvCacheFull",
+        sick=(f'headway:kv_cache_use{{{RELEASE},source="vllm"}} 0.97x480', f'headway:preemptions{{{RELEASE},source="vllm"}} 2x480'),
+        well=(f'headway:kv_cache_use{{{RELEASE},source="vllm"}} 0.97x480', f'headway:preemptions{{{RELEASE},source="vllm"}} 0x480'),
+        at="20m",
+        labels={"namespace": "vision", "tenant": "vision", "model": "defects", "release": "r0123456789", "source": "vllm"},
+        summary="vision/defects throws sequences out of a full cache and computes them twice",
+    ),
+    Case(
+        alert="GpuXid",
+        sick=(f'DCGM_EXP_XID_ERRORS_COUNT{{{GPU},xid="79"}} 0x10 1x470',),
+        well=(f'DCGM_EXP_XID_ERRORS_COUNT{{{GPU},xid="79"}} 0x480',),
+        at="10m",
+        labels={**_GPU_LABELS, "xid": "79"},
+        summary="GPU 0 of l4-0 reports Xid 79",
+    ),
+    Case(
+        alert="GpuMemoryBroken",
+        sick=(f"DCGM_FI_DEV_ROW_REMAP_FAILURE{{{GPU}}} 1x480",),
+        well=(f"DCGM_FI_DEV_ROW_REMAP_FAILURE{{{GPU}}} 0x480", f"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{{{GPU}}} 3x480"),
+        at="10m",
+        labels=_GPU_LABELS,
+        summary="GPU 0 of l4-0 has memory that cannot be corrected: its answers are not to be trusted",
+    ),
+    Case(
+        alert="GpuMemoryBroken",
+        sick=(f"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{{{GPU}}} 3x20 4x460",),
+        well=(f"DCGM_FI_DEV_ECC_SBE_VOL_TOTAL{{{GPU}}} 3x20 4x460",),
+        at="10m",
+        labels=_GPU_LABELS,
+        summary="GPU 0 of l4-0 has memory that cannot be corrected: its answers are not to be trusted",
+    ),
+    Case(
+        alert="GpuThrottled",
+        sick=(f"DCGM_FI_DEV_THERMAL_VIOLATION{{{GPU}}} 0+3000000000x480",),
+        well=(f"DCGM_FI_DEV_THERMAL_VIOLATION{{{GPU}}} 0+1000000000x480",),
+        at="30m",
+        labels=_GPU_LABELS,
+        summary="Heat slows GPU 0 of l4-0 down 20% of the time",
+    ),
+    Case(
+        alert="GpuMemoryFull",
+        sick=(f"DCGM_FI_DEV_FB_USED{{{GPU}}} 99x480", f"DCGM_FI_DEV_FB_FREE{{{GPU}}} 1x480"),
+        well=(f"DCGM_FI_DEV_FB_USED{{{GPU}}} 97x480", f"DCGM_FI_DEV_FB_FREE{{{GPU}}} 3x480"),
+        at="30m",
+        labels=_GPU_LABELS,
+        summary="GPU 0 of l4-0 has 99% of its memory in use",
+    ),
+    Case(
+        alert="GpuTelemetrySilent",
+        sick=(_CAPACITY,),
+        well=(_CAPACITY, f"DCGM_FI_DEV_FB_USED{{{GPU}}} 5x480"),
+        at="30m",
+        labels={"node": "l4-0"},
+        summary="No GPU metrics come from l4-0: a fault there would not be seen",
+    ),
+    Case(
+        alert="NodeNotReady",
+        sick=('kube_node_status_condition{node="l4-0",condition="Ready",status="true"} 1x20 0x460',),
+        well=('kube_node_status_condition{node="l4-0",condition="Ready",status="true"} 1x480',),
+        at="20m",
+        labels={"node": "l4-0"},
+        summary="l4-0 is not ready",
+    ),
+    Case(
+        alert="NodeUnderPressure",
+        sick=('kube_node_status_condition{node="l4-0",condition="DiskPressure",status="true"} 1x480',),
+        well=('kube_node_status_condition{node="l4-0",condition="DiskPressure",status="true"} 0x480',),
+        at="20m",
+        labels={"node": "l4-0", "condition": "DiskPressure"},
+        summary="l4-0 reports DiskPressure",
+    ),
+    Case(
+        alert="NodeDiskFilling",
+        sick=(
+            'node_filesystem_avail_bytes{instance="10.0.0.1:9100",mountpoint="/",fstype="xfs"} 300-1x480',
+            'node_filesystem_size_bytes{instance="10.0.0.1:9100",mountpoint="/",fstype="xfs"} 1000x480',
+        ),
+        well=(
+            'node_filesystem_avail_bytes{instance="10.0.0.1:9100",mountpoint="/",fstype="xfs"} 900-1x480',
+            'node_filesystem_size_bytes{instance="10.0.0.1:9100",mountpoint="/",fstype="xfs"} 1000x480',
+        ),
+        at="60m",
+        labels={"instance": "10.0.0.1:9100", "mountpoint": "/"},
+        summary="/ of 10.0.0.1:9100 will be full within four hours",
+    ),
+    Case(
+        alert="GpuNodeWithoutGpus",
+        sick=(_CAPACITY, 'kube_node_status_allocatable{node="l4-0",resource="nvidia_com_gpu"} 0x480'),
+        well=(_CAPACITY, 'kube_node_status_allocatable{node="l4-0",resource="nvidia_com_mig_1g_10gb"} 7x480'),
+        at="30m",
+        labels={"node": "l4-0"},
+        summary="l4-0 has GPUs and offers none",
+    ),
+    _tenants(
+        "PodsUnschedulable",
+        (f"kube_pod_status_unschedulable{{{POD}}} 1x480",),
+        ('kube_pod_status_unschedulable{namespace="headway-warm",pod="placeholder-1"} 1x480',),
+        "30m",
+        {},
+        "1 pods of vision find no node",
+    ),
+    _tenants(
+        "PodsEvicted",
+        (f'kube_pod_status_reason{{{POD},reason="Evicted"}} 1x480',),
+        (f'kube_pod_status_reason{{{POD},reason="Evicted"}} 0x480',),
+        "30m",
+        {},
+        "1 pods of vision were evicted",
+    ),
+    Case(
+        alert="NodesNotAdded",
+        sick=('cluster_autoscaler_failed_scale_ups_total{reason="cloudProviderError"} 0+1x480',),
+        well=('cluster_autoscaler_failed_scale_ups_total{reason="cloudProviderError"} 4x480',),
+        at="30m",
+        labels={"reason": "cloudProviderError"},
+        summary="New nodes could not be had: cloudProviderError",
+    ),
+    _tenants(
+        "ReplicasMissing",
+        (
+            'kube_deployment_status_replicas_available{namespace="vision",deployment="defects-r1"} 1x480',
+            'kube_deployment_spec_replicas{namespace="vision",deployment="defects-r1"} 2x480',
+        ),
+        (
+            'kube_deployment_status_replicas_available{namespace="vision",deployment="defects-r1"} 2x480',
+            'kube_deployment_spec_replicas{namespace="vision",deployment="defects-r1"} 2x480',
+        ),
+        "30m",
+        {"deployment": "defects-r1"},
+        "defects-r1 has had fewer replicas than it should for twenty minutes",
+    ),
+    _tenants(
+        "RolloutStuck",
+        ('kube_deployment_status_condition{namespace="vision",deployment="defects-r1",condition="Progressing",status="false"} 1x480',),
+        ('kube_deployment_status_condition{namespace="vision",deployment="defects-r1",condition="Progressing",status="true"} 1x480',),
+        "30m",
+        {"deployment": "defects-r1", "condition": "Progressing", "status": "false"},
+        "defects-r1 makes no progress",
+    ),
+    _tenants(
+        "AtMaximumReplicas",
+        (
+            'kube_horizontalpodautoscaler_status_desired_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r1"} 8x480',
+            'kube_horizontalpodautoscaler_spec_max_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r1"} 8x480',
+            'kube_horizontalpodautoscaler_spec_min_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r1"} 2x480',
+        ),
+        (
+            # An arm of fixed size is always at its maximum.
+            'kube_horizontalpodautoscaler_status_desired_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r2"} 2x480',
+            'kube_horizontalpodautoscaler_spec_max_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r2"} 2x480',
+            'kube_horizontalpodautoscaler_spec_min_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r2"} 2x480',
+        ),
+        "60m",
+        {"horizontalpodautoscaler": "keda-defects-r1"},
+        "keda-defects-r1 has wanted all the replicas it may have for half an hour",
+    ),
+    Case(
+        alert="ScalerFailing",
+        sick=('keda_scaler_detail_errors_total{exported_namespace="vision",scaledObject="defects-r1",scaler="prometheusScaler"} 0+1x480',),
+        well=('keda_scaler_detail_errors_total{exported_namespace="vision",scaledObject="defects-r1",scaler="prometheusScaler"} 9x480',),
+        at="30m",
+        labels={"namespace": "vision", "exported_namespace": "vision", "scaledObject": "defects-r1", "scaler": "prometheusScaler"},
+        summary="defects-r1 of vision cannot read prometheusScaler: its replicas stand still",
+    ),
+    Case(
+        alert="CanaryWithoutTraffic",
+        sick=(
+            f'headway:in_flight{{{SERVICE},release="r1",source="triton"}} 1x480',
+            f'headway:in_flight{{{SERVICE},release="r2",source="triton"}} 0x480',
+            f'headway:request_rate{{{SERVICE},release="r1",source="mesh"}} 0x480',
+        ),
+        well=(
+            f'headway:in_flight{{{SERVICE},release="r1",source="triton"}} 1x480',
+            f'headway:in_flight{{{SERVICE},release="r2",source="triton"}} 0x480',
+            f'headway:request_rate{{{SERVICE},release="r1",source="mesh"}} 3x480',
+        ),
+        at="60m",
+        labels={"namespace": "vision", "tenant": "vision", "model": "defects"},
+        summary="Two releases of vision/defects run and nobody asks either: the comparison cannot end",
+    ),
+    Case(
+        alert="RulesFailing",
+        sick=('prometheus_rule_evaluation_failures_total{rule_group="g"} 0+1x480',),
+        well=('prometheus_rule_evaluation_failures_total{rule_group="g"} 4x480',),
+        at="30m",
+        labels={"rule_group": "g"},
+        summary="Rules of g cannot be evaluated: what they watch is not watched",
+    ),
+    Case(
+        alert="SeriesLimitReached",
+        sick=("prometheus_target_scrapes_exceeded_sample_limit_total 0+1x480",),
+        well=("prometheus_target_scrapes_exceeded_sample_limit_total 4x480",),
+        at="30m",
+        labels={},
+        summary="A target shows more series than its limit and is dropped whole",
+    ),
+    Case(
+        alert="NotificationsFailing",
+        sick=('alertmanager_notifications_failed_total{integration="webhook"} 0+1x480',),
+        well=('alertmanager_notifications_failed_total{integration="webhook"} 4x480',),
+        at="30m",
+        labels={"integration": "webhook"},
+        summary="Alertmanager cannot tell webhook",
+    ),
+    Case(
+        alert="TelemetryLost",
+        sick=('otelcol_exporter_send_failed_spans_total{exporter="otlp"} 0+1x480',),
+        well=('otelcol_exporter_send_failed_log_records{exporter="otlp"} 4x480',),
+        at="30m",
+        labels={"exporter": "otlp"},
+        summary="The collector's exporter otlp loses logs or traces",
+    ),
+)
+"""Watchdog fires always, which needs no series."""

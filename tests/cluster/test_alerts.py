@@ -1,0 +1,69 @@
+"""Every alert fires when it should, says what it means, and is silent when things are almost as bad: judged by the real promtool."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.observability import alerts
+from components.observability.alerts import ALERTS, Alert
+from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
+from sandbox.layout import Layout
+from sandbox.progress import Silent
+from tests.cluster.alert_cases import CASES, Case
+from tests.cluster.conftest import PROJECT
+from tests.cluster.promtool import judge
+
+pytestmark = pytest.mark.timeout(1800)
+
+RUNBOOKS = "https://runbooks.example.com"
+BY_NAME: Mapping[str, Alert] = {alert.name: alert for alert in ALERTS}
+
+
+@pytest.fixture(scope="module")
+def toolchain() -> Toolchain:
+    return ensure_toolchain(Layout.of(PROJECT), Silent(), ("prometheus",))
+
+
+def inputs(lines: Sequence[str]) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = []
+    for line in lines:
+        name, _, values = line.partition("} ") if "{" in line else line.partition(" ")
+        found.append({"series": name + "}" if "{" in line else name, "values": values})
+    return found
+
+
+def expects(name: str, at: str, fired: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"alertname": name, "eval_time": at, "exp_alerts": fired}
+
+
+def firing(case: Case) -> dict[str, Any]:
+    alert = BY_NAME[case.alert]
+    return {
+        "exp_labels": {"layer": alert.layer.value, "severity": alert.severity.value, **case.labels},
+        "exp_annotations": {"runbook_url": f"{RUNBOOKS}/{alert.runbook}", "summary": case.summary},
+    }
+
+
+def test_every_alert_has_a_case() -> None:
+    assert {case.alert for case in CASES} | {"Watchdog"} == set(BY_NAME)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.alert)
+def test_an_alert_fires_when_it_should_and_not_when_it_is_almost_so(toolchain: Toolchain, tmp_path: Path, case: Case) -> None:
+    tests = [
+        {"interval": "15s", "input_series": inputs(case.sick), "alert_rule_test": [expects(case.alert, case.at, [firing(case)])]},
+        {"interval": "15s", "input_series": inputs(case.well), "alert_rule_test": [expects(case.alert, case.at, [])]},
+    ]
+    assert judge(toolchain, tmp_path, tests, alerts.groups(RUNBOOKS)) == ""
+
+
+def test_nothing_fires_where_nothing_is_measured_but_the_heartbeat(toolchain: Toolchain, tmp_path: Path) -> None:
+    silent = [expects(alert.name, "1h", []) for alert in ALERTS if alert.name != "Watchdog"]
+    heartbeat = {
+        "exp_labels": {"layer": "platform", "severity": "heartbeat"},
+        "exp_annotations": {"runbook_url": f"{RUNBOOKS}/watchdog.md", "summary": BY_NAME["Watchdog"].summary},
+    }
+    tests = [{"interval": "15s", "alert_rule_test": [*silent, expects("Watchdog", "1h", [heartbeat])]}]
+    assert judge(toolchain, tmp_path, tests, alerts.groups(RUNBOOKS)) == ""

@@ -1,0 +1,154 @@
+"""Real KEDA moves the replicas of a real Deployment by what real Prometheus answers, with the ScaledObject that a contract renders."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from components.model_service.scaling import scaled_object
+from components.model_service.traffic import Live
+from components.observability.alerts import ALERTS
+from sandbox.autoscaling import servers as autoscaling
+from sandbox.cloud.kubernetes import crds
+from sandbox.cluster.nodes import node_manifest
+from sandbox.cluster.processes import Supervisor
+from sandbox.cluster.toolchain import ensure_toolchain
+from sandbox.monitoring import servers as monitoring
+from sandbox.monitoring.servers import Monitoring
+from sandbox.progress import Silent
+from tests.cluster.conftest import ControlPlane, eventually
+from tests.cluster.exporter import Exporter, shown
+from tests.components.contracts import DEFECTS, SURROUNDINGS, changed
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]  # on a fresh machine the first test waits for the programs to be built
+
+TENANT, RELEASE = "vision", "r1"
+NAME = f"defects-{RELEASE}"
+PER_REPLICA = 4
+WITHIN = 180.0
+(ALERT,) = (alert for alert in ALERTS if alert.name == "ScalerFailing")
+SCALED_OBJECT = {"api_version": "keda.sh/v1alpha1", "namespace": TENANT}
+
+
+@dataclass
+class Load:
+    """A service under load: pods that nobody runs, and readings that a test chooses."""
+
+    cluster: ControlPlane
+    exporter: Exporter
+    prometheus: Monitoring
+
+    def waiting(self, requests: object) -> None:
+        """Have the model server report that many requests in its queue."""
+        self.exporter.text = f'nv_inference_pending_request_count{{model="defects",pod="a"}} {requests}\n'
+
+    def silence(self) -> None:
+        self.exporter.text = ""
+
+    def replicas(self) -> int:
+        return self.cluster.get("Deployment", NAME, api_version="apps/v1", namespace=TENANT)["spec"]["replicas"]
+
+    def falls_back(self) -> bool:
+        """Whether KEDA says that it has lost a trigger and keeps what there is."""
+        conditions = self.cluster.get("ScaledObject", NAME, **SCALED_OBJECT).get("status", {}).get("conditions") or ()
+        return any(each["type"] == "Fallback" and each["status"] == "True" for each in conditions)
+
+    def settle(self, requests: int, replicas: int) -> None:
+        """Have `requests` waiting until the deployment has `replicas`."""
+        self.waiting(requests)
+        eventually(lambda: self.replicas() == replicas and not self.falls_back(), WITHIN)
+
+
+def deployment() -> dict[str, Any]:
+    labels = {"app": NAME}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "server", "image": "nothing"}]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": NAME, "namespace": TENANT},
+        "spec": {"selector": {"matchLabels": labels}, "template": pod},
+    }
+
+
+def scaler() -> dict[str, Any]:
+    """As the contract has it, but that replicas go as soon as the load does: what keeps them must not be the wait."""
+    model = changed(
+        DEFECTS,
+        scaling__triggers=[{"signal": "waiting", "target": PER_REPLICA}],
+        scaling__policy="target",
+        scaling__polling="5s",
+        scaling__min_replicas=1,
+        scaling__max_replicas=6,
+    )
+    body = scaled_object(TENANT, Live(release=RELEASE), model, SURROUNDINGS)
+    body["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]["scaleDown"] = {
+        "stabilizationWindowSeconds": 0,
+        "policies": [{"type": "Percent", "value": 100, "periodSeconds": 5}],
+    }
+    return body
+
+
+@pytest.fixture(scope="module")
+def load(control_plane: ControlPlane) -> Iterator[Load]:
+    layout, progress = control_plane.layout, Silent()
+    labels = {"job": "triton", "platform_io_model": "defects", "platform_io_release": RELEASE, "platform_io_tenant": TENANT, "pod": "a"}
+    with shown("") as exporter:
+        for body in crds.read(ensure_toolchain(layout, progress).crds("keda")):
+            control_plane.create(body)
+        running = monitoring.start(layout, progress)
+        running.scrape("triton", [exporter.target], labels)
+        autoscaling.start(layout, progress)
+        control_plane.client.resources.invalidate_cache()
+        control_plane.create(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TENANT}},
+            node_manifest("node-0", labels={}, taints=[], capacity={"cpu": "8", "memory": "8Gi", "pods": "110"}),
+            deployment(),
+        )
+        found = Load(control_plane, exporter, running)
+        found.waiting(PER_REPLICA)
+        eventually(lambda: running.query("nv_inference_pending_request_count"), WITHIN)
+        control_plane.create(scaler())
+        yield found
+
+
+def test_replicas_follow_the_requests_that_wait_out_and_in(load: Load) -> None:
+    load.settle(5 * PER_REPLICA, replicas=5)
+    pods = lambda: [p for p in load.cluster.list("Pod", namespace=TENANT) if p["status"].get("phase") == "Running"]  # noqa: E731
+    assert len(eventually(lambda: found if len(found := pods()) == 5 else [], WITHIN)) == 5
+    load.settle(2 * PER_REPLICA, replicas=2)
+
+
+def test_replicas_never_pass_the_contracts_bounds(load: Load) -> None:
+    load.settle(100 * PER_REPLICA, replicas=6)
+    load.settle(0, replicas=1)
+
+
+@pytest.mark.parametrize("reading", ["", "NaN"], ids=["nothing", "no-number"])
+def test_a_reading_that_is_lost_scales_nothing_in_and_is_alerted(load: Load, reading: str) -> None:
+    load.settle(4 * PER_REPLICA, replicas=4)
+    load.waiting(reading) if reading else load.silence()
+    eventually(load.falls_back, WITHIN)
+    assert load.replicas() == 4
+    eventually(lambda: load.prometheus.query(ALERT.expression), WITHIN)
+    (failing,) = load.prometheus.query(ALERT.expression)
+    assert failing["metric"]["namespace"] == TENANT
+    assert failing["metric"]["scaledObject"] == NAME
+
+
+def test_prometheus_that_is_away_scales_nothing_in_and_load_counts_again_when_it_is_back(load: Load) -> None:
+    layout = load.cluster.layout
+    load.settle(3 * PER_REPLICA, replicas=3)
+    Supervisor(layout).stop(monitoring.PROMETHEUS, Silent())
+    eventually(load.falls_back, WITHIN)
+    assert load.replicas() == 3
+    monitoring.start(layout, Silent())
+    load.settle(2 * PER_REPLICA, replicas=2)
+
+
+def test_what_runs_is_left_alone_and_what_died_is_started_again(load: Load) -> None:
+    layout = load.cluster.layout
+    assert autoscaling.start(layout, Silent()) == ()
+    Supervisor(layout).stop(autoscaling.ADAPTER, Silent())
+    assert autoscaling.start(layout, Silent()) == (autoscaling.ADAPTER,)
+    load.settle(PER_REPLICA, replicas=1)
