@@ -123,6 +123,10 @@ class Runner:
         """Make sure that the stack exists, so that others can refer to it before its first update."""
         self._stack(stack)
 
+    def outputs(self, stack: str) -> dict[str, Any]:
+        """What the last update of the stack exported, secrets in the clear; empty for a stack that was never updated."""
+        return {name: output.value for name, output in self._stack(stack).outputs().items()}
+
     def cancel(self, stack: str) -> None:
         """Ask whatever runs on the stack to stop; nothing happens where nothing runs."""
         with contextlib.suppress(automation_errors.CommandError):

@@ -15,6 +15,10 @@ class Exit(IntEnum):
     """Something the command needs is missing or in the way: a tool, a port, disk space, a registry."""
     BUSY = 4
     """Another command holds the lock."""
+    ROLLED_BACK = 5
+    """A release was carried out and its evidence, or a person, sent it back. Users are where they were."""
+    UNDER_WAY = 6
+    """A release is under way: neither promoted nor rolled back yet."""
     INTERRUPTED = 130
 
 

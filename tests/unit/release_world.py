@@ -15,7 +15,8 @@ from release_ticks import CLASSES, EDGES, SHARES, SLOW, counts
 from headway.contract.model import Model
 from headway.contract.released import release_id
 from headway.release import Counts, Tick
-from headway.release.driver.beginning import Start, adopt, begin
+from headway.release.driver.adoption import adopt
+from headway.release.driver.beginning import Start, begin
 from headway.release.driver.driver import Driver
 from headway.release.driver.rollout import Rollout, Service, fold
 from headway.release.driver.world import Drained, OutOfReachError, Probed, Raw, Route
@@ -94,6 +95,10 @@ class Memory:
     findings: Sequence[str] = ()
     hidden: bool = False
     """Whether requests to the new version can be seen while draining."""
+
+    @property
+    def settle_seconds(self) -> float:
+        return 5.0
 
     def now(self) -> datetime:
         return self.clock

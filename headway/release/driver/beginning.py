@@ -4,7 +4,6 @@ Everything that later decides is fixed here, in one event. The trap: meshes carr
 here, and plan, gate and route all use those.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +18,7 @@ from headway.release.driver.judge import first_decision, policy_document
 from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import TRAFFIC, Service, fold
 from headway.release.gate import GatePolicy
-from headway.release.ledger.division import WHOLE, Division, released
+from headway.release.ledger.division import WHOLE, released
 from headway.release.ledger.events import Event
 from headway.release.ledger.ledger import Ledger, register
 from headway.release.ledger.store import Store
@@ -37,14 +36,6 @@ class Start:
     reason: str = ""
     commit: str = ""
     speed: float = 1.0
-
-
-def adopt(ledger: Ledger, store: Store, contract: Mapping[str, Any], name: str) -> Event | None:
-    """Register what serves as the first release of a service that the ledger does not know; None where it does."""
-    if ledger.read():
-        return None
-    content = register(store, ledger.chain, {"id": name, "contract": dict(contract)})
-    return ledger.append(Kind.ADOPTED, {"release": name, "division": Division.only(name, content).document()})
 
 
 def begin(ledger: Ledger, store: Store, model: Model, room: Room, start: Start) -> Event:

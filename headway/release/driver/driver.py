@@ -169,7 +169,8 @@ class Driver:
         tick = float(rollout.body["tick_seconds"]) / float(rollout.body["speed"])
         start = self._start_of_tick(rollout, last, tick)
         end = start + tick
-        while (left := end - self._world.now().timestamp()) > 0:
+        readable = end + self._world.settle_seconds
+        while (left := readable - self._world.now().timestamp()) > 0:
             if self._pause(min(left, SLICE_SECONDS)):
                 return
         route = self._world.route()

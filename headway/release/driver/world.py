@@ -60,6 +60,11 @@ class Drained:
 class World(Protocol):
     """One service, where it runs."""
 
+    @property
+    def settle_seconds(self) -> float:
+        """How long after a tick's end it can be read."""
+        ...
+
     def now(self) -> datetime:
         """The time, with its zone."""
         ...

@@ -1,0 +1,18 @@
+"""The first release of a service: what serves already, before any ledger knew it. Needs no gate, so that an update can do it quickly."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from headway.release.driver.kinds import Kind
+from headway.release.ledger.division import Division
+from headway.release.ledger.events import Event
+from headway.release.ledger.ledger import Ledger, register
+from headway.release.ledger.store import Store
+
+
+def adopt(ledger: Ledger, store: Store, contract: Mapping[str, Any], name: str) -> Event | None:
+    """Register what serves as the first release of a service that the ledger does not know; None where it does."""
+    if ledger.read():
+        return None
+    content = register(store, ledger.chain, {"id": name, "contract": dict(contract)})
+    return ledger.append(Kind.ADOPTED, {"release": name, "division": Division.only(name, content).document()})

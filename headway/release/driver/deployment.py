@@ -1,0 +1,127 @@
+"""The world as it is: the tenant's stack by the Automation API, the route and the replicas in the cluster, evidence from Prometheus.
+
+Joins what others own; decides nothing. The trap: names of an arm's objects are made by the program, which this must not import; they are
+read from the live route, which names them all.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from headway.release.driver.cluster import Cluster
+from headway.release.driver.rollout import Rollout
+from headway.release.driver.world import Drained, OutOfReachError, Probed, Raw, Route
+from headway.release.evidence.reading import Arms, Evidence, Service, Window
+from headway.release.ledger.division import BASELINE, CANARY, STABLE, Division
+from headway.release.plan import Kind as StepKind
+
+if TYPE_CHECKING:
+    from headway.automation import PackSource, Runner, StackResult
+
+_OWN_PROBES = "each replica's startup probe, which asks it before it is ready"
+_SIMULATED = "nobody"
+
+
+@dataclass
+class Deployment:
+    """Implements `world.World` for one service."""
+
+    runner: "Runner"
+    stack: str
+    packs: Sequence["PackSource"]
+    cluster: Cluster
+    evidence: Evidence
+    service: Service
+    _shifted: float | None = field(default=None, init=False)
+
+    @property
+    def settle_seconds(self) -> float:
+        return self.evidence.settle_seconds
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    # -- the stack -------------------------------------------------------------------------------------------------------------
+
+    def preview(self, *, refresh: bool) -> "StackResult":
+        return self.runner.preview(self.stack, self.packs, refresh=refresh)
+
+    def up(self, *, refresh: bool) -> "StackResult":
+        return self.runner.up(self.stack, self.packs, refresh=refresh)
+
+    # -- the cluster -----------------------------------------------------------------------------------------------------------
+
+    def route(self) -> Route:
+        return self.cluster.route()
+
+    def patch(self, division: Division) -> None:
+        self.cluster.patch(division)
+
+    def vouch(self, until: datetime | None, safe: str) -> None:
+        self.cluster.vouch(until, safe)
+
+    def unready(self, division: Division) -> Sequence[str]:
+        return self.cluster.unready(division)
+
+    def probe(self, rollout: Rollout, step: StepKind) -> Probed:
+        """Replicas prove themselves before they are ready: the startup probe sends warm-up and golden requests at the largest shape."""
+        missing = self.cluster.unready(rollout.division)
+        if missing:
+            return Probed(passed=False, reason="; ".join(missing), by=_OWN_PROBES)
+        if self.cluster.simulated(rollout.release):
+            return Probed(passed=True, reason="the replicas are simulated; nothing was asked", by=_SIMULATED)
+        return Probed(passed=True, reason="every replica answered before it became ready", by=_OWN_PROBES)
+
+    # -- evidence --------------------------------------------------------------------------------------------------------------
+
+    def check(self, rollout: Rollout) -> Sequence[str]:
+        return tuple(str(finding) for finding in self.evidence.preflight(self.service, self._arms(rollout)) if finding.blocking)
+
+    def history(self, rollout: Rollout, seconds: float) -> Raw:
+        before = self.now().timestamp() - self.settle_seconds
+        return self.evidence.history(self.service, self._arms(rollout), before, seconds)
+
+    def read(self, rollout: Rollout, start: float, end: float) -> Raw:
+        try:
+            arms = self._arms(rollout)
+        except OutOfReachError as failure:
+            from headway.release.evidence.reading import unanswered
+
+            return unanswered(self.service, Window(start, end), f"the API server does not answer ({failure})")
+        return self.evidence.read(self.service, arms, Window(start, end))
+
+    def drained(self, rollout: Rollout) -> Drained:
+        """Requests to the new version in the newest window that can be read in full and lies after the shift."""
+        now, settle = self.now().timestamp(), self.settle_seconds
+        self._shifted = self._shifted or now
+        length = max(1.0, 2 * settle)
+        end = now - settle
+        if end - length < self._shifted:
+            return Drained(requests=None, reason="the first window after the shift is not over")
+        raw = self.read(rollout, end - length, end)
+        if not raw["answered"]:
+            return Drained(requests=None, reason=str(raw["reason"]))
+        return Drained(requests=_requests(raw, "canary") + _requests(raw, "mirrored"), reason=f"seen over {length:.0f} s")
+
+    def _arms(self, rollout: Rollout) -> Arms:
+        """Names of the arms' Services, as the live route has them."""
+        hosts = self.cluster.route().hosts
+        names = {name: hosts.get(portion.key) for name in (STABLE, BASELINE, CANARY) if (portion := rollout.division.arm(name))}
+        stable = names.get(STABLE)
+        if stable is None:
+            raise OutOfReachError("the live route does not name the stable version")
+        return Arms(stable=stable, baseline=names.get(BASELINE), canary=names.get(CANARY))
+
+
+def _requests(raw: Mapping[str, Any], arm: str) -> float:
+    return float(sum((raw["arms"].get(arm) or {}).get("requests", ())))
+
+
+def judged(service: Service, edges: Mapping[str, Sequence[float]]) -> Service:
+    """`service` with the histogram edges that the gate was begun with."""
+    return replace(service, edges=dict(edges))

@@ -1,0 +1,1 @@
+"""A release on one page, for people who were not there."""

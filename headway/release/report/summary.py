@@ -1,0 +1,50 @@
+"""A release in a few lines of Markdown, as a GitHub step shows them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from headway.release import words
+from headway.release.driver.kinds import Kind, Outcome
+from headway.release.driver.rollout import Rollout
+from headway.release.ledger.events import Event
+from headway.release.report.page import about
+
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+"""File that a GitHub step's Markdown goes to (GitHub Actions, workflow commands)."""
+_MARKS = {Outcome.PROMOTED: "✅", Outcome.ROLLED_BACK: "⛔", Outcome.REFUSED: "⚠️"}
+_LAST = 6
+
+
+def markdown(chain: str, rollout: Rollout, events: Sequence[Event]) -> str:
+    """Verdict, signals, difference, last events."""
+    mark = _MARKS[rollout.outcome] if rollout.outcome else "⏳"
+    lines = [f"### {mark} {chain}: {rollout.status}", "", words.verdict(rollout), ""]
+    lines += [f"Release `{rollout.release}` against `{rollout.stable}`, {rollout.ticks} ticks of evidence."]
+    if rollout.body["speed"] != 1:
+        lines += [f"Minutes passed {rollout.body['speed']:g} times as fast as the contract says: this was a sandbox."]
+    signals = (rollout.decision or {}).get("signals", {})
+    if signals:
+        lines += ["", "| signal | says | evidence against it | proof for it |", "|---|---|---|---|"]
+        for name, signal in signals.items():
+            proof = "" if signal["proof"] is None else f"{float(signal['proof']):.3g} of {float(signal['proof_bound']):.0f}"
+            says = signal["verdict"].replace("_", " ").lower()
+            lines.append(f"| {name} | {says} | {float(signal['evidence'] or 0):.3g} of {float(signal['bound']):.0f} | {proof} |")
+    changes = rollout.body["difference"]["changes"]
+    if changes:
+        lines += ["", "| field | before | now |", "|---|---|---|"]
+        lines += [f"| `{c['path']}` | {_cell(c['old'])} | {_cell(c['new'])} |" for c in changes]
+    told = [f"- {e.time[11:19]} {words.said(e)}" for e in about(rollout, events) if e.kind != Kind.OBSERVED and words.said(e)]
+    return "\n".join([*lines, "", *told[-_LAST:]]) + "\n"
+
+
+def append(text: str, environment: Mapping[str, str] = os.environ) -> None:
+    """Add it to the summary of the GitHub step that runs this, if one does."""
+    path = environment.get(STEP_SUMMARY)
+    if path:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(text)
+
+
+def _cell(value: str | None) -> str:
+    return "" if value is None else f"`{value}`".replace("|", "\\|")

@@ -1,0 +1,112 @@
+"""Events of a release in plain words: one sentence each, for terminals, reports and messages. Pure."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headway.release.driver.kinds import Kind, Wish
+from headway.release.driver.rollout import Rollout
+from headway.release.ledger.division import CANARY, Division
+from headway.release.ledger.events import Event
+
+_QUIET = frozenset({Kind.LEASE, Kind.LEASE_RELEASED})
+_STEPS: Mapping[str, str] = {"warm": "warm-up", "synthetic": "synthetic requests", "golden": "golden requests"}
+_WISHES = {
+    Wish.FREEZE: "The weight is held",
+    Wish.RESUME: "The weight may move again",
+    Wish.PROMOTE: "Promotion was asked for",
+    Wish.ROLLBACK: "Rollback was asked for",
+}
+
+
+def said(event: Event) -> str | None:
+    """One sentence or two; None for an event that only keeps the lease."""
+    if event.kind in _QUIET:
+        return None
+    teller = _TELLERS.get(event.kind)
+    return teller(event.body) if teller else f"{event.kind}."
+
+
+def division(found: Division) -> str:
+    """`weight 5 %, copies of 100 %`."""
+    canary = found.arm(CANARY)
+    if canary is None:
+        return f"only {found.portions[0].release}"
+    copies = f", copies of {found.copies} %" if found.mirrored else ""
+    return f"{canary.weight} % of requests{copies}"
+
+
+def verdict(rollout: Rollout) -> str:
+    """How it stands or ended, in a sentence or two."""
+    how = rollout.outcome.value.capitalize() if rollout.outcome else "Going back" if rollout.failing else ""
+    return f"{how}. {why(rollout)}" if how else why(rollout)
+
+
+def why(rollout: Rollout) -> str:
+    """The reason alone."""
+    if rollout.outcome and rollout.ended:
+        loose = "" if rollout.ended["reconciled"] else " The stack could not be brought into line; update it with `pulumi up`."
+        return f"{first_sentence(str(rollout.ended['reason']))}{loose}"
+    if rollout.failing:
+        return first_sentence(rollout.failing.reason)
+    held = f" Held by a person: {rollout.frozen}." if rollout.frozen else ""
+    sentence = first_sentence(rollout.decision["sentence"]) if rollout.decision and "sentence" in rollout.decision else "Preparing."
+    return f"{sentence}{held}"
+
+
+def first_sentence(text: str) -> str:
+    """Without the figures that follow."""
+    found = text.partition(" Now: ")[0].strip()
+    return found if found.endswith((".", "!", "?")) else f"{found}."
+
+
+def _started(body: Mapping[str, Any]) -> str:
+    speed = "" if body["speed"] == 1 else f" {body['speed']:g} times as fast as its contract says: figures of a sandbox."
+    why = f" {body['reason'].rstrip('.')}." if body["reason"] else ""
+    return f"Release {body['release']} begins, against {body['stable']}, as {body['strategy']}.{why}{speed}"
+
+
+def _applied(body: Mapping[str, Any]) -> str:
+    changes = ", ".join(f"{n} {kind}" for kind, n in sorted(body["changes"].items()) if kind != "same") or "nothing to change"
+    weights = ", ".join(f"{key} {weight} %" for key, weight in body["route"].items())
+    return f"Applied ({changes}, {body['seconds']:.1f} s). The live route says {weights}."
+
+
+def _probed(body: Mapping[str, Any]) -> str:
+    outcome = "passed" if body["passed"] else "FAILED"
+    return f"{_STEPS.get(str(body['step']), str(body['step'])).capitalize()} {outcome}: {body['reason']} (asked by {body['by']})."
+
+
+def _observed(body: Mapping[str, Any]) -> str:
+    decision = body["decision"]
+    return f"{decision['verdict'].replace('_', ' ')} at {decision['where']}. {first_sentence(decision['sentence'])}"
+
+
+def _drained(body: Mapping[str, Any]) -> str:
+    if body["measured"]:
+        return f"The new version was measured to get nothing any more, {body['seconds']:.1f} s after the verdict."
+    return f"Whether the new version still gets requests could not be measured: {body['reason']}."
+
+
+def _ended(body: Mapping[str, Any]) -> str:
+    return f"{body['outcome'].capitalize()}. {first_sentence(body['reason'])}"
+
+
+_TELLERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    Kind.ADOPTED: lambda b: f"What serves is registered as release {b['release']}.",
+    Kind.STARTED: _started,
+    Kind.CHECKED: lambda b: "There is evidence to judge by." if b["sound"] else f"There can be no evidence: {'; '.join(b['findings'])}",
+    Kind.LEARNED: lambda _: "The gate has seen what the stable version did before.",
+    Kind.INTENDED: lambda b: f"Next: {division(Division.read(b['division']))}.",
+    Kind.APPLIED: _applied,
+    Kind.REFUSED: lambda b: f"Refused, nothing was changed: {b['reason']}.",
+    Kind.FAILED: lambda b: f"The update failed repeatedly: {b['reason']}.",
+    Kind.READY: lambda b: f"All replicas are ready, after {b['seconds']:.1f} s.",
+    Kind.LATE: lambda b: f"Replicas are late: {b['reason']}.",
+    Kind.PROBED: _probed,
+    Kind.OBSERVED: _observed,
+    Kind.DRIFTED: lambda b: f"Somebody changed the live route to {b['route']['weights']}; it is set right.",
+    Kind.ASKED: lambda b: f"{_WISHES[Wish(b['wish'])]}: {b['reason']}.",
+    Kind.SHIFTED: lambda b: f"All traffic is back on the stable version, {b['seconds']:.1f} s after the verdict.",
+    Kind.DRAINED: _drained,
+    Kind.ENDED: _ended,
+}

@@ -1,0 +1,189 @@
+"""What people are told of a release: the page, the summary, the sentences, the webhook."""
+
+import http.server
+import json
+import threading
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from release_kill import Shelf, promoting
+from release_world import BAD, CHAIN, Scene
+
+from headway.contract.loader import load_tenant
+from headway.errors import UserError
+from headway.release import words
+from headway.release.driver.kinds import Kind
+from headway.release.driver.rollout import Rollout, fold
+from headway.release.notify import Webhook
+from headway.release.report import page, plots, summary
+
+TENANTS = Path(__file__).parents[2] / "tenants"
+
+
+@pytest.fixture(scope="module")
+def ended() -> tuple[Scene, Rollout]:
+    """A bad release, from beginning to end, at a sandbox's speed."""
+    scene = scene_of()
+    scene.world.shares = BAD
+    scene.begin(reason="<b>half the size</b>", commit="c0ffee", speed=2.0)
+    return scene, scene.driver().run()
+
+
+def scene_of() -> Scene:
+    (found,) = load_tenant(TENANTS / "vision").contracts
+    return Scene.of(Shelf(), next(model for model in found.models if model.name == "defects"))
+
+
+def shown(ended: tuple[Scene, Rollout]) -> str:
+    scene, rollout = ended
+    return page.html(CHAIN, "sandbox", rollout, scene.ledger().read())
+
+
+class Tags(HTMLParser):
+    """Opens and closes what a browser would; keeps what is loaded from elsewhere."""
+
+    VOID = frozenset({"meta", "br", "hr", "line", "polyline", "polygon", "img", "link"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loaded: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.loaded += [str(value) for name, value in attrs if name in ("src", "href", "xlink:href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open and self.open.pop() == tag, f"</{tag}> closes nothing"
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_the_page_is_whole_and_needs_nothing_from_elsewhere(ended: tuple[Scene, Rollout]) -> None:
+    tags = Tags()
+    text = shown(ended)
+    tags.feed(text)
+    assert tags.open == [] and tags.loaded == []
+    assert "<script" not in text and "url(" not in text and "@import" not in text
+
+
+def test_what_people_wrote_cannot_become_part_of_the_page(ended: tuple[Scene, Rollout]) -> None:
+    assert "&lt;b&gt;half the size&lt;/b&gt;" in shown(ended)
+    assert "<b>half the size</b>" not in shown(ended)
+
+
+def test_the_page_says_first_what_limits_it(ended: tuple[Scene, Rollout]) -> None:
+    assert "Minutes passed 2 times as fast as the contract says: this was a sandbox." in shown(ended)
+
+
+def test_the_verdict_the_difference_and_the_hash_of_the_chain_are_on_the_page(ended: tuple[Scene, Rollout]) -> None:
+    scene, _ = ended
+    tags = Tags()
+    tags.feed(shown(ended))
+    text = " ".join(tags.text)
+    ledger = scene.ledger()
+    head = [e for e in ledger.read() if e.kind == Kind.ENDED][-1].hash
+    assert "Requests are slower than tolerated." in text
+    assert "artifact.version" in text and "2026.12.1" in text
+    assert head in text
+
+
+def test_evidence_is_drawn_up_to_its_boundary_and_no_further() -> None:
+    series = plots.Series(times=[1, 2, 3, 4], values=[0.01, 1.0, 20.0, 5000.0], bound=400)
+    levels = [plots.height(value, series.bound) for value in series.values]
+    assert levels[:2] == [0.0, 0.0] and levels[3] == 1.0
+    assert levels[2] == pytest.approx(0.5)
+
+
+def test_a_gap_in_the_evidence_is_a_gap_in_its_line() -> None:
+    drawn = plots.evidence(plots.Series(times=[1, 2, 3, 4], values=[1.0, None, 2.0, 3.0], bound=400), None, 5.0)
+    lines = ElementTree.fromstring(drawn).findall("polyline")
+    assert [len(str(line.get("points")).split()) for line in lines] == [1, 2]
+
+
+@pytest.mark.parametrize("minutes", [0.2, 1, 7, 45, 300, 5000])
+def test_an_axis_has_few_marks_whatever_its_length(minutes: float) -> None:
+    assert 2 <= len(plots.ticks(minutes)) <= 8
+
+
+def test_traffic_is_drawn_as_it_was_carried(ended: tuple[Scene, Rollout]) -> None:
+    drawn = plots.traffic([(0.0, 0.0, 0.0), (2.0, 0.5, 0.0)], 4.0)
+    (users,) = [p for p in ElementTree.fromstring(drawn).findall("polygon") if p.get("class") == "users"]
+    points = [tuple(map(float, point.split(","))) for point in str(users.get("points")).split()]
+    half = plots.LEFT + (plots.WIDTH - plots.LEFT - plots.RIGHT) / 2
+    assert (round(half, 1), 43.0) in points, "from the second minute on, half of the height"
+
+
+def test_a_promotion_without_proof_is_said_on_the_page() -> None:
+    scene = scene_of()
+    promoting(scene, 2)
+    rollout = scene.run()
+    assert "A person promoted it without waiting for proof: shown to the customer at noon." in shown((scene, rollout))
+
+
+def test_every_kind_of_event_has_its_words(ended: tuple[Scene, Rollout]) -> None:
+    scene, _ = ended
+    spoken = [(event.kind, words.said(event)) for event in scene.ledger().read()]
+    assert all(text is None for kind, text in spoken if kind in ("lease", "lease-released"))
+    assert all(text and text.endswith((".", "?")) for kind, text in spoken if kind not in ("lease", "lease-released"))
+    assert set(Kind) - set(words._TELLERS) == {Kind.LEASE, Kind.LEASE_RELEASED}
+
+
+def test_a_step_summary_names_verdict_signals_and_changes(ended: tuple[Scene, Rollout], tmp_path: Path) -> None:
+    scene, rollout = ended
+    text = summary.markdown(CHAIN, rollout, scene.ledger().read())
+    summary.append(text, {"GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")})
+    written = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert written.startswith("### ⛔ vision/defects: rolled back")
+    assert "| latency | fail |" in written and "| `artifact.version` | `2026.11.2` | `2026.12.1` |" in written
+
+
+def test_outside_a_github_step_no_summary_is_written() -> None:
+    summary.append("text", {})
+
+
+class Hook(http.server.BaseHTTPRequestHandler):
+    heard: list[dict[str, Any]]
+
+    def do_POST(self) -> None:
+        self.heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        return
+
+
+def test_a_webhook_hears_of_the_beginning_the_trouble_and_the_end(ended: tuple[Scene, Rollout]) -> None:
+    Hook.heard = []
+    server = http.server.HTTPServer(("127.0.0.1", 0), Hook)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        hook = Webhook(f"http://127.0.0.1:{server.server_port}/x", CHAIN)
+        events = ended[0].ledger().read()
+        assert [hook.tell(event, fold(events[: event.number])) for event in events] == [None] * len(events)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert [heard["event"] for heard in Hook.heard] == ["started", "shifted", "ended"]
+    assert Hook.heard[-1]["status"] == "rolled back"
+    assert "Requests are slower than tolerated." in Hook.heard[-1]["text"]
+
+
+def test_a_webhook_that_does_not_answer_is_given_up_once_and_said_once(ended: tuple[Scene, Rollout]) -> None:
+    events = ended[0].ledger().read()
+    hook = Webhook("http://127.0.0.1:9/x", CHAIN)
+    said = [hook.tell(event, fold(events[: event.number])) for event in events]
+    assert len([text for text in said if text]) == 1
+
+
+def test_a_webhook_is_a_web_address() -> None:
+    with pytest.raises(UserError, match="no web address"):
+        Webhook("file:///etc/passwd", CHAIN)
