@@ -1,0 +1,70 @@
+"""Recorded signals, alerts and their runbooks, as they are rendered."""
+
+import re
+from pathlib import Path
+
+import pytest
+from contracts import MODELS, SURROUNDINGS
+
+from components.model_service import objectives
+from components.observability import alerts, recording
+from components.observability.alerts import ALERTS, Alert, Layer, Severity
+from headway.signals import SIGNALS, Signal
+
+RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
+LAYERS_OF_FAILURE = [layer for layer in Layer if layer is not Layer.PLATFORM]
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+def test_every_alert_has_a_runbook_of_its_name_with_numbered_steps(alert: Alert) -> None:
+    text = (RUNBOOKS / alert.runbook).read_text()
+    assert text.startswith(f"# {alert.name}\n")
+    assert len(re.findall(r"^\d\. ", text, re.MULTILINE)) >= 3
+
+
+def test_every_runbook_belongs_to_an_alert_that_there_is() -> None:
+    """Runbooks of alerts only: others (of releases, nodes, tenants) name no alert in their heading."""
+    names = {alert.name for alert in ALERTS} | {"SloBurnRate", "TenantTokensAboveQuota"}
+    for path in RUNBOOKS.glob("*.md"):
+        heading = path.read_text().partition("\n")[0].removeprefix("# ")
+        if re.fullmatch(r"([A-Z][a-z0-9]+){2,}", heading):
+            assert heading in names, f"{path.name} is about an alert that nobody raises"
+
+
+def test_a_models_alerts_lead_to_a_runbook_that_is_there() -> None:
+    for model in MODELS.values():
+        for group in objectives.rules("vision", model, SURROUNDINGS)["spec"]["groups"]:
+            for rule in group["rules"]:
+                if "alert" in rule:
+                    assert (RUNBOOKS / Path(rule["annotations"]["runbook_url"]).name).exists()
+
+
+def test_alerts_have_names_of_their_own() -> None:
+    assert len({alert.name for alert in ALERTS}) == len(ALERTS)
+
+
+@pytest.mark.parametrize("layer", LAYERS_OF_FAILURE)
+def test_every_failure_layer_has_an_alert(layer: Layer) -> None:
+    assert any(alert.layer is layer for alert in ALERTS)
+
+
+def test_the_heartbeat_is_the_only_alert_that_fires_always() -> None:
+    assert [alert.name for alert in ALERTS if alert.severity is Severity.HEARTBEAT] == ["Watchdog"]
+
+
+@pytest.mark.parametrize("signal", SIGNALS.values(), ids=lambda signal: signal.name)
+def test_every_signal_is_recorded_from_every_source_that_measures_it(signal: Signal) -> None:
+    rules = [rule for group in recording.groups() for rule in group["rules"]]
+    quantiles = recording.QUANTILES if signal.quantiles else (None,)
+    for quantile in quantiles:
+        found = {rule["labels"]["source"] for rule in rules if rule["record"] == recording.recorded_name(signal, quantile)}
+        assert found == {source.value for source in signal.sources}
+
+
+def test_no_rule_is_given_twice() -> None:
+    rules = [(rule["record"], rule["labels"]["source"]) for group in recording.groups() for rule in group["rules"]]
+    assert len(set(rules)) == len(rules)
+
+
+def test_every_group_of_alerts_is_one_layer() -> None:
+    assert [group["name"] for group in alerts.groups("docs/runbooks")] == [f"headway-{layer.value}" for layer in Layer]
