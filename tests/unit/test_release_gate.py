@@ -469,7 +469,7 @@ def test_a_decision_can_be_read_aloud():
     policy = dataclasses.replace(QUICK, weights=(0.1, 0.5))
     text = run(gate(policy), 60, shares=SLOW)[-1].sentence(policy)
     assert text.startswith("Requests are slower than tolerated. Now: rolled back. latency: fail (evidence against ")
-    assert " of 200); errors: " in text
+    assert " of 250); errors: " in text
 
 
 def test_the_contract_sets_every_number():
@@ -497,7 +497,14 @@ def test_the_contract_sets_every_number():
     assert (policy.ticks_at_most, policy.blind_ticks_at_most, policy.baseline) == (360, 14, False)
     assert (policy.latency, policy.latency_unacceptable, policy.error_ratio, policy.error_floor) == (0.2, 0.5, 2.0, 0.001)
     assert policy.on_inconclusive is OnInconclusive.ROLLBACK
-    assert policy.alpha == {"latency": 0.01, "errors": 0.005, "correctness": 0.0025, "memory": 0.0025}
+    assert policy.alpha == {
+        "latency": 0.008,
+        "queue": 0.002,
+        "errors": 0.005,
+        "correctness": 0.0025,
+        "memory": 0.00125,
+        "cost": 0.00125,
+    }
 
 
 def test_a_better_version_may_be_as_much_slower_as_the_trade_says():

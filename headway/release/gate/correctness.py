@@ -13,6 +13,9 @@ from headway.release.gate.tick import Floats
 _RATES = (0.0075, 0.01, 0.02, 0.05, 0.10, 0.30)
 """Alternatives for a tolerated mismatch of 0.5 %; they grow with it."""
 _USUAL = 0.005
+_RULED_OUT, _LEAST_RULED_OUT = 10.0, 0.05
+_ENOUGH = 14.0
+"""More proof than this (its logarithm) is not remembered, so that answers that turn bad lose it again."""
 
 
 class Correctness(Kept):
@@ -22,11 +25,20 @@ class Correctness(Kept):
         """`tolerated`: share of answers that may differ; give twice the stable-versus-stable mismatch where that is more."""
         self._tolerated = max(tolerated, 1e-4)
         self.logs = np.zeros((len(_RATES), rollouts))
+        self.proof = np.zeros(rollouts)
+        """Logarithm of the evidence for the canary, over the whole rollout: answers do not depend on the weight."""
 
     def compare(self, pairs: Floats, mismatches: Floats) -> None:
         rates = np.minimum(self._tolerated / _USUAL * alternatives(_RATES, 2), 0.9)
         rates = np.maximum(rates, min(0.95, 1.2 * self._tolerated))
         self.logs = np.minimum(self.logs + share_log(np.minimum(mismatches, pairs), pairs, self._tolerated, rates), 700.0)
+        ruled_out = min(0.95, max(_RULED_OUT * self._tolerated, _LEAST_RULED_OUT))
+        for_canary = share_log(np.minimum(mismatches, pairs), pairs, ruled_out, ruled_out / _RULED_OUT)
+        self.proof = np.clip(self.proof + for_canary, -700.0, _ENOUGH)
+
+    def proven(self) -> Floats:
+        """For the canary: e-value that its mismatch is below ten times the tolerated one, and 5 % at least."""
+        return np.exp(self.proof)
 
     def evidence(self) -> Floats:
         """Against the canary."""

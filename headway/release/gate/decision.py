@@ -56,6 +56,8 @@ class Reason(IntEnum):
     GATHERING = 10
     SUSPICIOUS = 11
     TOO_EARLY = 12
+    SATURATING = 20
+    UNANSWERED_GOLDEN = 21
     FROZEN = 13
     INCONCLUSIVE = 14
     PROVEN = 15
@@ -67,6 +69,8 @@ class Reason(IntEnum):
     FAILED_ERRORS = 31
     FAILED_CORRECTNESS = 32
     FAILED_MEMORY = 33
+    FAILED_QUEUE = 41
+    FAILED_COST = 42
     CATASTROPHIC = 34
     NOT_ROUTABLE = 35
     RESTARTS = 36
@@ -90,6 +94,8 @@ _WORDS: Mapping[Reason, str] = {
     Reason.GATHERING: "The evidence says neither good nor bad yet.",
     Reason.SUSPICIOUS: "There is some evidence against the new version. It gets no more traffic until that is settled.",
     Reason.TOO_EARLY: "All signals pass; the shortest time at this weight is not over.",
+    Reason.SATURATING: "At the next weight the new version's GPUs would be busier than 85 %. It gets no more traffic; give it replicas.",
+    Reason.UNANSWERED_GOLDEN: "Too few golden answers were compared, or too many differed, for the weight to grow.",
     Reason.FROZEN: "All signals pass; a person holds the weight.",
     Reason.INCONCLUSIVE: "The time of this step is over and the evidence says neither good nor bad. A person may decide; evidence goes on.",
     Reason.PROVEN: "A regression beyond this step's margin is ruled out. Traffic grows.",
@@ -101,6 +107,8 @@ _WORDS: Mapping[Reason, str] = {
     Reason.FAILED_ERRORS: "More requests fail than tolerated.",
     Reason.FAILED_CORRECTNESS: "More answers differ from the expected ones than tolerated.",
     Reason.FAILED_MEMORY: "GPU memory is nearly used up, or will be soon.",
+    Reason.FAILED_QUEUE: "Requests wait longer in the queue than tolerated.",
+    Reason.FAILED_COST: "A request costs more GPU time than tolerated.",
     Reason.CATASTROPHIC: "More than 30 % of the new version's requests failed in one tick, and not those of the stable version.",
     Reason.NOT_ROUTABLE: "The new version is up and should have had 20 requests or more, and got none.",
     Reason.RESTARTS: "Containers of the new version restarted repeatedly, or were killed for memory.",
@@ -123,7 +131,8 @@ class Signal:
     """1 / alpha."""
     proof: Floats
     """For the new version at this weight: an e-value; passes at `proof_bound`. Not-a-number where the signal proves nothing."""
-    proof_bound: float = 10.0
+    proof_bound: Floats
+    """That of the stage."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ _RATES = (1.5, 3.0, 7.5, 25.0, 100.0)
 _LARGEST_RATE = 0.9
 _ASSUMED_VARIANCE = 0.25
 """Of the log ratio of two arms' error rates from tick to tick (each varies by a third), assumed until the baseline shows it."""
-_WIDE_AFTER_TICKS = 10
+_WIDE_AFTER_TICKS = 6
 """Counted ticks in the last step before the wide margin suffices."""
 
 
@@ -34,7 +34,7 @@ class Errors(Kept):
         """Errors and requests of the control, over the rollout."""
         self.wide, self.tight = Proof((rollouts,)), Proof((rollouts,))
         self._margins = np.asarray([stage.error_margin for stage in policy.stages])
-        self._planned = np.asarray([stage.ticks_at_most for stage in policy.stages], dtype=np.float64)
+        self._spread = Proof.spread([stage.ticks_at_most for stage in policy.stages])
         self._last = np.asarray([stage.last for stage in policy.stages])
 
     def compare(self, canary: Arm, control: Arm, at: At) -> None:
@@ -60,8 +60,8 @@ class Errors(Kept):
         wide = np.minimum(np.maximum(self._margins[at.stage], 3 * usual), _LARGEST_RATE)
         hoped = np.maximum(0.1 * wide, np.minimum(0.3 * wide, 0.001))
         tight = np.clip(2.5 * usual, 0.002, wide)
-        self.wide.multiply(share_log(bad, total, wide, hoped), at.counts, self._planned[at.stage])
-        self.tight.multiply(share_log(bad, total, tight, 0.4 * tight), at.counts, self._planned[at.stage])
+        self.wide.multiply(share_log(bad, total, wide, hoped), at.counts, self._spread[at.stage])
+        self.tight.multiply(share_log(bad, total, tight, 0.4 * tight), at.counts, self._spread[at.stage])
 
     def restart_proof(self, where: Bools) -> None:
         """Forget what was proven at the last weight."""

@@ -18,8 +18,8 @@ from headway.release.gate.tick import Bools, Floats, Ints
 
 LARGEST_GAIN = 10.0
 """What one tick may multiply evidence by: one bad minute proves nothing."""
-LARGEST_GAIN_OF_COPIES = 2.0
-"""The same while users see nothing: waiting costs them nothing, and a slow warm-up is not mistaken for a slow version."""
+LARGEST_GAIN_WHILE_YOUNG = 2.0
+"""The same for latency while users see nothing, or the canary has not been ready for long: a slow warm-up is not mistaken for a slow version."""
 LARGEST_GAIN_OF_PROOF = 8.0
 """The same for the canary: one lucky minute proves nothing either. A smaller cap finds more slow tails and promotes later: at 3, 13 % instead
 of 45 % of tail-only regressions at 10 requests a second are missed, and a version on a node 5 % slower takes 34 minutes instead of 27."""
@@ -92,19 +92,28 @@ class Mixture(Kept):
 class Proof(Kept):
     """Evidence for the canary at one stage: W = (W + w) * exp(l), begun anew at each stage.
 
-    Half of the stake is put in at once; the rest a little each tick, so that a transient at the start of a stage does not have to be paid
-    back tick by tick.
+    Half of the stake is put in at once; the rest over the ticks, soon rather than late, so that a transient at the start of a stage does
+    not have to be paid back tick by tick.
     """
 
     _AT_ONCE = 0.5
+    _SOON = 1.3
+    """The k-th tick's stake is proportional to k to the power of minus this."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.wealth = np.zeros(shape)
         self.spent = np.zeros(shape[-1])
+        self.ticks = np.zeros(shape[-1])
 
-    def multiply(self, logs: Floats, counts: Bools, planned_ticks: Floats) -> None:
-        """`planned_ticks`: over which the rest of the stake is spread, by rollout."""
-        wanted = np.where(self.spent == 0, self._AT_ONCE, (1 - self._AT_ONCE) / planned_ticks)
+    @classmethod
+    def spread(cls, planned_ticks: Sequence[int]) -> Floats:
+        """What makes the later stakes of stages of so many ticks add up to their part; for `multiply`."""
+        return np.asarray([(1 - cls._AT_ONCE) / sum(k**-cls._SOON for k in range(2, max(ticks, 2) + 1)) for ticks in planned_ticks])
+
+    def multiply(self, logs: Floats, counts: Bools, spread: Floats) -> None:
+        """`spread`: of the stage of each rollout."""
+        self.ticks = self.ticks + counts
+        wanted = np.where(self.ticks <= 1, self._AT_ONCE, spread * np.maximum(self.ticks, 1.0) ** -self._SOON)
         stake = np.where(counts, np.minimum(wanted, np.maximum(1.0 - self.spent, 0.0)), 0.0)
         self.spent = self.spent + stake
         gains = np.minimum(np.exp(np.minimum(logs, _LARGEST_LOG)), LARGEST_GAIN_OF_PROOF)
@@ -114,6 +123,7 @@ class Proof(Kept):
     def restart(self, where: Bools) -> None:
         """Forget what was proven at the last stage."""
         self.wealth, self.spent = np.where(where, 0.0, self.wealth), np.where(where, 0.0, self.spent)
+        self.ticks = np.where(where, 0.0, self.ticks)
 
 
 class Stakes(Kept):

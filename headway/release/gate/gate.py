@@ -13,20 +13,24 @@ from numpy.typing import NDArray
 from headway.release.gate.correctness import Correctness
 from headway.release.gate.decision import Decision, Phase, Reason, Signal, Verdict, any_of
 from headway.release.gate.errors import Errors
-from headway.release.gate.evidence import LARGEST_GAIN, LARGEST_GAIN_OF_COPIES, At, Stakes
+from headway.release.gate.evidence import LARGEST_GAIN, LARGEST_GAIN_WHILE_YOUNG, At, Stakes
 from headway.release.gate.health import Share, catastrophic, unreachable
 from headway.release.gate.latency import Latency
+from headway.release.gate.level import Level, Limits, Saturation
 from headway.release.gate.memory import GpuMemory
-from headway.release.gate.policy import GatePolicy
+from headway.release.gate.policy import FULL_WEIGHT, GatePolicy
 from headway.release.gate.stages import Ladder
 from headway.release.gate.state import Kept
 from headway.release.gate.tick import Arm, Bools, Counts, Floats, Ints, Tick, over_classes, read_arm, read_flag, read_number
 
-_PROOF = 10.0
 _RESTARTS = 2
 _TICKS_UNTIL_ROUTED = 2
 """Ticks that a new weight may take to reach the proxies, before a canary without requests is a fault."""
 _BASELINE_SLACK = 20.0
+_YOUNG_TICKS = 12
+"""Ticks since the canary was ready during which a slow start is likelier than a slow version."""
+_QUEUE_TOLERATED, _QUEUE_RULED_OUT = 5.0, 10.0
+"""Multiples of the tolerated slow-down by which time in queue may grow, because it grows several times faster than the work."""
 
 
 class Gate(Kept):
@@ -57,6 +61,9 @@ class Gate(Kept):
         self.errors = Errors(policy, self._classes, self._n)
         self.correctness = Correctness(policy.mismatch, self._n)
         self.gpu_memory = GpuMemory(policy.memory, tick_seconds / 60, self._n)
+        queue = Limits(1 + _QUEUE_TOLERATED * policy.latency, 1 + _QUEUE_RULED_OUT * policy.latency, policy.queue_floor)
+        self.levels = {"queue": Level(queue, self._n), "cost": Level(Limits(1 + policy.cost, 1 + 2 * policy.cost), self._n)}
+        self.saturation = Saturation(self._n)
         self.share = Share(self._n)
         self.ladder = Ladder(policy, self._n)
         self.stakes = Stakes(len(policy.stages), policy.planned_ticks, self._n)
@@ -64,7 +71,8 @@ class Gate(Kept):
         self.arms_here = np.zeros((2, self._n))
         """Requests of baseline and canary at this weight."""
         self.restarts = np.zeros(self._n)
-        self._stages = policy.stages
+        self._proof_bounds = np.asarray([stage.proof_bound for stage in policy.stages])
+        self._following = np.asarray([*(stage.weight for stage in policy.stages[1:]), FULL_WEIGHT])
 
     def learn(self, stable: Counts) -> None:
         """What the stable version did before the rollout: counts of a tick, or the sum of many. About 15 minutes are a good start."""
@@ -120,28 +128,37 @@ class Gate(Kept):
         same_version = _joined(stable, baseline)
         self._compare(judged, control, same_version, stake)
         known = ~blind & ~over
-        self._absolute(tick, known)
+        self._absolute(tick, ~over)
+        self.saturation.observe(judged.busy, judged.total(), counted)
 
-        self.restarts = np.where(known, self.restarts + read_number(tick.restarts, self._n), self.restarts)
+        told = answered & ~over
+        self.restarts = np.where(told, self.restarts + read_number(tick.restarts, self._n), self.restarts)
         routed = (ladder.here > _TICKS_UNTIL_ROUTED) | self.share.settled
-        signals, latency_fails, error_fails, passed, worst = self._signals(clocked, blind | wrong)
+        signals = self._signals(clocked, blind | wrong)
+        fails = {name: signal.verdict == Verdict.FAIL for name, signal in signals.items()}
+        proven = self._proven(signals)
+        unasked = proven & ~self._answers_pass()
+        saturating = proven & ~unasked & (self._next_use(users, tick) > Saturation.LIMIT)
+        passed = proven & ~unasked & ~saturating
         failures: list[tuple[Bools, Reason]] = [
             (known & catastrophic(judged, same_version), Reason.CATASTROPHIC),
             (known & releasing & routed & unreachable(canary.total(), stable.total() + baseline.total(), weight), Reason.NOT_ROUTABLE),
-            (known & gpu, Reason.GPU),
-            (known & (oom | (self.restarts >= _RESTARTS)), Reason.RESTARTS),
-            (known & (read_number(tick.invalid_answers, self._n) > 0), Reason.INVALID_ANSWER),
-            (~over & (self.gpu_memory.nearly_full() | self.gpu_memory.ramp()), Reason.FAILED_MEMORY),
-            (~over & (signals["correctness"].evidence >= signals["correctness"].bound), Reason.FAILED_CORRECTNESS),
-            (releasing & error_fails, Reason.FAILED_ERRORS),
-            (releasing & latency_fails, Reason.FAILED_LATENCY),
+            (told & gpu, Reason.GPU),
+            (told & (oom | (self.restarts >= _RESTARTS)), Reason.RESTARTS),
+            (~over & (read_number(tick.invalid_answers, self._n) > 0), Reason.INVALID_ANSWER),
+            (~over & fails["memory"], Reason.FAILED_MEMORY),
+            (~over & fails["correctness"], Reason.FAILED_CORRECTNESS),
+            (releasing & fails["errors"], Reason.FAILED_ERRORS),
+            (releasing & fails["latency"], Reason.FAILED_LATENCY),
+            (releasing & fails["queue"], Reason.FAILED_QUEUE),
+            (releasing & fails["cost"], Reason.FAILED_COST),
         ]
         failed = np.zeros(self._n, dtype=bool)
         for holds, _ in failures:
             failed = failed | holds
         ladder.roll_back(failed)
         usable = ~blind & ~wrong & ~over & ~idle
-        move = ladder.decide(passed=passed & clocked, worst=worst, usable=usable, frozen=frozen)
+        move = ladder.decide(passed=passed & clocked, worst=_worst(signals), usable=usable, frozen=frozen)
         ladder.roll_back(move.failed)
         failed = failed | move.failed
         self._restart(move.changed & ~failed)
@@ -159,6 +176,8 @@ class Gate(Kept):
             (releasing & ~started, Reason.NOT_READY),
             (releasing & graced, Reason.GRACE),
             (releasing & ~clocked & ~ladder.inconclusive, Reason.SHARE_SETTLING),
+            (unasked & clocked & ~ladder.inconclusive, Reason.UNANSWERED_GOLDEN),
+            (saturating & clocked & ~ladder.inconclusive, Reason.SATURATING),
         ]
         marker = np.full(self._n, -1)
         reason = any_of(held, marker)
@@ -186,82 +205,75 @@ class Gate(Kept):
         return _pick((comparable | alone) & self.policy.baseline, baseline, stable)
 
     def _compare(self, canary: Arm, control: Arm, same: Arm, stake: Floats) -> None:
-        largest = np.where(self.ladder.mirroring, LARGEST_GAIN_OF_COPIES, LARGEST_GAIN)
-        at = At(stake, self.ladder.stage, largest)
+        ladder = self.ladder
+        patient = np.where(ladder.mirroring, LARGEST_GAIN_WHILE_YOUNG, LARGEST_GAIN)
+        young = np.where(ladder.ready <= _YOUNG_TICKS, LARGEST_GAIN_WHILE_YOUNG, patient)
+        at = At(stake, ladder.stage, young)
+        n, n_control = canary.total(), control.total()
+        for name, value, usual in (("queue", canary.queued, control.queued), ("cost", canary.busy, control.busy)):
+            self.levels[name].compare(value / np.maximum(n, 1.0), usual / np.maximum(n_control, 1.0), n, n_control, at)
         for name, signal in self.latency.items():
             signal.choose()
             signal.compare(canary.buckets[name], control.buckets[name], same.buckets[name], at)
-        self.errors.compare(canary, control, at)
+        self.errors.compare(canary, control, At(stake, ladder.stage, patient))
 
     def _absolute(self, tick: Tick, known: Bools) -> None:
-        """Signals that need no control; golden answers come from the pods themselves, but only a living rollout is judged."""
+        """Signals that need no control; answers come from the pods themselves, so that only a rollout that is over is not judged."""
         pairs, mismatches = (np.where(known, read_number(value, self._n), 0.0) for value in (tick.pairs, tick.mismatches))
         self.correctness.compare(pairs, mismatches)
         self.pairs = self.pairs + pairs
         self.gpu_memory.observe(np.where(known, read_number(tick.memory, self._n), np.nan))
 
-    def _signals(self, clocked: Bools, unknown: Bools) -> tuple[dict[str, Signal], Bools, Bools, Bools, Floats]:
-        alpha = self.policy.alpha
-        count = len(self.latency)
-        evidence = {name: signal.evidence() for name, signal in self.latency.items()}
-        proofs = {name: signal.proven() for name, signal in self.latency.items()}
+    def _signals(self, clocked: Bools, unknown: Bools) -> dict[str, Signal]:
+        """What each signal says now, by name."""
+        alpha, count = self.policy.alpha, len(self.latency)
+        asked = self._proof_bounds[self.ladder.stage]
+        nothing, never = np.full(self._n, np.nan), np.zeros(self._n, dtype=bool)
+
+        def signal(against: Floats, bound: float, proof: Floats, no_data: Bools) -> Signal:
+            verdict = any_of_verdicts(against >= bound, no_data, clocked & (proof >= asked))
+            return Signal(verdict=verdict, evidence=against, bound=bound, proof=proof, proof_bound=asked)
+
+        evidence = {name: one.evidence() for name, one in self.latency.items()}
+        proofs = {name: one.proven() for name, one in self.latency.items()}
         mean = over_classes(np.stack(list(evidence.values()))) / count
         least = np.stack(list(proofs.values())).min(axis=0)
-        bound = 1 / alpha["latency"]
-        latency_fails = mean >= bound
-        decided = np.stack([signal.decided for signal in self.latency.values()]).all(axis=0)
-        against, proof = self.errors.evidence(), self.errors.proven(self.ladder.stage, self.ladder.counted_here)
-        error_bound = 1 / alpha["errors"]
-        error_fails = against >= error_bound
-        wrong_answers, answer_bound = self.correctness.evidence(), 1 / alpha["correctness"]
+        decided = np.stack([one.decided for one in self.latency.values()]).all(axis=0)
+        error_proof = self.errors.proven(self.ladder.stage, self.ladder.counted_here)
         full = self.gpu_memory.nearly_full() | self.gpu_memory.ramp()
-        nothing = np.full(self._n, np.nan)
-
-        def verdict(fails: Bools, passes: Bools, no_data: Bools) -> Ints:
-            return any_of_verdicts(fails, no_data, passes)
-
+        answers = self.correctness
         signals = {
-            "latency": Signal(
-                verdict=verdict(latency_fails, clocked & (least >= _PROOF), unknown | ~decided), evidence=mean, bound=bound, proof=least
-            ),
-            "errors": Signal(
-                verdict=verdict(error_fails, clocked & (proof >= _PROOF), unknown), evidence=against, bound=error_bound, proof=proof
-            ),
-            "correctness": Signal(
-                verdict=verdict(wrong_answers >= answer_bound, np.zeros(self._n, dtype=bool), self.pairs == 0),
-                evidence=wrong_answers,
-                bound=answer_bound,
-                proof=nothing,
-            ),
-            "memory": Signal(
-                verdict=verdict(full, np.zeros(self._n, dtype=bool), self.gpu_memory.known == 0),
-                evidence=np.where(full, 1 / alpha["memory"], 0.0),
-                bound=1 / alpha["memory"],
-                proof=nothing,
-            ),
-            "share": Signal(
-                verdict=any_of_verdicts(np.zeros(self._n, dtype=bool), self.share.wrong(), np.zeros(self._n, dtype=bool)),
-                evidence=self.share.evidence(),
-                bound=self.share.bound,
-                proof=nothing,
-            ),
+            "latency": signal(mean, 1 / alpha["latency"], least, unknown | ~decided),
+            "errors": signal(self.errors.evidence(), 1 / alpha["errors"], error_proof, unknown),
+            "correctness": signal(answers.evidence(), 1 / alpha["correctness"], answers.proven(), self.pairs == 0),
+            "memory": signal(np.where(full, 1 / alpha["memory"], 0.0), 1 / alpha["memory"], nothing, self.gpu_memory.known == 0),
         }
+        for name, level in self.levels.items():
+            signals[name] = signal(level.evidence(), 1 / alpha[name], level.proven(), unknown | ~level.known)
+        shares = any_of_verdicts(never, self.share.wrong(), never)
+        signals["share"] = Signal(verdict=shares, evidence=self.share.evidence(), bound=self.share.bound, proof=nothing, proof_bound=asked)
         if count > 1:
             for name in self.latency:
-                signals[f"latency.{name}"] = Signal(
-                    verdict=verdict(evidence[name] >= bound * count, clocked & (proofs[name] >= _PROOF), unknown | ~decided),
-                    evidence=evidence[name],
-                    bound=bound * count,
-                    proof=proofs[name],
-                )
-        passed = (least >= _PROOF) & (proof >= _PROOF)
-        worst = np.maximum(np.maximum(mean, against), np.where(self.pairs > 0, wrong_answers, 0.0))
-        return signals, latency_fails, error_fails, passed, worst
+                signals[f"latency.{name}"] = signal(evidence[name], count / alpha["latency"], proofs[name], unknown | ~decided)
+        return signals
+
+    def _proven(self, signals: Mapping[str, Signal]) -> Bools:
+        """Whether every signal that somebody measures rules out this step's margin."""
+        proven = np.ones(self._n, dtype=bool)
+        for name in ("latency", "errors", *self.levels):
+            proven &= (signals[name].proof >= signals[name].proof_bound) | np.isnan(signals[name].proof)
+        return proven
+
+    def _answers_pass(self) -> Bools:
+        return (self.correctness.proven() >= self._proof_bounds[self.ladder.stage]) | (not self.policy.golden)
+
+    def _next_use(self, users: Floats, tick: Tick) -> Floats:
+        """Projected use of the canary's GPUs at the next weight."""
+        return self.saturation.projected(users * self._following[self.ladder.stage], read_number(tick.room, self._n))
 
     def _restart(self, where: Bools) -> None:
-        for signal in self.latency.values():
+        for signal in (*self.latency.values(), self.errors, *self.levels.values()):
             signal.restart_proof(where)
-        self.errors.restart_proof(where)
         self.share.restart(where)
         self.arms_here = np.where(where, 0.0, self.arms_here)
 
@@ -289,7 +301,13 @@ class Gate(Kept):
             inconclusive=shaped(ladder.inconclusive),
             unproven=shaped(ladder.unproven),
             signals={
-                name: Signal(verdict=shaped(s.verdict), evidence=shaped(s.evidence), bound=s.bound, proof=shaped(s.proof))
+                name: Signal(
+                    verdict=shaped(s.verdict),
+                    evidence=shaped(s.evidence),
+                    bound=s.bound,
+                    proof=shaped(s.proof),
+                    proof_bound=shaped(s.proof_bound),
+                )
                 for name, s in signals.items()
             },
         )
@@ -303,9 +321,17 @@ class Gate(Kept):
     def start(self) -> Decision:
         """The weights of the first tick, before anything was observed."""
         nothing = np.zeros(self._n, dtype=bool)
-        signals, *_ = self._signals(nothing, ~nothing)
+        signals = self._signals(nothing, ~nothing)
         unknown = np.full(self._n, int(Verdict.NO_DATA))
         return self._decision(unknown, np.full(self._n, int(Reason.NOT_READY)), nothing, signals)
+
+
+def _worst(signals: Mapping[str, Signal]) -> Floats:
+    """Largest evidence against; answers that nobody compared say nothing."""
+    worst = np.maximum(signals["latency"].evidence, signals["errors"].evidence)
+    for name in ("correctness", "cost", "queue"):
+        worst = np.maximum(worst, np.where(signals[name].verdict == Verdict.NO_DATA, 0.0, signals[name].evidence))
+    return worst
 
 
 def any_of_verdicts(failed: Bools, unknown: Bools, passed: Bools) -> Ints:
@@ -320,6 +346,8 @@ def _pick(where: Bools, one: Arm, other: Arm) -> Arm:
         np.where(where, one.errors, other.errors),
         {name: np.where(where, one.buckets[name], other.buckets[name]) for name in one.buckets},
         np.where(where, one.missing, other.missing),
+        np.where(where, one.queued, other.queued),
+        np.where(where, one.busy, other.busy),
     )
 
 
@@ -329,6 +357,8 @@ def _joined(one: Arm, other: Arm) -> Arm:
         one.errors + other.errors,
         {name: one.buckets[name] + other.buckets[name] for name in one.buckets},
         one.missing | other.missing,
+        one.queued + other.queued,
+        one.busy + other.busy,
     )
 
 
@@ -338,4 +368,6 @@ def _only(where: Bools, arm: Arm) -> Arm:
         np.where(where, arm.errors, 0.0),
         {name: np.where(where, buckets, 0.0) for name, buckets in arm.buckets.items()},
         arm.missing,
+        arm.queued,
+        arm.busy,
     )

@@ -21,8 +21,8 @@ _FACTORS = (1.15, 1.4, 2.0, 3.0, 5.0)
 """Least factor between an alternative's ratio and the tolerated one."""
 _LEAST_RATIO = 1.15
 """Tolerated at every edge: one in a gap of the distribution hardly moves with a slow-down, and its counts still vary."""
-_INSENSITIVE_MARGIN = 4.0
-"""Where a slow-down by x makes the tail grow by less than x, the edge lies in such a gap, and 1 + 4x on the tail itself is ruled out."""
+_INSENSITIVE_MARGIN = 5.0
+"""Where a slow-down by x makes the tail grow by less than x, the edge lies in such a gap, and 1 + 5x on the tail itself is ruled out."""
 _JUDGED_MASS = (0.001, 0.5)
 """Tail mass of the edges that are judged."""
 _BRACKET = (0.005, 0.20)
@@ -50,7 +50,7 @@ class Latency(Kept):
         self.proofs = {"control": Proof((len(edges), rollouts)), "stable": Proof((len(edges), rollouts))}
         """Against the control, and against all requests that the stable version answered, whose number helps a small canary."""
         self._margins = [stage.latency_margin for stage in policy.stages]
-        self._planned = np.asarray([stage.ticks_at_most for stage in policy.stages], dtype=np.float64)
+        self._spread = Proof.spread([stage.ticks_at_most for stage in policy.stages])
         self.noise = Noise((*shape, rollouts))
 
     def choose(self) -> None:
@@ -85,7 +85,7 @@ class Latency(Kept):
         ruled_out = self._ruled_out(quantiles, masses, at)
         for name, bad_of, n_of in (("control", bad_control, n_control), ("stable", bad_same, n_same)):
             logs = over_classes(ratio_log(bad, bad_of, n, n_of, ruled_out, np.ones_like(ruled_out)))
-            self.proofs[name].multiply(logs, at.counts, self._planned[at.stage])
+            self.proofs[name].multiply(logs, at.counts, self._spread[at.stage])
 
     def _ruled_out(self, quantiles: Floats, masses: Floats, at: At) -> Floats:
         """The ratio that each rollout's stage must rule out, by class and edge."""

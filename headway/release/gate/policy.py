@@ -15,12 +15,15 @@ FULL_WEIGHT = 1.0
 _AT = (0.0, 0.05, 0.10, 0.25, 0.50)
 """Weights from which on the margin of the same place holds; the first is for steps below 5 %, which risk little."""
 _LATENCY_MARGINS = (4.0, 2.0, 1.6, 1.2, 1.0)
-_LATENCY_MARGINS_AFTER_MIRROR = (8.0, 4.0, 2.4, 1.6, 1.2)
-"""Multiples of the unacceptable slow-down that a step must rule out. The mirror stage has already ruled out 1x."""
+_LATENCY_MARGINS_AFTER_MIRROR = (8.0, 4.0, 2.4, 2.0, 1.6)
+"""Multiples of the unacceptable slow-down that a step must rule out. The mirror stage has already ruled out 1x; what is left to find is
+what only users' load brings out."""
 _ERROR_MARGINS = (12.0, 6.0, 4.0, 2.0, 1.0)
 _ERROR_MARGINS_AFTER_MIRROR = (40.0, 20.0, 12.0, 6.0, 2.0)
 """Multiples of the unacceptable error rate that a step must rule out."""
 _LARGEST_ERROR_MARGIN = 0.5
+_PROOF, _PROOF_AFTER_MIRROR = 10.0, 5.0
+"""E-value at which a step is proven: how unlikely its margin has become."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +38,8 @@ class Stage:
     """Slow-down (0.25 is a quarter) that must be ruled out."""
     error_margin: float
     """Error rate that must be ruled out."""
+    proof_bound: float
+    """E-value at which both count as ruled out."""
     ticks_at_least: int
     """Ticks at this stage, counted or not, before the next."""
     ticks_at_most: int
@@ -64,6 +69,12 @@ class GatePolicy:
     error_floor: float = 0.002
     error_unacceptable: float = 0.005
     mismatch: float = 0.005
+    golden: bool = False
+    """Whether answers are compared; then no traffic grows before they have passed."""
+    queue_floor: float = 0.005
+    """Seconds by which the mean time in queue may grow, whatever it was."""
+    cost: float = 0.25
+    """Rise of a request's GPU time that is tolerated."""
     memory: float = 0.95
     false_rollback: float = 0.01
     """Probability, over the whole rollout, that a version within the tolerances is rolled back."""
@@ -73,7 +84,7 @@ class GatePolicy:
     step_ticks_at_least: int = 3
     step_ticks_at_most: int = 30
     mirror_ticks_at_most: int = 45
-    counted_ticks_at_least: int = 20
+    counted_ticks_at_least: int = 16
     """Counted ticks of the whole rollout before full traffic."""
     blind_ticks_at_most: int = 15
     bake_ticks: int = 60
@@ -86,7 +97,13 @@ class GatePolicy:
 
     @classmethod
     def from_contract(
-        cls, rollout: Rollout, *, weights: Sequence[float] | None = None, tick_seconds: float = 60.0, better: bool = False
+        cls,
+        rollout: Rollout,
+        *,
+        weights: Sequence[float] | None = None,
+        tick_seconds: float = 60.0,
+        better: bool = False,
+        golden: bool = False,
     ) -> Self:
         """The numbers of `rollout`, for ticks of `tick_seconds`.
 
@@ -94,6 +111,7 @@ class GatePolicy:
         of the contract. A split of users is a weight that the driver freezes.
         `better`: the new version was shown to give better answers (`correctness.Gain`), so that `rollout.trade` widens the latency
         tolerance; refused by ValueError where the contract has no trade.
+        `golden`: the contract has golden requests, so answers must pass before traffic grows.
         """
         if better and rollout.trade is None:
             raise ValueError("rollout.trade is not set. Better answers excuse no slow-down. Add rollout.trade, or judge with better=False")
@@ -121,6 +139,8 @@ class GatePolicy:
             error_floor=tolerances.error_floor.fraction,
             error_unacceptable=tolerances.error_unacceptable.fraction,
             mismatch=tolerances.mismatch.fraction,
+            golden=golden,
+            cost=tolerances.cost.fraction,
             memory=tolerances.memory.fraction,
             false_rollback=rollout.false_rollback.fraction,
             on_inconclusive=rollout.on_inconclusive,
@@ -136,10 +156,12 @@ class GatePolicy:
     def alpha(self) -> dict[str, float]:
         """The budget of false rollbacks by kind of signal; adds up to `false_rollback`."""
         return {
-            "latency": 0.5 * self.false_rollback,
+            "latency": 0.4 * self.false_rollback,
+            "queue": 0.1 * self.false_rollback,
             "errors": 0.25 * self.false_rollback,
             "correctness": 0.125 * self.false_rollback,
-            "memory": 0.125 * self.false_rollback,
+            "memory": 0.0625 * self.false_rollback,
+            "cost": 0.0625 * self.false_rollback,
         }
 
     @property
@@ -153,6 +175,7 @@ class GatePolicy:
                 mirror=0.0,
                 latency_margin=self.latency_unacceptable * latency[_place(weight)],
                 error_margin=min(_LARGEST_ERROR_MARGIN, self.error_unacceptable * errors[_place(weight)]),
+                proof_bound=_PROOF_AFTER_MIRROR if self.mirror else _PROOF,
                 ticks_at_least=self.step_ticks_at_least,
                 ticks_at_most=self.step_ticks_at_most,
                 last=weight == self.weights[-1],
@@ -164,6 +187,7 @@ class GatePolicy:
             mirror=self.mirror,
             latency_margin=self.latency_unacceptable,
             error_margin=self.error_unacceptable,
+            proof_bound=_PROOF,
             ticks_at_least=1,
             ticks_at_most=self.mirror_ticks_at_most,
             last=False,

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from headway.release.gate.state import Kept
-from headway.release.gate.tick import Floats
+from headway.release.gate.tick import Floats, Ints
 
 _SMALLEST = 1e-7
 _LARGEST_RATIO = 1e4
@@ -28,7 +28,8 @@ class Tail:
         if len(edges) < 2 or any(b <= a for a, b in itertools.pairwise(edges)) or edges[0] <= 0:
             raise ValueError(f"edges {tuple(edges)} do not ascend from above zero. Tails cannot be compared. Give at least two, ascending")
         self.edges = tuple(map(float, edges))
-        self._logs = [math.log(edge) for edge in self.edges]
+        self._logs = np.log(np.asarray(self.edges))
+        self._places: dict[float, tuple[Ints, Floats]] = {}
 
     def masses(self, buckets: Floats) -> Floats:
         """Share of requests above each edge: (classes, buckets, n) to (classes, edges, n); 0 without requests."""
@@ -47,14 +48,19 @@ class Tail:
 
     def ratio(self, quantiles: Floats, masses: Floats, slowdown: float) -> Floats:
         """S(b / (1 + slowdown)) / S(b) at each edge, between 1 and 10,000."""
-        ratios = np.empty_like(masses)
-        for edge, log in enumerate(self._logs):
-            at = log - math.log1p(slowdown)
-            low = max(place for place in range(len(self._logs) - 1) if place == 0 or self._logs[place] <= at)
+        low, part = self._before(slowdown)
+        moved = quantiles[:, low] * (1 - part) + quantiles[:, low + 1] * part
+        slower = np.clip(ndtr(-moved), _SMALLEST, 1 - _SMALLEST)
+        return np.clip(slower / np.clip(masses, _SMALLEST, 1 - _SMALLEST), 1.0, _LARGEST_RATIO)
+
+    def _before(self, slowdown: float) -> tuple[Ints, Floats]:
+        """For each edge, where between which two edges b / (1 + slowdown) lies: the lower one, and the part of the way to the next."""
+        if slowdown not in self._places:
+            at = self._logs - math.log1p(slowdown)
+            low = np.clip(np.searchsorted(self._logs, at, side="right") - 1, 0, len(self._logs) - 2)
             part = (at - self._logs[low]) / (self._logs[low + 1] - self._logs[low])
-            moved = quantiles[:, low] * (1 - part) + quantiles[:, low + 1] * part
-            ratios[:, edge] = np.clip(ndtr(-moved), _SMALLEST, 1 - _SMALLEST) / np.clip(masses[:, edge], _SMALLEST, 1 - _SMALLEST)
-        return np.clip(ratios, 1.0, _LARGEST_RATIO)
+            self._places[slowdown] = low, part[:, None]
+        return self._places[slowdown]
 
     def quantiles(self, masses: Floats) -> Floats:
         """Normal quantiles of the share of faster requests."""

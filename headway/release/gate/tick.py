@@ -27,6 +27,10 @@ class Counts:
     """Failed requests by class, shape (..., classes)."""
     requests: ArrayLike | None = None
     """All requests by class; left out, the sum of the (first) histogram's buckets."""
+    queued: ArrayLike = float("nan")
+    """Seconds that all requests together waited in the server's queue, shape (...); not-a-number: nobody measures it."""
+    busy: ArrayLike = float("nan")
+    """GPU seconds that the arm's GPUs were busy, shape (...); not-a-number: nobody measures it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +61,8 @@ class Tick:
     """Whether a GPU of the canary reported an error after which it must be reset."""
     memory: ArrayLike = float("nan")
     """Largest share of GPU memory in use over the canary's GPUs; not-a-number where unknown."""
+    room: ArrayLike = float("nan")
+    """GPU seconds of a tick that the canary will have at the next weight; not-a-number where unknown."""
     pairs: ArrayLike = 0
     """Golden or mirrored answers of the canary that were compared."""
     mismatches: ArrayLike = 0
@@ -77,6 +83,10 @@ class Arm:
     """By histogram: (classes, buckets, rollouts)"""
     missing: Bools
     """(rollouts,): some sample is not a number; its counts read as zero."""
+    queued: Floats
+    """(rollouts,), seconds; not-a-number where unknown."""
+    busy: Floats
+    """(rollouts,), GPU seconds; not-a-number where unknown."""
 
     def total(self) -> Floats:
         return over_classes(self.requests)
@@ -97,7 +107,8 @@ def read_arm(counts: Counts | None, histograms: Mapping[str, int], classes: int,
     """`counts` as an Arm; a None arm is all zero. Raises ValueError naming `where` for a wrong shape or a negative number."""
     if counts is None:
         empty = {name: np.zeros((classes, buckets, rollouts)) for name, buckets in histograms.items()}
-        return Arm(np.zeros((classes, rollouts)), np.zeros((classes, rollouts)), empty, np.zeros(rollouts, dtype=bool))
+        nothing = np.zeros((classes, rollouts))
+        return Arm(nothing, nothing.copy(), empty, np.zeros(rollouts, dtype=bool), np.zeros(rollouts), np.zeros(rollouts))
     given: Mapping[str, Any] = counts.buckets if isinstance(counts.buckets, Mapping) else {next(iter(histograms)): counts.buckets}
     if set(given) != set(histograms):
         raise ValueError(f"{where}.buckets has {sorted(given)}. The gate compares {sorted(histograms)}. Give each histogram once")
@@ -116,7 +127,8 @@ def read_arm(counts: Counts | None, histograms: Mapping[str, int], classes: int,
         missing |= gap
     for values in (requests, errors, *buckets.values()):
         values[..., missing] = 0.0
-    return Arm(requests, np.minimum(errors, requests), buckets, missing)
+    queued, busy = read_number(counts.queued, rollouts), read_number(counts.busy, rollouts)
+    return Arm(requests, np.minimum(errors, requests), buckets, missing, queued, busy)
 
 
 def read_flag(value: ArrayLike, rollouts: int) -> Bools:
