@@ -10,6 +10,7 @@ from typing import Any
 
 from components.labels import labels, selector
 from components.manifests import object_
+from components.model_service import triton
 from components.model_service.release import Release
 from components.model_service.traffic import Arm, Live, Traffic
 from components.model_service.workload import arm_name, arm_selector
@@ -17,6 +18,7 @@ from components.naming import physical
 from components.tenant.surroundings import Surroundings
 from headway.contract.batching import NoBatching
 from headway.contract.model import Model
+from headway.contract.runtime import Triton
 
 RELEASE_HEADER = "x-model-release"
 """On the way in, and only from inside the mesh: which release must answer. On the way out: which one did."""
@@ -25,6 +27,9 @@ PRIORITY_HEADER = "x-request-priority"
 DEGRADE_HEADER = "x-degrade"
 """Set by the gateway's overload control while a model is overloaded; holds the model's name."""
 USER_HEADER = "x-user-id"
+
+GRPC_SUFFIX = "-grpc"
+"""Of the name of a route for gRPC; beside it stands the same route for HTTP."""
 
 RETRIES = 2
 RETRY_ON = "connect-failure,refused-stream,reset-before-request"
@@ -90,9 +95,31 @@ def virtual_service(tenant: str, model: Model, traffic: Traffic, surroundings: S
         spec={
             "hosts": [host(tenant, model.name), *public_hosts(tenant, model.name, surroundings)],
             "gateways": ["mesh", surroundings.gateway],
-            "http": [*routes, stable],
+            "http": [each for route in (*routes, stable) for each in _by_protocol(route, model)],
         },
     )
+
+
+def _by_protocol(route: dict[str, Any], model: Model) -> list[dict[str, Any]]:
+    """One route for each protocol of the server: gRPC by its content type, everything else as HTTP.
+
+    A destination without a port leads to the only port of its Service, else to the port that the request came in by (istiod's
+    GetDestinationCluster): at the gateway that is 80 or 443, where a Service with two ports has nothing.
+    """
+    if not isinstance(model.runtime, Triton):
+        return [route]
+    grpc = {"content-type": {"prefix": "application/grpc"}}
+    matches = [{**match, "headers": {**match.get("headers", {}), **grpc}} for match in route.get("match", ({},))]
+    return [
+        {**_at_port(route, triton.GRPC_PORT), "name": f"{route['name']}{GRPC_SUFFIX}", "match": matches},
+        _at_port(route, triton.HTTP_PORT),
+    ]
+
+
+def _at_port(route: dict[str, Any], port: int) -> dict[str, Any]:
+    number = {"port": {"number": port}}
+    led = [{**each, "destination": {**each["destination"], **number}} for each in route["route"]]
+    return {**route, "route": led, **({"mirror": {**route["mirror"], **number}} if "mirror" in route else {})}
 
 
 def _destination(tenant: str, model: Model, live: Live, weight: int | None) -> dict[str, Any]:

@@ -354,6 +354,14 @@ def test_weights_name_whole_services_with_the_canary_last() -> None:
     assert "subset" not in json.dumps(route)
 
 
+def test_a_destination_of_two_ports_names_the_port_of_its_protocol() -> None:
+    (route,) = bodies(two_arms(10), "VirtualService")
+    grpc, plain = route["spec"]["http"][-2:]
+    assert grpc["match"] == [{"headers": {"content-type": {"prefix": "application/grpc"}}}]
+    assert [{d["destination"]["port"]["number"] for d in rule["route"]} for rule in (grpc, plain)] == [{8001}, {8000}]
+    assert [d["weight"] for d in grpc["route"]] == [d["weight"] for d in plain["route"]]
+
+
 def test_a_release_keeps_its_objects_when_its_part_changes() -> None:
     canary, release = two_arms(10), Release(model=changed({**DEFECTS, "batch": None}, artifact__version="2026.12.0"))
     alone = Service.of("vision", release.model, pool_of(release.model), SURROUNDINGS)
@@ -364,7 +372,7 @@ def test_a_release_keeps_its_objects_when_its_part_changes() -> None:
 def test_a_dark_release_is_reached_by_name_from_inside_the_mesh_only() -> None:
     (route,) = bodies(two_arms(0), "VirtualService")
     named = [r for r in route["spec"]["http"] if r["name"].startswith("by-release")]
-    assert len(named) == 2
+    assert len(named) == 4, "two arms, by HTTP and by gRPC"
     assert all(match["gateways"] == ["mesh"] for r in named for match in r["match"])
 
 
@@ -421,7 +429,7 @@ def test_overload_sends_the_priorities_of_the_contract_to_the_fallback() -> None
     (route,) = bodies(service("defects-slice"), "VirtualService")
     degraded = next(r for r in route["spec"]["http"] if r["name"] == "degraded")
     assert degraded["match"] == [{"headers": {"x-degrade": {"exact": "defects-slice"}, "x-request-priority": {"exact": "normal"}}}]
-    assert degraded["route"][0]["destination"] == {"host": "defects.vision.svc.cluster.local"}
+    assert degraded["route"][0]["destination"] == {"host": "defects.vision.svc.cluster.local", "port": {"number": 8000}}
 
 
 # Scaling --------------------------------------------------------------------------------------------------------------------------------
