@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from random import Random, SystemRandom
 from time import monotonic, sleep
@@ -238,7 +239,9 @@ class Supervisor:
         return None
 
     def _failure(self, spec: Process, fact: str) -> UserError:
-        said = [line for line in _read(self.log(spec.name)).splitlines() if line.strip()][-_TAIL_LINES:]
+        lines = [line for line in _read(self.log(spec.name)).splitlines() if line.strip()]
+        # A Go program that gives up says why, and then prints where it was: the why is wanted.
+        said = list(takewhile(lambda line: not line.startswith("goroutine "), lines))[-_TAIL_LINES:]
         if any("no space left on device" in line for line in said):
             remedy = f"free some space under {self._layout.state} and run the command again"
         elif any("address already in use" in line for line in said):

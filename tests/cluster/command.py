@@ -5,18 +5,42 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
+from sandbox.cluster.components import NAMES
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
 
 PROJECT = Path(__file__).parents[2]
 SECONDS = 600
 """How long any one command may take on a machine that has other things to do."""
+
+
+def servers_of(state: Path) -> dict[int, str]:
+    """Every server of the machine whose command line names this sandbox's folder: pid to program."""
+    found: dict[int, str] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes().decode().split("\0")
+            except OSError:
+                continue
+            name = Path(command[0]).name
+            if name in NAMES and any(str(state) in argument for argument in command):
+                found[int(entry.name)] = name
+    return found
+
+
+def closed_address() -> str:
+    """A URL at which nobody answers."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{unused.getsockname()[1]}"
 
 
 class Command(subprocess.Popen[str]):

@@ -21,6 +21,7 @@ from sandbox.cluster.nodes import node_manifest
 from sandbox.layout import CACHE_VARIABLE, HOME_VARIABLE, Layout
 from sandbox.progress import Silent
 
+from .command import servers_of
 from .conftest import PROJECT, ControlPlane, eventually
 
 START = """
@@ -35,21 +36,6 @@ class Told:
 
 Cluster(Layout.of(Path(sys.argv[1]))).start(Told())
 """
-
-
-def of_this_sandbox(layout: Layout) -> dict[int, str]:
-    """Every process of the machine whose command line names this sandbox's folder: pid to program."""
-    found: dict[int, str] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                command = (entry / "cmdline").read_bytes().decode().split("\0")
-            except OSError:
-                continue
-            name = Path(command[0]).name
-            if name in components.NAMES and any(str(layout.state) in argument for argument in command):
-                found[int(entry.name)] = name
-    return found
 
 
 def pids(plane: ControlPlane) -> dict[str, int]:
@@ -81,7 +67,7 @@ def test_what_was_stored_survives_a_stop_and_nothing_is_left_running(breakable: 
     ports = {process.name: process.ports for process in breakable.cluster.status().processes}
     stopped = breakable.cluster.stop(Silent())
     assert set(stopped) == set(components.NAMES)
-    assert of_this_sandbox(breakable.layout) == {}
+    assert servers_of(breakable.layout.state) == {}
     assert not breakable.cluster.status().ready
     breakable.cluster.start(Silent())
     assert remembers(breakable, "before-stop"), "the kubeconfig handed out before still works, and the object is there"
@@ -153,7 +139,7 @@ def test_a_command_killed_in_the_middle_of_its_start_leaves_nothing_unknown(brea
     command.wait()
     command.stdout.close()
     breakable.cluster.start(Silent())
-    running = of_this_sandbox(breakable.layout)
+    running = servers_of(breakable.layout.state)
     assert sorted(running.values()) == sorted(components.NAMES), "each program once: what was running was adopted"
     assert set(running) == set(pids(breakable).values()), "and the records name them all"
 
@@ -163,7 +149,7 @@ def test_two_starts_at_once_make_one_control_plane(breakable: ControlPlane) -> N
     commands = [separate_start(breakable.layout) for _ in range(2)]
     said = [command.communicate(timeout=60)[0] for command in commands]
     assert [command.returncode for command in commands] == [0, 0], said
-    assert sorted(of_this_sandbox(breakable.layout).values()) == sorted(components.NAMES)
+    assert sorted(servers_of(breakable.layout.state).values()) == sorted(components.NAMES)
     assert sum("waiting for process" in text for text in said) == 1, "the second says whom it waits for"
 
 
@@ -210,7 +196,7 @@ def test_reset_forgets_the_objects_and_the_keys(breakable: ControlPlane, tmp_pat
         remember(plane, "forgotten")
         key = (layout.cluster / "pki" / "cluster.key").read_text()
         cluster.reset(Silent())
-        assert of_this_sandbox(layout) == {}
+        assert servers_of(layout.state) == {}
         assert not layout.kubeconfig.exists()
         cluster.start(Silent())
         fresh = ControlPlane(layout, cluster)

