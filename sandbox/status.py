@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headway.contract.gpu_resources import is_gpu
 from headway.contract.labels import MODEL, POOL, RELEASE, TENANT
 from headway.errors import UserError
 
-GPU_PREFIX = "nvidia.com/"
 PRODUCT = "nvidia.com/gpu.product"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-_GPU_RESOURCES = ("gpu", "gpu.shared")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,12 +100,6 @@ RECORD_SELECTOR = "platform.io/recorded=helm-release"
 
 def _objects(api: Any, answer: Any) -> list[dict[str, Any]]:
     return [api.sanitize_for_serialization(item) for item in answer.items]
-
-
-def is_gpu(resource: str) -> bool:
-    """Whether a resource name counts GPUs, shares of one, or MIG slices."""
-    name = resource.removeprefix(GPU_PREFIX)
-    return resource.startswith(GPU_PREFIX) and (name in _GPU_RESOURCES or name.startswith("mig-"))
 
 
 def pools(nodes: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> tuple[PoolStatus, ...]:

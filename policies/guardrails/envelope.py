@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from headway.contract.gpu_resources import SHARED_GPU, WHOLE_GPU
 from policies.guardrails import workloads as w
 from policies.guardrails.rule import Breach, Domain, Rule, Severity
 from policies.guardrails.view import View
@@ -52,7 +53,7 @@ def _one_gpu_kind(r: View, _: Mapping[str, Any]) -> Findings:
 def _shared_gpu_single(r: View, _: Mapping[str, Any]) -> Findings:
     for c in w.containers(r):
         for name, amount in w.gpus(c):
-            if name == w.SHARED_GPU and str(amount.value) != "1":
+            if name == SHARED_GPU and str(amount.value) != "1":
                 yield Breach.at(amount, f"asks for {amount.value} shares of a shared GPU")
 
 
@@ -60,7 +61,7 @@ def _gpu_ceiling(r: View, c: Mapping[str, Any]) -> Findings:
     total = 0
     for container in w.containers(r, init=False):
         for name, amount in w.gpus(container):
-            if name == w.WHOLE_GPU and str(amount.value).isdigit():
+            if name == WHOLE_GPU and str(amount.value).isdigit():
                 total += int(str(amount.value))
     if total > c["maxGpusPerPod"]:
         yield Breach.at(w.pod(r), f"one pod asks for {total} GPUs; the ceiling is {c['maxGpusPerPod']}")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from headway.contract.gpu_resources import WHOLE_GPU
 from headway.contract.labels import MODEL, WORKLOAD_CLASS
 from policies.guardrails import workloads as w
 from policies.guardrails.rule import Breach, Domain, Rule, Severity
@@ -105,7 +106,7 @@ def _slicing(r: View, _: Mapping[str, Any]) -> Findings:
 
 
 def _repair(r: View, _: Mapping[str, Any]) -> Findings:
-    gpu = any(t["key"].value == w.WHOLE_GPU for t in r["taints"].each())
+    gpu = any(t["key"].value == WHOLE_GPU for t in r["taints"].each())
     if gpu and r.at("nodeRepairConfig", "enabled").value is not True:
         yield Breach("nodeRepairConfig.enabled", "a GPU node with a fatal fault stays in service")
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from headway.contract.gpu_resources import WHOLE_GPU, is_gpu
 from headway.contract.labels import MODEL, RELEASE, TENANT
 from policies.guardrails import workloads as w
 from policies.guardrails.rule import Breach, Domain, Rule, Severity
@@ -18,7 +19,7 @@ def _quota_at_maximum(r: View, _: Mapping[str, Any]) -> Findings:
     if r.type == w.RESOURCE_QUOTA:
         for name, amount in r.at("spec", "hard").entries():
             resource = name.removeprefix("requests.").removeprefix("limits.")
-            if w.is_gpu(resource) and not r.at("spec", "scopeSelector").present:
+            if is_gpu(resource) and not r.at("spec", "scopeSelector").present:
                 limit = w.quantity(amount.value)
                 place["hard"][resource] = min(limit, place["hard"].get(resource, limit))
     elif r.type == w.SCALED_OBJECT:
@@ -184,7 +185,7 @@ RULES = (
         remedy="remove the toleration, or ask for the GPU that the pod uses.",
         applies=_GPU_WORKLOADS,
         check=_toleration,
-        settings={"taint": {"type": "string", "default": w.WHOLE_GPU}},
+        settings={"taint": {"type": "string", "default": WHOLE_GPU}},
         requirements=("A4.4",),
     ),
     Rule(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from headway.contract.gpu_resources import is_gpu
 from policies.guardrails.view import Node, View
 
 APPS = "kubernetes:apps/v1:"
@@ -24,15 +25,6 @@ VIRTUAL_SERVICE = "kubernetes:networking.istio.io/v1:VirtualService"
 
 PLACEHOLDERS = {"placeholderNamespaces": {"type": "array", "items": {"type": "string"}, "default": ["warm-capacity"]}}
 """Setting of rules that do not hold for the platform's own placeholders, which serve no model and give way to any."""
-
-WHOLE_GPU = "nvidia.com/gpu"
-SHARED_GPU = "nvidia.com/gpu.shared"
-MIG_PREFIX = "nvidia.com/mig-"
-
-
-def is_gpu(resource: str) -> bool:
-    """Whether an extended resource name stands for a GPU, a shared GPU or a MIG slice."""
-    return resource in (WHOLE_GPU, SHARED_GPU) or resource.startswith(MIG_PREFIX)
 
 
 def template(resource: View) -> Node:

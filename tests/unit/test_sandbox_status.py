@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from headway.contract.gpu_resources import is_gpu
 from headway.contract.labels import MODEL, POOL, RELEASE, TENANT
-from sandbox.status import is_gpu, pools, services
+from sandbox.status import pools, services
 
 
 def node(name: str, pool: str = "h100", gpus: str = "8", ready: bool = True) -> dict[str, Any]:

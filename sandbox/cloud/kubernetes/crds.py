@@ -1,7 +1,6 @@
 """Installs CustomResourceDefinitions from files: read fast, applied in parallel, awaited until the API server serves them.
 
-Two traps: parsing is the slow part, and PyYAML's loader in C is about ten times as fast as the one in Python; and YAML 1.1, which PyYAML
-speaks, gives a lone `=` (an operator in some enumerations) a type of its own.
+The trap: parsing is the slow part.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,12 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from sandbox.cloud.kubernetes.await_.waiting import until_ready
 from sandbox.cloud.kubernetes.client import Cluster
 from sandbox.cloud.kubernetes.clock import Clock
 from sandbox.cloud.kubernetes.kinds import Kind
+from sandbox.cluster import manifests
 from sandbox.engine.provider import Properties, Step
 
 DEFINITION = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
@@ -23,13 +21,6 @@ MANAGER = "helm"
 
 _WORKERS = 4
 _SECONDS = 120.0
-
-
-class _Loader(yaml.CSafeLoader):
-    """Takes `=` for the string that Kubernetes means."""
-
-
-_Loader.add_constructor("tag:yaml.org,2002:value", yaml.CSafeLoader.construct_yaml_str)
 
 
 @dataclass
@@ -51,8 +42,7 @@ class _Silently:
 
 def read(files: Iterable[Path]) -> list[Properties]:
     """The definitions in the files, sorted by name; other documents are left out."""
-    documents = (document for file in files for document in yaml.load_all(file.read_bytes(), _Loader))
-    found = [document for document in documents if isinstance(document, dict) and document.get("kind") == DEFINITION.kind]
+    found = [document for document in manifests.read(files) if document.get("kind") == DEFINITION.kind]
     return sorted(found, key=lambda definition: definition["metadata"]["name"])
 
 
