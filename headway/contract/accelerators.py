@@ -179,8 +179,10 @@ class InstanceType:
         return GPUS[self.accelerator] if self.accelerator else None
 
 
-PRICES_AS_OF = "2025-11"
-PRICES_SOURCE = "AWS EC2 on-demand list prices, us-east-1, Linux, from public copies of the price list; check before budgeting"
+PRICES_AS_OF = "2026-01-19"
+PRICES_SOURCE = "AWS EC2 on-demand list prices, us-east-1, Linux; check before budgeting"
+# Read from the table that karpenter-provider-aws generates from AWS's price list (pkg/providers/pricing/zz_generated.pricing_aws.go, commit
+# 031e72b, "generated at 2026-01-19"): every row below stands there with this price.
 
 _GB = 10**9
 # Hardware: AWS EC2 "Accelerated computing" and "General purpose" instance specifications, 2025-11.

@@ -1,0 +1,1 @@
+"""Capacity: what an environment holds and costs."""

@@ -1,0 +1,108 @@
+"""What a cluster layer's stack file describes, as far as commands need it that run without Pulumi: account, network, pools.
+
+`stacks.settings` is what the program reads and judges; this takes the same sections with the same models for pools, and of the others only
+what is paid for or searched by. The trap: what this does not read may still be wrong, and only a preview says so.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from headway.contract.document import LARGEST_DOCUMENT, Document, Place, read
+from headway.contract.finding import Finding
+from headway.contract.part import Part
+from headway.contract.pool import Pool, SystemPool
+from headway.contract.reading import contract_from
+from headway.errors import Exit, UserError
+
+CLUSTER = "cluster"
+FREE_ENDPOINTS = frozenset({"s3"})
+"""A gateway endpoint is a route; every other one is a network interface in each zone, paid by the hour."""
+
+_READ = {
+    "account_id": ("account", "id"),
+    "endpoints": ("network", "endpoints"),
+    "nat": ("network", "nat"),
+    "pools": ("pools",),
+    "region": ("account", "region"),
+    "support": ("control_plane", "support"),
+    "system_pool": ("system_pool",),
+    "zones": ("network", "zones"),
+}
+"""Where each field of `Described` stands in the file, below its section."""
+
+
+class Described(Part):
+    """The cluster layer of one environment."""
+
+    account_id: str
+    """Of the AWS account."""
+    region: str
+    """Where everything is."""
+    zones: tuple[str, ...]
+    """Availability zones of the network."""
+    nat: Literal["none", "single", "per-zone", "regional"]
+    """How private subnets reach the internet."""
+    endpoints: tuple[str, ...]
+    """AWS services reached without leaving the network."""
+    support: Literal["STANDARD", "EXTENDED"]
+    """What EKS does when a Kubernetes version leaves standard support."""
+    system_pool: SystemPool
+    """Nodes without GPUs."""
+    pools: tuple[Pool, ...]
+    """Nodes with GPUs."""
+
+    @property
+    def paid_endpoints(self) -> tuple[str, ...]:
+        """Endpoints that are network interfaces, sorted."""
+        return tuple(sorted(set(self.endpoints) - FREE_ENDPOINTS))
+
+
+def cluster_name(environment: str) -> str:
+    """The EKS cluster of an environment, and what the names of its resources begin with."""
+    return f"headway-{environment}"
+
+
+def described(project: Path, stack: str) -> tuple[str, Described]:
+    """Environment and description of `<environment>-cluster`. Raises UserError for another layer, no file, or a file that cannot stand."""
+    environment, _, layer = stack.rpartition("-")
+    folder = project / "stacks"
+    known = sorted(f.stem.removeprefix("Pulumi.") for f in folder.glob(f"Pulumi.*-{CLUSTER}.yaml"))
+    file = folder / f"Pulumi.{stack}.yaml"
+    if layer != CLUSTER or not file.is_file():
+        raise UserError(
+            f"{stack} is not the stack of a cluster layer.",
+            "Only a cluster layer says which network, pools and account an environment has.",
+            f"Use one of {', '.join(known)}." if known else "Describe an environment in stacks/ first.",
+            Exit.USAGE,
+        )
+    with file.open("rb") as opened:
+        document = read(opened.read(LARGEST_DOCUMENT + 1), file.name)
+    found, findings = contract_from(_sections(document), Described)
+    problems = (*document.findings, *findings)
+    if found is None or problems:
+        raise UserError(
+            "\n".join(map(_line, problems)) or f"{file.name} describes no cluster layer.",
+            "Nothing was reckoned or searched from a description that cannot stand.",
+            f"Correct it; `pulumi preview -s {stack}` tells every problem of the file.",
+            Exit.REFUSED,
+        )
+    return environment, found
+
+
+def _sections(document: Document) -> Document:
+    """The fields of `Described` as one flat document; places stay those of the file."""
+    data: dict[str, Any] = {}
+    places: dict[tuple[str | int, ...], Place] = {}
+    for field, (section, *below) in _READ.items():
+        path = ("config", f"headway:{section}", *below)
+        node: Any = document.data
+        for part in path:
+            node = node.get(part) if isinstance(node, dict) else None
+        if node is not None:
+            data[field] = node
+        places |= {(field, *key[len(path) :]): place for key, place in document.places.items() if key[: len(path)] == path}
+    return Document(document.file, data, places, ())
+
+
+def _line(finding: Finding) -> str:
+    return f"{finding.place} {finding.dotted}: {finding.fact}. {finding.consequence}. {finding.remedy}."

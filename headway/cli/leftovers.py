@@ -1,0 +1,104 @@
+"""`headway leftovers`: what AWS still holds, and charges, of an environment that was destroyed."""
+
+import json
+from dataclasses import asdict
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headway.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headway.leftovers import Clients, Leftover, Search
+
+
+class Output(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+def leftovers(
+    stack: Annotated[str, typer.Option("--stack", "-s", help="the cluster layer's stack, such as dev-cluster")],
+    output: Annotated[Output, typer.Option("--output", "-o", help="text for people, json for programs")] = Output.TEXT,
+    project: Annotated[Path | None, typer.Option("--project", help="the checkout; default: the one around the working folder")] = None,
+) -> None:
+    """List what AWS still holds of an environment, by tag and name; deletes nothing.
+
+    Exit codes: 0 nothing is left, or the cluster still exists and uses it; 1 something is left; 3 no or wrong credentials.
+    """
+    from headway.capacity.described import cluster_name, described
+    from headway.cli.project import find
+    from headway.leftovers import Search
+
+    environment, about = described(find(project), stack)
+    search = Search(environment=environment, cluster=cluster_name(environment), account_id=about.account_id, region=about.region)
+    lives, found = _searched(search, _clients(about.region))
+    if output is Output.JSON:
+        record = {"stack": stack, "cluster": search.cluster, "cluster_exists": lives, "leftovers": [asdict(each) for each in found]}
+        typer.echo(json.dumps(record, indent=2))
+    else:
+        _print(search, lives, found)
+    raise typer.Exit(Exit.REFUSED if found and not lives else Exit.OK)
+
+
+def _clients(region: str) -> "Clients":
+    import boto3
+    from botocore.config import Config
+
+    session: Any = boto3.Session(region_name=region)
+    config = Config(retries={"mode": "standard", "max_attempts": 5})
+
+    @cache
+    def client(service: str) -> Any:
+        return session.client(service, config=config)
+
+    return client
+
+
+def _searched(search: "Search", clients: "Clients") -> "tuple[bool, Sequence[Leftover]]":
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from headway.leftovers import check_account, cluster_exists, leftovers
+
+    try:
+        check_account(search, clients)
+        return cluster_exists(search, clients), leftovers(search, clients)
+    except (BotoCoreError, ClientError) as error:
+        raise UserError(
+            f"AWS did not answer: {error}",
+            "Nothing is known about what is left; nothing was changed.",
+            "Choose credentials of the account that may list (AWS_PROFILE; ReadOnlyAccess is enough), then run the command again.",
+            Exit.ENVIRONMENT,
+        ) from None
+
+
+def _print(search: "Search", lives: bool, found: "Sequence[Leftover]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    where = f"account {search.account_id}, {search.region}"
+    if not found:
+        console.print(f"Nothing of {search.environment} is left in {where}.")
+        return
+    if lives:
+        console.print(
+            f"Cluster {search.cluster} exists ({where}): these are in use. Destroy its tenants and platform first, then the cluster.\n"
+        )
+    else:
+        console.print(f"Cluster {search.cluster} is gone ({where}), and these are left:\n")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("kind", "id", "state", "recognised by"):
+        table.add_column(column, overflow="fold")
+    for each in found:
+        table.add_row(each.kind, each.id, each.state or "-", each.why)
+    console.print(table, markup=False)
+    if not lives:
+        console.print("\nIn this order they can be removed, once you are sure:\n")
+        for each in found:
+            console.print(f"  {each.remove}", markup=False, soft_wrap=True)

@@ -1,0 +1,122 @@
+"""The month of an environment: every paid thing once, by hand-reckoned prices, and nothing without its date."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from headway.capacity.described import Described, described
+from headway.capacity.monthly import disk_month, estimate
+from headway.cli.cost import cost as command
+from headway.contract.pool import Disk, Pool
+from headway.contract.units import Bytes, Throughput
+from headway.errors import Exit, UserError
+
+ROOT = Path(__file__).parents[2]
+
+
+def dev(**changes: Any) -> Described:
+    return described(ROOT, "dev-cluster")[1].model_copy(update=changes)
+
+
+def months(found: Described) -> dict[str, tuple[int, int, str]]:
+    return {item.what: (item.fewest, item.most, f"{item.month.dollars:.2f}") for item in estimate(found).items}
+
+
+def pool(**changes: Any) -> Pool:
+    given: dict[str, Any] = {
+        "name": "h100",
+        "instance_types": ["p5.48xlarge"],
+        "zones": ["eu-west-1a", "eu-west-1b"],
+        "size": {"min": 1, "max": 3},
+        "workload_class": "throughput",
+        "ami": {"release": "1.35.6-20260714", "driver": "580.159.03"},
+    }
+    return Pool(**{**given, **changes})
+
+
+def test_an_environment_is_reckoned_from_its_stack_file() -> None:
+    assert months(dev()) == {
+        "system nodes": (2, 4, "81.58"),  # 0.1008 x 730 h + 100 GiB x 0.08
+        "l4 nodes": (0, 2, "763.65"),  # 0.9776 x 730 h + 200 GiB x 0.08 + 3,000 x 0.005 + 475 x 0.04
+        "l4-batch nodes": (0, 4, "335.46"),  # two zones, at 40 % of the price
+        "control plane": (1, 1, "73.00"),
+        "NAT gateways": (1, 1, "32.85"),
+        "public addresses": (1, 1, "3.65"),
+        "endpoint interfaces": (8, 8, "7.30"),  # four services in two zones; s3 is free
+        "keys": (4, 4, "1.00"),
+    }
+
+
+def test_together_is_every_line_at_its_fewest_and_at_its_most() -> None:
+    found = estimate(dev())
+    around = 73 + 32.85 + 3.65 + 8 * 7.3 + 4
+    assert float(found.least.dollars) == pytest.approx(2 * 81.584 + around)
+    assert float(found.greatest.dollars) == pytest.approx(4 * 81.584 + 2 * 763.648 + 4 * 335.4592 + around)
+
+
+@pytest.mark.parametrize(("nat", "gateways"), [("none", None), ("single", 1), ("per-zone", 2), ("regional", 2)])
+def test_each_way_out_is_paid_by_zone(nat: str, gateways: int | None) -> None:
+    found = months(dev(nat=nat))
+    assert found.get("NAT gateways", (None,))[0] == gateways == found.get("public addresses", (None,))[0]
+
+
+def test_extended_support_costs_six_times_the_control_plane() -> None:
+    assert months(dev(support="EXTENDED"))["control plane"][2] == "438.00"
+
+
+@pytest.mark.parametrize(
+    ("warm", "each"), [({"size": 1}, "50.00"), ({"size": 1, "state": "running"}, "40229.20")], ids=["stopped", "running"]
+)
+def test_a_warm_node_costs_its_disk_and_if_it_runs_its_instance(warm: dict[str, Any], each: str) -> None:
+    assert months(dev(pools=(pool(warm=warm),)))["h100 warm nodes"] == (2, 2, each)
+
+
+def test_a_reservation_says_that_it_is_paid_though_it_stands_idle() -> None:
+    reserved = pool(zones=["eu-west-1a"], capacity={"kind": "reservation", "id": "cr-0123456789abcdef0"})
+    (line,) = [item.how for item in estimate(dev(pools=(reserved,))).items if item.what == "h100 nodes"]
+    assert "paid though it stands idle" in line
+
+
+def test_a_disk_costs_what_it_holds_and_what_it_does_beyond_what_comes_with_it() -> None:
+    plain = Disk(size=Bytes(100 * 2**30), iops=3_000, throughput=Throughput.parse("125Mi/s"))
+    assert str(disk_month(plain)) == "8 USD"
+    fast = Disk(size=Bytes(100 * 2**30), iops=4_000, throughput=Throughput.parse("225Mi/s"))
+    assert str(disk_month(fast)) == "17 USD"
+
+
+def run(*words: str) -> Any:
+    app = typer.Typer()
+    app.command()(command)
+    return CliRunner().invoke(app, ["--project", str(ROOT), *words])
+
+
+def test_the_command_says_that_prices_are_list_prices_and_of_when() -> None:
+    text = run("--stack", "prod-cluster").output
+    assert "List prices of us-east-1 as of 2026-01-19" in " ".join(text.split())
+    record = json.loads(run("--stack", "prod-cluster", "--output", "json").output)
+    assert (record["prices"]["kind"], record["prices"]["as_of"], record["region"]) == ("list", "2026-01-19", "eu-west-1")
+    assert record["month"]["least"] == pytest.approx(sum(item["month"]["least"] for item in record["items"]), abs=0.1)
+    assert record["not_included"]
+
+
+@pytest.mark.parametrize("stack", ["prod-platform", "nowhere-cluster", "prod"])
+def test_another_stack_is_refused_with_those_there_are(stack: str) -> None:
+    with pytest.raises(UserError, match="dev-cluster, prod-cluster") as raised:
+        described(ROOT, stack)
+    assert raised.value.exit is Exit.USAGE
+
+
+def test_a_description_that_cannot_stand_is_refused_with_every_place(tmp_path: Path) -> None:
+    (tmp_path / "stacks").mkdir()
+    text = (ROOT / "stacks" / "Pulumi.dev-cluster.yaml").read_text()
+    (tmp_path / "stacks" / "Pulumi.dev-cluster.yaml").write_text(
+        text.replace("nat: single", "nat: double").replace("instance_types: [m7i.large]", "instance_types: [z9.huge]")
+    )
+    with pytest.raises(UserError) as raised:
+        described(tmp_path, "dev-cluster")
+    assert "Pulumi.dev-cluster.yaml:9:5 nat" in raised.value.fact
+    assert "system_pool.instance_types[0]" in raised.value.fact
