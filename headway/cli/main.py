@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from headway.cli import artifact, contracts, mirror, nodes, policies, sandbox
+from headway.cli import artifact, contracts, cost, leftovers, mirror, nodes, policies, sandbox
 from headway.errors import Exit, UserError
 
 app = typer.Typer(
@@ -24,6 +24,8 @@ app.add_typer(contracts.app)
 app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(nodes.app, name="nodes")
 app.command("artifact")(artifact.artifact)
+app.command("cost")(cost.cost)
+app.command("leftovers")(leftovers.leftovers)
 app.command("policies")(policies.policies)
 app.command("mirror")(mirror.mirror)
 
