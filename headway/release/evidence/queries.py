@@ -8,6 +8,7 @@ The trap: copies never appear at the caller's proxy, and at the replica's they l
 with `-shadow`; the label `mirrored` says so.
 """
 
+import functools
 import re
 from collections.abc import Mapping
 
@@ -85,6 +86,12 @@ def unreached(namespace: str, arms: tuple[str, ...]) -> str:
 def pods_of(arm: str) -> str:
     """Pods of a Deployment: its name, the template's digest, five characters. No arm's pattern matches a pod of another."""
     return f"{re.escape(arm)}-[a-z0-9]+-[a-z0-9]{{5}}".replace("\\-", "-")
+
+
+@functools.cache
+def compiled_pods_of(arm: str) -> re.Pattern[str]:
+    """The same, for labels that were read."""
+    return re.compile(pods_of(arm))
 
 
 def of_pods(metric: str, namespace: str, arms: tuple[str, ...], *extra: str) -> str:

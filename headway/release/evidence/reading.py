@@ -101,7 +101,7 @@ class Evidence(Protocol):
         """How long after a window's end it can be read: until then its last scrape may not be there."""
         ...
 
-    def preflight(self, service: Service, arms: Arms) -> Sequence[Finding]:
+    def preflight(self, service: Service, arms: Arms, *, now: float) -> Sequence[Finding]:
         """Why there could be no evidence, before anything is deployed; empty when there can."""
         ...
 
@@ -181,7 +181,7 @@ def tick(raw: Raw, *, frozen: bool = False) -> Tick:
 
 def _counts(raw: Raw, name: str) -> Counts | None:
     arm = raw["arms"].get(name)
-    if arm is None:
+    if arm is None or not raw["edges"]:
         return None
     buckets = {key: np.asarray(rows, dtype=np.float64) for key, rows in sorted(arm["buckets"].items())}
     return Counts(

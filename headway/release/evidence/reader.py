@@ -1,0 +1,312 @@
+"""Evidence from Prometheus: raw counters of every pod, from before the tick to its end, as one `Raw`.
+
+One endpoint answers a whole reading; where it does not, the next is asked anew, because two Prometheus servers scrape at different times.
+The trap: a counter first seen in this tick may be an old one that was not scraped for a while, so the last value of each is looked up far
+back before a series counts as new-born.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headway.release.evidence import queries
+from headway.release.evidence.counted import Counted, mesh_counts
+from headway.release.evidence.prometheus import Endpoint, Prometheus, UnansweredError
+from headway.release.evidence.reading import Arms, Finding, Raw, Service, Window, unanswered
+from headway.release.evidence.samples import Series, UnreadableError, rises, scraped
+
+REMEMBERED = "6h"
+"""How far back a series' last value is looked for. One that was silent for longer counts as new."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How the sources scrape."""
+
+    scrape_seconds: float = 15.0
+    settle_seconds: float = 5.0
+    """How long after a scrape its samples can be queried."""
+
+    @property
+    def patience_seconds(self) -> float:
+        """Gap between two scrapes from which on a target counts as not scraped: two in a row were missed."""
+        return 3.2 * self.scrape_seconds
+
+
+class _Asking:
+    """The questions of one reading, put to one endpoint."""
+
+    def __init__(self, source: Prometheus, ends: Sequence[float]) -> None:
+        self._source, self.ends = source, ends
+        self.asked: list[str] = []
+
+    def vector(self, query: str) -> list[Series]:
+        self.asked.append(f"{query} @ {self.ends[-1]:.3f}")
+        return self._source.samples(query, self.ends[-1])
+
+    def window(self, selector: str, before: float = 0.0) -> list[Series]:
+        """All samples of the reading, and of the seconds before."""
+        length = round((self.ends[-1] - self.ends[0] + before) * 1000)
+        return self.vector(f"{selector}[{length}ms]")
+
+    def rises(self, selector: str) -> list[tuple[Mapping[str, str], Any]]:
+        """What each counter rose by in each tick."""
+        series = self.window(selector)
+        query = f"last_over_time({selector}[{REMEMBERED}])"
+        self.asked.append(f"{query} @ {self.ends[0]:.3f}")
+        return rises(series, self._source.samples(query, self.ends[0]), self.ends)
+
+
+class PrometheusEvidence:
+    """The `Evidence` of production, and of a sandbox with monitoring. Endpoints in order of preference."""
+
+    def __init__(self, endpoints: Sequence[Endpoint], settings: Settings | None = None, timeout_seconds: float = 5.0) -> None:
+        if not endpoints:
+            raise ValueError("no endpoint. Nobody could be asked. Give the address of a Prometheus")
+        self._settings = settings or Settings()
+        self._sources = [Prometheus(endpoint, timeout_seconds) for endpoint in endpoints]
+
+    @property
+    def settle_seconds(self) -> float:
+        return self._settings.settle_seconds
+
+    def close(self) -> None:
+        for source in self._sources:
+            source.close()
+
+    def read(self, service: Service, arms: Arms, window: Window) -> Raw:
+        """Raw counters of one tick; never raises for a source that is down."""
+        return self.readings(service, arms, [window.start, window.end])[0]
+
+    def history(self, service: Service, arms: Arms, before: float, seconds: float) -> Raw:
+        """What the stable version did in the `seconds` before."""
+        return self.read(service, Arms(stable=arms.stable), Window(before - seconds, before))
+
+    def readings(self, service: Service, arms: Arms, ends: Sequence[float]) -> list[Raw]:
+        """A reading for each tick between two consecutive `ends`, all from the same answers."""
+        windows = [Window(start, end) for start, end in itertools.pairwise(ends)]
+        reasons: list[str] = []
+        asked: list[str] = []
+        for source in self._sources:
+            asking = _Asking(source, ends)
+            try:
+                return self._from(asking, service, arms, windows, source.endpoint.shown)
+            except (UnansweredError, UnreadableError) as error:
+                reasons.append(str(error))
+                asked = asking.asked
+        shown = [source.endpoint.shown for source in self._sources]
+        return [unanswered(service, window, "; ".join(reasons), asked, shown) for window in windows]
+
+    def preflight(self, service: Service, arms: Arms, *, now: float, seconds: float = 900.0) -> Sequence[Finding]:
+        """Why there could be no evidence of `service`, from what its stable arm showed in the last `seconds`."""
+        found: list[Finding] = []
+        for source in self._sources:
+            try:
+                source.samples("vector(1)", now)
+            except UnansweredError as error:
+                found.append(
+                    Finding(
+                        fact=str(error),
+                        consequence="A release could not be judged by it",
+                        remedy="Check the address, the token and the certificates",
+                        blocking=len(self._sources) == 1,
+                    )
+                )
+        raw = self.history(service, arms, now, seconds)
+        if not raw["answered"]:
+            return (
+                *found,
+                Finding(fact=raw["reason"], consequence="The arms could not be compared", remedy="Mend the source, then start again"),
+            )
+        return (*found, *_shortcomings(service, arms, raw))
+
+    def _from(self, asking: _Asking, service: Service, arms: Arms, windows: Sequence[Window], endpoint: str) -> list[Raw]:
+        namespace, present = service.tenant, arms.present
+        requests = asking.rises(queries.at_replica(queries.REQUESTS, namespace, present))
+        durations = asking.rises(queries.at_replica(queries.DURATIONS, namespace, present))
+        lost = asking.rises(queries.unreached(namespace, present))
+        counted = mesh_counts(service, arms, requests, durations, lost)
+        up = self._up(asking, service, arms, [labels for labels, _ in requests])
+        absent: set[str] = set()
+        alone = self._of_servers(asking, service, arms, counted, absent)
+        canary = self._health(asking, service, arms, absent, len(windows))
+        return [
+            {
+                "window": [window.start, window.end],
+                "answered": True,
+                "reason": "",
+                "classes": list(service.classes) or ["all"],
+                "edges": {name: list(ends) for name, ends in sorted(counted.edges.items())},
+                "arms": counted.arms(place, alone[place]),
+                "up": {"canary": up["canary"][place], "control": up["control"][place]},
+                **canary[place],
+                "absent": sorted(absent | counted.absent),
+                "queries": asking.asked,
+                "endpoints": [endpoint],
+            }
+            for place, window in enumerate(windows)
+        ]
+
+    def _up(self, asking: _Asking, service: Service, arms: Arms, mesh: Sequence[Mapping[str, str]]) -> dict[str, list[bool]]:
+        """By canary and control and tick: whether what shows its counters was scraped throughout."""
+        patience = self._settings.patience_seconds
+        jobs = tuple({labels.get("job", "") for labels in mesh})
+        of = f",job=~{queries.one_of(jobs)}" if jobs else ""
+        series = asking.window(f"{queries.UP}{{namespace=~{queries.quoted('|' + service.tenant)}{of}}}", before=patience)
+        ticks = list(zip(asking.ends, asking.ends[1:], strict=False))
+
+        def whole(arm: str) -> list[bool]:
+            targets = {(labels.get("job"), labels.get("instance")) for labels in mesh if labels.get(queries.WORKLOAD) == arm}
+            pods = queries.compiled_pods_of(arm)
+            mine = [
+                one.samples
+                for one in series
+                if (one.labels.get("job"), one.labels.get("instance")) in targets or pods.fullmatch(one.labels.get("pod", ""))
+            ]
+            found: list[bool] = []
+            for start, end in ticks:
+                there = [one for one in mine if any(start < moment <= end for moment, _ in one)]
+                found.append(bool(there) and all(scraped(one, start, end, patience) for one in there))
+            return found
+
+        controls = [whole(arm) for arm in (arms.stable, arms.baseline) if arm]
+        control = [all(flags) for flags in zip(*controls, strict=True)]
+        return {"control": control, "canary": whole(arms.canary) if arms.canary else [True] * len(ticks)}
+
+    def _of_servers(
+        self, asking: _Asking, service: Service, arms: Arms, counted: Counted, absent: set[str]
+    ) -> list[dict[str, dict[str, float | None]]]:
+        """By tick and arm: seconds in the queue and GPU seconds, from what the pods and their GPUs say."""
+        found: list[dict[str, dict[str, float | None]]] = [{arm: {} for arm in arms.present} for _ in range(len(asking.ends) - 1)]
+        waits: dict[str, tuple[Any, Any]] = {}
+        for seconds_of, number_of, unit in queries.QUEUE_SECONDS:
+            seconds = _by_arm(arms, asking.rises(queries.of_pods(seconds_of, service.tenant, arms.present)))
+            if not seconds:
+                continue
+            number = _by_arm(arms, asking.rises(queries.of_pods(number_of, service.tenant, arms.present)))
+            waits = {arm: (seconds[arm] * unit, number.get(arm, np.zeros_like(seconds[arm]))) for arm in seconds}
+            break
+        else:
+            absent.add("time in queue")
+        for arm, (seconds, number) in waits.items():
+            for place, (waited, answered) in enumerate(zip(seconds, number, strict=True)):
+                # Seconds of all requests that the mesh counted, at the mean of those that the server counted.
+                found[place][arm]["queued"] = float(waited / answered * counted.total(arm, place)) if answered > 0 else None
+        activity = [
+            *asking.window(queries.of_exported_pods(queries.ACTIVITY, service.tenant, arms.present)),
+            *asking.window(queries.of_pods(queries.ACTIVITY, service.tenant, arms.present)),
+        ]
+        if not activity:
+            absent.add(queries.ACTIVITY)
+        for place, (start, end) in enumerate(zip(asking.ends, asking.ends[1:], strict=False)):
+            for arm in arms.present:
+                pods = queries.compiled_pods_of(arm)
+                mine = [
+                    np.mean([value for moment, value in one.samples if start < moment <= end])
+                    for one in activity
+                    if pods.fullmatch(_pod(one.labels)) and any(start < moment <= end for moment, _ in one.samples)
+                ]
+                if mine:
+                    found[place][arm]["busy"] = float(np.sum(mine)) * (end - start)
+                    found[place][arm]["available"] = len(mine) * (end - start)
+        return found
+
+    def _health(self, asking: _Asking, service: Service, arms: Arms, absent: set[str], ticks: int) -> list[dict[str, Any]]:
+        """By tick: what is said of the canary's pods. States are those at the end of the reading."""
+        nothing = {"ready": None, "restarts": 0, "out_of_memory": False, "fatal_gpu_error": False, "memory": None}
+        if arms.canary is None:
+            return [dict(nothing) for _ in range(ticks)]
+        canary, namespace = (arms.canary,), service.tenant
+        ready = asking.vector(queries.of_pods(queries.READY, namespace, canary, 'condition="true"'))
+        restarts = asking.rises(queries.of_pods(queries.RESTARTS, namespace, canary))
+        killed = asking.vector(queries.of_pods(queries.TERMINATED, namespace, canary, f'reason="{queries.OUT_OF_MEMORY}"'))
+        memory = self._memory(asking, namespace, canary)
+        xids = [
+            *asking.window(queries.of_exported_pods(queries.XID, namespace, canary)),
+            *asking.window(queries.of_pods(queries.XID, namespace, canary)),
+        ]
+        for name, series in ((queries.READY, ready), (queries.RESTARTS, restarts), (queries.MEMORY_USED, memory), (queries.XID, xids)):
+            if not series:
+                absent.add(name)
+        found: list[dict[str, Any]] = []
+        for place, (start, end) in enumerate(zip(asking.ends, asking.ends[1:], strict=False)):
+            codes = {int(value) for one in xids for moment, value in one.samples if start < moment <= end and math.isfinite(value)}
+            found.append(
+                {
+                    "ready": any(one.samples[-1][1] == 1 for one in ready) if ready else None,
+                    "restarts": int(sum(risen[place] for _, risen in restarts)),
+                    "out_of_memory": any(one.samples[-1][1] == 1 for one in killed),
+                    "fatal_gpu_error": bool(codes & set(queries.FATAL_XIDS)),
+                    "memory": max(memory, default=None),
+                }
+            )
+        return found
+
+    def _memory(self, asking: _Asking, namespace: str, canary: tuple[str, ...]) -> list[float]:
+        for selector in (queries.of_exported_pods, queries.of_pods):
+            used, free = (selector(name, namespace, canary) for name in (queries.MEMORY_USED, queries.MEMORY_FREE))
+            shares = [one.samples[-1][1] for one in asking.vector(f"{used} / ({used} + {free})")]
+            known = [share for share in shares if math.isfinite(share)]
+            if known:
+                return known
+        return []
+
+
+def _pod(labels: Mapping[str, str]) -> str:
+    return labels.get("exported_pod") or labels.get("pod", "")
+
+
+def _by_arm(arms: Arms, risen: Sequence[tuple[Mapping[str, str], Any]]) -> dict[str, Any]:
+    """Sums over the pods of each arm that has any."""
+    found: dict[str, Any] = {}
+    for arm in arms.present:
+        pods = queries.compiled_pods_of(arm)
+        mine = [values for labels, values in risen if pods.fullmatch(_pod(labels))]
+        if mine:
+            found[arm] = np.sum(mine, axis=0)
+    return found
+
+
+def _shortcomings(service: Service, arms: Arms, raw: Raw) -> list[Finding]:
+    """What the stable arm's own counters lack."""
+    found: list[Finding] = []
+    stable = raw["arms"].get("stable")
+    if not raw["edges"] or stable is None or sum(stable["requests"]) == 0:
+        found.append(
+            Finding(
+                fact=f"{queries.REQUESTS} shows no request of {service.tenant}/{arms.stable} at its replicas",
+                consequence="A new version would have nothing to be compared with",
+                remedy="Check that the pods have proxies, that these are scraped, and that somebody calls the model",
+            )
+        )
+    elif service.classes and sum(stable["requests"]) < stable["unclassified"]:
+        found.append(
+            Finding(
+                fact=f"most requests carry none of the classes {', '.join(service.classes)} in {queries.CLASS}",
+                consequence="Most requests would not be compared",
+                remedy=f"Let the gateway set the header {queries.CLASS_HEADER} and the mesh write it into the label, or remove the classes",
+            )
+        )
+    if stable is not None and not stable["tells_copies"]:
+        found.append(
+            Finding(
+                fact=f"no request of {service.tenant}/{arms.stable} carries the label {queries.MIRRORED}",
+                consequence="Copies could not be told from users' requests, so a mirror stage would never end",
+                remedy="Let the mesh write the label, or leave rollout.mirror out",
+                blocking=False,
+            )
+        )
+    found.extend(
+        Finding(
+            fact=f"nobody shows {name}",
+            consequence="The new version is not judged by it",
+            remedy="Let it be scraped, if it should be",
+            blocking=False,
+        )
+        for name in raw["absent"]
+    )
+    return found
