@@ -4,6 +4,8 @@ HEADWAY_ENGINE=pulumi runs the cases that need no in-memory provider against the
 """
 
 import os
+import shutil
+import subprocess
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,10 +16,25 @@ import pytest
 from pulumi import automation as auto
 
 from sandbox.engine.command import EmbeddedPulumi
+from sandbox.engine.verbs import NAME
 from tests.engine.doubles import World
 
 REAL = os.environ.get("HEADWAY_ENGINE") == "pulumi"
 PASSPHRASE = "test only"
+
+
+def pytest_configure() -> None:
+    """Asked for the real engine where there is none, or only the sandbox's: refused, since passing on another engine would prove nothing."""
+    if not REAL:
+        return
+    pulumi = shutil.which("pulumi")
+    if pulumi is None:
+        pytest.exit("HEADWAY_ENGINE=pulumi asks for the real engine, but there is no `pulumi` on the PATH. Install it, or unset it.", 3)
+    about = subprocess.run([pulumi, "about"], capture_output=True, text=True, timeout=60, check=False)
+    if NAME in about.stdout + about.stderr:
+        pytest.exit(
+            f"HEADWAY_ENGINE=pulumi asks for the real engine, but {pulumi} is the sandbox's. Put the real one first on the PATH.", 3
+        )
 
 
 @dataclass
