@@ -299,6 +299,16 @@ class Pool(Part):
                 else "Reserved instances are paid for whether warm or running",
                 remedy="Leave warm out, or raise size.min",
             )
+        if self.capacity.kind == "block" and self.size.min:
+            yield problem(
+                "block-starts-empty",
+                "size",
+                "min",
+                value=self.size.min,
+                fact=f"at least {self.size.min} nodes of a capacity block",
+                consequence="Before the block begins and after it ends they cannot be launched, and EKS updates such a group only while it is empty",
+                remedy="Set min: 0; pods that wait for a GPU bring the nodes",
+            )
         if self.sharing.mode == "slice" and self.workload_class is WorkloadClass.LATENCY:
             yield problem(
                 "latency-is-never-time-sliced",

@@ -119,6 +119,32 @@ def test_an_impossible_setting_is_refused_at_its_path(sections: dict[str, Any], 
     assert fact in found[0].fact
 
 
+IMPOSSIBLE = {
+    "mig-on-l4": ({"sharing": {"mode": "mig", "layout": {"1g.10gb": 7}}}, ".sharing.mode", "p4de.24xlarge"),
+    "efa-on-small": ({"instance_types": ["g6.xlarge"], "efa": True}, ".efa", "g6.8xlarge"),
+    "slices-for-latency": ({"sharing": {"mode": "slice", "replicas": 2}}, ".sharing.mode", "Use whole, mig or mps"),
+    "two-modes": ({"sharing": {"mode": "mps", "replicas": 2, "layout": {"1g.10gb": 7}}}, ".sharing.mps.layout", "delete it"),
+    "two-shapes": ({"instance_types": ["g6.xlarge", "g6.12xlarge"]}, ".instance_types[1]", "Make a pool for each"),
+    "spot-for-latency": ({"capacity": {"kind": "spot"}}, ".capacity.kind", "workload_class: batch"),
+    "reserved-twice": (
+        {"capacity": {"kind": "reservation", "id": "cr-0123456789abcdef0"}, "zones": ["us-east-1a", "us-east-1b"]},
+        ".zones",
+        "Name the reservation's zone only",
+    ),
+    "unknown-type": ({"instance_types": ["g9.huge"]}, ".instance_types[0]", "p5.48xlarge"),
+}
+"""Pool -> what is wrong with it, the path where that stands, and part of the remedy, which names the legal choices."""
+
+
+def test_every_impossible_pool_is_refused_at_once_with_the_legal_choices() -> None:
+    base = {**cluster()["pools"][0], "instance_types": ["g6.xlarge"], "zones": ["us-east-1a"]}
+    pools = [{**base, "name": name, **changes} for name, (changes, _, _) in IMPOSSIBLE.items()]
+    told = {refusal.path: refusal.remedy for refusal in refused(cluster(pools=pools)).found}
+    wanted = {f"headway:pools[{n}]{path}": remedy for n, (_, path, remedy) in enumerate(IMPOSSIBLE.values())}
+    assert set(told) == set(wanted)
+    assert [path for path, part in wanted.items() if part not in told[path]] == []
+
+
 def test_a_pool_cannot_claim_a_driver_that_its_release_does_not_bring() -> None:
     pools = [{**pool, "ami": {**pool["ami"], "driver": "999.1.1"}} for pool in cluster()["pools"][:1]]
     (refusal,) = refused(cluster(pools=pools)).found

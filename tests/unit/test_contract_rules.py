@@ -222,6 +222,12 @@ POOL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         {"capacity": {"kind": "reservation", "id": "cr-0123456789abcdef0"}, "warm": {"size": 1}},
         "warm",
     ),
+    (
+        "block-starts-empty",
+        H100_POOL,
+        {"capacity": {"kind": "block", "id": "cr-0123456789abcdef0", "ends": "2026-12-01T11:30:00Z"}, "size": {"min": 1, "max": 4}},
+        "size.min",
+    ),
     ("latency-is-never-time-sliced", L4_POOL, {"sharing": {"mode": "slice", "replicas": 4}}, "sharing.mode"),
     ("update-within-size", L4_POOL, {"update": {"max_unavailable": 9}}, "update.max_unavailable"),
     ("size-in-order", L4_POOL, {"size/min": 9}, "size.max"),
