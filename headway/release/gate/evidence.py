@@ -18,7 +18,7 @@ from headway.release.gate.tick import Bools, Floats, Ints
 
 LARGEST_GAIN = 10.0
 """What one tick may multiply evidence by: one bad minute proves nothing."""
-LARGEST_GAIN_WHILE_YOUNG = 2.0
+LARGEST_GAIN_WHILE_YOUNG = 1.8
 """The same for latency while users see nothing, or the canary has not been ready for long: a slow warm-up is not mistaken for a slow version."""
 LARGEST_GAIN_OF_PROOF = 8.0
 """The same for the canary: one lucky minute proves nothing either. A smaller cap finds more slow tails and promotes later: at 3, 13 % instead

@@ -22,7 +22,7 @@ _ERROR_MARGINS = (12.0, 6.0, 4.0, 2.0, 1.0)
 _ERROR_MARGINS_AFTER_MIRROR = (40.0, 20.0, 12.0, 6.0, 2.0)
 """Multiples of the unacceptable error rate that a step must rule out."""
 _LARGEST_ERROR_MARGIN = 0.5
-_PROOF, _PROOF_AFTER_MIRROR = 10.0, 5.0
+_PROOF, _PROOF_AFTER_MIRROR = 10.0, 7.0
 """E-value at which a step is proven: how unlikely its margin has become."""
 
 
@@ -84,7 +84,7 @@ class GatePolicy:
     step_ticks_at_least: int = 3
     step_ticks_at_most: int = 30
     mirror_ticks_at_most: int = 45
-    counted_ticks_at_least: int = 16
+    counted_ticks_at_least: int = 15
     """Counted ticks of the whole rollout before full traffic."""
     blind_ticks_at_most: int = 15
     bake_ticks: int = 60
