@@ -250,7 +250,7 @@ def _say(event: "Done | UserError") -> None:
     else:
         action = event.action
         record = {"level": "warning" if event.refused else "info", "action": type(action).__name__.lower(), "node": action.node.name}
-        for field in ("pod", "topic", "text", "attempt", "quarantine"):
+        for field in ("pod", "topic", "text", "trial", "quarantine"):
             value = getattr(action, field, None)
             if value is not None:
                 record[field] = (

@@ -135,22 +135,23 @@ class Cluster:
         return ""
 
     def _carry_out(self, action: Action, settings: Settings) -> None:
+        others = [taint for taint in action.node.taints if taint.get("key") != QUARANTINE]
         match action:
             case Isolate(node=node, quarantine=quarantine):
                 before = node.quarantine
-                self._patch(node, quarantine.text(), [{"key": QUARANTINE, "value": "true", "effect": "NoSchedule"}])
+                self._patch(node, quarantine.text(), [*others, {"key": QUARANTINE, "value": "true", "effect": "NoSchedule"}])
                 if before is None or before.state is not quarantine.state:
                     self._event(node, "Quarantine", f"{quarantine.state}: {quarantine.reason} (by {quarantine.by})", "Warning")
             case Readmit(node=node):
-                self._patch(node, None, [{"$patch": "delete", "key": QUARANTINE}])
+                self._patch(node, None, others)
                 self._event(node, "Readmitted", "back in service", "Normal")
             case Evict(pod=it):
                 body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": it.name, "namespace": it.namespace}}
                 self._core.create_namespaced_pod_eviction(it.name, it.namespace, body, _request_timeout=TIMEOUT_SECONDS)
-            case Diagnose(node=node, attempt=attempt):
+            case Diagnose(node=node, trial=trial):
                 self._or_none(
                     lambda: self._core.create_namespaced_pod(
-                        NAMESPACE, pod(node, attempt, settings.diagnostic_image), _request_timeout=TIMEOUT_SECONDS
+                        NAMESPACE, pod(node, trial, settings.diagnostic_image), _request_timeout=TIMEOUT_SECONDS
                     ),
                     status=409,
                 )
@@ -169,7 +170,8 @@ class Cluster:
     def _delete(self, name: str) -> None:
         self._or_none(lambda: self._core.delete_namespaced_pod(name, NAMESPACE, grace_period_seconds=0, _request_timeout=TIMEOUT_SECONDS))
 
-    def _patch(self, node: Node, annotation: str | None, taints: Sequence[Mapping[str, str]]) -> None:
+    def _patch(self, node: Node, annotation: str | None, taints: Sequence[Mapping[str, Any]]) -> None:
+        # A node's taints are one list, replaced as a whole; the version keeps whatever someone else wrote to it meanwhile.
         body = {
             "metadata": {"resourceVersion": node.version, "annotations": {QUARANTINE: annotation}},
             "spec": {"taints": list(taints)},

@@ -63,7 +63,7 @@ class Diagnose:
     """Start a diagnostic."""
 
     node: Node
-    attempt: int
+    trial: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,12 +197,12 @@ def _test(node: Node, quarantine: Quarantine, now: float, policy: Policy) -> lis
         return [Clear(node=node), _moved(node, replace(quarantine, reason=reported), State.WAITING, now)]
     overdue = node.diagnostic in (Diagnostic.RUNNING, Diagnostic.NONE) and _late(quarantine, now, policy.test_seconds)
     if node.diagnostic is Diagnostic.PASSED:
-        return [Clear(node=node), Readmit(node=node)]
+        return [Readmit(node=node), Clear(node=node)]
     if node.diagnostic is Diagnostic.FAILED or overdue:
         if quarantine.attempts < policy.attempts:
             return [Clear(node=node), _moved(node, quarantine, State.WAITING, now)]
         return [Clear(node=node), Replace(node=node), _moved(node, quarantine, State.REPLACING, now)]
-    return [Diagnose(node=node, attempt=quarantine.attempts)] if node.diagnostic is Diagnostic.NONE else []
+    return [Diagnose(node=node, trial=quarantine.trial)] if node.diagnostic is Diagnostic.NONE else []
 
 
 def _tried(node: Node, quarantine: Quarantine, now: float) -> list[Action]:

@@ -17,13 +17,13 @@ LEVEL = 2
 DEADLINE_SECONDS = 1200
 
 
-def pod_name(node: str, attempt: int) -> str:
-    """One pod for each attempt on a node, so that a start that is repeated is one start."""
-    return f"diagnose-{node}"[:200].rstrip(".-") + f"-{attempt}"
+def pod_name(node: str, trial: str) -> str:
+    """One pod for each trial on a node, so that a start that is repeated is one start."""
+    return f"diagnose-{node}"[:200].rstrip(".-") + f"-{trial}"
 
 
-def pod(node: Node, attempt: int, image: str) -> dict[str, Any]:
-    """The pod of this attempt; it succeeds when every GPU of the node does."""
+def pod(node: Node, trial: str, image: str) -> dict[str, Any]:
+    """The pod of this trial; it succeeds when every GPU of the node does."""
     container = {
         "name": "dcgmi",
         "image": image,
@@ -33,11 +33,11 @@ def pod(node: Node, attempt: int, image: str) -> dict[str, Any]:
         "securityContext": {"privileged": True},
         "resources": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "4Gi"}},
     }
-    labels = {"app.kubernetes.io/part-of": PART_OF, "app.kubernetes.io/component": "diagnostic", DIAGNOSTIC_LABEL: str(attempt)}
+    labels = {"app.kubernetes.io/part-of": PART_OF, "app.kubernetes.io/component": "diagnostic", DIAGNOSTIC_LABEL: trial}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": pod_name(node.name, attempt), "namespace": NAMESPACE, "labels": labels},
+        "metadata": {"name": pod_name(node.name, trial), "namespace": NAMESPACE, "labels": labels},
         "spec": {
             "activeDeadlineSeconds": DEADLINE_SECONDS,
             "automountServiceAccountToken": False,

@@ -19,7 +19,7 @@ ACCELERATOR_READY = "AcceleratedHardwareReady"
 DRIVER_LABEL = "nvidia.com/cuda.driver-version.full"
 GPU_PREFIX = "nvidia.com/"
 DIAGNOSTIC_LABEL = f"{PREFIX}/diagnostic"
-"""Label of a diagnostic's pod: the attempt that it is."""
+"""Label of a diagnostic's pod: the trial that it is."""
 
 
 class State(StrEnum):
@@ -55,6 +55,11 @@ class Quarantine:
     changed: float
     attempts: int = 0
     held: bool = False
+
+    @property
+    def trial(self) -> str:
+        """Names this quarantine's present diagnostic: the result of another one proves nothing."""
+        return f"{int(self.since)}-{self.attempts}"
 
     def text(self) -> str:
         """As the annotation's value."""
@@ -111,8 +116,7 @@ class Node:
     ready: bool = True
     sliced: bool = False
     """Its GPUs are cut by MIG, which DCGM's diagnostic cannot test."""
-    tainted: bool = False
-    """Carries the quarantine's taint."""
+    taints: tuple[Mapping[str, Any], ...] = ()
     conditions: tuple[Condition, ...] = ()
     quarantine: Quarantine | None = None
     offered: Mapping[str, int]
@@ -122,6 +126,11 @@ class Node:
     provider_id: str = ""
     version: str = ""
     """Its resource version, so that a change is refused when someone else was faster."""
+
+    @property
+    def tainted(self) -> bool:
+        """Carries the quarantine's taint."""
+        return any(taint.get("key") == QUARANTINE for taint in self.taints)
 
     @property
     def movable(self) -> tuple[Pod, ...]:
@@ -146,19 +155,20 @@ def node(body: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> Node | N
     )
     mine = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName") == meta["name"]]
     annotation = (meta.get("annotations") or {}).get(QUARANTINE)
+    quarantine = Quarantine.read(annotation) if annotation else None
     return Node(
         name=meta["name"],
         pool=labels[POOL],
         driver=labels.get(DRIVER_LABEL, ""),
         ready=any(c.type == "Ready" and c.status == "True" for c in conditions),
         sliced=any(key.startswith(f"{GPU_PREFIX}mig-") for key in installed),
-        tainted=any(taint.get("key") == QUARANTINE for taint in spec.get("taints") or ()),
+        taints=tuple(spec.get("taints") or ()),
         conditions=conditions,
-        quarantine=Quarantine.read(annotation) if annotation else None,
+        quarantine=quarantine,
         offered=_gpus(status.get("allocatable") or {}),
         installed=installed,
         pods=tuple(sorted((_pod(pod) for pod in mine if not _is_diagnostic(pod)), key=lambda pod: (pod.namespace, pod.name))),
-        diagnostic=_diagnostic([pod for pod in mine if _is_diagnostic(pod)]),
+        diagnostic=_diagnostic(mine, quarantine.trial) if quarantine else Diagnostic.NONE,
         provider_id=spec.get("providerID") or "",
         version=meta.get("resourceVersion") or "",
     )
@@ -198,13 +208,12 @@ def _is_diagnostic(body: Mapping[str, Any]) -> bool:
     return DIAGNOSTIC_LABEL in (body["metadata"].get("labels") or {})
 
 
-def _diagnostic(pods: Sequence[Mapping[str, Any]]) -> Diagnostic:
-    """That of the newest attempt."""
-    newest = max(pods, key=lambda pod: int(pod["metadata"]["labels"][DIAGNOSTIC_LABEL]), default=None)
-    if newest is None:
-        return Diagnostic.NONE
-    phase = (newest.get("status") or {}).get("phase")
-    return {"Succeeded": Diagnostic.PASSED, "Failed": Diagnostic.FAILED}.get(str(phase), Diagnostic.RUNNING)
+def _diagnostic(pods: Sequence[Mapping[str, Any]], trial: str) -> Diagnostic:
+    for pod in pods:
+        if _is_diagnostic(pod) and pod["metadata"]["labels"][DIAGNOSTIC_LABEL] == trial:
+            phase = str((pod.get("status") or {}).get("phase"))
+            return {"Succeeded": Diagnostic.PASSED, "Failed": Diagnostic.FAILED}.get(phase, Diagnostic.RUNNING)
+    return Diagnostic.NONE
 
 
 def _seconds(when: Any) -> float:

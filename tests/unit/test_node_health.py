@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
+import boto3
 import pytest
+from botocore.stub import Stubber
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.contract.labels import MODEL, POOL, QUARANTINE, RELEASE, TENANT
+from headway.errors import UserError
 from headway.health.decision import (
     LOOP,
     Action,
@@ -26,13 +30,15 @@ from headway.health.decision import (
     fault,
     released,
 )
-from headway.health.facts import Condition, Diagnostic, Node, Pod, Quarantine, State, nodes
+from headway.health.facts import DIAGNOSTIC_LABEL, Condition, Diagnostic, Node, Pod, Quarantine, State, nodes
 from headway.health.readiness import Expected, Operator, cluster_policy_state, lacks
+from headway.health.replacement import AutoScaling
 
 POLICY = Policy()
 NOW = 1_000_000.0
 XID = Condition(type="AcceleratedHardwareReady", status="False", reason="NvidiaXID48Error", since=NOW)
 SERVER = Pod(namespace="vision", name="defects-1", tenant="vision", model="defects", release="r1", gpus=1)
+TAINT = {"key": QUARANTINE, "effect": "NoSchedule"}
 DAEMON = Pod(namespace="gpu-operator", name="exporter", movable=False)
 
 
@@ -52,7 +58,7 @@ def isolated(state: State, **changes: Any) -> Node:
     """A node in quarantine since an hour before, in `state` since now, but for `changes` of either."""
     own: dict[str, Any] = {key: changes.pop(key) for key in ("attempts", "held", "changed", "reason") if key in changes}
     given: dict[str, Any] = {"state": state, "reason": "NvidiaXID48Error", "by": LOOP, "since": NOW - 3600, "changed": NOW}
-    return node(**{"tainted": True, "quarantine": Quarantine(**{**given, **own}), **changes})
+    return node(**{"taints": (TAINT,), "quarantine": Quarantine(**{**given, **own}), **changes})
 
 
 def kinds(actions: Sequence[Action]) -> list[str]:
@@ -66,8 +72,8 @@ TABLE: tuple[tuple[str, Node, list[str]], ...] = (
     ("a fatal fault", node(conditions=(XID,), pods=(SERVER,)), ["to draining"]),
     ("the agent's own trouble", node(conditions=(replace(XID, reason="DCGMError"),)), []),
     ("a condition that holds", node(conditions=(replace(XID, status="True"),)), []),
-    ("a taint without a reason", node(tainted=True), ["Tell"]),
-    ("the taint was taken off", replace(isolated(State.WAITING), tainted=False), ["to waiting"]),
+    ("a taint without a reason", node(taints=(TAINT,)), ["Tell"]),
+    ("the taint was taken off", replace(isolated(State.WAITING), taints=()), ["to waiting"]),
     ("draining, servers run", isolated(State.DRAINING, pods=(DAEMON, SERVER)), ["Evict"]),
     ("draining for too long", isolated(State.DRAINING, pods=(SERVER,), changed=LATE), ["Evict", "Tell"]),
     ("drained", isolated(State.DRAINING), ["to waiting"]),
@@ -85,7 +91,7 @@ TABLE: tuple[tuple[str, Node, list[str]], ...] = (
     ("waiting long, cut by MIG", isolated(State.WAITING, sliced=True, changed=LATE), ["Replace", "to replacing"]),
     ("testing, not started", isolated(State.TESTING, attempts=1), ["Diagnose"]),
     ("testing, runs", isolated(State.TESTING, attempts=1, diagnostic=Diagnostic.RUNNING), []),
-    ("testing, passed", isolated(State.TESTING, attempts=1, diagnostic=Diagnostic.PASSED), ["Clear", "Readmit"]),
+    ("testing, passed", isolated(State.TESTING, attempts=1, diagnostic=Diagnostic.PASSED), ["Readmit", "Clear"]),
     ("testing, failed once", isolated(State.TESTING, attempts=1, diagnostic=Diagnostic.FAILED), ["Clear", "to waiting"]),
     ("testing, failed twice", isolated(State.TESTING, attempts=2, diagnostic=Diagnostic.FAILED), ["Clear", "Replace", "to replacing"]),
     ("testing, does not end", isolated(State.TESTING, attempts=1, diagnostic=Diagnostic.RUNNING, changed=LATE), ["Clear", "to waiting"]),
@@ -148,7 +154,7 @@ def test_some_faults_no_test_can_clear(reason: str, may: bool) -> None:
 
 def test_who_quarantines_by_hand_keeps_the_node() -> None:
     action = by_hand(node(), "slow", "person:ann", NOW)
-    held = replace(node(), tainted=True, quarantine=replace(action.quarantine, state=State.WAITING))
+    held = replace(node(), taints=(TAINT,), quarantine=replace(action.quarantine, state=State.WAITING))
     assert decide([held], NOW + 10**6, POLICY) == ()
 
 
@@ -223,13 +229,13 @@ def _happens(it: Node, event: str) -> Node:
 def _obey(it: Node, action: Action) -> Node:
     match action:
         case Isolate(quarantine=quarantine):
-            return replace(it, tainted=True, quarantine=quarantine)
+            return replace(it, taints=(TAINT,), quarantine=quarantine)
         case Diagnose():
             return replace(it, diagnostic=Diagnostic.RUNNING)
         case Clear():
             return replace(it, diagnostic=Diagnostic.NONE)
         case Readmit():
-            return replace(it, tainted=False, quarantine=None)
+            return replace(it, taints=(), quarantine=None)
         case Evict() | Replace() | Tell():
             return it
 
@@ -296,6 +302,16 @@ def test_a_node_is_read_with_what_runs_on_it() -> None:
     assert [(p.name, p.movable, p.gpus) for p in found.pods] == [("a", False, 1), ("b", True, 1)]
 
 
+def test_the_result_of_another_trial_proves_nothing() -> None:
+    record = Quarantine(state=State.TESTING, reason="r", by="b", since=9, changed=9, attempts=2)
+    metadata = {**body()["metadata"], "annotations": {QUARANTINE: record.text()}}
+    passed = {**pod("d", labels={DIAGNOSTIC_LABEL: "9-1"}), "status": {"phase": "Succeeded"}}
+    (found,) = nodes([body(metadata=metadata)], [passed])
+    assert found.diagnostic is Diagnostic.NONE
+    (found,) = nodes([body(metadata=metadata)], [{**passed, "metadata": {**passed["metadata"], "labels": {DIAGNOSTIC_LABEL: "9-2"}}}])
+    assert found.diagnostic is Diagnostic.PASSED
+
+
 def test_nodes_without_gpus_are_none_of_this() -> None:
     assert nodes([{"metadata": {"name": "system", "labels": {POOL: "system"}}, "status": {"capacity": {"cpu": "4"}}}], []) == ()
 
@@ -352,3 +368,45 @@ def test_a_cluster_policy_that_nobody_looked_at_is_not_ready() -> None:
     assert cluster_policy_state({}) == "not reconciled yet"
     assert cluster_policy_state({"status": {"state": "ready"}}) == "ready"
     assert cluster_policy_state(None) is None
+
+
+# Replacement.
+
+
+def autoscaling() -> tuple[AutoScaling, Stubber]:
+    service: Any = boto3.client("autoscaling", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
+    stub = Stubber(service)
+    stub.activate()
+    return AutoScaling(client=service), stub
+
+
+def test_an_instance_is_ended_in_its_group_which_keeps_its_size() -> None:
+    ends, stub = autoscaling()
+    asked = {"InstanceId": "i-0abc", "ShouldDecrementDesiredCapacity": False}
+    stub.add_response("terminate_instance_in_auto_scaling_group", {"Activity": _activity()}, asked)
+    ends(node(provider_id="aws:///us-east-1a/i-0abc"))
+    stub.assert_no_pending_responses()
+
+
+def _activity() -> dict[str, Any]:
+    return {
+        "ActivityId": "a",
+        "AutoScalingGroupName": "g",
+        "Cause": "c",
+        "StartTime": datetime(2026, 1, 1, tzinfo=UTC),
+        "StatusCode": "InProgress",
+    }
+
+
+def test_what_aws_refuses_is_said() -> None:
+    ends, stub = autoscaling()
+    stub.add_client_error("terminate_instance_in_auto_scaling_group", "AccessDenied", "no")
+    with pytest.raises(UserError, match="AWS did not end i-0abc") as raised:
+        ends(node(provider_id="aws:///us-east-1a/i-0abc"))
+    assert "autoscaling:TerminateInstanceInAutoScalingGroup" in raised.value.remedy
+
+
+def test_a_node_that_is_no_instance_cannot_be_replaced() -> None:
+    ends, _ = autoscaling()
+    with pytest.raises(UserError, match="has no EC2 instance behind it"):
+        ends(node(provider_id="kwok://n1"))

@@ -1,0 +1,296 @@
+"""The loop of node health against a real API server: conditions as the node monitoring agent sets them, real disruption budgets and scheduling.
+
+What is simulated: the nodes, and the diagnostic's result, which a kubelet would report.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kubernetes import client
+from typer.testing import CliRunner
+
+from components.nodes import gpu_node
+from components.platform import namespaces, node_health
+from headway.cli.main import app
+from headway.contract.labels import MODEL, QUARANTINE, RELEASE, TENANT
+from headway.contract.pool import Pool
+from headway.health import watch
+from headway.health.cluster import Cluster, Done
+from headway.health.decision import Policy, Replace, by_hand
+from headway.health.facts import Node, State
+from headway.health.replacement import refused
+from sandbox.cluster.nodes import node_manifest
+from tests.cluster.conftest import ControlPlane, api_client, eventually
+
+NAMESPACE = "vision"
+SLOW = Policy()
+POOL_OF_THREE = Pool.model_validate(
+    {
+        "name": "l4",
+        "instance_types": ["g6.12xlarge"],
+        "zones": ["us-east-1a"],
+        "size": {"min": 3, "max": 3},
+        "workload_class": "latency",
+        "ami": {"release": "1.35.6-20260714", "driver": "580.159.03"},
+    }
+)
+OFFERED = {"cpu": "48", "memory": "192Gi", "pods": "110", "nvidia.com/gpu": "4"}
+
+
+def simulated(name: str) -> dict[str, Any]:
+    labels = {**gpu_node.labels(POOL_OF_THREE), "nvidia.com/cuda.driver-version.full": "580.159.03"}
+    taints = [taint.model_dump() for taint in gpu_node.taints(POOL_OF_THREE)]
+    return node_manifest(name, labels=labels, taints=taints, capacity=OFFERED, provider_id=f"aws:///us-east-1a/i-{name}")
+
+
+def server() -> dict[str, Any]:
+    labels = {TENANT: NAMESPACE, MODEL: "defects", RELEASE: "r1"}
+    gpu = {"nvidia.com/gpu": "1"}
+    container = {"name": "server", "image": f"registry.test/server@sha256:{'a' * 64}", "resources": {"limits": gpu, "requests": gpu}}
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        # A node in quarantine is no place to spread to.
+        "nodeTaintsPolicy": "Honor",
+        "labelSelector": {"matchLabels": labels},
+    }
+    pod = {
+        "automountServiceAccountToken": False,
+        "containers": [container],
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+        "topologySpreadConstraints": [spread],
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "defects", "namespace": NAMESPACE},
+        "spec": {"replicas": 3, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},
+    }
+
+
+def budget(unavailable: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "defects", "namespace": NAMESPACE},
+        "spec": {"maxUnavailable": unavailable, "selector": {"matchLabels": {MODEL: "defects"}}},
+    }
+
+
+@pytest.fixture(scope="module")
+def fleet(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """Three GPU nodes with a server on each, and the platform's own objects for node health."""
+    places = [dict(m.body) for m in namespaces.manifests([]) if m.name == namespaces.NODE_HEALTH and m.kind == "Namespace"]
+    control_plane.create(*places, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    control_plane.create(*[dict(m.body) for m in node_health.manifests([POOL_OF_THREE])])
+    control_plane.create(*[simulated(f"gpu-{n}") for n in "abc"])
+    # A server that comes first would be put on whichever nodes were ready by then.
+    eventually(lambda: [len(node["spec"]["taints"]) for node in control_plane.list("Node")] == [1, 1, 1] and all_ready(control_plane))
+    control_plane.create(server(), budget(0))
+    eventually(lambda: serving(control_plane) == {"gpu-a", "gpu-b", "gpu-c"}, within=60)
+    yield control_plane
+
+
+def all_ready(plane: ControlPlane) -> bool:
+    return all(node.ready for node in cluster(plane).nodes())
+
+
+def serving(plane: ControlPlane) -> set[str]:
+    """Nodes with a ready server on them."""
+    pods = plane.list("Pod", namespace=NAMESPACE)
+    ready = [p for p in pods if any(c["type"] == "Ready" and c["status"] == "True" for c in p["status"].get("conditions") or ())]
+    return {p["spec"]["nodeName"] for p in ready if not p["metadata"].get("deletionTimestamp")}
+
+
+def condition(plane: ControlPlane, node: str, status: str, reason: str) -> None:
+    """As the node monitoring agent reports it."""
+    found = {"type": "AcceleratedHardwareReady", "status": status, "reason": reason, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    plane.patch_status("Node", node, {"conditions": [found]}, namespace=None)
+
+
+def cluster(plane: ControlPlane, replace: Any = refused) -> Cluster:
+    return Cluster(str(plane.kubeconfig), replace)
+
+
+def a_round(plane: ControlPlane, policy: Policy = SLOW, replace: Any = refused) -> tuple[Done, ...]:
+    return watch.once(cluster(plane, replace), policy, time.time())
+
+
+def seen(plane: ControlPlane, name: str) -> Node:
+    return next(node for node in cluster(plane).nodes() if node.name == name)
+
+
+def state(plane: ControlPlane, name: str) -> State | None:
+    record = seen(plane, name).quarantine
+    return record.state if record else None
+
+
+def rounds_until(plane: ControlPlane, name: str, wanted: State | None) -> None:
+    def reached() -> bool:
+        a_round(plane)
+        return state(plane, name) is wanted
+
+    eventually(reached, within=60)
+
+
+def command(plane: ControlPlane, *arguments: str) -> tuple[int, str]:
+    """The real command, without its last resort for errors."""
+    result = CliRunner().invoke(app, ["nodes", *arguments, "--kubeconfig", str(plane.kubeconfig)])
+    return result.exit_code, result.output if result.exception is None or isinstance(result.exception, SystemExit) else str(
+        result.exception
+    )
+
+
+def events(plane: ControlPlane, node: str) -> set[str]:
+    return {e["reason"] for e in plane.list("Event", namespace="default") if e["involvedObject"].get("name") == node}
+
+
+def test_a_sound_fleet_is_left_alone(fleet: ControlPlane) -> None:
+    assert a_round(fleet) == ()
+    assert command(fleet, "check") == (1, _no_operator()), "there is no operator in a bare control plane, and that is said"
+
+
+def _no_operator() -> str:
+    lines = (
+        "ClusterPolicy cluster-policy: the GPU Operator's ClusterPolicy is not there",
+        "  Nodes may have no device plugin, no MIG layout and no telemetry",
+        "  kubectl describe clusterpolicy; kubectl get pods -n gpu-operator; docs/runbooks/gpu-not-offered.md",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def test_a_node_with_a_fatal_fault_goes_through_its_whole_quarantine(fleet: ControlPlane) -> None:
+    condition(fleet, "gpu-a", "False", "NvidiaXID48Error")
+    a_round(fleet)
+    assert state(fleet, "gpu-a") is State.DRAINING
+    assert seen(fleet, "gpu-a").tainted
+
+    refusals = [done.refused for done in a_round(fleet)]
+    assert any("disruption budget" in said for said in refusals), f"the budget allows nobody to leave: {refusals}"
+    assert "gpu-a" in serving(fleet), "a disruption budget is never forced"
+
+    policies = client.PolicyV1Api(api_client(fleet.kubeconfig.read_text()))
+    policies.patch_namespaced_pod_disruption_budget("defects", NAMESPACE, {"spec": {"maxUnavailable": 1}})
+    rounds_until(fleet, "gpu-a", State.WAITING)
+    eventually(lambda: len(fleet.list("Pod", namespace=NAMESPACE)) == 3 and serving(fleet) == {"gpu-b", "gpu-c"}, within=60)
+
+    a_round(fleet)
+    assert state(fleet, "gpu-a") is State.WAITING, "repair has its turn while the fault is reported"
+
+    condition(fleet, "gpu-a", "True", "NvidiaGPUIsReady")
+    rounds_until(fleet, "gpu-a", State.TESTING)
+    a_round(fleet)
+    (diagnostic,) = fleet.list("Pod", namespace=namespaces.NODE_HEALTH)
+    assert diagnostic["spec"]["nodeName"] == "gpu-a"
+    fleet.patch_status("Pod", diagnostic["metadata"]["name"], {"phase": "Succeeded"}, namespace=namespaces.NODE_HEALTH)
+    rounds_until(fleet, "gpu-a", None)
+    back = seen(fleet, "gpu-a")
+    assert (back.tainted, back.quarantine) == (False, None)
+    assert [taint["key"] for taint in fleet.get("Node", "gpu-a", namespace=None)["spec"]["taints"]] == ["nvidia.com/gpu"], "its own stays"
+    eventually(lambda: not fleet.list("Pod", namespace=namespaces.NODE_HEALTH))
+    assert {"Quarantine", "Readmitted"} <= events(fleet, "gpu-a")
+
+
+def test_a_node_that_no_test_can_clear_is_replaced_once_it_is_empty(fleet: ControlPlane) -> None:
+    ended: list[str] = []
+    impatient = Policy(repair_seconds=0)
+    condition(fleet, "gpu-b", "False", "NvidiaXID79Error")
+
+    def end(node: Node) -> None:
+        ended.append(node.provider_id)
+
+    def replaced() -> bool:
+        a_round(fleet, impatient, end)
+        return bool(ended)
+
+    eventually(replaced, within=60)
+    assert ended == ["aws:///us-east-1a/i-gpu-b"]
+    assert "gpu-b" not in serving(fleet), "not before its servers had left"
+    assert state(fleet, "gpu-b") is State.REPLACING
+    fleet.resource(simulated("gpu-b")).delete(name="gpu-b")
+    fleet.create(simulated("gpu-b"))
+    assert a_round(fleet) == (), "the node that its group starts instead is a new one"
+
+
+def test_a_loop_that_may_not_replace_says_so_and_leaves_the_node_waiting(fleet: ControlPlane) -> None:
+    condition(fleet, "gpu-c", "False", "NvidiaXID79Error")
+    impatient = Policy(repair_seconds=0)
+    said: list[str] = []
+
+    def told() -> bool:
+        said.extend(done.refused for done in a_round(fleet, impatient) if isinstance(done.action, Replace))
+        return bool(said)
+
+    eventually(told, within=60)
+    assert "may not end instances" in said[0]
+    assert state(fleet, "gpu-c") is State.WAITING, "as long as it was not carried out, it is not written down"
+    condition(fleet, "gpu-c", "True", "NvidiaGPUIsReady")
+    assert command(fleet, "release", "gpu-c", "--untested")[0] == 0
+
+
+def test_a_person_sets_a_node_apart_and_releases_it(fleet: ControlPlane) -> None:
+    code, said = command(fleet, "quarantine", "gpu-a", "--reason", "slow since Tuesday")
+    assert (code, said) == (0, "gpu-a is in quarantine: slow since Tuesday\n")
+    code, said = command(fleet, "quarantine", "gpu-a", "--reason", "again")
+    assert "is in quarantine already: slow since Tuesday" in said
+    shown = _listed(fleet)
+    assert shown["gpu-a"]["quarantine"]["reason"] == "slow since Tuesday"
+    assert shown["gpu-a"]["driver"] == "580.159.03"
+    assert {run["model"] for node in shown.values() for run in node["runs"]} == {"defects"}
+    rounds_until(fleet, "gpu-a", State.WAITING)
+    assert command(fleet, "release", "gpu-a")[1] == "gpu-a returns once its diagnostic has passed\n"
+    assert state(fleet, "gpu-a") is State.DRAINING
+    assert command(fleet, "release", "gpu-a", "--untested")[1] == "gpu-a is back in service\n"
+    assert state(fleet, "gpu-a") is None
+
+
+def _listed(fleet: ControlPlane) -> dict[str, Any]:
+    result = CliRunner().invoke(app, ["nodes", "--kubeconfig", str(fleet.kubeconfig), "--output", "json"])
+    assert result.exit_code == 0, result.output
+    return {node["node"]: node for node in json.loads(result.output)}
+
+
+def test_two_loops_cannot_undo_each_other(fleet: ControlPlane) -> None:
+    one, other = cluster(fleet), cluster(fleet)
+    as_both_saw_it = seen(fleet, "gpu-b")
+    settings = one.settings()
+    (first,) = one.perform([by_hand(as_both_saw_it, "first", "one", 1.0)], settings)
+    (second,) = other.perform([by_hand(as_both_saw_it, "second", "other", 2.0)], settings)
+    assert first.refused == ""
+    assert "modified" in second.refused
+    found = seen(fleet, "gpu-b").quarantine
+    assert found is not None
+    assert found.reason == "first"
+
+
+def test_the_loops_own_identity_may_do_what_it_does_and_no_more(fleet: ControlPlane) -> None:
+    """Asked of the API server's own authoriser, as the service account that the platform gives the loop."""
+    review = client.AuthorizationV1Api(api_client(fleet.kubeconfig.read_text()))
+
+    def may(verb: str, resource: str, namespace: str = "", subresource: str = "") -> bool:
+        attributes = {"verb": verb, "resource": resource, "subresource": subresource, "namespace": namespace}
+        body = {"spec": {"user": f"system:serviceaccount:{namespaces.NODE_HEALTH}:node-health", "resourceAttributes": attributes}}
+        answer: Any = review.create_subject_access_review(body)
+        return bool(answer.status.allowed)
+
+    assert may("patch", "nodes")
+    assert may("create", "pods", NAMESPACE, "eviction")
+    assert may("create", "pods", namespaces.NODE_HEALTH)
+    assert not may("delete", "pods", NAMESPACE)
+    assert not may("create", "pods", NAMESPACE)
+    assert not may("get", "secrets", NAMESPACE)
+    assert not may("delete", "nodes")
+
+
+def test_a_taint_that_nothing_explains_is_told(fleet: ControlPlane) -> None:
+    nodes = client.CoreV1Api(api_client(fleet.kubeconfig.read_text()))
+    command(fleet, "release", "gpu-b", "--untested")
+    taint = {"key": QUARANTINE, "value": "true", "effect": "NoSchedule"}
+    kept = [taint, *[t.model_dump() for t in gpu_node.taints(POOL_OF_THREE)]]
+    nodes.patch_node("gpu-b", {"spec": {"taints": kept}})
+    a_round(fleet)
+    assert "UnexplainedTaint" in events(fleet, "gpu-b")
