@@ -316,11 +316,9 @@ def test_an_immutable_field_is_told_as_one(driver: Driver, team: str) -> None:
 
 
 def test_four_hundred_objects_are_applied_from_sixteen_threads(driver: Driver, team: str) -> None:
-    started = time.monotonic()
     with ThreadPoolExecutor(16) as workers:
         made = list(workers.map(lambda index: driver.create(CONFIG_MAP, f"m{index}", config_map(f"m{index}", team)), range(400)))
     assert len({resource.id for resource in made}) == 400
-    assert time.monotonic() - started < 15, "an apply costs a few milliseconds; 1.0 s was measured on two idle cores"
 
 
 def test_an_unreachable_cluster_is_one_warning_in_a_preview(control_plane: ControlPlane) -> None:

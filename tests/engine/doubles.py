@@ -203,7 +203,7 @@ class MemProvider(pulumi.ProviderResource):
 
 
 class Wait:
-    """Blocks a provider's call until it is released or cancelled."""
+    """Blocks a provider's call until it is released or cancelled, for at most a minute."""
 
     def __init__(self, method: str, name: str) -> None:
         self.method, self.name = method, name
@@ -213,7 +213,7 @@ class Wait:
         if (method, name) != (self.method, self.name):
             return
         self.reached.set()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not self.release.wait(0.02) and time.monotonic() < deadline:
             if step.cancelled():
                 raise ProviderError("stopped while waiting")

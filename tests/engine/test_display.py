@@ -3,7 +3,8 @@
 import re
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -275,6 +276,18 @@ class _Screen(Console):
         self.written.set()
 
 
+T = TypeVar("T")
+
+
+def eventually(look: Callable[[], T]) -> T:
+    """The first true answer of `look`, within a minute."""
+    deadline = time.monotonic() + 60
+    while not (found := look()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert found
+    return found
+
+
 WAITING = Running(Op.CREATE, "k8s:apps:Deployment", "triton", "0/1 ready: insufficient nvidia.com/gpu", 12)
 
 
@@ -282,11 +295,8 @@ def test_a_terminal_shows_what_is_being_waited_for_and_is_left_clean() -> None:
     screen = _Screen(120, 20)
     region = LiveRegion(screen, PLAIN, lambda: Snapshot(12, 3, 0, (WAITING,)))
     region.start()
-    screen.written.wait(5)
-    time.sleep(0.4)
-    drawn = list(screen.lines)
+    drawn = eventually(lambda: list(screen.lines) if len(screen.lines) == 2 else [])
     region.stop()
-    assert len(drawn) == 2
     assert "12s  3 done, 1 running" in drawn[0]
     assert "triton: creating, 0/1 ready: insufficient nvidia.com/gpu (12s)" in drawn[1]
     assert screen.lines == []
@@ -296,7 +306,7 @@ def test_the_live_lines_never_outgrow_the_terminal() -> None:
     screen = _Screen(40, 10)
     region = LiveRegion(screen, PLAIN, lambda: Snapshot(12, 3, 0, (WAITING,) * 50))
     region.start()
-    screen.written.wait(5)
+    screen.written.wait(60)
     drawn = list(screen.lines)
     region.stop()
     assert len(drawn) < 10
@@ -308,7 +318,7 @@ def test_without_a_terminal_a_plain_line_tells_what_is_being_waited_for(monkeypa
     console = Captured()
     progress = PlainProgress(console, lambda: Snapshot(12, 3, 0, (WAITING,) * 5))
     progress.start()
-    time.sleep(0.3)
+    eventually(lambda: console.stdout)
     progress.stop()
     first = console.stdout.splitlines()[0]
     assert first.startswith("  12s: 3 done; creating k8s:apps:Deployment triton (0/1 ready: insufficient nvidia.com/gpu); ")

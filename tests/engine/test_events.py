@@ -187,12 +187,11 @@ def test_closing_a_stream_waits_until_the_client_has_everything() -> None:
         server.stop(None)
 
 
-def test_a_client_that_is_gone_does_not_hold_up_the_operation() -> None:
+def test_a_client_that_is_gone_does_not_hold_up_the_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandbox.engine.events.DELIVERY_SECONDS", 3600)  # longer than this test may take
     sink = EventStream.open("tcp://127.0.0.1:9", time.time, planning=False, debug=False)
-    start = time.monotonic()
     sink.diagnostic("info", "anyone?")
     sink.close()
-    assert time.monotonic() - start < 10
 
 
 def test_a_file_gets_one_event_a_line(tmp_path: Path) -> None:

@@ -291,7 +291,7 @@ def test_steps_under_way_when_another_fails_are_finished_and_recorded(engine_wor
             started.set()
             time.sleep(2.5)
         elif name == "broken":
-            assert started.wait(20)
+            assert started.wait(60)
             raise ProviderError("no room left")
 
     engine_workspace.world.during = during
