@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from headway.cli import artifact, contracts, cost, leftovers, mirror, nodes, policies, sandbox
+from headway.cli import artifact, contracts, cost, leftovers, mirror, nodes, policies, release, sandbox
 from headway.errors import Exit, UserError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 app.add_typer(contracts.app)
 app.add_typer(sandbox.app, name="sandbox")
+app.add_typer(release.app, name="release")
 app.add_typer(nodes.app, name="nodes")
 app.command("artifact")(artifact.artifact)
 app.command("cost")(cost.cost)

@@ -68,6 +68,7 @@ def up(project: ProjectOption = None, extras: ExtrasOption = "") -> None:
             report = session.up(lambda r: progress.say(show.layer(r)), lambda r: progress.say(show.layer(r)), more)
     if not report.complete:
         raise typer.Exit(Exit.BUSY if any(r.last.busy for r in report.layers) else Exit.REFUSED)
+    session.adopting(lambda: _adopt(layout))
     view = _settled(layout)
     console.print()
     show.view(console, view)
@@ -133,6 +134,14 @@ def env(project: ProjectOption = None) -> None:
     for name, value in sorted(exports.items()):
         typer.echo(f"export {name}={shlex.quote(value)}")
     typer.echo(f'export PATH={shlex.quote(str(layout.bin))}:"$PATH"')
+
+
+def _adopt(layout: "Layout") -> None:
+    """What serves now is each service's first release; from here on `headway release` brings the next."""
+    from headway.cli.release_place import adopt_deployed
+    from sandbox.plan import ENVIRONMENT
+
+    adopt_deployed(layout.project, ENVIRONMENT)
 
 
 def _check_contracts(layout: "Layout", console: "Console") -> None:

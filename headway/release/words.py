@@ -55,7 +55,13 @@ def why(rollout: Rollout) -> str:
 
 def first_sentence(text: str) -> str:
     """Without the figures that follow."""
-    found = text.partition(" Now: ")[0].strip()
+    return sentence(text.partition(" Now: ")[0])
+
+
+def sentence(text: str) -> str:
+    """With a capital at its beginning and one mark at its end."""
+    found = text.strip()
+    found = found[:1].upper() + found[1:]
     return found if found.endswith((".", "!", "?")) else f"{found}."
 
 
@@ -98,14 +104,14 @@ _TELLERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     Kind.LEARNED: lambda _: "The gate has seen what the stable version did before.",
     Kind.INTENDED: lambda b: f"Next: {division(Division.read(b['division']))}.",
     Kind.APPLIED: _applied,
-    Kind.REFUSED: lambda b: f"Refused, nothing was changed: {b['reason']}.",
-    Kind.FAILED: lambda b: f"The update failed repeatedly: {b['reason']}.",
+    Kind.REFUSED: lambda b: sentence(f"Refused, nothing was changed: {b['reason']}"),
+    Kind.FAILED: lambda b: sentence(f"The update failed repeatedly: {b['reason']}"),
     Kind.READY: lambda b: f"All replicas are ready, after {b['seconds']:.1f} s.",
-    Kind.LATE: lambda b: f"Replicas are late: {b['reason']}.",
+    Kind.LATE: lambda b: sentence(f"Replicas are late: {b['reason']}"),
     Kind.PROBED: _probed,
     Kind.OBSERVED: _observed,
     Kind.DRIFTED: lambda b: f"Somebody changed the live route to {b['route']['weights']}; it is set right.",
-    Kind.ASKED: lambda b: f"{_WISHES[Wish(b['wish'])]}: {b['reason']}.",
+    Kind.ASKED: lambda b: sentence(f"{_WISHES[Wish(b['wish'])]}: {b['reason']}"),
     Kind.SHIFTED: lambda b: f"All traffic is back on the stable version, {b['seconds']:.1f} s after the verdict.",
     Kind.DRAINED: _drained,
     Kind.ENDED: _ended,

@@ -140,7 +140,10 @@ class Memory:
         self.refuse("patch")
         if not self.route().carries(division):
             self.done.append("patch")
-        self._carry(division)
+        kept = {key: division.routes.get(key, 0) for key in self.routed}
+        if sum(kept.values()) != 100:
+            raise OutOfReachError("the live route does not name every arm that should get requests")
+        self.routed, self.mirrored, self.copies = kept, division.mirrored, division.copies
 
     def vouch(self, until: datetime | None, safe: str) -> None:
         self.refuse("vouch")

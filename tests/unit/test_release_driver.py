@@ -144,6 +144,16 @@ def test_a_decision_that_the_counts_do_not_support_is_found(scene: Scene) -> Non
     assert recomputed(events, scene.driver()._reading) == (f"event {events[at].number} records verdict PASS, and its counts give CONTINUE",)
 
 
+def test_a_release_that_another_gate_decided_is_named_and_not_decided_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    from headway.release.driver import beginning, verify
+
+    monkeypatch.setattr(beginning, "gate_version", lambda: "an older one")
+    scene.run()
+    events = scene.ledger().read()
+    assert verify.recomputed(events, scene.driver()._reading) == ()
+    assert "was decided by gate an older one" in verify.foreign(events)[0]
+
+
 # -- killed, twice, blind --------------------------------------------------------------------------------------------------------
 
 
@@ -364,6 +374,19 @@ def test_what_a_policy_refuses_is_never_deployed(scene: Scene) -> None:
     assert scene.world.done == []
     assert ended.failing is not None and "gpu-within-quota: 9 GPUs of 8" in ended.failing.reason
     assert scene.service().division is not None and scene.service().division.routes == {scene.stable: 100}
+
+
+def test_a_policy_that_refuses_the_last_step_sends_all_traffic_back(scene: Scene) -> None:
+    violation = Violation(pack="tenant", policy="gpu-within-quota", level="mandatory", message="12 GPUs of 10", resource="urn")
+    refused = Result(ok=False, violations=(violation,))
+    scene.world.refuse = lambda what: refused if what == "preview" and scene.world.routed.get(scene.release) == 50 and wanted() else None
+
+    def wanted() -> bool:
+        rollout = scene.service().running
+        return rollout is not None and rollout.failing is None and rollout.phase == "baking"
+
+    assert scene.run().outcome is Outcome.ROLLED_BACK
+    assert scene.world.routed == {scene.stable: 100}
 
 
 def test_an_update_that_fails_is_tried_again(scene: Scene) -> None:

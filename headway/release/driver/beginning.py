@@ -14,7 +14,7 @@ from headway.contract.rollout import Rollout as Policy
 from headway.contract.rollout import Strategy
 from headway.contract.units import Share
 from headway.errors import Exit, UserError
-from headway.release.driver.judge import first_decision, policy_document
+from headway.release.driver.judge import first_decision, gate_version, policy_document
 from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import TRAFFIC, Service, fold
 from headway.release.gate import GatePolicy
@@ -59,6 +59,7 @@ def begin(ledger: Ledger, store: Store, model: Model, room: Room, start: Start) 
             "strategy": model.rollout.strategy.value,
             "plan": {"steps": steps, "surge": made.surge.value, "baseline_arm": made.baseline_arm, "notes": list(made.notes)},
             "policy": policy_document(policy),
+            "gate": gate_version(),
             "first": first_decision(policy),
             "classes": [kind.name for kind in model.rollout.classes],
             "unwatched_at_most": model.rollout.unwatched_at_most.seconds,

@@ -5,7 +5,6 @@ The route is patched in the name of its owner, so that the stack finds its own o
 manager no longer says; so it says everything that the object says now.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +12,7 @@ from urllib.parse import urlencode
 
 from headway.contract.labels import MODEL, POOL, PREFIX, RELEASE, TENANT
 from headway.contract.pool import Pool
-from headway.errors import Exit, UserError
+from headway.release.driver.api import MANAGER, Api
 from headway.release.driver.world import OutOfReachError, Route
 from headway.release.ledger.division import BASELINE, STABLE, Division, Portion
 from headway.release.plan import Room
@@ -28,42 +27,36 @@ WEIGHTS = "weights"
 WEIGHED = (WEIGHTS, "weights-grpc")
 """Rules that carry the weights: a server of two protocols has one for each, always alike."""
 """Name of the route's entry that divides users' requests."""
-MANAGER = "headway-release"
 SIMULATED_NODE = "kwok.x-k8s.io/node"
-_ROUTES = "/apis/networking.istio.io/v1/namespaces/{}/virtualservices"
-_TIMEOUT_SECONDS = 5.0
-_GONE = 404
+ROUTES = "/apis/networking.istio.io/v1/namespaces/{}/virtualservices"
 _UNLIMITED = 1_000_000
 
 
 class Cluster:
-    """One service in the cluster of a kubeconfig."""
+    """One service in a cluster."""
 
-    def __init__(self, kubeconfig: Mapping[str, Any] | str, tenant: str, model: str) -> None:
-        self._kubeconfig, self._tenant, self._model = kubeconfig, tenant, model
-        self._api: Any = None
+    def __init__(self, api: Api, tenant: str, model: str) -> None:
+        self._api, self._tenant, self._model = api, tenant, model
 
     # -- the route -------------------------------------------------------------------------------------------------------------
 
     def route(self) -> Route:
         """The live route; no weights where there is no route. Raises OutOfReachError."""
-        live = self._get(self._route_path())
+        live = self._api.get(self._route_path())
         return route_of(live) if live else Route(weights={})
 
     def patch(self, division: Division) -> None:
         """Give the live route the weights and copies of `division`, whose arms it must name. Raises OutOfReachError."""
-        live = self._get(self._route_path())
+        live = self._api.get(self._route_path())
         if live is None:
             raise OutOfReachError(f"there is no route {self._model} in {self._tenant}")
-        body = applied(live, division)
-        query = {"fieldManager": owner(live), "force": "true"}
-        self._request("PATCH", self._route_path(), query, body, "application/apply-patch+yaml")
+        patch(self._api, live, division)
 
     def vouch(self, until: datetime | None, safe: str) -> None:
         """Write on the route until when it is watched; None takes that away. Raises OutOfReachError."""
         text = until.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if until else None
         body = {"metadata": {"annotations": {WATCHED_UNTIL: text, SAFE_RELEASE: safe if until else None}}}
-        self._request("PATCH", self._route_path(), {"fieldManager": MANAGER}, body, "application/merge-patch+json")
+        self._api.request("PATCH", self._route_path(), {"fieldManager": MANAGER}, body, "application/merge-patch+json")
 
     # -- replicas --------------------------------------------------------------------------------------------------------------
 
@@ -78,14 +71,14 @@ class Cluster:
         """Whether replicas of `release` run on nodes that only pretend to run anything. Raises OutOfReachError."""
         pods = [p for p in self._list("/api/v1/namespaces/{}/pods") if p["metadata"]["labels"].get(RELEASE) == release]
         names = sorted({str(p["spec"].get("nodeName")) for p in pods if p["spec"].get("nodeName")})
-        nodes = [self._get(f"/api/v1/nodes/{name}") for name in names]
+        nodes = [self._api.get(f"/api/v1/nodes/{name}") for name in names]
         return any(SIMULATED_NODE in (node or {}).get("metadata", {}).get("annotations", {}) for node in nodes)
 
     def room(self, pool: Pool, resource: str, each: int, stable: str, *, grows: bool) -> Room:
         """What the pool can hold, in replicas that take `each` of `resource`; `grows` counts nodes that an autoscaler would add."""
-        nodes = self._items(f"/api/v1/nodes?{urlencode({'labelSelector': f'{POOL}={pool.name}'})}")
-        pods = self._items("/api/v1/pods")
-        quotas = self._items(f"/api/v1/namespaces/{self._tenant}/resourcequotas")
+        nodes = self._api.items(f"/api/v1/nodes?{urlencode({'labelSelector': f'{POOL}={pool.name}'})}")
+        pods = self._api.items("/api/v1/pods")
+        quotas = self._api.items(f"/api/v1/namespaces/{self._tenant}/resourcequotas")
         deployments = self._list("/apis/apps/v1/namespaces/{}/deployments")
         running = sum(_count(d) for d in deployments if _is(d, stable, STABLE))
         free, warm = spare(nodes, pods, resource, each)
@@ -97,60 +90,15 @@ class Cluster:
     # -- requests --------------------------------------------------------------------------------------------------------------
 
     def _route_path(self) -> str:
-        return f"{_ROUTES.format(self._tenant)}/{self._model}"
+        return f"{ROUTES.format(self._tenant)}/{self._model}"
 
     def _list(self, path: str) -> list[dict[str, Any]]:
         """Objects of the service, by its labels; none of a kind that the cluster does not know."""
         selector = urlencode({"labelSelector": f"{MODEL}={self._model},{TENANT}={self._tenant}"})
-        return self._items(f"{path.format(self._tenant)}?{selector}")
+        return self._api.items(f"{path.format(self._tenant)}?{selector}")
 
     def _items(self, path: str) -> list[dict[str, Any]]:
-        return (self._get(path) or {}).get("items", [])
-
-    def _get(self, path: str) -> dict[str, Any] | None:
-        return self._request("GET", path)
-
-    def _request(
-        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, content_type: str = "application/json"
-    ) -> dict[str, Any] | None:
-        """The answer; None for what is not there. Raises OutOfReachError, and UserError for what is not allowed."""
-        import urllib3
-
-        api = self._connected()
-        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": MANAGER}
-        api.update_params_for_auth(headers, [], ["BearerToken"])
-        url = api.configuration.host + path + (f"?{urlencode(query)}" if query else "")
-        try:
-            answer = api.rest_client.pool_manager.request(
-                method, url, body=json.dumps(body) if body is not None else None, headers=headers, timeout=_TIMEOUT_SECONDS, retries=False
-            )
-        except urllib3.exceptions.HTTPError as failure:
-            raise OutOfReachError(type(failure).__name__) from None
-        if answer.status >= 500 or answer.status in (409, 429):
-            raise OutOfReachError(f"HTTP {answer.status}")
-        document: dict[str, Any] = json.loads(answer.data)
-        if answer.status == _GONE:
-            return None
-        if answer.status >= 400:
-            raise UserError(
-                f"The API server refuses {method} {path}: {document.get('message', f'HTTP {answer.status}')}",
-                f"The release of {self._tenant}/{self._model} cannot be carried out with these rights; traffic stays where it is.",
-                "Use an identity that may read the tenant's namespace and patch its VirtualServices.",
-                Exit.REFUSED,
-            )
-        return document
-
-    def _connected(self) -> Any:
-        if self._api is None:
-            from kubernetes import config
-
-            made: Any = (
-                config.new_client_from_config(self._kubeconfig)
-                if isinstance(self._kubeconfig, str)
-                else config.new_client_from_config_dict(dict(self._kubeconfig))
-            )
-            self._api = made
-        return self._api
+        return (self._api.get(path) or {}).get("items", [])
 
 
 def route_of(live: Mapping[str, Any]) -> Route:
@@ -164,6 +112,13 @@ def route_of(live: Mapping[str, Any]) -> Route:
         mirrored=_service(entry["mirror"]["host"]) if entry.get("mirror") else None,
         copies=float(percent),
     )
+
+
+def patch(api: Api, live: Mapping[str, Any], division: Division) -> None:
+    """Give the route `live` the weights of `division`. Raises OutOfReachError."""
+    head = live["metadata"]
+    path = f"{ROUTES.format(head['namespace'])}/{head['name']}"
+    api.request("PATCH", path, {"fieldManager": owner(live), "force": "true"}, applied(live, division), "application/apply-patch+yaml")
 
 
 def applied(live: Mapping[str, Any], division: Division) -> dict[str, Any]:

@@ -6,14 +6,14 @@ read from the live route, which names them all.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from headway.release.driver.cluster import Cluster
 from headway.release.driver.rollout import Rollout
 from headway.release.driver.world import Drained, OutOfReachError, Probed, Raw, Route
-from headway.release.evidence.reading import Arms, Evidence, Service, Window
+from headway.release.evidence.reading import Arms, Evidence, Service, Window, unanswered
 from headway.release.ledger.division import BASELINE, CANARY, STABLE, Division
 from headway.release.plan import Kind as StepKind
 
@@ -34,6 +34,8 @@ class Deployment:
     cluster: Cluster
     evidence: Evidence
     service: Service
+    scrape_seconds: float
+    """How often counters are scraped: no look at them can be shorter than two of these."""
     _shifted: float | None = field(default=None, init=False)
 
     @property
@@ -80,7 +82,8 @@ class Deployment:
     # -- evidence --------------------------------------------------------------------------------------------------------------
 
     def check(self, rollout: Rollout) -> Sequence[str]:
-        return tuple(str(finding) for finding in self.evidence.preflight(self.service, self._arms(rollout)) if finding.blocking)
+        found = self.evidence.preflight(self.service, self._arms(rollout), now=self.now().timestamp() - self.settle_seconds)
+        return tuple(str(finding) for finding in found if finding.blocking)
 
     def history(self, rollout: Rollout, seconds: float) -> Raw:
         before = self.now().timestamp() - self.settle_seconds
@@ -90,8 +93,6 @@ class Deployment:
         try:
             arms = self._arms(rollout)
         except OutOfReachError as failure:
-            from headway.release.evidence.reading import unanswered
-
             return unanswered(self.service, Window(start, end), f"the API server does not answer ({failure})")
         return self.evidence.read(self.service, arms, Window(start, end))
 
@@ -99,7 +100,7 @@ class Deployment:
         """Requests to the new version in the newest window that can be read in full and lies after the shift."""
         now, settle = self.now().timestamp(), self.settle_seconds
         self._shifted = self._shifted or now
-        length = max(1.0, 2 * settle)
+        length = 2.5 * self.scrape_seconds
         end = now - settle
         if end - length < self._shifted:
             return Drained(requests=None, reason="the first window after the shift is not over")
@@ -120,8 +121,3 @@ class Deployment:
 
 def _requests(raw: Mapping[str, Any], arm: str) -> float:
     return float(sum((raw["arms"].get(arm) or {}).get("requests", ())))
-
-
-def judged(service: Service, edges: Mapping[str, Sequence[float]]) -> Service:
-    """`service` with the histogram edges that the gate was begun with."""
-    return replace(service, edges=dict(edges))

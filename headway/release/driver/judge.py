@@ -4,14 +4,18 @@ Everything it knows comes from recorded events, so a runner that takes over, and
 The trap: a decision counts only once it is written. `decide` therefore leaves the gate as it was; `follow` moves it, for every event alike.
 """
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from headway.contract.rollout import OnInconclusive
+from headway.release import gate
 from headway.release.driver.kinds import Kind, Wish
 from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick, Verdict
 from headway.release.gate.policy import FULL_WEIGHT
@@ -50,6 +54,13 @@ def policy_of(document: Mapping[str, Any]) -> GatePolicy:
     return GatePolicy(**fields)
 
 
+@cache
+def gate_version() -> str:
+    """Which gate this is: a digest of its sources. Another one may decide otherwise on the same counts."""
+    sources = sorted(Path(gate.__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
+
+
 def first_decision(policy: GatePolicy) -> dict[str, Any]:
     """Where a gate stands that has seen nothing."""
     return described(Gate(policy, (1.0, 2.0)).start(), policy)
@@ -66,10 +77,10 @@ class Judge:
 
     def decide(self, raw: Mapping[str, Any], *, frozen: bool) -> dict[str, Any]:
         """What the gate says to this tick."""
-        gate = self._ready()
-        kept = gate.keep()
-        decision = described(gate.observe(self._reading.tick(raw, frozen=frozen)), self._policy)
-        gate.resume(kept)
+        judged = self._ready()
+        kept = judged.keep()
+        decision = described(judged.observe(self._reading.tick(raw, frozen=frozen)), self._policy)
+        judged.resume(kept)
         return decision
 
     def follow(self, event: Event) -> dict[str, Any] | None:

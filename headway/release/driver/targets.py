@@ -55,13 +55,14 @@ def capacity_first(now: Division, wanted: Division) -> Division:
 
 def _divided(rollout: Rollout, step: Step, *, canary: int, baseline: int, copies: int) -> Division:
     whole = canary == WHOLE
-    shrinks = rollout.plan.surge == "no_surge" or step.stable < rollout.plan.steps[0].stable
+    # Kept warm, or shrinking as the new one grows, it does not scale: two fleets that may both grow would not fit the tenant's quota.
+    fixed = whole or rollout.plan.surge == "no_surge" or step.stable < rollout.plan.steps[0].stable
     stable = Portion(
         release=rollout.stable,
         arm=STABLE,
         weight=WHOLE - canary - baseline,
-        replicas=step.stable if shrinks else None,
-        at_least=None if shrinks else step.stable,
+        replicas=step.stable if fixed else None,
+        at_least=None if fixed else step.stable,
     )
     twin = Portion(release=rollout.stable, arm=BASELINE, weight=baseline, replicas=step.baseline or 1)
     new = Portion(

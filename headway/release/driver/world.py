@@ -35,9 +35,11 @@ class Route:
     copies: float = 0.0
 
     def carries(self, division: Division) -> bool:
-        """Whether it is what `division` asks for."""
+        """Whether it is what `division` asks for. An arm that gets nothing may still be there: it is on its way out."""
         copied = self.hosts.get(division.mirrored or "") if division.mirrored else None
-        return dict(self.weights) == dict(division.routes) and self.mirrored == copied and round(self.copies) == division.copies
+        asked = all(self.weights.get(key) == weight for key, weight in division.routes.items())
+        nothing_else = not any(weight for key, weight in self.weights.items() if key not in division.routes)
+        return asked and nothing_else and self.mirrored == copied and round(self.copies) == division.copies
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,258 @@
+"""How a release looks: live on a terminal, a line an event in a log, an object a line for machines; and tables of what was."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from math import log
+from typing import Any, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live as Screen
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from headway.release import words
+from headway.release.driver.kinds import Kind, Outcome
+from headway.release.driver.rollout import Rollout, Service
+from headway.release.ledger.division import CANARY
+from headway.release.ledger.events import Event
+from headway.release.notify import Webhook
+
+BAR_CELLS = 24
+LAST_EVENTS = 7
+_COLOURS = {"FAIL": "red", "PASS": "green", "CONTINUE": "default", "NO_DATA": "yellow"}
+_OUTCOMES = {Outcome.PROMOTED: "green", Outcome.ROLLED_BACK: "red", Outcome.REFUSED: "yellow"}
+
+
+def _console() -> Console:
+    return Console(highlight=False)
+
+
+class View:
+    """What all have in common: they hear of events, and may tell a webhook."""
+
+    def __init__(self, chain: str, hook: Webhook | None) -> None:
+        self.chain, self.hook = chain, hook
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def told(self, event: Event, service: Service) -> None:
+        if not _fresh(event):
+            return
+        trouble = self.hook.tell(event, service) if self.hook else None
+        self.show(event, service)
+        if trouble:
+            self.say(trouble)
+
+    def show(self, event: Event, service: Service) -> None:
+        raise NotImplementedError
+
+    def say(self, text: str) -> None:
+        raise NotImplementedError
+
+    def ended(self, rollout: Rollout) -> None:
+        raise NotImplementedError
+
+
+class Lines(View):
+    """For logs: what happened, when. Ticks that say nothing new are left out."""
+
+    def __init__(self, chain: str, hook: Webhook | None) -> None:
+        super().__init__(chain, hook)
+        self._console, self._last = Console(highlight=False, soft_wrap=True), ""
+
+    def show(self, event: Event, service: Service) -> None:
+        text = words.said(event)
+        if text is None or (event.kind == Kind.OBSERVED and text == self._last):
+            return
+        self._last = text
+        self._console.print(f"[dim]{event.time[11:19]}[/dim] {escape(text)}")
+
+    def say(self, text: str) -> None:
+        self._console.print(escape(text))
+
+    def ended(self, rollout: Rollout) -> None:
+        self._console.print(f"[bold {_OUTCOMES.get(rollout.outcome, 'default')}]{escape(words.verdict(rollout))}[/]")  # type: ignore[arg-type]
+
+
+class Objects(View):
+    """For machines: each event as it is stored, then the summary."""
+
+    def show(self, event: Event, service: Service) -> None:
+        if event.kind not in (Kind.LEASE, Kind.LEASE_RELEASED):
+            print(json.dumps({"event": event.kind, "number": event.number, "time": event.time, "actor": event.actor, "body": event.body}))
+
+    def say(self, text: str) -> None:
+        print(json.dumps({"note": text}))
+
+    def ended(self, rollout: Rollout) -> None:
+        print(json.dumps({"end": summary(rollout)}))
+
+
+class Live(View):
+    """For people: where it is, what each signal says, what happened last."""
+
+    def __init__(self, chain: str, hook: Webhook | None) -> None:
+        super().__init__(chain, hook)
+        self._console = _console()
+        self._service = Service()
+        self._events: list[Event] = []
+        self._screen = Screen(console=self._console, refresh_per_second=4, get_renderable=self._render, transient=True)
+
+    def __enter__(self) -> Self:
+        self._screen.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._screen.stop()
+
+    def show(self, event: Event, service: Service) -> None:
+        self._service = service
+        if words.said(event):
+            self._events = [*self._events, event][-LAST_EVENTS:]
+
+    def say(self, text: str) -> None:
+        self._console.print(escape(text))
+
+    def ended(self, rollout: Rollout) -> None:
+        self._screen.stop()
+        self._console.print(panel(self.chain, rollout, self._events))
+
+    def _render(self) -> RenderableType:
+        rollout = self._service.rollout
+        return panel(self.chain, rollout, self._events) if rollout else Text("Reading the ledger ...", style="dim")
+
+
+def panel(chain: str, rollout: Rollout, events: Sequence[Event]) -> RenderableType:
+    """The whole picture of one release."""
+    colour = _OUTCOMES.get(rollout.outcome, "cyan") if rollout.outcome else "red" if rollout.failing else "cyan"
+    head = Text.from_markup(f"[bold]{rollout.release}[/bold] against {rollout.stable}   {_ladder(rollout)}")
+    lines: list[RenderableType] = [head, Text(words.verdict(rollout), style=f"bold {colour}"), Text()]
+    if rollout.decision:
+        lines += [_signals(rollout.decision.get("signals", {})), Text()]
+    for event in events:
+        lines.append(Text.from_markup(f"[dim]{event.time[11:19]}[/dim] {escape(words.said(event) or '')}"))
+    return Panel(Group(*lines), title=f"{chain} · {rollout.status}", title_align="left", border_style=colour)
+
+
+def _ladder(rollout: Rollout) -> str:
+    """Rungs of the plan, the one of now marked."""
+    rungs = [f"copies {step.mirror} %" if step.mirror else f"{step.weight} %" for step in rollout.plan.traffic] + ["100 %", "done"]
+    decision = rollout.decision or {}
+    phase = decision.get("phase", "preparing")
+    at = {"releasing": decision.get("stage", -1), "baking": len(rungs) - 2, "done": len(rungs) - 1}.get(str(phase), -1)
+    marked = [f"[bold reverse] {r} [/]" if i == at else f"[green]{r}[/]" if i < at else f"[dim]{r}[/]" for i, r in enumerate(rungs)]
+    return " → ".join(marked)
+
+
+def _signals(signals: Mapping[str, Mapping[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("signal", "says", "evidence against it", "", "proof for it", ""):
+        table.add_column(column)
+    for name, signal in signals.items():
+        colour = _COLOURS[signal["verdict"]]
+        says = f"[{colour}]{signal['verdict'].replace('_', ' ').lower()}[/]"
+        against = _bar(signal["evidence"], signal["bound"], "red")
+        proof = _bar(signal["proof"], signal["proof_bound"], "green")
+        figures = (_figure(signal["evidence"], signal["bound"]), _figure(signal["proof"], signal["proof_bound"]))
+        table.add_row(name, says, against, figures[0], proof, figures[1])
+    return table
+
+
+def reach(value: float | str | None, bound: float | str) -> float:
+    """How far an e-value has come towards its bound, 0 to 1: on a logarithmic scale, where 1 (it says nothing) is 0."""
+    if value is None:
+        return 0.0
+    number, limit = float(value), float(bound)
+    return max(0.0, min(1.0, log(number) / log(limit))) if number > 0 and limit > 1 else 0.0
+
+
+def _bar(value: float | str | None, bound: float | str, colour: str) -> str:
+    if value is None:
+        return ""
+    cells = round(reach(value, bound) * BAR_CELLS)
+    return f"[{colour}]{'━' * cells}[/][dim]{'─' * (BAR_CELLS - cells)}[/]"
+
+
+def _figure(value: float | str | None, bound: float | str) -> str:
+    return "" if value is None else f"[dim]{float(value):.3g} of {float(bound):.0f}[/]"
+
+
+def summary(rollout: Rollout) -> dict[str, Any]:
+    """One release as data."""
+    return {
+        "release": rollout.release,
+        "stable": rollout.stable,
+        "status": rollout.status,
+        "outcome": str(rollout.outcome) if rollout.outcome else None,
+        "verdict": words.verdict(rollout),
+        "weight": rollout.division.weight(rollout.release, CANARY) if not rollout.over else None,
+        "frozen": rollout.frozen,
+        "started": rollout.time,
+        "actor": rollout.actor,
+        "commit": rollout.body["commit"],
+        "reason": rollout.body["reason"],
+        "last": rollout.last,
+        "ticks": rollout.ticks,
+        "unproven_steps": (rollout.decision or {}).get("unproven", 0),
+        "speed": rollout.body["speed"],
+        "reconciled": rollout.ended["reconciled"] if rollout.ended else None,
+    }
+
+
+def document(service: Service) -> dict[str, Any]:
+    """One service as data."""
+    return {
+        "stable": service.stable,
+        "routes": dict(service.division.routes) if service.division else {},
+        "driven_by": service.lease["holder"] if service.lease else None,
+        "release": summary(service.rollout) if service.rollout else None,
+        "events": service.count,
+    }
+
+
+def overview(found: Mapping[str, Service]) -> None:
+    """All services: a line each."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("service", "serves", "release", "status", "says"):
+        table.add_column(column, overflow="fold")
+    for chain, service in sorted(found.items()):
+        rollout = service.rollout
+        if service.division is None:
+            table.add_row(chain, "[dim]not in the ledger yet[/]", "", "", "")
+        elif rollout is None:
+            table.add_row(chain, service.stable or "", "[dim]none yet[/]", "", "")
+        else:
+            says = words.verdict(rollout)
+            table.add_row(chain, service.stable or "", rollout.release, rollout.status, escape(says))
+    _console().print(table)
+
+
+def past(chain: str, rollouts: Sequence[Rollout]) -> None:
+    """All releases of a service, oldest first, numbered as `report --number` wants them."""
+    if not rollouts:
+        _console().print(f"{chain} has had no release yet.")
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("", "started", "release", "against", "by", "ended", "why"):
+        table.add_column(column, overflow="fold")
+    for number, rollout in enumerate(rollouts, 1):
+        colour = _OUTCOMES.get(rollout.outcome, "cyan") if rollout.outcome else "cyan"
+        why = words.verdict(rollout)
+        when = rollout.time[:16].replace("T", " ")
+        table.add_row(str(number), when, rollout.release, rollout.stable, rollout.actor, f"[{colour}]{rollout.status}[/]", escape(why))
+    _console().print(table)
+
+
+_STARTED = datetime.now(UTC)
+
+
+def _fresh(event: Event) -> bool:
+    """Whether it happened since this command began; what came before is in `history` and `report`."""
+    return (datetime.fromisoformat(event.time) - _STARTED).total_seconds() > -1

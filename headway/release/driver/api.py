@@ -1,0 +1,78 @@
+"""Requests to a Kubernetes API server, by the official client's credentials and connections, with short timeouts and no retries.
+
+Whoever asks decides what a missing answer means. The trap: importing the client takes a second, so that happens with the first request.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from headway.errors import Exit, UserError
+from headway.release.driver.world import OutOfReachError
+
+MANAGER = "headway-release"
+"""Field manager of what is written besides a route's weights, which are written in their owner's name."""
+TIMEOUT_SECONDS = 5.0
+_GONE = 404
+_LATER = (409, 429)
+
+
+class Api:
+    """An API server. `kubeconfig`: its content, or the path of its file; None inside a pod."""
+
+    def __init__(self, kubeconfig: Mapping[str, Any] | str | None) -> None:
+        self._kubeconfig = kubeconfig
+        self._client: Any = None
+
+    def get(self, path: str) -> dict[str, Any] | None:
+        """The object, or None. Raises OutOfReachError, UserError."""
+        return self.request("GET", path)
+
+    def items(self, path: str) -> list[dict[str, Any]]:
+        """Objects of a list; none of a kind that the cluster does not know. Raises OutOfReachError, UserError."""
+        return (self.get(path) or {}).get("items", [])
+
+    def request(
+        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, content_type: str = "application/json"
+    ) -> dict[str, Any] | None:
+        """The answer; None for what is not there. Raises OutOfReachError, and UserError for what is not allowed."""
+        import urllib3
+
+        api = self._connected()
+        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": MANAGER}
+        api.update_params_for_auth(headers, [], ["BearerToken"])
+        url = api.configuration.host + path + (f"?{urlencode(query)}" if query else "")
+        sent = json.dumps(body) if body is not None else None
+        try:
+            answer = api.rest_client.pool_manager.request(method, url, body=sent, headers=headers, timeout=TIMEOUT_SECONDS, retries=False)
+        except urllib3.exceptions.HTTPError as failure:
+            raise OutOfReachError(type(failure).__name__) from None
+        if answer.status >= 500 or answer.status in _LATER:
+            raise OutOfReachError(f"HTTP {answer.status}")
+        if answer.status == _GONE:
+            return None
+        document: dict[str, Any] = json.loads(answer.data)
+        if answer.status >= 400:
+            raise UserError(
+                f"The API server refuses {method} {path}: {document.get('message', f'HTTP {answer.status}')}",
+                "The release cannot be carried out with these rights; traffic stays where it is.",
+                "Use an identity that may read the tenant's namespace and patch its VirtualServices.",
+                Exit.REFUSED,
+            )
+        return document
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            from kubernetes import client, config
+
+            made: Any
+            if self._kubeconfig is None:
+                config.load_incluster_config()
+                made = client.ApiClient()
+            elif isinstance(self._kubeconfig, str):
+                made = config.new_client_from_config(self._kubeconfig)
+            else:
+                made = config.new_client_from_config_dict(dict(self._kubeconfig))
+            self._client = made
+        return self._client

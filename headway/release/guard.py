@@ -1,0 +1,77 @@
+"""The dead man's switch: takes traffic back from a release whose runner no longer says that it watches.
+
+A runner writes on the live route until when it watches, and which release is safe; once that time is over, the guard gives the safe release
+everything. It needs the API server and nothing else: no ledger, no metrics, no stack. It says that it lives in a Lease, without which no
+release begins. The trap: a guard on the runner's machine dies with it; run it where the runner is not.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from headway.release.driver.api import MANAGER, Api
+from headway.release.driver.cluster import ROUTES, SAFE_RELEASE, WATCHED_UNTIL, patch, route_of
+from headway.release.ledger.division import STABLE, WHOLE, Division, Portion
+
+LEASE = "headway-release-guard"
+LOOK_SECONDS = 5.0
+LEASE_SECONDS = 60
+"""How long a guard that fell silent counts as alive."""
+_KIND = {"apiVersion": "networking.istio.io/v1", "kind": "VirtualService"}
+_LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
+
+
+class Guard:
+    """Guards every service of a tenant."""
+
+    def __init__(self, api: Api, tenant: str, holder: str, now: Callable[[], datetime]) -> None:
+        self._api, self._tenant, self._holder, self._now = api, tenant, holder, now
+
+    def look(self) -> tuple[str, ...]:
+        """Say that somebody looks, and take back what nobody watches; answers those models. Raises OutOfReachError."""
+        self._live()
+        taken: list[str] = []
+        for listed in self._api.items(ROUTES.format(self._tenant)):
+            live: dict[str, Any] = {**_KIND, **listed}  # a list says the kind of its items once, for all
+            if overdue(live, self._now()):
+                patch(self._api, live, safe(live))
+                taken.append(str(live["metadata"]["name"]))
+        return tuple(sorted(taken))
+
+    def _live(self) -> None:
+        moment = self._now().astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        spec = {"holderIdentity": self._holder, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": moment}
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": LEASE, "namespace": self._tenant},
+            "spec": spec,
+        }
+        path = f"{_LEASES.format(self._tenant)}/{LEASE}"
+        self._api.request("PATCH", path, {"fieldManager": MANAGER, "force": "true"}, body, "application/apply-patch+yaml")
+
+
+def guarded(api: Api, tenant: str, now: datetime) -> str | None:
+    """Who guards the tenant's releases; None if nobody does. Raises OutOfReachError."""
+    found = api.get(f"{_LEASES.format(tenant)}/{LEASE}")
+    spec: Mapping[str, Any] = (found or {}).get("spec", {})
+    if not spec.get("renewTime"):
+        return None
+    until = datetime.fromisoformat(spec["renewTime"]) + timedelta(seconds=int(spec.get("leaseDurationSeconds", LEASE_SECONDS)))
+    return str(spec.get("holderIdentity")) if now < until else None
+
+
+def overdue(live: Mapping[str, Any], now: datetime) -> bool:
+    """Whether a route gives something to a release that nobody watches any more."""
+    notes = live["metadata"].get("annotations") or {}
+    until, release = notes.get(WATCHED_UNTIL), notes.get(SAFE_RELEASE)
+    if not until or not release or now < datetime.fromisoformat(until):
+        return False
+    route = route_of(live)
+    return release in route.weights and (route.weights[release] < WHOLE or route.mirrored is not None)
+
+
+def safe(live: Mapping[str, Any]) -> Division:
+    """Everything to the safe release."""
+    release = str(live["metadata"]["annotations"][SAFE_RELEASE])
+    return Division(portions=(Portion(release=release, arm=STABLE, weight=WHOLE),), digests={})

@@ -1,0 +1,158 @@
+"""What the driver reads from a cluster's objects and how it patches the route: the pure part."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from headway.release.driver.cluster import SAFE_RELEASE, WATCHED_UNTIL, applied, granted, owner, route_of, spare
+from headway.release.driver.world import OutOfReachError
+from headway.release.guard import overdue, safe
+from headway.release.ledger.division import CANARY, STABLE, Division, Portion
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+def destination(release: str, weight: int) -> dict[str, Any]:
+    host = f"defects-{release}.vision.svc.cluster.local"
+    return {"destination": {"host": host}, "headers": {"response": {"set": {"x-model-release": release}}}, "weight": weight}
+
+
+def live(*weights: tuple[str, int], mirror: str | None = None, notes: dict[str, str] | None = None) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": "weights", "route": [destination(r, w) for r, w in weights], "timeout": "2000ms"}
+    if mirror:
+        entry |= {"mirror": {"host": f"defects-{mirror}.vision.svc.cluster.local"}, "mirrorPercentage": {"value": 100.0}}
+    by_release = {"name": "by-release-r2", "match": [{}], "route": [{"destination": {"host": "x"}}]}
+    return {
+        "apiVersion": "networking.istio.io/v1",
+        "kind": "VirtualService",
+        "metadata": {
+            "name": "defects",
+            "namespace": "vision",
+            "uid": "1",
+            "resourceVersion": "7",
+            "labels": {"platform.io/model": "defects"},
+            "annotations": {"owner": "vision", **(notes or {})},
+            "managedFields": [
+                {"manager": "headway-release", "operation": "Update", "fieldsV1": {"f:metadata": {}}},
+                {"manager": "pulumi-kubernetes-1", "operation": "Apply", "fieldsV1": {"f:metadata": {}, "f:spec": {}}},
+            ],
+        },
+        "spec": {"hosts": ["defects"], "gateways": ["mesh"], "http": [by_release, entry]},
+    }
+
+
+def division(stable: int, canary: int, copies: int = 0) -> Division:
+    return Division(
+        portions=(Portion(release="r1", arm=STABLE, weight=stable), Portion(release="r2", arm=CANARY, weight=canary)),
+        digests={"r1": "a", "r2": "b"},
+        mirrored="r2" if copies else None,
+        copies=copies,
+    )
+
+
+def test_a_route_is_read_by_the_header_that_names_the_release_that_answered() -> None:
+    route = route_of(live(("r1", 90), ("r2", 10), mirror="r2"))
+    assert route.weights == {"r1": 90, "r2": 10}
+    assert route.hosts == {"r1": "defects-r1", "r2": "defects-r2"}
+    assert (route.mirrored, route.copies) == ("defects-r2", 100.0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "carried"),
+    [(division(90, 10, 100), True), (division(90, 10), False), (division(95, 5, 100), False), (division(90, 10, 50), False)],
+)
+def test_a_route_carries_a_division_when_weights_and_copies_are_those(asked: Division, carried: bool) -> None:
+    assert route_of(live(("r1", 90), ("r2", 10), mirror="r2")).carries(asked) is carried
+
+
+def test_a_patch_changes_weights_and_copies_and_says_everything_else_as_it_was() -> None:
+    before = live(("r1", 90), ("r2", 10), mirror="r2", notes={WATCHED_UNTIL: "x", SAFE_RELEASE: "r1"})
+    body = applied(before, division(100, 0))
+    assert route_of(body).weights == {"r1": 100, "r2": 0}
+    assert route_of(body).mirrored is None
+    assert body["spec"]["http"][0] == before["spec"]["http"][0]
+    assert body["spec"]["http"][1]["timeout"] == "2000ms"
+    assert body["metadata"] == {
+        "name": "defects",
+        "namespace": "vision",
+        "labels": {"platform.io/model": "defects"},
+        "annotations": {"owner": "vision"},
+    }, "neither the server's fields nor those of another owner"
+
+
+def test_a_patch_is_made_in_the_name_of_who_applies_the_spec() -> None:
+    assert owner(live(("r1", 100))) == "pulumi-kubernetes-1"
+    assert owner({"metadata": {}}) == "headway-release"
+
+
+def test_a_route_that_lacks_an_arm_is_not_patched_into_losing_requests() -> None:
+    with pytest.raises(OutOfReachError, match="does not name every arm"):
+        applied(live(("r2", 100)), division(100, 0))
+
+
+@pytest.mark.parametrize(
+    ("weights", "until", "due"),
+    [
+        ((("r1", 90), ("r2", 10)), timedelta(seconds=-1), True),
+        ((("r1", 90), ("r2", 10)), timedelta(seconds=1), False),
+        ((("r1", 100), ("r2", 0)), timedelta(seconds=-1), False),
+        ((("r2", 100),), timedelta(seconds=-1), False),
+    ],
+    ids=["overdue", "watched", "nothing to take back", "nothing to go back to"],
+)
+def test_the_guard_takes_back_what_nobody_watches_any_more(weights: tuple[tuple[str, int], ...], until: timedelta, due: bool) -> None:
+    notes = {WATCHED_UNTIL: (NOW + until).isoformat(), SAFE_RELEASE: "r1"}
+    assert overdue(live(*weights, notes=notes), NOW) is due
+
+
+def test_the_guard_ends_copies_too() -> None:
+    notes = {WATCHED_UNTIL: (NOW - timedelta(seconds=1)).isoformat(), SAFE_RELEASE: "r1"}
+    found = live(("r1", 100), ("r2", 0), mirror="r2", notes=notes)
+    assert overdue(found, NOW)
+    assert route_of(applied(found, safe(found))).mirrored is None
+
+
+def test_the_guard_leaves_alone_what_no_runner_ever_promised_to_watch() -> None:
+    assert not overdue(live(("r1", 90), ("r2", 10)), NOW)
+
+
+def node(name: str, gpus: int, *, ready: str = "True", cordoned: bool = False) -> dict[str, Any]:
+    status = {"allocatable": {"nvidia.com/gpu": str(gpus)}, "conditions": [{"type": "Ready", "status": ready}]}
+    return {"metadata": {"name": name}, "spec": {"unschedulable": True} if cordoned else {}, "status": status}
+
+
+def pod(on: str, gpus: int, priority: int = 0, phase: str = "Running") -> dict[str, Any]:
+    container = {"resources": {"requests": {"nvidia.com/gpu": str(gpus)}}}
+    return {"spec": {"nodeName": on, "priority": priority, "containers": [container]}, "status": {"phase": phase}}
+
+
+def test_room_is_counted_node_by_node_because_a_replica_cannot_be_split() -> None:
+    nodes = [node("a", 4), node("b", 4)]
+    assert spare(nodes, [pod("a", 3), pod("b", 3)], "nvidia.com/gpu", 2) == (0, 0)
+    assert spare(nodes, [pod("a", 2), pod("b", 3)], "nvidia.com/gpu", 2) == (1, 0)
+
+
+def test_room_that_is_held_warm_is_counted_apart() -> None:
+    assert spare([node("a", 4)], [pod("a", 1), pod("a", 2, priority=-10)], "nvidia.com/gpu", 1) == (1, 2)
+
+
+@pytest.mark.parametrize("useless", [node("a", 4, ready="False"), node("a", 4, cordoned=True)])
+def test_a_node_that_takes_no_pods_has_no_room(useless: dict[str, Any]) -> None:
+    assert spare([useless], [], "nvidia.com/gpu", 1) == (0, 0)
+
+
+def test_pods_that_have_ended_hold_nothing() -> None:
+    assert spare([node("a", 4)], [pod("a", 4, phase="Succeeded")], "nvidia.com/gpu", 1) == (4, 0)
+
+
+def quota(hard: int, used: int, *classes: str) -> dict[str, Any]:
+    scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": list(classes)}]}
+    key = "requests.nvidia.com/gpu"
+    return {"spec": {"scopeSelector": scope} if classes else {}, "status": {"hard": {key: str(hard)}, "used": {key: str(used)}}}
+
+
+def test_a_quota_bounds_room_only_for_the_priority_that_it_counts() -> None:
+    assert granted([quota(10, 3), quota(0, 0, "batch")], "nvidia.com/gpu", 1, "latency") == 7
+    assert granted([quota(10, 3), quota(4, 3, "latency")], "nvidia.com/gpu", 1, "latency") == 1
+    assert granted([quota(10, 9)], "nvidia.com/gpu", 2, "latency") == 0
