@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -182,6 +183,33 @@ def test_one_interrupt_stops_where_it_is_safe_and_the_next_up_plans_everything_a
     output = sandbox.up()
     assert output.count("planned") == 4
     assert "nothing changed" in output
+
+
+def test_a_new_user_comes_from_a_starter_to_a_ready_service_by_the_guide(sandbox: Sandbox, tmp_path: Path) -> None:
+    """docs/guide/model-teams.md, command by command."""
+    contract = sandbox.project / "tenants/vision/labels.yaml"
+    try:
+        assert sandbox.run("new", "model", "vision", "labels")[0] == 0
+        code, output = sandbox.run("check", "--environment", "sandbox")
+        assert code == 0
+        assert output.count("digest-is-real") == 2, "the starter is accepted, and says what is still to be found"
+        for name in ("labels/1/model.onnx", "golden/first.json"):
+            (tmp_path / name).parent.mkdir(parents=True)
+            (tmp_path / name).write_bytes(name.encode())
+        code, files = sandbox.run("artifact", str(tmp_path))
+        assert code == 0
+        text = re.sub(r"  files:.*\n( +- .*\n)+", textwrap.indent(files, "  "), contract.read_text(encoding="utf-8"), count=1)
+        contract.write_text(text.replace("sha256:" + "0" * 64, "sha256:" + "1f" * 32), encoding="utf-8")
+        code, output = sandbox.run("check", "--environment", "sandbox")
+        assert code == 0
+        assert "digest-is-real" not in output
+        assert "Everything is ready" in sandbox.up()
+        ready = {f"{s.tenant}/{s.model}": (s.ready, s.wanted) for s in read(str(sandbox.layout.kubeconfig)).services}
+        assert ready["vision/labels"] == (1, 1)
+    finally:
+        contract.unlink(missing_ok=True)
+    sandbox.up()
+    assert not [name for name in sandbox.objects("vision") if "labels" in name], "a contract that is gone takes its objects with it"
 
 
 CLOCK = """
