@@ -19,6 +19,16 @@ ACCESS_LOG = "otel-access-log"
 DRAIN_SECONDS = 60
 """A proxy finishes what it has for this long after its pod was told to stop."""
 
+ADDED_TAGS = {
+    # What the replica's own proxy wrote there, by the size of the body; nothing for models without classes.
+    "request_class": '"x-request-class" in request.headers ? request.headers["x-request-class"] : ""',
+    # Envoy ends the host of a copy so.
+    "mirrored": 'request.host.endsWith("-shadow") ? "true" : "false"',
+}
+"""Labels of requests beyond Istio's own, with the expression that fills each: what releases are judged by (`headway.release.evidence`).
+
+A proxy drops a label that its bootstrap was not told of."""
+
 BUCKETS_ANNOTATION = "sidecar.istio.io/statsHistogramBuckets"
 
 _LOAD_BALANCER = "service.beta.kubernetes.io/aws-load-balancer"
@@ -41,6 +51,8 @@ def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
         "autoscaleMax": 5,
         "cni": {"enabled": True},
         "nodeSelector": dict(ON_SYSTEM_NODES),
+        # Off by default since 1.28, and then nothing tells a copy of a request from the request.
+        "env": {"DISABLE_SHADOW_HOST_SUFFIX": "false"},
         "topologySpreadConstraints": spread({"app": "istiod"}),
         "global": {
             "logAsJson": True,
@@ -57,7 +69,11 @@ def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
             "enablePrometheusMerge": False,
             "enableTracing": True,
             "outboundTrafficPolicy": {"mode": "REGISTRY_ONLY"},
-            "defaultConfig": {"holdApplicationUntilProxyStarts": True, "terminationDrainDuration": f"{DRAIN_SECONDS}s"},
+            "defaultConfig": {
+                "extraStatTags": sorted(ADDED_TAGS),
+                "holdApplicationUntilProxyStarts": True,
+                "terminationDrainDuration": f"{DRAIN_SECONDS}s",
+            },
             "extensionProviders": [
                 {"name": TRACER, "opentelemetry": {"service": otel_host, "port": otel_port}},
                 {"name": ACCESS_LOG, "envoyOtelAls": {"service": otel_host, "port": otel_port, "logFormat": {"labels": access_log()}}},

@@ -25,6 +25,7 @@ RELEASE_HEADER = "x-model-release"
 PRIORITY_HEADER = "x-request-priority"
 """Set by the gateway from the caller's token; what a client sends under this name is dropped there."""
 DEGRADE_HEADER = "x-degrade"
+CLASS_HEADER = "x-request-class"
 """Set by the gateway's overload control while a model is overloaded; holds the model's name."""
 USER_HEADER = "x-user-id"
 
@@ -205,6 +206,10 @@ def guard(tenant: str, model: Model) -> dict[str, Any]:
             "patch": {"operation": "INSERT_BEFORE", "value": buffer},
         }
     ]
+    if model.rollout.classes:
+        patches.append(
+            {"applyTo": "HTTP_FILTER", "match": {**inbound, **router}, "patch": {"operation": "INSERT_BEFORE", "value": _classifier(model)}}
+        )
     rejected = sorted(priority.value for priority in model.degradation.reject)
     if rejected:
         patches.append(
@@ -230,6 +235,26 @@ def guard(tenant: str, model: Model) -> dict[str, Any]:
         labels=labels("limit", tenant=tenant, model=model.name),
         spec={"workloadSelector": {"labels": selector(tenant=tenant, model=model.name)}, "configPatches": patches},
     )
+
+
+def _classifier(model: Model) -> dict[str, Any]:
+    """Writes the class of a request by the size of its body, which the buffer before it knows; whatever was there is replaced."""
+    sized = [c for c in model.rollout.classes if c.body_up_to is not None]
+    last = model.rollout.classes[-1].name
+    choice = "".join(f'size <= {int(c.body_up_to or 0)} and "{c.name}" or ' for c in sized) + f'"{last}"'
+    code = (
+        "function envoy_on_request(handle)\n"
+        '  local size = tonumber(handle:headers():get("content-length")) or 0\n'
+        f'  handle:headers():replace("{CLASS_HEADER}", {choice})\n'
+        "end\n"
+    )
+    return {
+        "name": "envoy.filters.http.lua",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua",
+            "default_source_code": {"inline_string": code},
+        },
+    }
 
 
 _MANAGER = "envoy.filters.network.http_connection_manager"

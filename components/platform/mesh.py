@@ -7,7 +7,7 @@ open their services to the gateway, and the gateway is opened here.
 import json
 from collections.abc import Sequence
 
-from components.addons.istio import ACCESS_LOG, GATEWAY_LABELS, INGRESS_NAMESPACE, SYSTEM_NAMESPACE, TRACER
+from components.addons.istio import ACCESS_LOG, ADDED_TAGS, GATEWAY_LABELS, INGRESS_NAMESPACE, SYSTEM_NAMESPACE, TRACER
 from components.addons.prometheus import NAMESPACE as MONITORING
 from components.labels import labels
 from components.manifests import Manifest, object_
@@ -16,6 +16,11 @@ from headway.signals.buckets import latency_edges_milliseconds
 GATEWAY = "headway"
 TRACED_PERCENT = 10
 """Head sampling; the collector keeps a share of these, and all that failed or were slow."""
+
+OWN_HEADERS = ("x-degrade", "x-request-class", "x-request-priority", "x-user-id")
+"""Written by the platform's proxies only; what a client sends under these names never gets past the gateway's door."""
+HEADERS_SECONDS, HEADERS_KIB = 10, 32
+"""A client that takes longer to say what it wants, or says more, is cut off."""
 
 _UNREAD_TAGS = ("connection_security_policy", "destination_principal", "source_canonical_revision", "source_principal", "source_version")
 """Labels that no query here reads: each multiplies the number of series."""
@@ -64,6 +69,7 @@ def manifests(*, hosts: Sequence[str], certificate: str | None, region: str) -> 
             ),
         ),
         _gateway(hosts, certificate),
+        _door(),
         _telemetry(),
         _aws(region),
         *_monitors(),
@@ -92,8 +98,44 @@ def _gateway(hosts: Sequence[str], certificate: str | None) -> Manifest:
     )
 
 
+def _door() -> Manifest:
+    """Before any route is chosen: the platform's own headers are taken off a client's request, and slow or huge headers are refused."""
+    manager = "envoy.filters.network.http_connection_manager"
+    mutation = "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation"
+    config = {
+        "@type": f"type.googleapis.com/{manager.replace('filters', 'extensions.filters')}.v3.HttpConnectionManager",
+        "early_header_mutation_extensions": [
+            {
+                "name": "envoy.http.early_header_mutation.header_mutation",
+                "typed_config": {
+                    "@type": f"type.googleapis.com/{mutation}",
+                    "mutations": [{"remove": name} for name in OWN_HEADERS],
+                },
+            }
+        ],
+        "max_request_headers_kb": HEADERS_KIB,
+        "request_headers_timeout": f"{HEADERS_SECONDS}s",
+    }
+    patch = {
+        "applyTo": "NETWORK_FILTER",
+        "match": {"context": "GATEWAY", "listener": {"filterChain": {"filter": {"name": manager}}}},
+        "patch": {"operation": "MERGE", "value": {"typed_config": config}},
+    }
+    return Manifest(
+        role="door",
+        body=object_(
+            "networking.istio.io/v1alpha3",
+            "EnvoyFilter",
+            "door",
+            namespace=INGRESS_NAMESPACE,
+            labels=labels("gateway"),
+            spec={"workloadSelector": {"labels": dict(GATEWAY_LABELS)}, "configPatches": [patch]},
+        ),
+    )
+
+
 def _telemetry() -> Manifest:
-    removed = {tag: {"operation": "REMOVE"} for tag in _UNREAD_TAGS}
+    tags = {tag: {"operation": "REMOVE"} for tag in _UNREAD_TAGS} | {tag: {"value": value} for tag, value in ADDED_TAGS.items()}
     return Manifest(
         role="telemetry",
         body=object_(
@@ -107,7 +149,7 @@ def _telemetry() -> Manifest:
                 "metrics": [
                     {
                         "providers": [{"name": "prometheus"}],
-                        "overrides": [{"match": {"metric": "ALL_METRICS", "mode": "CLIENT_AND_SERVER"}, "tagOverrides": removed}],
+                        "overrides": [{"match": {"metric": "ALL_METRICS", "mode": "CLIENT_AND_SERVER"}, "tagOverrides": tags}],
                     }
                 ],
                 "tracing": [{"providers": [{"name": TRACER}], "randomSamplingPercentage": TRACED_PERCENT}],

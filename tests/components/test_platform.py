@@ -11,10 +11,13 @@ from program import layer
 
 from components.addons import cluster_autoscaler, gpu_operator, istio, keda, otel, prometheus
 from components.manifests import Manifest
+from components.model_service import routing
 from components.platform import admission, capacity, mesh, namespaces, node_health
+from components.tenant import access
 from components.versions import CHARTS
 from headway.contract.labels import QUARANTINE, TENANT
 from headway.contract.pool import Pool
+from headway.release.evidence import queries
 from headway.signals import SIGNALS, Source
 from headway.signals.buckets import latency_edges_milliseconds
 
@@ -190,6 +193,26 @@ def test_the_mesh_is_encrypted_and_refuses_by_default() -> None:
     assert found["strict-mtls"]["spec"] == {"mtls": {"mode": "STRICT"}}
     assert found["refuse-by-default"]["spec"] == {}
     assert {found[role]["metadata"]["namespace"] for role in ("strict-mtls", "refuse-by-default")} == {"istio-system"}, "the root namespace"
+
+
+def test_what_a_release_is_judged_by_is_a_label_that_proxies_know() -> None:
+    added = {queries.CLASS, queries.MIRRORED}
+    found = by_role(mesh.manifests(hosts=["models.test"], certificate=None, region="r"))["telemetry"]["spec"]
+    overrides = found["metrics"][0]["overrides"][0]["tagOverrides"]
+    assert added <= {tag for tag, change in overrides.items() if "value" in change}
+    config = istio.control_plane_values("h", 1)
+    assert set(config["meshConfig"]["defaultConfig"]["extraStatTags"]) == added, "a proxy drops a label that its bootstrap was not told of"
+    assert config["env"]["DISABLE_SHADOW_HOST_SUFFIX"] == "false", "or no copy could be told from its request"
+    read = {queries.REPORTER, queries.WORKLOAD, queries.WORKLOAD_NAMESPACE, queries.SERVICE, queries.SERVICE_NAMESPACE, queries.CODE}
+    assert not read & {tag for tag, change in overrides.items() if change.get("operation") == "REMOVE"}
+
+
+def test_no_client_speaks_for_the_platforms_own_proxies() -> None:
+    door = by_role(mesh.manifests(hosts=["models.test"], certificate=None, region="r"))["door"]["spec"]["configPatches"][0]
+    config = door["patch"]["value"]["typed_config"]
+    removed = {m["remove"] for m in config["early_header_mutation_extensions"][0]["typed_config"]["mutations"]}
+    assert removed == {routing.CLASS_HEADER, routing.DEGRADE_HEADER, access.PRIORITY_HEADER, access.USER_HEADER}
+    assert door["match"]["context"] == "GATEWAY"
 
 
 def test_with_a_certificate_plain_requests_are_only_sent_on() -> None:
