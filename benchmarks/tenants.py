@@ -76,7 +76,8 @@ def one(folder: Path, tenant: str) -> Stack:
     from recording import record
 
     from headway.contract.loader import load_tenant
-    from stacks import settings, tenant as program
+    from stacks import settings
+    from stacks import tenant as program
 
     loaded: Any = settings.load("sandbox-vision", {})
     pools = tuple(
