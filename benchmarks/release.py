@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import beta
 
+from benchmarks.incumbents import BACK, PROMOTED, RULES, RUNNING
 from benchmarks.release_worlds import EDGES, SCENARIOS, WORLDS, Scenario, Service, World
 from headway.contract.rollout import OnInconclusive
 from headway.release import Counts, Gate, GatePolicy, Phase, Reason, Tick
@@ -94,6 +95,41 @@ def judge(world: World, scenario: Scenario, rate: float, rollouts: int, seed: in
         minutes_p90=float(np.quantile(known, 0.9)) if len(known) else float("nan"),
         exposure=float(exposure.mean()),
         reasons=dict(sorted(reasons.items())),
+        seconds=time.perf_counter() - begun,
+    )
+
+
+def judge_by(name: str, world: World, scenario: Scenario, rate: float, rollouts: int, seed: int) -> Cell:
+    """Run one cell by another's rule (`incumbents.RULES`). It sees the same arms, and no copies."""
+    begun = time.perf_counter()
+    service, rule = Service(world, scenario, rate, rollouts, seed), RULES[name](rollouts)
+    rule.learn(*service.history())
+    decided, exposure = np.full(rollouts, np.nan), np.zeros(rollouts)
+    since, nothing = np.zeros(rollouts), np.zeros(rollouts)
+    for number in range(MINUTES):
+        weight, baseline = rule.weights()
+        before = rule.outcome == RUNNING
+        shown = service.minute(number, weight, baseline, nothing, since)
+        rule.observe(number, shown)
+        exposure += np.where(before, shown.buckets["canary"].sum(axis=(1, 2)), 0.0) / (60 * rate)
+        decided[before & (rule.outcome != RUNNING)] = number + 1
+        since = np.where(rule.weights()[0] != weight, 0.0, since + 1)
+        if (rule.outcome != RUNNING).all():
+            break
+    back, promoted = rule.outcome == BACK, rule.outcome == PROMOTED
+    known = decided[~np.isnan(decided)]
+    return Cell(
+        scenario=scenario.name,
+        kind=scenario.kind,
+        rate=rate,
+        rollouts=rollouts,
+        wrong=int((back if scenario.kind == "healthy" else promoted).sum()),
+        undecided=int((~back & ~promoted).sum()),
+        unproven=0,
+        minutes=float(np.median(known)) if len(known) else float("nan"),
+        minutes_p90=float(np.quantile(known, 0.9)) if len(known) else float("nan"),
+        exposure=float(exposure.mean()),
+        reasons={},
         seconds=time.perf_counter() - begun,
     )
 
