@@ -113,7 +113,8 @@ class GpuPool(pulumi.ComponentResource):
             aws.ec2.LaunchTemplateNetworkInterfaceArgs(
                 network_card_index=card,
                 device_index=0 if card == 0 else 1,
-                interface_type="efa",
+                # The first carries the node's own traffic too; the others take no address of the subnet.
+                interface_type="efa" if card == 0 else "efa-only",
                 security_groups=[group],
                 delete_on_termination="true",
             )

@@ -191,6 +191,8 @@ def test_efa_takes_every_network_card_within_one_placement_group() -> None:
     found = launch_template(wanted, security_group="sg-cluster")
     cards = [card["networkCardIndex"] for card in found["networkInterfaces"]]
     assert cards == list(range(32))
+    kinds = [card["interfaceType"] for card in found["networkInterfaces"]]
+    assert kinds == ["efa", *["efa-only"] * 31], "a node would take 32 addresses"
     assert all(card["securityGroups"] == ["sg-cluster"] for card in found["networkInterfaces"]), "the node could not join"
     assert found["placement"] == {"groupName": "h100-placement"}
 
