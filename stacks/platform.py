@@ -15,9 +15,11 @@ from components.labels import tags
 from components.manifests import Manifest
 from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_name
 from components.network.plan import subnets
+from components.observability.manifests import platform_manifests
 from components.permissions import Statement
 from components.platform import admission, capacity, mesh, namespaces, node_health, volumes
 from components.platform.objects import Objects, ObjectsArgs
+from components.tenant.surroundings import RUNBOOKS
 from components.versions import Chart
 from stacks.settings import CLUSTER, PLATFORM, PlatformSettings
 from stacks.upstream import Upstream
@@ -79,6 +81,7 @@ class _Layer:
             prometheus.NAMESPACE,
             prometheus.values(days=wanted.metrics_days, storage_bytes=int(wanted.metrics_storage)),
         )
+        self._objects("observability", platform_manifests(RUNBOOKS), after=[self._monitoring])
         logs = self._identify("loki", prometheus.NAMESPACE, loki.SERVICE_ACCOUNT, loki.permissions(bucket_arn(bucket)), stores=True)
         traces = self._identify("tempo", prometheus.NAMESPACE, tempo.SERVICE_ACCOUNT, tempo.permissions(bucket_arn(bucket)), stores=True)
         self._addon("loki", versions.LOKI, prometheus.NAMESPACE, loki.values(**stored, days=wanted.logs_days), after=[logs])

@@ -34,8 +34,8 @@ def values(*, days: int, storage_bytes: int) -> dict[str, Any]:
             "alertmanagerSpec": {
                 "replicas": 2,
                 "nodeSelector": dict(ON_SYSTEM_NODES),
-                # Tenants route their own alerts; an alert without a namespace is the platform's.
-                "alertmanagerConfigMatcherStrategy": {"type": "OnNamespace"},
+                # A tenant's routes see the alerts of its namespace; the platform's, in this one, see all.
+                "alertmanagerConfigMatcherStrategy": {"type": "OnNamespaceExceptForAlertmanagerNamespace"},
                 "storage": {"volumeClaimTemplate": _volume(5 * _GI)},
             },
         },

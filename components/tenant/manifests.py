@@ -6,6 +6,7 @@ from typing import Any
 
 from components.labels import labels
 from components.manifests import Manifest, object_
+from components.observability.manifests import tenant_manifests
 from components.tenant import access, admission, isolation, priority, quotas, spending
 from components.tenant.surroundings import Surroundings
 from headway.contract.labels import ENVIRONMENT, PREFIX, TENANT
@@ -60,6 +61,7 @@ class Plan:
         alert = spending.token_alert(tenant, surroundings)
         if alert is not None:
             inside.append(("alerts", alert))
+        inside += tenant_manifests(tenant.name, self.models)
         for role, body in (*inside, *admission.admission(tenant.name, self.pools), *access.gateway_rules(tenant, surroundings)):
             yield Manifest(role=role, body=body, after=("namespace",))
 

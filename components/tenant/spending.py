@@ -54,7 +54,7 @@ def token_alert(tenant: Tenant, surroundings: Surroundings) -> dict[str, Any] | 
                             "alert": "TenantTokensAboveQuota",
                             "expr": f"{rate} > {granted:g}",
                             "for": "10m",
-                            "labels": {"severity": "ticket", "tenant": tenant.name},
+                            "labels": {"layer": "request", "namespace": tenant.name, "severity": "ticket", "tenant": tenant.name},
                             "annotations": {
                                 "summary": f"{tenant.name} generates more tokens than its quota of {tenant.quota.tokens}",
                                 "runbook_url": f"{surroundings.runbooks}/tenant-quota.md",

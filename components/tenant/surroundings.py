@@ -9,6 +9,9 @@ from components.addons.istio import GATEWAY_LABELS, INGRESS_NAMESPACE, SYSTEM_NA
 from components.addons.prometheus import NAMESPACE, SERVICE
 from components.platform.mesh import GATEWAY
 
+RUNBOOKS = "docs/runbooks"
+"""Where runbooks are: a folder of the repository."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
@@ -21,7 +24,7 @@ class Surroundings:
     """The gateway's host names; a model answers at `<model>.<tenant>.<host>` for each."""
     gateway_replicas: int
     """Proxies of the gateway at their minimum: each enforces its part of a tenant's rate."""
-    runbooks: str = "docs/runbooks"
+    runbooks: str = RUNBOOKS
     """Where runbooks are: a folder of the repository, or the address it is published at."""
     gateway_namespace: str = INGRESS_NAMESPACE
     gateway: str = f"{INGRESS_NAMESPACE}/{GATEWAY}"

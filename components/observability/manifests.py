@@ -1,0 +1,50 @@
+"""The objects by which the platform watches itself and a tenant's models: rules, routes, dashboards.
+
+The trap: a ConfigMap holds at most 1 MiB, so each dashboard of the platform has its own, and a tenant's models share one.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from components.addons.prometheus import NAMESPACE
+from components.labels import labels
+from components.manifests import Manifest, object_
+from components.observability import alerts, recording, routes
+from components.observability.layers import LAYERS
+from components.observability.overview import OVERVIEW
+from components.observability.service import service_dashboard
+from headway.contract.model import Model
+
+DASHBOARD_LABEL = {"grafana_dashboard": "1"}
+"""By which Grafana's sidecar finds dashboards, in every namespace."""
+
+
+def platform_manifests(runbooks: str) -> tuple[Manifest, ...]:
+    """Recorded signals, alerts with `runbooks` as the place of their runbooks, routes, and the dashboards of all layers."""
+    pages = (OVERVIEW, *LAYERS)
+    return (
+        Manifest(role="signals", body=_rules("headway-signals", recording.groups())),
+        Manifest(role="alerts", body=_rules("headway-alerts", alerts.groups(runbooks))),
+        Manifest(role="routes", body=routes.platform_routes()),
+        *(Manifest(role=page.uid, body=_dashboards(page.uid, NAMESPACE, None, {page.uid: page.json()})) for page in pages),
+    )
+
+
+def tenant_manifests(tenant: str, models: Sequence[Model]) -> list[tuple[str, dict[str, Any]]]:
+    """A dashboard for each model and the routes of the tenant's alerts, by role; nothing without models."""
+    found = routes.tenant_routes(tenant, models)
+    if found is None:
+        return []
+    pages = {model.name: service_dashboard(tenant, model).json() for model in models}
+    return [("dashboards", _dashboards("dashboards", tenant, tenant, pages)), ("alert-routes", found)]
+
+
+def _rules(name: str, groups: list[dict[str, Any]]) -> dict[str, Any]:
+    return object_("monitoring.coreos.com/v1", "PrometheusRule", name, namespace=NAMESPACE, labels=labels("rules"), spec={"groups": groups})
+
+
+def _dashboards(name: str, namespace: str, tenant: str | None, pages: dict[str, str]) -> dict[str, Any]:
+    data = {f"{page}.json": text for page, text in sorted(pages.items())}
+    return object_(
+        "v1", "ConfigMap", name, namespace=namespace, labels={**labels("dashboard", tenant=tenant), **DASHBOARD_LABEL}, data=data
+    )

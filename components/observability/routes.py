@@ -1,0 +1,97 @@
+"""Where alerts go: a tenant's to its own people, all of them to the platform's, each receiver a webhook that stands in a secret.
+
+A receiver `vision-oncall` reads the key `url` of the secret `alerts-vision-oncall` in the namespace of its routes. The trap: the operator
+drops an AlertmanagerConfig whose secret is missing, whole; that tenant's alerts then reach the platform's people only.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from components.addons.prometheus import NAMESPACE
+from components.labels import labels
+from components.manifests import object_
+from components.naming import physical
+from headway.contract.model import Model
+
+PAGE_REPEAT, TICKET_REPEAT, HEARTBEAT_REPEAT = "1h", "1d", "5m"
+PLATFORM_PAGE, PLATFORM_TICKET, HEARTBEAT = "platform-oncall", "platform-tickets", "heartbeat"
+_GROUP = ["alertname", "namespace", "model"]
+
+# A page that says that it burns makes the ticket that says that it smoulders superfluous.
+_INHIBIT = [
+    {
+        "sourceMatch": [{"name": "severity", "value": "page"}],
+        "targetMatch": [{"name": "severity", "value": "ticket"}],
+        "equal": ["alertname", "namespace", "model", "objective"],
+    }
+]
+
+
+def secret_name(receiver: str) -> str:
+    """The secret whose key `url` is the receiver's webhook."""
+    return physical("alerts", receiver)
+
+
+def platform_routes() -> dict[str, Any]:
+    """Every alert, by urgency; the heartbeat apart."""
+    routes = [
+        _route(HEARTBEAT, {"severity": "heartbeat"}, group_by=["alertname"], repeat=HEARTBEAT_REPEAT),
+        _route(PLATFORM_PAGE, {"severity": "page"}, group_by=["layer", *_GROUP], repeat=PAGE_REPEAT),
+    ]
+    return _config(
+        "platform",
+        NAMESPACE,
+        labels("alert-routes"),
+        {"receiver": PLATFORM_TICKET, "groupBy": ["layer", *_GROUP], "groupWait": "30s", "repeatInterval": TICKET_REPEAT, "routes": routes},
+        (PLATFORM_PAGE, PLATFORM_TICKET, HEARTBEAT),
+    )
+
+
+def tenant_routes(tenant: str, models: Sequence[Model]) -> dict[str, Any] | None:
+    """A tenant's alerts, to the receiver that the model's contract names; those of no model to all of them. None without models."""
+    receivers = sorted({model.observability.receiver for model in models})
+    if not receivers:
+        return None
+    of_models = [_route(name, {"receiver": name}, group_by=_GROUP, repeat=PAGE_REPEAT) for name in receivers]
+    of_none = [_route(name, {"receiver": ""}, group_by=_GROUP, repeat=PAGE_REPEAT, goes_on=True) for name in receivers]
+    root = {
+        "receiver": receivers[0],
+        "groupBy": _GROUP,
+        "groupWait": "30s",
+        "repeatInterval": PAGE_REPEAT,
+        "routes": [*of_models, *of_none],
+    }
+    return _config("alerts", tenant, labels("alert-routes", tenant=tenant), root, receivers)
+
+
+def _route(receiver: str, matches: Mapping[str, str], *, group_by: Sequence[str], repeat: str, goes_on: bool = False) -> dict[str, Any]:
+    return {
+        "receiver": receiver,
+        "groupBy": list(group_by),
+        "groupWait": "30s",
+        "groupInterval": "5m",
+        "repeatInterval": repeat,
+        "matchers": [{"name": name, "value": value, "matchType": "="} for name, value in sorted(matches.items())],
+        **({"continue": True} if goes_on else {}),
+    }
+
+
+def _config(name: str, namespace: str, marks: Mapping[str, str], route: Mapping[str, Any], receivers: Sequence[str]) -> dict[str, Any]:
+    return object_(
+        "monitoring.coreos.com/v1alpha1",
+        "AlertmanagerConfig",
+        name,
+        namespace=namespace,
+        labels=marks,
+        spec={
+            "inhibitRules": _INHIBIT,
+            "receivers": [
+                {
+                    "name": receiver,
+                    "webhookConfigs": [{"urlSecret": {"name": secret_name(receiver), "key": "url"}, "sendResolved": True}],
+                }
+                for receiver in receivers
+            ],
+            "route": dict(route),
+        },
+    )

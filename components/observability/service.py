@@ -1,0 +1,108 @@
+"""The dashboard of one model service, made from its contract: its promises, its releases, its servers, its replicas.
+
+It belongs to the tenant's stack, so that a team sees its own before anybody asks for it.
+"""
+
+from components.naming import physical
+from components.observability.expressions import BURN
+from components.observability.panels import Dashboard, Panel, Row, Unit, panel, row
+from headway.contract.model import Model
+from headway.contract.runtime import Engine
+
+UID_LIMIT = 40
+"""Of Grafana."""
+_RELEASE = "{{release}} {{source}}"
+
+
+def service_dashboard(tenant: str, model: Model) -> Dashboard:
+    """What can be known of the model with its runtime; a panel that its runtime never fills is not there."""
+    return Dashboard(
+        uid=physical("headway", tenant, model.name, limit=UID_LIMIT),
+        title=f"{tenant} / {model.name}",
+        tags=("service", tenant),
+        rows=tuple(_rows(tenant, model)),
+    )
+
+
+def _rows(tenant: str, model: Model) -> list[Row]:
+    who = f'model="{model.name}",tenant="{tenant}"'
+    pods = f'namespace="{tenant}",pod=~"{model.name}-r[0-9a-f]{{10}}-.+"'
+    deployments = f'namespace="{tenant}",deployment=~"{model.name}-r[0-9a-f]{{10}}(-baseline)?"'
+    scalers = f'namespace="{tenant}",horizontalpodautoscaler=~"keda-{model.name}-r[0-9a-f]{{10}}.*"'
+
+    def recorded(title: str, name: str, unit: Unit = Unit.NUMBER, source: str = "") -> Panel:
+        narrowed = f'{who},source="{source}"' if source else who
+        return panel(title, (f"headway:{name}{{{narrowed}}}", _RELEASE), unit=unit)
+
+    burning = BURN.replace("share1h", f"share1h{{{who}}}").replace("slo_allowed:share", f"slo_allowed:share{{{who}}}")
+    rows = [
+        row(
+            "Promises",
+            panel("Burn rate over an hour", (burning, "{{objective}}"), meaning="1 spends the budget exactly within its window"),
+            panel(
+                "Share of requests that break a promise",
+                (f"headway:slo_bad:share1d{{{who}}}", "{{objective}}"),
+                unit=Unit.SHARE,
+            ),
+        ),
+        row(
+            "Requests by release",
+            recorded("Requests a second", "request_rate", Unit.PER_SECOND, "mesh"),
+            recorded("Server errors", "error_ratio", Unit.SHARE),
+            recorded("Latency p99", "latency:p99", Unit.SECONDS),
+            recorded("Latency p50", "latency:p50", Unit.SECONDS),
+        ),
+    ]
+    if model.runtime.engine is not Engine.CONTAINER:
+        rows.append(
+            row(
+                "Servers",
+                recorded("Requests in the server", "in_flight", source=model.runtime.engine.value),
+                recorded("Requests waiting", "waiting"),
+                recorded("Time in the queue", "queue_time", Unit.SECONDS),
+                recorded("Time on the model", "compute_time", Unit.SECONDS),
+            )
+        )
+    if model.runtime.engine is Engine.TRITON:
+        rows.append(row("Batches", recorded("Requests computed together", "batch_size")))
+    if model.runtime.engine is Engine.VLLM:
+        rows.append(
+            row(
+                "Tokens",
+                recorded("First token p95", "ttft:p95", Unit.SECONDS),
+                recorded("Between tokens p95", "inter_token:p95", Unit.SECONDS),
+                recorded("Tokens a second", "tokens_per_second", Unit.TOKENS_PER_SECOND),
+                recorded("Cache in use", "kv_cache_use", Unit.SHARE),
+                recorded("Preemptions", "preemptions", Unit.PER_SECOND),
+            )
+        )
+    return [
+        *rows,
+        row(
+            "GPUs",
+            recorded("Busy multiprocessors", "gpu_activity", Unit.SHARE),
+            recorded("Memory in use on the fullest GPU", "gpu_memory", Unit.BYTES),
+            recorded("Xid events", "gpu_faults"),
+        ),
+        row(
+            "Replicas",
+            panel(
+                "Wanted and there",
+                (f"kube_deployment_spec_replicas{{{deployments}}}", "{{deployment}} wanted"),
+                (f"kube_deployment_status_replicas_available{{{deployments}}}", "{{deployment}} there"),
+            ),
+            panel(
+                "Wanted by the autoscaler, of the most it may",
+                (
+                    (
+                        f"kube_horizontalpodautoscaler_status_desired_replicas{{{scalers}}}"
+                        f" / kube_horizontalpodautoscaler_spec_max_replicas{{{scalers}}}"
+                    ),
+                    "{{horizontalpodautoscaler}}",
+                ),
+                unit=Unit.SHARE,
+            ),
+            panel("Restarts within an hour", (f"increase(kube_pod_container_status_restarts_total{{{pods}}}[1h])", "{{pod}}")),
+            panel("Changes of its deployments", (f"changes(kube_deployment_metadata_generation{{{deployments}}}[15m])", "{{deployment}}")),
+        ),
+    ]
