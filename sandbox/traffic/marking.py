@@ -49,3 +49,18 @@ def policy(served: Iterable[Served]) -> tuple[dict[str, Any], dict[str, Any]]:
         "spec": {"policyName": NAME},
     }
     return policy, binding
+
+
+def specimen(served: Served) -> dict[str, Any]:
+    """A pod that the policy must mark; created as a trial only, it shows whether the policy is in force."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "specimen",
+            "namespace": "default",
+            "labels": {MODEL: served.model, TENANT: served.tenant},
+            "annotations": {"sandbox.platform.io/trial": "true"},
+        },
+        "spec": {"containers": [{"name": "server", "image": "none"}]},
+    }

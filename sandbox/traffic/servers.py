@@ -9,9 +9,11 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 from headway.contract.labels import MODEL, TENANT
+from headway.errors import UserError
 from sandbox.cloud import objectstore
 from sandbox.cluster.api import Endpoint
 from sandbox.cluster.processes import Process, Supervisor
@@ -28,6 +30,7 @@ NODE_AGENT, MESH = "node-agent", "mesh"
 GATEWAY_PORT = 80
 """Of the platform's Gateway object: plain HTTP, for the sandbox's stack has no certificate."""
 _MANAGER = "headway-sandbox-traffic"
+_MARKING_SECONDS = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,11 +138,26 @@ def mark(layout: Layout, served: Iterable[Served], progress: Progress) -> None:
     kube, chosen = Kube(layout.kubeconfig), tuple(served)
     for body in marking.policy(chosen):
         kube.apply(f"{marking.API}/{_plural(body['kind'])}/{marking.NAME}", body, _MANAGER)
+    _await_marking(kube, chosen)
     for each in chosen:
         for pod in _pods(kube, each):
             if not _marked(pod):
                 progress.step(NODE_AGENT, f"replacing the simulated pod {pod['metadata']['name']}")
                 _delete(kube, pod)
+
+
+def _await_marking(kube: Kube, served: tuple[Served, ...]) -> None:
+    """Wait until the API server acts by the policy: it hears of it as any client does, and a pod made before would stay simulated."""
+    deadline = monotonic() + _MARKING_SECONDS
+    for each in served:
+        while not _marked(kube.create("/api/v1/namespaces/default/pods?dryRun=All", marking.specimen(each))):
+            if monotonic() > deadline:
+                raise UserError(
+                    f"the API server does not mark the pods of {each.tenant}/{each.model} after {_MARKING_SECONDS:.0f} s",
+                    "they would be simulated instead of served",
+                    "run the command again; `headway sandbox reset` starts from nothing",
+                )
+            sleep(0.1)
 
 
 def unmark(layout: Layout) -> None:

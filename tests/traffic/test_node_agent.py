@@ -1,0 +1,160 @@
+"""What a kubelet would do with the pods that serve: prove the artifact, probe, restart, drain, and leave nothing behind."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.cluster import linux
+from sandbox.progress import Silent
+from sandbox.traffic import profile, servers
+from sandbox.traffic.kube import Object
+from sandbox.traffic.node.process import group
+from tests.cluster.conftest import eventually
+from tests.traffic.serving import CLASSIFIER, PATIENCE, Serving, container, is_ready, page, total
+
+SERVER, MODEL = "tritonserver", "triton_python_backend_stub"
+
+
+def records(serving: Serving, pod: Object) -> list[int]:
+    """Leaders of the process groups that the agent has recorded for a pod."""
+    folder = servers.folder(serving.bed.layout) / "node" / "records"
+    found = folder.glob(f"{pod['metadata']['namespace']}_{pod['metadata']['name']}_*.json")
+    return [json.loads(path.read_text())["pid"] for path in found]
+
+
+def process(serving: Serving, pod: Object, program: str) -> int:
+    """The pod's process of this program."""
+    for leader in records(serving, pod):
+        for pid in group(leader):
+            if Path(f"/proc/{pid}/exe").readlink().name == program:
+                return pid
+    raise AssertionError(f"{pod['metadata']['name']} has no {program}")
+
+
+def only_pod(serving: Serving) -> Object:
+    def found() -> Object | None:
+        pods = [each for each in serving.pods(CLASSIFIER) if is_ready(each) and not each["metadata"].get("deletionTimestamp")]
+        return pods[0] if len(pods) == 1 and len(serving.pods(CLASSIFIER)) == 1 else None
+
+    return eventually(found, within=PATIENCE)
+
+
+def restarted(serving: Serving, pod: Object, before: int) -> Object | None:
+    now = next((each for each in serving.pods(CLASSIFIER) if each["metadata"]["uid"] == pod["metadata"]["uid"]), None)
+    return now if now and container(now)["restartCount"] > before and is_ready(now) else None
+
+
+def test_a_served_pod_says_where_its_processes_listen_and_that_its_artifact_was_proven(serving: Serving) -> None:
+    pod = only_pod(serving)
+    own = pod["metadata"]["annotations"]["sandbox.platform.io/address"]
+    assert own == "127." + pod["status"]["podIP"].split(".", 1)[1]
+    assert container(pod, "fetch")["state"]["terminated"]["reason"] == "Completed"
+    assert container(pod)["started"]
+    log = serving.bed.layout.logs / "pods" / CLASSIFIER.tenant / pod["metadata"]["name"] / "fetch.log"
+    assert "fetched classifier/1/model.onnx" in log.read_text()
+
+
+def test_a_killed_server_is_restarted_counted_and_warmed_up_again(serving: Serving) -> None:
+    pod = only_pod(serving)
+    before = container(pod)["restartCount"]
+    os.kill(process(serving, pod, SERVER), signal.SIGKILL)
+    now = eventually(lambda: restarted(serving, pod, before), within=PATIENCE)
+    ended = container(now)["lastState"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (137, "Error")
+    seen = page(serving.addresses.node_metrics)
+    labels = {"namespace": CLASSIFIER.tenant, "pod": pod["metadata"]["name"]}
+    assert total(seen, "kube_pod_container_status_restarts_total", labels) == before + 1
+    serving.await_answer(CLASSIFIER)
+
+
+def test_a_dead_model_behind_a_healthy_looking_server_is_found_by_the_probes(serving: Serving) -> None:
+    pod = only_pod(serving)
+    before = container(pod)["restartCount"]
+    os.kill(process(serving, pod, MODEL), signal.SIGKILL)
+    eventually(lambda: not is_ready(next(each for each in serving.pods(CLASSIFIER))), within=PATIENCE)
+    eventually(lambda: restarted(serving, pod, before), within=PATIENCE * 2)
+    serving.await_answer(CLASSIFIER)
+
+
+def test_a_deleted_pod_finishes_its_requests_within_its_grace_and_leaves_no_process(serving: Serving) -> None:
+    old = only_pod(serving)
+    leaders = records(serving, old)
+    name, place = old["metadata"]["name"], f"/api/v1/namespaces/{CLASSIFIER.tenant}/pods"
+    scale = f"/apis/apps/v1/namespaces/{CLASSIFIER.tenant}/deployments/{name.rsplit('-', 2)[0]}/scale"
+
+    def replace() -> None:
+        serving.bed.kube.merge(scale, {"spec": {"replicas": 2}})
+        eventually(lambda: sum(map(is_ready, serving.pods(CLASSIFIER))) == 2, within=PATIENCE)
+        serving.bed.kube.merge(f"{place}/{name}", {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-1"}}})
+        serving.bed.kube.merge(scale, {"spec": {"replicas": 1}})
+        eventually(lambda: all(each["metadata"]["name"] != name for each in serving.pods(CLASSIFIER)), within=PATIENCE)
+
+    results = serving.load(CLASSIFIER, rate=30, seconds=45, meanwhile=replace)
+    assert not results.failed, [(each.status, each.why) for each in results.failed[:5]]
+    assert not any(group(leader) for leader in leaders)
+    uid = old["metadata"]["uid"]
+    assert not list(Path("/dev/shm").glob(f"headway-{uid[:13]}*"))
+
+
+@pytest.mark.parametrize(("release", "reason"), [("wrong", "golden request"), ("crash-at-maximum", "")])
+def test_a_release_that_fails_its_own_proof_never_becomes_ready(serving: Serving, release: str, reason: str) -> None:
+    _, canary = serving.arms(CLASSIFIER, release, percent=0)
+    try:
+
+        def complaint() -> bool:
+            events = serving.bed.kube.get(f"/api/v1/namespaces/{CLASSIFIER.tenant}/events")["items"]
+            said = [each["message"] for each in events if canary in each["involvedObject"]["name"]]
+            return any("Startup probe failed" in each and reason in each for each in said)
+
+        eventually(complaint, within=PATIENCE * 2)
+        assert not any(map(is_ready, serving.pods(CLASSIFIER, canary)))
+    finally:
+        serving.retire(CLASSIFIER, canary)
+
+
+def test_an_artifact_with_another_checksum_is_refused_before_it_is_served(serving: Serving) -> None:
+    bed = serving.bed
+    model = bed.model(CLASSIFIER, "identical")
+    first, *others = model.artifact.files
+    forged = model.model_copy(
+        update={"artifact": model.artifact.model_copy(update={"files": (first.model_copy(update={"sha256": "0" * 64}), *others)})}
+    )
+    made = bed.service(CLASSIFIER)
+    from components.model_service.manifests import Service
+
+    body = Service.of(CLASSIFIER.tenant, forged, made.pool, made.surroundings)
+    canary = next(iter(body.releases))
+    bed.apply(each.body for each in body.manifests() if each.body["kind"] in ("ConfigMap", "Deployment"))
+    try:
+
+        def refused() -> str:
+            for pod in serving.pods(CLASSIFIER, canary):
+                last = container(pod, "fetch")["lastState"] if pod["status"].get("initContainerStatuses") else {}
+                if "terminated" in last:
+                    return last["terminated"]["message"]
+            return ""
+
+        assert "the contract states " + "0" * 64 in eventually(refused, within=PATIENCE)
+    finally:
+        bed.kube.delete(f"/apis/apps/v1/namespaces/{CLASSIFIER.tenant}/deployments/classifier-{canary}")
+
+
+@pytest.fixture
+def restored(serving: Serving) -> Iterator[Serving]:
+    yield serving
+    servers.start(serving.bed.layout, Silent(), servers.Options(first_backoff_seconds=0.5))
+    for each in profile.SERVED:
+        serving.await_answer(each)
+
+
+def test_nothing_outlives_a_killed_agent(restored: Serving) -> None:
+    leaders = records(restored, only_pod(restored))
+    agent = next(each for each in restored.bed.supervisor.list() if each.name == servers.NODE_AGENT)
+    assert agent.pid is not None
+    os.kill(agent.pid, signal.SIGKILL)
+    eventually(lambda: not any(group(leader) for leader in leaders))
+    assert linux.stat(agent.pid) is None

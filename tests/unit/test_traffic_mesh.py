@@ -1,0 +1,309 @@
+"""What the mesh's objects mean for Envoy, and what the stand-in refuses to guess. No Envoy is started."""
+
+import copy
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from components.model_service.manifests import Service
+from components.model_service.traffic import Arm, Live, Mirror, Traffic
+from components.platform import mesh
+from components.tenant.manifests import Plan
+from sandbox.traffic.mesh import configuration, listeners, patches, routes
+from sandbox.traffic.mesh.controller import Accepted
+from sandbox.traffic.mesh.reading import duration, seconds
+from sandbox.traffic.mesh.telemetry import Telemetry
+from sandbox.traffic.mesh.tokens import Issuers
+from sandbox.traffic.mesh.world import World, cluster_name
+from tests.components.contracts import DEFECTS, MODELS, POOLS, SURROUNDINGS, changed, service, tenant
+
+DOORS = listeners.Doors(gateway={80: 1080}, mesh={8000: 1800, 8001: 1801}, log="/log")
+KEYS = {"https://login.example.com/realms/factory": '{"keys": []}'}
+OLD = service("defects").releases
+STABLE, CANARY = next(iter(OLD)), "r0000000000"
+
+
+def two_arms(percent: int, copies: int = 0) -> Service:
+    from components.model_service.release import Release
+
+    plain = {**DEFECTS, "batch": None}
+    new = Release(model=changed(plain, artifact__version="2026.12.0"))
+    old = Release(model=changed(plain))
+    arms = (Live(release=old.id, weight=100 - percent), Live(release=new.id, arm=Arm.CANARY, weight=percent))
+    traffic = Traffic(arms=arms, mirror=Mirror(release=new.id, percent=copies) if copies else None)
+    found = service("defects")
+    return Service(
+        tenant="vision", model=old.model, releases={old.id: old, new.id: new}, traffic=traffic, pool=found.pool, surroundings=SURROUNDINGS
+    )
+
+
+def cluster(made: Service, *more: dict[str, Any]) -> list[dict[str, Any]]:
+    """The objects that traffic depends on, as the API server would keep them."""
+    plan = Plan(tenant=tenant("vision"), models=(MODELS["defects"],), pools=POOLS, surroundings=SURROUNDINGS)
+    bodies = [
+        *(each.body for each in mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")),
+        *(each.body for each in plan.manifests()),
+        *(each.body for each in made.manifests()),
+        *more,
+    ]
+    found = [copy.deepcopy(dict(body)) for body in bodies]
+    for number, body in enumerate(found):
+        body["metadata"]["uid"] = f"uid-{number}"
+    return found
+
+
+def compiled(objects: Iterable[dict[str, Any]]) -> configuration.Configuration:
+    return configuration.compile_(World.of(objects), DOORS, "/xds", KEYS)
+
+
+def gateway_routes(found: configuration.Configuration) -> list[dict[str, Any]]:
+    (host,) = [each for each in found.routes["gateway-80"]["virtual_hosts"] if each["name"] == "defects.vision.inference.example.com"]
+    return host["routes"]
+
+
+def test_nothing_that_the_program_renders_is_refused() -> None:
+    refused = configuration.judge(World.of(cluster(two_arms(10, copies=50))))
+    assert {uid: [str(each) for each in found] for uid, found in refused.items()} == {}
+
+
+def test_weights_become_weights_in_order_with_the_canary_last() -> None:
+    http = next(each for each in gateway_routes(compiled(cluster(two_arms(10)))) if each["name"] == "weights")
+    weighted = http["route"]["weighted_clusters"]["clusters"]
+    assert [each["weight"] for each in weighted] == [90, 10]
+    assert all(each["name"].startswith("outbound|8000||defects-") for each in weighted)
+
+
+def test_grpc_goes_to_the_grpc_port_by_its_content_type() -> None:
+    found = gateway_routes(compiled(cluster(two_arms(10))))
+    assert [each["name"] for each in found] == ["weights-grpc", "weights"]
+    (header,) = found[0]["match"]["headers"]
+    assert header == {"name": "content-type", "string_match": {"prefix": "application/grpc"}}
+    assert {each["name"].split("|")[1] for each in found[0]["route"]["weighted_clusters"]["clusters"]} == {"8001"}
+
+
+def test_a_release_asked_for_by_name_is_a_route_of_the_mesh_only() -> None:
+    found = compiled(cluster(two_arms(0)))
+    assert not any(each["name"].startswith("by-release") for each in gateway_routes(found))
+    (host,) = [each for each in found.routes["mesh-8000"]["virtual_hosts"] if each["name"] == "defects.vision.svc.cluster.local"]
+    assert sum(each["name"].startswith("by-release") for each in host["routes"]) == 4
+
+
+def test_a_mirror_copies_its_share_to_the_canary() -> None:
+    http = next(each for each in gateway_routes(compiled(cluster(two_arms(0, copies=25)))) if each["name"] == "weights")
+    (mirror,) = http["route"]["request_mirror_policies"]
+    assert mirror["runtime_fraction"]["default_value"] == {"numerator": 250_000, "denominator": "MILLION"}
+    assert http["route"]["weighted_clusters"]["clusters"][-1]["name"] == mirror["cluster"]
+
+
+def test_a_destination_without_a_port_has_the_listeners_unless_its_service_has_only_one() -> None:
+    item = {
+        "kind": "VirtualService",
+        "metadata": {"name": "v", "namespace": "n"},
+        "spec": {"hosts": ["h"], "http": [{"route": [{"destination": {"host": "s.n.svc.cluster.local"}}]}]},
+    }
+    for ports, expected in (([8000, 8001], 80), ([9000], 9000)):
+        backend = {"kind": "Service", "metadata": {"name": "s", "namespace": "n"}, "spec": {"ports": [{"port": port} for port in ports]}}
+        (route,) = routes.routes(item, "n/g", 80, World.of([backend]))
+        assert route["route"]["cluster"] == cluster_name("s.n.svc.cluster.local", expected)
+
+
+def endpoint_slice(name: str, *endpoints: tuple[str, bool]) -> dict[str, Any]:
+    return {
+        "kind": "EndpointSlice",
+        "metadata": {"name": f"{name}-x", "namespace": "vision", "uid": name, "labels": {"kubernetes.io/service-name": name}},
+        "ports": [{"name": "http", "port": 8000}, {"name": "grpc", "port": 8001}],
+        "endpoints": [{"addresses": [ip], "conditions": {"ready": ready}} for ip, ready in endpoints],
+    }
+
+
+def test_endpoints_are_the_sidecars_of_ready_replicas_that_are_processes() -> None:
+    made = two_arms(10)
+    name = f"defects-{made.traffic.ordered[0].release}"
+    slices = endpoint_slice(name, ("10.130.0.1", True), ("10.130.0.2", False), ("10.244.0.9", True))
+    found = compiled([*cluster(made), slices]).endpoints[cluster_name(f"{name}.vision.svc.cluster.local", 8000)]
+    (group,) = found["endpoints"]
+    assert group["lb_endpoints"] == [{"endpoint": {"address": {"socket_address": {"address": "127.130.0.1", "port_value": 18000}}}}]
+
+
+def served_pod(made: Service) -> dict[str, Any]:
+    name = f"defects-{made.traffic.ordered[0].release}"
+    server = next(each.body for each in made.manifests() if each.body["kind"] == "Deployment" and each.body["metadata"]["name"] == name)
+    template = server["spec"]["template"]
+    owner = {"kind": "ReplicaSet", "name": f"{name}-5d9c"}
+    metadata = {"name": f"{name}-5d9c-abcde", "namespace": "vision", "uid": "pod", "labels": template["metadata"]["labels"]}
+    return {
+        "kind": "Pod",
+        "metadata": {**metadata, "ownerReferences": [owner]},
+        "spec": template["spec"],
+        "status": {"podIP": "10.130.0.1"},
+    }
+
+
+def test_a_replicas_own_proxy_limits_its_requests_and_its_bodies() -> None:
+    made = two_arms(10)
+    found = compiled([*cluster(made), served_pod(made)])
+    name = f"inbound|8000|vision/{served_pod(made)['metadata']['name']}"
+    (threshold,) = found.clusters[name]["circuit_breakers"]["thresholds"]
+    assert threshold["max_requests"] == 48, "overload_at of the contract"
+    listener = found.listeners[f"inbound-vision-{served_pod(made)['metadata']['name']}-8000"]
+    manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    buffers = [each["typed_config"]["max_request_bytes"] for each in manager["http_filters"] if each["name"] == "envoy.filters.http.buffer"]
+    assert buffers == [8 * 2**20]
+    assert manager["local_reply_config"]["mappers"][0]["status_code"] == 429
+    assert manager["http_filters"][-1]["name"] == patches.ROUTER
+
+
+def test_outliers_are_ejected_as_the_destination_rule_says() -> None:
+    made = two_arms(10)
+    name = cluster_name(f"defects-{made.traffic.ordered[0].release}.vision.svc.cluster.local", 8000)
+    ejection = compiled(cluster(made)).clusters[name]["outlier_detection"]
+    assert (ejection["consecutive_5xx"], ejection["interval"], ejection["max_ejection_percent"]) == (5, "10s", 50)
+
+
+def test_what_clients_send_under_a_claims_name_is_dropped_before_the_token_is_read() -> None:
+    filters = compiled(cluster(two_arms(0))).listeners["gateway-80"]["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"]
+    names = [each["name"] for each in filters]
+    assert (
+        names.index("headway.claimed_headers") < names.index("envoy.filters.http.jwt_authn") < names.index("envoy.filters.http.rbac.deny")
+    )
+    removed = [each["remove"] for each in filters[0]["typed_config"]["mutations"]["request_mutations"]]
+    assert removed == ["x-request-priority", "x-user-id"]
+
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "path"),
+    [
+        ("VirtualService", lambda spec: spec["http"][0].update(fault={}), "spec.http[0].fault"),
+        ("VirtualService", lambda spec: spec.update(tls=[]), "spec.tls"),
+        (
+            "VirtualService",
+            lambda spec: spec["http"][0]["route"][0]["destination"].update(subset="v1"),
+            "spec.http[0].route[0].destination.subset",
+        ),
+        ("VirtualService", lambda spec: spec["http"][-1]["route"][0].update(weight=95), "spec.http[5].route"),
+        ("DestinationRule", lambda spec: spec.update(subsets=[]), "spec.subsets"),
+        ("DestinationRule", lambda spec: spec["trafficPolicy"]["tls"].update(mode="SIMPLE"), "spec.trafficPolicy.tls.mode"),
+        ("Sidecar", lambda spec: spec.update(ingress=[]), "spec.ingress"),
+        ("EnvoyFilter", lambda spec: spec["configPatches"][0].update(applyTo="CLUSTER"), "spec.configPatches[0].applyTo"),
+        ("RequestAuthentication", lambda spec: spec["jwtRules"][0].update(fromParams=["t"]), "spec.jwtRules[0].fromParams"),
+        ("AuthorizationPolicy", lambda spec: spec.update(action="CUSTOM"), "spec.action"),
+        ("Gateway", lambda spec: spec["servers"][0]["port"].update(protocol="MONGO"), "spec.servers[0].port.protocol"),
+    ],
+)
+def test_a_field_that_is_not_modelled_is_refused_by_its_path(kind: str, change: Change, path: str) -> None:
+    objects = cluster(two_arms(10))
+    item = next(each for each in objects if each["kind"] == kind)
+    change(item["spec"])
+    refused = configuration.judge(World.of(objects))[item["metadata"]["uid"]]
+    assert path in [each.path for each in refused]
+
+
+def test_a_refused_change_leaves_the_accepted_version_in_force() -> None:
+    objects = {each["metadata"]["uid"]: each for each in cluster(two_arms(10))}
+    accepted = Accepted()
+    accepted.world(objects)
+    uid = next(uid for uid, each in objects.items() if each["kind"] == "VirtualService")
+    worse = copy.deepcopy(objects[uid])
+    worse["spec"]["http"][-1] |= {"fault": {"abort": {}}, "timeout": "9s"}
+    world, refused = accepted.world({**objects, uid: worse})
+    assert [each.path for each in refused[uid]] == ["spec.http[5].fault"]
+    assert world.of_kind("VirtualService") == (objects[uid],)
+    gone, _ = accepted.world({key: each for key, each in objects.items() if key != uid})
+    assert gone.of_kind("VirtualService") == ()
+
+
+@pytest.mark.parametrize(("text", "value"), [("2000ms", 2.0), ("30s", 30.0), ("1m30s", 90.0), ("0.5s", 0.5)])
+def test_durations_are_read_as_istio_writes_them(text: str, value: float) -> None:
+    assert seconds(text) == value
+    assert duration(text) == f"{value:.9g}s"
+
+
+@pytest.mark.parametrize("text", ["", "30", "s", "1 s", "-1s"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no duration"):
+        seconds(text)
+
+
+def test_the_same_objects_give_the_same_bytes_in_whatever_order_they_come() -> None:
+    objects = cluster(two_arms(10))
+    texts = [
+        json.dumps([vars(compiled(each))[key] for key in ("listeners", "clusters", "routes", "endpoints")])
+        for each in (objects, objects[::-1])
+    ]
+    assert texts[0] == texts[1]
+
+
+def line(**changes: Any) -> dict[str, Any]:
+    return {
+        "at": "destination",
+        "authority": "defects.vision.inference.example.com",
+        "class": None,
+        "cluster": "inbound|8000|vision/p",
+        "code": 200,
+        "duration": 7,
+        "flags": "-",
+        "grpc": None,
+        "type": "application/json",
+        "namespace": "vision",
+        "pod": "p",
+        "workload": "defects-r1",
+        **changes,
+    }
+
+
+def told(*lines: dict[str, Any]) -> str:
+    telemetry = Telemetry()
+    for each in lines:
+        telemetry.take(each)
+    return "".join(telemetry.exposition())
+
+
+def test_a_copy_is_told_from_a_users_request_by_its_host() -> None:
+    text = told(line(), line(authority="defects.vision.inference.example.com-shadow"))
+    requests = [each for each in text.splitlines() if each.startswith("istio_requests_total{")]
+    assert sorted(each.split('mirrored="')[1].split('"')[0] for each in requests) == ["false", "true"]
+
+
+def test_a_request_that_no_replica_answered_is_counted_at_its_caller() -> None:
+    text = told(line(at="source", cluster="outbound|8000||defects-r1.vision.svc.cluster.local", code=503, flags="UH"))
+    (found,) = [each for each in text.splitlines() if each.startswith("istio_requests_total{")]
+    for label in ('reporter="source"', 'destination_service_name="defects-r1"', 'response_code="503"', 'response_flags="UH"'):
+        assert label in found
+    assert found.endswith(" 1")
+
+
+def test_buckets_are_cumulative_and_hold_their_upper_edge() -> None:
+    text = told(line(duration=5), line(duration=6), line(duration=10**7))
+    buckets = {each.split('le="')[1].split('"')[0]: int(each.rsplit(" ", 1)[1]) for each in text.splitlines() if "_bucket{" in each}
+    assert (buckets["5"], buckets["6"], buckets["120000"], buckets["+Inf"]) == (1, 2, 2, 3)
+
+
+def test_a_replicas_series_begin_at_zero_and_end_with_it() -> None:
+    telemetry = Telemetry()
+    telemetry.introduce("vision", "defects-r1", "p")
+    assert 'pod="p"' in "".join(telemetry.exposition())
+    telemetry.forget(set())
+    assert "".join(telemetry.exposition()).count("\n") == 2
+
+
+def test_a_token_is_signed_by_its_issuers_own_key(tmp_path: Any) -> None:
+    issuers = Issuers(tmp_path)
+    one, other = issuers.keys("https://one"), issuers.keys("https://other")
+    assert one == Issuers(tmp_path).keys("https://one")
+    assert one != other
+    token = issuers.token("https://one", ["a"], "me", now=1000.0, seconds=60, claims={"priority": "high"})
+    head, body, signature = token.split(".")
+    assert json.loads(_decoded(body)) == {"priority": "high", "iss": "https://one", "aud": ["a"], "sub": "me", "iat": 1000, "exp": 1060}
+    assert json.loads(_decoded(head))["kid"] == json.loads(one)["keys"][0]["kid"]
+    assert len(_decoded(signature)) == 64
+
+
+def _decoded(part: str) -> bytes:
+    import base64
+
+    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
