@@ -66,9 +66,10 @@ def _group(tenant: str, model: Model, slo: Slo, surroundings: Surroundings) -> d
     recorded = [
         {"record": f"headway:slo_bad:share{window}", "expr": bad_share(tenant, model, slo, window), "labels": marks} for window in WINDOWS
     ]
+    allowed = {"record": "headway:slo_allowed:share", "expr": f"vector({1 - slo.objective.fraction:g})", "labels": marks}
     return {
         "name": f"{tenant}-{model.name}-{name}",
-        "rules": [*recorded, *(_alert(tenant, model, slo, burn, surroundings) for burn in BURNS)],
+        "rules": [allowed, *recorded, *(_alert(tenant, model, slo, burn, surroundings) for burn in BURNS)],
     }
 
 
@@ -106,8 +107,10 @@ def _alert(tenant: str, model: Model, slo: Slo, burn: Burn, surroundings: Surrou
         ),
         "for": burn.hold,
         "labels": {
+            "layer": "request",
             "long_window": burn.long,
             "model": model.name,
+            "namespace": tenant,  # by which Alertmanager knows whose alert it is
             "objective": name,
             "owner": model.observability.receiver,
             "receiver": model.observability.receiver,

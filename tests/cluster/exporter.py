@@ -2,17 +2,17 @@
 
 import http.server
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 
 @dataclass
 class Exporter:
-    """Text on a port of this machine, in Prometheus' format; a test may change it at any time."""
+    """Text on a port of this machine, in Prometheus' format, or what makes it anew for each reading; a test may change it at any time."""
 
     port: int
-    text: str
+    text: str | Callable[[], str]
 
     @property
     def target(self) -> str:
@@ -20,7 +20,7 @@ class Exporter:
 
 
 @contextmanager
-def shown(text: str) -> Generator[Exporter]:
+def shown(text: str | Callable[[], str]) -> Generator[Exporter]:
     """Show `text` until the end of the block."""
     found = Exporter(port=0, text=text)
 
@@ -29,7 +29,8 @@ def shown(text: str) -> Generator[Exporter]:
             self.send_response(200)
             self.send_header("Content-Type", "text/plain; version=0.0.4")
             self.end_headers()
-            self.wfile.write(found.text.encode())
+            text = found.text if isinstance(found.text, str) else found.text()
+            self.wfile.write(text.encode())
 
         def log_message(self, format: str, *args: object) -> None: ...
 

@@ -1,0 +1,329 @@
+"""Dashboards of the six failure layers: request, model server, GPU, node, scheduler, deployment.
+
+Panels stand in the order in which on-call looks. Those of layers that know tenants are narrowed by the variable `$tenant`. The trap: a panel
+that filters by a name that nobody exports looks like health; each query is asked of a Prometheus that holds every series (tests/cluster).
+"""
+
+from components.observability.expressions import FREE, GPUS, POOL, SERVICE, by_pool, in_pools
+from components.observability.panels import Dashboard, Panel, Unit, panel, row
+
+_T = 'tenant=~"$tenant"'
+_GPU = "{{Hostname}} {{gpu}}"
+
+
+def _mesh(selector: str, by: str) -> str:
+    return f'sum by ({by}) (rate(istio_requests_total{{destination_service_namespace=~"$tenant",reporter="source"{selector}}}[5m]))'
+
+
+REQUEST = Dashboard(
+    uid="headway-request",
+    title="Headway / Request",
+    tags=("layer",),
+    by_tenant=True,
+    rows=(
+        row(
+            "Volume and answers",
+            panel("Requests a second", (f'headway:request_rate{{source="mesh",{_T}}}', SERVICE), unit=Unit.PER_SECOND),
+            panel(
+                "Requests by answer",
+                (_mesh("", "destination_service_namespace, response_code"), "{{destination_service_namespace}} {{response_code}}"),
+                unit=Unit.PER_SECOND,
+            ),
+            panel("Server errors", (f"headway:error_ratio{{{_T}}}", SERVICE), unit=Unit.SHARE),
+        ),
+        row(
+            "Time",
+            *(panel(f"Latency p{p}", (f"headway:latency:p{p}{{{_T}}}", SERVICE), unit=Unit.SECONDS) for p in (50, 95, 99)),
+        ),
+        row(
+            "Never answered",
+            panel(
+                "Requests by what the mesh did to them",
+                (
+                    _mesh(',response_flags!="-"', "destination_service_name, response_flags"),
+                    "{{destination_service_name}} {{response_flags}}",
+                ),
+                unit=Unit.PER_SECOND,
+                meaning="UH no healthy server, UF connection failed, UT timed out, URX retries spent, RL rate limited",
+            ),
+            panel(
+                "Refused by rate limit",
+                (_mesh(',response_code="429"', "destination_service_namespace"), "{{destination_service_namespace}}"),
+                unit=Unit.PER_SECOND,
+            ),
+            panel("Time in the queue", (f"headway:queue_time{{{_T}}}", SERVICE), unit=Unit.SECONDS),
+        ),
+    ),
+)
+
+
+def _recorded(title: str, name: str, unit: Unit = Unit.NUMBER) -> Panel:
+    return panel(title, (f"headway:{name}{{{_T}}}", SERVICE + " {{source}}"), unit=unit)
+
+
+MODEL_SERVER = Dashboard(
+    uid="headway-model-server",
+    title="Headway / Model server",
+    tags=("layer",),
+    by_tenant=True,
+    rows=(
+        row(
+            "Load",
+            _recorded("Requests in the server", "in_flight"),
+            _recorded("Requests waiting", "waiting"),
+            _recorded("Requests answered a second", "request_rate", Unit.PER_SECOND),
+        ),
+        row(
+            "Time",
+            _recorded("In the queue", "queue_time", Unit.SECONDS),
+            _recorded("On the model", "compute_time", Unit.SECONDS),
+            _recorded("Requests computed together", "batch_size"),
+        ),
+        row(
+            "Language models",
+            _recorded("First token p95", "ttft:p95", Unit.SECONDS),
+            _recorded("Between tokens p95", "inter_token:p95", Unit.SECONDS),
+            _recorded("Tokens a second", "tokens_per_second", Unit.TOKENS_PER_SECOND),
+            _recorded("Cache in use", "kv_cache_use", Unit.SHARE),
+            _recorded("Preemptions", "preemptions", Unit.PER_SECOND),
+        ),
+        row(
+            "The servers themselves",
+            panel(
+                "Replicas whose metrics can be read",
+                (
+                    'sum by (platform_io_tenant, platform_io_model, platform_io_release) (up{platform_io_model!="",platform_io_tenant=~"$tenant"})',
+                    "{{platform_io_model}} {{platform_io_release}}",
+                ),
+            ),
+            panel(
+                "Failed requests by reason",
+                (
+                    'sum by (platform_io_model, reason) (rate(nv_inference_request_failure{platform_io_tenant=~"$tenant"}[5m]))',
+                    "{{platform_io_model}} {{reason}}",
+                ),
+                unit=Unit.PER_SECOND,
+            ),
+            panel(
+                "Restarts within an hour",
+                ('sum by (namespace, pod) (increase(kube_pod_container_status_restarts_total{namespace=~"$tenant"}[1h]))', "{{pod}}"),
+            ),
+            panel("Ready pods", ('sum by (namespace) (kube_pod_status_ready{condition="true",namespace=~"$tenant"})', "{{namespace}}")),
+        ),
+    ),
+)
+
+
+def _gpu(title: str, expression: str, unit: Unit = Unit.NUMBER, meaning: str = "") -> Panel:
+    return panel(title, (f"max by (Hostname, gpu) ({expression})", _GPU), unit=unit, meaning=meaning)
+
+
+GPU = Dashboard(
+    uid="headway-gpu",
+    title="Headway / GPU",
+    tags=("layer",),
+    rows=(
+        row(
+            "Work",
+            _gpu("Busy multiprocessors", "DCGM_FI_PROF_SM_ACTIVE", Unit.SHARE, "Not the utilisation, which is 1 whenever a kernel runs"),
+            _gpu("Tensor cores", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Unit.SHARE),
+            _gpu("Device memory moving data", "DCGM_FI_PROF_DRAM_ACTIVE", Unit.SHARE),
+            _gpu("Memory in use", "DCGM_FI_DEV_FB_USED * 1048576", Unit.BYTES),
+            _gpu("Memory in use, share", "DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)", Unit.SHARE),
+            panel("Busy multiprocessors by service", ("headway:gpu_activity", SERVICE), unit=Unit.SHARE),
+        ),
+        row(
+            "Faults",
+            _gpu("Xid events", "DCGM_EXP_XID_ERRORS_COUNT"),
+            _gpu("Double-bit errors", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"),
+            _gpu("Single-bit errors an hour", "increase(DCGM_FI_DEV_ECC_SBE_VOL_TOTAL[1h])"),
+            _gpu("Rows that could not be remapped", "DCGM_FI_DEV_ROW_REMAP_FAILURE"),
+            _gpu("PCIe retries an hour", "increase(DCGM_FI_DEV_PCIE_REPLAY_COUNTER[1h])"),
+            _gpu("NVLink errors an hour", "increase(DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL[1h])"),
+        ),
+        row(
+            "Limits",
+            _gpu("Temperature", "DCGM_FI_DEV_GPU_TEMP", Unit.CELSIUS),
+            _gpu("Power", "DCGM_FI_DEV_POWER_USAGE", Unit.WATTS),
+            _gpu("Clock", "DCGM_FI_DEV_SM_CLOCK * 1e6", Unit.HERTZ),
+            _gpu("Slowed by heat", "rate(DCGM_FI_DEV_THERMAL_VIOLATION[5m]) / 1e9", Unit.SHARE),
+            _gpu("Slowed by the power limit", "rate(DCGM_FI_DEV_POWER_VIOLATION[5m]) / 1e9", Unit.SHARE),
+            _gpu("NVLink", "DCGM_FI_PROF_NVLINK_RX_BYTES + DCGM_FI_PROF_NVLINK_TX_BYTES", Unit.BYTES),
+        ),
+    ),
+)
+
+NODE = Dashboard(
+    uid="headway-node",
+    title="Headway / Node",
+    tags=("layer",),
+    rows=(
+        row(
+            "State",
+            panel(
+                "Nodes that are not ready",
+                'sum(kube_node_status_condition{condition="Ready",status="true"} == bool 0)',
+                single=True,
+            ),
+            panel(
+                "Nodes under pressure",
+                ('sum by (condition) (kube_node_status_condition{condition=~".*Pressure",status="true"})', "{{condition}}"),
+            ),
+            panel("Nodes by pool", (f'count by ({POOL}) (kube_node_labels{{{POOL}!=""}})', f"{{{{{POOL}}}}}")),
+            panel("GPUs offered", (f"sum by (node) (kube_node_status_allocatable{{{GPUS}}})", "{{node}}")),
+            panel("Taken out of service", "sum(kube_node_spec_unschedulable)"),
+        ),
+        row(
+            "Resources",
+            panel("CPU in use", ('1 - avg by (instance) (rate(node_cpu_seconds_total{mode="idle"}[5m]))', "{{instance}}"), unit=Unit.SHARE),
+            panel("Memory in use", ("1 - node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes", "{{instance}}"), unit=Unit.SHARE),
+            panel(
+                "Memory of pods",
+                ('sum by (namespace, pod) (container_memory_working_set_bytes{container!="",namespace!=""})', "{{namespace}}/{{pod}}"),
+                unit=Unit.BYTES,
+            ),
+            panel(
+                "Disk in use",
+                (
+                    '1 - node_filesystem_avail_bytes{fstype=~"ext4|xfs"} / node_filesystem_size_bytes{fstype=~"ext4|xfs"}',
+                    "{{instance}} {{mountpoint}}",
+                ),
+                unit=Unit.SHARE,
+            ),
+            panel(
+                "Network received",
+                ('sum by (instance) (rate(node_network_receive_bytes_total{device!="lo"}[5m]))', "{{instance}}"),
+                unit=Unit.BYTES,
+            ),
+            panel("Processes killed for memory", ("increase(node_vmstat_oom_kill[1h])", "{{instance}}")),
+        ),
+    ),
+)
+
+SCHEDULER = Dashboard(
+    uid="headway-scheduler",
+    title="Headway / Scheduler",
+    tags=("layer",),
+    rows=(
+        row(
+            "Waiting",
+            panel("Pods that find no node", "count(kube_pod_status_unschedulable == 1) or vector(0)", single=True),
+            panel("Pending pods", ('sum by (namespace) (kube_pod_status_phase{phase="Pending"})', "{{namespace}}")),
+            panel("Pods the autoscaler would help", "sum(cluster_autoscaler_unschedulable_pods_count)"),
+            panel(
+                "Nodes that could not be had", ("sum by (reason) (increase(cluster_autoscaler_failed_scale_ups_total[1h]))", "{{reason}}")
+            ),
+        ),
+        row(
+            "Room",
+            panel("Free GPUs by pool", (by_pool(FREE), f"{{{{{POOL}}}}}")),
+            panel(
+                "Largest free block by pool",
+                (f"max by ({POOL}) ({in_pools(FREE)})", f"{{{{{POOL}}}}}"),
+                meaning="A pod that wants more than this cannot be placed, however much is free in all",
+            ),
+            panel(
+                "Fragmentation by pool",
+                (
+                    f"1 - max by ({POOL}) ({in_pools(FREE)}) / clamp_min({by_pool(FREE)}, 1)",
+                    f"{{{{{POOL}}}}}",
+                ),
+                unit=Unit.SHARE,
+                meaning="0: all that is free lies on one node",
+            ),
+            panel(
+                "Quota in use",
+                ('kube_resourcequota{type="used"} / ignoring (type) (kube_resourcequota{type="hard"} > 0)', "{{namespace}} {{resource}}"),
+                unit=Unit.SHARE,
+            ),
+        ),
+        row(
+            "Losing places",
+            panel("Evicted pods", ('sum by (namespace) (kube_pod_status_reason{reason="Evicted"})', "{{namespace}}")),
+            panel(
+                "Pods deleted within an hour",
+                "count(time() - kube_pod_deletion_timestamp < 3600) or vector(0)",
+            ),
+        ),
+    ),
+)
+
+DEPLOYMENT = Dashboard(
+    uid="headway-deployment",
+    title="Headway / Deployment",
+    tags=("layer",),
+    by_tenant=True,
+    rows=(
+        row(
+            "Releases",
+            panel(
+                "Share of requests by release",
+                (
+                    (
+                        f'headway:request_rate{{source="mesh",{_T}}} / on (tenant, model) group_left'
+                        f' clamp_min(sum by (tenant, model) (headway:request_rate{{source="mesh",{_T}}}), 1e-9)'
+                    ),
+                    SERVICE,
+                ),
+                unit=Unit.SHARE,
+            ),
+            panel("Server errors by release", (f"headway:error_ratio{{{_T}}}", SERVICE), unit=Unit.SHARE),
+            panel("Latency p99 by release", (f"headway:latency:p99{{{_T}}}", SERVICE), unit=Unit.SECONDS),
+        ),
+        row(
+            "What changed",
+            panel(
+                "Changes of a deployment",
+                ('changes(kube_deployment_metadata_generation{namespace=~"$tenant"}[15m])', "{{namespace}}/{{deployment}}"),
+                meaning="Each step is somebody's or something's change",
+            ),
+            panel(
+                "Age of deployments",
+                ('time() - kube_deployment_created{namespace=~"$tenant"}', "{{namespace}}/{{deployment}}"),
+                unit=Unit.SECONDS,
+            ),
+            panel(
+                "Restarts of containers",
+                (
+                    'sum by (namespace, pod) (changes(kube_pod_container_status_restarts_total{namespace=~"$tenant"}[15m]))',
+                    "{{namespace}}/{{pod}}",
+                ),
+            ),
+        ),
+        row(
+            "Replicas",
+            panel(
+                "Wanted and there",
+                ('kube_deployment_spec_replicas{namespace=~"$tenant"}', "{{deployment}} wanted"),
+                ('kube_deployment_status_replicas_available{namespace=~"$tenant"}', "{{deployment}} there"),
+            ),
+            panel(
+                "Autoscaler: wanted of the most it may",
+                (
+                    (
+                        'kube_horizontalpodautoscaler_status_desired_replicas{namespace=~"$tenant"}'
+                        ' / kube_horizontalpodautoscaler_spec_max_replicas{namespace=~"$tenant"}'
+                    ),
+                    "{{horizontalpodautoscaler}}",
+                ),
+                unit=Unit.SHARE,
+            ),
+            panel(
+                "Triggers that cannot be read",
+                (
+                    'sum by (exported_namespace, scaledObject) (rate(keda_scaler_detail_errors_total{exported_namespace=~"$tenant"}[5m]))',
+                    "{{exported_namespace}}/{{scaledObject}}",
+                ),
+            ),
+            panel(
+                "Trigger values",
+                (
+                    'sum by (exported_namespace, scaledObject, scaler) (keda_scaler_metrics_value{exported_namespace=~"$tenant"})',
+                    "{{scaledObject}} {{scaler}}",
+                ),
+            ),
+        ),
+    ),
+)
+
+LAYERS = (REQUEST, MODEL_SERVER, GPU, NODE, SCHEDULER, DEPLOYMENT)
