@@ -209,6 +209,10 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
             _unavailable(context)
 
 
+TERMINATED: Final = "Resource monitor has terminated"
+"""What the SDK says when we have ended its calls, because the deployment stops; the reason has been told then."""
+
+
 class Engine(engine_pb2_grpc.EngineServicer):
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -219,8 +223,7 @@ class Engine(engine_pb2_grpc.EngineServicer):
             return b""
         line = engine_pb2.LogRequest.FromString(raw)
         severity = _SEVERITIES[line.severity]
-        # What the SDK says when we have ended its calls; the reason has been told.
-        if severity == "error" and self._context.halt.stopping and "Resource monitor has terminated" in line.message:
+        if severity == "error" and self._context.halt.stopping and TERMINATED in line.message:
             return b""
         self._context.events.diagnostic(severity, line.message, line.urn, ephemeral=line.ephemeral, stream=line.streamId)
         return b""

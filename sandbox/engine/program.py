@@ -19,7 +19,7 @@ from pulumi.runtime.proto import language_pb2, language_pb2_grpc
 from sandbox.engine.callbacks import details_of
 from sandbox.engine.errors import EngineError
 from sandbox.engine.model import Events, ProgramResult, Request
-from sandbox.engine.monitor import CHANNEL_OPTIONS
+from sandbox.engine.monitor import CHANNEL_OPTIONS, TERMINATED
 from sandbox.engine.runner import FAILED_AND_LOGGED
 from sandbox.engine.workspace import Project
 
@@ -64,6 +64,9 @@ class Inline:
         except grpc.FutureCancelledError:
             return ProgramResult("the program was stopped")
         except grpc.RpcError as error:
+            # A busy SDK may let this error through its own hands, and its server then reports it as its own.
+            if TERMINATED in details_of(error):
+                return ProgramResult("the program was stopped")
             message = f"the language server of the program at {self._address} has failed: {details_of(error)}"
             events.diagnostic("error", message)
             return ProgramResult(message)

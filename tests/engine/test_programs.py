@@ -2,14 +2,21 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pulumi
 import pytest
 from pulumi import automation as auto
+from pulumi.runtime.proto import language_pb2_grpc
 
 from sandbox.engine.command import EmbeddedPulumi
+from sandbox.engine.console import Captured
+from sandbox.engine.events import EventStream
+from sandbox.engine.model import Request
+from sandbox.engine.program import Inline
 from tests.engine.conftest import Workspace, diagnostics, names
 from tests.engine.doubles import Thing
 
@@ -230,3 +237,37 @@ def _running(part: str) -> list[str]:
         if part in command and "pytest" not in command.split(part)[0]:
             found.append(command)
     return found
+
+
+class _Ending(language_pb2_grpc.LanguageRuntimeServicer):
+    """A language server whose program ends by an exception that says `text`."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def Run(self, request: Any, context: grpc.ServicerContext) -> Any:
+        raise RuntimeError(self.text)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Resource monitor has terminated, shutting down", []),
+        ("out of cheese", ["Exception calling application: out of cheese"]),
+    ],
+)
+def test_the_sdks_own_end_is_told_unless_it_only_says_that_the_engine_has_stopped(text: str, told: list[str]) -> None:
+    server = grpc.server(ThreadPoolExecutor(1))
+    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(_Ending(text), server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    console = Captured()
+    events = EventStream(console.line, lambda: None, time.time, planning=False, debug=False)
+    request = Request(kind="update", dry_run=False, organization="organization", project="case", stack="dev")
+    try:
+        assert Inline(address).run("127.0.0.1:1", request, events).error
+    finally:
+        server.stop(None)
+    said = console.stdout.splitlines()
+    assert len(said) == len(told)
+    assert all(text in line for text, line in zip(told, said, strict=True))
