@@ -67,7 +67,7 @@ class _Layer:
         warm = [capacity.Warm(pool=pools[entry.pool], units=entry.replicas) for entry in self._settings.warm]
         self._objects("capacity", capacity.manifests(warm), after=[self._namespace(namespaces.WARM_CAPACITY)])
         self._objects("volumes", volumes.manifests(self._upstream.require("volumes_key_arn")))
-        self._objects("admission", admission.manifests())
+        self._objects("admission", admission.manifests(self._settings.pools))
         self._objects("node-health", node_health.manifests(self._settings.pools), after=[self._namespace(namespaces.NODE_HEALTH)])
 
     def observability(self) -> None:

@@ -4,11 +4,15 @@ Each rule is one ValidatingAdmissionPolicy in CEL with one binding. The trap: va
 mesh's own containers; those alone may carry a tag, because the control plane writes them.
 """
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from components.labels import labels
 from components.manifests import Manifest, object_
-from headway.contract.labels import MODEL, RELEASE, TENANT
+from components.nodes import gpu_node
+from headway.contract.labels import MODEL, POOL, RELEASE, TENANT
+from headway.contract.pool import Pool
 
 _PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["pods"]}
 _CONTAINERS = "object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : [])"
@@ -27,6 +31,8 @@ class Rule:
     name: str
     expression: str
     message: str
+    variables: tuple[tuple[str, str], ...] = ()
+    """Its own, beside `containers` and `labels`: name and expression."""
 
 
 RULES = (
@@ -78,9 +84,39 @@ RULES = (
 )
 
 
-def manifests() -> tuple[Manifest, ...]:
+OF_ANY_POD = ("node.kubernetes.io/memory-pressure", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Taints that the API server itself lets pods tolerate."""
+
+
+def own_tolerations(pools: Sequence[Pool]) -> Rule:
+    """Only the taints of the pool that a pod selects, and only if it asks for a GPU: a quarantine or another's pool tolerates nobody."""
+    taints = {pool.name: sorted({taint.key for taint in gpu_node.taints(pool)}) for pool in pools}
+    known = json.dumps(taints, sort_keys=True)  # a literal of the Common Expression Language too
+    selected = f"has(object.spec.nodeSelector) && '{POOL}' in object.spec.nodeSelector ? object.spec.nodeSelector['{POOL}'] : ''"
+    always = json.dumps(OF_ANY_POD)
+    return Rule(
+        name="tolerations-of-own-pool",
+        expression=(
+            f"!has(object.spec.tolerations) || object.spec.tolerations.all(t, has(t.key) && (t.key in {always} || "
+            "(variables.pool in variables.taints && t.key in variables.taints[variables.pool] && "
+            f"{_GPU_POD})))"
+        ),
+        message=(
+            "The pod tolerates a taint that is not of the GPU pool that it selects. It could land on another's nodes, or on one in "
+            f"quarantine. Select a pool by {POOL}, ask for its GPU, and tolerate that pool's taints only."
+        ),
+        variables=(("pool", selected), ("taints", known)),
+    )
+
+
+def rules(pools: Sequence[Pool]) -> tuple[Rule, ...]:
+    """Every rule of a cluster with `pools`, by name."""
+    return tuple(sorted((*RULES, own_tolerations(pools)), key=lambda rule: rule.name))
+
+
+def manifests(pools: Sequence[Pool]) -> tuple[Manifest, ...]:
     """A policy and its binding for each rule."""
-    return tuple(manifest for rule in RULES for manifest in (_policy(rule), _binding(rule)))
+    return tuple(manifest for rule in rules(pools) for manifest in (_policy(rule), _binding(rule)))
 
 
 def _policy(rule: Rule) -> Manifest:
@@ -97,6 +133,7 @@ def _policy(rule: Rule) -> Manifest:
                 "variables": [
                     {"name": "containers", "expression": _CONTAINERS},
                     {"name": "labels", "expression": _LABELS},
+                    *({"name": name, "expression": expression} for name, expression in rule.variables),
                 ],
                 "validations": [{"expression": rule.expression, "message": rule.message, "reason": "Invalid"}],
             },

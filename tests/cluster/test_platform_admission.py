@@ -8,10 +8,22 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 
 from components.platform import admission
-from headway.contract.labels import MODEL, RELEASE, TENANT
+from headway.contract.labels import MODEL, POOL, QUARANTINE, RELEASE, TENANT
+from headway.contract.pool import Pool
 from tests.cluster.conftest import ControlPlane, eventually
 
 NAMESPACE = "admitted"
+_POOL: dict[str, Any] = {
+    "instance_types": ["g6.12xlarge"],
+    "zones": ["us-east-1a"],
+    "size": {"max": 4},
+    "workload_class": "latency",
+    "ami": {"release": "1.35.6-20260714", "driver": "580.159.03"},
+}
+POOLS = (
+    Pool.model_validate({**_POOL, "name": "blue", "taints": [{"key": "team", "value": "blue"}]}),
+    Pool.model_validate({**_POOL, "name": "plain"}),
+)
 Change = Callable[[dict[str, Any]], object]
 
 
@@ -27,7 +39,8 @@ def pod(change: Change = lambda body: None) -> dict[str, Any]:
             "containers": [
                 {"name": "server", "image": f"registry.test/server@sha256:{'a' * 64}", "resources": {"limits": gpu, "requests": gpu}}
             ],
-            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+            "nodeSelector": {POOL: "blue"},
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}, {"key": "team", "operator": "Equal", "value": "blue"}],
         },
     }
     changed = copy.deepcopy(body)
@@ -38,8 +51,10 @@ def pod(change: Change = lambda body: None) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def guarded(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """The control plane with every rule bound, and a tenant's namespace."""
-    bodies = [dict(manifest.body) for manifest in admission.manifests()]
-    namespaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {TENANT: NAMESPACE}}}]
+    bodies = [dict(manifest.body) for manifest in admission.manifests(POOLS)]
+    namespaces: list[dict[str, Any]] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {TENANT: NAMESPACE}}}
+    ]
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": NAMESPACE}}
     control_plane.create(*namespaces)
     eventually(lambda: _exists(control_plane, account))
@@ -73,6 +88,7 @@ def container(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_gpu(body: dict[str, Any]) -> None:
+    del body["spec"]["nodeSelector"], body["spec"]["tolerations"]
     del container(body)["resources"], body["metadata"]["labels"][RELEASE]
 
 
@@ -104,6 +120,10 @@ REFUSED: tuple[tuple[str, str, Change], ...] = (
     ("owner-labels", "none", lambda body: body["metadata"].pop("labels")),
     ("owner-labels", "another's", lambda body: body["metadata"]["labels"].update({TENANT: "other"})),
     ("owner-labels", "no release", lambda body: body["metadata"]["labels"].pop(RELEASE)),
+    ("tolerations-of-own-pool", "another pool's", lambda body: body["spec"].update(nodeSelector={POOL: "plain"})),
+    ("tolerations-of-own-pool", "no pool", lambda body: body["spec"].pop("nodeSelector")),
+    ("tolerations-of-own-pool", "quarantine", lambda body: body["spec"]["tolerations"].append({"key": QUARANTINE, "operator": "Exists"})),
+    ("tolerations-of-own-pool", "no GPU", lambda body: container(body).pop("resources")),
     ("tolerations-by-name", "all", lambda body: body["spec"].update(tolerations=[{"operator": "Exists"}])),
 )
 
@@ -124,7 +144,7 @@ def test_the_api_server_finds_no_fault_in_the_rules_themselves(guarded: ControlP
     def checked() -> list[dict[str, Any]]:
         policies = [
             guarded.get("ValidatingAdmissionPolicy", f"headway-{rule.name}", api_version="admissionregistration.k8s.io/v1", namespace=None)
-            for rule in admission.RULES
+            for rule in admission.rules(POOLS)
         ]
         return (
             [policy["status"] for policy in policies]

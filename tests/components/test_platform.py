@@ -230,8 +230,8 @@ def test_a_regression_of_a_fifth_shows_in_the_histograms() -> None:
 
 
 def test_admission_binds_every_rule_to_tenants_namespaces() -> None:
-    found = by_role(admission.manifests())
-    for rule in admission.RULES:
+    found = by_role(admission.manifests([pool("l4")]))
+    for rule in admission.rules([pool("l4")]):
         binding = found[f"{rule.name}-binding"]["spec"]
         assert binding["policyName"] == found[rule.name]["metadata"]["name"]
         assert binding["validationActions"] == ["Deny"]
@@ -239,7 +239,7 @@ def test_admission_binds_every_rule_to_tenants_namespaces() -> None:
 
 
 def test_a_refusal_by_the_api_server_says_fact_consequence_and_remedy() -> None:
-    assert all(rule.message.count(". ") == 2 and rule.message.endswith(".") for rule in admission.RULES)
+    assert all(rule.message.count(". ") == 2 and rule.message.endswith(".") for rule in admission.rules([pool("l4")]))
 
 
 def test_warm_capacity_gives_way_to_everything() -> None:
