@@ -49,8 +49,9 @@ def start(
     output: OutputOption = "text",
     notify: NotifyOption = None,
 ) -> None:
-    """Release what the contract now describes, and stay until it is promoted or back."""
+    """Release what the contract now describes, and stay until it is promoted or back. Goes on with that release if it is under way."""
     from headway.cli.release_place import place
+    from headway.contract.released import release_id
     from headway.release.driver.adoption import adopt
     from headway.release.driver.beginning import TICK_SECONDS, Start, begin
     from headway.release.driver.kinds import Wish
@@ -79,6 +80,8 @@ def start(
         if not ledger.read() and deployed:
             adopt(ledger, here.store, deployed["contract"], deployed["release"])
         running = fold(ledger.read()).running
+        if running and running.release == release_id(model):
+            raise typer.Exit(_code(_drive(here, view, running)))
         if running and supersede:
             _ask(here, Wish.ROLLBACK, f"superseded by another release{': ' + reason if reason else ''}")
             _drive(here, view, running)
@@ -356,14 +359,19 @@ def _drive(here: "Place", view: "View", running: "Rollout | None") -> "Rollout":
 
 def _follow(here: "Place", view: "View", rollout: "Rollout") -> "Rollout":
     """Read the ledger until the release is over. Says when nobody drives it any more."""
+    from datetime import UTC, datetime
     from time import sleep
 
     from headway.release.driver.rollout import fold
 
     ledger = here.ledger()
-    service, told = fold(()), 0
+    service, told, alone = fold(()), 0, False
     while True:
         events = ledger.read()
+        lease = ledger.lease()
+        if not alone and not (lease and lease.live(datetime.now(UTC))):
+            alone = True
+            view.say(f"Nobody drives it now; `headway release resume {here.chain}` takes it over.")
         for event in events[told:]:
             service = fold((event,), service)
             view.told(event, service)

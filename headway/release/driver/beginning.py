@@ -90,7 +90,7 @@ def _possible(chain: str, service: Service, model: Model, stable: Model, start: 
         raise UserError(
             f"Release {running.release} of {chain} is under way ({running.status}).",
             "Two new versions at once could not be told apart in the evidence.",
-            f"Let it end, or drain it first: `headway release start {chain} --supersede`.",
+            f"Let it end (`headway release resume {chain}` where its runner is gone), or drain it first with --supersede.",
             Exit.BUSY,
         )
     if same_release(model, stable):

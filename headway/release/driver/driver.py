@@ -4,6 +4,7 @@ All decisions are elsewhere (`actions.py`, the gate); here is the order of doing
 write can arrive without its answer; so every action looks at the world first, and every decision is made again from what is written.
 """
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -79,11 +80,15 @@ class Driver:
                 f"Start one: `headway release start {self._ledger.chain}`.",
                 Exit.REFUSED,
             )
-        if not rollout.over:
-            self._patiently(lambda: self._unless_unwatched(rollout))
-        number = rollout.number
-        while not (current := self._current(number)).over:
-            self._patiently(self._step)
+        try:
+            if not rollout.over:
+                self._patiently(lambda: self._unless_unwatched(rollout))
+            while not (current := self._current(rollout.number)).over:
+                self._patiently(self._step)
+        except KeyboardInterrupt:
+            with contextlib.suppress(LostError, UnreachableError):  # or the lease runs out
+                self._ledger.release(self._holder)
+            raise
         self._patiently(lambda: self._ledger.release(self._holder))
         return current
 

@@ -1,0 +1,101 @@
+"""How a release looks on a terminal, in a log and to a machine."""
+
+import json
+from pathlib import Path
+
+import pytest
+from release_kill import Shelf
+from release_world import BAD, CHAIN, Scene
+from rich.console import Console
+
+from headway.cli import release_view
+from headway.cli.release_view import Lines, Objects
+from headway.contract.loader import load_tenant
+from headway.release.driver.rollout import Rollout, fold
+
+TENANTS = Path(__file__).parents[2] / "tenants"
+
+
+@pytest.fixture(scope="module")
+def ended() -> tuple[Scene, Rollout]:
+    (found,) = load_tenant(TENANTS / "vision").contracts
+    scene = Scene.of(Shelf(), next(model for model in found.models if model.name == "defects"))
+    scene.world.shares = BAD
+    scene.begin()
+    return scene, scene.driver().run()
+
+
+def drawn(thing: object) -> str:
+    console = Console(record=True, width=120, force_terminal=False)
+    console.print(thing)
+    return console.export_text()
+
+
+def test_the_picture_shows_verdict_ladder_signals_and_what_happened(
+    ended: tuple[Scene, Rollout], capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene, rollout = ended
+    text = drawn(release_view.panel(CHAIN, rollout, scene.ledger().read()[-3:]))
+    assert "Rolled back. Requests are slower than tolerated." in text
+    assert "copies 100 % → 1 % → 5 %" in text
+    assert "latency" in text and "of 10" in text
+    assert rollout.release in text
+
+
+def test_a_bar_is_full_when_the_evidence_decides_and_empty_when_it_says_nothing() -> None:
+    assert release_view.reach(400.0, 400.0) == 1.0
+    assert release_view.reach(20.0, 400.0) == pytest.approx(0.5)
+    assert [release_view.reach(value, 400.0) for value in (1.0, 0.01, 0.0, None)] == [0.0] * 4
+    assert release_view.reach("inf", 400.0) == 1.0
+
+
+def told(view: release_view.View, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(release_view, "_fresh", lambda _: True)
+    events = scene.ledger().read()
+    for event in events:
+        view.told(event, fold(events[: event.number]))
+
+
+def test_a_log_has_a_line_for_what_is_new(
+    ended: tuple[Scene, Rollout], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene, rollout = ended
+    view = Lines(CHAIN, None)
+    told(view, scene, monkeypatch)
+    view.ended(rollout)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "Rolled back. Requests are slower than tolerated."
+    assert len(lines) < len(scene.ledger().read()), "ticks that say nothing new are left out"
+    assert not any("lease-" in line or "None" in line for line in lines)
+
+
+def test_machines_get_an_object_a_line_and_the_end_as_the_last(
+    ended: tuple[Scene, Rollout], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene, rollout = ended
+    view = Objects(CHAIN, None)
+    told(view, scene, monkeypatch)
+    view.ended(rollout)
+    read = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert read[-1]["end"]["outcome"] == "rolled back"
+    assert [one["event"] for one in read[:-1]] == scene.kinds()
+
+
+def test_status_and_history_name_release_outcome_and_reason(
+    ended: tuple[Scene, Rollout], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene, rollout = ended
+    monkeypatch.setenv("COLUMNS", "200")
+    release_view.overview({CHAIN: scene.service(), "vision/embeddings": fold(())})
+    release_view.past(CHAIN, [rollout])
+    out = capsys.readouterr().out
+    assert rollout.release in out and "not in the ledger yet" in out and "slower" in out
+
+
+def test_a_release_under_way_is_told_from_one_that_is_over(ended: tuple[Scene, Rollout]) -> None:
+    scene, rollout = ended
+    events = scene.ledger().read()
+    under_way = fold(events[: rollout.failing.number - 1]) if rollout.failing else fold(())
+    found = release_view.document(under_way)["release"]
+    assert found["outcome"] is None and found["status"] == "active" and found["weight"] == 0
+    assert release_view.summary(rollout)["outcome"] == "rolled back"
