@@ -101,6 +101,35 @@ class PrometheusEvidence:
         shown = [source.endpoint.shown for source in self._sources]
         return [unanswered(service, window, "; ".join(reasons), asked, shown) for window in windows]
 
+    def by_pod(self, service: Service, arm: str, ends: Sequence[float]) -> tuple[dict[str, list[Raw]], Raw]:
+        """Readings of each pod of one arm by itself, for `backtest`, and the arm's whole last reading. Raises UnansweredError."""
+        arms = Arms(stable=arm)
+        reasons: list[str] = []
+        for source in self._sources:
+            asking = _Asking(source, ends)
+            try:
+                requests = asking.rises(queries.at_replica(queries.REQUESTS, service.tenant, arms.present))
+                durations = asking.rises(queries.at_replica(queries.DURATIONS, service.tenant, arms.present))
+                up = self._up(asking, service, arms, [labels for labels, _ in requests])["control"]
+                pods = sorted({labels.get(queries.POD, "") for labels, _ in requests})
+                whole = mesh_counts(service, arms, requests, durations, [])
+                found: dict[str, list[Raw]] = {}
+                for pod in pods:
+                    mine = [[one for one in series if one[0].get(queries.POD, "") == pod] for series in (requests, durations)]
+                    counted = mesh_counts(service, arms, *mine, [])
+                    found[pod] = [counted.arms(place, {})["stable"] for place in range(len(ends) - 1)]
+                return found, {"edges": dict(whole.edges), "up": up, "classes": list(service.classes) or ["all"]}
+            except (UnansweredError, UnreadableError) as error:
+                reasons.append(str(error))
+        raise UnansweredError("; ".join(reasons))
+
+    def arms_of(self, tenant: str, model: str, at: float) -> list[str]:
+        """Deployments of a model that the mesh counted requests of, within the last six hours. Raises UnansweredError."""
+        pattern = queries.quoted(f"{model}-.*")
+        selector = f'{queries.REQUESTS}{{{queries.REPORTER}="{queries.AT_REPLICA}",{queries.WORKLOAD_NAMESPACE}={queries.quoted(tenant)}'
+        query = f"count by ({queries.WORKLOAD}) (last_over_time({selector},{queries.WORKLOAD}=~{pattern}}}[{REMEMBERED}]))"
+        return sorted(one.labels[queries.WORKLOAD] for one in self._sources[0].samples(query, at))
+
     def preflight(self, service: Service, arms: Arms, *, now: float, seconds: float = 900.0) -> Sequence[Finding]:
         """Why there could be no evidence of `service`, from what its stable arm showed in the last `seconds`."""
         found: list[Finding] = []

@@ -1,0 +1,56 @@
+"""A service's own history, pod by pod, for `backtest`.
+
+The trap: a day of raw samples in one answer would be too large, so it is asked for an hour at a time; counters go on across the joints.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from headway.errors import UserError
+from headway.release.backtest import History, PodHistory
+from headway.release.evidence.reader import PrometheusEvidence
+from headway.release.evidence.reading import Service
+
+CHUNK_SECONDS = 3600.0
+
+
+def history_of(evidence: PrometheusEvidence, service: Service, arm: str, start: float, end: float, tick_seconds: float) -> History:
+    """Counts of each pod of `arm` by tick, from `start` on. Raises UserError where there are none, UnansweredError where nobody says."""
+    ticks = int((end - start) // tick_seconds)
+    per_chunk = max(1, int(CHUNK_SECONDS // tick_seconds))
+    chunks: list[tuple[int, dict[str, list[Any]], Any]] = []
+    edges: dict[str, Sequence[float]] = {}
+    for first in range(0, ticks, per_chunk):
+        ends = [start + place * tick_seconds for place in range(first, min(first + per_chunk, ticks) + 1)]
+        # Edges may have changed with an older release; then the histories cannot be joined, and the reader says so.
+        pods, whole = evidence.by_pod(replace(service, edges=edges), arm, ends)
+        edges = edges or whole["edges"]
+        chunks.append((first, pods, whole))
+    if "latency" not in edges:
+        raise UserError(
+            f"no request of {service.tenant}/{arm} was counted between the two times",
+            "There is no history to rehearse on",
+            "Name another arm or another time; `kubectl get deploy` shows the arms there are",
+        )
+    names = sorted({name for _, pods, _ in chunks for name in pods})
+    classes, buckets = len(service.classes) or 1, len(edges["latency"]) + 1
+    counts = {name: (np.zeros((ticks, classes, buckets)), np.zeros((ticks, classes))) for name in names}
+    answered = np.zeros(ticks, dtype=bool)
+    for first, pods, whole in chunks:
+        length = len(whole["up"])
+        answered[first : first + length] = whole["up"]
+        for name, readings in pods.items():
+            for place, reading in enumerate(readings):
+                if reading["buckets"]:
+                    counts[name][0][first + place] = np.asarray(reading["buckets"]["latency"])
+                    counts[name][1][first + place] = np.asarray(reading["errors"])
+    return History(
+        edges=edges,
+        classes=service.classes or ("all",),
+        pods={name: PodHistory({"latency": of_buckets}, of_errors) for name, (of_buckets, of_errors) in counts.items()},
+        answered=answered,
+        tick_seconds=tick_seconds,
+    )
