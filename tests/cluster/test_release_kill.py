@@ -1,0 +1,38 @@
+"""The whole walk: a runner killed at every single boundary of a release that is promoted, in memory. The quick tier takes every fifth."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+
+from release_kill import Shelf, promoting, walk
+from release_world import Scene
+
+from headway.contract.loader import load_tenant
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+TENANTS = Path(__file__).parents[2] / "tenants"
+
+
+@pytest.fixture
+def promoted() -> Callable[[], Scene]:
+    (found,) = load_tenant(TENANTS / "vision").contracts
+    contract = next(model for model in found.models if model.name == "defects")
+
+    def made() -> Scene:
+        scene = Scene.of(Shelf(), contract, mirror=None, weights=["10%"])
+        promoting(scene, 2)
+        return scene
+
+    return made
+
+
+def test_wherever_a_runner_is_killed_the_release_is_promoted_by_the_next_and_no_step_is_done_twice(promoted: Callable[[], Scene]) -> None:
+    boundaries = 0
+    for at, undisturbed, killed in walk(promoted):
+        boundaries = at
+        assert killed == undisturbed, f"killed at boundary {at}"
+    assert boundaries > 100
