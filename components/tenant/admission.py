@@ -61,9 +61,8 @@ def admission(tenant: str, pools: Sequence[Pool]) -> list[tuple[str, dict[str, A
                 "expression": "variables.priority in variables.pools && variables.pool in variables.pools[variables.priority]",
                 "messageExpression": (
                     "'a GPU pod of priority class \"' + variables.priority + '\" selects pool \"' + variables.pool"
-                    " + '\": its quota counts another accelerator. Use the priority class headway-"
-                    + tenant
-                    + "-<workload class>-<accelerator of the pool>.'"
+                    " + '\": that class is for other pools: quotas count accelerators by class, and batch pools are for batch."
+                    " Use the priority class headway-" + tenant + "-<workload class>-<accelerator of the pool>.'"
                 ),
                 "reason": "Forbidden",
             }

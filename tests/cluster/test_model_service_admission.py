@@ -99,13 +99,15 @@ def established(crd: dict[str, Any]) -> bool:
     return any(c["type"] == "Established" and c["status"] == "True" for c in crd.get("status", {}).get("conditions") or ())
 
 
-def ready_pods(control_plane: ControlPlane) -> dict[str, str]:
-    """Node by model, of pods that are ready."""
+def ready_pods(control_plane: ControlPlane, *, batch: bool = False) -> dict[str, str]:
+    """Node by model, of pods that are ready: online replicas, or batch workers."""
     found: dict[str, str] = {}
     for pod in control_plane.list("Pod", namespace=TENANT):
         conditions = pod.get("status", {}).get("conditions") or ()
         if any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
-            found[pod["metadata"]["labels"]["platform.io/model"]] = pod["spec"]["nodeName"]
+            labels = pod["metadata"]["labels"]
+            if (labels["platform.io/arm"] == "batch") is batch:
+                found[labels["platform.io/model"]] = pod["spec"]["nodeName"]
     return found
 
 
@@ -117,6 +119,15 @@ def test_every_contract_becomes_a_ready_pod_on_a_node_of_its_pool(served: Contro
         events = [f"{e['reason']}: {e['message']}" for e in served.list("Event", namespace=TENANT) if e["type"] == "Warning"]
         raise AssertionError("\n".join(sorted(set(events)))) from None
     assert {model: name.rsplit("-", 1)[0] for model, name in found.items()} == {name: service(name).pool.name for name in MODELS}
+
+
+def test_a_batch_worker_is_ready_on_a_spot_node(served: ControlPlane) -> None:
+    found = eventually(lambda: ready_pods(served, batch=True) or None, within=90)
+    assert {model: name.rsplit("-", 1)[0] for model, name in found.items()} == {"defects-night": "l4-spot"}
+
+
+def test_an_online_class_gets_no_spot_node(served: ControlPlane) -> None:
+    assert "that class is for other pools" in refusal(served, pod("headway-vision-latency-l4", "l4-spot", 1))
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
@@ -165,11 +176,11 @@ def test_an_accelerator_has_a_quota_of_its_own(served: ControlPlane) -> None:
 
 
 def test_the_quota_of_one_accelerator_cannot_be_used_for_another(served: ControlPlane) -> None:
-    assert "its quota counts another accelerator" in refusal(served, pod("headway-vision-latency-l4", "h100", 1))
+    assert "that class is for other pools" in refusal(served, pod("headway-vision-latency-l4", "h100", 1))
 
 
 def test_a_gpu_pod_without_a_class_of_the_tenant_is_refused(served: ControlPlane) -> None:
-    assert "its quota counts another accelerator" in refusal(served, pod("", "l4", 1))
+    assert "that class is for other pools" in refusal(served, pod("", "l4", 1))
 
 
 def test_a_mig_profile_that_the_contract_does_not_name_is_granted_nothing(served: ControlPlane) -> None:

@@ -1,6 +1,8 @@
 """The tenant stack, program and all, under mocks: what it registers for the sample tenants, and how it refuses."""
 
 import copy
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from stacks.refusal import SettingsError
 from stacks.settings import TenantSettings
 
 UPSTREAM = {"organization/headway/sandbox-platform": {"data_key_arn": "arn:aws:kms:us-east-1:0:key/k", "kubeconfig": {"secret": "{}"}}}
+GOLDEN, UPDATE = Path(__file__).parent.parent / "golden", "HEADWAY_UPDATE_GOLDEN"
 COMPONENTS = ("headway:tenant:Tenant", "headway:model_service:ModelService")
 
 
@@ -79,6 +82,17 @@ def test_no_two_resources_share_a_state_key() -> None:
     keys = [(r.type, r.name, r.parent) for r in found.registrations]
     assert sorted(set(keys)) == sorted(keys)
     assert len({r.urn for r in found.registrations}) == len(found.registrations)
+
+
+@pytest.mark.parametrize("name", ["assist", "vision", "batch"])
+def test_what_a_tenant_registers_is_what_was_reviewed(name: str, tmp_path: Path) -> None:
+    """A logical name is a state key: one that changes replaces what it names, which for a Deployment is an outage."""
+    found = fed_by_a_queue(tmp_path) if name == "batch" else run(name)
+    lines = "".join(f"{line}\n" for line in re.sub(r"\br[0-9a-f]{10}\b", "<release>", "\n".join(found.lines())).splitlines())
+    golden = GOLDEN / f"sandbox-tenant-{name}.txt"
+    if os.environ.get(UPDATE):
+        golden.write_text(lines)
+    assert golden.read_text() == lines, f"what {name} registers changed; if that is wanted, set {UPDATE}=1 and review the difference"
 
 
 def test_twenty_five_services_of_one_tenant_keep_apart(tmp_path: Path) -> None:
