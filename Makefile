@@ -4,7 +4,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 SOURCES := headway components stacks policies sandbox tests
 
-.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster bench lock clean
+.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster demo demo-down test-traffic bench lock clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -45,6 +45,15 @@ test-engine: .venv/.ready-dev  ## the conformance suite of the embedded engine
 
 test-cluster: .venv/.ready-dev .venv-servers/.ready  ## everything that needs real processes
 	@$(BIN)/pytest -n 2 --dist loadfile tests/cluster
+
+demo: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## real traffic: two tenants under load, a good release and three bad ones
+	@$(BIN)/python -m sandbox.traffic.demo
+
+demo-down: .venv/.ready  ## stop every process of the demonstration
+	@$(BIN)/python -c 'from pathlib import Path; from sandbox.layout import Layout; from sandbox.traffic import demo; demo.stop(demo.layout_of(Path.cwd()))'
+
+test-traffic: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## real Triton and Envoy: serving, routing, faults
+	@$(BIN)/pytest tests/traffic
 
 bench: .venv/.ready-dev .venv-servers/.ready  ## measure what docs/benchmarks.md publishes
 	@$(BIN)/python -m benchmarks

@@ -36,6 +36,12 @@ def _autoscaling(layout: Layout, progress: Progress) -> None:
     servers.start(layout, progress, queues=objectstore.environment(layout))
 
 
+def _traffic(layout: Layout, progress: Progress) -> None:
+    from sandbox.traffic import servers
+
+    servers.scrape(layout, servers.start(layout, progress))
+
+
 EXTRAS: Mapping[str, Extra] = {
     each.name: each
     for each in (
@@ -50,6 +56,13 @@ EXTRAS: Mapping[str, Extra] = {
             summary="KEDA, which moves the replicas of every ScaledObject by what Prometheus answers",
             tool_sets=("keda",),
             start=_autoscaling,
+            needs=("monitoring",),
+        ),
+        Extra(
+            name="traffic",
+            summary="Triton behind Envoy, as processes, for the services of the demonstration (`make demo`)",
+            tool_sets=(),
+            start=_traffic,
             needs=("monitoring",),
         ),
     )

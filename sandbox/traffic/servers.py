@@ -29,6 +29,8 @@ from sandbox.traffic.profile import SERVED, Artifacts, Served
 NODE_AGENT, MESH = "node-agent", "mesh"
 GATEWAY_PORT = 80
 """Of the platform's Gateway object: plain HTTP, for the sandbox's stack has no certificate."""
+GPU_EXPORTER = {"namespace": "gpu-operator", "pod": "dcgm-exporter-sandbox"}
+"""Whose page the GPUs are on: as in production, labels of the pods that use them are then called `exported_...`."""
 _MANAGER = "headway-sandbox-traffic"
 _MARKING_SECONDS = 60.0
 
@@ -66,7 +68,10 @@ def addresses(supervisor: Supervisor) -> Addresses:
 
 
 def start(layout: Layout, progress: Progress, options: Options | None = None) -> Addresses:
-    """Have everything run in a cluster that runs: pods of the served services become processes, and the mesh leads to them."""
+    """Have everything run in a cluster that runs: pods of the served services become processes, and the mesh leads to them.
+
+    UserError where the checkout has none of these services, or the traffic environment is not complete.
+    """
     chosen, supervisor = options or Options(), Supervisor(layout)
     start_node_agent(layout, progress, chosen, supervisor)
     mark(layout, chosen.served, progress)
@@ -81,6 +86,21 @@ def folder(layout: Layout) -> Path:
 def artifacts(layout: Layout, found: Programs | None = None) -> Artifacts:
     """The models of the profile, written if need be. UserError without the traffic environment."""
     return profile.build(found or programs(layout.project), folder(layout) / "artifacts")
+
+
+def scrape(layout: Layout, found: Addresses) -> None:
+    """Have the sandbox's Prometheus read what the mesh and the node show; pods' own pages are found by their PodMonitors."""
+    from sandbox.monitoring import configuration
+    from sandbox.monitoring import servers as monitoring
+
+    targets: Mapping[str, tuple[int, Mapping[str, str]]] = {
+        "traffic-mesh": (found.mesh_metrics, {"job": "mesh-proxies"}),
+        "traffic-node": (found.node_metrics, {"job": "kube-state-metrics"}),
+        "traffic-gpu": (found.node_metrics, {"job": "dcgm-exporter", **GPU_EXPORTER, "__metrics_path__": "/gpu-metrics"}),
+    }
+    for name, (port, labels) in targets.items():
+        text = json.dumps(configuration.target_file([f"127.0.0.1:{port}"], labels), indent=2) + "\n"
+        monitoring.write(monitoring.folder_of(layout) / "targets" / f"{name}.json", text)
 
 
 def start_node_agent(layout: Layout, progress: Progress, options: Options, supervisor: Supervisor) -> int:

@@ -26,17 +26,21 @@ GPU_MEMORY = "platform.io/gpu-memory"
 Sample = tuple[str, Mapping[str, str], float]
 
 
-def samples(pods: Iterable[tuple[Mapping[str, Any], Pod]]) -> Iterator[Sample]:
-    """Every sample of these pods."""
-    for item, pod in pods:
+def pod_samples(pods: Iterable[tuple[Mapping[str, Any], Pod]]) -> Iterator[Sample]:
+    """What kube-state-metrics says of these pods."""
+    for _, pod in pods:
         place = {"namespace": pod.spec.namespace, "pod": pod.spec.name}
         status = pod.view(())
-        for each in [pod.server]:
-            yield from _container(place | {"uid": pod.spec.uid}, each)
+        yield from _container(place | {"uid": pod.spec.uid}, pod.server)
         ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status["conditions"])
         for condition in ("true", "false"):
             yield "kube_pod_status_ready", place | {"condition": condition}, float(ready is (condition == "true"))
-        yield from _device(item, place, pod)
+
+
+def device_samples(pods: Iterable[tuple[Mapping[str, Any], Pod]]) -> Iterator[Sample]:
+    """What DCGM's exporter says of the devices of these pods."""
+    for item, pod in pods:
+        yield from _device(item, {"namespace": pod.spec.namespace, "pod": pod.spec.name}, pod)
 
 
 def _container(place: Mapping[str, str], view: ContainerView) -> Iterator[Sample]:
@@ -85,12 +89,16 @@ def exposition(found: Iterable[Sample]) -> str:
 
 @contextmanager
 def serve(agent: "Agent", port: int) -> Generator[None]:
-    """Serve `/metrics` and `/ready` on 127.0.0.1 while the agent runs."""
+    """Serve `/metrics`, `/gpu-metrics` and `/ready` on 127.0.0.1 while the agent runs."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             missing = agent.ready if self.path == "/ready" else None
-            body = (missing or ("ok" if self.path == "/ready" else exposition(samples(agent.pods)))).encode()
+            text = {
+                "/ready": lambda: "ok",
+                "/gpu-metrics": lambda: exposition(device_samples(agent.pods)),
+            }.get(self.path, lambda: exposition(pod_samples(agent.pods)))
+            body = (missing or text()).encode()
             self.send_response(503 if missing else 200)
             self.send_header("Content-Type", "text/plain; version=0.0.4")
             self.send_header("Content-Length", str(len(body)))

@@ -1,0 +1,36 @@
+"""A copy of the checkout whose tenants are those of the profile: what the demonstration deploys and edits, so that the checkout stays as it is.
+
+Code is linked, not copied; contracts and the stacks' folder are its own. The trap: a program's folder decides which `tenants/` it reads, so
+commands on the demonstration's sandbox name this folder with `--project`.
+"""
+
+import shutil
+from pathlib import Path
+
+from sandbox.traffic import profile
+from sandbox.traffic.profile import Artifacts
+
+OWN = ("stacks", "tenants")
+_UNLINKED = {".git", ".headway", *OWN}
+
+
+def make(checkout: Path, place: Path, artifacts: Artifacts) -> Path:
+    """Have the workspace at `place`, with the stable release of every served model."""
+    place.mkdir(parents=True, exist_ok=True)
+    for source in sorted(checkout.iterdir()):
+        link = place / source.name
+        if source.name in _UNLINKED or source.name.startswith(".headway"):
+            continue
+        if not link.is_symlink():
+            link.symlink_to(source)
+    shutil.copytree(checkout / "stacks", place / "stacks", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    profile.write_contracts(place / "tenants", artifacts)
+    for tenant in sorted({each.tenant for each in profile.SERVED}):
+        stack = place / "stacks" / f"Pulumi.sandbox-{tenant}.yaml"
+        stack.write_text(f"# What this stack deploys stands in tenants/{tenant}/.\nconfig: {{}}\n")
+    return place
+
+
+def release(place: Path, artifacts: Artifacts, model: str, name: str) -> None:
+    """Write the contract of another release of `model` into the workspace, as a model team would edit it."""
+    profile.write_contracts(place / "tenants", artifacts, {model: name})

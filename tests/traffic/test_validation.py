@@ -1,0 +1,48 @@
+"""Every configuration that the stand-in makes of the program's own objects is one that Envoy accepts."""
+
+import copy
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.traffic.environment import programs
+from sandbox.traffic.mesh import configuration
+from sandbox.traffic.mesh.tokens import Issuers
+from sandbox.traffic.mesh.world import World
+from tests.traffic.bed import PROJECT
+from tests.unit.test_traffic_mesh import DOORS, KEYS, cluster, served_pod, two_arms
+
+
+def static(found: configuration.Configuration) -> dict[str, Any]:
+    """The same configuration without files to watch, for `envoy --mode validate`."""
+    listeners: list[dict[str, Any]] = []
+    for listener in copy.deepcopy(list(found.listeners.values())):
+        manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+        source = manager.pop("rds", None)
+        if source is not None:
+            manager["route_config"] = found.routes[source["route_config_name"]]
+        for log in manager["access_log"]:
+            log["typed_config"]["path"] = "/dev/null"
+        listeners.append(listener)
+    clusters: list[dict[str, Any]] = []
+    for name, made in copy.deepcopy(dict(found.clusters)).items():
+        if made.pop("eds_cluster_config", None) is not None:
+            made["type"] = "STATIC"
+            made["load_assignment"] = found.endpoints[name]
+        clusters.append(made)
+    return {"static_resources": {"listeners": listeners, "clusters": clusters}}
+
+
+@pytest.mark.parametrize(("percent", "copies"), [(0, 0), (0, 100), (10, 0), (100, 25)])
+def test_envoy_accepts_what_the_programs_objects_become(tmp_path: Path, percent: int, copies: int) -> None:
+    made = two_arms(percent, copies)
+    keys = {issuer: Issuers(tmp_path).keys(issuer) for issuer in KEYS}
+    found = configuration.compile_(World.of([*cluster(made), served_pod(made)]), DOORS, str(tmp_path), keys)
+    file = tmp_path / "envoy.json"
+    file.write_text(json.dumps(static(found)))
+    command = [programs(PROJECT).envoy, "--mode", "validate", "-c", file, "--log-level", "error"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr[-2000:] + done.stdout[-2000:]
