@@ -114,7 +114,10 @@ def _files(root: Path) -> Iterator[Path]:
 
 
 def _content(path: Path) -> str:
-    return _digest(path.read_bytes())
+    try:
+        return _digest(path.read_bytes())
+    except FileNotFoundError:  # gone since it was listed, or the lock of an editor, which is a link to nowhere
+        return "gone"
 
 
 def _digest(content: bytes) -> str:

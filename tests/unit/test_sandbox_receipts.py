@@ -86,6 +86,12 @@ def test_what_no_plan_is_made_from_asks_for_nothing(layout: Layout) -> None:
     assert stands(last, layout)
 
 
+def test_an_open_editor_breaks_nothing(layout: Layout) -> None:
+    """Emacs marks an edited file by a link to nowhere."""
+    (layout.project / "tenants/vision/.#tenant.yaml").symlink_to("somebody@somewhere.4711")
+    assert stands(now(layout), layout)
+
+
 def test_what_differs_is_told_by_name(layout: Layout) -> None:
     last = now(layout)
     put(layout.project / "tenants/vision/tenant.yaml", "as it is")
