@@ -54,7 +54,8 @@ class Artifacts:
 
     def prefix(self, model: str, release: str) -> str:
         files = self.manifest[model]["releases"][release]["files"]
-        return f"{model}/{release}-{hashlib.sha256(json.dumps(files).encode()).hexdigest()[:8]}"
+        tenant = next(each.tenant for each in SERVED if each.model == model)
+        return f"{tenant}/{model}/{release}-{hashlib.sha256(json.dumps(files).encode()).hexdigest()[:8]}"
 
     def artifact(self, model: str, release: str) -> dict[str, Any]:
         """The contract's `artifact` for this release."""

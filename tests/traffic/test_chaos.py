@@ -1,0 +1,127 @@
+"""What breaks under steady load and what users notice: nothing but requests in flight on what was killed, on the stable path."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sandbox.cluster.components import API_SERVER
+from sandbox.cluster.control_plane import Cluster
+from sandbox.progress import Silent
+from sandbox.traffic import profile, servers
+from sandbox.traffic.mesh import envoy
+from tests.cluster.conftest import eventually
+from tests.traffic.bed import Bed
+from tests.traffic.serving import CLASSIFIER, ENCODER, PATIENCE, Serving, is_ready, page
+from tests.traffic.test_node_agent import SERVER, process
+
+RATE, SECONDS = 30.0, 25.0
+
+
+def kill(bed: Bed, name: str) -> None:
+    """SIGKILL to a kept process of the sandbox, by its record."""
+    found = next(each for each in bed.supervisor.list() if each.name == name)
+    assert found.pid is not None
+    os.kill(found.pid, signal.SIGKILL)
+
+
+def two_replicas(serving: Serving) -> None:
+    """Have two ready replicas of the classifier's stable release."""
+    place = f"/apis/apps/v1/namespaces/{CLASSIFIER.tenant}/deployments"
+    (deployment,) = serving.bed.kube.get(place)["items"]
+    serving.bed.kube.merge(f"{place}/{deployment['metadata']['name']}/scale", {"spec": {"replicas": 2}})
+    eventually(lambda: sum(map(is_ready, serving.pods(CLASSIFIER))) == 2, within=PATIENCE)
+    admin = serving.bed.supervisor.port("envoy-admin")
+
+    def behind() -> bool:
+        lines = page(admin, "/clusters").splitlines()
+        return sum(f"outbound|8000||{deployment['metadata']['name']}" in each and "health_flags::healthy" in each for each in lines) == 2
+
+    eventually(behind, within=PATIENCE)
+
+
+def one_replica(serving: Serving) -> None:
+    place = f"/apis/apps/v1/namespaces/{CLASSIFIER.tenant}/deployments"
+    (deployment,) = serving.bed.kube.get(place)["items"]
+    serving.bed.kube.merge(f"{place}/{deployment['metadata']['name']}/scale", {"spec": {"replicas": 1}})
+    eventually(lambda: len(serving.pods(CLASSIFIER)) == 1, within=PATIENCE)
+
+
+def test_a_killed_server_of_two_costs_at_most_what_it_had_in_flight(serving: Serving) -> None:
+    two_replicas(serving)
+    try:
+        victim = next(each for each in serving.pods(CLASSIFIER) if is_ready(each))
+        results = serving.load(CLASSIFIER, RATE, SECONDS, lambda: os.kill(process(serving, victim, SERVER), signal.SIGKILL))
+        assert len(results.failed) <= 3, [(each.status, each.why) for each in results.failed]
+    finally:
+        one_replica(serving)
+
+
+@pytest.mark.parametrize("name", [servers.MESH, API_SERVER])
+def test_users_do_not_notice_that_a_control_plane_dies(serving: Serving, name: str) -> None:
+    bed = serving.bed
+    restart: dict[str, Callable[[], object]] = {
+        servers.MESH: lambda: servers.start(bed.layout, Silent(), servers.Options(first_backoff_seconds=0.5)),
+        API_SERVER: lambda: Cluster(bed.layout).start(Silent()),
+    }
+
+    def happens() -> None:
+        kill(bed, name)
+        restart[name]()
+
+    results = serving.load(CLASSIFIER, RATE, SECONDS, happens)
+    assert not results.failed, [(each.status, each.why) for each in results.failed[:5]]
+    serving.await_answer(ENCODER)
+
+
+def test_counters_go_on_where_they_were_when_the_mesh_comes_back(serving: Serving) -> None:
+    bed = serving.bed
+    serving.load(CLASSIFIER, RATE, 2)
+    before = eventually(lambda: serving.total("istio_requests_total", reporter="source"))
+    kill(bed, servers.MESH)
+    servers.start(bed.layout, Silent(), servers.Options(first_backoff_seconds=0.5))
+    eventually(lambda: serving.total("istio_requests_total", reporter="source") >= before)
+
+
+def test_a_killed_proxy_is_all_that_is_lost_and_comes_back_with_its_routes(serving: Serving) -> None:
+    bed = serving.bed
+
+    def happens() -> None:
+        kill(bed, envoy.NAME)
+        servers.start(bed.layout, Silent(), servers.Options(first_backoff_seconds=0.5))
+
+    results = serving.load(CLASSIFIER, RATE, SECONDS, happens)
+    assert results.answers[-1].status == 200
+    lost = [each.due for each in results.failed]
+    assert lost, "a proxy that is gone answers nobody"
+    assert all(each.status == 0 for each in results.failed), "what it lost was never answered wrongly"
+
+
+@pytest.mark.parametrize("neighbours", [RATE * 10])
+def test_a_neighbour_at_ten_times_its_rate_is_refused_and_not_felt(serving: Serving, neighbours: float) -> None:
+    import threading
+
+    from tests.traffic.serving import Serving as Other
+
+    noisy = Other(serving.bed, serving.addresses)
+    other: list[int] = []
+
+    def noise() -> None:
+        other.extend(each.status for each in noisy.load(ENCODER, neighbours, 10).answers)
+
+    thread = threading.Thread(target=noise)
+    thread.start()
+    results = serving.load(CLASSIFIER, 20, 10)
+    thread.join()
+    assert not results.failed, [(each.status, each.why) for each in results.failed[:5]]
+    assert other.count(429) > len(other) / 2, "most of what is beyond the rate is refused at the gateway"
+
+
+def test_nothing_of_the_bed_is_left_in_shared_memory_but_what_still_serves(serving: Serving) -> None:
+    owners = {f"headway-{each['metadata']['uid'][:13]}" for served in profile.SERVED for each in serving.pods(served)}
+    mine = servers.folder(serving.bed.layout) / "node" / "pods"
+    known = {f"headway-{path.name.rsplit('_', 1)[1]}" for path in mine.iterdir()}
+    left = [path.name for path in Path("/dev/shm").glob("headway-*") if any(path.name.startswith(each) for each in known)]
+    assert all(any(name.startswith(owner) for owner in owners) for name in left)
