@@ -1,0 +1,161 @@
+"""Asking over HTTP: what is not a whole answer is none, and no secret leaves its file."""
+
+import http.server
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.errors import UserError
+from headway.release.evidence.prometheus import Endpoint, Prometheus, UnansweredError
+from headway.release.evidence.reader import PrometheusEvidence
+from headway.release.evidence.reading import Arms, Service, Window
+
+Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
+GOOD = {"status": "success", "data": {"resultType": "vector", "result": [{"metric": {"a": "b"}, "value": [1.0, "2.5"]}]}}
+
+
+class Fake:
+    """A server on loopback whose answer a test sets; keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.answer: Answer = says(GOOD)
+        self.asked: list[dict[str, str]] = []
+        fake = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                fake.asked.append({name.lower(): value for name, value in self.headers.items()})
+                fake.answer(self)
+
+            def log_message(self, format: str, *args: object) -> None: ...
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+
+def says(body: Any, status: int = 200) -> Answer:
+    def answer(handler: http.server.BaseHTTPRequestHandler) -> None:
+        text = (body if isinstance(body, str) else json.dumps(body)).encode()
+        handler.send_response(status)
+        handler.send_header("Content-Length", str(len(text)))
+        handler.end_headers()
+        handler.wfile.write(text)
+
+    return answer
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Fake]:
+    fake = Fake()
+    threading.Thread(target=fake.server.serve_forever, daemon=True).start()
+    yield fake
+    fake.server.shutdown()
+    fake.server.server_close()
+
+
+@pytest.fixture
+def server(running: Fake) -> Fake:
+    running.answer, running.asked = says(GOOD), []
+    return running
+
+
+def ask(server: Fake, **options: Any) -> Any:
+    return Prometheus(Endpoint(url=server.url), **options).samples("up", 5.0)
+
+
+def test_a_whole_answer_is_read(server: Fake) -> None:
+    assert [(dict(one.labels), list(one.samples)) for one in ask(server)] == [({"a": "b"}, [(1.0, 2.5)])]
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (says({**GOOD, "warnings": ["store 3 did not answer"]}), "partial: store 3"),
+        (says("<html>log in</html>"), "not JSON"),
+        (says({"status": "error"}), "not say that it is a success"),
+        (says({"status": "success", "data": {}}), "another shape"),
+        (says({"status": "success", "data": {"result": [{"metric": {}, "value": [1, "x"]}]}}), "another shape"),
+        (says("bad query", 400), "refused up"),
+        (says("busy", 503), "refused up"),
+    ],
+)
+def test_what_is_not_a_whole_answer_is_none(server: Fake, answer: Answer, why: str) -> None:
+    server.answer = answer
+    with pytest.raises(UnansweredError, match=why):
+        ask(server)
+    assert len(server.asked) == 1, "nothing is asked twice behind the back"
+
+
+def test_an_answer_that_drips_is_given_up(server: Fake) -> None:
+    def drip(handler: http.server.BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "100000")
+        handler.end_headers()
+        try:
+            for _ in range(200):
+                handler.wfile.write(b" ")
+                handler.wfile.flush()
+                time.sleep(0.02)
+        except OSError:
+            pass
+
+    server.answer = drip
+    with pytest.raises(UnansweredError, match=r"not complete within 0\.3 s"):
+        ask(server, timeout_seconds=0.3)
+
+
+def test_an_answer_that_is_too_large_is_given_up(server: Fake) -> None:
+    server.answer = says("x" * 5000)
+    with pytest.raises(UnansweredError, match="larger than 1000 bytes"):
+        ask(server, largest=1000)
+
+
+def test_nobody_there_is_no_answer() -> None:
+    with pytest.raises(UnansweredError, match="did not answer"):
+        Prometheus(Endpoint(url="http://127.0.0.1:9")).samples("up", 5.0)
+
+
+def test_a_token_is_read_anew_for_each_question_and_never_shown(server: Fake, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    source = Prometheus(Endpoint(url=server.url, token_file=file))
+    for token in ("first-secret", "second-secret"):
+        file.write_text(f"{token}\n")
+        source.samples("up", 5.0)
+    assert [asked["authorization"] for asked in server.asked] == ["Bearer first-secret", "Bearer second-secret"]
+    server.answer = says("no", 403)
+    with pytest.raises(UnansweredError) as refused:
+        source.samples("up", 5.0)
+    assert "secret" not in str(refused.value)
+    file.unlink()
+    with pytest.raises(UnansweredError, match="cannot be read"):
+        source.samples("up", 5.0)
+
+
+@pytest.mark.parametrize(
+    ("url", "token", "why"),
+    [
+        ("http://me:word@prometheus.example", None, "holds credentials"),
+        ("http://prometheus.example:9090", Path("token"), "not encrypted"),
+        ("prometheus:9090", None, "no address"),
+    ],
+)
+def test_an_address_that_would_leak_a_secret_is_refused(url: str, token: Path | None, why: str) -> None:
+    with pytest.raises(UserError, match=why) as refused:
+        Endpoint(url=url, token_file=token)
+    assert "word" not in str(refused.value)
+
+
+def test_a_reading_never_raises_for_a_source_that_is_down(server: Fake) -> None:
+    server.answer = says({**GOOD, "warnings": ["partial"]})
+    evidence = PrometheusEvidence([Endpoint(url="http://127.0.0.1:9"), Endpoint(url=server.url)])
+    raw = evidence.read(Service(tenant="t", model="m"), Arms(stable="m-r1"), Window(0, 60))
+    assert raw["answered"] is False
+    assert "did not answer" in raw["reason"]
+    assert "the answer is partial" in raw["reason"]
