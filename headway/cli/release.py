@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.core
 
 from headway.errors import Exit, UserError
 
@@ -24,7 +25,26 @@ if TYPE_CHECKING:
     from headway.release.driver.kinds import Wish
     from headway.release.driver.rollout import Rollout, Service
 
-app = typer.Typer(help="Bring a new version to users only as fast as the evidence allows.", no_args_is_help=True)
+
+class _Plainly(typer.core.TyperGroup):
+    """Says in plain words which server did not answer."""
+
+    def invoke(self, ctx: Any) -> Any:
+        from headway.release.driver.world import OutOfReachError
+        from headway.release.ledger.store import MissingStoreError, UnreachableError
+
+        try:
+            return super().invoke(ctx)
+        except OutOfReachError as failure:
+            who, what = f"The API server does not answer ({failure})", "Check that the cluster runs and can be reached"
+        except UnreachableError as failure:
+            who, what = f"The release ledger does not answer ({failure})", "Check the network and the permission to read its bucket"
+        except MissingStoreError:
+            who, what = "The release ledger's bucket does not exist", "Deploy the environment's cluster layer first"
+        raise UserError(f"{who}.", "Nothing was decided; what serves goes on serving.", f"{what}; then run the command again.")
+
+
+app = typer.Typer(cls=_Plainly, help="Bring a new version to users only as fast as the evidence allows.", no_args_is_help=True)
 
 ServiceArgument = Annotated[str, typer.Argument(metavar="TENANT/MODEL", help="Which service.")]
 EnvironmentOption = Annotated[str, typer.Option("--environment", "-e", help="Which environment.")]

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,7 @@ class Place:
 
         if self.environment == SANDBOX:
             return place(None) or self._layout.ledger.as_uri()
-        found = place(None) or place(self._outputs("cluster").get("ledger_bucket"))
+        found = place(None) or place(_outputs(self.project, self.environment, "cluster").get("ledger_bucket"))
         if found is None:
             raise UserError(
                 f"Environment {self.environment} has no release ledger.",
@@ -236,7 +236,9 @@ class Place:
         found = self.prometheus or os.environ.get(PROMETHEUS)
         if found is None and self.environment == SANDBOX:
             found = self._sandboxed_prometheus()
-        found = found or (self._outputs("platform").get("prometheus_address") if self.environment != SANDBOX else None)
+        found = found or (
+            _outputs(self.project, self.environment, "platform").get("prometheus_address") if self.environment != SANDBOX else None
+        )
         if not found:
             raise UserError(
                 f"No Prometheus of environment {self.environment} is known.",
@@ -259,7 +261,7 @@ class Place:
             return str(self._layout.kubeconfig)
         import json
 
-        found = self._outputs("platform").get("kubeconfig")
+        found = _outputs(self.project, self.environment, "platform").get("kubeconfig")
         return json.loads(found) if isinstance(found, str) else dict(found or {})
 
     @cached_property
@@ -268,10 +270,13 @@ class Place:
 
         return Layout.of(self.project)
 
-    def _outputs(self, layer: str) -> Mapping[str, Any]:
-        from headway.automation import Runner
 
-        return Runner(self.project).outputs(f"{self.environment}-{layer}")
+@cache
+def _outputs(project: Path, environment: str, layer: str) -> Mapping[str, Any]:
+    """What a layer of the environment exported, asked once: the real engine takes seconds for it."""
+    from headway.automation import Runner
+
+    return Runner(project).outputs(f"{environment}-{layer}")
 
 
 def adopt_deployed(project: Path, environment: str) -> tuple[str, ...]:

@@ -67,12 +67,15 @@ class Api:
             from kubernetes import client, config
 
             made: Any
-            if self._kubeconfig is None:
-                config.load_incluster_config()
-                made = client.ApiClient()
-            elif isinstance(self._kubeconfig, str):
-                made = config.new_client_from_config(self._kubeconfig)
-            else:
-                made = config.new_client_from_config_dict(dict(self._kubeconfig))
+            try:
+                if self._kubeconfig is None:
+                    config.load_incluster_config()
+                    made = client.ApiClient()
+                elif isinstance(self._kubeconfig, str):
+                    made = config.new_client_from_config(self._kubeconfig)
+                else:
+                    made = config.new_client_from_config_dict(dict(self._kubeconfig))
+            except (config.ConfigException, OSError):
+                raise OutOfReachError("no usable kubeconfig") from None
             self._client = made
         return self._client
