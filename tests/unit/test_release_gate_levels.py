@@ -1,0 +1,140 @@
+"""Signals that are one number a tick: time in queue, GPU time of a request; and what blocks an advance without failing."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.release import Counts, Gate, GatePolicy, Phase, Reason, Tick, Verdict
+from headway.release.gate.evidence import At
+from headway.release.gate.level import Level, Limits, Saturation
+
+EDGES = (50.0, 100.0, 250.0)
+SHARES = np.array([0.4, 0.4, 0.17, 0.03])
+POLICY = GatePolicy(weights=(0.1, 0.5), mirror=0.0, counted_ticks_at_least=3, step_ticks_at_least=1, bake_ticks=3)
+
+
+def counts(requests, *, queued=None, busy=None):
+    buckets = np.round(SHARES * requests)[None]
+    known = {key: value * requests for key, value in (("queued", queued), ("busy", busy)) if value is not None}
+    return Counts(buckets=buckets, errors=np.zeros(1), **known)
+
+
+def release(policy=POLICY, ticks=60, canary=None, control=None, **flags):
+    """All decisions on a version that is the same but for what `canary` says of a request."""
+    gate = Gate(policy, EDGES)
+    gate.learn(counts(9000))
+    decision, decisions = gate.start(), []
+    for _ in range(ticks):
+        weight, baseline = float(decision.weight), float(decision.baseline_weight)
+        decision = gate.observe(
+            Tick(
+                stable=counts(6000 * (1 - weight - baseline), **(control or {})),
+                baseline=counts(6000 * baseline, **(control or {})),
+                canary=counts(6000 * weight, **(canary or {})),
+                **{name: flag(weight) if callable(flag) else flag for name, flag in flags.items()},
+            )
+        )
+        decisions.append(decision)
+        if int(decision.phase) != Phase.RELEASING:
+            break
+    return decisions
+
+
+@pytest.mark.parametrize(("number", "reason"), [("queued", Reason.FAILED_QUEUE), ("busy", Reason.FAILED_COST)])
+def test_a_regression_in_one_number_alone_is_rolled_back(number, reason):
+    last = release(canary={number: 0.09}, control={number: 0.03})[-1]
+    assert (Phase(int(last.phase)), Reason(int(last.reason))) == (Phase.ROLLED_BACK, reason)
+    assert float(last.signals["latency"].evidence) < 5
+
+
+@pytest.mark.parametrize("number", ["queued", "busy"])
+def test_the_same_number_in_both_arms_is_promoted(number):
+    last = release(canary={number: 0.03}, control={number: 0.03})[-1]
+    assert Phase(int(last.phase)) == Phase.BAKING
+
+
+def test_a_wait_within_the_floor_is_nothing_whatever_the_ratio():
+    last = release(canary={"queued": 0.004}, control={"queued": 0.0001})[-1]
+    assert Phase(int(last.phase)) == Phase.BAKING
+
+
+def test_what_nobody_measures_is_neither_asked_for_nor_counted():
+    decisions = release()
+    assert Phase(int(decisions[-1].phase)) == Phase.BAKING
+    assert all(Verdict(int(decisions[-1].signals[name].verdict)) == Verdict.NO_DATA for name in ("queue", "cost"))
+
+
+def test_no_traffic_grows_before_golden_answers_pass():
+    golden = dataclasses.replace(POLICY, golden=True)
+    waiting = release(golden, ticks=20)
+    assert [float(decision.weight) for decision in waiting] == [0.1] * 20
+    assert Reason(int(waiting[-1].reason)) == Reason.UNANSWERED_GOLDEN
+    assert Phase(int(release(golden, pairs=20)[-1].phase)) == Phase.BAKING
+
+
+def test_answers_that_differ_are_no_pass():
+    last = release(dataclasses.replace(POLICY, golden=True), pairs=20, mismatches=3)[-1]
+    assert (Phase(int(last.phase)), Reason(int(last.reason))) == (Phase.ROLLED_BACK, Reason.FAILED_CORRECTNESS)
+
+
+def test_a_version_whose_gpus_would_be_too_busy_at_the_next_weight_waits():
+    """At 10 % its 600 requests keep GPUs busy for 12 s; at 50 % it would be 60 s."""
+    full = release(ticks=20, canary={"busy": 0.02}, control={"busy": 0.02}, room=65.0)
+    assert [float(decision.weight) for decision in full] == [0.1] * 20
+    assert Reason(int(full[-1].reason)) == Reason.SATURATING
+    assert Phase(int(full[-1].phase)) == Phase.RELEASING, "a projection rolls nothing back"
+    roomy = release(ticks=20, canary={"busy": 0.02}, control={"busy": 0.02}, room=lambda weight: 80.0 if weight < 0.5 else 160.0)
+    assert Phase(int(roomy[-1].phase)) == Phase.BAKING
+
+
+@pytest.mark.parametrize("flags", [{"out_of_memory": True}, {"fatal_gpu_error": True}, {"restarts": 2}])
+def test_a_pod_that_dies_is_found_though_its_counters_are_not_scraped(flags):
+    last = release(canary_up=False, **flags)[-1]
+    assert Phase(int(last.phase)) == Phase.ROLLED_BACK
+
+
+def at(rollouts, stake):
+    return At(np.full(rollouts, stake), np.zeros(rollouts, dtype=np.int64), np.full(rollouts, 10.0))
+
+
+def test_alike_arms_of_wild_numbers_are_seldom_accused():
+    """Heavy-tailed means, looked at after each of 240 ticks: the bound of 1,000 is reached by one in 1,000 at most."""
+    rng, rollouts = np.random.default_rng(3), 4000
+    level = Level(Limits(1.0, 2.0), rollouts)
+    worst = np.zeros(rollouts)
+    for tick in range(240):
+        mine, control = rng.pareto(1.1, rollouts), rng.pareto(1.1, rollouts)
+        level.compare(mine, control, np.full(rollouts, 50.0), np.full(rollouts, 50.0), at(rollouts, 0.4 if tick == 0 else 0.6 / 239))
+        worst = np.maximum(worst, level.evidence())
+    assert (worst >= 20).mean() <= 0.05
+    assert (worst >= 1000).mean() <= 0.002
+
+
+@given(st.floats(0.0, 10.0), st.floats(0.0, 10.0), st.floats(0.0, 1.0))
+def test_a_bet_never_pays_more_than_fair(control, mine, stake):
+    """Two ticks with the arms exchanged are worth no more than the stake together, on average."""
+    values = []
+    for canary, other in ((mine, control), (control, mine)):
+        level = Level(Limits(1.0, 2.0), 1)
+        level.compare(np.array([canary]), np.array([other]), np.array([9.0]), np.array([9.0]), at(1, stake))
+        values.append(float(level.evidence()[0]))
+    assert sum(values) / 2 <= stake + 1e-12
+
+
+def test_a_tick_with_few_requests_or_without_the_number_says_nothing():
+    level = Level(Limits(1.0, 2.0), 1)
+    for value, requests in ((9.0, 4.0), (np.nan, 50.0)):
+        level.compare(np.array([value]), np.array([1.0]), np.array([requests]), np.array([50.0]), at(1, 1.0))
+    assert float(level.evidence()[0]) == 0.0
+    assert np.isnan(level.proven()[0])
+
+
+def test_projected_use_follows_the_latest_ticks():
+    saturation, always = Saturation(1), np.array([True])
+    for busy in [1.0] * 50 + [3.0] * 50:
+        saturation.observe(np.array([busy]), np.array([10.0]), always)
+    assert float(saturation.projected(np.array([100.0]), np.array([60.0]))[0]) == pytest.approx(0.5, rel=0.02)
+    assert np.isnan(saturation.projected(np.array([100.0]), np.array([np.nan]))[0])
