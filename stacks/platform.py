@@ -1,6 +1,7 @@
 """The platform layer: what turns a bare GPU cluster into a platform. Definitions, then controllers, then what they read."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -21,13 +22,17 @@ from components.platform import admission, capacity, mesh, namespaces, node_heal
 from components.platform.objects import Objects, ObjectsArgs
 from components.tenant.surroundings import RUNBOOKS
 from components.versions import Chart
-from stacks.settings import CLUSTER, PLATFORM, PlatformSettings
+from headway.contract.arithmetic import warm
+from headway.contract.loader import load_tenant
+from stacks.settings import CLUSTER, PLATFORM, PlatformSettings, tenants_of
 from stacks.upstream import Upstream
 
+CONTRACTS = Path(__file__).parents[1] / "tenants"
 
-def build(settings: PlatformSettings) -> None:
-    """Register the layer and export what tenants stand on."""
-    layer = _Layer(settings)
+
+def build(settings: PlatformSettings, contracts: Path = CONTRACTS) -> None:
+    """Register the layer and export what tenants stand on. `contracts` are the tenants' folders, which say what is kept warm."""
+    layer = _Layer(settings, contracts)
     layer.ground()
     layer.observability()
     layer.gpus()
@@ -39,9 +44,9 @@ def build(settings: PlatformSettings) -> None:
 class _Layer:
     """The layer while it is being registered. What every part needs is found here once."""
 
-    def __init__(self, settings: PlatformSettings) -> None:
+    def __init__(self, settings: PlatformSettings, contracts: Path) -> None:
         account = settings.account
-        self._settings, self._account = settings, account
+        self._settings, self._account, self._contracts = settings, account, contracts
         self._cluster = cluster_name(settings.environment)
         self._upstream = Upstream(settings.environment, CLUSTER)
         self._identity = ClusterIdentity(name=self._cluster, account_id=account.id, region=account.region)
@@ -63,9 +68,7 @@ class _Layer:
         """Namespaces, priorities, volumes, admission: what everything else stands on."""
         zones = subnets(self._settings.network.cidr, self._settings.network.zones)
         self._namespaces = self._objects("namespaces", namespaces.manifests([zone.intra for zone in zones]))
-        pools = {pool.name: pool for pool in self._settings.pools}
-        warm = [capacity.Warm(pool=pools[entry.pool], units=entry.replicas) for entry in self._settings.warm]
-        self._objects("capacity", capacity.manifests(warm), after=[self._namespace(namespaces.WARM_CAPACITY)])
+        self._objects("capacity", capacity.manifests(self._warm()), after=[self._namespace(namespaces.WARM_CAPACITY)])
         self._objects("volumes", volumes.manifests(self._upstream.require("volumes_key_arn")))
         self._objects("admission", admission.manifests(self._settings.pools))
         self._objects("node-health", node_health.manifests(self._settings.pools), after=[self._namespace(namespaces.NODE_HEALTH)])
@@ -150,6 +153,21 @@ class _Layer:
         pulumi.export("keda_role_arn", self._keda.role_arn)
         pulumi.export("prometheus_address", prometheus.SERVICE)
         pulumi.export("otel_endpoint", f"{otel.HOST}:4317")
+
+    def _warm(self) -> list[capacity.Warm]:
+        """Room and images for each pool: what the contracts of this environment's tenants need, and no less room than the settings say."""
+        pools, least = self._settings.pools, {entry.pool: entry.replicas for entry in self._settings.warm}
+        tenants = sorted(name for name in tenants_of(self._settings.environment) if (self._contracts / name).is_dir())
+        found = [load_tenant(self._contracts / name, pools).tenant(name) for name in tenants]
+        models = [model for contracts in found if contracts for model in contracts.models]
+        return [
+            capacity.Warm(
+                pool=pool,
+                units=max(least.get(pool.name, 0), warm.warm_units(pool, pools, models)),
+                images=warm.images(pool, pools, models),
+            )
+            for pool in pools
+        ]
 
     def _namespace(self, name: str) -> pulumi.Resource:
         return self._namespaces.by_role[name]

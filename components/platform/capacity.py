@@ -1,11 +1,12 @@
-"""Priorities and warm capacity: room on a pool that is kept free by pods that give it up at once. Pure.
+"""Priorities and warm capacity: room on a pool that is kept free by pods that give it up at once, and images that are there already. Pure.
 
 A placeholder is a pod of the lowest priority that asks for one unit of the pool's GPUs. A model's pod preempts it within seconds, and the
 autoscaler makes a node for the placeholder instead of for the model. It is paid for in full.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from components.labels import labels
 from components.manifests import Manifest, object_
@@ -22,10 +23,11 @@ PLACEHOLDER_PRIORITY, PLACEHOLDER_PRIORITY_VALUE = "headway-placeholder", -10
 
 @dataclass(frozen=True, kw_only=True)
 class Warm:
-    """`units` GPUs, slices or shares of `pool` that are kept free."""
+    """`units` GPUs, slices or shares of `pool` that are kept free, and `images` that each of its nodes pulls as soon as it joins."""
 
     pool: Pool
     units: int
+    images: tuple[str, ...] = ()
 
 
 def manifests(warm: Sequence[Warm]) -> tuple[Manifest, ...]:
@@ -33,7 +35,8 @@ def manifests(warm: Sequence[Warm]) -> tuple[Manifest, ...]:
     return (
         _priority("platform", PLATFORM_PRIORITY, PLATFORM_PRIORITY_VALUE, "PreemptLowerPriority", "What every tenant depends on"),
         _priority("placeholder", PLACEHOLDER_PRIORITY, PLACEHOLDER_PRIORITY_VALUE, "Never", "Room kept free; gives way to anything"),
-        *(_placeholders(entry) for entry in sorted(warm, key=lambda entry: entry.pool.name)),
+        *(_placeholders(entry) for entry in sorted(warm, key=lambda entry: entry.pool.name) if entry.units),
+        *(_prefetch(entry) for entry in sorted(warm, key=lambda entry: entry.pool.name) if entry.images),
     )
 
 
@@ -47,23 +50,7 @@ def _placeholders(warm: Warm) -> Manifest:
     resource = min(pool.resources_per_node)
     picked = {POOL: pool.name, "app.kubernetes.io/component": "placeholder"}
     quantity = {resource: "1", "cpu": "10m", "memory": "16Mi"}
-    container = {
-        "name": "placeholder",
-        "image": PAUSE_IMAGE,
-        "resources": {"limits": quantity, "requests": quantity},
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True},
-    }
-    pod = {
-        "automountServiceAccountToken": False,
-        "containers": [container],
-        "nodeSelector": {POOL: pool.name},
-        "priorityClassName": PLACEHOLDER_PRIORITY,
-        "securityContext": {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
-        "terminationGracePeriodSeconds": 0,
-        "tolerations": [
-            {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect} for taint in gpu_node.taints(pool)
-        ],
-    }
+    pod = _pod(pool, [_container("placeholder", PAUSE_IMAGE, quantity)], priorityClassName=PLACEHOLDER_PRIORITY)
     return Manifest(
         role=f"warm-{pool.name}",
         after=("placeholder",),
@@ -82,3 +69,57 @@ def _placeholders(warm: Warm) -> Manifest:
             },
         ),
     )
+
+
+def _prefetch(warm: Warm) -> Manifest:
+    """One pod a node of the pool: it starts each image once, which pulls it, and then only stays, so that the node keeps them.
+
+    The trap: an image without `/bin/true` fails here and holds up those after it; servers' images have it, as they have a shell.
+    """
+    pool = warm.pool
+    picked = {POOL: pool.name, "app.kubernetes.io/component": "prefetch"}
+    small = {"cpu": "10m", "memory": "16Mi"}
+    pulls = [{**_container(f"pull-{number}", image, small), "command": ["/bin/true"]} for number, image in enumerate(warm.images)]
+    pod = _pod(pool, [_container("stay", PAUSE_IMAGE, small)], initContainers=pulls, priorityClassName=PLATFORM_PRIORITY)
+    return Manifest(
+        role=f"prefetch-{pool.name}",
+        after=("platform",),
+        body=object_(
+            "apps/v1",
+            "DaemonSet",
+            f"prefetch-{pool.name}",
+            namespace=WARM_CAPACITY,
+            labels={**labels("prefetch"), POOL: pool.name},
+            # Large images take minutes; an update must not wait for them.
+            annotations={"pulumi.com/skipAwait": "true"},
+            spec={
+                "selector": {"matchLabels": picked},
+                "template": {"metadata": {"labels": {**labels("prefetch"), **picked}}, "spec": pod},
+                "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}},
+            },
+        ),
+    )
+
+
+def _container(name: str, image: str, quantity: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "image": image,
+        "resources": {"limits": dict(quantity), "requests": dict(quantity)},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True},
+    }
+
+
+def _pod(pool: Pool, containers: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+    """On the nodes of `pool`, with as few rights as there are."""
+    return {
+        "automountServiceAccountToken": False,
+        "containers": list(containers),
+        "nodeSelector": {POOL: pool.name},
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
+        "terminationGracePeriodSeconds": 0,
+        "tolerations": [
+            {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect} for taint in gpu_node.taints(pool)
+        ],
+        **more,
+    }

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from contracts import DEFECTS, MODELS, POOLS, changed, pool_of
 from program import layer
 
 from components.addons import cluster_autoscaler, gpu_operator, istio, keda, otel, prometheus
@@ -15,7 +16,10 @@ from components.model_service import routing
 from components.platform import admission, capacity, mesh, namespaces, node_health
 from components.tenant import access
 from components.versions import CHARTS
+from headway.contract.arithmetic.startup import startup
+from headway.contract.arithmetic.warm import warm_units
 from headway.contract.labels import QUARANTINE, TENANT
+from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
 from headway.release.evidence import queries
 from headway.signals import SIGNALS, Source
@@ -277,3 +281,42 @@ def test_every_image_of_a_chart_has_a_tag_that_stays() -> None:
 def test_placeholders_are_pinned_by_digest() -> None:
     deployment = layer("sandbox-platform").one("kubernetes:apps/v1:Deployment", "capacity-warm-l4")
     assert "@sha256:" in deployment.inputs["spec"]["template"]["spec"]["containers"][0]["image"]
+
+
+def test_every_node_pulls_the_images_of_its_pools_models_before_they_are_asked_for() -> None:
+    images = (f"registry.test/a@sha256:{'a' * 64}", f"registry.test/b@sha256:{'b' * 64}")
+    found = by_role(capacity.manifests([capacity.Warm(pool=pool("l4"), units=0, images=images)]))
+    assert "warm-l4" not in found, "no room is kept where none is needed"
+    pod = found["prefetch-l4"]["spec"]["template"]["spec"]
+    assert tuple(container["image"] for container in pod["initContainers"]) == images
+    assert not any(name.startswith("nvidia.com/") for container in pod["initContainers"] for name in container["resources"]["limits"])
+    assert pod["nodeSelector"] == {"platform.io/pool": "l4"}
+
+
+def test_the_sandboxes_nodes_hold_what_its_tenants_run() -> None:
+    daemon = layer("sandbox-platform").one("kubernetes:apps/v1:DaemonSet", "capacity-prefetch-l4")
+    pulled = {container["image"] for container in daemon.inputs["spec"]["template"]["spec"]["initContainers"]}
+    assert MODELS["defects"].runtime.image in pulled
+
+
+def test_the_places_that_contracts_pay_for_are_kept_free() -> None:
+    model = changed(DEFECTS, scaling__warm_replicas=3)
+    assert warm_units(pool_of(model), POOLS, [model]) == 3 * model.envelope.gpu.count
+
+
+def test_a_budget_that_a_new_node_would_break_keeps_one_place_free() -> None:
+    model = changed(DEFECTS, scaling__warm_replicas=0)
+    home = pool_of(model)
+    cold = startup(model, home)
+    assert home.workload_class is WorkloadClass.LATENCY
+    tight = changed(DEFECTS, scaling__warm_replicas=0, health__startup_budget=str(cold.pod))
+    roomy = changed(DEFECTS, scaling__warm_replicas=0, health__startup_budget=str(cold.cold))
+    assert warm_units(home, POOLS, [tight]) == tight.envelope.gpu.count
+    assert warm_units(home, POOLS, [roomy]) == 0
+    assert warm_units(home, POOLS, []) == 0
+
+
+def test_a_model_keeps_nothing_warm_on_anothers_pool() -> None:
+    model = changed(DEFECTS, scaling__warm_replicas=3)
+    others = [each for each in POOLS if each is not pool_of(model)]
+    assert [warm_units(each, POOLS, [model]) for each in others] == [0] * len(others)
