@@ -96,6 +96,11 @@ def _size(r: View, c: Mapping[str, Any]) -> Findings:
         yield Breach("scalingConfig.maxSize", f"the group may grow to {size} nodes; the ceiling is {c['maxNodes']}")
 
 
+def _batch_on_demand(r: View, _: Mapping[str, Any]) -> Findings:
+    if r["labels"][WORKLOAD_CLASS].value == "batch" and r["capacityType"].value in (None, "ON_DEMAND"):
+        yield Breach("capacityType", "on-demand capacity for batch work")
+
+
 def _slicing(r: View, _: Mapping[str, Any]) -> Findings:
     labels = r["labels"]
     if (
@@ -231,6 +236,17 @@ RULES = (
         remedy="use on-demand or reserved capacity for online classes.",
         applies=("aws:eks/nodeGroup:NodeGroup",),
         check=_online_spot,
+        requirements=("A3.10", "T1"),
+    ),
+    Rule(
+        id="batch-on-spare-capacity",
+        domain=Domain.COST,
+        title="Batch pools use spot or reserved capacity.",
+        rationale="What can wait would pay the price of what cannot (A3.10).",
+        remedy="set capacity: {kind: spot}, or a reservation, for the pool.",
+        applies=("aws:eks/nodeGroup:NodeGroup",),
+        check=_batch_on_demand,
+        severity=Severity.MEDIUM,
         requirements=("A3.10", "T1"),
     ),
     Rule(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headway.contract.gpu_resources import WHOLE_GPU, is_gpu
-from headway.contract.labels import MODEL, RELEASE, TENANT
+from headway.contract.labels import MODEL, RELEASE, TENANT, WORKLOAD_CLASS
 from policies.guardrails import workloads as w
 from policies.guardrails.rule import Breach, Domain, Rule, Severity
 from policies.guardrails.view import UNKNOWN, Node, View
@@ -99,6 +99,13 @@ def _priority(r: View, _: Mapping[str, Any]) -> Findings:
     spec = w.pod(r)
     if w.asks_for_gpu(r) and not spec["priorityClassName"].present:
         yield Breach(f"{spec.path}.priorityClassName", "a GPU pod without a priority class")
+
+
+def _batch_yields(r: View, _: Mapping[str, Any]) -> Findings:
+    spec = w.pod(r)
+    name = spec["priorityClassName"]
+    if w.label(w.template(r), WORKLOAD_CLASS).value == "batch" and w.asks_for_gpu(r) and "batch" not in str(name.value or "").split("-"):
+        yield Breach(f"{spec.path}.priorityClassName", f"batch work under the priority class {name.value or '(none)'}")
 
 
 def _pod_security(r: View, _: Mapping[str, Any]) -> Findings:
@@ -208,6 +215,16 @@ RULES = (
         check=_priority,
         severity=Severity.MEDIUM,
         requirements=("A4.1", "T1"),
+    ),
+    Rule(
+        id="batch-yields-to-online",
+        domain=Domain.TENANCY,
+        title="Batch work on GPUs has a priority class of batch.",
+        rationale="With an online class it would hold, or even take, the GPUs that people wait for (T1).",
+        remedy="set priorityClassName to headway-<tenant>-batch-<accelerator>; in a contract, use the batch section.",
+        applies=_GPU_WORKLOADS,
+        check=_batch_yields,
+        requirements=("A3.10", "T1"),
     ),
     Rule(
         id="tenant-namespace-enforces-pod-security",

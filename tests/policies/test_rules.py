@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.contract.labels import RELEASE
+from headway.contract.labels import RELEASE, WORKLOAD_CLASS
 from policies.guardrails.registry import PACKS, RULES
 from policies.guardrails.rule import evaluate
 from policies.guardrails.supply_chain import registry
@@ -38,6 +38,8 @@ MUTATIONS: list[tuple[str, str, tuple[str | int, ...], Any, str]] = [
     ("gpu-taint-tolerated-by-gpu-pods-only", D, (*SERVER, "resources"), {"limits": {"cpu": "1"}}, "spec.template.spec.tolerations[0]"),
     ("gpu-pod-names-its-pool", D, (*POD, "nodeSelector"), ABSENT, "spec.template.spec.nodeSelector"),
     ("gpu-pod-has-priority", D, (*POD, "priorityClassName"), ABSENT, "spec.template.spec.priorityClassName"),
+    ("batch-yields-to-online", D, ("spec", "template", "metadata", "labels", WORKLOAD_CLASS), "batch", "spec.template.spec.priorityClassName"),
+    ("batch-on-spare-capacity", NG, ("labels", WORKLOAD_CLASS), "batch", "capacityType"),
     ("no-host-access", D, (*POD, "hostNetwork"), True, "spec.template.spec.hostNetwork"),
     ("containers-unprivileged", D, (*SERVER, "securityContext", "allowPrivilegeEscalation"), True, "spec.template.spec.containers[0].securityContext.allowPrivilegeEscalation"),
     ("no-secret-in-environment", D, (*SERVER, "env", 0), {"name": "HF_TOKEN", "value": "hf_abc"}, "spec.template.spec.containers[0].env[0].value"),
