@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli import sandbox_traffic
 from headway.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from sandbox.status import ClusterView
 
 app = typer.Typer(help="The whole platform in miniature on this machine: no cloud, no cluster, no pulumi.", no_args_is_help=True)
+app.command()(sandbox_traffic.logs)
+app.command()(sandbox_traffic.token)
 ProjectOption = Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")]
 
 ExtrasOption = Annotated[
@@ -30,7 +33,7 @@ ExtrasOption = Annotated[
     typer.Option(
         "--with",
         metavar="NAMES",
-        help="More servers, separated by commas: autoscaling, monitoring. Each is built at its first use (minutes).",
+        help="More servers, separated by commas: autoscaling, monitoring, traffic. Each is built at its first use (minutes).",
     ),
 ]
 

@@ -1,0 +1,71 @@
+"""`headway sandbox logs` and `headway sandbox token`: what a served pod said, and a token that opens a tenant's hosts in the sandbox."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headway.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from sandbox.layout import Layout
+
+ProjectOption = Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")]
+
+_AN_HOUR = 3600.0
+
+
+def _layout(project: Path | None) -> "Layout":
+    from headway.cli.project import find
+    from sandbox.layout import Layout
+
+    return Layout.of(find(project))
+
+
+def logs(
+    service: Annotated[str, typer.Argument(metavar="TENANT[/POD]", help="Whose pods; the beginning of a pod's name is enough.")],
+    container: Annotated[str, typer.Option("--container", "-c", help="server, or fetch: how the artifact was brought.")] = "server",
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines of each pod.")] = 40,
+    project: ProjectOption = None,
+) -> None:
+    """Print what the containers of served pods said last."""
+    folder = _layout(project).logs / "pods"
+    tenant, _, wanted = service.partition("/")
+    found = sorted(path for path in (folder / tenant).glob(f"{wanted}*/{container}.log"))
+    if not found:
+        known = ", ".join(sorted(f"{path.parent.parent.name}/{path.parent.name}" for path in folder.glob("*/*/server.log")))
+        raise UserError(
+            f"No served pod {service} has a log of {container}.",
+            "Pods that are only simulated say nothing.",
+            f"Served were: {known}." if known else "Nothing has been served here: `make demo` does.",
+        )
+    for path in found:
+        typer.echo(f"==> {tenant}/{path.parent.name} {container}")
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]:
+            typer.echo(line)
+
+
+def token(
+    tenant: Annotated[str, typer.Argument(help="Whose hosts it opens.")],
+    subject: Annotated[str, typer.Option("--subject", help="Who calls.")] = "somebody",
+    priority: Annotated[str | None, typer.Option("--priority", help="Claim from which the gateway takes the request's priority.")] = None,
+    seconds: Annotated[float, typer.Option("--seconds", help="How long it is valid.")] = _AN_HOUR,
+    project: ProjectOption = None,
+) -> None:
+    """Print a token of the tenant's first issuer, signed with the sandbox's own key; it opens nothing but this sandbox's gateway."""
+    from time import time
+
+    from headway.cli.project import find
+    from headway.contract.loader import load_tenant
+    from sandbox.traffic import servers
+    from sandbox.traffic.mesh.tokens import Issuers
+
+    folder = find(project) / "tenants" / tenant
+    found = load_tenant(folder).tenant(tenant) if folder.is_dir() else None
+    if found is None:
+        known = ", ".join(sorted(path.parent.name for path in folder.parent.glob("*/tenant.yaml")))
+        raise UserError(f"There is no tenant {tenant} with a contract in order.", "No token was made.", f"Name one of {known}.", Exit.USAGE)
+    issuer = found.tenant.issuers[0]
+    claims = {"priority": priority} if priority else {}
+    issuers = Issuers(servers.folder(_layout(project)) / "issuers")
+    typer.echo(issuers.token(issuer.issuer, issuer.audiences, subject, now=time(), seconds=seconds, claims=claims))
