@@ -18,7 +18,7 @@ _RATES = (1.5, 3.0, 7.5, 25.0, 100.0)
 _LARGEST_RATE = 0.9
 _ASSUMED_VARIANCE = 0.25
 """Of the log ratio of two arms' error rates from tick to tick (each varies by a third), assumed until the baseline shows it."""
-_WIDE_AFTER_TICKS = 6
+_WIDE_AFTER_TICKS = 5
 """Counted ticks in the last step before the wide margin suffices."""
 
 
