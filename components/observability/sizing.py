@@ -1,0 +1,91 @@
+"""How much the platform's own telemetry takes: series, bytes a day, volumes. Arithmetic on counts that stand here, each with its source.
+
+An estimate to choose volumes and limits by, not a measurement of a cluster. The trap: series multiply. A histogram counts one series for
+each edge, answer and gateway replica, so one more label on the gateway costs more than a hundred more pods.
+"""
+
+from dataclasses import dataclass
+
+from components.addons.gpu_operator import counters
+from components.observability import recording
+from headway.contract.runtime import Engine
+from headway.signals.buckets import latency_edges_milliseconds
+
+SCRAPE_SECONDS = 15
+DAY_SECONDS = 86_400
+BYTES_A_SAMPLE = 2
+"""Prometheus' documentation gives one to two; the dearer one."""
+INDEX_SHARE = 0.25
+"""Index, write-ahead log and compaction beside the samples."""
+
+SERVER_SERIES = {Engine.TRITON: 40, Engine.VLLM: 600, Engine.CONTAINER: 200}
+"""Of one replica: Triton's counters of one model and the server, vLLM's histograms; for a container of the team's own half of what is rare."""
+ANSWERS = 6
+"""Combinations of code and flags that a service really gives: 200, 400, 429, 500, 503 UH, 504 UT."""
+MESH_OTHER_SERIES = 5
+"""Counters beside the latency histogram, for each answer: requests, its sum and count, and the sums of sizes."""
+POD_SERIES, DEPLOYMENT_SERIES, NODE_SERIES = 90, 40, 900
+"""kube-state-metrics and cAdvisor of one pod, kube-state-metrics of one deployment with its autoscaler, node exporter of one node."""
+RULES_AN_OBJECTIVE = 8
+"""Seven windows and the allowed share."""
+PLATFORM_SERIES = 60_000
+"""Of the platform's own pods: API server, Istio, Prometheus itself, with the chart's defaults."""
+
+ACCESS_LOG_BYTES, SPAN_BYTES, SPANS_A_TRACE = 700, 600, 4
+COMPRESSION = 8
+"""Loki's and Tempo's chunks against what comes in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """One model service while a release is compared: `releases` of it run with `replicas` each."""
+
+    engine: Engine
+    replicas: int = 2
+    releases: int = 2
+    gpus_a_replica: int = 1
+    objectives: int = 3
+    requests_per_second: float = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """What a day of it is."""
+
+    series: int
+    metrics_bytes: int
+    log_bytes: int
+    trace_bytes: int
+
+
+def series_of(service: Service, gateways: int) -> int:
+    """Series of one model service, seen by `gateways` proxies of the gateway."""
+    pods = service.replicas * service.releases
+    edges = len(latency_edges_milliseconds()) + 1
+    mesh = service.releases * gateways * ANSWERS * (edges + MESH_OTHER_SERIES)
+    recorded = service.releases * sum(len(group["rules"]) for group in recording.groups())
+    return (
+        pods * (SERVER_SERIES[service.engine] + POD_SERIES + service.gpus_a_replica * len(counters().splitlines()))
+        + service.releases * DEPLOYMENT_SERIES
+        + mesh
+        + recorded
+        + service.objectives * RULES_AN_OBJECTIVE
+    )
+
+
+def day(services: tuple[Service, ...], *, nodes: int, gateways: int, sampled: float = 1.0, traced: float = 0.05) -> Load:
+    """A day of `services` on `nodes`: `sampled` of the requests are logged, `traced` of them traced."""
+    series = PLATFORM_SERIES + nodes * NODE_SERIES + sum(series_of(service, gateways) for service in services)
+    requests = sum(service.requests_per_second for service in services) * DAY_SECONDS
+    samples = series * DAY_SECONDS // SCRAPE_SECONDS
+    return Load(
+        series=series,
+        metrics_bytes=round(samples * BYTES_A_SAMPLE * (1 + INDEX_SHARE)),
+        log_bytes=round(requests * sampled * ACCESS_LOG_BYTES / COMPRESSION),
+        trace_bytes=round(requests * traced * SPANS_A_TRACE * SPAN_BYTES / COMPRESSION),
+    )
+
+
+def volume_bytes(load: Load, days: int, share: float) -> int:
+    """The volume of one Prometheus that keeps `days` of it, of which it may fill `share`."""
+    return round(load.metrics_bytes * days / share)
