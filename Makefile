@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 UV := $(BIN)/uv
+QUICK := tests/unit tests/components tests/policies
 SOURCES := headway components stacks policies sandbox tests
 
 .PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster demo demo-down test-traffic bench lock clean
@@ -36,12 +37,13 @@ arrows: .venv/.ready-dev
 	@said=$$($(BIN)/lint-imports --no-cache) || { printf '%s\n' "$$said"; exit 1; }; printf '%s\n' "$$said" | grep -E 'KEPT|Contracts'
 
 unit: .venv/.ready-dev
-	@$(BIN)/pytest -n 2 tests/unit tests/components tests/policies
+	@$(BIN)/pytest -n 2 -m 'not slow' $(QUICK)
 
 test: check test-engine test-cluster  ## every test
 
-test-engine: .venv/.ready-dev  ## the conformance suite of the embedded engine
+test-engine: .venv/.ready-dev  ## the conformance suite of the embedded engine, and what is too slow for the quick tier
 	@$(BIN)/pytest -n 2 tests/engine
+	@$(BIN)/pytest -n 2 -m slow $(QUICK)
 
 test-cluster: .venv/.ready-dev .venv-servers/.ready  ## everything that needs real processes
 	@$(BIN)/pytest -n 2 --dist loadfile tests/cluster

@@ -232,6 +232,7 @@ def test_every_field_of_a_tenant_shows_in_what_is_rendered(path: str) -> None:
 RELEASED_ONLY = {name for name in Model.model_fields if name in RELEASED}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(Model.model_fields) - RELEASED_ONLY))
 def test_a_field_outside_the_release_never_reaches_a_pod_or_its_configuration(name: str) -> None:
     """Else changing an objective would restart a release that the ledger calls immutable."""

@@ -261,6 +261,7 @@ def fields(model: Any, prefix: str = "") -> Iterator[str]:
         yield f"{prefix}{name}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(set(CLUSTER_CHANGES) - CLUSTER_FIXED))
 def test_every_field_of_the_cluster_layer_changes_what_is_registered(path: str) -> None:
     after = changed(cluster(), path, CLUSTER_CHANGES[path])
@@ -295,6 +296,7 @@ def nodes(pool: Pool) -> list[tuple[str, str]]:
     return flattened(record(program, outputs=cloud_outputs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(PLATFORM_CHANGES))
 def test_every_field_of_the_platform_layer_changes_what_is_registered(path: str) -> None:
     sections = {key.removeprefix("headway:"): json.loads(text) for key, text in config_of("sandbox-platform").items()}
