@@ -35,10 +35,20 @@ def scrape_configs(monitor: Mapping[str, Any], kubeconfig: Path, interval: str) 
     """
     meta, spec = monitor["metadata"], monitor["spec"]
     _only("spec", spec, _POD_MONITOR)
-    _only("spec.selector", spec["selector"], {"matchLabels"})
+    _only("spec.selector", spec["selector"], {"matchExpressions", "matchLabels"})
     return [
         _scrape_config(meta, spec, number, endpoint, kubeconfig, interval) for number, endpoint in enumerate(spec["podMetricsEndpoints"])
     ]
+
+
+def _requirements(selector: Mapping[str, Any]) -> list[str]:
+    """A label selector in the words of the API's query parameter."""
+    found = [f"{key}={value}" for key, value in sorted(selector.get("matchLabels", {}).items())]
+    for each in selector.get("matchExpressions", ()):
+        key, values = each["key"], ",".join(sorted(each.get("values", ())))
+        words = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key, "DoesNotExist": f"!{key}"}
+        found.append(words[each["operator"]])
+    return found
 
 
 def _scrape_config(
@@ -46,7 +56,7 @@ def _scrape_config(
 ) -> dict[str, Any]:
     _only(f"spec.podMetricsEndpoints[{number}]", endpoint, _ENDPOINT)
     namespace, name = meta["namespace"], meta["name"]
-    picks = ",".join(f"{key}={value}" for key, value in sorted(spec["selector"].get("matchLabels", {}).items()))
+    picks = ",".join(_requirements(spec["selector"]))
     copied = [
         {"action": "replace", "source_labels": [f"__meta_kubernetes_{source}"], "target_label": target}
         for target, source in (

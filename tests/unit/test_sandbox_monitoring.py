@@ -33,6 +33,12 @@ def job(monitor: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def test_a_monitor_that_leaves_some_pods_out_leaves_them_out_here_too() -> None:
+    without = [{"key": "arm", "operator": "NotIn", "values": ["batch"]}, {"key": "old", "operator": "DoesNotExist"}]
+    found = job(pod_monitor(selector={"matchLabels": {"m": "chat"}, "matchExpressions": without}))
+    assert found["kubernetes_sd_configs"][0]["selectors"] == [{"role": "pod", "label": "m=chat,arm notin (batch),!old"}]
+
+
 def relabelled(config: dict[str, Any], labels: dict[str, str]) -> dict[str, str] | None:
     """What Prometheus' relabelling makes of `labels`: keep and replace, with anchored expressions."""
     found = dict(labels)
