@@ -16,7 +16,13 @@ from headway.contract.explanation import Line, written
 from headway.contract.units import Bytes, Duration, Money
 
 MI, GI = 2**20, 2**30
-BATCH = {"max_replicas": 2, "messages_per_replica": 10, "deadline": "1h", "message_timeout": "1m", "store": "s3://example-batch/vision/defects/"}
+BATCH = {
+    "max_replicas": 2,
+    "messages_per_replica": 10,
+    "deadline": "1h",
+    "message_timeout": "1m",
+    "store": "s3://example-batch/vision/defects/",
+}
 
 
 def line(lines: tuple[Line, ...], what: str) -> str:

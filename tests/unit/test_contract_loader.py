@@ -18,7 +18,13 @@ from headway.contract.starter import model_starter, tenant_starter
 
 ROOT = Path(__file__).parents[2]
 POOLS = (pool(L4_POOL), pool(MIG_POOL), pool(H100_POOL))
-BATCH = {"max_replicas": 1, "messages_per_replica": 10, "deadline": "1h", "message_timeout": "1m", "store": "s3://example-batch/vision/defects/"}
+BATCH = {
+    "max_replicas": 1,
+    "messages_per_replica": 10,
+    "deadline": "1h",
+    "message_timeout": "1m",
+    "store": "s3://example-batch/vision/defects/",
+}
 
 Tree = dict[str, Any]
 SAMPLES: Tree = {
