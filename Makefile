@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 QUICK := tests/unit tests/components tests/policies
 SOURCES := headway components stacks policies sandbox tests
 
-.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster demo demo-down test-traffic bench lock clean
+.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster demo demo-down test-traffic bench bench-release lock clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -59,6 +59,9 @@ test-traffic: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## rea
 
 bench: .venv/.ready-dev .venv-servers/.ready  ## measure what docs/benchmarks.md publishes
 	@$(BIN)/python -m benchmarks
+
+bench-release: .venv/.ready-dev  ## measure the gate and the rules of others; goes on where it was interrupted
+	@$(BIN)/python -m benchmarks.release_table --rollouts 1000 --others 200 --world base --world second --world third --write docs/benchmarks.md
 
 .venv-traffic/.ready: .venv/.uv requirements/traffic.txt
 	@echo 'Installing Triton and Envoy (.venv-traffic, 500 MB) ...'
