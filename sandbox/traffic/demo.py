@@ -29,7 +29,7 @@ from sandbox.traffic.mesh.tokens import Issuers
 from sandbox.traffic.profile import SERVED, Artifacts, Served
 
 SPEED = 15.0
-RATES: Mapping[str, float] = {"classifier": 25.0, "encoder": 8.0}
+RATES: Mapping[str, float] = {"classifier": 30.0, "encoder": 8.0}
 """Requests a second of each model's steady load: golden requests in turn, one caller."""
 STORY = (("better", "promoted"), ("slow-tail", "rolled back"), ("errors", "rolled back"), ("wrong", "rolled back"))
 """Releases in their order, and how each should end."""
