@@ -1,12 +1,15 @@
-"""Measures real traffic for docs/benchmarks.md: `python -m benchmarks.traffic`; prints one Markdown table. Needs .venv-traffic.
+"""Measures real traffic for docs/benchmarks.md: `python -m benchmarks.traffic [--faults]`; prints a Markdown table. Needs .venv-traffic.
 
 A bed of its own in a temporary folder, as tests/traffic lays it. Latencies are of this machine under whatever else it does; only ratios
 and counts mean something elsewhere.
 """
 
 import os
+import signal
+import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sandbox.cluster import linux
@@ -84,13 +87,61 @@ def memory(serving: Serving) -> int:
     return round((kept + pods) / 2**20)
 
 
+def faults(serving: Serving) -> Iterator[tuple[str, int, int, float]]:
+    """What is killed under a steady 30 requests a second: requests sent, lost, and seconds from the first lost to the last."""
+    from sandbox.cluster.components import API_SERVER
+    from sandbox.cluster.control_plane import Cluster
+    from sandbox.traffic.mesh import envoy
+    from tests.traffic.test_chaos import kill, one_replica, two_replicas
+    from tests.traffic.test_node_agent import MODEL, SERVER, process
+
+    bed = serving.bed
+
+    def again() -> None:
+        servers.start(bed.layout, Silent(), servers.Options(first_backoff_seconds=0.5))
+
+    def tritons(program: str) -> None:
+        os.kill(process(serving, serving.pods(CLASSIFIER)[0], program), signal.SIGKILL)
+
+    cases: list[tuple[str, int, Callable[[], object]]] = [
+        ("Triton, one of two replicas", 2, lambda: tritons(SERVER)),
+        ("model process of one of two replicas", 2, lambda: tritons(MODEL)),
+        ("Triton, the only replica", 1, lambda: tritons(SERVER)),
+        ("Envoy, started again at once", 1, lambda: (kill(bed, envoy.NAME), again())),
+        ("the mesh's control plane", 1, lambda: (kill(bed, servers.MESH), again())),
+        ("the API server", 1, lambda: (kill(bed, API_SERVER), Cluster(bed.layout).start(Silent()))),
+    ]
+    for name, replicas, happens in cases:
+        if replicas == 2:
+            two_replicas(serving)
+        results = serving.load(CLASSIFIER, 30, 40, happens)
+        lost = [each.due for each in results.failed]
+        yield name, len(results.answers), len(lost), max(lost) - min(lost) if lost else 0.0
+        if replicas == 2:
+            eventually(lambda: all(serving_ready(serving)), within=PATIENCE * 2)
+            one_replica(serving)
+        serving.await_answer(CLASSIFIER)
+
+
+def serving_ready(serving: Serving) -> list[bool]:
+    from tests.traffic.serving import is_ready
+
+    return [is_ready(each) for each in serving.pods(CLASSIFIER)] or [False]
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="headway-traffic-") as folder:
         for bed in running(Path(folder), Silent()):
             serving = Serving.start(bed)
             for each in (CLASSIFIER, ENCODER):
                 serving.await_answer(each)
-            print(f"Load before: {os.getloadavg()[0]:.1f}.\n\n| what | measured |\n|---|---|", flush=True)
+            print(f"Load before: {os.getloadavg()[0]:.1f}.\n", flush=True)
+            if "--faults" in sys.argv:
+                print("| killed | requests | lost | seconds from first to last lost |\n|---|---|---|---|", flush=True)
+                for name, sent, lost, span in faults(serving):
+                    print(f"| {name} | {sent} | {lost} | {span:.1f} |", flush=True)
+                continue
+            print("| what | measured |\n|---|---|", flush=True)
             print(f"| memory of the whole bed, two services | {memory(serving)} MiB |", flush=True)
             half, tail = overhead(serving)
             print(f"| gateway and sidecar against direct Triton, one caller | p50 {half:.2f}x, p99 {tail:.2f}x |", flush=True)
