@@ -67,7 +67,7 @@ def sentence(text: str) -> str:
 
 def _started(body: Mapping[str, Any]) -> str:
     speed = "" if body["speed"] == 1 else f" {body['speed']:g} times as fast as its contract says: figures of a sandbox."
-    why = f" {body['reason'].rstrip('.')}." if body["reason"] else ""
+    why = f" {sentence(body['reason'])}" if body["reason"] else ""
     return f"Release {body['release']} begins, against {body['stable']}, as {body['strategy']}.{why}{speed}"
 
 
@@ -84,7 +84,8 @@ def _probed(body: Mapping[str, Any]) -> str:
 
 def _observed(body: Mapping[str, Any]) -> str:
     decision = body["decision"]
-    return f"{decision['verdict'].replace('_', ' ')} at {decision['where']}. {first_sentence(decision['sentence'])}"
+    at = "" if decision["phase"] == "rolled back" else f" at {decision['where']}"
+    return f"{decision['verdict'].replace('_', ' ')}{at}. {first_sentence(decision['sentence'])}"
 
 
 def _drained(body: Mapping[str, Any]) -> str:
