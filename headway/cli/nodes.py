@@ -15,7 +15,7 @@ from headway.errors import Exit, UserError
 if TYPE_CHECKING:
     from headway.health.cluster import Cluster, Done
     from headway.health.facts import Node
-    from headway.health.readiness import Lack
+    from headway.health.watch import ReadBack
 
 app = typer.Typer(help="GPU nodes: health, driver, quarantine, and what runs there.", invoke_without_command=True)
 
@@ -136,33 +136,28 @@ def check(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Read back after an update: the operator is ready, and every node offers the GPUs and runs the driver that its pool states."""
-    from headway.health.readiness import lacks
+    from headway.health.watch import read_back
 
-    cluster = _cluster(kubeconfig)
-    deadline = time.monotonic() + wait
-    while True:
-        expected, operator, found = cluster.settings().expected, cluster.operator(), cluster.nodes()
-        missing = lacks(expected, found, operator)
-        if not missing or time.monotonic() >= deadline:
-            break
-        time.sleep(min(5, max(0.1, deadline - time.monotonic())))
-    seen = {"nodes": len(found), "pools": len(expected), "operatorRecordedOnly": operator.recorded}
+    seen = read_back(_cluster(kubeconfig), wait, time.monotonic, time.sleep)
     if output is Output.JSON:
-        typer.echo(json.dumps({**seen, "lacks": [vars(lack) for lack in missing]}, indent=2))
+        told = {"nodes": seen.nodes, "pools": seen.pools, "operatorRecordedOnly": seen.operator.recorded}
+        typer.echo(json.dumps({**told, "lacks": [vars(lack) for lack in seen.lacks]}, indent=2))
     else:
-        _print_check(missing, len(found), len(expected), operator.recorded)
-    raise typer.Exit(Exit.REFUSED if missing else Exit.OK)
+        for line in lines(seen):
+            typer.echo(line)
+    raise typer.Exit(Exit.REFUSED if seen.lacks else Exit.OK)
 
 
-def _print_check(missing: "Sequence[Lack]", nodes: int, pools: int, recorded: bool) -> None:
-    for lack in missing:
-        typer.echo(f"{lack.where}: {lack.fact}\n  {lack.consequence}\n  {lack.remedy}")
-    if not missing:
-        typer.echo(f"{nodes} nodes of {pools} GPU pools offer what they should")
-    if recorded:
-        typer.echo(
+def lines(seen: "ReadBack") -> list[str]:
+    """A read-back as people read it."""
+    found = [f"{lack.where}: {lack.fact}\n  {lack.consequence}\n  {lack.remedy}" for lack in seen.lacks]
+    if not found:
+        found.append(f"Read back: {seen.nodes} GPU nodes of {seen.pools} pools offer what they should.")
+    if seen.operator.recorded:
+        found.append(
             "The GPU Operator is recorded, not run, in the sandbox: its own state was not observed; simulated nodes offer their GPUs."
         )
+    return found
 
 
 def _named(cluster: "Cluster", name: str) -> "Node":

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="The whole platform in miniature on this machine: no cloud, no cluster, no pulumi.", no_args_is_help=True)
 app.command()(sandbox_traffic.logs)
 app.command()(sandbox_traffic.token)
+GPUS_WITHIN_SECONDS = 60
+"""How long `up` waits for every node to offer its GPUs; simulated ones do from their first moment."""
 ProjectOption = Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")]
 
 ExtrasOption = Annotated[
@@ -76,9 +78,26 @@ def up(project: ProjectOption = None, extras: ExtrasOption = "") -> None:
     console.print()
     show.view(console, view)
     console.print()
-    show.summary(console, report, elapsed(monotonic() - began), ready=view.ready)
-    if not view.ready:
+    offered = _offered(layout, console)
+    console.print()
+    show.summary(console, report, elapsed(monotonic() - began), ready=view.ready and offered)
+    if not (view.ready and offered):
         raise typer.Exit(Exit.REFUSED)
+
+
+def _offered(layout: "Layout", console: "Console") -> bool:
+    """Read back what the GPU layer promised; as `headway nodes check` does anywhere."""
+    import time
+
+    from headway.cli.nodes import lines
+    from headway.health.cluster import Cluster
+    from headway.health.replacement import refused
+    from headway.health.watch import read_back
+
+    seen = read_back(Cluster(str(layout.kubeconfig), refused), GPUS_WITHIN_SECONDS, time.monotonic, time.sleep)
+    for line in lines(seen):
+        console.print(line, markup=False, style="dim" if not seen.lacks else "red")
+    return not seen.lacks
 
 
 @app.command()

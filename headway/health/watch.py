@@ -1,13 +1,37 @@
-"""The loop: look, decide, act, wait. Thin on purpose: all it knows from round to round is whether to go on."""
+"""The loop: look, decide, act, wait; and the read-back after an update. Thin on purpose: rounds share nothing but whether to go on."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Event
 
 from headway.errors import UserError
 from headway.health.cluster import Cluster, Done
 from headway.health.decision import Policy, decide
+from headway.health.readiness import Lack, Operator, lacks
 
 INTERVAL_SECONDS = 15
+BETWEEN_LOOKS_SECONDS = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadBack:
+    """What was seen when everything was there, or when time was up."""
+
+    lacks: tuple[Lack, ...]
+    operator: Operator
+    nodes: int
+    pools: int
+
+
+def read_back(cluster: Cluster, wait_seconds: float, monotonic: Callable[[], float], sleep: Callable[[float], None]) -> ReadBack:
+    """Look until nothing is missing, at most for `wait_seconds`. Raises UserError when the cluster does not answer."""
+    deadline = monotonic() + wait_seconds
+    while True:
+        expected, operator, nodes = cluster.settings().expected, cluster.operator(), cluster.nodes()
+        seen = ReadBack(lacks=lacks(expected, nodes, operator), operator=operator, nodes=len(nodes), pools=len(expected))
+        if not seen.lacks or monotonic() >= deadline:
+            return seen
+        sleep(min(BETWEEN_LOOKS_SECONDS, max(0.0, deadline - monotonic())))
 
 
 def once(cluster: Cluster, policy: Policy, now: float) -> tuple[Done, ...]:
