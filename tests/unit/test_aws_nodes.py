@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from aws_world import REGION, Made, Watch, World
 
+from components.versions import NODE_RELEASES
 from headway.contract.accelerators import GPUS, INSTANCE_TYPES, Accelerator
 from sandbox.cloud.aws.node_facts import Group, Node, Zone, layout, local_storage, node_name, nodes
 from sandbox.engine.provider import PartialFailureError, ProviderError
@@ -85,6 +86,12 @@ def test_a_label_that_the_node_cannot_follow_is_refused_by_name(instance: str, l
 def test_an_ami_without_a_driver_shows_no_gpu() -> None:
     made = node(ami_type="AL2023_x86_64_STANDARD")
     assert not [key for key in (*made.capacity, *made.labels) if key.startswith("nvidia.com/")]
+
+
+def test_a_node_names_the_driver_of_its_release_as_the_platforms_table_does() -> None:
+    for release, driver in NODE_RELEASES.items():
+        assert node(release_version=release).labels["nvidia.com/cuda.driver-version.full"] == driver
+    assert "nvidia.com/cuda.driver-version.full" not in node(release_version="1.35.0-20250101").labels, "what is not known is not made up"
 
 
 def test_feature_discovery_names_product_memory_and_family() -> None:

@@ -66,6 +66,10 @@ class Group:
     disk_gibibytes: int = _DEFAULT_DISK_GI
 
 
+DRIVERS = {"1.35.6-20260714": "580.159.03"}
+"""NVIDIA's driver in releases of the accelerated AMI (awslabs/amazon-eks-ami, CHANGELOG). Nodes of a release that is not here name none."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Node:
     """One simulated node."""
@@ -88,6 +92,8 @@ def nodes(group: Group, count: int) -> tuple[Node, ...]:
         )
     gpu = facts.gpu if _has_driver(group.ami_type) else None
     advertised, gpu_labels = accelerators(facts, gpu, group.labels)
+    if gpu and group.release_version in DRIVERS:
+        gpu_labels["nvidia.com/cuda.driver-version.full"] = DRIVERS[group.release_version]
     capacity = _capacity(facts, group) | advertised
     allocatable = capacity | _allocatable(facts, capacity)
     taints = [_taint(taint) for taint in group.taints]
