@@ -6,13 +6,14 @@ before the program. The packs are the real ones, with the environment's own conf
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import yaml
 from moto import mock_aws
 
 from headway.automation import PackSource, Runner, StackResult
@@ -79,6 +80,14 @@ class Environment:
         file = self.folder / "stacks" / f"Pulumi.{self.stack}.yaml"
         assert old in file.read_text()
         file.write_text(file.read_text().replace(old, new))
+
+    def rewrite(self, change: Callable[[dict[str, Any]], None]) -> None:
+        """Change the stack file's sections (`network`, `pools`) as data."""
+        file = self.folder / "stacks" / f"Pulumi.{self.stack}.yaml"
+        document = yaml.safe_load(file.read_text())
+        sections = {key.removeprefix("headway:"): value for key, value in document["config"].items()}
+        change(sections)
+        file.write_text(yaml.safe_dump({"config": {f"headway:{key}": value for key, value in sections.items()}}))
 
     def preview(self) -> StackResult:
         return self._runner.preview(self.stack, self.packs, on_event=self._watch())

@@ -1,6 +1,7 @@
 """Every environment as people review it: the real program, the real packs, the embedded engine."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,24 @@ from tests.engine.conftest import REAL
 from tests.engine.environments import environment, spoiling
 
 pytestmark = pytest.mark.skipif(REAL, reason="the real engine cannot be given an account in memory")
+
+BLOCK = {"kind": "block", "id": "cr-0123456789abcdef0", "ends": "2027-03-01T11:30:00Z"}
+CHOICES: dict[str, dict[str, Any]] = {
+    "fabric": {"instance_types": ["p5.48xlarge"], "efa": True, "workload_class": "throughput"},
+    "block": {"instance_types": ["p5en.48xlarge"], "capacity": BLOCK, "size": {"min": 0, "max": 2}, "workload_class": "batch"},
+    "reserved": {"instance_types": ["p4d.24xlarge"], "capacity": {"kind": "reservation", "id": "cr-0123456789abcdef1"}},
+    "shares": {"instance_types": ["g6e.2xlarge"], "sharing": {"mode": "mps", "replicas": 4}, "packing": "spread"},
+    "turns": {"instance_types": ["g6.xlarge"], "sharing": {"mode": "slice", "replicas": 2}, "workload_class": "throughput"},
+    "cut": {"instance_types": ["p5.48xlarge"], "sharing": {"mode": "mig", "layout": {"3g.40gb": 1, "1g.10gb": 3}}},
+    "warm": {"instance_types": ["g6.12xlarge"], "warm": {"size": 1, "state": "running"}, "model_cache": "disk"},
+    "repaired": {
+        "instance_types": ["g6.4xlarge"],
+        "repair": {"overrides": [{"reason": "NvidiaXID74Error", "action": "reboot", "wait": "5m"}], "parallel": 2},
+        "update": {"strategy": "default", "max_unavailable": 2},
+    },
+    "bottles": {"instance_types": ["g6.2xlarge"], "ami": {"family": "BOTTLEROCKET_x86_64_NVIDIA"}, "taints": [{"key": "team"}]},
+}
+"""One pool for each choice that a pool offers and that no environment makes."""
 
 LATE = "running-aws-ebs-csi-driver-volumes-key"
 """The one policy that names a key to be made: it is judged before its step, not in the first preview."""
@@ -21,6 +40,25 @@ def test_an_environment_previews_clean_with_its_pack(tmp_path: Path, name: str) 
     assert set(result.changes) == {"create"} and result.changes["create"] > 150
     late = {(v.level, v.resource.rsplit("::", 1)[-1]) for v in result.violations}
     assert late == {("advisory", LATE)}, "everything else of a new environment is judged before anything of it exists"
+
+
+@pytest.mark.parametrize("nat", ["none", "single", "regional"])
+def test_every_choice_that_the_layer_offers_is_one_that_the_provider_and_aws_accept(tmp_path: Path, nat: str) -> None:
+    def choose(sections: dict[str, Any]) -> None:
+        base = next(pool for pool in sections["pools"] if pool["name"] == "l4")
+        plain = {"workload_class": "latency", "zones": ["eu-west-1a"], "size": {"min": 1, "max": 2}}
+        sections["pools"] = [
+            {"name": name, **plain, **chosen, "ami": {**base["ami"], **chosen.get("ami", {})}} for name, chosen in CHOICES.items()
+        ]
+        sections["network"]["nat"] = nat
+        sections["control_plane"]["support"] = "EXTENDED"
+
+    with environment(tmp_path, "prod-cluster") as found:
+        found.rewrite(choose)
+        result = found.preview()
+    assert result.errors == ()
+    assert {v.policy for v in result.violations if v.level == "mandatory"} == set()
+    assert result.ok
 
 
 OVER_HTTP = (
