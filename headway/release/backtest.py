@@ -194,11 +194,14 @@ class _Arms:
             mine, rest = self._thin(rest, np.full(len(at), 0.5)), self._thin(rest, np.full(len(at), 0.5))
             total = rest[0][first].sum(axis=(1, 2))
         available = mine[0][first].sum(axis=(1, 2))
-        users = total / np.maximum(1.0 - weight, 1e-9)
+        # As many users' requests as both parts have enough for, so that the weights are those asked for.
+        users = np.minimum(total / np.maximum(1.0 - weight, 1e-9), np.where(weight > 0, available / np.maximum(weight, 1e-9), np.inf))
+        rest = self._thin(rest, np.clip(_ratio((1.0 - weight) * users, total), 0.0, 1.0))
+        total = rest[0][first].sum(axis=(1, 2))
         wanted = np.where(weight > 0, weight * users, mirror * total)
-        given = np.minimum(np.divide(wanted, available, out=np.zeros_like(wanted), where=available > 0), 1.0)
+        given = np.minimum(_ratio(wanted, available), 1.0)
         changed = self._change(self._thin(mine, given), change)
-        of_rest = np.clip(np.divide(baseline * users, total, out=np.zeros_like(total), where=total > 0), 0.0, 1.0)
+        of_rest = np.clip(_ratio(baseline * users, total), 0.0, 1.0)
         twin = self._thin(rest, of_rest)
         stable = {key: rest[0][key] - twin[0][key] for key in rest[0]}, np.maximum(rest[1] - twin[1], 0.0)
         mirroring = (mirror > 0) & (weight == 0)
@@ -211,7 +214,7 @@ class _Arms:
             answered=answered,
         )
         served = np.where(mirroring, 0.0, changed[0][first].sum(axis=(1, 2)))
-        return tick, np.divide(served, users, out=np.zeros_like(served), where=users > 0)
+        return tick, _ratio(served, users)
 
     def _sum(self, pods: Floats, at: NDArray[np.int_]) -> tuple[dict[str, Floats], Floats]:
         buckets = {key: np.einsum("rp,prcb->rcb", pods, values[:, at]) for key, values in self._buckets.items()}
@@ -245,6 +248,11 @@ class _Arms:
         totals = values.sum(axis=2)
         shares = np.where(totals[..., None] > 0, shares / np.maximum(shares.sum(axis=2, keepdims=True), 1e-12), 1.0 / shares.shape[2])
         return self._rng.multinomial(totals.astype(int), shares).astype(float)
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    """Zero where there is nothing to divide by."""
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
 def _counts(buckets: Mapping[str, Floats], errors: Floats) -> Counts:

@@ -59,6 +59,12 @@ def test_a_service_whose_pods_differ_is_shown_not_to_keep_the_promise():
     assert rehearsed().calibrated(0.01)
 
 
+@pytest.mark.parametrize("pods", [2, 3, 5])
+def test_any_number_of_pods_can_be_divided(pods):
+    outcome = rehearsed(history(pods=pods)).outcomes[0]
+    assert (outcome.rolled_back, outcome.promoted) == (0, 30)
+
+
 def test_one_pods_requests_are_divided():
     found = rehearsed(history(pods=1, rate=3600))
     assert found.pods == 1
