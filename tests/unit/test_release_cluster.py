@@ -81,6 +81,18 @@ def test_a_patch_changes_weights_and_copies_and_says_everything_else_as_it_was()
     }, "neither the server's fields nor those of another owner"
 
 
+def test_a_patch_gives_every_protocol_the_same_weights_and_leaves_each_its_port() -> None:
+    before = live(("r1", 90), ("r2", 10))
+    plain = before["spec"]["http"][-1]
+    grpc = {**plain, "name": "weights-grpc", "match": [{"headers": {"content-type": {"prefix": "application/grpc"}}}]}
+    grpc["route"] = [{**d, "destination": {**d["destination"], "port": {"number": 8001}}} for d in plain["route"]]
+    before["spec"]["http"].insert(1, grpc)
+    _, after_grpc, after = applied(before, division(50, 50, 100))["spec"]["http"]
+    assert [d["weight"] for d in after_grpc["route"]] == [d["weight"] for d in after["route"]] == [50, 50]
+    assert after_grpc["mirror"] == {"host": "defects-r2.vision.svc.cluster.local", "port": {"number": 8001}}
+    assert after["mirror"] == {"host": "defects-r2.vision.svc.cluster.local"}
+
+
 def test_a_patch_is_made_in_the_name_of_who_applies_the_spec() -> None:
     assert owner(live(("r1", 100))) == "pulumi-kubernetes-1"
     assert owner({"metadata": {}}) == "headway-release"

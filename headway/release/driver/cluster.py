@@ -24,10 +24,12 @@ SAFE_RELEASE = f"{PREFIX}/safe-release"
 ARM = f"{PREFIX}/arm"
 RELEASE_HEADER = "x-model-release"
 WEIGHTS = "weights"
+"""Name of the route's entry that divides users' requests."""
 WEIGHED = (WEIGHTS, "weights-grpc")
 """Rules that carry the weights: a server of two protocols has one for each, always alike."""
-"""Name of the route's entry that divides users' requests."""
 SIMULATED_NODE = "kwok.x-k8s.io/node"
+SERVED_POD = "sandbox.platform.io/address"
+"""Annotation of a pod that is a real process although its node is simulated."""
 ROUTES = "/apis/networking.istio.io/v1/namespaces/{}/virtualservices"
 _UNLIMITED = 1_000_000
 
@@ -70,6 +72,7 @@ class Cluster:
     def simulated(self, release: str) -> bool:
         """Whether replicas of `release` run on nodes that only pretend to run anything. Raises OutOfReachError."""
         pods = [p for p in self._list("/api/v1/namespaces/{}/pods") if p["metadata"]["labels"].get(RELEASE) == release]
+        pods = [p for p in pods if SERVED_POD not in (p["metadata"].get("annotations") or {})]
         names = sorted({str(p["spec"].get("nodeName")) for p in pods if p["spec"].get("nodeName")})
         nodes = [self._api.get(f"/api/v1/nodes/{name}") for name in names]
         return any(SIMULATED_NODE in (node or {}).get("metadata", {}).get("annotations", {}) for node in nodes)
