@@ -5,9 +5,10 @@ API server and divides requests by what stands there. So traffic really moves on
 """
 
 import contextlib
+import http.server
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from headway.release.driver.cluster import Cluster
 from headway.release.driver.world import OutOfReachError, Route
-from headway.release.evidence.reading import Arms, Finding, Raw, Service, Window, unanswered
+from headway.release.evidence import queries
 
 EDGES = (0.5, 1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000)
 """Milliseconds: Istio's own buckets up to 10 s."""
@@ -109,69 +110,45 @@ class Traffic:
             }
 
 
-@dataclass
-class Counted:
-    """Evidence straight from the counters, without Prometheus: for tests that are about other things."""
+@contextlib.contextmanager
+def exported(traffic: Traffic, namespace: str) -> Generator[str]:
+    """The counters as a mesh's proxies show them, on a port of this machine; answers `host:port`."""
 
-    traffic: Traffic
-    snapshots: list[tuple[float, dict[str, Arm]]] = field(default_factory=list)
-    answered: bool = True
-    _stop: threading.Event = field(default_factory=threading.Event)
-    settle_seconds: float = 0.3
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write("".join(f"{line}\n" for line in _lines(traffic, namespace)).encode())
 
-    def __enter__(self) -> "Counted":
-        threading.Thread(target=self._run, daemon=True).start()
-        return self
+        def log_message(self, format: str, *args: object) -> None: ...
 
-    def __exit__(self, *_: Any) -> None:
-        self._stop.set()
-
-    def _run(self) -> None:
-        while not self._stop.wait(0.1):
-            self.snapshots.append((time.time(), self.traffic.counters()))
-
-    def preflight(self, service: Service, arms: Arms, *, now: float, seconds: float = 900.0) -> Sequence[Finding]:
-        return ()
-
-    def history(self, service: Service, arms: Arms, before: float, seconds: float) -> Raw:
-        return self.read(service, arms, Window(before - seconds, before))
-
-    def read(self, service: Service, arms: Arms, window: Window) -> Raw:
-        if not self.answered:
-            return unanswered(service, window, "switched off")
-        then, now = self._at(window.start), self._at(window.end)
-        counted = {name: _between(then, now, host) for name, host in (("stable", arms.stable), ("baseline", arms.baseline)) if host}
-        if arms.canary:
-            counted["canary"] = _between(then, now, arms.canary)
-            counted["mirrored"] = _between(then, now, arms.canary, copies=True)
-        return {
-            **unanswered(service, window, ""),
-            "answered": True,
-            "edges": {"latency": list(EDGES)},
-            "arms": counted,
-            "up": {"canary": True, "control": True},
-            "ready": True,
-        }
-
-    def _at(self, moment: float) -> dict[str, Arm]:
-        before = [counters for at, counters in list(self.snapshots) if at <= moment]
-        return before[-1] if before else {}
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
-def _between(then: Mapping[str, Arm], now: Mapping[str, Arm], host: str, *, copies: bool = False) -> dict[str, Any]:
-    def picked(arms: Mapping[str, Arm]) -> tuple[np.ndarray, np.ndarray]:
-        arm = arms.get(host)
-        if arm is None:
-            return np.zeros((2, len(EDGES) + 1)), np.zeros(2)
-        return (arm.copies_buckets, arm.copies_errors) if copies else (arm.buckets, arm.errors)
+def _lines(traffic: Traffic, namespace: str) -> Iterator[str]:
+    for host, arm in sorted(traffic.counters().items()):
+        for copies, buckets, errors in ((False, arm.buckets, arm.errors), (True, arm.copies_buckets, arm.copies_errors)):
+            for kind, name in enumerate(traffic.classes):
+                labels = {
+                    queries.REPORTER: queries.AT_REPLICA,
+                    queries.WORKLOAD_NAMESPACE: namespace,
+                    queries.WORKLOAD: host,
+                    queries.CLASS: name,
+                    queries.MIRRORED: str(copies).lower(),
+                }
+                total, failed = buckets[kind].sum(), errors[kind]
+                for code, count in (("200", total - failed), ("503", failed)):
+                    yield _sample(queries.REQUESTS, {**labels, queries.CODE: code, queries.FLAGS: "-"}, count)
+                for edge, below in zip((*EDGES, "+Inf"), np.cumsum(buckets[kind]), strict=True):
+                    yield _sample(queries.DURATIONS, {**labels, "le": str(edge)}, below)
 
-    (old, old_errors), (new, new_errors) = picked(then), picked(now)
-    buckets = new - old
-    return {
-        "requests": buckets.sum(axis=1).tolist(),
-        "errors": (new_errors - old_errors).tolist(),
-        "buckets": {"latency": buckets.tolist()},
-        "queued": None,
-        "busy": None,
-        "available": None,
-    }
+
+def _sample(metric: str, labels: Mapping[str, str], value: float) -> str:
+    return f"{metric}{{{','.join(f'{k}={queries.quoted(v)}' for k, v in labels.items())}}} {value:.0f}"
