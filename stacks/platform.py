@@ -72,6 +72,8 @@ class _Layer:
         self._objects("volumes", volumes.manifests(self._upstream.require("volumes_key_arn")))
         self._objects("admission", admission.manifests(self._settings.pools))
         self._objects("node-health", node_health.manifests(self._settings.pools), after=[self._namespace(namespaces.NODE_HEALTH)])
+        replaces = node_health.permissions(self._cluster, self._account.id, self._account.region)
+        self._identify("node-health", namespaces.NODE_HEALTH, node_health.SERVICE_ACCOUNT, replaces)
 
     def observability(self) -> None:
         """Metrics, logs and traces. First, for it brings the kinds by which all others are scraped."""

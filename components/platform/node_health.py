@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from components.labels import labels
 from components.manifests import Manifest, object_
+from components.permissions import Statement
 from components.platform.namespaces import NODE_HEALTH
 from components.versions import DIAGNOSTIC_IMAGE
 from headway.contract.pool import Pool
@@ -73,6 +74,18 @@ def manifests(pools: Sequence[Pool]) -> tuple[Manifest, ...]:
                 roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": SERVICE_ACCOUNT},
                 subjects=[subject],
             ),
+        ),
+    )
+
+
+def permissions(cluster: str, account_id: str, region: str) -> tuple[Statement, ...]:
+    """End an instance of this cluster's own groups, which start another; nothing else of AWS."""
+    return (
+        Statement(
+            sid="ReplaceNodes",
+            actions=["autoscaling:TerminateInstanceInAutoScalingGroup"],
+            resources=[f"arn:aws:autoscaling:{region}:{account_id}:autoScalingGroup:*:autoScalingGroupName/eks-*"],
+            conditions={"StringEquals": {f"aws:ResourceTag/k8s.io/cluster-autoscaler/{cluster}": "owned"}},
         ),
     )
 

@@ -103,6 +103,12 @@ def test_node_health_may_evict_and_never_delete_what_is_not_its_own() -> None:
     }
 
 
+def test_node_health_may_end_instances_of_its_own_cluster_only() -> None:
+    (statement,) = node_health.permissions("one", "123456789012", "us-east-1")
+    assert statement.actions == ["autoscaling:TerminateInstanceInAutoScalingGroup"]
+    assert statement.conditions == {"StringEquals": {"aws:ResourceTag/k8s.io/cluster-autoscaler/one": "owned"}}
+
+
 def test_the_autoscaler_prefers_what_is_paid_for() -> None:
     reserved = pool("paid", capacity={"kind": "reservation", "id": "cr-0123456789abcdef0"})
     spot = pool("cheap", capacity={"kind": "spot"}, workload_class="batch")
