@@ -41,11 +41,6 @@ def test_only_what_enters_a_pod_needs_a_new_release(change: dict[str, Any], path
     assert between(DEFECTS, change) == {path: release}
 
 
-def test_the_sections_of_a_release_are_those_that_the_components_hash() -> None:
-    release = pytest.importorskip("components.model_service.release")
-    assert sorted(RELEASED) == sorted(release.RELEASED)
-
-
 def test_sections_of_a_release_exist() -> None:
     assert set(RELEASED) <= set(Model.model_fields)
 
