@@ -187,6 +187,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--world", action="append", choices=sorted(WORLDS), help="the first is shown for all rules, others for the gate")
+    parser.add_argument("--judge", action="append", choices=JUDGES, help="only these; all by default. The gate is always there")
     parser.add_argument("--write", type=Path, help="replace the section between the markers of this file")
     asked = parser.parse_args()
     worlds: list[str] = asked.world or ["base"]
@@ -194,6 +195,7 @@ def main() -> int:
         (world, judge, scenario.name, rate)
         for place, world in enumerate(worlds)
         for judge in (JUDGES if place == 0 else (GATE,))
+        if not asked.judge or judge in (GATE, *asked.judge)
         for scenario in SCENARIOS
         for rate in RATES
     ]
