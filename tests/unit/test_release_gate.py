@@ -337,6 +337,7 @@ def facts(decision: Decision) -> dict[str, np.ndarray]:
     return flat
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [QUICK, dataclasses.replace(NO_MIRROR, weights=(0.01, 0.5))], ids=["mirror", "weights"])
 def test_a_rollout_in_a_batch_gets_the_very_bits_that_it_gets_alone(policy):
     rollouts, ticks = 37, random_ticks(37, 25, seed=5)
