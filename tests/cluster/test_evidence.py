@@ -29,7 +29,7 @@ BEGIN = (int(time.time()) - 8 * 3600) // 60 * 60
 SERVICE = Service(tenant="assist", model="chat", classes=("short", "long"))
 STABLE, CANARY = "chat-r1", "chat-r2"
 ARMS = Arms(stable=STABLE, canary=CANARY)
-HOURS = 6
+HOURS = 4
 
 
 def scrapes(pod: Pod, values: Sequence[float | None], *, failed: float = 0.0) -> Pod:
@@ -207,7 +207,7 @@ def test_a_history_is_the_whole_of_what_was_counted(evidence: PrometheusEvidence
 def test_backtest_shows_what_the_policy_of_a_contract_would_have_done(monitoring: Monitoring) -> None:
     arguments = ["backtest", "assist/chat", "--prometheus", monitoring.prometheus, "--arm", STABLE, "--output", "json"]
     end = BEGIN + HOURS * 3600
-    more = ["--until", str(end), "--hours", "6", "--rehearsals", "20", "--longest", "120", "--tenants", str(PROJECT / "tenants")]
+    more = ["--until", str(end), "--hours", "4", "--rehearsals", "10", "--longest", "90", "--tenants", str(PROJECT / "tenants")]
     done = CliRunner().invoke(app, [*arguments, *more])
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
