@@ -68,7 +68,10 @@ def live(contracts: TenantContracts, ledger: Store | None) -> Mapping[str, Live]
 def _live(model: Model, division: Division, snapshots: Mapping[str, Model]) -> Live:
     releases = {name: Release(model=snapshot, registered=name) for name, snapshot in snapshots.items()}
     traffic = Traffic(
-        arms=tuple(LiveArm(release=p.release, arm=Arm(p.arm), weight=p.weight, fixed_replicas=p.replicas, at_least=p.at_least) for p in division.portions),
+        arms=tuple(
+            LiveArm(release=p.release, arm=Arm(p.arm), weight=p.weight, fixed_replicas=p.replicas, at_least=p.at_least)
+            for p in division.portions
+        ),
         mirror=Mirror(release=division.mirrored, percent=division.copies) if division.mirrored else None,
     )
     primary = snapshots[traffic.primary.release]
