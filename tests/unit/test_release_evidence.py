@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headway.release.evidence import queries
 from headway.release.evidence.counted import mesh_counts
 from headway.release.evidence.reading import Arms, Service, Window, edges, learnt, tick, unanswered
-from headway.release.evidence.samples import Series, UnreadableError, per_bucket, rises, scraped
+from headway.release.evidence.samples import Series, UnreadableError, appeared, per_bucket, rises, scraped
 
 ARMS = Arms(stable="m-r1", baseline="m-r1-baseline", canary="m-r2")
 LABELS = {"job": "j", "instance": "i", "pod": "p"}
@@ -66,6 +66,24 @@ def test_whatever_the_ticks_all_rises_together_are_the_whole_rise(steps, cuts):
     samples = [(15.0 * (k + 1), float(value)) for k, value in enumerate(values)]
     ends = sorted({0.0, *(15.0 * cut for cut in cuts), 15.0 * 41})
     assert sum(one(samples, [(0, 0.0)], ends)) == values[-1]
+
+
+GPU = {"pod": "chat-r1-a", "UUID": "GPU-1"}
+
+
+def test_what_a_gpu_already_showed_when_the_pod_came_is_not_the_pods():
+    assert appeared([Series(GPU, [(15.0, 79.0), (30.0, 79.0)])], [], 0.0, 30.0) == set()
+
+
+def test_what_a_gpu_shows_anew_is_found_in_the_tick_where_it_appears_and_in_no_later_one():
+    shown = [Series(GPU, [(15.0, 0.0), (30.0, 79.0), (45.0, 79.0), (60.0, 79.0)])]
+    assert appeared(shown, [], 0.0, 30.0) == {79}
+    assert appeared(shown, [], 30.0, 60.0) == set()
+
+
+def test_what_a_gpu_showed_before_the_reading_is_remembered():
+    assert appeared([Series(GPU, [(45.0, 79.0)])], [Series(GPU, [(30.0, 0.0)])], 30.0, 60.0) == {79}
+    assert appeared([Series(GPU, [(45.0, 79.0)])], [Series(GPU, [(30.0, 79.0)])], 30.0, 60.0) == set()
 
 
 def test_a_target_is_scraped_when_no_scrape_failed_and_none_is_missing():

@@ -17,7 +17,7 @@ from headway.release.evidence import queries
 from headway.release.evidence.counted import Counted, mesh_counts
 from headway.release.evidence.prometheus import Endpoint, Prometheus, UnansweredError
 from headway.release.evidence.reading import Arms, Finding, Raw, Service, Window, unanswered
-from headway.release.evidence.samples import Series, UnreadableError, rises, scraped
+from headway.release.evidence.samples import Series, UnreadableError, appeared, rises, scraped
 
 REMEMBERED = "6h"
 """How far back a series' last value is looked for. One that was silent for longer counts as new."""
@@ -55,10 +55,13 @@ class _Asking:
 
     def rises(self, selector: str) -> list[tuple[Mapping[str, str], Any]]:
         """What each counter rose by in each tick."""
-        series = self.window(selector)
+        return rises(self.window(selector), self.before(selector), self.ends)
+
+    def before(self, selector: str) -> list[Series]:
+        """The last sample of each series up to the reading."""
         query = f"last_over_time({selector}[{REMEMBERED}])"
         self.asked.append(f"{query} @ {self.ends[0]:.3f}")
-        return rises(series, self._source.samples(query, self.ends[0]), self.ends)
+        return self._source.samples(query, self.ends[0])
 
 
 class PrometheusEvidence:
@@ -254,16 +257,15 @@ class PrometheusEvidence:
         restarts = asking.rises(queries.of_pods(queries.RESTARTS, namespace, canary))
         killed = asking.vector(queries.of_pods(queries.TERMINATED, namespace, canary, f'reason="{queries.OUT_OF_MEMORY}"'))
         memory = self._memory(asking, namespace, canary)
-        xids = [
-            *asking.window(queries.of_exported_pods(queries.XID, namespace, canary)),
-            *asking.window(queries.of_pods(queries.XID, namespace, canary)),
-        ]
+        of_canary = [pods(queries.XID, namespace, canary) for pods in (queries.of_exported_pods, queries.of_pods)]
+        xids = [one for selector in of_canary for one in asking.window(selector)]
+        earlier = [one for selector in of_canary for one in asking.before(selector)] if xids else []
         for name, series in ((queries.READY, ready), (queries.RESTARTS, restarts), (queries.MEMORY_USED, memory), (queries.XID, xids)):
             if not series:
                 absent.add(name)
         found: list[dict[str, Any]] = []
         for place, (start, end) in enumerate(zip(asking.ends, asking.ends[1:], strict=False)):
-            codes = {int(value) for one in xids for moment, value in one.samples if start < moment <= end and math.isfinite(value)}
+            codes = appeared(xids, earlier, start, end)
             found.append(
                 {
                     "ready": any(one.samples[-1][1] == 1 for one in ready) if ready else None,

@@ -73,6 +73,20 @@ def rises(series: Iterable[Series], before: Iterable[Series], ends: Sequence[flo
     return found
 
 
+def appeared(series: Iterable[Series], before: Iterable[Series], start: float, end: float) -> set[int]:
+    """Values that a gauge of last events newly shows later than `start` up to `end`.
+
+    A series tells what happened last, however long ago: what it shows when it begins belongs to whoever had the device before.
+    """
+    known = {one.key: one.samples[-1] for one in before if one.samples}
+    found: set[int] = set()
+    for one in series:
+        earlier = [known[one.key]] if one.key in known else []
+        samples = [*earlier, *(sample for sample in one.samples if sample[0] <= end and math.isfinite(sample[1]))]
+        found |= {int(late[1]) for early, late in itertools.pairwise(samples) if late[0] > start and late[1] != early[1]}
+    return found
+
+
 def _within(one: Series, before: Sample | None, ends: Sequence[float]) -> list[Sample]:
     """Samples later than the first end up to the last, after the last one before them."""
     inside = [(moment, value) for moment, value in one.samples if ends[0] < moment <= ends[-1]]
