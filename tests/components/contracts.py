@@ -16,7 +16,9 @@ from headway.contract.pool import Pool, Spot
 from headway.contract.tenant import Tenant
 
 TENANTS = Path(__file__).parents[2] / "tenants"
-SURROUNDINGS = Surroundings(environment="test", region="eu-west-1", account_id="111122223333", hosts=("inference.example.com",), gateway_replicas=2)
+SURROUNDINGS = Surroundings(
+    environment="test", region="eu-west-1", account_id="111122223333", hosts=("inference.example.com",), gateway_replicas=2
+)
 
 
 def pool(name: str, instance_type: str, workload_class: str, **sharing: Any) -> Pool:
