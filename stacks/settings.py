@@ -326,6 +326,7 @@ class WarmCapacity(Part):
 
     pool: Name
     replicas: CountOrNone
+    """At least; what the contracts of the tenants need beyond that is kept all the same."""
 
 
 class PlatformSettings(Part):

@@ -235,7 +235,7 @@ PLATFORM_CHANGES: Mapping[str, Any] = {
     "observability.metrics_days": 9,
     "observability.metrics_storage": "99Gi",
     "observability.traces_days": 9,
-    "warm": [],
+    "warm": [{"pool": "l4", "replicas": 3}],
 }
 
 
