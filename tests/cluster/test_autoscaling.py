@@ -10,14 +10,13 @@ from components.model_service.scaling import scaled_object
 from components.model_service.traffic import Live
 from components.observability.alerts import ALERTS
 from sandbox.autoscaling import servers as autoscaling
-from sandbox.cloud.kubernetes import crds
 from sandbox.cluster.nodes import node_manifest
 from sandbox.cluster.processes import Supervisor
-from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.monitoring import servers as monitoring
 from sandbox.monitoring.servers import Monitoring
 from sandbox.progress import Silent
 from tests.cluster.conftest import ControlPlane, eventually
+from tests.cluster.definitions import define
 from tests.cluster.exporter import Exporter, shown
 from tests.components.contracts import DEFECTS, SURROUNDINGS, changed
 
@@ -94,12 +93,10 @@ def load(control_plane: ControlPlane) -> Iterator[Load]:
     layout, progress = control_plane.layout, Silent()
     labels = {"job": "triton", "platform_io_model": "defects", "platform_io_release": RELEASE, "platform_io_tenant": TENANT, "pod": "a"}
     with shown("") as exporter:
-        for body in crds.read(ensure_toolchain(layout, progress).crds("keda")):
-            control_plane.create(body)
+        define(control_plane, "keda")
         running = monitoring.start(layout, progress)
         running.scrape("triton", [exporter.target], labels)
         autoscaling.start(layout, progress)
-        control_plane.client.resources.invalidate_cache()
         control_plane.create(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TENANT}},
             node_manifest("node-0", labels={}, taints=[], capacity={"cpu": "8", "memory": "8Gi", "pods": "110"}),
