@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -59,11 +60,16 @@ def guarded(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     control_plane.create(*namespaces)
     eventually(lambda: _exists(control_plane, account))
     control_plane.create(*bodies)
-    # A binding acts a moment after it was accepted.
-    eventually(lambda: refusal(control_plane, pod(lambda body: body["spec"].update(hostNetwork=True))))
+    # A binding acts a moment after it was accepted, each at its own.
+    for rule, change in {rule: change for rule, _, change in REFUSED}.items():
+        eventually(partial(_refused_by, control_plane, rule, change))
     yield control_plane
     for body in [*bodies, *namespaces]:
         control_plane.resource(body).delete(name=body["metadata"]["name"])
+
+
+def _refused_by(control_plane: ControlPlane, rule: str, change: Change) -> bool:
+    return f"headway-{rule}" in refusal(control_plane, pod(change))
 
 
 def _exists(control_plane: ControlPlane, body: dict[str, Any]) -> bool:
