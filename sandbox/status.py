@@ -10,6 +10,7 @@ from typing import Any
 from headway.contract.gpu_resources import is_gpu
 from headway.contract.labels import MODEL, POOL, RELEASE, TENANT
 from headway.errors import UserError
+from headway.kubeconfig import connected
 
 PRODUCT = "nvidia.com/gpu.product"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -71,7 +72,7 @@ def read(kubeconfig: str) -> ClusterView:
     from urllib3.exceptions import HTTPError
 
     try:
-        api: Any = config.new_client_from_config(kubeconfig)
+        api = connected(kubeconfig)
         core, apps = client.CoreV1Api(api), client.AppsV1Api(api)
         code: Any = client.VersionApi(api).get_code(_request_timeout=5)
         listed = [

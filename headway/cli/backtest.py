@@ -3,12 +3,12 @@
 import json
 import time
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.output import Output, OutputOption
 from headway.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from headway.release.backtest import Backtest
     from headway.release.evidence.reader import PrometheusEvidence
     from headway.release.gate import GatePolicy
-
-
-class Output(StrEnum):
-    TEXT = "text"
-    JSON = "json"
 
 
 def backtest(
@@ -36,7 +31,7 @@ def backtest(
     token_file: Annotated[Path | None, typer.Option("--token-file", help="file with a bearer token")] = None,
     ca_file: Annotated[Path | None, typer.Option("--ca-file", help="certificates that may have signed the server's")] = None,
     tenants: Annotated[Path, typer.Option("--tenants", help="folder of the contracts")] = Path("tenants"),
-    output: Annotated[Output, typer.Option("--output", "-o", help="text for people, json for programs")] = Output.TEXT,
+    output: OutputOption = Output.TEXT,
 ) -> None:
     """Rehearse releases on a model's own history: the false alarms and the finds that its rollout policy would have had.
 

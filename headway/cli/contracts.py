@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.output import Output, OutputOption
 from headway.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -31,15 +32,10 @@ app.add_typer(new_app, name="new")
 DEFAULT_FOLDER = Path("tenants")
 
 
-class Output(StrEnum):
+class CheckOutput(StrEnum):
     TEXT = "text"
     JSON = "json"
     SARIF = "sarif"
-
-
-class DiffOutput(StrEnum):
-    TEXT = "text"
-    JSON = "json"
 
 
 class SchemaOutput(StrEnum):
@@ -57,8 +53,8 @@ class Runtime(StrEnum):
 def check(
     path: Annotated[Path, typer.Argument(help="the folder of all tenants, the folder of one, or one contract")] = DEFAULT_FOLDER,
     output: Annotated[
-        Output, typer.Option("--output", "-o", help="text for people, json for programs, sarif for code scanning")
-    ] = Output.TEXT,
+        CheckOutput, typer.Option("--output", "-o", help="text for people, json for programs, sarif for code scanning")
+    ] = CheckOutput.TEXT,
     environment: Annotated[
         str | None, typer.Option("--environment", "-e", help="also check against the GPU pools of stacks/Pulumi.<environment>-cluster.yaml")
     ] = None,
@@ -73,12 +69,12 @@ def check(
 
     pools, pool_findings = _pools(environment, path)
     result, prefix = _load(path, pools)
-    if output is Output.JSON:
+    if output is CheckOutput.JSON:
         record = as_json(result, prefix)
         if explain:
             record["explained"] = explained_record(result, pools)
         _write(json.dumps(record, indent=2, ensure_ascii=False))
-    elif output is Output.SARIF:
+    elif output is CheckOutput.SARIF:
         from headway import VERSION
 
         _write(json.dumps(as_sarif(result.findings, VERSION, prefix), indent=2, ensure_ascii=False))
@@ -234,7 +230,7 @@ def diff(
     old: Annotated[Path | None, typer.Argument(help="the old contract; alone: a contract or folder to compare with git")] = None,
     new: Annotated[Path | None, typer.Argument(help="the new contract")] = None,
     against: Annotated[str, typer.Option("--against", help="the git revision to compare with")] = "HEAD",
-    output: Annotated[DiffOutput, typer.Option("--output", "-o")] = DiffOutput.TEXT,
+    output: OutputOption = Output.TEXT,
 ) -> None:
     """Say what a change of contracts changes: field by field, with its effect, and whether a new release is needed.
 
@@ -264,7 +260,7 @@ def diff(
             changes = difference(before, after)
             if changes.changes:
                 found.append((name, "changed", changes))
-    if output is DiffOutput.JSON:
+    if output is Output.JSON:
         _write(json.dumps([difference_record(*each) for each in found], indent=2, ensure_ascii=False))
     else:
         print_differences(found)

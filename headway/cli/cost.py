@@ -1,25 +1,21 @@
 """`headway cost`: what an environment's cluster layer costs a month, from list prices with their date."""
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from headway.cli.output import Output, OutputOption
 
 if TYPE_CHECKING:
     from headway.capacity.monthly import Estimate
     from headway.contract.units import Money
 
 
-class Output(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-
-
 def cost(
     stack: Annotated[str, typer.Option("--stack", "-s", help="the cluster layer's stack, such as prod-cluster")],
-    output: Annotated[Output, typer.Option("--output", "-o", help="text for people, json for programs")] = Output.TEXT,
+    output: OutputOption = Output.TEXT,
     project: Annotated[Path | None, typer.Option("--project", help="the checkout; default: the one around the working folder")] = None,
 ) -> None:
     """What the cluster layer of an environment costs a month: list prices, nodes at their fewest and at their most."""

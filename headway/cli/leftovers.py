@@ -2,13 +2,13 @@
 
 import json
 from dataclasses import asdict
-from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.cli.output import Output, OutputOption
 from headway.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -17,14 +17,9 @@ if TYPE_CHECKING:
     from headway.leftovers import Clients, Leftover, Search
 
 
-class Output(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-
-
 def leftovers(
     stack: Annotated[str, typer.Option("--stack", "-s", help="the cluster layer's stack, such as dev-cluster")],
-    output: Annotated[Output, typer.Option("--output", "-o", help="text for people, json for programs")] = Output.TEXT,
+    output: OutputOption = Output.TEXT,
     project: Annotated[Path | None, typer.Option("--project", help="the checkout; default: the one around the working folder")] = None,
 ) -> None:
     """List what AWS still holds of an environment, by tag and name; deletes nothing.

@@ -3,18 +3,13 @@
 import json
 import subprocess
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from headway.cli.output import Output
 from headway.errors import UserError
-
-
-class Output(StrEnum):
-    TEXT = "text"
-    JSON = "json"
 
 
 def mirror(

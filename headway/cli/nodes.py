@@ -5,11 +5,11 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.cli.output import Output, OutputOption
 from headway.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -20,15 +20,9 @@ if TYPE_CHECKING:
 app = typer.Typer(help="GPU nodes: health, driver, quarantine, and what runs there.", invoke_without_command=True)
 
 
-class Output(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-
-
 KubeconfigOption = Annotated[
     str | None, typer.Option("--kubeconfig", help="The cluster; $KUBECONFIG otherwise, else the pod's own.", show_default=False)
 ]
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="text for people, json for machines")]
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The node's name, as `headway nodes` shows it.")]
 
 

@@ -19,6 +19,7 @@ from headway.health.decision import Action, Clear, Diagnose, Evict, Isolate, Rea
 from headway.health.diagnostic import IMAGE_KEY, NAMESPACE, pod
 from headway.health.facts import DIAGNOSTIC_LABEL, Node
 from headway.health.readiness import Expected, Operator, cluster_policy_state
+from headway.kubeconfig import connected
 
 SETTINGS = "node-health"
 """The ConfigMap in which the platform layer says what this loop must know."""
@@ -58,11 +59,7 @@ class Cluster:
         from kubernetes import client, config
 
         try:
-            if kubeconfig:
-                self._api: Any = config.new_client_from_config(kubeconfig)
-            else:
-                config.load_incluster_config()
-                self._api = client.ApiClient()
+            self._api = connected(kubeconfig or None)
         except config.ConfigException as failure:
             raise UserError(
                 f"No cluster is named: {failure}.",

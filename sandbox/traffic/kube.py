@@ -12,6 +12,8 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
+from headway.kubeconfig import connected
+
 _WATCH_SECONDS = 300
 _RETRY_SECONDS = 0.5
 _TIMEOUT_SECONDS = 10.0
@@ -29,9 +31,7 @@ class Kube:
     """One API server, as its kubeconfig says."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        from kubernetes import config
-
-        self._client: Any = config.new_client_from_config(str(kubeconfig))
+        self._client = connected(str(kubeconfig))
 
     def _call(self, method: str, path: str, *, query: Any = (), body: Any = None, kind: str = "application/json", seconds: float) -> Any:
         from kubernetes.client.exceptions import ApiException

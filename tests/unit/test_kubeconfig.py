@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kubernetes.config import kube_config
 
-from sandbox.cloud.kubeconfig import settings
+from headway.kubeconfig import settings
 
 AUTHORITY = base64.b64encode(b"-----BEGIN CERTIFICATE-----").decode()
 KUBECONFIG = {

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from headway.errors import Exit, UserError
+from headway.kubeconfig import connected
 from headway.release.driver.world import OutOfReachError
 
 MANAGER = "headway-release"
@@ -64,18 +65,10 @@ class Api:
 
     def _connected(self) -> Any:
         if self._client is None:
-            from kubernetes import client, config
+            from kubernetes import config
 
-            made: Any
             try:
-                if self._kubeconfig is None:
-                    config.load_incluster_config()
-                    made = client.ApiClient()
-                elif isinstance(self._kubeconfig, str):
-                    made = config.new_client_from_config(self._kubeconfig)
-                else:
-                    made = config.new_client_from_config_dict(dict(self._kubeconfig))
+                self._client = connected(self._kubeconfig)
             except (config.ConfigException, OSError):
                 raise OutOfReachError("no usable kubeconfig") from None
-            self._client = made
         return self._client
