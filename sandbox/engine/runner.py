@@ -47,6 +47,22 @@ def trace_of(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, first))
 
 
+async def settle(sdk: Any) -> None:
+    """Waits for what the program has begun, looking at each value once; at the first failure the SDK takes over.
+
+    The SDK's own wait (runtime/stack.py, `wait_for_rpcs`) looks at every pending value whenever one is done: the square of their number.
+    It follows, and then finds nothing left to wait for.
+    """
+    while True:
+        with sdk.lock:
+            begun = list(sdk.outputs)
+        if any(value.done() and (value.cancelled() or value.exception()) for value in begun):
+            return
+        if not (pending := [value for value in begun if not value.done()]):
+            return
+        await asyncio.wait(pending, return_when=asyncio.FIRST_EXCEPTION)
+
+
 def main(asked: dict[str, Any]) -> int:
     import grpc
     import pulumi
@@ -78,8 +94,9 @@ def main(asked: dict[str, Any]) -> int:
     loop = asyncio.new_event_loop()
     loop.set_default_executor(ThreadPoolExecutor(max_workers=max(1, asked["parallel"]) * 4))
 
-    def start() -> None:
+    async def start() -> None:
         runpy.run_path(program, run_name="__main__")
+        await settle(settings.SETTINGS)
 
     try:
         loop.run_until_complete(run_in_stack(start))

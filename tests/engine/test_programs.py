@@ -37,6 +37,22 @@ pulumi.export("module", __name__)
 if config.get_bool("fail"):
     raise ValueError("kaboom")
 """
+COUNTED = """
+import asyncio, pathlib
+from tests.engine.doubles import Thing
+
+looked, wait = [], asyncio.wait
+
+async def counting(values, **how):
+    values = list(values)
+    looked.append(len(values))
+    pathlib.Path("looked").write_text(str(sum(looked)))
+    return await wait(values, **how)
+
+asyncio.wait = counting
+for number in range(COUNT):
+    Thing(f"thing-{number}", name=f"thing-{number}", value=number)
+"""
 SETTINGS = "config:\n  plain:limits:\n    gpu: 1\n"
 
 
@@ -139,6 +155,13 @@ def test_an_asynchronous_program_is_awaited(any_workspace: Workspace) -> None:
         return {"answer": 42}
 
     assert any_workspace.stack(lambda: pulumi.run(main)).up().outputs["answer"].value == 42
+
+
+def test_a_folders_program_looks_at_what_is_pending_a_fixed_number_of_times(engine_workspace: Workspace) -> None:
+    """A resource has eight values; the SDK's own wait looks at all that are pending whenever one is done: over fifty times a resource here."""
+    stack = engine_workspace.project({"__main__.py": COUNTED.replace("COUNT", "80")})
+    assert stack.preview().change_summary == {"create": 81}
+    assert int((Path(stack.workspace.work_dir) / "looked").read_text()) < 80 * 20
 
 
 def test_log_lines_are_told_by_severity_and_debug_only_when_asked(any_workspace: Workspace) -> None:
