@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 UV := $(BIN)/uv
 QUICK := tests/unit tests/components tests/policies
+# Real processes on a shared machine: a failure counts when it is seen twice; one seen once is named in the summary.
+TWICE := --reruns 1 -rR
 SOURCES := headway components stacks policies sandbox tests
 
 .PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster demo demo-down test-traffic bench bench-release lock clean
@@ -42,11 +44,11 @@ unit: .venv/.ready-dev
 test: check test-engine test-cluster  ## every test
 
 test-engine: .venv/.ready-dev  ## the conformance suite of the embedded engine, and what is too slow for the quick tier
-	@$(BIN)/pytest -n 2 tests/engine
-	@$(BIN)/pytest -n 2 -m slow $(QUICK)
+	@$(BIN)/pytest -n 2 $(TWICE) tests/engine
+	@$(BIN)/pytest -n 2 $(TWICE) -m slow $(QUICK)
 
 test-cluster: .venv/.ready-dev .venv-servers/.ready  ## everything that needs real processes
-	@$(BIN)/pytest -n 2 --dist loadfile tests/cluster
+	@$(BIN)/pytest -n 2 $(TWICE) --dist loadfile tests/cluster
 
 demo: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## real traffic: two tenants under load, a good release and three bad ones
 	@$(BIN)/python -m sandbox.traffic.demo
@@ -55,7 +57,7 @@ demo-down: .venv/.ready  ## stop every process of the demonstration
 	@$(BIN)/python -c 'from pathlib import Path; from sandbox.layout import Layout; from sandbox.traffic import demo; demo.stop(demo.layout_of(Path.cwd()))'
 
 test-traffic: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## real Triton and Envoy: serving, routing, faults
-	@$(BIN)/pytest tests/traffic
+	@$(BIN)/pytest $(TWICE) tests/traffic
 
 bench: .venv/.ready-dev .venv-servers/.ready  ## measure what docs/benchmarks.md publishes
 	@$(BIN)/python -m benchmarks
