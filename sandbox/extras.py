@@ -1,12 +1,14 @@
 """What `up --with` adds to the sandbox: servers that the platform can do without for a look, each built at its first use.
 
-Data and order; the rooms do the work. The trap: an extra that ran is kept by its records, so a later `up` without it leaves it as it is.
+Data and order; the rooms do the work. The trap: an extra stays asked for until `down`, so a later `up` without its name leaves it running,
+and starts it again when one of its processes has died.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headway.errors import UserError
+from sandbox.cluster.processes import ProcessStatus
 from sandbox.layout import Layout
 from sandbox.progress import Progress
 
@@ -18,8 +20,11 @@ class Extra:
     name: str
     summary: str
     tool_sets: tuple[str, ...]
+    processes: tuple[str, ...]
     start: Callable[[Layout, Progress], object]
     needs: tuple[str, ...] = ()
+    charts: tuple[str, ...] = ()
+    """Add-ons whose work the processes do here; their charts are recorded all the same."""
 
 
 def _monitoring(layout: Layout, progress: Progress) -> None:
@@ -49,12 +54,16 @@ EXTRAS: Mapping[str, Extra] = {
             name="monitoring",
             summary="Prometheus and Alertmanager with the cluster's monitors, rules and routes",
             tool_sets=("prometheus", "alertmanager"),
+            processes=("alertmanager", "monitoring-follower", "prometheus"),
+            charts=("kube-prometheus-stack",),
             start=_monitoring,
         ),
         Extra(
             name="autoscaling",
             summary="KEDA, which moves the replicas of every ScaledObject by what Prometheus answers",
             tool_sets=("keda",),
+            processes=("keda-adapter", "keda-operator"),
+            charts=("keda",),
             start=_autoscaling,
             needs=("monitoring",),
         ),
@@ -62,11 +71,32 @@ EXTRAS: Mapping[str, Extra] = {
             name="traffic",
             summary="Triton behind Envoy, as processes, for the services of the demonstration (`make demo`)",
             tool_sets=(),
+            processes=("envoy", "mesh", "node-agent"),
             start=_traffic,
             needs=("monitoring",),
         ),
     )
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Live:
+    """The processes of an extra that run."""
+
+    extra: Extra
+    processes: tuple[ProcessStatus, ...]
+
+
+def live(found: Sequence[ProcessStatus]) -> tuple[Live, ...]:
+    """Extras of which something runs, in the order of their start."""
+    running = [(extra, tuple(p for p in found if p.running and p.name in extra.processes)) for extra in EXTRAS.values()]
+    return tuple(Live(extra=extra, processes=processes) for extra, processes in running if processes)
+
+
+def fallen(found: Sequence[ProcessStatus]) -> tuple[str, ...]:
+    """Names of the extras that were started, were not taken down, and have lost a process."""
+    dead = {p.name for p in found if not p.running}
+    return tuple(extra.name for extra in EXTRAS.values() if dead & set(extra.processes))
 
 
 def chosen(names: Iterable[str]) -> tuple[Extra, ...]:

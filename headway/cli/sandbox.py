@@ -61,11 +61,13 @@ def up(project: ProjectOption = None, extras: ExtrasOption = "") -> None:
 
     from headway.cli import show
     from headway.cli.progress import ConsoleProgress, elapsed
-    from sandbox.extras import chosen
+    from sandbox.cluster.processes import Supervisor
+    from sandbox.extras import chosen, fallen, live
     from sandbox.session import Session
 
     began, layout, console = monotonic(), _layout(project), _console()
-    more = chosen(extras.split(","))
+    servers = Supervisor(layout)
+    more = chosen([*extras.split(","), *fallen(servers.list())])
     _check_contracts(layout, console)
     with ConsoleProgress(console) as progress:
         session = Session(layout, progress)
@@ -76,7 +78,7 @@ def up(project: ProjectOption = None, extras: ExtrasOption = "") -> None:
     session.adopting(lambda: _adopt(layout))
     view = _settled(layout)
     console.print()
-    show.view(console, view)
+    show.view(console, view, live(servers.list()))
     console.print()
     offered = _offered(layout, console)
     console.print()
@@ -105,6 +107,7 @@ def status(project: ProjectOption = None) -> None:
     """Show what is there now, from the live cluster: processes, nodes, accelerators, services."""
     from headway.cli import show
     from sandbox.cluster.processes import Supervisor
+    from sandbox.extras import live
     from sandbox.status import read
 
     layout, console = _layout(project), _console()
@@ -113,7 +116,7 @@ def status(project: ProjectOption = None) -> None:
     if not any(p.running for p in processes):
         raise UserError("The sandbox is not running.", "There is no live cluster to ask.", "Start it with `make up`.")
     console.print()
-    show.view(console, read(str(layout.kubeconfig)))
+    show.view(console, read(str(layout.kubeconfig)), live(processes))
 
 
 @app.command()

@@ -12,6 +12,7 @@ from headway.automation import StackResult
 from headway.cli.progress import elapsed
 from sandbox.cluster.processes import ProcessStatus
 from sandbox.deploy import LayerResult
+from sandbox.extras import Live
 from sandbox.session import Report
 from sandbox.status import ClusterView, PoolStatus, ServiceStatus
 
@@ -73,8 +74,8 @@ def _finding(level: str, policy: str, resource: str, message: str) -> Renderable
     )
 
 
-def view(console: Console, cluster: ClusterView) -> None:
-    """Nodes by pool and services by tenant, as the cluster told them."""
+def view(console: Console, cluster: ClusterView, live: Sequence[Live] = ()) -> None:
+    """Nodes by pool and services by tenant, as the cluster told them; and which add-ons run here as processes, which do not."""
     console.print(f"[bold]Cluster[/bold] [dim]Kubernetes {cluster.version}, read from its API just now[/dim]")
     nodes = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("  pool", "instance type", "accelerator", "nodes", "allocated"):
@@ -89,9 +90,19 @@ def view(console: Console, cluster: ClusterView) -> None:
     for service in cluster.services:
         services.add_row(f"  {service.tenant}/{service.model}", service.release, _count(service), _where(service))
     console.print(services)
-    if cluster.recorded:
-        names = ", ".join(f"{chart} {version}" for chart, version in cluster.recorded)
+    if live:
+        console.print()
+        for each in live:
+            console.print(f"  [bold]{each.extra.name}[/bold]: {', '.join(_server(p) for p in each.processes)}", soft_wrap=True)
+    stood_for = {chart for each in live for chart in each.extra.charts}
+    names = ", ".join(f"{chart} {version}" for chart, version in cluster.recorded if chart not in stood_for)
+    if names:
         console.print(f"\n  [dim]Add-ons recorded, not run: {escape(names)}[/dim]")
+
+
+def _server(process: ProcessStatus) -> str:
+    at = f" on 127.0.0.1:{process.ports[0]}" if process.ports else ""
+    return f"{process.name} [green]runs[/green][dim]{at}, pid {process.pid}[/dim]"
 
 
 def _ready(pool: PoolStatus) -> str:
@@ -131,5 +142,5 @@ def processes(console: Console, found: Sequence[ProcessStatus]) -> None:
         table.add_column(column)
     for p in found:
         state = "[green]running[/green]" if p.running else "[red]stopped[/red]"
-        table.add_row(p.name, state, str(p.pid), f"{p.memory_bytes / 2**20:.0f} MiB" if p.running else "")
+        table.add_row(p.name, state, str(p.pid or "-"), f"{p.memory_bytes / 2**20:.0f} MiB" if p.running else "")
     console.print(table)

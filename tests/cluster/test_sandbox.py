@@ -19,18 +19,25 @@ from sandbox import session
 from sandbox.cluster.components import API_SERVER
 from sandbox.cluster.processes import Supervisor
 from sandbox.cluster.toolchain import ensure_toolchain
+from sandbox.extras import EXTRAS
 from sandbox.layout import Layout
+from sandbox.monitoring import servers as monitoring
 from sandbox.progress import Silent
 from sandbox.status import read
 
 from .command import PROJECT, Command, Sandbox, closed_address
+from .conftest import eventually
+from .exporter import shown
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
+
+WATCHED = ("autoscaling", "monitoring")
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sandbox, str]]:
-    ensure_toolchain(Layout.of(PROJECT), Silent())  # minutes on a fresh machine, which are not those of `up`
+    built = [tool_set for name in WATCHED for tool_set in EXTRAS[name].tool_sets]
+    ensure_toolchain(Layout.of(PROJECT), Silent(), built)  # minutes on a fresh machine, which are not those of `up`
     sandbox = Sandbox(tmp_path_factory.mktemp("sandbox"))
     try:
         yield sandbox, sandbox.up()
@@ -213,6 +220,79 @@ def test_a_new_user_comes_from_a_starter_to_a_ready_service_by_the_guide(sandbox
     assert not [name for name in sandbox.objects("vision") if "labels" in name], "a contract that is gone takes its objects with it"
 
 
+def test_a_server_that_there_is_not_is_refused_by_name_before_anything_is_done(sandbox: Sandbox) -> None:
+    code, output = sandbox.run("sandbox", "up", "--with", "monitoring,grafana")
+    assert code == 3
+    assert "The sandbox has no grafana to bring up." in output
+    assert "Choose from autoscaling, monitoring, traffic" in output
+    assert "planning" not in output and "comparing" not in output
+
+
+@pytest.fixture(scope="module")
+def watched(first: tuple[Sandbox, str]) -> tuple[Sandbox, str]:
+    """The sandbox with the processes of the observability and scaling layer, and what `up` said when it brought them up."""
+    code, output = first[0].run("sandbox", "up", "--with", ",".join(WATCHED))
+    assert code == 0, output
+    return first[0], output
+
+
+def processes_of(sandbox: Sandbox) -> dict[str, int | None]:
+    """The pids of what runs of the extras."""
+    names = {process for name in WATCHED for process in EXTRAS[name].processes}
+    return {p.name: p.pid for p in Supervisor(sandbox.layout).list() if p.name in names and p.running}
+
+
+def test_up_with_monitoring_and_autoscaling_shows_their_processes_live_in_place_of_their_charts(watched: tuple[Sandbox, str]) -> None:
+    sandbox, output = watched
+    living = processes_of(sandbox)
+    assert sorted(living) == ["alertmanager", "keda-adapter", "keda-operator", "monitoring-follower", "prometheus"]
+    assert all(re.search(rf"\b{name} runs on 127\.0\.0\.1:\d+, pid {pid}\b", output) for name, pid in living.items()), output
+    recorded = " ".join(output.split()).partition("Add-ons recorded, not run:")[2]
+    assert "istiod" in recorded
+    assert "keda 2" not in recorded and "kube-prometheus-stack" not in recorded
+    code, status = sandbox.run("sandbox", "status")
+    assert code == 0
+    assert all(re.search(rf"^{name} +running +{pid}\b", status, re.MULTILINE) for name, pid in living.items()), status
+
+
+def test_a_contracts_scaled_object_moves_its_deployment_and_the_next_up_leaves_what_moved(watched: tuple[Sandbox, str]) -> None:
+    """Readings of a model server that nobody runs: what is real is Prometheus, the query of the contract, KEDA, the HPA and the scheduler."""
+    sandbox, _ = watched
+    (service,) = (s for s in read(str(sandbox.layout.kubeconfig)).services if s.model == "embeddings")
+    labels = {"job": "triton", "pod": "a", **{f"platform_io_{k}": getattr(service, k) for k in ("model", "release", "tenant")}}
+
+    def embeddings() -> tuple[int, int]:
+        (found,) = (s for s in read(str(sandbox.layout.kubeconfig)).services if s.model == "embeddings")
+        return found.wanted, found.ready
+
+    assert embeddings() == (1, 1)
+    server = monitoring.start(sandbox.layout, Silent())
+    with shown('nv_inference_pending_request_count{model="embeddings"} 1000\n') as exporter:
+        server.scrape("busy", [exporter.target], labels)
+        try:
+            eventually(lambda: embeddings() == (3, 3), within=180)
+            before = processes_of(sandbox)
+            code, output = sandbox.run("sandbox", "up", "--with", ",".join(WATCHED))
+        finally:
+            server.scrape("busy", [], {})
+    assert code == 0
+    assert "nothing changed" in output
+    assert re.search(r"vision/embeddings .* 3/3 ", output)
+    assert processes_of(sandbox) == before, "what runs is left alone"
+
+
+def test_killed_monitoring_and_autoscaling_are_started_again_by_an_up_that_does_not_name_them(watched: tuple[Sandbox, str]) -> None:
+    sandbox, _ = watched
+    before = processes_of(sandbox)
+    for victim in ("prometheus", "keda-operator"):
+        sandbox.kill(victim)
+    eventually(lambda: len(processes_of(sandbox)) == len(before) - 2)
+    assert "nothing changed" in sandbox.up()
+    after = processes_of(sandbox)
+    assert sorted(after) == sorted(before)
+    assert {name for name in before if before[name] != after[name]} == {"keda-operator", "prometheus"}
+
+
 CLOCK = """
 import datetime as real, time
 DAYS = -730
@@ -234,12 +314,23 @@ real.date, real.datetime = date, datetime
 """
 
 
+def _has_a_command_line(pid: int | None) -> bool:
+    """Asked of the kernel, not of the sandbox's records. A process that has ended and is not yet reaped has none."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return False
+
+
 def test_down_leaves_no_process_and_up_goes_on_with_the_same_state_when_its_port_is_free_whatever_the_clock_says(
-    sandbox: Sandbox, tmp_path: Path
+    sandbox: Sandbox, watched: tuple[Sandbox, str], tmp_path: Path
 ) -> None:
+    running = {p.name: p.pid for p in Supervisor(sandbox.layout).list() if p.running}
+    assert {"keda-operator", "prometheus", API_SERVER} <= running.keys()
     (port,) = next(p.ports for p in Supervisor(sandbox.layout).list() if p.name == API_SERVER)
     assert sandbox.run("sandbox", "down")[0] == 0
     assert not [p for p in Supervisor(sandbox.layout).list() if p.running]
+    assert not [name for name, pid in running.items() if _has_a_command_line(pid)]
     code, output = sandbox.run("sandbox", "status")
     assert code == 3
     assert "not running" in output
@@ -253,6 +344,7 @@ def test_down_leaves_no_process_and_up_goes_on_with_the_same_state_when_its_port
     # Every Python process of this command, program and packs included, believes that it is two years ago.
     (tmp_path / "sitecustomize.py").write_text(CLOCK, encoding="utf-8")
     assert "nothing changed" in sandbox.up(PYTHONPATH=str(tmp_path))
+    assert processes_of(sandbox) == {}, "what was taken down stays down until it is asked for"
 
 
 def test_reset_forgets_everything(tmp_path: Path) -> None:
