@@ -10,15 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from headway.contract import xids
 from headway.health.facts import ACCELERATOR_READY, Diagnostic, Node, Pod, Quarantine, State
 
 LOOP = "headway"
 """Who put a node into quarantine when no person did."""
-
-BEYOND_TESTING = frozenset({54, 64, 79, 140, 142, 151})
-"""Xids after which a passing diagnostic proves nothing: power not connected, failed row remapping, off the bus, unrecoverable ECC,
-and two for which NVIDIA names no recovery but another machine. Source: NVIDIA's Xid catalogue, as quoted in aws/eks-node-monitoring-agent,
-monitors/nvidia/dcgm/dcgm_policies.go, v1.7.0."""
 
 _XID = re.compile(r"NvidiaXID([0-9]+)Error")
 
@@ -110,7 +106,7 @@ def fault(node: Node, policy: Policy) -> str:
 def clearable(reason: str) -> bool:
     """Whether a diagnostic may clear a node of this fault."""
     found = _XID.fullmatch(reason)
-    return found is None or int(found[1]) not in BEYOND_TESTING
+    return found is None or int(found[1]) not in xids.BEYOND_TESTING
 
 
 def decide(nodes: Sequence[Node], now: float, policy: Policy) -> tuple[Action, ...]:

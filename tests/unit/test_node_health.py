@@ -147,7 +147,16 @@ def test_a_fault_that_returns_under_test_replaces_the_reason() -> None:
     assert moved.quarantine.reason == "NvidiaXID79Error", "or a node off the bus could be cleared by a test"
 
 
-@pytest.mark.parametrize(("reason", "may"), [("NvidiaXID48Error", True), ("NvidiaXID79Error", False), ("NVLinkError", True)])
+@pytest.mark.parametrize(
+    ("reason", "may"),
+    [
+        ("NvidiaXID48Error", True),
+        ("NvidiaXID64Error", False),
+        ("NvidiaXID79Error", False),
+        ("NvidiaXID999Error", True),
+        ("NVLinkError", True),
+    ],
+)
 def test_some_faults_no_test_can_clear(reason: str, may: bool) -> None:
     assert clearable(reason) is may
 

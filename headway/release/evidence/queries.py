@@ -44,8 +44,6 @@ MEMORY_USED, MEMORY_FREE = "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE"
 ACTIVITY = "DCGM_FI_PROF_SM_ACTIVE"
 XID = "DCGM_FI_DEV_XID_ERRORS"
 """A gauge that holds the last code."""
-FATAL_XIDS = (48, 64, 74, 79, 94, 95, 119, 120, 140)
-"""After these the GPU must be reset, or has left the bus (NVIDIA, Xid errors)."""
 
 HISTOGRAMS: Mapping[str, str] = {
     "latency": DURATIONS,

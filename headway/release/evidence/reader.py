@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from headway.contract.xids import FATAL as FATAL_XIDS
 from headway.release.evidence import queries
 from headway.release.evidence.counted import Counted, mesh_counts
 from headway.release.evidence.prometheus import Endpoint, Prometheus, UnansweredError
@@ -271,7 +272,7 @@ class PrometheusEvidence:
                     "ready": any(one.samples[-1][1] == 1 for one in ready) if ready else None,
                     "restarts": int(sum(risen[place] for _, risen in restarts)),
                     "out_of_memory": any(one.samples[-1][1] == 1 for one in killed),
-                    "fatal_gpu_error": bool(codes & set(queries.FATAL_XIDS)),
+                    "fatal_gpu_error": bool(codes & FATAL_XIDS),
                     "memory": max(memory, default=None),
                 }
             )
