@@ -5,7 +5,7 @@ needs no deployed cluster, and an update in the middle of a release moves no tra
 each other, or a tenant of 25 services would be updated one by one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pulumi
@@ -16,9 +16,7 @@ from components.identity import ClusterIdentity
 from components.labels import tags
 from components.model_service.component import ModelService, ModelServiceArgs
 from components.model_service.manifests import Service
-from components.model_service.probing import unknown_keywords
 from components.model_service.release import Release
-from components.model_service.scripts.probe import SCHEMA_KEYWORDS
 from components.naming import bucket_name, cluster_name
 from components.tenant.component import Tenant, TenantArgs
 from components.tenant.manifests import Plan
@@ -91,24 +89,9 @@ def _contracts(settings: TenantSettings, folder: Path) -> TenantContracts:
     found = result.tenant(settings.tenant)
     if refused or found is None:
         raise SettingsError(f"Tenant {settings.tenant}", [_refusal(finding) for finding in refused])
-    unproven = [refusal for model in found.models for refusal in _unproven(settings.tenant, model)]
-    if unproven:
-        raise SettingsError(f"Tenant {settings.tenant}", unproven)
     for finding in result.findings:
         pulumi.warn(str(_refusal(finding)).strip())
     return found
-
-
-def _unproven(tenant: str, model: Model) -> Iterator[Refusal]:
-    """Golden answers that no probe could judge."""
-    for golden, keyword in unknown_keywords(model):
-        yield Refusal(
-            path=f"{tenant}/{model.name}.yaml health.golden",
-            value=keyword,
-            fact=f"the schema of golden request {golden} uses {keyword}, which the probes cannot evaluate",
-            consequence="A replica with a wrong answer could be declared ready",
-            remedy=f"use {', '.join(sorted(SCHEMA_KEYWORDS))} only, or another comparison",
-        )
 
 
 def _refusal(finding: Finding) -> Refusal:

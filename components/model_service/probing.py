@@ -4,12 +4,11 @@ Only the startup probe may wait: it works in slices, one a period, and the numbe
 outlasts its period delays the next one, so a slice is always longer than the longest request it may have to wait for.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from components.model_service.scripts.probe import DRIVER_SECONDS, SCHEMA_KEYWORDS
+from components.model_service.scripts.probe import DRIVER_SECONDS
 from components.model_service.serving import Serving
-from headway.contract.health import SchemaMatch
 from headway.contract.model import Model
 from headway.contract.units import Duration
 
@@ -62,29 +61,6 @@ def configuration(model: Model, serving: Serving) -> dict[str, Any]:
             "timeout_seconds": METRICS_TIMEOUT_SECONDS,
         },
     }
-
-
-def unknown_keywords(model: Model) -> list[tuple[str, str]]:
-    """(golden request, keyword) of every JSON Schema keyword that the script cannot evaluate: such a contract must not be rendered."""
-    found = {
-        (golden.name, keyword)
-        for golden in model.health.golden
-        if isinstance(golden.expect, SchemaMatch)
-        for keyword in _keywords(golden.expect.document)
-        if keyword not in SCHEMA_KEYWORDS
-    }
-    return sorted(found)
-
-
-def _keywords(schema: Any) -> Iterator[str]:
-    """Keywords of a schema and of the schemas within it."""
-    if isinstance(schema, dict):
-        for keyword, value in schema.items():
-            yield str(keyword)
-            below = list(value.values()) if keyword == "properties" and isinstance(value, dict) else [value]
-            if keyword in ("additionalProperties", "items", "properties"):
-                for each in below:
-                    yield from _keywords(each)
 
 
 def slice_seconds(model: Model) -> int:

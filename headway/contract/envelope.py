@@ -155,7 +155,7 @@ class Envelope(Part):
     """What one replica may use. Requests equal limits: nothing is borrowed, nothing is overcommitted."""
 
     gpu: Gpu
-    """The GPU, or the part of one, that a replica holds. Every model holds one: those that need none are not served here."""
+    """The GPU, or the part of one, that a replica holds. Every model holds one; a server without a GPU is a raw manifest."""
     cpu: Annotated[MilliCpu, between(MilliCpu(100), MilliCpu(192_000))]
     """CPU of the server container."""
     memory: Annotated[Bytes, between(Bytes(128 * _MI), Bytes(2 * 2**40))]

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
+from headway.contract.answer_schema import SCHEMA_KEYWORDS, unreadable
 from headway.contract.part import Count, Name, Number, Part, Violation, between, problem
 from headway.contract.units import Duration, Share
 
@@ -89,9 +90,20 @@ class SchemaMatch(Part):
     """The answer has a form, whatever its content."""
 
     compare: Literal["schema"]
-    """`schema`: valid by a JSON Schema (draft 2020-12)."""
+    """`schema`: valid by a JSON Schema, in the part of it that the probes evaluate."""
     document: dict[str, JsonValue]
     """The schema."""
+
+    def violations(self) -> Iterator[Violation]:
+        for path, fact in unreadable(self.document):
+            yield problem(
+                "schema-can-be-evaluated",
+                "document",
+                *path,
+                fact=fact,
+                consequence="The probes could not judge the answer: a wrong one could pass, or no replica ever be ready",
+                remedy=f"Use {', '.join(sorted(SCHEMA_KEYWORDS))} only, or another comparison",
+            )
 
 
 Expectation = Annotated[Exact | Near | Top | Cosine | Contains | SchemaMatch, Field(discriminator="compare")]

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from headway.contract.document import Document
 from headway.contract.finding import Finding, dotted, shown
-from headway.contract.part import Part, Path, Violation
+from headway.contract.part import Part, Path, Violation, problem
 from headway.contract.runtime import names_a_secret
 
 P = TypeVar("P", bound=Part)
@@ -54,10 +54,28 @@ def _findings(document: Document, kind: type[Part], error: ValidationError) -> I
         if details["type"] == "violations":
             for violation in cast(tuple[Violation, ...], context["found"]):
                 yield at(document, violation, path)
+        elif _without_gpu(kind, path, str(details["type"]), context):
+            yield at(document, _NO_GPU, path[:2])
         elif details["type"] == "union_tag_invalid" or details["type"] == "union_tag_not_found":
             yield _wrong_alternative(document, path, details["input"], context, _field(kind, raw))
         else:
             yield _wrong_value(document, kind, raw, path, str(details["type"]), str(details["msg"]), details["input"], context)
+
+
+_NO_GPU = problem(
+    "every-model-holds-a-gpu",
+    fact="a model that holds no GPU",
+    consequence="The pools, quotas and rollouts of this platform count GPUs, so nothing would place, charge or roll it out",
+    remedy="Hold a small part of one, such as {share: mps, accelerator: l4, memory: 1Gi}; a server without a GPU is a raw manifest",
+)
+"""Why: docs/adr/0013-every-model-holds-a-gpu.md."""
+
+
+def _without_gpu(kind: type[Part], path: Path, type_: str, context: Mapping[str, Any]) -> bool:
+    """Whether a model's GPU is left out, or declined by a word for none."""
+    if "envelope" not in kind.model_fields or path[:2] != ("envelope", "gpu"):
+        return False
+    return (type_ == "missing" and len(path) == 2) or str(context.get("tag")).lower() in ("none", "cpu", "no", "0")
 
 
 def at(document: Document, violation: Violation, above: Path = ()) -> Finding:

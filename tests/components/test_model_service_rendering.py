@@ -10,11 +10,13 @@ from pydantic import ValidationError
 
 from components.model_service import objectives
 from components.model_service.manifests import Service
-from components.model_service.probing import configuration, probes, unknown_keywords
+from components.model_service.probing import configuration, probes
 from components.model_service.release import Release
+from components.model_service.scripts import probe
 from components.model_service.serving import Serving, serving
 from components.model_service.traffic import Arm, Live, Mirror, Traffic
 from components.model_service.triton import config_pbtxt
+from headway.contract.answer_schema import SCHEMA_KEYWORDS, TYPES
 from headway.contract.arithmetic.replica import PROXY_CPU, PROXY_MEMORY, replica_cpu, replica_memory
 from headway.contract.model import Model
 from headway.contract.runtime import Triton
@@ -303,8 +305,8 @@ def test_the_startup_probe_never_gives_up_before_the_budget(name: str) -> None:
 
 def test_every_probe_asks_for_an_answer() -> None:
     for name, model in MODELS.items():
-        for probe in probes(model, served(model)).values():
-            assert ("grpc" in probe) if name == "plain-grpc" else probe["exec"]["command"][0] == "python3"
+        for asked in probes(model, served(model)).values():
+            assert ("grpc" in asked) if name == "plain-grpc" else asked["exec"]["command"][0] == "python3"
 
 
 def test_memory_is_held_to_the_envelope_only_where_the_replica_is_alone_on_its_device() -> None:
@@ -333,10 +335,9 @@ def test_configuration_is_immutable_and_named_by_its_content() -> None:
     assert names[0] != names[1]
 
 
-def test_a_golden_schema_that_no_probe_can_judge_is_named() -> None:
-    golden = {**DEFECTS["health"]["golden"][0], "expect": {"compare": "schema", "document": {"type": "array", "uniqueItems": True}}}
-    model = changed({**DEFECTS, "batch": None}, health__golden=[golden])
-    assert unknown_keywords(model) == [("scratch", "uniqueItems")]
+def test_the_probe_evaluates_every_schema_keyword_and_type_that_contracts_may_use() -> None:
+    assert probe.SCHEMA_KEYWORDS == SCHEMA_KEYWORDS
+    assert set(probe.TYPES) == TYPES
 
 
 # Traffic --------------------------------------------------------------------------------------------------------------------------------

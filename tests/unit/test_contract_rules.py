@@ -286,6 +286,52 @@ def test_a_snapshot_with_every_field_written_out_is_the_same_contract(data: dict
     assert Model.model_validate_json(contract.model_dump_json()) == contract
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"envelope/gpu": GONE}, {"envelope/gpu": {"share": "none"}}, {"envelope/gpu": {"share": "cpu"}}],
+    ids=["left out", "none", "cpu"],
+)
+def test_a_model_without_a_gpu_is_refused_with_what_to_do_instead(change: dict[str, Any]) -> None:
+    (finding,) = findings(changed(DEFECTS, change)).values()
+    assert (finding.rule, dotted(finding.path)) == ("every-model-holds-a-gpu", "envelope.gpu")
+    assert "share: mps" in finding.remedy
+
+
+def test_a_pool_or_settings_without_a_gpu_field_are_not_taken_for_models() -> None:
+    assert "every-model-holds-a-gpu" not in findings({**L4_POOL, "envelope": {}}, Pool)
+
+
+@pytest.mark.parametrize(
+    ("schema", "path"),
+    [
+        ({"type": "array", "uniqueItems": True}, "uniqueItems"),
+        ({"type": "arrray"}, "type"),
+        ({"pattern": "("}, "pattern"),
+        ({"items": {"properties": {"a": {"minimum": "1"}}}}, "items.properties.a.minimum"),
+        ({"additionalProperties": 3}, "additionalProperties"),
+        ({"properties": []}, "properties"),
+        ({"enum": []}, "enum"),
+        ({"required": "a"}, "required"),
+        ({"minItems": -1}, "minItems"),
+    ],
+)
+def test_an_answer_schema_that_no_probe_can_evaluate_is_refused_where_it_stands(schema: dict[str, Any], path: str) -> None:
+    (finding,) = findings(changed(DEFECTS, {"health/golden/0/expect": {"compare": "schema", "document": schema}})).values()
+    assert (finding.rule, dotted(finding.path)) == ("schema-can-be-evaluated", f"health.golden[0].expect.document.{path}")
+
+
+def test_an_answer_schema_of_every_keyword_is_accepted() -> None:
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "t",
+        "type": ["object", "null"],
+        "required": ["a"],
+        "properties": {"a": {"type": "string", "minLength": 1, "maxLength": 3, "pattern": "^x"}, "type": {"enum": [1]}},
+        "additionalProperties": {"type": "array", "items": {"minimum": 0, "maximum": 1.5}, "minItems": 1, "maxItems": 2},
+    }
+    assert findings(changed(DEFECTS, {"health/golden/0/expect": {"compare": "schema", "document": schema}})) == {}
+
+
 def test_what_looks_like_a_secret_is_never_shown() -> None:
     for value in (271828182845, "hunter2" * 2):
         for finding in findings(changed(CUSTOM, {"runtime/environment": {"DB_PASSWORD": value}})).values():
@@ -301,4 +347,4 @@ def test_no_rule_is_without_a_test() -> None:
         for rule in re.findall(r'yield problem\(\s*"([a-z0-9-]+)"', file.read_text(encoding="utf-8"))
     }
     assert len(stated) > 60
-    assert stated - {case[1] for case in CASES} == set()
+    assert stated - {case[1] for case in CASES} == {"schema-can-be-evaluated"}, "which has cases of its own above"
