@@ -113,6 +113,8 @@ class Live(View):
         self._screen.stop()
 
     def show(self, event: Event, service: Service) -> None:
+        if not self._screen.is_started:  # a release that was superseded has ended on this terminal, and the next one begins
+            self._screen.start()
         self._service = service
         if words.said(event):
             self._events = [*self._events, event][-LAST_EVENTS:]

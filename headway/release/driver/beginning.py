@@ -41,8 +41,7 @@ class Start:
 def begin(ledger: Ledger, store: Store, model: Model, room: Room, start: Start) -> Event:
     """Write down that `model` is to be released. Raises UserError for what cannot be, LostError when a race was lost."""
     service = fold(ledger.read())
-    stable = _stable(ledger.chain, service, store)
-    _possible(ledger.chain, service, model, stable, start)
+    stable = possible(ledger.chain, service, store, model, start)
     made = plan(model.rollout, room)
     steps = [_step(step) for step in made.steps]
     policy = _policy(model.rollout, made, steps)
@@ -84,7 +83,9 @@ def _stable(chain: str, service: Service, store: Store) -> Model:
     return released(store, chain, service.division.digests[serving])
 
 
-def _possible(chain: str, service: Service, model: Model, stable: Model, start: Start) -> None:
+def possible(chain: str, service: Service, store: Store, model: Model, start: Start) -> Model:
+    """The contract that serves, which `model` may be released against. Raises UserError where it may not."""
+    stable = _stable(chain, service, store)
     running = service.running
     if running:
         raise UserError(
@@ -122,6 +123,7 @@ def _possible(chain: str, service: Service, model: Model, stable: Model, start: 
             "Leave --speed out, or choose less.",
             Exit.USAGE,
         )
+    return stable
 
 
 def _step(step: Step) -> dict[str, Any]:

@@ -242,11 +242,10 @@ class Driver:
     # -- the ledger ------------------------------------------------------------------------------------------------------------
 
     def _current(self, number: int) -> Rollout:
-        """The release that began with event `number`."""
-        for rollout in (*self._service.past, *((self._service.rollout,) if self._service.rollout else ())):
-            if rollout.number == number:
-                return rollout
-        raise LookupError(number)
+        """The release that began with event `number`, as it now stands."""
+        found = self._service.begun_with(number)
+        assert found is not None, number  # noqa: S101  a chain only grows
+        return found
 
     def _take(self) -> None:
         with self._guard:

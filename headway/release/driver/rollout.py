@@ -165,6 +165,15 @@ class Service:
         return self.rollout if self.rollout and not self.rollout.over else None
 
     @property
+    def all(self) -> tuple[Rollout, ...]:
+        """Every release, oldest first, the running one as the last."""
+        return (*self.past, *((self.running,) if self.running else ()))
+
+    def begun_with(self, number: int) -> Rollout | None:
+        """The release that began with event `number`."""
+        return next((rollout for rollout in self.all if rollout.number == number), None)
+
+    @property
     def stable(self) -> str | None:
         found = self.division.arm(STABLE) if self.division else None
         return found.release if found else None

@@ -1,0 +1,121 @@
+"""Carrying a release out from a terminal or a CI job: drive it, or follow whoever does; and show it meanwhile.
+
+The trap: the lease is renewed by a thread of its own, beside an update that takes minutes.
+"""
+
+import contextlib
+import sys
+import threading
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from headway.cli.output import Output
+from headway.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from headway.cli.release_place import Place
+    from headway.cli.release_view import View
+    from headway.release.driver.driver import Driver
+    from headway.release.driver.rollout import Rollout
+
+
+def drive(here: "Place", view: "View", under_way: "Rollout | None" = None) -> "Rollout":
+    """Drive it here, or follow whoever does; answers how it ended."""
+    from headway.release.driver.driver import Driver
+    from headway.release.driver.holder import gone
+    from headway.release.driver.holder import here as this_runner
+    from headway.release.evidence import reading
+    from headway.release.ledger.division import released
+
+    rollout = under_way or running(here)
+    driver = Driver(
+        here.ledger(),
+        here.world(released(here.store, here.chain, rollout.digest)),
+        reading,
+        this_runner(),
+        gone=gone,
+        told=view.told,
+    )
+    try:
+        with _kept(driver):
+            ended = driver.run()
+    except UserError as refusal:
+        if refusal.exit is not Exit.BUSY:
+            raise
+        view.say(f"{refusal.fact} Following it.")
+        ended = follow(here, view, rollout)
+    from headway.release.report import summary
+
+    summary.append(summary.markdown(here.chain, ended, here.ledger().read()))
+    view.ended(ended)
+    return ended
+
+
+def follow(here: "Place", view: "View", rollout: "Rollout") -> "Rollout":
+    """Read the ledger until the release is over. Says when nobody drives it any more."""
+    from datetime import UTC, datetime
+    from time import sleep
+
+    from headway.release.driver.rollout import fold
+
+    ledger = here.ledger()
+    service, told, alone = fold(()), 0, False
+    while True:
+        events = ledger.read()
+        lease = ledger.lease()
+        if not alone and not (lease and lease.live(datetime.now(UTC))):
+            alone = True
+            view.say(f"Nobody drives it now; `headway release resume {here.chain}` takes it over.")
+        for event in events[told:]:
+            service = fold((event,), service)
+            view.told(event, service)
+        told = len(events)
+        found = service.begun_with(rollout.number)
+        if found and found.over:
+            return found
+        sleep(1.0)
+
+
+@contextlib.contextmanager
+def _kept(driver: "Driver") -> Generator[None]:
+    """The lease is renewed beside whatever takes long."""
+    stopped = threading.Event()
+    keeper = threading.Thread(target=driver.keep, args=(stopped,), daemon=True)
+    keeper.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        keeper.join(timeout=5.0)
+
+
+@contextlib.contextmanager
+def shown(output: Output, chain: str, notify: str | None) -> "Generator[View]":
+    from headway.cli.release_view import Lines, Live, Objects
+    from headway.release.notify import Webhook
+
+    hook = Webhook(notify, chain) if notify else None
+    made = Objects(chain, hook) if output is Output.JSON else Live(chain, hook) if sys.stdout.isatty() else Lines(chain, hook)
+    with made as view:
+        yield view
+
+
+def running(here: "Place") -> "Rollout":
+    from headway.release.driver.rollout import fold
+
+    found = fold(here.ledger().read()).running
+    if found is None:
+        raise UserError(
+            f"No release of {here.chain} is under way.",
+            "Nothing was done.",
+            f"`headway release history {here.chain}` shows what was; `headway release start {here.chain}` begins one.",
+            Exit.REFUSED,
+        )
+    return found
+
+
+def code(rollout: "Rollout") -> Exit:
+    from headway.release.driver.kinds import Outcome
+
+    codes = {Outcome.PROMOTED: Exit.OK, Outcome.ROLLED_BACK: Exit.ROLLED_BACK, Outcome.REFUSED: Exit.REFUSED}
+    return codes[rollout.outcome] if rollout.outcome else Exit.UNDER_WAY

@@ -1,0 +1,13 @@
+"""What the release commands are told, in the same words."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ServiceArgument = Annotated[str, typer.Argument(metavar="TENANT/MODEL", help="Which service.")]
+EnvironmentOption = Annotated[str, typer.Option("--environment", "-e", help="Which environment.")]
+ProjectOption = Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")]
+PrometheusOption = Annotated[str | None, typer.Option("--prometheus", help="Its address; found from the environment otherwise.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")]
+NotifyOption = Annotated[str | None, typer.Option("--notify", help="A webhook that is told of the beginning, of trouble and of the end.")]

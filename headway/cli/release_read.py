@@ -1,0 +1,149 @@
+"""`headway release status|history|report|verify`: what became of releases, read from the ledger alone.
+
+Nothing here writes, and nothing needs the cluster. The trap: a ledger that was written by another gate is sound and yet cannot be decided
+again; that is said, and is no flaw.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headway.cli.output import Output, OutputOption
+from headway.cli.release_options import EnvironmentOption, ProjectOption, ServiceArgument
+from headway.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from headway.cli.release_place import Place
+    from headway.release.driver.rollout import Rollout
+
+
+def status(
+    service: Annotated[str | None, typer.Argument(metavar="[TENANT/MODEL]", help="One service; all of them otherwise.")] = None,
+    environment: EnvironmentOption = "sandbox",
+    project: ProjectOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """What serves, what is under way and what the gate says of it. Exit code 6 while a named service has a release under way."""
+    from headway.cli import release_view
+    from headway.release.driver.rollout import fold
+
+    found = {here.chain: fold(here.ledger().read()) for here in _places(service, environment, project)}
+    if output is Output.JSON:
+        print(json.dumps({chain: release_view.document(one) for chain, one in sorted(found.items())}, indent=2))
+    else:
+        release_view.overview(found)
+    if service and found[service].running:
+        raise typer.Exit(Exit.UNDER_WAY)
+
+
+def history(
+    service: ServiceArgument,
+    environment: EnvironmentOption = "sandbox",
+    project: ProjectOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Every release of a service: who, when, how it ended and why."""
+    from headway.cli import release_view
+    from headway.cli.release_place import place
+    from headway.release.driver.rollout import fold
+
+    here = place(service, environment, project)
+    found = fold(here.ledger().read())
+    if output is Output.JSON:
+        print(json.dumps([release_view.summary(rollout) for rollout in found.all], indent=2))
+    else:
+        release_view.past(here.chain, found.all)
+
+
+def report(
+    service: ServiceArgument,
+    number: Annotated[int | None, typer.Option("--number", help="Which release, by the number in `history`; the newest otherwise.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The file; standard output otherwise.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="A short summary in Markdown, as for a GitHub step.")] = False,
+    environment: EnvironmentOption = "sandbox",
+    project: ProjectOption = None,
+) -> None:
+    """One page about a release that needs nothing else: evidence against its boundary, traffic, differences, the verdict in plain words."""
+    from headway.cli.release_place import place
+    from headway.release.report import page, summary
+
+    here = place(service, environment, project)
+    events = here.ledger().read()
+    rollout = chosen(here, number)
+    text = summary.markdown(here.chain, rollout, events) if markdown else page.html(here.chain, here.environment, rollout, events)
+    if out is None:
+        print(text)
+    else:
+        out.write_text(text, encoding="utf-8")
+
+
+def verify(
+    service: ServiceArgument,
+    head: Annotated[str | None, typer.Option("--head", help="Hash of the last event as known from a report.")] = None,
+    environment: EnvironmentOption = "sandbox",
+    project: ProjectOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Check a service's whole ledger: nothing altered, missing or reordered, and every decision is what its saved counts give."""
+    from headway.cli.release_place import place
+    from headway.release.driver.rollout import fold
+    from headway.release.driver.verify import foreign, recomputed
+    from headway.release.evidence import reading
+    from headway.release.ledger import ledger as chains
+    from headway.release.ledger.division import released
+
+    here = place(service, environment, project)
+    flaws = list(chains.verify(here.store, here.chain, head))
+    count, last, decisions = 0, "", 0
+    notes: tuple[str, ...] = ()
+    if not flaws:
+        ledger = here.ledger()
+        events = ledger.read()
+        count, last = len(events), ledger.head
+        decisions = sum(event.kind == "observed" for event in events)
+        flaws += recomputed(events, reading)
+        notes = foreign(events)
+        for content in sorted(set(fold(events).known.values())):
+            try:
+                released(here.store, here.chain, content)
+            except UserError as error:
+                flaws.append(error.fact)
+    if output is Output.JSON:
+        print(
+            json.dumps(
+                {"sound": not flaws, "flaws": flaws, "notes": notes, "events": count, "decisions": decisions, "head": last}, indent=2
+            )
+        )
+    elif flaws:
+        for flaw in flaws:
+            print(f"✗ {flaw}")
+    else:
+        decided = f"{decisions} decisions are what their counts give" if not notes else f"{decisions} decisions"
+        print(f"✓ {here.chain}: {count} events follow each other unaltered, {decided}")
+        for note in notes:
+            print(f"  not decided again: {note}")
+        print(f"  head {last}")
+    if flaws:
+        raise typer.Exit(Exit.REFUSED)
+
+
+def chosen(here: "Place", number: int | None) -> "Rollout":
+    from headway.release.driver.rollout import fold
+
+    known = fold(here.ledger().read()).all
+    if not known or (number is not None and not 0 < number <= len(known)):
+        what = f"no release {number}; there are {len(known)}" if known else "no release yet"
+        raise UserError(
+            f"{here.chain} has {what}.", "There is nothing to show.", f"`headway release history {here.chain}` lists them.", Exit.USAGE
+        )
+    return known[-1 if number is None else number - 1]
+
+
+def _places(service: str | None, environment: str, project: Path | None) -> "Sequence[Place]":
+    from headway.cli.project import find
+    from headway.cli.release_place import place, places
+
+    return [place(service, environment, project)] if service else places(find(project), environment)

@@ -1,0 +1,86 @@
+"""Beginning a release from a terminal or a CI job: what is refused, in which order, before anything is written or moved.
+
+The trap: whoever supersedes drains the release under way; so all that can be refused is refused before that, and not after.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headway.cli.release_drive import drive
+from headway.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from headway.cli.release_place import Place
+    from headway.cli.release_view import View
+    from headway.contract.model import Model
+    from headway.release.driver.beginning import Start
+    from headway.release.driver.rollout import Rollout
+    from headway.release.plan import Room
+
+
+def begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guarded: bool) -> "Rollout | None":
+    """Make sure that a release of the contract is under way; answers the one that already was, None for a new one. Raises UserError."""
+    from headway.contract.released import release_id
+    from headway.release.driver.adoption import adopt
+    from headway.release.driver.beginning import begin, possible
+    from headway.release.driver.driver import ask
+    from headway.release.driver.kinds import Wish
+    from headway.release.driver.rollout import fold
+    from headway.release.ledger.store import prove
+
+    in_time(here, start.speed)
+    model = here.contract()
+    if guarded:
+        here.guard()
+    prove(here.store)
+    ledger = here.ledger()
+    deployed = here.deployed()
+    if not ledger.read() and deployed:
+        adopt(ledger, here.store, deployed["contract"], deployed["release"])
+    service = fold(ledger.read())
+    if service.running and service.running.release == release_id(model):
+        return service.running
+    if service.running and supersede:
+        possible(here.chain, replace(service, rollout=None), here.store, model, start)
+        ask(ledger, Wish.ROLLBACK, f"superseded by release {release_id(model)}{': ' + start.reason if start.reason else ''}")
+        drive(here, view, service.running)
+    begin(here.ledger(), here.store, model, _room(here, model), start)
+    return None
+
+
+def in_time(here: "Place", speed: float) -> None:
+    """Whether ticks at that speed can be measured. Raises UserError."""
+    from headway.cli.release_place import SANDBOX
+    from headway.release.driver.beginning import TICK_SECONDS
+
+    if speed != 1.0 and here.environment != SANDBOX:
+        raise UserError(
+            "--speed is for the sandbox.", "A release in production takes the time its evidence takes.", "Leave it out.", Exit.USAGE
+        )
+    if speed > 0 and TICK_SECONDS / speed < 2 * here.scrape_seconds:
+        raise UserError(
+            f"At a speed of {speed:g} a tick lasts {TICK_SECONDS / speed:.2g} s, and counters are scraped every {here.scrape_seconds:g} s.",
+            "Ticks would hold no samples, and no release would ever be judged.",
+            f"Use at most --speed {TICK_SECONDS / 2 / here.scrape_seconds:g}.",
+            Exit.USAGE,
+        )
+
+
+def commit_of(project: Path) -> str:
+    """The commit that the checkout is at; empty outside of git."""
+    import subprocess
+
+    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=project, capture_output=True, text=True, check=False)
+    return found.stdout.strip() if found.returncode == 0 else ""
+
+
+def _room(here: "Place", model: "Model") -> "Room":
+    from headway.cli.release_place import SANDBOX
+    from headway.contract.arithmetic.surge import pool_for
+    from headway.release.driver.rollout import fold
+
+    stable = fold(here.ledger().read()).stable or ""
+    pool: Any = pool_for(model, here.pools)
+    gpu = model.envelope.gpu
+    return here.cluster.room(pool, gpu.resource, gpu.count, stable, grows=here.environment != SANDBOX)
