@@ -6,6 +6,8 @@ QUICK := tests/unit tests/components tests/policies
 # Real processes on a shared machine: a failure counts when it is seen twice; one seen once is named in the summary.
 TWICE := --reruns 1 -rR
 SOURCES := headway components stacks policies sandbox tests
+# Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster demo demo-down test-traffic bench bench-release lock clean
 .DEFAULT_GOAL := help
