@@ -75,7 +75,9 @@ def _without_gpu(kind: type[Part], path: Path, type_: str, context: Mapping[str,
     """Whether a model's GPU is left out, or declined by a word for none."""
     if "envelope" not in kind.model_fields or path[:2] != ("envelope", "gpu"):
         return False
-    return (type_ == "missing" and len(path) == 2) or str(context.get("tag")).lower() in ("none", "cpu", "no", "0")
+    if type_ == "union_tag_invalid":
+        return str(context.get("tag")).lower() in ("none", "cpu", "no", "0")
+    return type_ == "missing" and len(path) == 2
 
 
 def at(document: Document, violation: Violation, above: Path = ()) -> Finding:
