@@ -25,16 +25,20 @@ def artifact(
 
 
 def described(folder: Path, md5: bool) -> list[str]:
-    """Lines of YAML, sorted by path. Raises UserError for a folder that is none, is empty, or holds a name that contracts refuse."""
+    """Lines of YAML, sorted by path, and the digest of the whole for the registry.
+
+    Raises UserError for a folder that is none, is empty, or holds a name that contracts refuse.
+    """
     from pydantic import ValidationError
 
-    from headway.contract.artifact import File
+    from headway.contract.artifact import File, digest_of
+    from headway.registry.entry import DIGEST_TAG
 
     if not folder.is_dir():
         raise UserError(
             f"There is no folder {folder}.", "Nothing was read.", "Name the folder that holds the artifact's files.", Exit.USAGE
         )
-    lines, refused = ["files:"], list[str]()
+    lines, listed, refused = ["files:"], list[File](), list[str]()
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = file.relative_to(folder).as_posix()
         try:
@@ -45,6 +49,7 @@ def described(folder: Path, md5: bool) -> list[str]:
             continue
         except OSError as error:
             raise UserError(f"{file} cannot be read: {error.strerror}.", "Its digest is unknown.", "Make it readable.") from None
+        listed.append(found)
         proof = f", md5: {md}" if md5 and "/" in name else ""
         lines.append(f"  - {{path: {found.path}, sha256: {found.sha256}{proof}, size: {int(found.size)}B}}")
     if refused:
@@ -56,7 +61,7 @@ def described(folder: Path, md5: bool) -> list[str]:
         )
     if len(lines) == 1:
         raise UserError(f"{folder} holds no file.", "There is nothing to serve.", "Put the model's files there first.", Exit.USAGE)
-    return lines
+    return [*lines, f"# register it with the tag {DIGEST_TAG}={digest_of(listed)}"]
 
 
 def _digests(file: Path) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from headway.errors import Exit, UserError
 
 if TYPE_CHECKING:
     from headway.contract.finding import Finding
-    from headway.contract.loader import Result
+    from headway.contract.loader import Judge, Result
     from headway.contract.model import Model
     from headway.contract.pool import Pool
     from headway.contract.tenant import Tenant
@@ -59,6 +59,9 @@ def check(
         str | None, typer.Option("--environment", "-e", help="also check against the GPU pools of stacks/Pulumi.<environment>-cluster.yaml")
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="show the arithmetic: memory, start-up, room, quota, cost")] = False,
+    registry: Annotated[
+        bool, typer.Option("--registry", help="also ask the model registry that each contract names whether it lists this artifact")
+    ] = False,
 ) -> None:
     """Judge contracts: every error of every file at once, with its consequence and its remedy.
 
@@ -68,7 +71,7 @@ def check(
     from headway.contract.report import as_json, as_sarif
 
     pools, pool_findings = _pools(environment, path)
-    result, prefix = _load(path, pools)
+    result, prefix = _load(path, pools, _registries() if registry else None)
     if output is CheckOutput.JSON:
         record = as_json(result, prefix)
         if explain:
@@ -95,7 +98,23 @@ def accepted(path: Path, environment: str) -> bool:
     return result.ok and not pool_findings
 
 
-def _load(path: Path, pools: "tuple[Pool, ...] | None") -> "tuple[Result, str]":
+def _registries() -> "Judge":
+    """Compares each model's artifact with the registry that it names; a registry is reached when the first contract names it."""
+    from functools import cache
+
+    from headway.contract.artifact import Registry
+    from headway.registry.entry import ModelRegistry, disagreements
+    from headway.registry.mlflow import Mlflow
+    from headway.registry.sagemaker import SageMaker
+
+    @cache
+    def opened(system: Registry) -> ModelRegistry:
+        return Mlflow.of(os.environ) if system is Registry.MLFLOW else SageMaker.of()
+
+    return lambda model: disagreements(model.artifact, opened(model.artifact.registry.system))
+
+
+def _load(path: Path, pools: "tuple[Pool, ...] | None", judge: "Judge | None" = None) -> "tuple[Result, str]":
     """The result for `path`, and what to put before its file names to make them findable from here."""
     from dataclasses import replace
 
@@ -110,13 +129,13 @@ def _load(path: Path, pools: "tuple[Pool, ...] | None") -> "tuple[Result, str]":
         )
     target = path.absolute()
     if target.is_file():
-        result, root = load_tenant(target.parent, pools), target.parent.parent
+        result, root = load_tenant(target.parent, pools, judge), target.parent.parent
         own = f"{target.parent.name}/{target.name}"
         result = replace(result, findings=tuple(finding for finding in result.findings if finding.file == own))
     elif (target / TENANT_FILE).exists():
-        result, root = load_tenant(target, pools), target.parent
+        result, root = load_tenant(target, pools, judge), target.parent
     else:
-        result, root = load_tenants(target, pools), target
+        result, root = load_tenants(target, pools, judge), target
     prefix = os.path.relpath(root)
     return result, "" if prefix == "." else Path(prefix).as_posix() + "/"
 

@@ -6,7 +6,7 @@ The artifact's own digest is derived from its file list, never written, so that 
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum, unique
 from typing import Annotated
 
@@ -49,6 +49,12 @@ class File(Part):
     """MD5 of the same, as `md5sum` prints it: Triton proves the file once more at every load. Only for files of its models."""
     size: Annotated[Bytes, between(Bytes(0), Bytes(4 * 2**40))]
     """Size of the file; the sum over all files decides download time and disk."""
+
+
+def digest_of(files: Iterable[File]) -> str:
+    """SHA-256 of the list that `sha256sum` would print for `files`, sorted by path: what identifies an artifact."""
+    listing = "".join(f"{file.sha256}  {file.path}\n" for file in sorted(files, key=lambda file: file.path))
+    return hashlib.sha256(listing.encode()).hexdigest()
 
 
 class Artifact(Part):
@@ -105,9 +111,8 @@ class Artifact(Part):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the list that `sha256sum` would print for the files, sorted by path."""
-        listing = "".join(f"{file.sha256}  {file.path}\n" for file in sorted(self.files, key=lambda file: file.path))
-        return hashlib.sha256(listing.encode()).hexdigest()
+        """See `digest_of`."""
+        return digest_of(self.files)
 
     def size_below(self, folder: str) -> Bytes:
         """Bytes of the files below `folder`, which ends in a slash."""

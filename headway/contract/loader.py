@@ -5,7 +5,7 @@ vocabulary that touches the file system.
 """
 
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import TypeVar
@@ -14,7 +14,7 @@ from headway.contract.crosscheck import Concern, TenantContracts, check_model, c
 from headway.contract.document import LARGEST_DOCUMENT, Document, read
 from headway.contract.finding import Finding, Level, shown
 from headway.contract.model import Model
-from headway.contract.part import Part
+from headway.contract.part import Part, Violation
 from headway.contract.pool import Pool
 from headway.contract.reading import at, contract_from
 from headway.contract.tenant import Tenant
@@ -43,16 +43,20 @@ class Result:
         return next((contracts for contracts in self.contracts if contracts.tenant.name == name), None)
 
 
-def load_tenants(folder: FilePath, pools: Sequence[Pool] | None = None) -> Result:
-    """Every tenant below `folder`. Never raises for what is in the files."""
-    loading = _Loading(folder)
+Judge = Callable[[Model], Iterable[Violation]]
+"""Says of one sound model what this vocabulary cannot know; its paths begin at the contract's top."""
+
+
+def load_tenants(folder: FilePath, pools: Sequence[Pool] | None = None, judge: Judge | None = None) -> Result:
+    """Every tenant below `folder`. Never raises for what is in the files; lets through what `judge` raises."""
+    loading = _Loading(folder, judge)
     contracts = [each for each in (loading.tenant(path) for path in loading.entries(folder) if loading.is_tenant(path)) if each]
     return loading.result(contracts, pools)
 
 
-def load_tenant(folder: FilePath, pools: Sequence[Pool] | None = None) -> Result:
+def load_tenant(folder: FilePath, pools: Sequence[Pool] | None = None, judge: Judge | None = None) -> Result:
     """The one tenant in `folder`."""
-    loading = _Loading(folder.parent)
+    loading = _Loading(folder.parent, judge)
     contracts = loading.tenant(folder)
     return loading.result([contracts] if contracts else [], pools)
 
@@ -60,8 +64,8 @@ def load_tenant(folder: FilePath, pools: Sequence[Pool] | None = None) -> Result
 class _Loading:
     """One pass over a folder: gathers contracts, documents and findings."""
 
-    def __init__(self, root: FilePath) -> None:
-        self.root = root
+    def __init__(self, root: FilePath, judge: Judge | None) -> None:
+        self.root, self.judge = root, judge
         self.findings: list[Finding] = []
         self.documents: dict[tuple[str, str | None], Document] = {}
         self.files = 0
@@ -127,6 +131,8 @@ class _Loading:
                 else:
                     models.append(model)
                     self._concerns(check_model(folder.name, model))
+                    if self.judge is not None:
+                        self._concerns(Concern(folder.name, model.name, violation) for violation in self.judge(model))
             elif path.suffix not in _IGNORED:
                 laid_out = False
                 self._misplaced(path)
