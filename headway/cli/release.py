@@ -81,6 +81,7 @@ def start(
 def resume(
     service: ServiceArgument,
     reason: ReasonOption = "",
+    regate: Annotated[bool, typer.Option("--regate", help="Let this Headway's gate decide the rest, though another one began it.")] = False,
     environment: EnvironmentOption = "sandbox",
     project: ProjectOption = None,
     prometheus: PrometheusOption = None,
@@ -92,11 +93,18 @@ def resume(
     from headway.release.driver.kinds import Wish
 
     here = place(service, environment, project, prometheus)
+    if regate and not reason:
+        raise UserError(
+            "--regate needs a reason.",
+            "Who reads the ledger could not tell why another gate decided; nothing was done.",
+            "Write --reason.",
+            Exit.USAGE,
+        )
     found = running(here)
     if found.frozen:
         _ask(here, Wish.RESUME, reason or "resumed")
     with shown(output, here.chain, notify) as view:
-        ended = drive(here, view, found)
+        ended = drive(here, view, found, reason if regate else None)
     raise typer.Exit(code(ended))
 
 

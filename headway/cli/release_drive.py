@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from headway.release.driver.rollout import Rollout
 
 
-def drive(here: "Place", view: "View", under_way: "Rollout | None" = None) -> "Rollout":
-    """Drive it here, or follow whoever does; answers how it ended."""
+def drive(here: "Place", view: "View", under_way: "Rollout | None" = None, regate: str | None = None) -> "Rollout":
+    """Drive it here, or follow whoever does; answers how it ended. `regate`: see the driver."""
     from headway.release.driver.driver import Driver
     from headway.release.driver.holder import gone
     from headway.release.driver.holder import here as this_runner
@@ -35,6 +35,7 @@ def drive(here: "Place", view: "View", under_way: "Rollout | None" = None) -> "R
         this_runner(),
         gone=gone,
         told=view.told,
+        regate=regate,
     )
     try:
         with _kept(driver):

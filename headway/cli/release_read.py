@@ -5,7 +5,7 @@ again; that is said, and is no flaw.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +18,7 @@ from headway.errors import Exit, UserError
 if TYPE_CHECKING:
     from headway.cli.release_place import Place
     from headway.release.driver.rollout import Rollout
+    from headway.release.driver.verify import Recomputed
 
 
 def status(
@@ -90,44 +91,51 @@ def verify(
     """Check a service's whole ledger: nothing altered, missing or reordered, and every decision is what its saved counts give."""
     from headway.cli.release_place import place
     from headway.release.driver.rollout import fold
-    from headway.release.driver.verify import foreign, recomputed
+    from headway.release.driver.verify import Recomputed, recomputed
     from headway.release.evidence import reading
     from headway.release.ledger import ledger as chains
     from headway.release.ledger.division import released
 
     here = place(service, environment, project)
     flaws = list(chains.verify(here.store, here.chain, head))
-    count, last, decisions = 0, "", 0
-    notes: tuple[str, ...] = ()
+    count, last, again = 0, "", Recomputed(0, (), (), 0)
     if not flaws:
         ledger = here.ledger()
         events = ledger.read()
         count, last = len(events), ledger.head
-        decisions = sum(event.kind == "observed" for event in events)
-        flaws += recomputed(events, reading)
-        notes = foreign(events)
+        again = recomputed(events, reading)
+        flaws += again.flaws
         for content in sorted(set(fold(events).known.values())):
             try:
                 released(here.store, here.chain, content)
             except UserError as error:
                 flaws.append(error.fact)
     if output is Output.JSON:
-        print(
-            json.dumps(
-                {"sound": not flaws, "flaws": flaws, "notes": notes, "events": count, "decisions": decisions, "head": last}, indent=2
-            )
-        )
-    elif flaws:
-        for flaw in flaws:
-            print(f"✗ {flaw}")
+        found = {"sound": not flaws, "flaws": flaws, "events": count, "head": last}
+        decisions = {"decisions": again.decided + again.undecided, "decided_again": again.decided, "not_decided_again": again.foreign}
+        print(json.dumps({**found, **decisions}, indent=2))
     else:
-        decided = f"{decisions} decisions are what their counts give" if not notes else f"{decisions} decisions"
-        print(f"✓ {here.chain}: {count} events follow each other unaltered, {decided}")
-        for note in notes:
-            print(f"  not decided again: {note}")
-        print(f"  head {last}")
+        for line in _verified(here.chain, flaws, count, again):
+            print(line)
+        if not flaws:
+            print(f"  head {last}")
     if flaws:
         raise typer.Exit(Exit.REFUSED)
+
+
+def _verified(chain: str, flaws: Sequence[str], count: int, again: "Recomputed") -> Iterator[str]:
+    """What was proven, what was refuted, and what was neither."""
+    yield from (f"✗ {flaw}" for flaw in flaws)
+    if flaws:
+        return
+    yield f"✓ {chain}: {count} events follow each other unaltered"
+    every = again.decided + again.undecided
+    if again.decided or not every:
+        yield f"✓ {again.decided} of {every} decisions were made again from their counts, and are the same bit for bit"
+    for other in again.foreign:
+        yield f"! {other}"
+    if again.foreign:
+        yield "  To make them again, run `headway release verify` of the Headway that made them."
 
 
 def chosen(here: "Place", number: int | None) -> "Rollout":

@@ -103,6 +103,7 @@ _TELLERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     Kind.STARTED: _started,
     Kind.CHECKED: lambda b: "There is evidence to judge by." if b["sound"] else f"There can be no evidence: {'; '.join(b['findings'])}",
     Kind.LEARNED: lambda _: "The gate has seen what the stable version did before.",
+    Kind.REGATED: lambda b: sentence(f"Gate {b['gate']} decides the rest of it, and no more gate {b['before']}: {b['reason']}"),
     Kind.INTENDED: lambda b: f"Next: {division(Division.read(b['division']))}.",
     Kind.APPLIED: _applied,
     Kind.REFUSED: lambda b: sentence(f"Refused, nothing was changed: {b['reason']}"),

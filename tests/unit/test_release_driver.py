@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 from release_kill import Shelf, killed_at, promoting, walk
-from release_world import BAD, CHAIN, Memory, OutOfReachError, Probed, Result, Scene
+from release_world import BAD, CHAIN, Memory, OutOfReachError, Probed, Reading, Result, Scene
 
 from headway.automation import Violation
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.errors import Exit, UserError
+from headway.release.driver import beginning
+from headway.release.driver import driver as driving
+from headway.release.driver import judge as judging
 from headway.release.driver.beginning import Start, begin
 from headway.release.driver.driver import ask
 from headway.release.driver.kinds import Kind, Outcome, Wish
 from headway.release.driver.rollout import Rollout
+from headway.release.driver.verify import recomputed
 from headway.release.ledger.ledger import Ledger, LostError, verify
 from headway.release.ledger.store import Store, UnreachableError
 from headway.release.plan import Kind as StepKind
@@ -119,16 +123,14 @@ def test_a_release_that_breaks_while_it_bakes_goes_back(contract: Model) -> None
 
 
 def test_decisions_recomputed_from_the_ledger_are_those_that_were_recorded(scene: Scene) -> None:
-    from headway.release.driver.verify import recomputed
-
     scene.world.shares = BAD
     scene.run()
-    assert recomputed(scene.ledger().read(), scene.driver()._reading) == ()
+    found = recomputed(scene.ledger().read(), Reading())
+    assert (found.flaws, found.foreign, found.undecided) == ((), (), 0)
+    assert found.decided == scene.kinds().count("observed") > 3
 
 
 def test_a_decision_that_the_counts_do_not_support_is_found(scene: Scene) -> None:
-    from headway.release.driver.verify import recomputed
-
     scene.run()
     events = list(scene.ledger().read())
     at = next(i for i, event in enumerate(events) if event.kind == Kind.OBSERVED)
@@ -141,17 +143,55 @@ def test_a_decision_that_the_counts_do_not_support_is_found(scene: Scene) -> Non
         kind=events[at].kind,
         body={**events[at].body, "decision": decision},
     )
-    assert recomputed(events, scene.driver()._reading) == (f"event {events[at].number} records verdict PASS, and its counts give CONTINUE",)
+    assert recomputed(events, Reading()).flaws == (f"event {events[at].number} records verdict PASS, and its counts give CONTINUE",)
 
 
-def test_a_release_that_another_gate_decided_is_named_and_not_decided_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    from headway.release.driver import beginning, verify
+def test_what_another_gate_decided_is_counted_and_named_and_never_called_proven(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(beginning, "gate_version", lambda: "older")
+        older.setattr(driving, "gate_version", lambda: "older")
+        older.setattr(judging, "gate_version", lambda: "older")
+        scene.run()
+    found = recomputed(scene.ledger().read(), Reading())
+    assert (found.decided, found.flaws) == (0, ())
+    assert found.undecided == scene.kinds().count("observed")
+    assert "were made by gate older" in found.foreign[0]
 
-    monkeypatch.setattr(beginning, "gate_version", lambda: "an older one")
-    scene.run()
-    events = scene.ledger().read()
-    assert verify.recomputed(events, scene.driver()._reading) == ()
-    assert "was decided by gate an older one" in verify.foreign(events)[0]
+
+def begun_by_another_gate(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two ticks at a weight, and then an upgrade of Headway."""
+    with monkeypatch.context() as older:
+        for module in (beginning, driving, judging):
+            older.setattr(module, "gate_version", lambda: "older")
+        scene.begin()
+        interrupted(scene, lambda: scene.kinds().count("observed") == 2)
+
+
+def test_a_release_is_not_resumed_by_another_gate_than_it_began_with(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun_by_another_gate(scene, monkeypatch)
+    before = list(scene.world.done)
+    with pytest.raises(UserError, match="is decided by gate older") as refused:
+        scene.driver("two").run()
+    assert refused.value.exit is Exit.REFUSED
+    assert "--regate" in refused.value.remedy and "rollback" in refused.value.remedy
+    assert scene.world.done == before
+    assert scene.service().lease is None
+
+
+def test_it_may_still_be_taken_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun_by_another_gate(scene, monkeypatch)
+    ask(scene.ledger("person"), Wish.ROLLBACK, "upgraded")
+    assert scene.driver("two").run().outcome is Outcome.ROLLED_BACK
+
+
+def test_a_person_may_let_another_gate_decide_the_rest_and_both_parts_are_told_apart(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun_by_another_gate(scene, monkeypatch)
+    assert scene.driver("two", regate="the fix is in the new one").run().outcome is Outcome.PROMOTED
+    (body,) = [event.body for event in scene.ledger().read() if event.kind == Kind.REGATED]
+    assert (body["before"], body["reason"]) == ("older", "the fix is in the new one")
+    found = recomputed(scene.ledger().read(), Reading())
+    assert (found.undecided, found.flaws) == (2, ())
+    assert found.decided == scene.kinds().count("observed") - 2
 
 
 # -- killed, twice, blind --------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headway.errors import Exit, UserError
 from headway.release.driver import actions
 from headway.release.driver.actions import Action, following
-from headway.release.driver.judge import Judge, Reading
+from headway.release.driver.judge import Judge, Reading, carried_over, gate_version
 from headway.release.driver.kinds import Kind, Wish
 from headway.release.driver.rollout import Rollout, Service, fold
 from headway.release.driver.world import OutOfReachError, Route, World
@@ -54,9 +54,12 @@ class Driver:
         gone: Callable[[str], bool] = lambda _: False,
         told: Told = lambda _event, _service: None,
         lease_seconds: float = LEASE_SECONDS,
+        regate: str | None = None,
     ) -> None:
+        """`regate`: why this gate may decide a release that another one began; without a reason it does not."""
         self._ledger, self._world, self._reading, self._holder = ledger, world, reading, holder
         self._gone, self._told, self._lease_seconds = gone, told, lease_seconds
+        self._regate = regate
         self._service = Service()
         self._judge: Judge | None = None
         self._guard = threading.RLock()
@@ -83,6 +86,7 @@ class Driver:
         try:
             if not rollout.over:
                 self._patiently(lambda: self._unless_unwatched(rollout))
+                self._patiently(lambda: self._by_its_gate(rollout.number))
             while not (current := self._current(rollout.number)).over:
                 self._patiently(self._step)
         except KeyboardInterrupt:
@@ -239,6 +243,24 @@ class Driver:
             reason = f"nobody watched it for {silent:.0f} s, longer than the {limit:.0f} s that its contract allows"
             self._write(Kind.ASKED, {"wish": Wish.ROLLBACK.value, "reason": reason})
 
+    def _by_its_gate(self, number: int) -> None:
+        """A release is decided by the gate that it began with, unless a person has written down why not. Going back needs no gate."""
+        rollout = self._current(number)
+        if rollout.failing or rollout.gate == gate_version():
+            return
+        if self._regate is not None:
+            body = {"gate": gate_version(), "before": rollout.gate, "policy": carried_over(rollout.body["policy"]), "reason": self._regate}
+            self._write(Kind.REGATED, body)
+            return
+        self._ledger.release(self._holder)
+        raise UserError(
+            f"Release {rollout.release} of {self._ledger.chain} is decided by gate {rollout.gate}, and this Headway has gate {gate_version()}.",
+            "The same counts could now be judged otherwise, half way; nothing was done, and the dead man's limit goes on.",
+            "Resume it with the Headway that began it; or say why this one may go on (`headway release resume --regate --reason ...`);"
+            " or take it back (`headway release rollback`).",
+            Exit.REFUSED,
+        )
+
     # -- the ledger ------------------------------------------------------------------------------------------------------------
 
     def _current(self, number: int) -> Rollout:
@@ -281,8 +303,10 @@ class Driver:
     def _catch_up(self) -> None:
         for event in self._ledger.events[self._service.count :]:
             self._service = fold((event,), self._service)
-            if event.kind == Kind.STARTED:
-                self._judge = Judge(event.body, self._reading)
+            if event.kind in (Kind.STARTED, Kind.REGATED):
+                rollout = self._service.rollout
+                begun = rollout.number if rollout else event.number
+                self._judge = Judge.of(self._ledger.events[begun - 1 : event.number], self._reading)
             elif self._judge is not None:
                 self._judge.follow(event)
             self._told(event, self._service)

@@ -7,7 +7,7 @@ The trap: a decision counts only once it is written. `decide` therefore leaves t
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +17,7 @@ import numpy as np
 from headway.contract.rollout import OnInconclusive
 from headway.release import gate
 from headway.release.driver.kinds import Kind, Wish
+from headway.release.evidence import reading
 from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick, Verdict
 from headway.release.gate.policy import FULL_WEIGHT
 from headway.release.ledger.events import Event
@@ -45,19 +46,25 @@ def policy_document(policy: GatePolicy) -> dict[str, Any]:
     return {**asdict(policy), "weights": list(policy.weights), "on_inconclusive": policy.on_inconclusive.value}
 
 
+def carried_over(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of another gate's policy that this gate knows; what it has besides is as it is by default."""
+    known = {each.name for each in fields(GatePolicy)}
+    return policy_document(policy_of({name: value for name, value in document.items() if name in known}))
+
+
 def policy_of(document: Mapping[str, Any]) -> GatePolicy:
-    fields: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         **document,
         "weights": tuple(document["weights"]),
         "on_inconclusive": OnInconclusive(document["on_inconclusive"]),
     }
-    return GatePolicy(**fields)
+    return GatePolicy(**numbers)
 
 
 @cache
 def gate_version() -> str:
-    """Which gate this is: a digest of its sources. Another one may decide otherwise on the same counts."""
-    sources = sorted(Path(gate.__file__).parent.glob("*.py"))
+    """Which gate this is: a digest of its sources, and of how it reads counts. Another one may decide otherwise on the same counts."""
+    sources = [*sorted(Path(gate.__file__).parent.glob("*.py")), Path(reading.__file__)]
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
 
 
@@ -67,13 +74,29 @@ def first_decision(policy: GatePolicy) -> dict[str, Any]:
 
 
 class Judge:
-    """One release's gate."""
+    """One release's gate. `policy`: other numbers than those it began with."""
 
-    def __init__(self, started: Mapping[str, Any], reading: Reading) -> None:
-        self._policy = policy_of(started["policy"])
+    def __init__(self, started: Mapping[str, Any], counts: Reading, policy: Mapping[str, Any] | None = None) -> None:
+        self._policy = policy_of(policy or started["policy"])
         self._tick_seconds = float(started["tick_seconds"])
-        self._reading = reading
+        self._reading = counts
         self._gate: Gate | None = None
+
+    @classmethod
+    def of(cls, events: Sequence[Event], counts: Reading) -> "Judge | None":
+        """The judge of the release that the first of `events` begins, after all of them; None where another gate decides it."""
+        judge, started = None, events[0].body
+        if started["gate"] == gate_version():
+            judge = cls(started, counts)
+        for place, event in enumerate(events):
+            if event.kind == Kind.REGATED:
+                judge = cls(started, counts, event.body["policy"]) if event.body["gate"] == gate_version() else None
+                if judge:
+                    for before in events[:place]:
+                        judge.follow(before)
+            elif judge:
+                judge.follow(event)
+        return judge
 
     def decide(self, raw: Mapping[str, Any], *, frozen: bool) -> dict[str, Any]:
         """What the gate says to this tick."""

@@ -30,6 +30,8 @@ class Kind(StrEnum):
     LATE = "late"
     """Means replicas were not ready in their time."""
     PROBED = "probed"
+    REGATED = "regated"
+    """Means a person let another gate than the one it began with decide the rest of it."""
     OBSERVED = "observed"
     """Means one tick: raw counters, and what the gate made of them."""
     DRIFTED = "drifted"

@@ -82,6 +82,8 @@ class Rollout:
     plan: Plan
     body: Mapping[str, Any]
     """All that was recorded at the start."""
+    gate: str
+    """Which gate decides it."""
     before: Division
     """The division when it began."""
     division: Division
@@ -223,6 +225,7 @@ def _started(event: Event, division: Division) -> Rollout:
         stable_digest=body["stable_digest"],
         plan=Plan.read(body["plan"]),
         body=body,
+        gate=body["gate"],
         before=division,
         division=division,
         division_number=event.number,
@@ -272,6 +275,8 @@ def _told(rollout: Rollout, event: Event) -> Rollout:
             failed = body["decision"]["phase"] == "rolled back" and not rollout.failing
             found = Failing(number=event.number, time=event.time, kind="gate", reason=body["decision"]["sentence"])
             return replace(seen, failing=found) if failed else seen
+        case Kind.REGATED:
+            return replace(rollout, gate=body["gate"])
         case Kind.DRIFTED:
             return replace(rollout, settled=False, drifts=rollout.drifts + 1)
         case Kind.ASKED:

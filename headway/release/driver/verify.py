@@ -1,6 +1,10 @@
-"""Whether the decisions in a chain are what its raw counters give. Pure: every decision is made again, and compared bit for bit."""
+"""Whether the decisions in a chain are what its raw counters give. Pure: every decision is made again, and compared bit for bit.
 
-from collections.abc import Iterator, Mapping, Sequence
+The trap: only the gate that decided can decide again. What another one decided is counted and named, and never called proven.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from headway.release.driver.judge import Judge, Reading, gate_version
@@ -8,31 +12,47 @@ from headway.release.driver.kinds import Kind
 from headway.release.ledger.events import Event, canonical
 
 
-def recomputed(events: Sequence[Event], reading: Reading) -> tuple[str, ...]:
-    """Every decision that its counts do not support, as a sentence; empty when all do. Releases of another gate are left out."""
-    return tuple(_contradictions(events, reading))
+@dataclass(frozen=True)
+class Recomputed:
+    """What came of deciding a whole chain again."""
+
+    decided: int
+    """Decisions made again."""
+    flaws: tuple[str, ...]
+    """Those that their counts do not support, a sentence each."""
+    foreign: tuple[str, ...]
+    """What another gate decided, a sentence for each release: neither proven nor refuted."""
+    undecided: int
+    """How many decisions that are."""
 
 
-def foreign(events: Sequence[Event]) -> tuple[str, ...]:
-    """Releases that another gate decided than the one that is here, which therefore cannot be decided again."""
-    return tuple(
-        f"release {event.body['release']} (event {event.number}) was decided by gate {event.body['gate']}, and this one is {gate_version()}"
-        for event in events
-        if event.kind == Kind.STARTED and event.body["gate"] != gate_version()
-    )
-
-
-def _contradictions(events: Sequence[Event], reading: Reading) -> Iterator[str]:
+def recomputed(events: Sequence[Event], reading: Reading) -> Recomputed:
+    """Make every decision of a sound chain again."""
     judge: Judge | None = None
-    for event in events:
+    decided, flaws, others, begun, gate = 0, list[str](), dict[tuple[int, str], int](), 0, ""
+    for place, event in enumerate(events):
         if event.kind == Kind.STARTED:
-            judge = Judge(event.body, reading) if event.body["gate"] == gate_version() else None
+            begun = place
+        if event.kind in (Kind.STARTED, Kind.REGATED):
+            gate = event.body["gate"]
+            judge = Judge.of(events[begun : place + 1], reading)
             continue
         decision = judge.follow(event) if judge else None
-        if decision is None or canonical(decision) == canonical(event.body["decision"]):
+        if event.kind != Kind.OBSERVED:
             continue
-        what, recorded, found = _first_difference(event.body["decision"], decision)
-        yield f"event {event.number} records {what} {recorded}, and its counts give {found}"
+        if decision is None:
+            others[(begun, gate)] = others.get((begun, gate), 0) + 1
+            continue
+        decided += 1
+        if canonical(decision) != canonical(event.body["decision"]):
+            what, recorded, found = _first_difference(event.body["decision"], decision)
+            flaws.append(f"event {event.number} records {what} {recorded}, and its counts give {found}")
+    foreign = tuple(
+        f"{count} decisions on release {events[at].body['release']} (event {events[at].number}) were made by gate {by}; this one is "
+        f"{gate_version()}, so they were read and not made again"
+        for (at, by), count in others.items()
+    )
+    return Recomputed(decided, tuple(flaws), foreign, sum(others.values()))
 
 
 def _first_difference(recorded: Mapping[str, Any], found: Mapping[str, Any]) -> tuple[str, Any, Any]:
