@@ -82,5 +82,4 @@ def _room(here: "Place", model: "Model") -> "Room":
 
     stable = fold(here.ledger().read()).stable or ""
     pool: Any = pool_for(model, here.pools)
-    gpu = model.envelope.gpu
-    return here.cluster.room(pool, gpu.resource, gpu.count, stable, grows=here.environment != SANDBOX)
+    return here.cluster.room(pool, model, stable, grows=here.environment != SANDBOX)

@@ -58,6 +58,10 @@ class Room:
     """More that fit on GPUs nobody uses."""
     warm: int = 0
     """More that fit on GPUs held warm for bursts."""
+    arms: int = 2
+    """Further arms that the tenant may have objects for; a canary is one, a baseline arm another."""
+    limits: tuple[str, ...] = ()
+    """Where these numbers come from, in words."""
 
 
 class Fleet(NamedTuple):
@@ -109,12 +113,15 @@ def plan(rollout: Rollout, room: Room) -> Plan:
         for baseline in (True, False) if rollout.baseline_arm and rollout.strategy is Strategy.CANARY else (False,):
             steps = tuple(_steps(rollout, room.replicas, surge, baseline))
             served = all(step.fleet.stable > 0 for step in steps if step.weight < _ALL and step.kind is not Kind.RETIRE)
-            if served and max(sum(step.fleet) for step in steps) <= capacity:
+            if served and max(sum(step.fleet) for step in steps) <= capacity and 1 + baseline <= room.arms:
                 return Plan(steps=steps, surge=surge, baseline_arm=baseline, notes=tuple(_notes(rollout, surge, baseline)))
         needed = max(sum(step.fleet) for step in _steps(rollout, room.replicas, surge, baseline=False))
         refused.append(f"{surge} needs room for {needed} replicas at once and has it for {capacity}")
+    if not room.arms:
+        refused.append("no object of a further version may be made")
+    found = f" ({'; '.join(room.limits)})" if room.limits else ""
     raise UserError(
-        f"rollout.surge: no plan of strategy {rollout.strategy} fits: {'; '.join(refused)}",
+        f"rollout.surge: no plan of strategy {rollout.strategy} fits: {'; '.join(refused)}{found}",
         "Users would be left without a version that answers, or the new one would wait for GPUs for ever",
         "Free GPUs in the pool, run one replica more, or choose surge: borrow where the pool holds warm capacity",
         exit=Exit.REFUSED,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headway.release.driver.cluster import SAFE_RELEASE, WATCHED_UNTIL, applied, granted, owner, route_of, spare
+from headway.release.driver.cluster import SAFE_RELEASE, WATCHED_UNTIL, applied, owner, route_of
 from headway.release.driver.world import OutOfReachError
 from headway.release.guard import overdue, safe
 from headway.release.ledger.division import CANARY, STABLE, Division, Portion
@@ -127,44 +127,3 @@ def test_the_guard_ends_copies_too() -> None:
 
 def test_the_guard_leaves_alone_what_no_runner_ever_promised_to_watch() -> None:
     assert not overdue(live(("r1", 90), ("r2", 10)), NOW)
-
-
-def node(name: str, gpus: int, *, ready: str = "True", cordoned: bool = False) -> dict[str, Any]:
-    status = {"allocatable": {"nvidia.com/gpu": str(gpus)}, "conditions": [{"type": "Ready", "status": ready}]}
-    return {"metadata": {"name": name}, "spec": {"unschedulable": True} if cordoned else {}, "status": status}
-
-
-def pod(on: str, gpus: int, priority: int = 0, phase: str = "Running") -> dict[str, Any]:
-    container = {"resources": {"requests": {"nvidia.com/gpu": str(gpus)}}}
-    return {"spec": {"nodeName": on, "priority": priority, "containers": [container]}, "status": {"phase": phase}}
-
-
-def test_room_is_counted_node_by_node_because_a_replica_cannot_be_split() -> None:
-    nodes = [node("a", 4), node("b", 4)]
-    assert spare(nodes, [pod("a", 3), pod("b", 3)], "nvidia.com/gpu", 2) == (0, 0)
-    assert spare(nodes, [pod("a", 2), pod("b", 3)], "nvidia.com/gpu", 2) == (1, 0)
-
-
-def test_room_that_is_held_warm_is_counted_apart() -> None:
-    assert spare([node("a", 4)], [pod("a", 1), pod("a", 2, priority=-10)], "nvidia.com/gpu", 1) == (1, 2)
-
-
-@pytest.mark.parametrize("useless", [node("a", 4, ready="False"), node("a", 4, cordoned=True)])
-def test_a_node_that_takes_no_pods_has_no_room(useless: dict[str, Any]) -> None:
-    assert spare([useless], [], "nvidia.com/gpu", 1) == (0, 0)
-
-
-def test_pods_that_have_ended_hold_nothing() -> None:
-    assert spare([node("a", 4)], [pod("a", 4, phase="Succeeded")], "nvidia.com/gpu", 1) == (4, 0)
-
-
-def quota(hard: int, used: int, *classes: str) -> dict[str, Any]:
-    scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": list(classes)}]}
-    key = "requests.nvidia.com/gpu"
-    return {"spec": {"scopeSelector": scope} if classes else {}, "status": {"hard": {key: str(hard)}, "used": {key: str(used)}}}
-
-
-def test_a_quota_bounds_room_only_for_the_priority_that_it_counts() -> None:
-    assert granted([quota(10, 3), quota(0, 0, "batch")], "nvidia.com/gpu", 1, "latency") == 7
-    assert granted([quota(10, 3), quota(4, 3, "latency")], "nvidia.com/gpu", 1, "latency") == 1
-    assert granted([quota(10, 9)], "nvidia.com/gpu", 2, "latency") == 0

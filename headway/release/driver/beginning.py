@@ -57,6 +57,7 @@ def begin(ledger: Ledger, store: Store, model: Model, room: Room, start: Start) 
             "stable_digest": service.known[serving],
             "strategy": model.rollout.strategy.value,
             "plan": {"steps": steps, "surge": made.surge.value, "baseline_arm": made.baseline_arm, "notes": list(made.notes)},
+            "room": {"replicas": room.replicas, "free": room.free, "warm": room.warm, "arms": room.arms, "limits": list(room.limits)},
             "policy": policy_document(policy),
             "gate": gate_version(),
             "first": first_decision(policy),

@@ -7,12 +7,16 @@ manager no longer says; so it says everything that the object says now.
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
 
+from headway.contract.arithmetic.replica import replica_cpu, replica_memory
 from headway.contract.labels import MODEL, POOL, PREFIX, RELEASE, TENANT
+from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.release.driver.api import MANAGER, Api
+from headway.release.driver.room import Needs, room
 from headway.release.driver.world import OutOfReachError, Route
 from headway.release.ledger.division import BASELINE, STABLE, Division, Portion
 from headway.release.plan import Room
@@ -31,7 +35,6 @@ SIMULATED_NODE = "kwok.x-k8s.io/node"
 SERVED_POD = "sandbox.platform.io/address"
 """Annotation of a pod that is a real process although its node is simulated."""
 ROUTES = "/apis/networking.istio.io/v1/namespaces/{}/virtualservices"
-_UNLIMITED = 1_000_000
 
 
 class Cluster:
@@ -69,6 +72,13 @@ class Cluster:
         pods = self._list("/api/v1/namespaces/{}/pods")
         return tuple(said for portion in division.portions if (said := _lacking(portion, deployments, scaled, pods)))
 
+    def given_up(self, division: Division) -> Sequence[str]:
+        """Arms of which Kubernetes has given up, in words: their Deployment is past its own deadline, and a replica that had a node was
+        ended for not becoming ready. Waiting longer only repeats it. Raises OutOfReachError."""
+        deployments = self._list("/apis/apps/v1/namespaces/{}/deployments")
+        pods = self._list("/api/v1/namespaces/{}/pods")
+        return tuple(said for portion in division.portions if (said := _given_up(portion, deployments, pods)))
+
     def simulated(self, release: str) -> bool:
         """Whether replicas of `release` run on nodes that only pretend to run anything. Raises OutOfReachError."""
         pods = [p for p in self._list("/api/v1/namespaces/{}/pods") if p["metadata"]["labels"].get(RELEASE) == release]
@@ -77,18 +87,27 @@ class Cluster:
         nodes = [self._api.get(f"/api/v1/nodes/{name}") for name in names]
         return any(SIMULATED_NODE in (node or {}).get("metadata", {}).get("annotations", {}) for node in nodes)
 
-    def room(self, pool: Pool, resource: str, each: int, stable: str, *, grows: bool) -> Room:
-        """What the pool can hold, in replicas that take `each` of `resource`; `grows` counts nodes that an autoscaler would add."""
+    def room(self, pool: Pool, model: Model, stable: str, *, grows: bool) -> Room:
+        """What the pool and the tenant's quotas hold; `grows` counts nodes that an autoscaler would add. Raises OutOfReachError."""
+        gpu = model.envelope.gpu
         nodes = self._api.items(f"/api/v1/nodes?{urlencode({'labelSelector': f'{POOL}={pool.name}'})}")
-        pods = self._api.items("/api/v1/pods")
-        quotas = self._api.items(f"/api/v1/namespaces/{self._tenant}/resourcequotas")
         deployments = self._list("/apis/apps/v1/namespaces/{}/deployments")
-        running = sum(_count(d) for d in deployments if _is(d, stable, STABLE))
-        free, warm = spare(nodes, pods, resource, each)
-        more = max(0, pool.max_nodes - len(nodes)) * (pool.resources_per_node.get(resource, 0) // each) if grows else 0
-        priority = next((str(d["spec"]["template"]["spec"].get("priorityClassName", "")) for d in deployments), "")
-        allowed = granted(quotas, resource, each, priority)
-        return Room(replicas=max(1, running), free=min(free + more, allowed), warm=min(warm, max(0, allowed - free - more)))
+        per_node = pool.resources_per_node.get(gpu.resource, 0) // gpu.count
+        return room(
+            running=max(1, sum(_count(d) for d in deployments if _is(d, stable, STABLE))),
+            pool=pool.name,
+            nodes=nodes,
+            pods=self._api.items("/api/v1/pods"),
+            to_come=max(0, pool.max_nodes - len(nodes)) * per_node if grows else 0,
+            quotas=self._api.items(f"/api/v1/namespaces/{self._tenant}/resourcequotas"),
+            priority=next((str(d["spec"]["template"]["spec"].get("priorityClassName", "")) for d in deployments), ""),
+            needs=Needs(
+                resource=gpu.resource,
+                devices=gpu.count,
+                cpu=Decimal(int(replica_cpu(model))) / 1000,
+                memory=Decimal(int(replica_memory(model))),
+            ),
+        )
 
     # -- requests --------------------------------------------------------------------------------------------------------------
 
@@ -99,9 +118,6 @@ class Cluster:
         """Objects of the service, by its labels; none of a kind that the cluster does not know."""
         selector = urlencode({"labelSelector": f"{MODEL}={self._model},{TENANT}={self._tenant}"})
         return self._api.items(f"{path.format(self._tenant)}?{selector}")
-
-    def _items(self, path: str) -> list[dict[str, Any]]:
-        return (self._api.get(path) or {}).get("items", [])
 
 
 def route_of(live: Mapping[str, Any]) -> Route:
@@ -162,54 +178,6 @@ def owner(live: Mapping[str, Any]) -> str:
     return next((e["manager"] for e in entries if e.get("operation") == "Apply" and "f:spec" in e.get("fieldsV1", {})), MANAGER)
 
 
-def spare(nodes: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]], resource: str, each: int) -> tuple[int, int]:
-    """Replicas that fit on what nobody uses, and more that fit on what pods of negative priority hold, node by node."""
-    used: dict[str, int] = {}
-    yielding: dict[str, int] = {}
-    for pod in pods:
-        node, phase = pod["spec"].get("nodeName"), pod.get("status", {}).get("phase")
-        if node and phase not in ("Succeeded", "Failed"):
-            place = yielding if int(pod["spec"].get("priority") or 0) < 0 else used
-            place[node] = place.get(node, 0) + _wants(pod, resource)
-    free = both = 0
-    for node in nodes:
-        conditions = node.get("status", {}).get("conditions", ())
-        if node["spec"].get("unschedulable") or not any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
-            continue
-        name, total = node["metadata"]["name"], int(node["status"].get("allocatable", {}).get(resource, 0))
-        left = total - used.get(name, 0)
-        free += max(0, left - yielding.get(name, 0)) // each
-        both += max(0, left) // each
-    return free, both - free
-
-
-def granted(quotas: Sequence[Mapping[str, Any]], resource: str, each: int, priority: str) -> int:
-    """Replicas of priority class `priority` that the namespace's quotas still allow."""
-    left = [
-        (int(hard) - int(quota.get("status", {}).get("used", {}).get(key, 0))) // each
-        for quota in quotas
-        if _concerns(quota, priority)
-        for key, hard in quota.get("status", {}).get("hard", {}).items()
-        if key == f"requests.{resource}"
-    ]
-    return max(0, min(left)) if left else _UNLIMITED
-
-
-def _concerns(quota: Mapping[str, Any], priority: str) -> bool:
-    """Whether a quota counts pods of this priority class. One that is scoped by anything else does not count model servers."""
-    scopes = (quota.get("spec", {}).get("scopeSelector") or {}).get("matchExpressions", ())
-    if quota.get("spec", {}).get("scopes"):
-        return False
-    return all(
-        s["scopeName"] == "PriorityClass" and (s["operator"] == "Exists" or (s["operator"] == "In" and priority in s.get("values", ())))
-        for s in scopes
-    )
-
-
-def _wants(pod: Mapping[str, Any], resource: str) -> int:
-    return sum(int(c.get("resources", {}).get("requests", {}).get(resource, 0)) for c in pod["spec"].get("containers", ()))
-
-
 def _lacking(portion: Portion, deployments: Sequence[Mapping[str, Any]], scaled: set[str], pods: Sequence[Mapping[str, Any]]) -> str | None:
     found = next((d for d in deployments if _is(d, portion.release, portion.arm)), None)
     who = f"{portion.arm} ({portion.key})"
@@ -226,11 +194,26 @@ def _lacking(portion: Portion, deployments: Sequence[Mapping[str, Any]], scaled:
     return f"{who}: {ready} of {wanted} replicas ready{_reasons(portion, pods)}"
 
 
+def _given_up(portion: Portion, deployments: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> str | None:
+    found = next((d for d in deployments if _is(d, portion.release, portion.arm)), None)
+    conditions = found.get("status", {}).get("conditions", ()) if found else ()
+    if not any(c["type"] == "Progressing" and c.get("reason") == "ProgressDeadlineExceeded" for c in conditions):
+        return None
+    ends = sum(int(status.get("restartCount") or 0) for pod in _of(portion, pods) for status in pod["status"].get("containerStatuses") or ())
+    if not ends:
+        return None
+    return f"{portion.arm} ({portion.key}): ended {ends} times without becoming ready, and its Deployment is past its deadline"
+
+
+def _of(portion: Portion, pods: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Replicas of an arm."""
+    labelled = [(pod, pod["metadata"]["labels"]) for pod in pods]
+    return [pod for pod, labels in labelled if labels.get(RELEASE) == portion.release and _baseline(labels) == (portion.arm == BASELINE)]
+
+
 def _reasons(portion: Portion, pods: Sequence[Mapping[str, Any]]) -> str:
     said: set[str] = set()
-    for pod in pods:
-        if pod["metadata"]["labels"].get(RELEASE) != portion.release or _baseline(pod["metadata"]["labels"]) != (portion.arm == BASELINE):
-            continue
+    for pod in _of(portion, pods):
         for condition in pod.get("status", {}).get("conditions", ()):
             if condition["type"] == "PodScheduled" and condition["status"] != "True" and condition.get("message"):
                 said.add(condition["message"])

@@ -70,6 +70,9 @@ class Deployment:
     def unready(self, division: Division) -> Sequence[str]:
         return self.cluster.unready(division)
 
+    def given_up(self, division: Division) -> Sequence[str]:
+        return self.cluster.given_up(division)
+
     def probe(self, rollout: Rollout, step: StepKind) -> Probed:
         """Replicas prove themselves before they are ready: the startup probe sends warm-up and golden requests at the largest shape."""
         missing = self.cluster.unready(rollout.division)

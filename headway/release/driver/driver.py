@@ -170,6 +170,9 @@ class Driver:
             if (self._world.now() - began).total_seconds() > at_most:
                 self._write(Kind.LATE, {"reason": f"not ready within {at_most:.0f} s: {'; '.join(missing)}", "missing": list(missing)})
                 return
+            if hopeless := self._world.given_up(division):
+                self._write(Kind.LATE, {"reason": f"it does not start: {'; '.join(hopeless)}", "missing": list(missing)})
+                return
             if self._pause(2 * SLICE_SECONDS):
                 return
         self._write(Kind.READY, {"seconds": (self._world.now() - began).total_seconds()})

@@ -97,6 +97,10 @@ class World(Protocol):
         """What is not ready yet, in words; empty once every arm has its replicas. Raises OutOfReachError."""
         ...
 
+    def given_up(self, division: Division) -> Sequence[str]:
+        """Arms whose replicas will not become ready however long one waits, in words. Raises OutOfReachError."""
+        ...
+
     def probe(self, rollout: Rollout, step: StepKind) -> Probed:
         """Ask the new version's replicas."""
         ...
