@@ -10,6 +10,7 @@ own history.
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -46,8 +47,9 @@ def quantile(buckets: Floats, at: float) -> Floats:
 
 def pooled(shown: Shown, *arms: str) -> tuple[Floats, Floats]:
     """Buckets and errors of arms, all classes together."""
-    buckets = sum((shown.buckets[arm].sum(axis=1) for arm in arms[1:]), start=shown.buckets[arms[0]].sum(axis=1))
-    errors = sum((shown.errors[arm].sum(axis=1) for arm in arms[1:]), start=shown.errors[arms[0]].sum(axis=1))
+    buckets, errors = (
+        np.sum([by_arm[arm].sum(axis=1) for arm in arms], axis=0, dtype=np.float64) for by_arm in (shown.buckets, shown.errors)
+    )
     return buckets, errors
 
 
@@ -218,7 +220,7 @@ class Kayenta(_Base):
 
     def _increased(self, canary: Floats, baseline: Floats) -> bool:
         canary, baseline = canary[np.isfinite(canary)], baseline[np.isfinite(baseline)]
-        if not len(canary) or not len(baseline) or len(np.unique(np.concatenate([canary, baseline]))) == 1:
+        if not len(canary) or not len(baseline) or np.ptp(np.concatenate([canary, baseline])) == 0:
             return False
         lowest, shift = hodges_lehmann(canary, baseline, self.CONFIDENCE)
         mean = baseline.mean()
@@ -229,10 +231,19 @@ class Kayenta(_Base):
 def hodges_lehmann(canary: Floats, baseline: Floats, confidence: float) -> tuple[float, float]:
     """Lower end of the interval of the shift of `canary` against `baseline`, and the shift: order statistics of all differences, whose
     place is that of the normal approximation of Mann and Whitney's statistic."""
-    differences = np.sort(np.subtract.outer(canary, baseline), axis=None)
+    differences = np.subtract.outer(canary, baseline).ravel()
     m, n = len(canary), len(baseline)
-    place = m * n / 2 - float(norm.ppf((1 + confidence) / 2)) * math.sqrt(m * n * (m + n + 1) / 12)
-    return float(differences[max(round(place) - 1, 0)]) if place >= 1 else -math.inf, float(np.median(differences))
+    place = m * n / 2 - _deviations(confidence) * math.sqrt(m * n * (m + n + 1) / 12)
+    lowest, middle = max(round(place) - 1, 0), (m * n) // 2
+    ordered = np.partition(differences, sorted({lowest, middle - 1 + m * n % 2, middle}))
+    shift = (ordered[middle] + ordered[middle - 1 + m * n % 2]) / 2
+    return float(ordered[lowest]) if place >= 1 else -math.inf, float(shift)
+
+
+@cache
+def _deviations(confidence: float) -> float:
+    """Standard deviations of a normal variable within which it lies with this probability."""
+    return float(norm.ppf((1 + confidence) / 2))
 
 
 RULES: dict[str, Callable[[int], Rule]] = {
