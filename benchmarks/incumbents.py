@@ -47,9 +47,7 @@ def quantile(buckets: Floats, at: float) -> Floats:
 
 def pooled(shown: Shown, *arms: str) -> tuple[Floats, Floats]:
     """Buckets and errors of arms, all classes together."""
-    buckets, errors = (
-        np.sum([by_arm[arm].sum(axis=1) for arm in arms], axis=0, dtype=np.float64) for by_arm in (shown.buckets, shown.errors)
-    )
+    buckets, errors = (np.stack([by_arm[arm] for arm in arms]).sum(axis=(0, 2)) for by_arm in (shown.buckets, shown.errors))
     return buckets, errors
 
 
