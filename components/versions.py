@@ -54,7 +54,18 @@ PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1@sha256:278fb9dbcca9518083ad1e1127693
 DIAGNOSTIC_IMAGE = "nvcr.io/nvidia/cloud-native/dcgm:4.5.2-1-ubi9@sha256:d7558fa75ed7b703665cbc6ba6360ef4e53ecdefe65c1881c165d2ac816c674a"
 """NVIDIA's diagnostic of GPUs, of the GPU Operator's own release (bundle of NVIDIA/gpu-operator v26.3.3, like the digests below)."""
 
-OWN_IMAGES = {PAUSE_IMAGE: "placeholders", DIAGNOSTIC_IMAGE: "node diagnostics"}
+LIMITER_IMAGE = "docker.io/envoyproxy/ratelimit:1e50889b@sha256:5bb3741fd6709bab1d498eae1a5807faa2113b712dfb236fb76c04a00871ffc9"
+"""Envoy's rate limit service, which has no releases: the commit that goes with Envoy 1.38, the proxies' own."""
+
+VALKEY_IMAGE = "docker.io/valkey/valkey:9.1.0-alpine@sha256:a35428eba9043cc0b79dbe54100f0c92784f2de00ad09b01182bfb1c5c83d1bd"
+"""Holds the limiter's counts. Valkey and not Redis, whose newer licences are no open ones."""
+
+OWN_IMAGES = {
+    DIAGNOSTIC_IMAGE: "node diagnostics",
+    LIMITER_IMAGE: "rate limits",
+    PAUSE_IMAGE: "placeholders",
+    VALKEY_IMAGE: "rate limits",
+}
 """Images that no chart brings, and what uses each."""
 
 _ISTIO = "https://istio-release.storage.googleapis.com/charts"

@@ -18,7 +18,7 @@ from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster
 from components.network.plan import subnets
 from components.observability.manifests import platform_manifests
 from components.permissions import Statement
-from components.platform import admission, capacity, mesh, namespaces, node_health, volumes
+from components.platform import admission, capacity, limiter, mesh, namespaces, node_health, volumes
 from components.platform.objects import Objects, ObjectsArgs
 from components.tenant.surroundings import RUNBOOKS
 from components.versions import Chart
@@ -119,6 +119,8 @@ class _Layer:
         rules = mesh.manifests(hosts=gateway.hosts, certificate=gateway.certificate, region=self._account.region)
         # The control plane validates them; definitions alone would let a wrong one through.
         self._objects("mesh", rules, after=[control, self._monitoring, self._namespace(istio.INGRESS_NAMESPACE)])
+        # After the control plane, which gives its pods their proxies.
+        self._objects("rate-limit", limiter.manifests(), after=[control, self._namespace(namespaces.RATE_LIMIT)])
 
     def scaling(self) -> None:
         """Pods by KEDA, nodes by the Cluster Autoscaler."""

@@ -41,6 +41,8 @@ def arguments(model: Model, runtime: Vllm, exit_seconds: int) -> Sequence[str]:
         f"--max-num-seqs={batching.max_sequences}",
         f"--max-num-batched-tokens={batching.max_batched_tokens}",
         *_optimisation(model.optimisation),
+        # Streams too say how many tokens they were: the gateway charges them to the tenant.
+        "--enable-force-include-usage",
         "--disable-uvicorn-access-log",
         f"--shutdown-timeout={exit_seconds}",
     )

@@ -17,6 +17,7 @@ from components.manifests import Manifest, object_
 SYSTEM_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 WARM_CAPACITY = "warm-capacity"
 NODE_HEALTH = "node-health"
+RATE_LIMIT = "rate-limit"
 
 
 class PodSecurity(StrEnum):
@@ -36,6 +37,8 @@ class PlatformNamespace:
     level: PodSecurity
     webhooks: tuple[int, ...] = ()
     open_to_all: tuple[int, ...] = ()
+    meshed: bool = False
+    """Whether its pods have proxies of the mesh, and so are reached by mutual TLS only."""
 
 
 NAMESPACES = (
@@ -51,6 +54,8 @@ NAMESPACES = (
     PlatformNamespace(name=NODE_HEALTH, level=PodSecurity.PRIVILEGED),
     # The node exporter is part of the node. 10250: the operator's webhook; 4317: traces and access logs of every proxy; 9090: KEDA's queries.
     PlatformNamespace(name=prometheus.NAMESPACE, level=PodSecurity.PRIVILEGED, webhooks=(10250,), open_to_all=(4317, 9090)),
+    # The gateway's questions; the mesh lets nobody else ask.
+    PlatformNamespace(name=RATE_LIMIT, level=PodSecurity.RESTRICTED, open_to_all=(8081,), meshed=True),
     PlatformNamespace(name=WARM_CAPACITY, level=PodSecurity.RESTRICTED),
 )
 
@@ -62,7 +67,9 @@ def manifests(intra: Sequence[IPv4Network]) -> tuple[Manifest, ...]:
 
 def _namespace(namespace: PlatformNamespace, intra: Sequence[IPv4Network]) -> Iterator[Manifest]:
     levels = {f"pod-security.kubernetes.io/{mode}": namespace.level.value for mode in ("audit", "enforce", "warn")}
-    yield Manifest(role=namespace.name, body=object_("v1", "Namespace", namespace.name, labels={**labels("platform"), **levels}))
+    injected = {"istio-injection": "enabled"} if namespace.meshed else {}
+    body = object_("v1", "Namespace", namespace.name, labels={**labels("platform"), **injected, **levels})
+    yield Manifest(role=namespace.name, body=body)
     yield Manifest(
         role=f"{namespace.name}-closed",
         after=(namespace.name,),

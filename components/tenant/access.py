@@ -8,15 +8,13 @@ from typing import Any
 
 from components.labels import labels
 from components.manifests import object_
+from components.tenant.limits import rate_limit
 from components.tenant.surroundings import Surroundings
 from headway.contract.tenant import Issuer, Tenant
 
 USER_HEADER, PRIORITY_HEADER = "x-user-id", "x-request-priority"
 """Set from verified claims; what a client sends under these names is replaced or dropped by the proxy that verifies the token."""
 PRIORITY_CLAIM = "priority"
-FILL_SECONDS = 1
-BURST_SECONDS = 2
-"""A tenant may save up two seconds of its rate."""
 
 _READ = ("get", "list", "watch")
 _CHANGE = ("create", "delete", "patch", "update")
@@ -95,7 +93,7 @@ def _binding(tenant: str, role: str, groups: tuple[str, ...]) -> dict[str, Any]:
 
 
 def gateway_rules(tenant: Tenant, surroundings: Surroundings) -> list[tuple[str, dict[str, Any]]]:
-    """(role, object): whose tokens open the tenant's hosts, and how many requests a second pass."""
+    """(role, object): whose tokens open the tenant's hosts, and how much passes."""
     name = f"tenant-{tenant.name}"
     found = labels("access", tenant=tenant.name)
     gateway = {"matchLabels": dict(surroundings.gateway_labels)}
@@ -131,7 +129,7 @@ def gateway_rules(tenant: Tenant, surroundings: Surroundings) -> list[tuple[str,
                 spec={"selector": gateway, "action": "DENY", "rules": refused},
             ),
         ),
-        ("rate", _rate_limit(tenant, surroundings, name)),
+        ("rate", rate_limit(tenant, surroundings, name)),
     ]
 
 
@@ -144,63 +142,3 @@ def _jwt(issuer: Issuer) -> dict[str, Any]:
         "forwardOriginalToken": False,
         "outputClaimToHeaders": [{"header": USER_HEADER, "claim": "sub"}, {"header": PRIORITY_HEADER, "claim": PRIORITY_CLAIM}],
     }
-
-
-def rate_of_one_proxy(tenant: Tenant, surroundings: Surroundings) -> int:
-    """Requests a second that one gateway proxy lets through: each keeps its own bucket, so each gets its part, and at least one."""
-    return max(1, round(tenant.quota.requests.per_second / surroundings.gateway_replicas))
-
-
-def _rate_limit(tenant: Tenant, surroundings: Surroundings, name: str) -> dict[str, Any]:
-    """A bucket for the tenant's hosts in each proxy of the gateway; 429 with Retry-After when it is empty."""
-    rate = rate_of_one_proxy(tenant, surroundings)
-    filled = {"tokens_per_fill": rate, "fill_interval": f"{FILL_SECONDS}s"}
-    entry = {"key": "tenant", "value": tenant.name}
-    limit = {
-        "@type": "type.googleapis.com/envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit",
-        "stat_prefix": f"tenant_{tenant.name}",
-        # The filter demands a bucket for requests that match no descriptor: those of other tenants, which this filter must not slow down.
-        "token_bucket": {"max_tokens": 4_294_967_295, "tokens_per_fill": 4_294_967_295, "fill_interval": "1s"},
-        "filter_enabled": {"default_value": {"numerator": 100, "denominator": "HUNDRED"}},
-        "filter_enforced": {"default_value": {"numerator": 100, "denominator": "HUNDRED"}},
-        "response_headers_to_add": [{"header": {"key": "retry-after", "value": str(FILL_SECONDS)}}],
-        "rate_limits": [
-            {
-                "actions": [
-                    {
-                        "header_value_match": {
-                            "descriptor_key": entry["key"],
-                            "descriptor_value": entry["value"],
-                            "headers": [
-                                {"name": ":authority", "string_match": {"contains": f".{tenant.name}.{host}", "ignore_case": True}}
-                            ],
-                        }
-                    }
-                ]
-            }
-            for host in surroundings.hosts
-        ],
-        "descriptors": [{"entries": [entry], "token_bucket": {"max_tokens": rate * BURST_SECONDS, **filled}}],
-    }
-    manager = "envoy.filters.network.http_connection_manager"
-    where = {"filterChain": {"filter": {"name": manager, "subFilter": {"name": "envoy.filters.http.router"}}}}
-    return object_(
-        "networking.istio.io/v1alpha3",
-        "EnvoyFilter",
-        name,
-        namespace=surroundings.gateway_namespace,
-        labels=labels("limit", tenant=tenant.name),
-        spec={
-            "workloadSelector": {"labels": dict(surroundings.gateway_labels)},
-            "configPatches": [
-                {
-                    "applyTo": "HTTP_FILTER",
-                    "match": {"context": "GATEWAY", "listener": where},
-                    "patch": {
-                        "operation": "INSERT_BEFORE",
-                        "value": {"name": f"headway.rate_limit.{tenant.name}", "typed_config": limit},
-                    },
-                }
-            ],
-        },
-    )

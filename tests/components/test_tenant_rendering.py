@@ -1,6 +1,5 @@
 """What a tenant contract becomes, by table. Admission and quotas are also tried on a real API server, in tests/cluster."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -113,19 +112,6 @@ def test_servers_are_administered_by_nobody_from_outside_their_pod() -> None:
     paths = rules["no-administration"]["spec"]["rules"][0]["to"][0]["operation"]["paths"]
     assert {"/v2/repository/*", "/v2/cudasharedmemory*", "/v1/load_lora_adapter"} <= set(paths)
     assert rules["mtls"]["spec"] == {"mtls": {"mode": "STRICT"}}
-
-
-@pytest.mark.parametrize(("replicas", "each"), [(1, 2000), (2, 1000), (3, 667), (5000, 1)])
-def test_a_rate_is_divided_over_the_gateways_proxies(replicas: int, each: int) -> None:
-    assert access.rate_of_one_proxy(tenant("vision"), replace(SURROUNDINGS, gateway_replicas=replicas)) == each
-
-
-def test_a_tenants_rate_limit_slows_no_other_tenant() -> None:
-    body = dict(access.gateway_rules(tenant("vision"), SURROUNDINGS))["rate"]
-    config = body["spec"]["configPatches"][0]["patch"]["value"]["typed_config"]
-    assert config["token_bucket"]["max_tokens"] == 2**32 - 1
-    (descriptor,) = config["descriptors"]
-    assert descriptor["token_bucket"] == {"max_tokens": 2000, "tokens_per_fill": 1000, "fill_interval": "1s"}
 
 
 def test_viewers_change_nothing_and_nobody_reads_secrets() -> None:

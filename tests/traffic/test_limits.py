@@ -1,0 +1,281 @@
+"""What a tenant's filters do in a real Envoy: one gateway proxy, a model server that answers as OpenAI's API does, and a limiter.
+
+The limiter here answers what a test tells it and keeps what it was asked, on the wire format of envoy.service.ratelimit.v3; it counts nothing.
+"""
+
+import json
+import socket
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from http.client import HTTPConnection, HTTPResponse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from queue import Queue
+from threading import Thread
+from time import monotonic, sleep
+from typing import Any
+
+import grpc
+import pytest
+import yaml
+
+from components.platform.limiter import CLUSTER
+from components.tenant import limits
+from headway.contract.tenant import Tenant
+from headway.contract.units import Rate
+from sandbox.traffic.environment import programs
+from sandbox.traffic.mesh import clusters, patches
+from tests.traffic.bed import PROJECT, SURROUNDINGS
+
+PASSES, REFUSED = b"\x08\x01", b"\x08\x02\x12\x0c\x08\x02\x12\x04\x08\x32\x10\x01\x22\x02\x08\x07"
+"""RateLimitResponse with overall_code OK, and OVER_LIMIT of 50 a second for another seven seconds."""
+RATE, PROXIES = 50, 10
+"""Requests a second of all proxies together, and how many proxies share them."""
+GIVEN = Tenant.model_validate(yaml.safe_load((PROJECT / "tenants" / "assist" / "tenant.yaml").read_text()))
+TENANT = GIVEN.name
+HOST = f"chat.{TENANT}.{SURROUNDINGS.hosts[0]}"
+
+
+def parts(message: bytes) -> Iterator[tuple[int, Any]]:
+    """Field numbers and values of a protobuf message on the wire."""
+
+    def varint(at: int) -> tuple[int, int]:
+        value = shift = 0
+        while True:
+            value, shift, at = value | (message[at] & 127) << shift, shift + 7, at + 1
+            if message[at - 1] < 128:
+                return value, at
+
+    at = 0
+    while at < len(message):
+        key, at = varint(at)
+        value, at = varint(at)
+        if key & 7 == 2:
+            yield key >> 3, message[at : at + value]
+            at += value
+        else:
+            yield key >> 3, value
+
+
+@dataclass(frozen=True)
+class Question:
+    """One descriptor: what is counted, by how much, and the limit that it is judged by (requests a unit, unit)."""
+
+    entries: tuple[tuple[str, str], ...]
+    limit: tuple[int, int]
+    adds: int | None
+
+    @classmethod
+    def read(cls, descriptor: bytes) -> "Question":
+        found = list(parts(descriptor))
+        entries = tuple((str(key, "utf-8"), str(value, "utf-8")) for number, entry in found if number == 1 for key, value in [pair(entry)])
+        limit = next(dict(parts(value)) for number, value in found if number == 2)
+        adds = next((dict(parts(value)).get(1, 0) for number, value in found if number == 3), None)
+        return cls(entries, (limit[1], limit[2]), adds)
+
+
+def pair(entry: bytes) -> tuple[bytes, bytes]:
+    found = dict(parts(entry))
+    return found[1], found[2]
+
+
+@dataclass
+class Limiter:
+    """`answer` is what it says next; `asked` what it was asked, question by question."""
+
+    answer: bytes = PASSES
+    asked: Queue[Question] = field(default_factory=Queue[Question])
+
+    def judge(self, request: bytes, _: grpc.ServicerContext) -> bytes:
+        for number, value in parts(request):
+            if number == 2:
+                self.asked.put(Question.read(value))
+        return self.answer
+
+    def question(self, limit: str, adds: int | None) -> Question:
+        """Wait for a question about `limit` that adds this much."""
+        while True:
+            found = self.asked.get(timeout=30)
+            if ("limit", limit) in found.entries and found.adds == adds:
+                return found
+
+
+class Model(BaseHTTPRequestHandler):
+    """Answers with as many tokens as it is asked for, in one piece or event by event; says the usage unless told not to."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        usage = {"usage": {"prompt_tokens": 900, "completion_tokens": asked["tokens"]}} if asked.get("usage", True) else {}
+        with suppress(OSError):
+            if asked.get("stream"):
+                self._stream([{"choices": [{"delta": {"content": "a"}}]}] * asked["tokens"] + [{"choices": [], **usage}] * bool(usage))
+            else:
+                self._whole({"choices": [{"text": asked.get("text", "")}], **usage})
+
+    def _whole(self, answer: Any) -> None:
+        body = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _stream(self, events: list[Any]) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream; charset=utf-8")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        for text in [*(f"data: {json.dumps(event)}\n\n".encode() for event in events), b"data: [DONE]\n\n", b""]:
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(text), text))
+            self.wfile.flush()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gateway:
+    """A proxy with the tenant's filters."""
+
+    port: int
+    limiter: Limiter
+
+    def ask(self, host: str = HOST, **asked: Any) -> tuple[HTTPResponse, bytes]:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection.request("POST", "/v1/completions", json.dumps({"tokens": 0, **asked}), {"host": host})
+        answer = connection.getresponse()
+        return answer, answer.read()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def limiter() -> Iterator[tuple[Limiter, int]]:
+    found = Limiter()
+    server = grpc.server(ThreadPoolExecutor(4))
+    handler = grpc.unary_unary_rpc_method_handler(found.judge)
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("envoy.service.ratelimit.v3.RateLimitService", {"ShouldRateLimit": handler}),)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield found, port
+    server.stop(None)
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory, limiter: tuple[Limiter, int]) -> Iterator[Gateway]:
+    """Envoy with the filters of a tenant that may ask 50 times a second and generate 20 tokens a second."""
+    model = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    Thread(target=model.serve_forever, daemon=True).start()
+    quota = GIVEN.quota.model_copy(update={"requests": Rate.parse(f"{RATE}/s"), "tokens": Rate.parse("20/s")})
+    filters = limits.rate_limit(GIVEN.model_copy(update={"quota": quota}), replace(SURROUNDINGS, gateway_replicas=PROXIES), "limits")
+    port = free_port()
+    file = tmp_path_factory.mktemp("proxy") / "envoy.json"
+    file.write_text(json.dumps(configuration(port, filters, model.server_port, limiter[1])))
+    envoy = subprocess.Popen([programs(PROJECT).envoy, "-c", file, "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "error"])
+    try:
+        await_port(port, envoy)
+        yield Gateway(port=port, limiter=limiter[0])
+    finally:
+        envoy.terminate()
+        envoy.wait(30)
+        model.shutdown()
+
+
+def configuration(port: int, filters: Any, model: int, limiter: int) -> dict[str, Any]:
+    router = {"name": patches.ROUTER, "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}
+    hosts = [{"name": "all", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": {"cluster": "model", "timeout": "0s"}}]}]
+    manager = {"stat_prefix": "gateway", "http_filters": [router], "route_config": {"virtual_hosts": hosts}}
+    typed = {
+        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        **patches.patched(manager, patches.GATEWAY, [filters]),
+    }
+    listener = {
+        "name": "gateway",
+        "address": clusters.address("127.0.0.1", port),
+        "filter_chains": [{"filters": [{"name": patches.MANAGER, "typed_config": typed}]}],
+    }
+    reached = [
+        clusters.inbound("model", ("127.0.0.1", model), {}, grpc=False),
+        clusters.inbound(CLUSTER, ("127.0.0.1", limiter), {}, grpc=True),
+    ]
+    return {"static_resources": {"listeners": [listener], "clusters": reached}}
+
+
+def await_port(port: int, process: "subprocess.Popen[bytes]") -> None:
+    until = monotonic() + 60
+    while True:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        assert process.poll() is None, "the proxy refuses its configuration"
+        assert monotonic() < until, "the proxy does not listen"
+        sleep(0.05)
+
+
+@pytest.fixture
+def gateway(proxy: Gateway) -> Gateway:
+    proxy.limiter.answer = PASSES
+    while not proxy.limiter.asked.empty():
+        proxy.limiter.asked.get()
+    return proxy
+
+
+def test_every_request_is_counted_over_all_proxies_against_the_quota_that_it_brings(gateway: Gateway) -> None:
+    assert gateway.ask()[0].status == 200
+    assert gateway.limiter.question("requests", None) == Question((("tenant", TENANT), ("limit", "requests")), (RATE, 1), None)
+
+
+def test_what_the_limiter_refuses_is_told_to_come_back(gateway: Gateway) -> None:
+    gateway.limiter.answer = REFUSED
+    answer, _ = gateway.ask()
+    assert (answer.status, answer.getheader("retry-after")) == (429, "7")
+
+
+def test_other_tenants_requests_are_neither_counted_nor_refused(gateway: Gateway) -> None:
+    gateway.limiter.answer = REFUSED
+    assert gateway.ask(host=HOST.replace(f".{TENANT}.", ".other."))[0].status == 200
+    assert gateway.limiter.asked.empty()
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_tokens_of_an_answer_are_charged_when_it_is_over(gateway: Gateway, streamed: bool) -> None:
+    gateway.ask(tokens=17, stream=streamed)
+    asked = gateway.limiter.question("tokens", 17)
+    assert asked.limit == (20 * 60, 2), "twenty a second, over a minute"
+
+
+def test_before_an_answer_the_tokens_spent_so_far_are_asked_for_and_none_are_added(gateway: Gateway) -> None:
+    gateway.ask(tokens=3)
+    gateway.limiter.question("tokens", 0)
+
+
+def test_a_stream_that_does_not_say_its_usage_is_charged_its_events(gateway: Gateway) -> None:
+    gateway.ask(tokens=9, stream=True, usage=False)
+    gateway.limiter.question("tokens", 9)
+
+
+def test_numbers_that_a_model_writes_into_its_text_are_not_charged(gateway: Gateway) -> None:
+    gateway.ask(tokens=4, text='"completion_tokens": 70000')
+    gateway.limiter.question("tokens", 4)
+
+
+def test_an_answer_larger_than_any_buffer_passes_whole(gateway: Gateway) -> None:
+    answer, body = gateway.ask(tokens=6, text="x" * 5_000_000)
+    assert (answer.status, len(json.loads(body)["choices"][0]["text"])) == (200, 5_000_000)
+    gateway.limiter.question("tokens", 6)
+
+
+def test_without_an_answer_of_the_limiter_requests_pass_up_to_the_proxys_own_limit(gateway: Gateway) -> None:
+    gateway.limiter.answer = b"\xff"
+    with ThreadPoolExecutor(16) as callers:
+        found = list(callers.map(lambda _: gateway.ask()[0].status, range(200)))
+    assert set(found) == {200, 429}
