@@ -73,7 +73,7 @@ class _Layer:
         self._objects("admission", admission.manifests(self._settings.pools))
         self._objects("node-health", node_health.manifests(self._settings.pools), after=[self._namespace(namespaces.NODE_HEALTH)])
         replaces = node_health.permissions(self._cluster, self._account.id, self._account.region)
-        self._identify("node-health", namespaces.NODE_HEALTH, node_health.SERVICE_ACCOUNT, replaces)
+        self._replaces = self._identify("node-health", namespaces.NODE_HEALTH, node_health.SERVICE_ACCOUNT, replaces)
 
     def observability(self) -> None:
         """Metrics, logs and traces. First, for it brings the kinds by which all others are scraped."""
@@ -94,8 +94,11 @@ class _Layer:
         self._addon("otel", versions.OTEL_COLLECTOR, prometheus.NAMESPACE, otel.values(), release=otel.RELEASE)
 
     def gpus(self) -> None:
-        """Device plugin, MIG, telemetry of the GPUs."""
+        """Device plugin, MIG, telemetry of the GPUs, and the loop that sets broken nodes apart."""
         self._addon("gpu-operator", versions.GPU_OPERATOR, gpu_operator.NAMESPACE, gpu_operator.values(self._settings.pools))
+        if image := self._settings.loops.image:
+            needs = [self._monitoring, self._replaces, self._namespace(namespaces.NODE_HEALTH)]
+            self._objects("node-health-loop", node_health.loop(image, self._account.region), after=needs)
 
     def mesh(self) -> None:
         """Istio, and the mesh's own rules."""

@@ -22,6 +22,7 @@ from components.network.endpoints import ACTIONS, WITHOUT_NAT
 from components.versions import KUBERNETES, NODE_RELEASES
 from headway.contract.part import Count, CountOrNone, Flag, Name, Part, Violation, problem
 from headway.contract.pool import Pool, SystemPool
+from headway.contract.runtime import Image
 from headway.contract.units import Bytes
 from stacks.refusal import SettingsError, refusals, refuse
 
@@ -329,6 +330,13 @@ class WarmCapacity(Part):
     """At least; what the contracts of the tenants need beyond that is kept all the same."""
 
 
+class LoopSettings(Part):
+    """The platform's own loops (node health), which run in an image of headway that you build from its Containerfile."""
+
+    image: Image | None
+    """By digest. None deploys none of them: they run where somebody runs the command."""
+
+
 class PlatformSettings(Part):
     """One environment's platform layer."""
 
@@ -337,6 +345,7 @@ class PlatformSettings(Part):
     network: NetworkSettings
     pools: tuple[Pool, ...]
     gateway: GatewaySettings
+    loops: LoopSettings
     observability: ObservabilitySettings
     warm: tuple[WarmCapacity, ...]
 

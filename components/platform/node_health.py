@@ -1,15 +1,20 @@
-"""What the loop of `headway nodes watch` stands on: a place for its diagnostics, its rights, and what it must know of the pools. Pure.
+"""What the loop of `headway nodes watch` stands on: a place for its diagnostics, its rights, what it must know of the pools; and, where the
+environment names an image of headway, the loop itself. Pure.
 
-The trap: the namespace is privileged, because a diagnostic takes GPUs past the device plugin; so nobody but the loop may make pods in it,
-and what it may do to other namespaces' pods is to evict them, which disruption budgets stop, and never to delete them.
+Two replicas, of which the one that holds the Lease acts: the other takes over within a minute. The trap: the namespace is privileged,
+because a diagnostic takes GPUs past the device plugin; so nobody but the loop may make pods in it, and what it may do to other namespaces'
+pods is to evict them, which disruption budgets stop, and never to delete them.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from components.addons.placement import ON_SYSTEM_NODES, RESTRICTED_CONTAINER, RESTRICTED_POD, spread
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.permissions import Statement
+from components.platform.capacity import PLATFORM_PRIORITY
 from components.platform.namespaces import NODE_HEALTH
 from components.versions import DIAGNOSTIC_IMAGE
 from headway.contract.pool import Pool
@@ -28,7 +33,16 @@ _EVERYWHERE = (
     ("", ("events",), ("create", "patch")),
     ("nvidia.com", ("clusterpolicies",), ("get",)),
 )
-_AT_HOME = (("", ("pods",), ("create", "delete")), ("", ("configmaps",), ("get",)))
+_AT_HOME = (
+    ("", ("pods",), ("create", "delete")),
+    ("", ("configmaps",), ("get",)),
+    # Which of several loops acts. A right to create cannot be bound to a name.
+    ("coordination.k8s.io", ("leases",), ("create", "get", "update")),
+)
+LOOP = "node-health"
+REPLICAS = 2
+PORT, PORT_NAME = 8080, "metrics"
+SCRATCH = "/scratch"
 
 
 def manifests(pools: Sequence[Pool]) -> tuple[Manifest, ...]:
@@ -76,6 +90,86 @@ def manifests(pools: Sequence[Pool]) -> tuple[Manifest, ...]:
             ),
         ),
     )
+
+
+def loop(image: str, region: str) -> tuple[Manifest, ...]:
+    """The loop as a Deployment of `image`, an image of headway by digest, and what scrapes it. Needs the Prometheus operator's definitions."""
+    found = labels(LOOP)
+    picked = {key: found[key] for key in ("app.kubernetes.io/component", "app.kubernetes.io/part-of")}
+    return (
+        Manifest(
+            role="loop",
+            body=object_(
+                "apps/v1",
+                "Deployment",
+                LOOP,
+                namespace=NODE_HEALTH,
+                labels=found,
+                spec={
+                    "replicas": REPLICAS,
+                    "selector": {"matchLabels": picked},
+                    # Never fewer than one: a surge first, and whoever is told to end gives its turn up.
+                    "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+                    "template": {"metadata": {"labels": found}, "spec": _pod(image, region, picked)},
+                },
+            ),
+        ),
+        Manifest(
+            role="loop-budget",
+            body=object_(
+                "policy/v1",
+                "PodDisruptionBudget",
+                LOOP,
+                namespace=NODE_HEALTH,
+                labels=found,
+                spec={"maxUnavailable": 1, "selector": {"matchLabels": picked}},
+            ),
+        ),
+        Manifest(
+            role="loop-monitor",
+            body=object_(
+                "monitoring.coreos.com/v1",
+                "PodMonitor",
+                LOOP,
+                namespace=NODE_HEALTH,
+                labels=found,
+                spec={
+                    "selector": {"matchLabels": picked},
+                    "sampleLimit": 100,
+                    "podMetricsEndpoints": [{"port": PORT_NAME, "path": "/metrics", "interval": "15s", "scrapeTimeout": "10s"}],
+                },
+            ),
+        ),
+    )
+
+
+def _pod(image: str, region: str, picked: Mapping[str, str]) -> dict[str, Any]:
+    probe = {"httpGet": {"path": "/healthz", "port": PORT_NAME}, "periodSeconds": 10, "timeoutSeconds": 2}
+    container = {
+        "name": LOOP,
+        "image": image,
+        "args": ["nodes", "watch", "--replace", "--serve", f"0.0.0.0:{PORT}"],
+        # The client keeps the API server's certificate in a temporary file.
+        "env": [{"name": "AWS_REGION", "value": region}, {"name": "TMPDIR", "value": SCRATCH}],
+        "ports": [{"name": PORT_NAME, "containerPort": PORT, "protocol": "TCP"}],
+        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"cpu": "500m", "memory": "256Mi"}},
+        "securityContext": dict(RESTRICTED_CONTAINER),
+        "livenessProbe": {**probe, "failureThreshold": 3},
+        "readinessProbe": {**probe, "failureThreshold": 1},
+        "volumeMounts": [{"name": "scratch", "mountPath": SCRATCH}],
+    }
+    return {
+        "automountServiceAccountToken": True,
+        "containers": [container],
+        "enableServiceLinks": False,
+        "nodeSelector": dict(ON_SYSTEM_NODES),
+        "priorityClassName": PLATFORM_PRIORITY,
+        "securityContext": dict(RESTRICTED_POD),
+        "serviceAccountName": SERVICE_ACCOUNT,
+        "terminationGracePeriodSeconds": 30,
+        "topologySpreadConstraints": spread(picked),
+        "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "16Mi"}}],
+    }
 
 
 def permissions(cluster: str, account_id: str, region: str) -> tuple[Statement, ...]:

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -97,7 +98,10 @@ def watch(
     replaces: Annotated[
         bool, typer.Option("--replace", help="End the instance of a node that repair did not save; needs AWS credentials.")
     ] = False,
-    interval: Annotated[float, typer.Option(min=1, help="Seconds between rounds.")] = 15,
+    interval: Annotated[float, typer.Option(min=1, max=30, help="Seconds between rounds.")] = 15,
+    serve: Annotated[
+        str, typer.Option("--serve", metavar="ADDRESS:PORT", help="Answer /healthz and /metrics there.", show_default=False)
+    ] = "",
     kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Quarantine nodes that report a fatal GPU fault, drain them within disruption budgets, and re-admit them after a passing diagnostic."""
@@ -106,10 +110,21 @@ def watch(
 
     from headway.health import watch as loop
     from headway.health.decision import Policy
+    from headway.health.serving import SILENT_ROUNDS, Pulse, served
+    from headway.health.turns import Turn
 
     cluster = _cluster(kubeconfig, replaces=replaces)
+    turn = Turn(cluster, _loop(), time.monotonic)
     if once:
-        done = loop.once(cluster, Policy(), time.time())
+        if not turn.taken():
+            raise UserError(
+                "Another loop of node health has its turn in this cluster.",
+                "Nothing was done: what two do at once could take more of a pool than the brake allows.",
+                "Leave it to that loop, or stop it first; `kubectl -n node-health get lease node-health` names it.",
+                Exit.BUSY,
+            )
+        done = loop.once(cluster, Policy(), time.time(), turn.lasts)
+        turn.give_up()
         for one in done:
             _say(one)
         raise typer.Exit(Exit.REFUSED if any(one.refused for one in done) else Exit.OK)
@@ -120,7 +135,28 @@ def watch(
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
-    loop.watch(cluster, Policy(), time.time, stop, _say, interval)
+    pulse = Pulse(time.monotonic, SILENT_ROUNDS * max(interval, loop.INTERVAL_SECONDS))
+    with served(pulse, *_place(serve)) if serve else nullcontext():
+        loop.watch(cluster, Policy(), time.time, stop, _say, turn, pulse, interval)
+
+
+def _loop() -> str:
+    """What the Lease calls this loop: in a pod, the pod and its start."""
+    import socket
+
+    return f"{socket.gethostname()}-{os.getpid()}-{time.time_ns()}"
+
+
+def _place(text: str) -> tuple[str, int]:
+    address, _, port = text.rpartition(":")
+    if not address or not port.isdigit() or int(port) > 65535:
+        raise UserError(
+            f"--serve is {text!r}, which is no address and port.",
+            "Nothing was started.",
+            "Write ADDRESS:PORT, such as 127.0.0.1:8080.",
+            Exit.USAGE,
+        )
+    return address, int(port)
 
 
 @app.command()

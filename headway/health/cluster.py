@@ -13,12 +13,13 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from headway.contract.labels import PREFIX, QUARANTINE
-from headway.errors import UserError
+from headway.errors import Exit, UserError
 from headway.health import facts
 from headway.health.decision import Action, Clear, Diagnose, Evict, Isolate, Readmit, Replace, Tell
 from headway.health.diagnostic import IMAGE_KEY, NAMESPACE, pod
 from headway.health.facts import DIAGNOSTIC_LABEL, Node
 from headway.health.readiness import Expected, Operator, cluster_policy_state
+from headway.health.turns import LeaseStore, Record
 from headway.kubeconfig import connected
 
 SETTINGS = "node-health"
@@ -68,6 +69,7 @@ class Cluster:
             ) from None
         self._core: Any = client.CoreV1Api(self._api)
         self._custom: Any = client.CustomObjectsApi(self._api)
+        self._leases = LeaseStore(self._api, NAMESPACE, TIMEOUT_SECONDS)
         self._replace = replace
 
     def nodes(self) -> tuple[Node, ...]:
@@ -106,11 +108,26 @@ class Cluster:
         recorded = any((record.data or {}).get("chart") == "gpu-operator" for record in records)
         return Operator(state=cluster_policy_state(body), recorded=recorded and body is None)
 
-    def perform(self, actions: Sequence[Action], settings: Settings) -> tuple[Done, ...]:
-        """Carry out `actions` in order. After one that was refused, the rest of that node's waits for the next round."""
+    def read(self) -> Record | None:
+        """Who holds the loops' Lease (`turns.Store`)."""
+        with _told():
+            return self._leases.read()
+
+    def write(self, holder: str, over: Record | None) -> Record | None:
+        """Take or give up the loops' Lease (`turns.Store`)."""
+        with _told():
+            return self._leases.write(holder, over)
+
+    def perform(self, actions: Sequence[Action], settings: Settings, allowed: Callable[[], bool] = lambda: True) -> tuple[Done, ...]:
+        """Carry out `actions` in order, as long as it is `allowed`.
+
+        After one that was refused, the rest of that node's waits for the next round.
+        """
         done: list[Done] = []
         stopped: set[str] = set()
         for action in actions:
+            if not allowed():
+                break
             if action.node.name in stopped and not isinstance(action, Evict):
                 continue
             refused = self._refusal(action, settings)
@@ -120,13 +137,9 @@ class Cluster:
         return tuple(done)
 
     def _refusal(self, action: Action, settings: Settings) -> str:
-        from kubernetes.client.exceptions import ApiException
-
         try:
             with _told():
                 self._carry_out(action, settings)
-        except ApiException as failure:
-            return _said(failure)
         except UserError as failure:
             return failure.fact
         return ""
@@ -210,11 +223,19 @@ class Cluster:
 
 @contextmanager
 def _told() -> Generator[None]:
-    """A server that does not answer, as a sentence."""
+    """A server that does not answer, or says no, as a sentence."""
+    from kubernetes.client.exceptions import ApiException
     from urllib3.exceptions import HTTPError
 
     try:
         yield
+    except ApiException as failure:
+        raise UserError(
+            _said(failure),
+            "What was asked was not done.",
+            "A conflict passes by itself; for `forbidden`, deploy the platform layer or use the rights of node-health/node-health.",
+            Exit.REFUSED,
+        ) from None
     except (HTTPError, OSError) as failure:
         raise UserError(
             f"The API server does not answer ({type(failure).__name__}).",

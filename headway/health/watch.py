@@ -1,6 +1,7 @@
 """The loop: look, decide, act, wait; and the read-back after an update. Thin on purpose: rounds share nothing but whether to go on."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
 
@@ -8,6 +9,8 @@ from headway.errors import UserError
 from headway.health.cluster import Cluster, Done
 from headway.health.decision import Policy, decide
 from headway.health.readiness import Lack, Operator, lacks
+from headway.health.serving import Pulse
+from headway.health.turns import Turn
 
 INTERVAL_SECONDS = 15
 BETWEEN_LOOKS_SECONDS = 2
@@ -34,10 +37,10 @@ def read_back(cluster: Cluster, wait_seconds: float, monotonic: Callable[[], flo
         sleep(min(BETWEEN_LOOKS_SECONDS, max(0.0, deadline - monotonic())))
 
 
-def once(cluster: Cluster, policy: Policy, now: float) -> tuple[Done, ...]:
-    """One round. `now` in Unix seconds. Raises UserError when the cluster does not answer."""
+def once(cluster: Cluster, policy: Policy, now: float, allowed: Callable[[], bool] = lambda: True) -> tuple[Done, ...]:
+    """One round, as long as it is `allowed`. `now` in Unix seconds. Raises UserError when the cluster does not answer."""
     settings = cluster.settings()
-    return cluster.perform(decide(cluster.nodes(), now, policy), settings)
+    return cluster.perform(decide(cluster.nodes(), now, policy), settings, allowed)
 
 
 def watch(
@@ -46,13 +49,22 @@ def watch(
     clock: Callable[[], float],
     stop: Event,
     say: Callable[[Done | UserError], None],
+    turn: Turn,
+    pulse: Pulse,
     interval_seconds: float = INTERVAL_SECONDS,
 ) -> None:
-    """Rounds until `stop` is set. A cluster that does not answer is said and asked again: it is when nodes fail that it may not."""
+    """Rounds until `stop` is set, while it is this loop's turn. A cluster that does not answer is said and asked again: it is when nodes
+    fail that it may not."""
     while not stop.is_set():
         try:
-            for done in once(cluster, policy, clock()):
+            leads = turn.taken()
+            for done in once(cluster, policy, clock(), turn.lasts) if leads else ():
+                pulse.acted(done)
                 say(done)
+            pulse.looked(leads=leads)
         except UserError as failure:
+            pulse.failed()
             say(failure)
         stop.wait(interval_seconds)
+    with suppress(UserError):  # who cannot say so is found silent
+        turn.give_up()

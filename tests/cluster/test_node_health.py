@@ -3,12 +3,17 @@
 What is simulated: the nodes, and the diagnostic's result, which a kubelet would report.
 """
 
+import contextlib
 import json
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from kubernetes import client
 from typer.testing import CliRunner
 
@@ -271,8 +276,8 @@ def test_the_loops_own_identity_may_do_what_it_does_and_no_more(fleet: ControlPl
     """Asked of the API server's own authoriser, as the service account that the platform gives the loop."""
     review = client.AuthorizationV1Api(api_client(fleet.kubeconfig.read_text()))
 
-    def may(verb: str, resource: str, namespace: str = "", subresource: str = "") -> bool:
-        attributes = {"verb": verb, "resource": resource, "subresource": subresource, "namespace": namespace}
+    def may(verb: str, resource: str, namespace: str = "", subresource: str = "", group: str = "") -> bool:
+        attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource, "namespace": namespace}
         body = {"spec": {"user": f"system:serviceaccount:{namespaces.NODE_HEALTH}:node-health", "resourceAttributes": attributes}}
         answer: Any = review.create_subject_access_review(body)
         return bool(answer.status.allowed)
@@ -284,6 +289,63 @@ def test_the_loops_own_identity_may_do_what_it_does_and_no_more(fleet: ControlPl
     assert not may("create", "pods", NAMESPACE)
     assert not may("get", "secrets", NAMESPACE)
     assert not may("delete", "nodes")
+    assert may("update", "leases", namespaces.NODE_HEALTH, group="coordination.k8s.io")
+    assert not may("update", "leases", "kube-system", group="coordination.k8s.io")
+
+
+@contextlib.contextmanager
+def looping(fleet: ControlPlane, folder: Path) -> Generator[subprocess.Popen[str]]:
+    """`headway nodes watch` as the Deployment runs it: with the service account's own token and nobody else's rights."""
+    core: Any = client.CoreV1Api(api_client(fleet.kubeconfig.read_text()))
+    token = core.create_namespaced_service_account_token("node-health", namespaces.NODE_HEALTH, {"spec": {"expirationSeconds": 3600}})
+    found = yaml.safe_load(fleet.kubeconfig.read_text())
+    found["users"][0]["user"] = {"token": token.status.token}
+    path = folder / f"{len(list(folder.iterdir()))}.yaml"
+    path.write_text(yaml.safe_dump(found))
+    words = ["nodes", "watch", "--interval", "1", "--serve", "127.0.0.1:0", "--kubeconfig", str(path)]
+    with subprocess.Popen([sys.executable, "-m", "headway.cli.main", *words], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def holder(fleet: ControlPlane) -> str:
+    leases = fleet.list("Lease", api_version="coordination.k8s.io/v1", namespace=namespaces.NODE_HEALTH)
+    return next((lease["spec"].get("holderIdentity") or "" for lease in leases), "")
+
+
+def test_the_deployed_loop_works_with_its_own_rights_and_another_takes_over_when_it_ends(fleet: ControlPlane, tmp_path: Path) -> None:
+    for name in "abc":
+        condition(fleet, f"gpu-{name}", "True", "NvidiaGPUIsReady")
+        command(fleet, "release", f"gpu-{name}", "--untested")
+    with looping(fleet, tmp_path) as first:
+        began = eventually(lambda: holder(fleet), within=60)
+        code, said = command(fleet, "watch", "--once")
+        assert (code, "Another loop of node health has its turn" in said) == (1, True), "an error that the command shows, and no round"
+        sick = min(eventually(lambda: serving(fleet), within=60))
+        condition(fleet, sick, "False", "NvidiaXID48Error")
+        eventually(lambda: state(fleet, sick) is State.WAITING, within=60)
+        assert sick not in serving(fleet)
+        with looping(fleet, tmp_path) as second:
+            assert holder(fleet) == began
+            first.terminate()
+            assert first.wait(60) == 0
+            next_ = eventually(lambda: h if (h := holder(fleet)) not in ("", began) else "", within=60)
+            condition(fleet, sick, "True", "NvidiaGPUIsReady")
+            eventually(lambda: state(fleet, sick) is State.TESTING, within=60)
+            second.kill()
+        assert holder(fleet) == next_, "who was killed gives nothing up: the next one waits for the Lease's time"
+        output = first.stdout.read() if first.stdout else ""
+    assert '"action": "isolate"' in output and '"action": "evict"' in output, output
+    fleet.resource({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}).delete(name="node-health", namespace=namespaces.NODE_HEALTH)
+
+
+def test_the_loops_objects_pass_strict_decoding(fleet: ControlPlane) -> None:
+    for manifest in node_health.loop(f"registry.test/headway@sha256:{'a' * 64}", "us-east-1"):
+        if manifest.kind != "PodMonitor":  # of an add-on that is not here
+            query = [("fieldValidation", "Strict"), ("dryRun", "All")]
+            fleet.resource(dict(manifest.body)).create(body=dict(manifest.body), namespace=namespaces.NODE_HEALTH, query_params=query)
 
 
 def test_a_taint_that_nothing_explains_is_told(fleet: ControlPlane) -> None:

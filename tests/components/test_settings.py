@@ -231,6 +231,7 @@ PLATFORM_CHANGES: Mapping[str, Any] = {
     "gateway.public": True,
     "gateway.replicas_max": 9,
     "gateway.replicas_min": 3,
+    "loops.image": f"registry.example.com/headway@sha256:{'a' * 64}",
     "observability.logs_days": 9,
     "observability.metrics_days": 9,
     "observability.metrics_storage": "99Gi",

@@ -1,0 +1,100 @@
+"""What the loop shows of itself while it runs: whether it still looks, and counters of what it did.
+
+`/healthz` answers 503 once no round has ended well for a while, so that a kubelet starts the loop anew; `/metrics` is in Prometheus' text
+format. The trap: a loop that waits for its turn is well, though it does nothing.
+"""
+
+import http.server
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from headway.errors import UserError
+from headway.health.cluster import Done
+
+SILENT_ROUNDS = 8
+"""Rounds without an answer of the API server after which the loop calls itself stuck: two minutes."""
+
+
+@dataclass
+class Pulse:
+    """What happened so far. `clock` in seconds that only grow."""
+
+    clock: Callable[[], float]
+    patience_seconds: float
+    _last: float = field(default=0.0, init=False)
+    _leads: bool = field(default=False, init=False)
+    _done: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]], init=False)
+    _failed: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._last = self.clock()
+
+    def looked(self, *, leads: bool) -> None:
+        """A round ended: the API server answered."""
+        self._last, self._leads = self.clock(), leads
+
+    def acted(self, done: Done) -> None:
+        self._done[type(done.action).__name__.lower(), "refused" if done.refused else "done"] += 1
+
+    def failed(self) -> None:
+        """A round ended without an answer."""
+        self._failed, self._leads = self._failed + 1, False
+
+    @property
+    def well(self) -> bool:
+        return self.clock() - self._last < self.patience_seconds
+
+    def text(self) -> str:
+        """In Prometheus' text format, sorted."""
+        lines: Sequence[str] = (
+            "# HELP headway_node_health_leads Whether this loop is the one that acts.",
+            "# TYPE headway_node_health_leads gauge",
+            f"headway_node_health_leads {int(self._leads)}",
+            "# HELP headway_node_health_seconds_since_round Since the last round that the API server answered.",
+            "# TYPE headway_node_health_seconds_since_round gauge",
+            f"headway_node_health_seconds_since_round {self.clock() - self._last:.3f}",
+            "# HELP headway_node_health_failed_rounds_total Rounds that the API server did not answer.",
+            "# TYPE headway_node_health_failed_rounds_total counter",
+            f"headway_node_health_failed_rounds_total {self._failed}",
+            "# HELP headway_node_health_actions_total What was done to nodes, and what was refused.",
+            "# TYPE headway_node_health_actions_total counter",
+            *(
+                f'headway_node_health_actions_total{{action="{action}",outcome="{outcome}"}} {count}'
+                for (action, outcome), count in sorted(self._done.items())
+            ),
+        )
+        return "\n".join(lines) + "\n"
+
+
+@contextmanager
+def served(pulse: Pulse, address: str, port: int) -> Generator[int]:
+    """Show `pulse` until the end of the block; the port, which is a free one for 0. Raises UserError when it cannot be had."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = {"/healthz": (200 if pulse.well else 503, "well\n" if pulse.well else "stuck\n"), "/metrics": (200, pulse.text())}
+            status, text = found.get(self.path, (404, "there are /healthz and /metrics\n"))
+            self.send_response(status)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    try:
+        server = http.server.ThreadingHTTPServer((address, port), Handler)
+    except OSError as failure:
+        raise UserError(
+            f"{address}:{port} cannot be listened on: {failure.strerror or failure}.",
+            "The loop was not started.",
+            "Choose another address or port for --serve.",
+        ) from None
+    threading.Thread(target=server.serve_forever, name="pulse", daemon=True).start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()

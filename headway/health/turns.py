@@ -1,0 +1,112 @@
+"""Which of several loops may act: the one that holds the Lease, until it gives it up or falls silent.
+
+A node's own version keeps two loops from undoing each other on one node; only one pair of eyes keeps the brake, which counts a whole pool.
+As in client-go, another holder's clock is never believed: it is silent once its record has not changed for the lease's time by the clock of
+whoever looks. The trap: a loop that was stopped in the middle of a round would go on after its turn, so `lasts` is asked before each act.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+LEASE = "node-health"
+SECONDS = 60.0
+"""How long a holder that says nothing is believed to be alive: four rounds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """The Lease as somebody left it; `version` changes with every write. An empty holder has given it up."""
+
+    holder: str
+    version: str
+
+
+class Store(Protocol):
+    """Where the record is. Both raise UserError when it cannot be reached."""
+
+    def read(self) -> Record | None: ...
+
+    def write(self, holder: str, over: Record | None) -> Record | None:
+        """Keep `holder` in place of the record `over`; None when somebody else wrote first."""
+        ...
+
+
+@dataclass
+class Turn:
+    """The turn of the loop called `me`. `clock` in seconds that only grow."""
+
+    store: Store
+    me: str
+    clock: Callable[[], float]
+    seconds: float = SECONDS
+    _mine: Record | None = field(default=None, init=False)
+    _renewed: float = field(default=0.0, init=False)
+    _others: tuple[Record, float] | None = field(default=None, init=False)
+
+    def taken(self) -> bool:
+        """Take the turn or keep it; False while another holds it. Raises UserError when the record cannot be reached."""
+        began = self.clock()
+        found = self.store.read()
+        if found is not None and found.holder not in ("", self.me) and not self._silent(found, began):
+            self._mine = None
+            return False
+        self._mine = self.store.write(self.me, found)
+        self._renewed = began
+        return self._mine is not None
+
+    def lasts(self) -> bool:
+        """Whether the turn, once taken, is still ours for certain: a third of its time is kept for what is on its way."""
+        return self._mine is not None and self.clock() - self._renewed < self.seconds * 2 / 3
+
+    def give_up(self) -> None:
+        """Let the next one begin at once."""
+        if self._mine is not None:
+            self.store.write("", self._mine)
+            self._mine = None
+
+    def _silent(self, found: Record, now: float) -> bool:
+        if self._others is None or self._others[0] != found:
+            self._others = (found, now)
+        return now - self._others[1] >= self.seconds
+
+
+class LeaseStore:
+    """A Lease of the API server."""
+
+    def __init__(self, api: Any, namespace: str, timeout_seconds: float) -> None:
+        from kubernetes import client
+
+        self._leases: Any = client.CoordinationV1Api(api)
+        self._namespace, self._timeout = namespace, timeout_seconds
+
+    def read(self) -> Record | None:
+        from kubernetes.client.exceptions import ApiException
+
+        try:
+            return _record(self._leases.read_namespaced_lease(LEASE, self._namespace, _request_timeout=self._timeout))
+        except ApiException as failure:
+            if failure.status == 404:
+                return None
+            raise
+
+    def write(self, holder: str, over: Record | None) -> Record | None:
+        from kubernetes.client.exceptions import ApiException
+
+        metadata = {"name": LEASE, "namespace": self._namespace, **({"resourceVersion": over.version} if over else {})}
+        renewed = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": int(SECONDS), "renewTime": renewed}
+        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+        try:
+            if over is None:
+                return _record(self._leases.create_namespaced_lease(self._namespace, body, _request_timeout=self._timeout))
+            return _record(self._leases.replace_namespaced_lease(LEASE, self._namespace, body, _request_timeout=self._timeout))
+        except ApiException as failure:
+            if failure.status in (404, 409):  # deleted, made or written by somebody else meanwhile
+                return None
+            raise
+
+
+def _record(lease: Any) -> Record:
+    return Record(holder=lease.spec.holder_identity or "", version=lease.metadata.resource_version)
