@@ -41,7 +41,7 @@ arrows: .venv/.ready-dev
 	@said=$$($(BIN)/lint-imports --no-cache) || { printf '%s\n' "$$said"; exit 1; }; printf '%s\n' "$$said" | grep -E 'KEPT|Contracts'
 
 unit: .venv/.ready-dev
-	@$(BIN)/pytest -n 2 -m 'not slow' $(QUICK)
+	@$(BIN)/pytest -n 2 --dist worksteal -m 'not slow' $(QUICK)  # neighbours stay on one worker and share what they cached
 
 test: check test-engine test-cluster  ## every test
 

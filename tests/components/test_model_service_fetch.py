@@ -17,6 +17,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 SCRIPT = Path(__file__).parents[2] / "components" / "model_service" / "scripts" / "fetch.py"
+UNHURRIED = "import runpy, sys, time; time.sleep = lambda seconds: None; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+"""Runs the fetcher as a process, without the pauses between its attempts."""
 KEYS = Credentials("AKIDEXAMPLE", "not-a-real-secret", "session-token")
 
 
@@ -71,7 +73,7 @@ def bucket() -> Iterator[Bucket]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     found.url = f"http://127.0.0.1:{server.server_address[1]}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield found
     server.shutdown()
     server.server_close()
@@ -89,7 +91,7 @@ def fetch(
     )
     keys = {"AWS_ACCESS_KEY_ID": KEYS.access_key, "AWS_SECRET_ACCESS_KEY": KEYS.secret_key, "AWS_SESSION_TOKEN": str(KEYS.token)}
     return subprocess.run(
-        [sys.executable, "-I", str(SCRIPT), str(config)],
+        [sys.executable, "-I", "-c", UNHURRIED, str(SCRIPT), str(config)],
         env={"AWS_ENDPOINT_URL_S3": bucket.url, "PATH": "/usr/bin:/bin", **(environment or keys)},
         capture_output=True,
         text=True,
@@ -224,7 +226,7 @@ def test_pod_identity_credentials_are_taken_from_the_agent_and_never_printed(buc
         def log_message(self, format: str, *args: Any) -> None: ...
 
     agent = ThreadingHTTPServer(("127.0.0.1", 0), Agent)
-    threading.Thread(target=agent.serve_forever, daemon=True).start()
+    threading.Thread(target=agent.serve_forever, args=(0.01,), daemon=True).start()
     done = fetch(
         bucket,
         tmp_path,

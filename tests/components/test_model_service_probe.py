@@ -56,7 +56,7 @@ def server() -> Iterator[Server]:
 
     listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     found.url = f"http://127.0.0.1:{listener.server_address[1]}"
-    threading.Thread(target=listener.serve_forever, daemon=True).start()
+    threading.Thread(target=listener.serve_forever, args=(0.01,), daemon=True).start()
     yield found
     listener.shutdown()
     listener.server_close()

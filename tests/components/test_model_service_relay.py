@@ -37,7 +37,7 @@ def server() -> Iterator[ThreadingHTTPServer]:
         def log_message(self, format: str, *args: Any) -> None: ...
 
     listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=listener.serve_forever, daemon=True).start()
+    threading.Thread(target=listener.serve_forever, args=(0.01,), daemon=True).start()
     yield listener
     listener.shutdown()
     listener.server_close()

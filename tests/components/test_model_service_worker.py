@@ -129,7 +129,7 @@ def world() -> Iterator[World]:
 
     server = Server(("127.0.0.1", 0), Handler)
     found.url = f"http://127.0.0.1:{server.server_address[1]}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield found
     server.shutdown()
     server.server_close()

@@ -147,7 +147,7 @@ def answering(answer: Callable[[str, str, Any], Answer]) -> Iterator[tuple[Prope
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield kubeconfig(f"http://127.0.0.1:{server.server_port}"), seen
     finally:

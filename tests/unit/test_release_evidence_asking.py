@@ -54,7 +54,7 @@ def says(body: Any, status: int = 200) -> Answer:
 @pytest.fixture(scope="module")
 def running() -> Iterator[Fake]:
     fake = Fake()
-    threading.Thread(target=fake.server.serve_forever, daemon=True).start()
+    threading.Thread(target=fake.server.serve_forever, args=(0.01,), daemon=True).start()
     yield fake
     fake.server.shutdown()
     fake.server.server_close()

@@ -164,7 +164,7 @@ class Hook(http.server.BaseHTTPRequestHandler):
 def test_a_webhook_hears_of_the_beginning_the_trouble_and_the_end(ended: tuple[Scene, Rollout]) -> None:
     Hook.heard = []
     server = http.server.HTTPServer(("127.0.0.1", 0), Hook)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         hook = Webhook(f"http://127.0.0.1:{server.server_port}/x", CHAIN)
         events = ended[0].ledger().read()
