@@ -89,6 +89,7 @@ class Memory:
     """Called with what is done, before it is done; may raise, or answer a Result to give instead."""
     answered: bool = True
     missing: Sequence[str] = ()
+    hopeless: Sequence[str] = ()
     seconds_of_update: float = 10.0
     vouched: datetime | None = None
     probes: Mapping[StepKind, Probed] = field(default_factory=dict)
@@ -152,6 +153,9 @@ class Memory:
     def unready(self, division: Division) -> Sequence[str]:
         self.refuse("unready")
         return self.missing
+
+    def given_up(self, division: Division) -> Sequence[str]:
+        return self.hopeless
 
     def probe(self, rollout: Rollout, step: StepKind) -> Probed:
         return self.probes.get(step, Probed(passed=True, reason="3 of 3 answers", by="test"))
