@@ -1,170 +1,143 @@
 """The demonstration: two tenants under load, a good release promoted, three bad ones caught, each with its report.
 
-`python -m sandbox.traffic.demo [--speed N] [RELEASE ...]`, or `make demo`. It uses the commands that people use (`headway sandbox up`,
-`headway release start`) on a workspace of its own. Minutes of a rollout pass `--speed` times as fast, which the ledger and every report
-say; the gate is the one of production and needs the same evidence. The trap: a faster clock gives each tick fewer requests, not the gate
-less proof, so the load is what decides how long a release takes.
+`python -m sandbox.traffic.demo [--speed N] [RELEASE ...]`, or `make demo`. Minutes of a rollout pass `--speed` times as fast, which the
+ledger and every report say; the gate is the one of production and needs the same evidence. Interrupted, it ends all that it started. The
+trap: a faster clock gives each tick fewer requests, not the gate less proof, so the load is what decides how long a release takes.
 """
 
 import argparse
-import asyncio
-import json
-import subprocess
+import signal
 import sys
-import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import yaml
+from types import FrameType
 
 from headway.errors import UserError
 from sandbox.cluster.processes import Supervisor
-from sandbox.layout import HOME_VARIABLE, Layout
+from sandbox.layout import Layout
 from sandbox.progress import Silent
-from sandbox.traffic import profile, servers, workspace
-from sandbox.traffic.load import Client, Request, Results, run
-from sandbox.traffic.mesh.tokens import Issuers
-from sandbox.traffic.profile import SERVED, Artifacts, Served
+from sandbox.traffic.stage import BEFORE_TRAFFIC, CHAIN, Ended, Loads, Stage, layout_of
 
 SPEED = 15.0
-RATES: Mapping[str, float] = {"classifier": 30.0, "encoder": 8.0}
-"""Requests a second of each model's steady load: golden requests in turn, one caller."""
-STORY = (("better", "promoted"), ("slow-tail", "rolled back"), ("errors", "rolled back"), ("wrong", "rolled back"))
-"""Releases in their order, and how each should end."""
-ENDS = {0: "promoted", 5: "rolled back"}
-_TOKEN_SECONDS = 6 * 3600.0
-_LOAD_SECONDS = 5 * 3600.0
+INTERRUPTED = 130
+"""Exit code of a program that Ctrl-C has ended, as shells count it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ended:
-    """How one release of the story ended, and how long it took."""
+@dataclass(frozen=True)
+class Wanted:
+    """How a release should end, and where that should be decided; `where` is the beginning of the stage's name."""
 
-    release: str
-    wanted: str
-    found: str
-    seconds: float
+    outcome: str
+    where: str
+
+    def met(self, found: Ended) -> bool:
+        return found.outcome == self.outcome and found.where.startswith(self.where)
+
+    def __str__(self) -> str:
+        return self.outcome if self.outcome == "promoted" else f"{self.outcome} at {_place(self.where)}"
 
 
-def main(arguments: list[str]) -> int:
+PROMOTED = Wanted("promoted", "all traffic")
+CAUGHT_DARK = Wanted("rolled back", BEFORE_TRAFFIC)
+CAUGHT_ON_COPIES = Wanted("rolled back", "mirror")
+WANTED: Mapping[str, Wanted] = {
+    "identical": PROMOTED,
+    "better": PROMOTED,
+    "slow-tail": CAUGHT_ON_COPIES,
+    "errors": CAUGHT_ON_COPIES,
+    "wrong": CAUGHT_DARK,
+    "leak": CAUGHT_ON_COPIES,
+    "crash-at-maximum": CAUGHT_DARK,
+    "slow-start": PROMOTED,
+    "dead": CAUGHT_ON_COPIES,
+}
+"""Of every release that the classifier has beside its stable one. A slow start within the contract's budget harms nobody."""
+STORY = ("better", "wrong", "errors", "dead")
+"""Releases in their order."""
+
+
+def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make demo", description="Real traffic, a good release and three bad ones.")
     parser.add_argument("--speed", type=float, default=SPEED, help="how much faster the minutes of a rollout pass")
     parser.add_argument("releases", nargs="*", help="which releases of the classifier to try; the story's by default")
     given = parser.parse_args(arguments)
+    unknown = sorted(set(given.releases) - set(WANTED))
+    if unknown:
+        parser.error(f"the classifier has no release {', '.join(unknown)}; choose from {', '.join(WANTED)}")
     checkout = Path(__file__).parents[2]
-    layout = layout_of(checkout)
-    wanted = dict(STORY)
-    story = tuple((name, wanted.get(name, "rolled back")) for name in given.releases) or STORY
+    stop_on_signals()
     try:
-        return demonstrate(checkout, layout, story, given.speed)
+        stage = Stage.of(checkout, layout_of(checkout), given.speed)
+        return demonstrate(stage, tuple(given.releases) or STORY)
     except UserError as error:
         sys.stderr.write(f"error: {error.fact}\n  {error.consequence}\n  {error.remedy}\n")
         return int(error.exit)
 
 
-def layout_of(checkout: Path) -> Layout:
-    """Where the demonstration of a checkout lives: beside the sandbox's own state, and none of it."""
-    outer = Layout.of(checkout)
-    return Layout(project=outer.state / "demo" / "checkout", state=outer.state / "demo" / "state", cache=outer.cache)
+def stop_on_signals() -> None:
+    """Let SIGTERM, and SIGINT even where the shell had it ignored, end this program by KeyboardInterrupt."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt)
 
 
-def demonstrate(checkout: Path, layout: Layout, story: tuple[tuple[str, str], ...], speed: float) -> int:
+def demonstrate(stage: Stage, story: Sequence[str]) -> int:
     """Play the story; 0 when every release ended as it should."""
-    from sandbox.traffic.environment import programs
-
-    artifacts = profile.build(programs(checkout), servers.folder(layout) / "artifacts")
-    unknown = sorted({name for name, _ in story} - set(artifacts.releases("classifier")))
-    if unknown:
-        raise UserError(
-            f"the classifier has no release {', '.join(unknown)}",
-            "nothing was started",
-            f"choose from {', '.join(artifacts.releases('classifier'))}",
-        )
-    workspace.make(checkout, layout.project, artifacts)
-    _say("Bringing the demonstration up: two tenants, served by Triton behind Envoy, measured by Prometheus")
-    if _headway(layout, "sandbox", "up", "--with", "traffic"):
-        return 1
-    loads = _Loads(layout, artifacts)
-    loads.start()
-    ended = [_release(layout, artifacts, name, wanted, speed) for name, wanted in story]
-    loads.stop()
-    for each in ended:
-        _say(
-            f"{'as it should' if each.found == each.wanted else 'NOT as it should'}: {each.release} was {each.found} after {each.seconds:.0f} s"
-        )
-    for model, results in loads.results.items():
-        _say(
-            f"load on {model}: {len(results.answers)} requests, by status {dict(results.statuses)}, p99 {results.quantile(0.99) * 1000:.0f} ms"
-        )
-    return 0 if all(each.found == each.wanted for each in ended) else 1
-
-
-def _release(layout: Layout, artifacts: Artifacts, name: str, wanted: str, speed: float) -> Ended:
-    workspace.release(layout.project, artifacts, "classifier", name)
     began = time.monotonic()
-    _say(f"Releasing {name} of quality/classifier; it should be {wanted}. Rollout minutes pass {speed:g} times as fast")
-    code = _headway(layout, "release", "start", "quality/classifier", "--reason", f"demonstration: {name}", "--speed", f"{speed:g}")
-    return Ended(release=name, wanted=wanted, found=ENDS.get(code, f"ended with {code}"), seconds=time.monotonic() - began)
+    _say("Bringing the demonstration up: two tenants, served by Triton behind Envoy, measured by Prometheus")
+    try:
+        if not stage.up():
+            return 1
+        loads = stage.loads()
+        loads.start()
+        ended = [_release(stage, loads, name) for name in story]
+        loads.stop()
+        reports = [stage.report(each.number, each.release) if each.number else None for each in ended]
+    except KeyboardInterrupt:
+        _say("Interrupted: ending everything that was started")
+        stage.stop()
+        return INTERRUPTED
+    _summary(stage, loads, ended, reports, time.monotonic() - began)
+    return 0 if all(WANTED[each.release].met(each) for each in ended) else 1
 
 
-def _headway(layout: Layout, *arguments: str) -> int:
-    """Run `headway` on the workspace, its output ours."""
-    import os
-
-    command = [str(layout.project / ".venv" / "bin" / "python"), "-m", "headway.cli.main", *arguments, "--project", str(layout.project)]
-    return subprocess.run(command, env={**os.environ, HOME_VARIABLE: str(layout.state)}, check=False).returncode
+def _release(stage: Stage, loads: Loads, name: str) -> Ended:
+    _say(f"Releasing {name} of {CHAIN}; it should be {WANTED[name]}. Rollout minutes pass {stage.speed:g} times as fast")
+    return stage.release(name, loads.tallies["classifier"])
 
 
-class _Loads:
-    """Steady load on every served model, from a thread of its own."""
-
-    def __init__(self, layout: Layout, artifacts: Artifacts) -> None:
-        self._layout, self._artifacts = layout, artifacts
-        self.results = {each.model: Results() for each in SERVED}
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self._thread.join(timeout=30)
-
-    async def _run(self) -> None:
-        port = servers.addresses(Supervisor(self._layout)).gateway
-        tasks = [
-            asyncio.create_task(
-                run(
-                    Client(port),
-                    requests(self._layout, self._artifacts, each),
-                    RATES[each.model],
-                    _LOAD_SECONDS,
-                    seed,
-                    self.results[each.model],
-                )
-            )
-            for seed, each in enumerate(SERVED)
-        ]
-        while not self._stopped.is_set():
-            await asyncio.sleep(0.5)
-        for task in tasks:
-            task.cancel()
+def _summary(stage: Stage, loads: Loads, ended: Sequence[Ended], reports: Sequence[Path | None], seconds: float) -> None:
+    good = sum(WANTED[each.release].met(each) for each in ended)
+    _say(
+        f"{good} of {len(ended)} releases ended as they should, in {_minutes(seconds)} from nothing; rollout clock {stage.speed:g} times as fast"
+    )
+    for each, report in zip(ended, reports, strict=True):
+        met = "as it should" if WANTED[each.release].met(each) else f"NOT as it should ({WANTED[each.release]})"
+        where = f" at {_place(each.where)}" if each.outcome == "rolled back" else ""
+        _line(f"{each.release}: {each.outcome}{where} after {_minutes(each.seconds)}, {met}. {each.verdict}")
+        if each.outcome == "rolled back":
+            _line(f"  users' requests that it answered: {each.users}")
+        if report is not None:
+            _line(f"  report: {report}")
+    for model, tally in sorted(loads.tallies.items()):
+        sent, lost = tally.statuses.total(), len(tally.lost)
+        _line(f"{model}: {sent} requests of users, {lost} lost, p99 {tally.quantile(0.99) * 1000:.0f} ms")
+    _line("Everything still runs, to be looked at (docs/guide/traffic.md); `make demo-down` ends it.")
 
 
-def requests(layout: Layout, artifacts: Artifacts, served: Served) -> list[Request]:
-    """Golden requests of a model as an application of its tenant sends them."""
-    tenant = yaml.safe_load((profile.CONTRACTS / served.tenant / "tenant.yaml").read_text())
-    (issuer,) = tenant["issuers"]
-    issuers = Issuers(servers.folder(layout) / "issuers")
-    token = issuers.token(issuer["issuer"], issuer["audiences"], "demonstration", now=time.time(), seconds=_TOKEN_SECONDS, claims={})
-    gateway = yaml.safe_load((layout.project / "stacks" / "Pulumi.sandbox-platform.yaml").read_text())["config"]["headway:gateway"]
-    host = f"{served.model}.{served.tenant}.{gateway['hosts'][0]}"
-    headers = {"host": host, "content-type": "application/json", "authorization": f"Bearer {token}"}
-    path = f"/v2/models/{served.model}/versions/1/infer"
-    return [Request(path=path, body=json.dumps(each["request"]).encode(), headers=headers) for each in artifacts.golden(served.model)]
+def _place(where: str) -> str:
+    if where == BEFORE_TRAFFIC:
+        return "its own proof, before any traffic"
+    return "copies of requests" if where.startswith("mirror") else where
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60} min {int(seconds) % 60} s"
 
 
 def stop(layout: Layout) -> None:
@@ -174,6 +147,11 @@ def stop(layout: Layout) -> None:
 
 def _say(text: str) -> None:
     sys.stdout.write(f"\n== {text}\n")
+    sys.stdout.flush()
+
+
+def _line(text: str) -> None:
+    sys.stdout.write(f"   {text}\n")
     sys.stdout.flush()
 
 

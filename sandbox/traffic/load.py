@@ -8,10 +8,12 @@ closed while idle fails its next request; such a request is sent once more on a 
 import asyncio
 import itertools
 import random
+from array import array
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Protocol
 
 _TIMEOUT_SECONDS = 10.0
 NO_ANSWER = 0
@@ -45,11 +47,20 @@ class Answer:
     """For a request without an answer."""
 
 
+class Taking(Protocol):
+    """Whoever hears of every answer as it comes."""
+
+    def take(self, answer: Answer) -> None: ...
+
+
 @dataclass
 class Results:
     """All answers of a load."""
 
     answers: list[Answer] = field(default_factory=list[Answer])
+
+    def take(self, answer: Answer) -> None:
+        self.answers.append(answer)
 
     @property
     def statuses(self) -> Mapping[int, int]:
@@ -57,7 +68,7 @@ class Results:
 
     @property
     def failed(self) -> list[Answer]:
-        return [each for each in self.answers if each.status == NO_ANSWER or each.status >= 500]
+        return [each for each in self.answers if is_lost(each.status)]
 
     def by(self, header: str) -> Mapping[str, int]:
         """Answers by the value of one of their headers."""
@@ -65,11 +76,42 @@ class Results:
 
     def quantile(self, share: float) -> float:
         """Latency in seconds below which `share` of the answered requests lie."""
-        found = sorted(each.latency for each in self.answers if each.status != NO_ANSWER)
-        return found[min(len(found) - 1, int(share * len(found)))] if found else float("nan")
+        return quantile((each.latency for each in self.answers if each.status != NO_ANSWER), share)
 
 
-Sender = Callable[[Request, float], Awaitable[Answer]]
+@dataclass
+class Tally:
+    """What a load of hours keeps of its answers: counts, latencies, and what was lost. `header` names by which one answers are told apart."""
+
+    header: str
+    statuses: Counter[int] = field(default_factory=Counter[int])
+    answered_by: Counter[str] = field(default_factory=Counter[str])
+    lost: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
+    """When each was due, and its status; seconds since the client was made."""
+    _latencies: "array[float]" = field(default_factory=lambda: array("f"))
+
+    def take(self, answer: Answer) -> None:
+        self.statuses[answer.status] += 1
+        if is_lost(answer.status):
+            self.lost.append((answer.due, answer.status))
+        if answer.status != NO_ANSWER:
+            self.answered_by[answer.headers.get(self.header, "")] += 1
+            self._latencies.append(answer.latency)
+
+    def quantile(self, share: float) -> float:
+        """Latency in seconds below which `share` of the answered requests lie."""
+        return quantile(self._latencies, share)
+
+
+def is_lost(status: int) -> bool:
+    """Whether a request got no answer, or a server's error; a refusal is an answer."""
+    return status == NO_ANSWER or status >= 500
+
+
+def quantile(latencies: Iterable[float], share: float) -> float:
+    """NaN of nothing."""
+    found = sorted(latencies)
+    return found[min(len(found) - 1, int(share * len(found)))] if found else float("nan")
 
 
 class Client:
@@ -82,21 +124,23 @@ class Client:
 
     async def send(self, request: Request, due: float) -> Answer:
         """Send one request that was due at `due` seconds after this client was made."""
-        for fresh in (False, True):
+        while True:
+            reused = bool(self._idle)
             try:
-                status, headers, body = await asyncio.wait_for(self._exchange(request, fresh=fresh), _TIMEOUT_SECONDS)
+                status, headers, body = await asyncio.wait_for(self._exchange(request), _TIMEOUT_SECONDS)
                 return Answer(due=due, latency=self.now - due, status=status, headers=headers, body=body)
             except (OSError, asyncio.IncompleteReadError, ValueError) as error:
-                if fresh:
-                    return Answer(due=due, latency=self.now - due, status=NO_ANSWER, headers={}, why=f"{type(error).__name__}: {error}")
-        raise AssertionError("unreachable")
+                if reused and not isinstance(error, TimeoutError):
+                    self.close()
+                    continue
+                return Answer(due=due, latency=self.now - due, status=NO_ANSWER, headers={}, why=f"{type(error).__name__}: {error}")
 
     @property
     def now(self) -> float:
         return perf_counter() - self._began
 
-    async def _exchange(self, request: Request, *, fresh: bool) -> tuple[int, Mapping[str, str], bytes]:
-        if self._idle and not fresh:
+    async def _exchange(self, request: Request) -> tuple[int, Mapping[str, str], bytes]:
+        if self._idle:
             reader, writer = self._idle.pop()
         else:
             reader, writer = await asyncio.open_connection(self._host, self._port)
@@ -127,12 +171,12 @@ def arrivals(rate: float, seconds: float, seed: int) -> Iterator[float]:
         yield moment
 
 
-async def run(client: Client, requests: Sequence[Request], rate: float, seconds: float, seed: int, results: Results) -> None:
-    """Send `requests` in turn at `rate` a second for `seconds`; every answer is added to `results` as it comes."""
+async def run(client: Client, requests: Sequence[Request], rate: float, seconds: float, seed: int, results: Taking) -> None:
+    """Send `requests` in turn at `rate` a second for `seconds`; `results` hears of every answer as it comes."""
     began, going = client.now, set[asyncio.Task[None]]()
 
     async def one(request: Request, due: float) -> None:
-        results.answers.append(await client.send(request, due))
+        results.take(await client.send(request, due))
 
     for request, moment in zip(itertools.cycle(requests), arrivals(rate, seconds, seed), strict=False):
         due = began + moment

@@ -46,7 +46,7 @@ RELEASES: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "slow-tail": ("rough", {"tail_share": 0.05, "tail_factor": 1.88}),
     "errors": ("rough", {"error_share": 0.01}),
     "wrong": ("exchanged", {}),
-    "leak": ("rough", {"leak_bytes": 512 * 1024}),
+    "leak": ("rough", {"leak_bytes": 1024 * 1024}),
     "crash-at-maximum": ("rough", {"crash_at_rows": 16}),
     "slow-start": ("rough", {"load_seconds": 45.0}),
     "dead": ("rough", {"dead_after_requests": 400}),

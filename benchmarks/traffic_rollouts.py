@@ -1,0 +1,296 @@
+"""Whole releases on real traffic, again and again, for docs/benchmarks.md: `python -m benchmarks.traffic_rollouts releases|faults [--runs N]`.
+
+`releases` tries each of the classifier's nine releases; `faults` releases one that is as good as the stable one, and kills something in the
+middle. Every cell is a real release by the real command on the demonstration's workspace, begun from the same stable version; finished
+cells are kept in `<state>/rollouts.jsonl`, so that an interrupted table goes on where it was. Needs .venv-traffic. The trap: a promoted
+release is the next one's stable version; `_back` returns to the first by a person's promotion, which is no cell.
+"""
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from headway.errors import UserError
+from headway.release.driver.rollout import Rollout
+from sandbox.cluster.components import API_SERVER
+from sandbox.cluster.control_plane import Cluster
+from sandbox.extras import EXTRAS
+from sandbox.progress import Silent
+from sandbox.traffic import servers
+from sandbox.traffic.demo import PROMOTED, WANTED, stop_on_signals
+from sandbox.traffic.mesh import envoy
+from sandbox.traffic.node.process import group
+from sandbox.traffic.stage import CHAIN, Ended, Loads, Stage, layout_of
+
+PROJECT = Path(__file__).parents[1]
+SPEED = 15.0
+SERVER, MODEL = "tritonserver", "triton_python_backend_stub"
+_UNDER_WAY_SECONDS = 600.0
+_RECOVERED_SECONDS = 3.0
+"""Without a lost request for so long, users are served again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One finished release."""
+
+    table: str
+    name: str
+    run: int
+    outcome: str
+    where: str
+    as_it_should: bool
+    seconds: float
+    users: int
+    requests: int
+    """Of users to the service meanwhile."""
+    lost: int
+    out_of_service: float
+    """Seconds from the first lost to the last."""
+    verdict: str
+    load_average: float
+
+
+class Book:
+    """Finished cells, one line each."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def cells(self) -> list[Cell]:
+        if not self._path.exists():
+            return []
+        return [Cell(**json.loads(line)) for line in self._path.read_text().splitlines() if line]
+
+    def has(self, table: str, name: str, run: int) -> bool:
+        return any((each.table, each.name, each.run) == (table, name, run) for each in self.cells())
+
+    def add(self, cell: Cell) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a") as sink:
+            sink.write(json.dumps(asdict(cell), sort_keys=True) + "\n")
+
+
+Fault = Callable[[Stage, "subprocess.Popen[bytes]", Rollout], "subprocess.Popen[bytes] | None"]
+"""Breaks something, and does what then mends it; answers the command that goes on with the release where that is another one."""
+
+
+def _kept(stage: Stage, name: str) -> int:
+    """The pid of a process that the sandbox keeps."""
+    from sandbox.cluster.processes import Supervisor
+
+    return next(each.pid for each in Supervisor(stage.layout).list() if each.name == name and each.pid)
+
+
+def _pods_process(stage: Stage, release: str, program: str) -> int:
+    """The pid of `program` in a pod of `release`."""
+    records = servers.folder(stage.layout) / "node" / "records"
+    for record in sorted(records.glob(f"quality_classifier-{release}-*_server.json")):
+        for pid in group(json.loads(record.read_text())["pid"]):
+            if Path(f"/proc/{pid}/exe").readlink().name == program:
+                return pid
+    raise LookupError(f"no pod of {release} runs {program}")
+
+
+def _kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def _servers(arm: str, program: str) -> Fault:
+    def fault(stage: Stage, child: "subprocess.Popen[bytes]", rollout: Rollout) -> None:
+        _kill(_pods_process(stage, rollout.release if arm == "canary" else rollout.stable, program))
+
+    return fault
+
+
+def _part(name: str, mend: Callable[[Stage], object]) -> Fault:
+    def fault(stage: Stage, child: "subprocess.Popen[bytes]", rollout: Rollout) -> None:
+        _kill(_kept(stage, name))
+        mend(stage)
+
+    return fault
+
+
+def _driver(stage: Stage, child: "subprocess.Popen[bytes]", rollout: Rollout) -> "subprocess.Popen[bytes]":
+    child.kill()
+    child.wait()
+    return stage.headway("release", "resume", CHAIN, quiet=True)
+
+
+def _again(extra: str) -> Callable[[Stage], object]:
+    return lambda stage: EXTRAS[extra].start(stage.layout, Silent())
+
+
+FAULTS: Mapping[str, Fault] = {
+    "Triton of the candidate": _servers("canary", SERVER),
+    "model process of the candidate": _servers("canary", MODEL),
+    "Triton of the stable version": _servers("stable", SERVER),
+    "Envoy": _part(envoy.NAME, _again("traffic")),
+    "Prometheus": _part("prometheus", _again("monitoring")),
+    "the release's driver": _driver,
+    "the API server": _part(API_SERVER, lambda stage: Cluster(stage.layout).start(Silent())),
+}
+"""What is killed, by SIGKILL, once the candidate has users."""
+MAY_FAIL = ("Triton of the candidate", "model process of the candidate")
+"""A candidate whose process dies may be rolled back for it, and may not cost its users more."""
+
+
+def releases(stage: Stage, loads: Loads, book: Book, names: Sequence[str], runs: int) -> None:
+    """Each release `runs` times."""
+    for run, name in ((run, name) for run in range(1, runs + 1) for name in names):
+        if not book.has("releases", name, run):
+            _back(stage)
+            book.add(_cell(stage, loads, "releases", name, run, WANTED[name].met, lambda name=name: _whole(stage, loads, name)))
+
+
+def faults(stage: Stage, loads: Loads, book: Book, names: Sequence[str], runs: int) -> None:
+    """Each fault `runs` times, in the middle of a release of `identical`."""
+    for run, name in ((run, name) for run in range(1, runs + 1) for name in names):
+        if not book.has("faults", name, run):
+            _back(stage)
+
+            def met(ended: Ended, name: str = name) -> bool:
+                return PROMOTED.met(ended) or (name in MAY_FAIL and ended.outcome == "rolled back")
+
+            book.add(_cell(stage, loads, "faults", name, run, met, lambda name=name: _broken(stage, loads, FAULTS[name])))
+
+
+def _cell(stage: Stage, loads: Loads, table: str, name: str, run: int, met: Callable[[Ended], bool], play: Callable[[], Ended]) -> Cell:
+    tally = loads.tallies["classifier"]
+    sent, lost = tally.statuses.total(), len(tally.lost)
+    ended = play()
+    gone = [due for due, _ in tally.lost[lost:]]
+    found = Cell(
+        table=table,
+        name=name,
+        run=run,
+        outcome=ended.outcome,
+        where=ended.where,
+        as_it_should=met(ended),
+        seconds=round(ended.seconds, 1),
+        users=ended.users,
+        requests=tally.statuses.total() - sent,
+        lost=len(gone),
+        out_of_service=round(max(gone) - min(gone), 2) if gone else 0.0,
+        verdict=ended.verdict,
+        load_average=round(os.getloadavg()[0], 1),
+    )
+    print(
+        f"{table} {name} {run}: {found.outcome} at {found.where} after {found.seconds:.0f} s, lost {found.lost}. {found.verdict}",
+        flush=True,
+    )
+    return found
+
+
+def _whole(stage: Stage, loads: Loads, name: str) -> Ended:
+    return stage.release(name, loads.tallies["classifier"], "table", quiet=True)
+
+
+def _broken(stage: Stage, loads: Loads, fault: Fault) -> Ended:
+    """Release `identical`, and let `fault` happen once it has users."""
+    tally = loads.tallies["classifier"]
+    began, before, seen = time.monotonic(), stage.count(), Counter(tally.answered_by)
+    child = stage.begin("identical", "table", quiet=True)
+    while child.poll() is None:
+        rollout = stage.newest()
+        if rollout and stage.count() > before and rollout.settled and 0 < stage.weight() < 100 and tally.answered_by[rollout.release]:
+            child = fault(stage, child, rollout) or child
+            break
+        time.sleep(0.5)
+    child.wait()
+    return stage.ended("identical", before, time.monotonic() - began, tally.answered_by - seen)
+
+
+def _back(stage: Stage) -> None:
+    """Have the first stable version serve, by a person's promotion where it does not."""
+    first = stage.first()
+    rollout = stage.newest()
+    if rollout is not None and not rollout.over:
+        stage.headway("release", "rollback", CHAIN, "--reason", "left over", quiet=True).wait()
+        stage.headway("release", "resume", CHAIN, quiet=True).wait()
+    if stage.serving() in (None, first):
+        return
+    child = stage.begin("stable", "back to where each cell begins", quiet=True)
+    deadline, count = time.monotonic() + _UNDER_WAY_SECONDS, stage.count()
+    while child.poll() is None and time.monotonic() < deadline:
+        rollout = stage.newest()
+        if rollout and not rollout.over and rollout.release == first and (not rollout.promote or rollout.phase == "baking"):
+            stage.headway("release", "promote", CHAIN, "--reason", "back to where each cell begins", quiet=True).wait()
+        time.sleep(1.0)
+    if child.wait() != 0 or stage.serving() != first:
+        raise SystemExit(f"the stable version does not serve again after {count} releases; see `headway release history {CHAIN}`")
+
+
+def table(cells: Sequence[Cell], kind: str) -> Iterator[str]:
+    """The Markdown table of one kind of cells."""
+    yield {
+        "releases": "| release | ended as it should | decided at | time, median and longest | requests of users that it answered | of users' requests, lost |",
+        "faults": "| killed | ended as it should | outcome | time to the end | requests | lost | from the first lost to the last |",
+    }[kind]
+    yield "|---|---|---|---|---|---|" + ("---|" if kind == "faults" else "")
+    order = [*WANTED, *FAULTS]
+    for name in sorted({each.name for each in cells if each.table == kind}, key=order.index):
+        found = [each for each in cells if (each.table, each.name) == (kind, name)]
+        good = f"{sum(each.as_it_should for each in found)} of {len(found)}"
+        seconds = [each.seconds for each in found]
+        lost, sent = sum(each.lost for each in found), sum(each.requests for each in found)
+        took = f"{statistics.median(seconds):.0f} s, {max(seconds):.0f} s"
+        if kind == "releases":
+            where = ", ".join(sorted({f"{each.outcome}, {each.where}" for each in found}))
+            users = "all in the end" if WANTED[name] == PROMOTED else str(max(each.users for each in found))
+            yield f"| `{name}` | {good} | {where} | {took} | {users} | {lost} of {sent} |"
+        else:
+            outcomes = ", ".join(sorted({f"{each.outcome}" for each in found}))
+            yield f"| {name} | {good} | {outcomes} | {took} | {sent} | {lost} | {max(each.out_of_service for each in found):.1f} s |"
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.traffic_rollouts", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("kind", choices=("releases", "faults"))
+    parser.add_argument("names", nargs="*", help="some of the cells; all by default")
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--speed", type=float, default=SPEED, help="how much faster the minutes of a rollout pass")
+    parser.add_argument("--anew", action="store_true", help="forget finished cells")
+    given = parser.parse_args(arguments)
+    known: Mapping[str, Any] = WANTED if given.kind == "releases" else FAULTS
+    if unknown := sorted(set(given.names) - set(known)):
+        parser.error(f"there is no {', '.join(unknown)}; choose from {', '.join(known)}")
+    stop_on_signals()
+    layout = layout_of(PROJECT)
+    path = layout.state.parent / "rollouts.jsonl"
+    if given.anew:
+        path.unlink(missing_ok=True)
+    book = Book(path)
+    stage = Stage.of(PROJECT, layout, given.speed)
+    try:
+        if not stage.up():
+            return 1
+        loads = stage.loads()
+        loads.start()
+        (releases if given.kind == "releases" else faults)(stage, loads, book, given.names or tuple(known), given.runs)
+        loads.stop()
+    except KeyboardInterrupt:
+        print(f"Interrupted; finished cells are kept in {path}.", flush=True)
+        return 130
+    except UserError as error:
+        print(f"error: {error.fact}\n  {error.consequence}\n  {error.remedy}", file=sys.stderr)
+        return int(error.exit)
+    finally:
+        stage.stop()
+    cells = book.cells()
+    print("\n".join(table(cells, given.kind)))
+    return 0 if all(each.as_it_should for each in cells if each.table == given.kind) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,238 @@
+"""Where releases are tried on real traffic: a workspace that is up, its tenants under steady load, and the ledger that says what became of it.
+
+Works by the commands that people use (`headway sandbox up`, `headway release start`), on a copy of the checkout. The load is open loop and
+runs in a thread of this process. The trap: a release's own process is a child of this one; whoever stops must end it first, or it goes on
+without its cluster.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+
+from headway.release.driver.rollout import Rollout, fold
+from headway.release.ledger.division import CANARY
+from headway.release.ledger.ledger import Ledger
+from headway.release.ledger.store import Folder
+from sandbox.cluster.processes import Supervisor
+from sandbox.layout import HOME_VARIABLE, Layout
+from sandbox.progress import Silent
+from sandbox.traffic import profile, servers, workspace
+from sandbox.traffic.load import Client, Request, Tally, run
+from sandbox.traffic.mesh.tokens import Issuers
+from sandbox.traffic.profile import SERVED, Artifacts, Served
+
+RATES: Mapping[str, float] = {"classifier": 50.0, "encoder": 8.0}
+"""Requests a second of each model's steady load: golden requests in turn, one caller."""
+RELEASE_HEADER = "x-model-release"
+CHAIN = "quality/classifier"
+"""Whose releases are tried."""
+BEFORE_TRAFFIC = "before traffic"
+_TOKEN_SECONDS = 24 * 3600.0
+_LOAD_SECONDS = 24 * 3600.0
+_END_SECONDS = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How one release ended."""
+
+    release: str
+    """Its name among the artifacts."""
+    outcome: str
+    """`promoted`, `rolled back`, `refused`; or `not over`, `not begun`."""
+    where: str
+    """The stage at which that was decided: BEFORE_TRAFFIC, `mirror 100%`, `10%` and so on; of a promoted one `all traffic`."""
+    verdict: str
+    """In the ledger's words."""
+    seconds: float
+    users: int
+    """Requests of users that it answered while it was no more than a candidate."""
+    number: int
+    """Among the service's releases, from 1."""
+
+
+@dataclass
+class Loads:
+    """Steady load on every served model, from a thread of its own."""
+
+    layout: Layout
+    artifacts: Artifacts
+    rates: Mapping[str, float] = field(default_factory=lambda: RATES)
+    tallies: Mapping[str, Tally] = field(default_factory=lambda: {each.model: Tally(RELEASE_HEADER) for each in SERVED})
+    _stopped: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(timeout=_END_SECONDS)
+
+    async def _run(self) -> None:
+        port = servers.addresses(Supervisor(self.layout)).gateway
+        tasks = [
+            asyncio.create_task(
+                run(
+                    Client(port),
+                    requests(self.layout, self.artifacts, each),
+                    self.rates[each.model],
+                    _LOAD_SECONDS,
+                    seed,
+                    self.tallies[each.model],
+                )
+            )
+            for seed, each in enumerate(SERVED)
+        ]
+        while not self._stopped.is_set():
+            await asyncio.sleep(0.2)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@dataclass
+class Stage:
+    """One workspace, and what is played on it."""
+
+    checkout: Path
+    layout: Layout
+    artifacts: Artifacts
+    speed: float
+    """How much faster the minutes of a rollout pass."""
+    _child: "subprocess.Popen[bytes] | None" = None
+
+    @classmethod
+    def of(cls, checkout: Path, layout: Layout, speed: float) -> "Stage":
+        """Write models and contracts; nothing is started. UserError without the traffic environment."""
+        from sandbox.traffic.environment import programs
+
+        artifacts = profile.build(programs(checkout), servers.folder(layout) / "artifacts")
+        workspace.make(checkout, layout.project, artifacts)
+        return cls(checkout, layout, artifacts, speed)
+
+    def up(self) -> bool:
+        """Whether everything runs now."""
+        return self._wait(self.headway("sandbox", "up", "--with", "traffic")) == 0
+
+    def loads(self) -> Loads:
+        return Loads(self.layout, self.artifacts)
+
+    def headway(self, *arguments: str, quiet: bool = False) -> "subprocess.Popen[bytes]":
+        """Start `headway` on the workspace, its output ours."""
+        python = self.layout.project / ".venv" / "bin" / "python"
+        out = subprocess.DEVNULL if quiet else None
+        self._child = subprocess.Popen(
+            [str(python), "-m", "headway.cli.main", *arguments, "--project", str(self.layout.project)],
+            env={**os.environ, HOME_VARIABLE: str(self.layout.state)},
+            cwd=self.checkout,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+        )
+        return self._child
+
+    def begin(self, name: str, reason: str, *, quiet: bool = False) -> "subprocess.Popen[bytes]":
+        """Let the model team write release `name` of the classifier into its contract, and start it."""
+        workspace.release(self.layout.project, self.artifacts, "classifier", name)
+        return self.headway("release", "start", CHAIN, "--reason", reason, "--speed", f"{self.speed:g}", quiet=quiet)
+
+    def release(self, name: str, tally: Tally, reason: str = "demonstration", *, quiet: bool = False) -> Ended:
+        """Try release `name` until it is over; `tally` hears of the load's answers meanwhile."""
+        began, before, seen = time.monotonic(), self.count(), Counter(tally.answered_by)
+        self._wait(self.begin(name, f"{reason}: {name}", quiet=quiet))
+        return self.ended(name, before, time.monotonic() - began, tally.answered_by - seen)
+
+    def ended(self, name: str, before: int, seconds: float, answered_by: Mapping[str, int]) -> Ended:
+        """What became of the release that came after `before` others; `answered_by` counts users' requests since it began."""
+        rollout, number = self.newest(), self.count()
+        if rollout is None or number == before:
+            return Ended(release=name, outcome="not begun", where="", verdict="", seconds=seconds, users=0, number=0)
+        return Ended(
+            release=name,
+            outcome=str(rollout.outcome) if rollout.outcome else "not over",
+            where=rollout.decision["where"] if rollout.decision else BEFORE_TRAFFIC,
+            verdict=str(rollout.ended["reason"]) if rollout.ended else "",
+            seconds=seconds,
+            users=answered_by.get(rollout.release, 0),
+            number=number,
+        )
+
+    def newest(self) -> Rollout | None:
+        """The newest release of the classifier, running or over."""
+        return fold(self._ledger().read()).rollout
+
+    def serving(self) -> str | None:
+        """The stable release; None while the ledger knows of none."""
+        return fold(self._ledger().read()).stable
+
+    def first(self) -> str | None:
+        """The release that was stable before any other was tried."""
+        tried = fold(self._ledger().read()).all
+        return tried[0].stable if tried else None
+
+    def count(self) -> int:
+        """Releases so far."""
+        return len(fold(self._ledger().read()).all)
+
+    def report(self, number: int, name: str) -> Path:
+        """Write the report of one release; where it lies."""
+        place = self.layout.state / "reports" / f"{number:02}-{name}.html"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        self._wait(self.headway("release", "report", CHAIN, "--number", str(number), "--out", str(place)))
+        return place
+
+    def weight(self) -> int:
+        """Of the newest release, percent of users' requests."""
+        rollout = self.newest()
+        return rollout.division.weight(rollout.release, CANARY) if rollout else 0
+
+    def stop(self) -> None:
+        """End the command that runs, then every process of the workspace."""
+        child = self._child
+        if child is not None and child.poll() is None:
+            child.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(timeout=_END_SECONDS)
+            child.kill()
+            child.wait()
+        Supervisor(self.layout).stop_all(Silent())
+
+    def _ledger(self) -> Ledger:
+        return Ledger(Folder(self.layout.ledger), CHAIN, "onlooker", lambda: datetime.now(UTC))
+
+    def _wait(self, child: "subprocess.Popen[bytes]") -> int:
+        code = child.wait()
+        self._child = None
+        return code
+
+
+def layout_of(checkout: Path) -> Layout:
+    """Where the workspace of a checkout lives: beside the sandbox's own state, and none of it."""
+    outer = Layout.of(checkout)
+    return Layout(project=outer.state / "demo" / "checkout", state=outer.state / "demo" / "state", cache=outer.cache)
+
+
+def requests(layout: Layout, artifacts: Artifacts, served: Served) -> list[Request]:
+    """Golden requests of a model as an application of its tenant sends them."""
+    tenant = yaml.safe_load((profile.CONTRACTS / served.tenant / "tenant.yaml").read_text())
+    (issuer,) = tenant["issuers"]
+    issuers = Issuers(servers.folder(layout) / "issuers")
+    token = issuers.token(issuer["issuer"], issuer["audiences"], "demonstration", now=time.time(), seconds=_TOKEN_SECONDS, claims={})
+    gateway = yaml.safe_load((layout.project / "stacks" / "Pulumi.sandbox-platform.yaml").read_text())["config"]["headway:gateway"]
+    host = f"{served.model}.{served.tenant}.{gateway['hosts'][0]}"
+    headers = {"host": host, "content-type": "application/json", "authorization": f"Bearer {token}"}
+    path = f"/v2/models/{served.model}/versions/1/infer"
+    return [Request(path=path, body=json.dumps(each["request"]).encode(), headers=headers) for each in artifacts.golden(served.model)]
