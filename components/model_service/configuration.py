@@ -28,6 +28,7 @@ def files(model: Model, serving: Serving, region: str) -> dict[str, str]:
         probing.CONFIG: _json(probing.configuration(model, serving)),
         FETCH_CONFIG: _json(fetch_configuration(model, serving, region)),
         **({RELAY_SCRIPT: (_SCRIPTS / RELAY_SCRIPT).read_text()} if serving.relayed else {}),
+        **({probing.INFERENCE: (_SCRIPTS / probing.INFERENCE).read_text()} if serving.asks_by_grpc else {}),
         **serving.files,
     }
     return dict(sorted(found.items()))

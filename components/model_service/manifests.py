@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.manifests import Manifest
-from components.model_service import configuration, objectives, observing, pod, queues, routing, scaling, workload
+from components.model_service import configuration, objectives, observing, overload, pod, queues, routing, scaling, workload
 from components.model_service.batch import Worker
 from components.model_service.release import Release
 from components.model_service.serving import Serving, serving
@@ -93,6 +93,9 @@ class Service:
         yield Manifest(role="service", body=workload.service(tenant, model.name, picks, primary, model.name, None))
         yield Manifest(role="route", body=routing.virtual_service(tenant, model, self.traffic, self.surroundings, self.fallback))
         yield Manifest(role="guard", body=routing.guard(tenant, model))
+        control = overload.control(tenant, model, self.surroundings)
+        if control is not None and self.fallback is not None:
+            yield Manifest(role="overload", body=control)
         yield Manifest(role="monitor", body=observing.monitor(tenant, model, primary))
         yield Manifest(role="telemetry", body=observing.telemetry(tenant, model))
         yield Manifest(role="objectives", body=objectives.rules(tenant, model, self.surroundings))

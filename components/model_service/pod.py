@@ -209,7 +209,7 @@ def _server(release: Release, serving: Serving) -> dict[str, Any]:
             if name != METRICS or serving.relayed is None
         ],
         "resources": _exactly(amounts),
-        **probes(model, serving),
+        **probes(model),
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
         "securityContext": dict(SECURITY),
         "terminationMessagePolicy": "FallbackToLogsOnError",

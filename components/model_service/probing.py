@@ -15,6 +15,8 @@ from headway.contract.units import Duration
 FOLDER = "/etc/headway"
 STATE = "/tmp/headway"  # noqa: S108  on the pod's scratch volume
 SCRIPT, CONFIG = "probe.py", "probe.json"
+INFERENCE = "inference.py"
+"""Lies beside the script where it asks by gRPC."""
 
 SLICE_SECONDS = 60
 MARGIN_SECONDS = 5
@@ -68,7 +70,7 @@ def slice_seconds(model: Model) -> int:
     return max(SLICE_SECONDS, model.envelope.largest_request.timeout.whole_seconds + 2 * MARGIN_SECONDS)
 
 
-def probes(model: Model, serving: Serving) -> dict[str, Any]:
+def probes(model: Model) -> dict[str, Any]:
     """Startup, readiness and liveness probe of the server container."""
     health = model.health
     period = slice_seconds(model)
@@ -76,19 +78,19 @@ def probes(model: Model, serving: Serving) -> dict[str, Any]:
     patience = health.liveness.timeout.whole_seconds + METRICS_TIMEOUT_SECONDS + 1
     return {
         "startupProbe": {
-            **_ask("startup", serving),
+            **_ask("startup"),
             "periodSeconds": period,
             "timeoutSeconds": period,
             "failureThreshold": _slices(health.startup_budget, period),
         },
         "readinessProbe": {
-            **_ask("ready", serving),
+            **_ask("ready"),
             "periodSeconds": interval,
             "timeoutSeconds": patience + DRIVER_SECONDS,
             "failureThreshold": READY_FAILURES,
         },
         "livenessProbe": {
-            **_ask("live", serving),
+            **_ask("live"),
             "periodSeconds": interval,
             "timeoutSeconds": patience,
             "failureThreshold": health.liveness.failures,
@@ -101,7 +103,5 @@ def _slices(budget: Duration, period: int) -> int:
     return max(2, -(-budget.whole_seconds // period))
 
 
-def _ask(mode: str, serving: Serving) -> Mapping[str, Any]:
-    if serving.asks_by_grpc:
-        return {"grpc": {"port": serving.ports["grpc"]}}
+def _ask(mode: str) -> Mapping[str, Any]:
     return {"exec": {"command": ["python3", "-I", f"{FOLDER}/{SCRIPT}", mode, f"{FOLDER}/{CONFIG}"]}}

@@ -5,7 +5,6 @@ requests (argoproj/argo-rollouts#4775). The trap: a DestinationRule's breaker si
 overflow elsewhere; so the limit of a replica is enforced by the replica's own proxy, whose 503 callers may act on.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 from components.labels import labels, selector
@@ -25,8 +24,8 @@ RELEASE_HEADER = "x-model-release"
 PRIORITY_HEADER = "x-request-priority"
 """Set by the gateway from the caller's token; what a client sends under this name is dropped there."""
 DEGRADE_HEADER = "x-degrade"
+"""Set by the gateway's overload control (`overload.py`) while a model is overloaded; holds the model's name."""
 CLASS_HEADER = "x-request-class"
-"""Set by the gateway's overload control while a model is overloaded; holds the model's name."""
 USER_HEADER = "x-user-id"
 
 GRPC_SUFFIX = "-grpc"
@@ -188,7 +187,8 @@ def replica_limit(tenant: str, live: Live, release: Release) -> dict[str, Any]:
 def guard(tenant: str, model: Model) -> dict[str, Any]:
     """What no other object of the mesh can say: the largest body, and who is told to come back later when a replica is full.
 
-    An overflow answers 503; for the priorities that the contract rejects it becomes 429 with Retry-After, which clients understand.
+    An overflow answers 503; for the priorities that the contract rejects, and for what was sent here instead of to another model, it becomes
+    429. Both say when to come back.
     """
     inbound = {"context": "SIDECAR_INBOUND"}
     buffer = {
@@ -210,23 +210,18 @@ def guard(tenant: str, model: Model) -> dict[str, Any]:
         patches.append(
             {"applyTo": "HTTP_FILTER", "match": {**inbound, **router}, "patch": {"operation": "INSERT_BEFORE", "value": _classifier(model)}}
         )
-    rejected = sorted(priority.value for priority in model.degradation.reject)
-    if rejected:
-        patches.append(
-            {
-                "applyTo": "NETWORK_FILTER",
-                "match": {**inbound, "listener": {"filterChain": {"filter": {"name": _MANAGER}}}},
-                "patch": {
-                    "operation": "MERGE",
-                    "value": {
-                        "typed_config": {
-                            "@type": f"type.googleapis.com/{_MANAGER_TYPE}",
-                            "local_reply_config": {"mappers": [_rejection(rejected, model.degradation.retry_after.whole_seconds)]},
-                        }
-                    },
+    patches.append(
+        {
+            "applyTo": "NETWORK_FILTER",
+            "match": {**inbound, "listener": {"filterChain": {"filter": {"name": _MANAGER}}}},
+            "patch": {
+                "operation": "MERGE",
+                "value": {
+                    "typed_config": {"@type": f"type.googleapis.com/{_MANAGER_TYPE}", "local_reply_config": {"mappers": _full(model)}}
                 },
-            }
-        )
+            },
+        }
+    )
     return object_(
         "networking.istio.io/v1alpha3",
         "EnvoyFilter",
@@ -261,16 +256,19 @@ _MANAGER = "envoy.filters.network.http_connection_manager"
 _MANAGER_TYPE = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 
 
-def _rejection(priorities: Iterable[str], retry_after_seconds: int) -> dict[str, Any]:
-    """A ResponseMapper: overflow (flag UO) of a request with one of these priorities."""
+def _full(model: Model) -> list[dict[str, Any]]:
+    """ResponseMappers of a full replica (flag UO), the first that fits: 429 where the ladder ends, 503 else; each says when to come back."""
     overflow = {"response_flag_filter": {"flags": ["UO"]}}
-    of_these = [{"header_filter": {"header": {"name": PRIORITY_HEADER, "string_match": {"exact": p}}}} for p in priorities]
-    which = of_these[0] if len(of_these) == 1 else {"or_filter": {"filters": of_these}}
-    return {
-        "filter": {"and_filter": {"filters": [overflow, which]}},
-        "status_code": 429,
-        "headers_to_add": [{"header": {"key": "retry-after", "value": str(retry_after_seconds)}}],
-    }
+    ends = [_header(PRIORITY_HEADER, string_match={"exact": priority.value}) for priority in sorted(model.degradation.reject)]
+    # Sent here because another model is overloaded: there is no further rung.
+    ends.append(_header(DEGRADE_HEADER, present_match=True))
+    last = {"filter": {"and_filter": {"filters": [overflow, ends[0] if len(ends) == 1 else {"or_filter": {"filters": ends}}]}}}
+    wait = {"headers_to_add": [{"header": {"key": "retry-after", "value": str(model.degradation.retry_after.whole_seconds)}}]}
+    return [{**last, "status_code": 429, **wait}, {"filter": overflow, **wait}]
+
+
+def _header(name: str, **match: Any) -> dict[str, Any]:
+    return {"header_filter": {"header": {"name": name, **match}}}
 
 
 def stable_service_selector(tenant: str, model: Model, traffic: Traffic) -> dict[str, str]:

@@ -58,7 +58,7 @@ class Serving:
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     places: Mapping[str, str] = field(default_factory=dict[str, str])
     asks_by_grpc: bool = False
-    """The server speaks gRPC only: the kubelet asks its health service, for no script can ask it for an answer."""
+    """The server speaks gRPC only: questions are put by the Open Inference Protocol, by a script of its own."""
 
     @property
     def metrics_url(self) -> str:
@@ -128,23 +128,24 @@ def _vllm(model: Model, runtime: Vllm, exit_seconds: int) -> Serving:
 
 def _container(model: Model, runtime: Container) -> Serving:
     """A container's largest request is not declared, so its warm-up repeats the first golden request."""
-    golden = tuple(_golden(golden, runtime.predict) for golden in model.health.golden)
+    by_grpc = runtime.protocol == "grpc"
+    golden = tuple(_golden(golden, runtime.predict) | ({"model": model.name} if by_grpc else {}) for golden in model.health.golden)
     shared = runtime.metrics.port == runtime.port
     relay = RELAY_PORT if runtime.port != RELAY_PORT else RELAY_PORT + 1
-    first = {key: value for key, value in golden[0].items() if key in ("path", "body", "file")}
+    first = {key: value for key, value in golden[0].items() if key in ("path", "body", "file", "model")}
     return Serving(
         command=tuple(runtime.command),
         environment=dict(sorted(runtime.environment.items())),
         ports={runtime.protocol: runtime.port, METRICS: relay if shared else runtime.metrics.port},
         metrics_path=runtime.metrics.path,
         relayed=f"{LOOPBACK}:{runtime.port}{runtime.metrics.path}" if shared else None,
-        base=f"{LOOPBACK}:{runtime.port}",
-        ready=(runtime.health,),
+        base=f"grpc://127.0.0.1:{runtime.port}" if by_grpc else f"{LOOPBACK}:{runtime.port}",
+        ready=() if by_grpc else (runtime.health,),
         warmup=({"name": model.name, "request": first},),
         golden=golden,
         asks=Asks(path=runtime.predict),
         progress=(),
-        asks_by_grpc=runtime.protocol == "grpc",
+        asks_by_grpc=by_grpc,
     )
 
 

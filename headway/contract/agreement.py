@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from headway.contract.accelerators import GPUS
+from headway.contract.inference_request import TENSOR_TYPES, wrong_in
 from headway.contract.optimisation import KvCacheType, Quantisation
 from headway.contract.part import Violation, problem
 from headway.contract.placement import Isolation, WorkloadClass
@@ -442,6 +443,36 @@ def _container_serves_files(model: "Model") -> Iterator[Violation]:
         )
 
 
+def _grpc_containers_speak_the_open_protocol(model: "Model") -> Iterator[Violation]:
+    runtime = model.runtime
+    if not isinstance(runtime, Container) or runtime.protocol != "grpc":
+        return
+    for field in filter(runtime.departs, ("health", "predict")):
+        yield problem(
+            "grpc-has-no-paths",
+            "runtime",
+            field,
+            value=getattr(runtime, field),
+            fact=f"{field} is an HTTP path, and the container speaks gRPC only",
+            consequence="It would never be asked for",
+            remedy="Leave it out: a gRPC server is asked by the Open Inference Protocol",
+        )
+    for number, golden in enumerate(model.health.golden):
+        where = None if golden.request is None else wrong_in(golden.request)
+        if where is not None:
+            yield problem(
+                "grpc-golden-is-an-inference-request",
+                "health",
+                "golden",
+                number,
+                "request",
+                *where,
+                fact="not a request of the Open Inference Protocol",
+                consequence="The probes could not ask a gRPC server for an answer, and no replica would ever be ready",
+                remedy="Write inputs: [{name, datatype, shape, data}] with a datatype of " + ", ".join(TENSOR_TYPES) + ", or serve HTTP",
+            )
+
+
 def _batch_is_asked_by_http(model: "Model") -> Iterator[Violation]:
     runtime = model.runtime
     if model.batch and isinstance(runtime, Container) and runtime.protocol == "grpc":
@@ -478,5 +509,6 @@ _RULES: tuple[Callable[["Model"], Iterator[Violation]], ...] = (
     _classes_fit_the_largest_body,
     _fallback_is_another,
     _container_serves_files,
+    _grpc_containers_speak_the_open_protocol,
     _batch_is_asked_by_http,
 )

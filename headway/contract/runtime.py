@@ -304,13 +304,13 @@ class Container(Part):
     )
     """Environment variables. Never secrets: whatever a name says is one is refused."""
     protocol: Literal["http", "grpc"]
-    """What it speaks on `port`."""
+    """What it speaks on `port`; `grpc` is the Open Inference Protocol over gRPC, as golden requests are asked by it."""
     port: Annotated[Count, Field(ge=1024, le=65_535)]
     """The port that takes requests."""
     health: Annotated[str, Field(pattern=r"^/[A-Za-z0-9._/-]{0,127}$")] = "/health"
-    """HTTP path that answers 2xx when the server can take requests."""
+    """HTTP path that answers 2xx when the server can take requests; not for `grpc`."""
     predict: Annotated[str, Field(pattern=r"^/[A-Za-z0-9._/-]{0,127}$")] = "/predict"
-    """HTTP path that takes requests; golden ones are sent there."""
+    """HTTP path that takes requests; golden ones are sent there. Not for `grpc`."""
     metrics: Metrics
     """Its metrics page; scaling and release gates have no other source inside the server."""
     working_memory: Annotated[Bytes, between(Bytes(0), Bytes(2**40))]

@@ -79,6 +79,12 @@ CONTAINER = {
     "working_memory": "1Gi",
 }
 _REQUEST = {"name": "one", "request": {"x": [1, 2]}, "answer": "/y", "expect": {"compare": "near", "value": [3.0], "absolute": 0.1}}
+_INFERENCE = {
+    "name": "one",
+    "request": {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1, 2.5]}]},
+    "answer": "/outputs/0/data",
+    "expect": {"compare": "near", "value": [3.0], "absolute": 0.1},
+}
 _JUDGED = [
     _REQUEST,
     {**_REQUEST, "name": "exact", "expect": {"compare": "exact", "value": 3}},
@@ -157,10 +163,10 @@ MODELS: dict[str, Model] = {
         name="plain-grpc",
         workload_class="throughput",
         runtime={**CONTAINER, "protocol": "grpc"},
-        **PLAIN,
+        **{**PLAIN, "health__golden": [_INFERENCE]},
     ),
 }
-"""Eleven contracts by name. Golden requests of the plain containers are JSON, for want of a protocol of their own."""
+"""Eleven contracts by name. Golden requests of plain containers are JSON of their own; a gRPC one's are the Open Inference Protocol's."""
 
 
 def pool_of(model: Model) -> Pool:

@@ -9,15 +9,17 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from pydantic import ValidationError
 
 from components.model_service import objectives
+from components.model_service.configuration import files as configuration_files
 from components.model_service.manifests import Service
 from components.model_service.probing import configuration, probes
 from components.model_service.release import Release
-from components.model_service.scripts import probe
+from components.model_service.scripts import inference, probe
 from components.model_service.serving import Serving, serving
 from components.model_service.traffic import Arm, Live, Mirror, Traffic
 from components.model_service.triton import config_pbtxt
 from headway.contract.answer_schema import SCHEMA_KEYWORDS, TYPES
 from headway.contract.arithmetic.replica import PROXY_CPU, PROXY_MEMORY, replica_cpu, replica_memory
+from headway.contract.inference_request import TENSOR_TYPES
 from headway.contract.model import Model
 from headway.contract.runtime import Triton
 from headway.contract.scaling import ScalingSignal
@@ -298,15 +300,28 @@ def test_a_replica_has_its_drain_and_the_proxies_notice_within_what_node_repair_
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_the_startup_probe_never_gives_up_before_the_budget(name: str) -> None:
     model = MODELS[name]
-    probe = probes(model, served(model))["startupProbe"]
+    probe = probes(model)["startupProbe"]
     assert probe["periodSeconds"] * probe["failureThreshold"] >= model.health.startup_budget.seconds
     assert probe["timeoutSeconds"] > model.envelope.largest_request.timeout.seconds
 
 
 def test_every_probe_asks_for_an_answer() -> None:
-    for name, model in MODELS.items():
-        for asked in probes(model, served(model)).values():
-            assert ("grpc" in asked) if name == "plain-grpc" else asked["exec"]["command"][0] == "python3"
+    for model in MODELS.values():
+        for asked in probes(model).values():
+            assert asked["exec"]["command"][0] == "python3"
+
+
+def test_a_server_that_speaks_grpc_only_is_asked_by_a_script_of_its_own_for_its_own_model() -> None:
+    model = MODELS["plain-grpc"]
+    assert "inference.py" in configuration_files(model, served(model), "eu-west-1")
+    asked = configuration(model, served(model))
+    assert (asked["base"], asked["ready"]) == ("grpc://127.0.0.1:9000", [])
+    assert asked["golden"][0]["model"] == asked["warmup"][0]["request"]["model"] == "plain-grpc"
+    assert "inference.py" not in configuration_files(MODELS["plain"], served(MODELS["plain"]), "eu-west-1")
+
+
+def test_every_tensor_type_that_a_golden_grpc_request_may_hold_can_be_sent() -> None:
+    assert set(TENSOR_TYPES) <= set(inference.CONTENTS)
 
 
 def test_memory_is_held_to_the_envelope_only_where_the_replica_is_alone_on_its_device() -> None:

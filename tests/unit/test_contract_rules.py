@@ -47,11 +47,50 @@ BATCH = {
 TENSOR = "runtime/models/0/inputs/0"
 
 # rule, happy path, change, path of the finding
+GRPC = changed(
+    CUSTOM,
+    {
+        "runtime/protocol": "grpc",
+        "runtime/metrics/port": 9999,
+        "runtime/health": GONE,
+        "runtime/predict": GONE,
+        "health/golden/0/request": {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [[1, 2.5]]}]},
+    },
+)
 MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("artifact-file-listed-once", DEFECTS, {"artifact/files/3": {**FILE, "path": "golden/clean.json"}}, "artifact.files"),
     ("artifact-not-empty", CUSTOM, {"artifact/files/0/size": "0B"}, "artifact.files"),
     ("message-timeout-within-deadline", DEFECTS, {"batch": {**BATCH, "message_timeout": "2h"}}, "batch.message_timeout"),
     ("batch-writes-beside-the-artifact", DEFECTS, {"batch": {**BATCH, "store": DEFECTS["artifact"]["uri"] + "batch/"}}, "batch.store"),
+    ("grpc-has-no-paths", GRPC, {"runtime/predict": "/other"}, "runtime.predict"),
+    ("grpc-has-no-paths", GRPC, {"runtime/health": "/other"}, "runtime.health"),
+    ("grpc-golden-is-an-inference-request", GRPC, {"health/golden/0/request": {"x": 1}}, "health.golden[0].request.inputs"),
+    ("grpc-golden-is-an-inference-request", GRPC, {"health/golden/0/request/inputs/0": 3}, "health.golden[0].request.inputs[0]"),
+    ("grpc-golden-is-an-inference-request", GRPC, {"health/golden/0/request/inputs/0/name": 3}, "health.golden[0].request.inputs[0].name"),
+    (
+        "grpc-golden-is-an-inference-request",
+        GRPC,
+        {"health/golden/0/request/inputs/0/datatype": "FP16"},
+        "health.golden[0].request.inputs[0].datatype",
+    ),
+    (
+        "grpc-golden-is-an-inference-request",
+        GRPC,
+        {"health/golden/0/request/inputs/0/shape": [-1]},
+        "health.golden[0].request.inputs[0].shape",
+    ),
+    (
+        "grpc-golden-is-an-inference-request",
+        GRPC,
+        {"health/golden/0/request/inputs/0/data": [1]},
+        "health.golden[0].request.inputs[0].data",
+    ),
+    (
+        "grpc-golden-is-an-inference-request",
+        GRPC,
+        {"health/golden/0/request/inputs/0/data": ["1", 2]},
+        "health.golden[0].request.inputs[0].data",
+    ),
     ("batch-is-asked-by-http", CUSTOM, {"runtime/protocol": "grpc", "runtime/metrics/port": 9999, "batch": BATCH}, "batch"),
     ("artifact-immutable", DEFECTS, {"artifact/uri": "s3://example-models/vision/defects/latest/"}, "artifact.uri"),
     ("artifact-holds-the-model", DEFECTS, {"runtime/models/0/version": 2}, "runtime.models[0]"),
@@ -254,7 +293,7 @@ CASES = [
 @pytest.mark.parametrize(
     ("kind", "happy"),
     [
-        *((Model, data) for data in (DEFECTS, EMBEDDINGS, CHAT, CUSTOM)),
+        *((Model, data) for data in (DEFECTS, EMBEDDINGS, CHAT, CUSTOM, GRPC)),
         *((Tenant, data) for data in (VISION, ASSIST)),
         *((Pool, data) for data in (L4_POOL, MIG_POOL, H100_POOL)),
         (SystemPool, SYSTEM_POOL),

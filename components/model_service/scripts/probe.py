@@ -48,8 +48,29 @@ class Wrong(NotYet):
 # Asking ---------------------------------------------------------------------------------------------------------------------------------
 
 
+def over_grpc(base: str, request: Json) -> Json:
+    """The answer of a server that speaks gRPC only, by the script beside this one; `model` is asked unless the body names another."""
+    import importlib.util
+
+    place = importlib.util.spec_from_file_location("inference", Path(__file__).with_name("inference.py"))
+    inference: Any = importlib.util.module_from_spec(place)  # pyright: ignore[reportArgumentType]
+    place.loader.exec_module(inference)  # pyright: ignore[reportOptionalMemberAccess]
+    host, _, port = base.partition("://")[2].partition(":")
+    body = json.loads(Path(request["file"]).read_text()) if "file" in request else request["body"]
+    try:
+        return inference.exchange(host, int(port), {"model_name": request["model"], **body}, request["timeout_seconds"])
+    except inference.Failed as failed:
+        raise (Busy if failed.busy else NotYet)(str(failed)) from None
+    except TimeoutError:
+        raise Busy(f"{inference.METHOD} did not answer within {request['timeout_seconds']} s") from None
+    except OSError as error:
+        raise NotYet(f"{base} cannot be reached: {error}") from None
+
+
 def exchange(base: str, request: Json) -> Json:
     """The answer to `request` as JSON, or as text where it is none. See `body_of` for the bodies."""
+    if base.startswith("grpc://"):
+        return over_grpc(base, request)
     data, headers = body_of(request)
     asked = urllib.request.Request(base + request["path"], data=data, headers=headers)  # noqa: S310
     try:
