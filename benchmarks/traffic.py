@@ -1,100 +1,176 @@
-"""Measures real traffic for docs/benchmarks.md: `python -m benchmarks.traffic [--faults]`; prints a Markdown table. Needs .venv-traffic.
+"""Measures real traffic for docs/benchmarks.md: `python -m benchmarks.traffic [bed] [weights] [reach] [faults] [fairness]`; prints Markdown tables.
 
 A bed of its own in a temporary folder, as tests/traffic lays it. Latencies are of this machine under whatever else it does; only ratios
-and counts mean something elsewhere.
+and counts mean something elsewhere. Whole releases are measured by traffic_rollouts.py. Needs .venv-traffic.
 """
 
+import argparse
+import asyncio
+import json
 import os
 import signal
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from sandbox.cluster import linux
+from sandbox.cluster.components import API_SERVER
+from sandbox.cluster.control_plane import Cluster
 from sandbox.progress import Silent
 from sandbox.traffic import servers
-from sandbox.traffic.load import Request
+from sandbox.traffic.load import Client, Request, Results, run
+from sandbox.traffic.mesh import envoy
 from sandbox.traffic.node.process import group
 from tests.cluster.conftest import eventually
 from tests.traffic.bed import running
-from tests.traffic.serving import CLASSIFIER, ENCODER, PATIENCE, RELEASE, Serving
+from tests.traffic.serving import CLASSIFIER, ENCODER, PATIENCE, RELEASE, Serving, is_ready, page
+from tests.traffic.slow import slow_bodies, slow_heads
+from tests.traffic.test_chaos import kill, one_replica, two_replicas
+from tests.traffic.test_degradation import full, only_serving
+from tests.traffic.test_node_agent import MODEL, SERVER, process
 
 CHANGES = (10, 50, 25, 100, 0, 75, 5, 60, 30, 90, 1, 40, 99, 20, 80, 15, 45, 70, 35, 50)
 
 
-def weight_changes(serving: Serving) -> tuple[int, int, list[float]]:
-    """Requests, failures over twenty weight changes, and the seconds from each patch to Envoy's route table."""
-    import json
+def weights(serving: Serving) -> Iterator[str]:
+    """Twenty weight changes under 80 requests a second: what was lost, and by which of Envoy's response flags."""
+    stable, canary = serving.arms(CLASSIFIER, "identical", percent=0)
+    eventually(lambda: serving.ready(CLASSIFIER, canary), within=PATIENCE)
+    log = serving.bed.layout.logs / "envoy-access.log"
+    before = log.stat().st_size
 
-    from tests.traffic.serving import page
+    def change() -> None:
+        for percent in CHANGES:
+            serving.weigh(CLASSIFIER, {stable: 100 - percent, canary: percent})
+            time.sleep(5.5)
 
+    results = serving.load(CLASSIFIER, 80, 130, change)
+    time.sleep(0.5)
+    with log.open() as stream:
+        stream.seek(before)
+        lines = [json.loads(line) for line in stream]
+    serving.retire(CLASSIFIER, canary)
+    assert set(results.by(RELEASE)) >= {stable, canary}
+    flags = Counter(f"{line['at']} {line['code']} {line['flags']}" for line in lines if line["code"] >= 500 or line["code"] == 0)
+    why = f" ({', '.join(f'{name}: {count}' for name, count in sorted(flags.items()))})" if flags else ""
+    yield "| what | measured |"
+    yield "|---|---|"
+    yield f"| requests over {len(CHANGES)} weight changes, lost | {len(results.answers)}, {len(results.failed)}{why} |"
+
+
+def reach(serving: Serving) -> Iterator[str]:
+    """From the patched VirtualService to Envoy's routes, to the first answer that a client gets by them, and to the mesh's counters."""
     stable, canary = serving.arms(CLASSIFIER, "identical", percent=0)
     eventually(lambda: serving.ready(CLASSIFIER, canary), within=PATIENCE)
     admin = serving.bed.supervisor.port("envoy-admin")
-    took: list[float] = []
+    results, patched, routed, counted = Results(), [], [], []
 
     def version() -> str:
         dump = json.loads(page(admin, "/config_dump?resource=dynamic_route_configs"))
         return next(each["version_info"] for each in dump["configs"] if each["route_config"]["name"] == "gateway-80")
 
-    def change() -> None:
-        for percent in CHANGES:
-            before = version()
-            serving.weigh(CLASSIFIER, {stable: 100 - percent, canary: percent})
-            began = time.monotonic()
-            eventually(lambda before=before: version() != before)
-            took.append(time.monotonic() - began)
-            time.sleep(5.0)
+    def total(arm: str) -> float:
+        return serving.total("istio_requests_total", reporter="destination", destination_workload=f"classifier-{arm}")
 
-    results = serving.load(CLASSIFIER, 80, 130, change)
+    def change(client: Client) -> None:
+        for number in range(10):
+            old, new = (stable, canary) if number % 2 == 0 else (canary, stable)
+            before, seen = version(), total(new)
+            began = client.now
+            patched.append((began, new))
+            serving.weigh(CLASSIFIER, {old: 0, new: 100})
+            eventually(lambda before=before: version() != before)
+            routed.append(client.now - began)
+            eventually(lambda new=new, seen=seen: total(new) > seen)
+            counted.append(client.now - began)
+            time.sleep(3.0)
+
+    async def both() -> None:
+        client = Client(serving.addresses.gateway)
+        happening = asyncio.create_task(asyncio.to_thread(change, client))
+        await run(client, [serving.request(CLASSIFIER, number) for number in range(8)], 80, 60, 1, results)
+        await happening
+        client.close()
+
+    asyncio.run(both())
     serving.retire(CLASSIFIER, canary)
-    assert set(results.by(RELEASE)) >= {stable, canary}
-    return len(results.answers), len(results.failed), took
+    answered = [(each.due + each.latency, each.headers.get(RELEASE)) for each in results.answers]
+    felt = [min(moment for moment, by in answered if by == new and moment > began) - began for began, new in patched]
+    yield "| from the patched VirtualService to | median | worst of 10 |"
+    yield "|---|---|---|"
+    for name, took in (("Envoy's route table", routed), ("the first answer by the new weights", felt), ("the mesh's counters", counted)):
+        yield f"| {name} | {sorted(took)[5]:.2f} s | {max(took):.2f} s |"
 
 
 def overhead(serving: Serving) -> tuple[float, float]:
     """p50 and p99 through gateway and sidecar, divided by those of Triton asked directly, alternating in one run."""
     pod = serving.pods(ENCODER)[0]
     address = pod["metadata"]["annotations"]["sandbox.platform.io/address"]
-    through, direct = [], []
-    import asyncio
-
-    from sandbox.traffic.load import Client
+    through: list[float] = []
+    direct: list[float] = []
 
     async def both() -> None:
         gateway, triton = Client(serving.addresses.gateway), Client(8000, address)
         for number in range(1500):
-            asked = serving.request(ENCODER, number) if number % 500 == 0 else asked  # noqa: F821  a token is made now and then
+            asked = serving.request(ENCODER, number)
             plain = Request(path=asked.path, body=asked.body, headers={"host": address, "content-type": "application/json"})
             direct.append((await triton.send(plain, triton.now)).latency)
             through.append((await gateway.send(asked, gateway.now)).latency)
             await asyncio.sleep(0.03)  # below the tenant's rate
 
     asyncio.run(both())
-    direct.sort(), through.sort()
-    return tuple(through[int(share * len(through))] / direct[int(share * len(direct))] for share in (0.5, 0.99))  # type: ignore[return-value]
+    direct.sort()
+    through.sort()
+    half, tail = (through[int(share * len(through))] / direct[int(share * len(direct))] for share in (0.5, 0.99))
+    return half, tail
 
 
 def memory(serving: Serving) -> int:
     """Proportional share of resident memory of every process of the bed, in MiB."""
     kept = sum(each.memory_bytes for each in serving.bed.supervisor.list())
     records = (servers.folder(serving.bed.layout) / "node" / "records").glob("*.json")
-    import json
-
     pods = sum(linux.memory_bytes(pid) for path in records for pid in group(json.loads(path.read_text())["pid"]))
     return round((kept + pods) / 2**20)
 
 
-def faults(serving: Serving) -> Iterator[tuple[str, int, int, float]]:
-    """What is killed under a steady 30 requests a second: requests sent, lost, and seconds from the first lost to the last."""
-    from sandbox.cluster.components import API_SERVER
-    from sandbox.cluster.control_plane import Cluster
-    from sandbox.traffic.mesh import envoy
-    from tests.traffic.test_chaos import kill, one_replica, two_replicas
-    from tests.traffic.test_node_agent import MODEL, SERVER, process
+def bed(serving: Serving) -> Iterator[str]:
+    """What the bed itself takes."""
+    yield "| what | measured |"
+    yield "|---|---|"
+    yield f"| memory of the whole bed, two services | {memory(serving)} MiB |"
+    half, tail = overhead(serving)
+    yield f"| gateway and sidecar against direct Triton, one caller | p50 {half:.2f}x, p99 {tail:.2f}x |"
 
+
+def fairness(serving: Serving) -> Iterator[str]:
+    """One tenant at its own rate, alone and beside another that sends ten times what it may; the neighbour is a process of its own."""
+    import multiprocessing
+
+    alone = serving.load(CLASSIFIER, 20, 60)
+    noise = multiprocessing.get_context("fork").Process(target=_noise, args=(serving.addresses.gateway, _encoded(serving), 400.0, 66.0))
+    noise.start()
+    time.sleep(3.0)
+    beside = serving.load(CLASSIFIER, 20, 60)
+    noise.join()
+    yield "| 20 requests a second of one tenant | requests | lost | p50 | p99 |"
+    yield "|---|---|---|---|---|"
+    for name, found in (("alone", alone), ("beside a tenant at ten times its rate (400 of 40 a second)", beside)):
+        tail = f"{found.quantile(0.5) * 1000:.0f} ms | {found.quantile(0.99) * 1000:.0f} ms"
+        yield f"| {name} | {len(found.answers)} | {len(found.failed)} | {tail} |"
+
+
+def _encoded(serving: Serving) -> list[Request]:
+    return [serving.request(ENCODER, number) for number in range(len(serving.bed.artifacts.golden("encoder")))]
+
+
+def _noise(port: int, requests: list[Request], rate: float, seconds: float) -> None:
+    asyncio.run(run(Client(port), requests, rate, seconds, 7, Results()))
+
+
+def faults(serving: Serving) -> Iterator[str]:
+    """What happens under a steady 30 requests a second: sent, lost, and seconds from the first lost to the last."""
     bed = serving.bed
 
     def again() -> None:
@@ -103,52 +179,72 @@ def faults(serving: Serving) -> Iterator[tuple[str, int, int, float]]:
     def tritons(program: str) -> None:
         os.kill(process(serving, serving.pods(CLASSIFIER)[0], program), signal.SIGKILL)
 
+    def refused(**differs: str | None) -> None:
+        for _ in range(200):
+            serving.ask(serving.request(CLASSIFIER, **differs))  # pyright: ignore[reportArgumentType]  a token or none
+
+    def oversized() -> None:
+        asked = serving.request(CLASSIFIER)
+        for _ in range(50):
+            serving.ask(Request(path=asked.path, body=asked.body + b" " * (64 * 1024), headers=asked.headers))
+
+    def crowded() -> None:
+        with full(serving, only_serving(serving)):
+            time.sleep(1.0)
+
     cases: list[tuple[str, int, Callable[[], object]]] = [
-        ("Triton, one of two replicas", 2, lambda: tritons(SERVER)),
-        ("model process of one of two replicas", 2, lambda: tritons(MODEL)),
-        ("Triton, the only replica", 1, lambda: tritons(SERVER)),
-        ("Envoy, started again at once", 1, lambda: (kill(bed, envoy.NAME), again())),
-        ("the mesh's control plane", 1, lambda: (kill(bed, servers.MESH), again())),
-        ("the API server", 1, lambda: (kill(bed, API_SERVER), Cluster(bed.layout).start(Silent()))),
+        ("killed: Triton, one of two replicas", 2, lambda: tritons(SERVER)),
+        ("killed: the model process of one of two replicas", 2, lambda: tritons(MODEL)),
+        ("killed: Triton, the only replica", 1, lambda: tritons(SERVER)),
+        ("killed: Envoy, started again at once", 1, lambda: (kill(bed, envoy.NAME), again())),
+        ("killed: the mesh's control plane", 1, lambda: (kill(bed, servers.MESH), again())),
+        ("killed: the API server", 1, lambda: (kill(bed, API_SERVER), Cluster(bed.layout).start(Silent()))),
+        ("200 requests with an expired token", 1, lambda: refused(token=serving.token(CLASSIFIER, seconds=-600))),
+        ("50 requests beyond the largest body", 1, oversized),
+        ("50 clients that send a byte of their body a second", 1, lambda: slow_bodies(serving, 50, 15.0)),
+        ("50 clients that never end their headers", 1, lambda: slow_heads(serving, 50)),
+        ("the only replica full for a second", 1, crowded),
     ]
+    yield "| what happens | requests of others | lost | from the first lost to the last |"
+    yield "|---|---|---|---|"
     for name, replicas, happens in cases:
         if replicas == 2:
             two_replicas(serving)
         results = serving.load(CLASSIFIER, 30, 40, happens)
         lost = [each.due for each in results.failed]
-        yield name, len(results.answers), len(lost), max(lost) - min(lost) if lost else 0.0
+        yield f"| {name} | {len(results.answers)} | {len(lost)} | {max(lost) - min(lost) if lost else 0.0:.1f} s |"
         if replicas == 2:
-            eventually(lambda: all(serving_ready(serving)), within=PATIENCE * 2)
+            eventually(lambda: all(_ready(serving)), within=PATIENCE * 2)
             one_replica(serving)
         serving.await_answer(CLASSIFIER)
 
 
-def serving_ready(serving: Serving) -> list[bool]:
-    from tests.traffic.serving import is_ready
-
+def _ready(serving: Serving) -> list[bool]:
     return [is_ready(each) for each in serving.pods(CLASSIFIER)] or [False]
 
 
+MEASURES: Mapping[str, Callable[[Serving], Iterator[str]]] = {
+    "bed": bed,
+    "weights": weights,
+    "reach": reach,
+    "faults": faults,
+    "fairness": fairness,
+}
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.traffic", description="Real traffic, measured.")
+    parser.add_argument("measures", nargs="*", choices=[*MEASURES, []], help="what to measure; everything by default")
+    chosen = parser.parse_args().measures or tuple(MEASURES)
     with tempfile.TemporaryDirectory(prefix="headway-traffic-") as folder:
-        for bed in running(Path(folder), Silent()):
-            serving = Serving.start(bed)
+        for laid in running(Path(folder), Silent()):
+            serving = Serving.start(laid)
             for each in (CLASSIFIER, ENCODER):
                 serving.await_answer(each)
-            print(f"Load before: {os.getloadavg()[0]:.1f}.\n", flush=True)
-            if "--faults" in sys.argv:
-                print("| killed | requests | lost | seconds from first to last lost |\n|---|---|---|---|", flush=True)
-                for name, sent, lost, span in faults(serving):
-                    print(f"| {name} | {sent} | {lost} | {span:.1f} |", flush=True)
-                continue
-            print("| what | measured |\n|---|---|", flush=True)
-            print(f"| memory of the whole bed, two services | {memory(serving)} MiB |", flush=True)
-            half, tail = overhead(serving)
-            print(f"| gateway and sidecar against direct Triton, one caller | p50 {half:.2f}x, p99 {tail:.2f}x |", flush=True)
-            count, failed, took = weight_changes(serving)
-            print(f"| requests over {len(CHANGES)} weight changes, failed | {count}, {failed} |", flush=True)
-            took.sort()
-            print(f"| from the patched VirtualService to Envoy's routes | median {took[len(took) // 2]:.3f} s, worst {took[-1]:.3f} s |")
+            for name in chosen:
+                print(f"\n{name}, at a load of {os.getloadavg()[0]:.1f}\n", flush=True)
+                for line in MEASURES[name](serving):
+                    print(line, flush=True)
 
 
 if __name__ == "__main__":

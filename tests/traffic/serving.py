@@ -69,7 +69,7 @@ class Serving:
     def await_answer(self, served: Served) -> None:
         eventually(lambda: self.ask(self.request(served)).status == 200, within=PATIENCE)
 
-    def load(self, served: Served, rate: float, seconds: float, meanwhile: Callable[[], None] = lambda: None) -> Results:
+    def load(self, served: Served, rate: float, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> Results:
         """Send golden requests at `rate` for `seconds` while something happens in another thread."""
         requests = [self.request(served, number) for number in range(len(self.bed.artifacts.golden(served.model)))]
         results = Results()
