@@ -180,8 +180,8 @@ class Stage:
 
     def first(self) -> str | None:
         """The release that was stable before any other was tried."""
-        tried = fold(self._ledger().read()).all
-        return tried[0].stable if tried else None
+        service = fold(self._ledger().read())
+        return service.all[0].stable if service.all else service.stable
 
     def count(self) -> int:
         """Releases so far."""

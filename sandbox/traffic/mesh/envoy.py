@@ -59,7 +59,7 @@ def process(programs: Programs, folder: Path, admin_port: int, ports: tuple[int,
     return Process(
         name=NAME,
         argv=(
-            *(str(programs.envoy), "-c", str(path), "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warning"),
+            *(str(programs.envoy), "-c", str(path), "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning"),
             *("--drain-time-s", str(_DRAIN_SECONDS), "--file-flush-interval-msec", str(_FLUSH_MILLISECONDS)),
         ),
         ready=lambda: Admin(admin_port).unready(),
