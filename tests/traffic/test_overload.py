@@ -1,0 +1,222 @@
+"""The ladder down, through a real Envoy: the gateway with its doors, the proxies of two replicas, and the routes that the program renders.
+
+The servers behind are stand-ins that answer at once or when they are told to; tokens are signed by the sandbox's own issuer.
+"""
+
+import copy
+import json
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+from time import monotonic, sleep, time
+from typing import Any
+
+import pytest
+
+from components.model_service.manifests import Service
+from components.platform import mesh
+from components.tenant.manifests import Plan
+from sandbox.traffic.address import loopback
+from sandbox.traffic.environment import programs
+from sandbox.traffic.mesh import configuration, listeners
+from sandbox.traffic.mesh.tokens import Issuers
+from sandbox.traffic.mesh.world import World
+from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, changed, service, tenant
+from tests.traffic.bed import PROJECT
+from tests.traffic.test_validation import static
+
+MODEL, FALLBACK = "defects-slice", "defects"
+ADDRESSES = {MODEL: "10.191.7.1", FALLBACK: "10.191.7.2"}
+ISSUER = tenant("vision").issuers[0]
+HOLD_SECONDS = 1
+
+
+class Server(BaseHTTPRequestHandler):
+    """Answers at once; a request that says `wait` is answered when `released` is set."""
+
+    protocol_version = "HTTP/1.1"
+    waits: Event
+    released: Event
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        if self.path.endswith("wait"):
+            self.waits.set()
+            self.released.wait(60)
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    status: int
+    degraded: bool
+    retry_after: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ladder:
+    """A gateway before a model and its fallback; one request at a time fills a replica of either."""
+
+    port: int
+    issuers: Issuers
+    servers: dict[str, type[Server]]
+
+    def ask(self, priority: str, model: str = MODEL, path: str = "/v2/x", **headers: str) -> Answer:
+        claims = {"priority": priority}
+        token = self.issuers.token(ISSUER.issuer, ISSUER.audiences, "somebody", now=time(), seconds=600, claims=claims)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        given = {"host": f"{model}.vision.{SURROUNDINGS.hosts[0]}", "authorization": f"Bearer {token}", **headers}
+        connection.request("POST", path, b"{}", given)
+        found = connection.getresponse()
+        found.read()
+        return Answer(status=found.status, degraded=found.getheader("x-degraded") == MODEL, retry_after=found.getheader("retry-after"))
+
+    def await_answer(self, wanted: Answer, priority: str) -> None:
+        until = monotonic() + 60
+        while (found := self.ask(priority)) != wanted:
+            assert monotonic() < until, found
+            sleep(0.05)
+
+    def fill(self, model: str) -> None:
+        """Have the model's one replica busy until the test lets go."""
+        server = self.servers[model]
+        server.waits, server.released = Event(), Event()
+        Thread(target=self.ask, args=("high", model, "/v2/wait"), daemon=True).start()
+        assert server.waits.wait(60)
+
+    def release(self) -> None:
+        for server in self.servers.values():
+            server.released.set()
+
+
+def services() -> list[Service]:
+    """Both services, with room for one request at a time on each replica."""
+    found: list[Service] = []
+    for name in (MODEL, FALLBACK):
+        contract = MODELS[name].model_dump(mode="json", exclude_none=True)
+        ladder = {"degradation__overload_at": 1, "degradation__retry_after": f"{HOLD_SECONDS}s"}
+        model = changed(contract, batch=None, envelope__largest_request__timeout="60s", health__drain="60s", **ladder)
+        found.append(Service.of("vision", model, service(name).pool, SURROUNDINGS, fallback=service(name).fallback))
+    return found
+
+
+def pod(made: Service) -> Iterator[dict[str, Any]]:
+    """A ready replica of the service, as the API server would tell of it."""
+    name = f"{made.model.name}-{made.traffic.primary.release}"
+    server = next(each.body for each in made.manifests() if each.body["kind"] == "Deployment" and each.body["metadata"]["name"] == name)
+    template, ip = server["spec"]["template"], ADDRESSES[made.model.name]
+    metadata = {"namespace": "vision", "labels": template["metadata"]["labels"]}
+    yield {"kind": "Pod", "metadata": {**metadata, "name": f"{name}-0"}, "spec": template["spec"], "status": {"podIP": ip}}
+    for of in (name, made.model.name):
+        yield {
+            "kind": "EndpointSlice",
+            "metadata": {"namespace": "vision", "name": f"{of}-x", "labels": {"kubernetes.io/service-name": of}},
+            "ports": [{"name": "http", "port": 8000}, {"name": "grpc", "port": 8001}],
+            "endpoints": [{"addresses": [ip], "conditions": {"ready": True}}],
+        }
+
+
+def world() -> World:
+    made = services()
+    plan = Plan(tenant=tenant("vision"), models=tuple(MODELS[each] for each in ADDRESSES), pools=POOLS, surroundings=SURROUNDINGS)
+    bodies = [
+        *(each.body for each in mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")),
+        *(each.body for each in plan.manifests()),
+        *(each.body for one in made for each in one.manifests()),
+        *(body for one in made for body in pod(one)),
+    ]
+    found = [copy.deepcopy(dict(body)) for body in bodies]
+    for number, body in enumerate(found):
+        body["metadata"]["uid"] = f"uid-{number}"
+    return World.of(found)
+
+
+@pytest.fixture(scope="module")
+def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ladder]:
+    folder = tmp_path_factory.mktemp("ladder")
+    issuers = Issuers(folder / "issuers")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    doors = listeners.Doors(gateway={80: port}, mesh={}, log="/dev/null")
+    made = world()
+    assert configuration.judge(made) == {}
+    found = configuration.compile_(made, doors, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)})
+    file = folder / "envoy.json"
+    file.write_text(json.dumps(static(found)))
+    servers = {name: type(name, (Server,), {"waits": Event(), "released": Event()}) for name in ADDRESSES}
+    with ExitStack() as stack:
+        for name, ip in ADDRESSES.items():
+            server = ThreadingHTTPServer((loopback(ip), 8000), servers[name])
+            stack.callback(server.shutdown)
+            Thread(target=server.serve_forever, daemon=True).start()
+        envoy = subprocess.Popen(
+            [programs(PROJECT).envoy, "-c", file, "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "error"]
+        )
+        stack.callback(envoy.wait, 30)
+        stack.callback(envoy.terminate)
+        await_port(port, envoy)
+        yield Ladder(port=port, issuers=issuers, servers=servers)
+
+
+def await_port(port: int, process: "subprocess.Popen[bytes]") -> None:
+    until = monotonic() + 60
+    while True:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        assert process.poll() is None, "the proxy refuses its configuration"
+        assert monotonic() < until, "the proxy does not listen"
+        sleep(0.05)
+
+
+SERVED = Answer(status=200, degraded=False, retry_after=None)
+FELL_BACK = Answer(status=200, degraded=True, retry_after=None)
+LATER = str(HOLD_SECONDS)
+
+
+@pytest.fixture
+def ladder(proxied: Ladder) -> Iterator[Ladder]:
+    """Nothing is overloaded, and no overload is remembered."""
+    for server in proxied.servers.values():
+        server.released = Event()
+    proxied.await_answer(SERVED, "normal")
+    yield proxied
+    proxied.release()
+
+
+def test_while_there_is_room_every_priority_is_served_by_the_model(ladder: Ladder) -> None:
+    assert [ladder.ask(priority) for priority in ("high", "normal", "low")] == [SERVED] * 3
+
+
+def test_a_client_cannot_send_itself_to_the_fallback(ladder: Ladder) -> None:
+    assert ladder.ask("normal", **{"x-degrade": MODEL, "x-request-priority": "normal"}) == SERVED
+
+
+def test_a_full_model_answers_by_priority(ladder: Ladder) -> None:
+    ladder.fill(MODEL)
+    ladder.await_answer(FELL_BACK, "normal")
+    assert ladder.ask("low") == Answer(status=429, degraded=False, retry_after=LATER)
+    assert ladder.ask("high") == Answer(status=503, degraded=False, retry_after=LATER), "never sent to a lighter model"
+
+
+def test_when_the_fallback_is_full_too_callers_are_told_to_come_back(ladder: Ladder) -> None:
+    ladder.fill(FALLBACK)
+    ladder.fill(MODEL)
+    ladder.await_answer(Answer(status=429, degraded=True, retry_after=LATER), "normal")
+
+
+def test_after_the_overload_the_model_takes_its_requests_back(ladder: Ladder) -> None:
+    ladder.fill(MODEL)
+    ladder.await_answer(FELL_BACK, "normal")
+    ladder.release()
+    ladder.await_answer(SERVED, "normal")
