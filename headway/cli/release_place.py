@@ -7,7 +7,7 @@ that the driver writes; its address is therefore handed to every stack operation
 import getpass
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, cached_property
@@ -208,8 +208,23 @@ class Place:
             cluster=self.cluster,
             evidence=self._evidence(),
             service=service,
+            run=self._executed,
             scrape_seconds=self.scrape_seconds,
         )
+
+    def _executed(self, pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
+        """Python in the serving container of a pod. Raises OutOfReachError, UserError."""
+        from headway.release.driver.answers import CONTAINER
+
+        if self.environment != SANDBOX:
+            return self.api.executed(self.tenant, str(pod["metadata"]["name"]), CONTAINER, ("python3", *arguments), seconds)
+        from headway.release.driver.world import OutOfReachError
+        from sandbox.traffic.execution import NotRunError, executed
+
+        try:
+            return executed(self._layout, pod, arguments, seconds)
+        except NotRunError as failure:
+            raise OutOfReachError(str(failure)) from None
 
     @property
     def scrape_seconds(self) -> float:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headway.cli.release_place import Place
     from headway.cli.release_view import View
     from headway.contract.model import Model
-    from headway.release.driver.beginning import Start
+    from headway.release.driver.beginning import Asked, Start
     from headway.release.driver.rollout import Rollout
     from headway.release.plan import Room
 
@@ -45,7 +45,7 @@ def begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guard
         possible(here.chain, replace(service, rollout=None), here.store, model, start)
         ask(ledger, Wish.ROLLBACK, f"superseded by release {release_id(model)}{': ' + start.reason if start.reason else ''}")
         drive(here, view, service.running)
-    begin(here.ledger(), here.store, model, _room(here, model), start)
+    begin(here.ledger(), here.store, model, _room(here, model), start, _answers(here, model))
     return None
 
 
@@ -73,6 +73,24 @@ def commit_of(project: Path) -> str:
 
     found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=project, capture_output=True, text=True, check=False)
     return found.stdout.strip() if found.returncode == 0 else ""
+
+
+def _answers(here: "Place", model: "Model") -> "Asked":
+    """Ask the stable version its golden requests: who cannot be asked now could not be compared later."""
+    from headway.release.driver.beginning import Asked
+    from headway.release.driver.rollout import fold
+    from headway.release.driver.world import OutOfReachError
+
+    try:
+        found = here.world(model).answers(fold(here.ledger().read()).stable or "")
+    except OutOfReachError as failure:
+        return Asked(compared=False, reason=f"the stable version's replicas could not be asked ({failure})")
+    if found is None:
+        return Asked(compared=False, reason="the replicas are simulated")
+    if not found.pairs:
+        return Asked(compared=False, reason=f"the stable version answered none of its golden requests ({'; '.join(found.examples)})")
+    said = f"the stable version gave {found.pairs - found.mismatches} of {found.pairs} golden answers"
+    return Asked(compared=True, reason=said, pairs=found.pairs, mismatches=found.mismatches)
 
 
 def _room(here: "Place", model: "Model") -> "Room":

@@ -78,7 +78,7 @@ def _applied(body: Mapping[str, Any]) -> str:
 
 
 def _probed(body: Mapping[str, Any]) -> str:
-    outcome = "passed" if body["passed"] else "FAILED"
+    outcome = {True: "passed", False: "FAILED", None: "were not asked"}[body["passed"]]
     return f"{_STEPS.get(str(body['step']), str(body['step'])).capitalize()} {outcome}: {body['reason']} (asked by {body['by']})."
 
 

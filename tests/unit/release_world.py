@@ -16,7 +16,7 @@ from headway.contract.model import Model
 from headway.contract.released import release_id
 from headway.release import Counts, Tick
 from headway.release.driver.adoption import adopt
-from headway.release.driver.beginning import Start, begin
+from headway.release.driver.beginning import Asked, Start, begin
 from headway.release.driver.driver import Driver
 from headway.release.driver.rollout import Rollout, Service, fold
 from headway.release.driver.world import Drained, OutOfReachError, Probed, Raw, Route
@@ -45,7 +45,9 @@ class Reading:
 
     def tick(self, raw: Mapping[str, Any], *, frozen: bool) -> Tick:
         arms = {name: _counts(raw[name]) for name in ("stable", "baseline", "canary", "mirrored")}
-        return Tick(**arms, answered=raw["answered"], ready=raw["ready"], freeze=frozen)
+        answers: Mapping[str, int] = raw.get("answers", {})
+        compared = {"pairs": answers.get("pairs", 0), "mismatches": answers.get("mismatches", 0)}
+        return Tick(**arms, **compared, answered=raw["answered"], ready=raw["ready"], freeze=frozen)
 
 
 def _counts(document: Mapping[str, Any]) -> Counts:
@@ -94,6 +96,8 @@ class Memory:
     vouched: datetime | None = None
     probes: Mapping[StepKind, Probed] = field(default_factory=dict)
     findings: Sequence[str] = ()
+    wrong: float = 0.0
+    """Share of golden answers that differ while it has traffic."""
     hidden: bool = False
     """Whether requests to the new version can be seen while draining."""
 
@@ -176,6 +180,8 @@ class Memory:
         raw = {arm: _document(counts(n * share[arm], errors=0.001, rng=rng)) for arm in ("stable", "baseline")}
         raw["canary"] = _document(counts(n * share[CANARY], self.shares, self.errors, rng))
         raw["mirrored"] = _document(counts(n * share["stable"] * self.copies / 100, self.shares, self.errors, rng))
+        if rollout.body["policy"]["golden"]:
+            raw["answers"] = {"pairs": 25, "mismatches": int(rng.binomial(25, self.wrong))}
         return json.loads(json.dumps({**raw, "answered": self.answered, "ready": True}))
 
     def drained(self, rollout: Rollout) -> Drained:
@@ -191,6 +197,7 @@ def _document(arm: Counts) -> dict[str, Any]:
 
 
 ROOM = Room(replicas=2, free=8)
+UNASKED = Asked(compared=False, reason="these replicas are a test's")
 
 
 @dataclass
@@ -226,8 +233,8 @@ class Scene:
     def ledger(self, actor: str = "ci") -> Ledger:
         return Ledger(self.store, CHAIN, actor, self.world.now)
 
-    def begin(self, **start: Any) -> None:
-        begin(self.ledger(), self.store, self.new, ROOM, Start(**start))
+    def begin(self, answers: Asked = UNASKED, **start: Any) -> None:
+        begin(self.ledger(), self.store, self.new, ROOM, Start(**start), answers)
 
     def driver(self, holder: str = "one", **more: Any) -> Driver:
         return Driver(self.ledger(holder), self.world, Reading(), holder, **more)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from release_kill import Shelf, killed_at, promoting, walk
-from release_world import BAD, CHAIN, Memory, OutOfReachError, Probed, Reading, Result, Scene
+from release_world import BAD, CHAIN, ROOM, UNASKED, Memory, OutOfReachError, Probed, Reading, Result, Scene
 
 from headway.automation import Violation
 from headway.contract.loader import load_tenant
@@ -16,7 +16,7 @@ from headway.errors import Exit, UserError
 from headway.release.driver import beginning
 from headway.release.driver import driver as driving
 from headway.release.driver import judge as judging
-from headway.release.driver.beginning import Start, begin
+from headway.release.driver.beginning import Asked, Start, begin
 from headway.release.driver.driver import ask
 from headway.release.driver.kinds import Kind, Outcome, Wish
 from headway.release.driver.rollout import Rollout
@@ -24,7 +24,7 @@ from headway.release.driver.verify import recomputed
 from headway.release.ledger.ledger import Ledger, LostError, verify
 from headway.release.ledger.store import Store, UnreachableError
 from headway.release.plan import Kind as StepKind
-from headway.release.plan import Room
+from headway.release.words import said
 
 TENANTS = Path(__file__).parents[2] / "tenants"
 
@@ -491,6 +491,51 @@ def test_wrong_golden_answers_end_the_release_before_it_gets_traffic(scene: Scen
     assert ended.failing is not None and ended.failing.kind == "golden"
 
 
+COMPARED = Asked(compared=True, reason="25 of 25", pairs=25)
+
+
+def test_answers_that_turn_wrong_under_traffic_send_it_back(scene: Scene) -> None:
+    scene.begin(answers=COMPARED)
+    scene.world.wrong = 0.1
+    ended = scene.driver().run()
+    assert ended.outcome is Outcome.ROLLED_BACK
+    assert ended.failing is not None and "answers" in ended.failing.reason.lower()
+
+
+def test_right_answers_are_part_of_the_proof(scene: Scene) -> None:
+    scene.begin(answers=COMPARED)
+    assert scene.driver().run().outcome is Outcome.PROMOTED
+    proofs = [e.body["decision"]["signals"]["correctness"]["verdict"] for e in scene.ledger().read() if e.kind == Kind.OBSERVED]
+    assert "PASS" in proofs
+
+
+def test_a_model_that_differs_from_itself_is_allowed_twice_as_much(scene: Scene) -> None:
+    scene.begin(answers=Asked(compared=True, reason="", pairs=50, mismatches=2))
+    assert scene.ledger().read()[-1].body["policy"]["mismatch"] == 0.08
+
+
+def test_golden_requests_that_nobody_asked_are_no_pass(scene: Scene) -> None:
+    scene.world.probes = {StepKind.GOLDEN: Probed(passed=None, reason="the replicas are simulated", by="nobody")}
+    assert scene.run().outcome is Outcome.PROMOTED
+    (body,) = [e.body for e in scene.ledger().read() if e.kind == Kind.PROBED and e.body["step"] == "golden"]
+    assert body["passed"] is None
+    assert "were not asked" in str(said(next(e for e in scene.ledger().read() if e.kind == Kind.PROBED and e.body["step"] == "golden")))
+
+
+def test_replicas_that_cannot_be_asked_are_asked_again_until_their_time_is_over(scene: Scene) -> None:
+    class Deaf(Memory):
+        def probe(self, rollout: Rollout, step: StepKind) -> Probed:
+            if step is StepKind.GOLDEN:
+                raise OutOfReachError("exec: no end within 35 s")
+            return super().probe(rollout, step)
+
+    scene.world.__class__ = Deaf
+    ended = scene.run()
+    assert ended.outcome is Outcome.ROLLED_BACK
+    assert weights(scene) == [0]
+    assert ended.failing is not None and "could not be asked for 900 s: exec: no end" in ended.failing.reason
+
+
 def test_a_release_without_evidence_is_refused_before_anything_is_deployed(scene: Scene) -> None:
     scene.world.findings = ("no series istio_requests_total for defects",)
     assert scene.run().outcome is Outcome.REFUSED
@@ -543,7 +588,7 @@ def test_a_second_release_waits_for_the_first(scene: Scene) -> None:
 
 def test_the_contract_that_serves_is_nothing_to_release(scene: Scene) -> None:
     with pytest.raises(UserError, match="which serves already"):
-        begin(scene.ledger(), scene.store, scene.old, Room(replicas=2, free=8), Start())
+        begin(scene.ledger(), scene.store, scene.old, ROOM, Start(), UNASKED)
 
 
 @pytest.mark.parametrize(
@@ -557,7 +602,7 @@ def test_what_cannot_be_carried_out_is_refused_by_name(contract: Model, policy: 
     scene = Scene.of(Shelf(), contract, mirror=None)
     new = Model.model_validate({**scene.new.model_dump(mode="json"), "rollout": policy})
     with pytest.raises(UserError, match=refusal):
-        begin(scene.ledger(), scene.store, new, Room(replicas=2, free=8), Start())
+        begin(scene.ledger(), scene.store, new, ROOM, Start(), UNASKED)
 
 
 @pytest.mark.parametrize("strategy", ["blue_green", "rolling"])

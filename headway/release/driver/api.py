@@ -4,7 +4,7 @@ Whoever asks decides what a missing answer means. The trap: importing the client
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -62,6 +62,12 @@ class Api:
                 Exit.REFUSED,
             )
         return document
+
+    def executed(self, namespace: str, pod: str, container: str, command: Sequence[str], seconds: float) -> str:
+        """Standard output of a command in a pod's container. Raises OutOfReachError, UserError."""
+        from headway.release.driver.execution import executed
+
+        return executed(self._connected().configuration, namespace, pod, container, command, seconds)
 
     def _connected(self) -> Any:
         if self._client is None:

@@ -4,7 +4,7 @@ Everything that later decides is fixed here, in one event. The trap: meshes carr
 here, and plan, gate and route all use those.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from headway.contract.difference import difference
@@ -38,13 +38,23 @@ class Start:
     speed: float = 1.0
 
 
-def begin(ledger: Ledger, store: Store, model: Model, room: Room, start: Start) -> Event:
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Whether golden answers can be compared, tried on the stable version; and how many of its own differed."""
+
+    compared: bool
+    reason: str
+    pairs: int = 0
+    mismatches: int = 0
+
+
+def begin(ledger: Ledger, store: Store, model: Model, room: Room, start: Start, answers: Asked) -> Event:
     """Write down that `model` is to be released. Raises UserError for what cannot be, LostError when a race was lost."""
     service = fold(ledger.read())
     stable = possible(ledger.chain, service, store, model, start)
     made = plan(model.rollout, room)
     steps = [_step(step) for step in made.steps]
-    policy = _policy(model.rollout, made, steps)
+    policy = _policy(model.rollout, made, steps, answers)
     name = release_id(model)
     content = register(store, ledger.chain, {"id": name, "contract": model.model_dump(mode="json")})
     serving = str(service.stable)
@@ -62,6 +72,7 @@ def begin(ledger: Ledger, store: Store, model: Model, room: Room, start: Start) 
             "gate": gate_version(),
             "first": first_decision(policy),
             "classes": [kind.name for kind in model.rollout.classes],
+            "answers": asdict(answers),
             "unwatched_at_most": model.rollout.unwatched_at_most.seconds,
             "tick_seconds": TICK_SECONDS,
             "speed": float(start.speed),
@@ -146,12 +157,14 @@ def _percent(share: Share) -> int:
     return max(1, round(int(share) * WHOLE / Share.WHOLE)) if share else 0
 
 
-def _policy(rollout: Policy, made: Plan, steps: list[dict[str, Any]]) -> GatePolicy:
+def _policy(rollout: Policy, made: Plan, steps: list[dict[str, Any]], answers: Asked) -> GatePolicy:
     climbed = [step for step in steps if step["kind"] in {kind.value for kind in TRAFFIC}]
     weights = [step["weight"] / WHOLE for step in climbed if step["weight"]]
     mirror = next((step["mirror"] / WHOLE for step in climbed if step["mirror"]), 0.0)
-    found = GatePolicy.from_contract(rollout, weights=weights, tick_seconds=TICK_SECONDS)
-    return replace(found, baseline=made.baseline_arm, mirror=mirror)
+    found = GatePolicy.from_contract(rollout, weights=weights, tick_seconds=TICK_SECONDS, golden=answers.compared)
+    # A model that does not always agree with itself is allowed twice what the stable version does.
+    mismatch = max(found.mismatch, 2 * answers.mismatches / answers.pairs if answers.pairs else 0.0)
+    return replace(found, baseline=made.baseline_arm, mirror=mirror, mismatch=mismatch)
 
 
 def _difference(old: Model, new: Model) -> dict[str, Any]:

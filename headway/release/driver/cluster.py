@@ -87,6 +87,12 @@ class Cluster:
         nodes = [self._api.get(f"/api/v1/nodes/{name}") for name in names]
         return any(SIMULATED_NODE in (node or {}).get("metadata", {}).get("annotations", {}) for node in nodes)
 
+    def ready(self, release: str) -> Sequence[Mapping[str, Any]]:
+        """Pods of `release`, but for those of the baseline arm, that are ready. Raises OutOfReachError."""
+        pods = self._list("/api/v1/namespaces/{}/pods")
+        mine = [p for p in pods if p["metadata"]["labels"].get(RELEASE) == release and not _baseline(p["metadata"]["labels"])]
+        return [p for p in mine if "deletionTimestamp" not in p["metadata"] and _condition(p, "Ready")]
+
     def room(self, pool: Pool, model: Model, stable: str, *, grows: bool) -> Room:
         """What the pool and the tenant's quotas hold; `grows` counts nodes that an autoscaler would add. Raises OutOfReachError."""
         gpu = model.envelope.gpu
@@ -199,7 +205,9 @@ def _given_up(portion: Portion, deployments: Sequence[Mapping[str, Any]], pods: 
     conditions = found.get("status", {}).get("conditions", ()) if found else ()
     if not any(c["type"] == "Progressing" and c.get("reason") == "ProgressDeadlineExceeded" for c in conditions):
         return None
-    ends = sum(int(status.get("restartCount") or 0) for pod in _of(portion, pods) for status in pod["status"].get("containerStatuses") or ())
+    ends = sum(
+        int(status.get("restartCount") or 0) for pod in _of(portion, pods) for status in pod["status"].get("containerStatuses") or ()
+    )
     if not ends:
         return None
     return f"{portion.arm} ({portion.key}): ended {ends} times without becoming ready, and its Deployment is past its deadline"
@@ -223,6 +231,10 @@ def _reasons(portion: Portion, pods: Sequence[Mapping[str, Any]]) -> str:
 def _is(deployment: Mapping[str, Any], release: str, arm: str) -> bool:
     picks = deployment["spec"]["selector"]["matchLabels"]
     return picks.get(RELEASE) == release and _baseline(picks) == (arm == BASELINE)
+
+
+def _condition(pod: Mapping[str, Any], name: str) -> bool:
+    return any(c["type"] == name and c["status"] == "True" for c in pod.get("status", {}).get("conditions", ()))
 
 
 def _baseline(labels: Mapping[str, str]) -> bool:

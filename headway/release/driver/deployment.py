@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from headway.release.driver.answers import Answers, Run, asked, judged
 from headway.release.driver.cluster import Cluster
 from headway.release.driver.rollout import Rollout
 from headway.release.driver.world import Drained, OutOfReachError, Probed, Raw, Route
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _OWN_PROBES = "each replica's startup probe, which asks it before it is ready"
 _SIMULATED = "nobody"
+PROBE_SECONDS = 5.0
+"""Longest that golden requests are asked at a time; the driver has other things to look at."""
 
 
 @dataclass
@@ -34,6 +37,8 @@ class Deployment:
     cluster: Cluster
     evidence: Evidence
     service: Service
+    run: Run
+    """Runs Python in a serving container."""
     scrape_seconds: float
     """How often counters are scraped: no look at them can be shorter than two of these."""
     _shifted: float | None = field(default=None, init=False)
@@ -79,8 +84,14 @@ class Deployment:
         if missing:
             return Probed(passed=False, reason="; ".join(missing), by=_OWN_PROBES)
         if self.cluster.simulated(rollout.release):
-            return Probed(passed=True, reason="the replicas are simulated; nothing was asked", by=_SIMULATED)
+            return Probed(passed=None, reason="the replicas are simulated", by=_SIMULATED)
+        if step is StepKind.GOLDEN and rollout.body["policy"]["golden"]:
+            return judged(asked(self.cluster.ready(rollout.release), self.run, PROBE_SECONDS), rollout.body["policy"]["mismatch"])
         return Probed(passed=True, reason="every replica answered before it became ready", by=_OWN_PROBES)
+
+    def answers(self, release: str) -> Answers | None:
+        """What replicas of `release` answer to their golden requests; None where they only pretend to run. Raises OutOfReachError."""
+        return None if self.cluster.simulated(release) else asked(self.cluster.ready(release), self.run, PROBE_SECONDS)
 
     # -- evidence --------------------------------------------------------------------------------------------------------------
 
@@ -93,6 +104,16 @@ class Deployment:
         return self.evidence.history(self.service, self._arms(rollout), before, seconds)
 
     def read(self, rollout: Rollout, start: float, end: float) -> Raw:
+        raw = self._counted(rollout, start, end)
+        if not rollout.body["policy"]["golden"]:
+            return raw
+        try:
+            found = asked(self.cluster.ready(rollout.release), self.run, min(PROBE_SECONDS, (end - start) / 4)).document()
+        except OutOfReachError as failure:
+            found = {"pairs": 0, "mismatches": 0, "invalid": 0, "reason": str(failure)}
+        return {**raw, "answers": found}
+
+    def _counted(self, rollout: Rollout, start: float, end: float) -> Raw:
         try:
             arms = self._arms(rollout)
         except OutOfReachError as failure:
@@ -107,7 +128,7 @@ class Deployment:
         end = now - settle
         if end - length < self._shifted:
             return Drained(requests=None, reason="the first window after the shift is not over")
-        raw = self.read(rollout, end - length, end)
+        raw = self._counted(rollout, end - length, end)
         if not raw["answered"]:
             return Drained(requests=None, reason=str(raw["reason"]))
         return Drained(requests=_requests(raw, "canary") + _requests(raw, "mirrored"), reason=f"seen over {length:.0f} s")

@@ -16,11 +16,12 @@ from headway.release.driver.actions import Action, following
 from headway.release.driver.judge import Judge, Reading, carried_over, gate_version
 from headway.release.driver.kinds import Kind, Wish
 from headway.release.driver.rollout import Rollout, Service, fold
-from headway.release.driver.world import OutOfReachError, Route, World
+from headway.release.driver.world import OutOfReachError, Probed, Route, World
 from headway.release.ledger.division import Division
 from headway.release.ledger.events import Event
 from headway.release.ledger.ledger import Ledger, LostError
 from headway.release.ledger.store import UnreachableError
+from headway.release.plan import Kind as StepKind
 
 if TYPE_CHECKING:
     from headway.automation import StackResult
@@ -118,10 +119,8 @@ class Driver:
                 self._apply(rollout, division)
             case actions.Await(division, at_most):
                 self._await(rollout, division, at_most)
-            case actions.Probe(step, _):
-                probed = self._world.probe(rollout, step)
-                body = {"step": step.value, "passed": probed.passed, "reason": probed.reason, "by": probed.by}
-                self._write(Kind.PROBED, body)
+            case actions.Probe(step, at_most):
+                self._probe(rollout, step, at_most)
             case actions.Observe(start):
                 self._observe(rollout, start)
             case actions.Shift(division):
@@ -176,6 +175,15 @@ class Driver:
             if self._pause(2 * SLICE_SECONDS):
                 return
         self._write(Kind.READY, {"seconds": (self._world.now() - began).total_seconds()})
+
+    def _probe(self, rollout: Rollout, step: StepKind, at_most: float) -> None:
+        try:
+            probed = self._world.probe(rollout, step)
+        except OutOfReachError as failure:
+            if self._since(rollout.last) <= at_most:
+                raise
+            probed = Probed(passed=False, reason=f"its replicas could not be asked for {at_most:.0f} s: {failure}", by="the driver")
+        self._write(Kind.PROBED, {"step": step.value, "passed": probed.passed, "reason": probed.reason, "by": probed.by})
 
     def _observe(self, rollout: Rollout, last: float | None) -> None:
         tick = float(rollout.body["tick_seconds"]) / float(rollout.body["speed"])

@@ -263,7 +263,7 @@ def _told(rollout: Rollout, event: Event) -> Rollout:
             return replace(failing("late", body["reason"]), awaited=True)
         case Kind.PROBED:
             done = replace(rollout, probed=rollout.probed | {StepKind(body["step"])})
-            return done if body["passed"] else failing(body["step"], body["reason"])
+            return failing(body["step"], body["reason"]) if body["passed"] is False else done
         case Kind.OBSERVED:
             seen = replace(
                 rollout,

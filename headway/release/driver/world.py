@@ -44,9 +44,9 @@ class Route:
 
 @dataclass(frozen=True, kw_only=True)
 class Probed:
-    """What replicas of the new version answered. `by` says who asked."""
+    """What replicas of the new version answered. `by` says who asked; `passed` is None where nobody did, which is no pass."""
 
-    passed: bool
+    passed: bool | None
     reason: str
     by: str
 
@@ -114,7 +114,8 @@ class World(Protocol):
         ...
 
     def read(self, rollout: Rollout, start: float, end: float) -> Raw:
-        """Raw counters of one tick. Never raises for a source that is down."""
+        """Raw counters of one tick, and answers to golden requests where the release is judged by them. Never raises for a source that
+        is down."""
         ...
 
     def drained(self, rollout: Rollout) -> Drained:

@@ -106,9 +106,10 @@ def _caveats(told: Told) -> str:
     rollout, said = told.rollout, list(told.rollout.plan.notes)
     if rollout.body["speed"] != 1:
         said.insert(0, f"Minutes passed {rollout.body['speed']:g} times as fast as the contract says: this was a sandbox.")
-    simulated = [event for event in told.of(Kind.PROBED) if event.body["by"] == "nobody"]
-    if simulated:
-        said.append("The replicas were simulated: warm-up and golden requests were not asked.")
+    unasked = {event.body["reason"] for event in told.of(Kind.PROBED) if event.body["passed"] is None or event.body["by"] == "nobody"}
+    said += [f"Warm-up and golden requests were not asked: {reason}." for reason in sorted(unasked)]
+    if not rollout.body.get("answers", {}).get("compared", False):
+        said.append(f"No answer was compared while it had traffic: {rollout.body.get('answers', {}).get('reason', 'nobody asked')}.")
     if (rollout.decision or {}).get("unproven"):
         said.append(f"{rollout.decision['unproven']} steps were passed without proof, as the policy allows.")  # type: ignore[index]
     if rollout.promote:

@@ -1,0 +1,128 @@
+"""Golden requests: the script that replicas carry, asked by the driver, of a server that really answers."""
+
+import http.server
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.model_service import pod as rendered
+from components.model_service import probing
+from headway.release.driver.answers import CONTAINER, FOLDER, Answers, asked, judged
+from headway.release.driver.world import OutOfReachError
+
+PROBE = Path(probing.__file__).parent / "scripts" / "probe.py"
+POD = {"metadata": {"name": "defects-r1-abc"}}
+GOLDEN: tuple[dict[str, Any], ...] = (
+    {"name": "scratch", "path": "/infer", "body": {"ask": "scratch"}, "answer": "/data", "expect": {"compare": "top", "index": 1}},
+    {"name": "dent", "path": "/infer", "body": {"ask": "dent"}, "answer": "/label", "expect": {"compare": "exact", "value": "dent"}},
+)
+RIGHT: Mapping[str, Any] = {"data": [0.1, 0.9], "label": "dent"}
+
+
+@contextmanager
+def answering(answer: Any, status: int = 200) -> Generator[str]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def replica(tmp_path: Path) -> Callable[[str], Callable[..., str]]:
+    """A pod's configuration on this machine; what is run in it is run here."""
+
+    def made(base: str) -> Callable[..., str]:
+        shutil.copy(PROBE, tmp_path / "probe.py")
+        golden = [{**one, "timeout_seconds": 5} for one in GOLDEN]
+        (tmp_path / "probe.json").write_text(json.dumps({"base": base, "golden": golden}), encoding="utf-8")
+
+        def run(pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
+            words = [str(tmp_path) if word == FOLDER else word for word in arguments]
+            return subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=seconds, check=True).stdout
+
+        return run
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "pairs", "mismatches", "invalid", "silent"),
+    [
+        (RIGHT, 200, 4, 0, 0, 0),
+        ({**RIGHT, "label": "scratch"}, 200, 4, 2, 0, 0),
+        ({**RIGHT, "data": []}, 200, 4, 2, 2, 0),
+        ({**RIGHT, "data": [float("nan"), 1]}, 200, 4, 2, 2, 0),
+        ({"label": "dent"}, 200, 4, 2, 2, 0),
+        (RIGHT, 503, 0, 0, 0, 4),
+    ],
+    ids=["right", "another label", "nothing", "no number", "malformed", "busy"],
+)
+def test_answers_are_judged_by_the_script_that_the_replica_carries(
+    replica: Callable[[str], Callable[..., str]], answer: Any, status: int, pairs: int, mismatches: int, invalid: int, silent: int
+) -> None:
+    with answering(answer, status) as base:
+        found = asked([POD], replica(base), 20.0, most=4)
+    assert (found.pairs, found.mismatches, found.invalid, found.silent) == (pairs, mismatches, invalid, silent)
+    assert bool(found.examples) is (mismatches + silent > 0)
+
+
+def answers(pairs: int, mismatches: int, invalid: int = 0) -> Answers:
+    return Answers(replicas=1, pairs=pairs, mismatches=mismatches, invalid=invalid, silent=0, examples=("dent: wrong",))
+
+
+@pytest.mark.parametrize(
+    ("found", "tolerated", "passed"),
+    [
+        (answers(25, 0), 0.0, True),
+        (answers(25, 1), 0.04, True),
+        (answers(25, 2), 0.04, False),
+        (answers(25, 1), 0.005, False),
+        (answers(25, 1, invalid=1), 0.5, False),
+    ],
+)
+def test_the_contract_says_how_many_answers_may_differ_and_none_may_be_malformed(found: Answers, tolerated: float, passed: bool) -> None:
+    assert judged(found, tolerated).passed is passed
+
+
+def test_no_answer_at_all_is_neither_a_pass_nor_a_failure() -> None:
+    with pytest.raises(OutOfReachError, match="no golden request was answered"):
+        judged(answers(0, 0), 0.5)
+
+
+def test_one_replica_that_cannot_be_asked_does_not_hide_the_others() -> None:
+    def run(pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
+        if pod["metadata"]["name"] == "a":
+            raise OutOfReachError("exec in a: exit 137")
+        return json.dumps(["dent", "right", ""])
+
+    pods = [{"metadata": {"name": name}} for name in "abcde"]
+    found = asked(pods, run, 1.0)
+    assert (found.replicas, found.pairs) == (2, 2)
+    with pytest.raises(OutOfReachError, match="exit 137"):
+        asked(pods[:1], run, 1.0)
+    with pytest.raises(OutOfReachError, match="no replica is ready"):
+        asked([], run, 1.0)
+
+
+def test_the_driver_asks_where_the_program_puts_what_replicas_are_asked() -> None:
+    assert (FOLDER, CONTAINER) == (probing.FOLDER, rendered.SERVER)
+    assert (probing.SCRIPT, probing.CONFIG) == ("probe.py", "probe.json")
