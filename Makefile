@@ -9,7 +9,7 @@ SOURCES := headway components stacks policies sandbox tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster demo demo-down demo-releases demo-faults test-traffic bench bench-release bench-traffic lock clean
+.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster demo demo-down demo-releases demo-faults demo-operations test-traffic bench bench-release bench-traffic lock clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -63,6 +63,9 @@ demo-releases: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## each o
 
 demo-faults: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## kill each part in the middle of a release on real traffic; goes on where it was interrupted
 	@$(BIN)/python -m benchmarks.traffic_rollouts faults
+
+demo-operations: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## KEDA scales and Alertmanager tells on real traffic
+	@$(BIN)/python -m benchmarks.traffic_rollouts operations
 
 test-traffic: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## real Triton and Envoy: serving, routing, faults
 	@$(BIN)/pytest $(TWICE) tests/traffic

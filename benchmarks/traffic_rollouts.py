@@ -1,12 +1,14 @@
-"""Whole releases on real traffic, again and again, for docs/benchmarks.md: `python -m benchmarks.traffic_rollouts releases|faults [--runs N]`.
+"""Whole releases on real traffic, for docs/benchmarks.md: `python -m benchmarks.traffic_rollouts releases|faults|operations [--runs N]`.
 
 `releases` tries each of the classifier's nine releases; `faults` releases one that is as good as the stable one, and kills something in the
-middle. Every cell is a real release by the real command on the demonstration's workspace, begun from the same stable version; finished
-cells are kept in `<state>/rollouts.jsonl`, so that an interrupted table goes on where it was. Needs .venv-traffic. The trap: a promoted
-release is the next one's stable version; `_back` returns to the first by a person's promotion, which is no cell.
+middle; `operations` has KEDA scale and Alertmanager tell on served traffic. Every cell of the first two is a real release by the real
+command on the demonstration's workspace, begun from the same stable version; finished cells are kept in `rollouts.jsonl` beside the
+workspace, so that an interrupted table goes on where it was. Needs .venv-traffic. The trap: a promoted release is the next one's stable
+version; `_back` returns to the first by a person's promotion, which is no cell.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -14,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,10 +27,12 @@ from headway.errors import UserError
 from headway.release.driver.rollout import Rollout
 from sandbox.cluster.components import API_SERVER
 from sandbox.cluster.control_plane import Cluster
+from sandbox.cluster.processes import Supervisor
 from sandbox.extras import EXTRAS
 from sandbox.progress import Silent
 from sandbox.traffic import servers
 from sandbox.traffic.demo import PROMOTED, WANTED, stop_on_signals
+from sandbox.traffic.kube import Kube
 from sandbox.traffic.mesh import envoy
 from sandbox.traffic.node.process import group
 from sandbox.traffic.stage import CHAIN, Ended, Loads, Stage, layout_of
@@ -36,8 +41,6 @@ PROJECT = Path(__file__).parents[1]
 SPEED = 15.0
 SERVER, MODEL = "tritonserver", "triton_python_backend_stub"
 _UNDER_WAY_SECONDS = 600.0
-_RECOVERED_SECONDS = 3.0
-"""Without a lost request for so long, users are served again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +90,6 @@ Fault = Callable[[Stage, "subprocess.Popen[bytes]", Rollout], "subprocess.Popen[
 
 def _kept(stage: Stage, name: str) -> int:
     """The pid of a process that the sandbox keeps."""
-    from sandbox.cluster.processes import Supervisor
-
     return next(each.pid for each in Supervisor(stage.layout).list() if each.name == name and each.pid)
 
 
@@ -221,14 +222,65 @@ def _back(stage: Stage) -> None:
     if stage.serving() in (None, first):
         return
     child = stage.begin("stable", "back to where each cell begins", quiet=True)
-    deadline, count = time.monotonic() + _UNDER_WAY_SECONDS, stage.count()
+    deadline = time.monotonic() + _UNDER_WAY_SECONDS
     while child.poll() is None and time.monotonic() < deadline:
         rollout = stage.newest()
         if rollout and not rollout.over and rollout.release == first and (not rollout.promote or rollout.phase == "baking"):
             stage.headway("release", "promote", CHAIN, "--reason", "back to where each cell begins", quiet=True).wait()
         time.sleep(1.0)
     if child.wait() != 0 or stage.serving() != first:
-        raise SystemExit(f"the stable version does not serve again after {count} releases; see `headway release history {CHAIN}`")
+        raise SystemExit(f"the stable version does not serve again; see `headway release history {CHAIN}`")
+
+
+def operations(stage: Stage) -> Iterator[str]:
+    """What acts on served traffic beside releases: KEDA on three times the load, an alert on a server that dies again and again."""
+    EXTRAS["autoscaling"].start(stage.layout, Silent())
+    kube, keeper = Kube(stage.layout.kubeconfig), Supervisor(stage.layout)
+    (deployment,) = kube.get("/apis/apps/v1/namespaces/quality/deployments")["items"]
+    release, path = (
+        deployment["metadata"]["labels"]["platform.io/release"],
+        f"/apis/apps/v1/namespaces/quality/deployments/{deployment['metadata']['name']}",
+    )
+    loads = Loads(stage.layout, stage.artifacts, rates={"classifier": 150.0, "encoder": 8.0})
+    tally = loads.tallies["classifier"]
+    yield "| what acts | on | after |"
+    yield "|---|---|---|"
+    began = time.monotonic()
+    loads.start()
+    for what, field in (("KEDA asks for a second replica", "spec"), ("it is ready", "status")):
+        name = {"spec": "replicas", "status": "readyReplicas"}[field]
+        seconds = _seconds_until(began, lambda field=field, name=name: int(kube.get(path)[field].get(name) or 0) == 2)
+        yield f"| {what} | three times the load, 150 requests a second | {seconds} |"
+    began = time.monotonic()
+    killed: set[int] = set()
+    while len(killed) < 3:
+        with contextlib.suppress(LookupError, OSError):
+            found = _pods_process(stage, release, SERVER)
+            if found not in killed:
+                _kill(found)
+                killed.add(found)
+        time.sleep(1.0)
+    alerts = f"http://127.0.0.1:{keeper.port('alertmanager')}/api/v2/alerts?filter=alertname%3DModelServerRestarts"
+    receivers: set[str] = set()
+
+    def told() -> bool:
+        with urllib.request.urlopen(alerts, timeout=10) as answer:
+            receivers.update(each["name"] for alert in json.load(answer) for each in alert["receivers"])
+        return bool(receivers)
+
+    seconds = _seconds_until(began, told)
+    yield f"| Alertmanager has ModelServerRestarts for {', '.join(sorted(receivers)) or 'nobody'} | one replica's Triton killed three times | {seconds} |"
+    loads.stop()
+    yield f"\nOf {tally.statuses.total()} requests of users meanwhile {len(tally.lost)} were lost."
+
+
+def _seconds_until(began: float, so: Callable[[], bool]) -> str:
+    deadline = time.monotonic() + _UNDER_WAY_SECONDS
+    while time.monotonic() < deadline:
+        if so():
+            return f"{time.monotonic() - began:.0f} s"
+        time.sleep(0.5)
+    return f"**not within {_UNDER_WAY_SECONDS:.0f} s**"
 
 
 def table(cells: Sequence[Cell], kind: str) -> Iterator[str]:
@@ -256,13 +308,13 @@ def table(cells: Sequence[Cell], kind: str) -> Iterator[str]:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.traffic_rollouts", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("kind", choices=("releases", "faults"))
+    parser.add_argument("kind", choices=("releases", "faults", "operations"))
     parser.add_argument("names", nargs="*", help="some of the cells; all by default")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--speed", type=float, default=SPEED, help="how much faster the minutes of a rollout pass")
     parser.add_argument("--anew", action="store_true", help="forget finished cells")
     given = parser.parse_args(arguments)
-    known: Mapping[str, Any] = WANTED if given.kind == "releases" else FAULTS
+    known: Mapping[str, Any] = {"releases": WANTED, "faults": FAULTS, "operations": {}}[given.kind]
     if unknown := sorted(set(given.names) - set(known)):
         parser.error(f"there is no {', '.join(unknown)}; choose from {', '.join(known)}")
     stop_on_signals()
@@ -275,6 +327,10 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if not stage.up():
             return 1
+        if given.kind == "operations":
+            for line in operations(stage):
+                print(line, flush=True)
+            return 0
         loads = stage.loads()
         loads.start()
         (releases if given.kind == "releases" else faults)(stage, loads, book, given.names or tuple(known), given.runs)
