@@ -32,7 +32,7 @@ from sandbox.traffic.load import Client, Request, Tally, run
 from sandbox.traffic.mesh.tokens import Issuers
 from sandbox.traffic.profile import SERVED, Artifacts, Served
 
-RATES: Mapping[str, float] = {"classifier": 50.0, "encoder": 8.0}
+RATES: Mapping[str, float] = {"classifier": 60.0, "encoder": 8.0}
 """Requests a second of each model's steady load: golden requests in turn, one caller."""
 RELEASE_HEADER = "x-model-release"
 CHAIN = "quality/classifier"
