@@ -105,6 +105,7 @@ class Deployment:
 
     def read(self, rollout: Rollout, start: float, end: float) -> Raw:
         raw = self._counted(rollout, start, end)
+        raw = {**raw, "room": room_ahead(rollout, raw)}
         if not rollout.body["policy"]["golden"]:
             return raw
         try:
@@ -141,6 +142,17 @@ class Deployment:
         if stable is None:
             raise OutOfReachError("the live route does not name the stable version")
         return Arms(stable=stable, baseline=names.get(BASELINE), canary=names.get(CANARY))
+
+
+def room_ahead(rollout: Rollout, raw: Mapping[str, Any]) -> float | None:
+    """GPU seconds that the new version would have in this window with the replicas of the next weight; None where nobody knows."""
+    decision, new = rollout.decision or rollout.body["first"], rollout.division.arm(CANARY)
+    if decision["phase"] != "releasing" or new is None or not new.replicas:
+        return None
+    known = [(raw["arms"].get(arm) or {}).get("available") for arm in ("canary", "mirrored")]
+    now = sum(each for each in known if each is not None)
+    later = (*rollout.plan.traffic, rollout.plan.one(StepKind.BAKE))[int(decision["stage"]) + 1]
+    return now / new.replicas * later.canary if now else None
 
 
 def _requests(raw: Mapping[str, Any], arm: str) -> float:

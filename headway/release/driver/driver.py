@@ -201,6 +201,7 @@ class Driver:
         frozen = rollout.frozen is not None
         decision = self._judging(rollout).decide(raw, frozen=frozen)
         body = {"window": {"start": start, "end": end}, "raw": dict(raw), "frozen": frozen, "decision": decision}
+        body["seen"] = {"share": seen_share(raw), "after": end - datetime.fromisoformat(rollout.changed).timestamp()}
         self._write(Kind.OBSERVED, {**body, "division": rollout.division_number})
 
     def _start_of_tick(self, rollout: Rollout, last: float | None, tick: float) -> float:
@@ -382,6 +383,13 @@ class Driver:
                 self._write(Kind.ASKED, {"wish": Wish.ROLLBACK.value, "reason": reason})
         except (LostError, UnreachableError, OutOfReachError):
             return
+
+
+def seen_share(raw: Mapping[str, Any]) -> float | None:
+    """Share of users' requests that the new version answered in a tick, as it was counted; None where nothing was."""
+    requests = {arm: float(sum(of["requests"])) for arm, of in raw.get("arms", {}).items() if of}
+    users = sum(requests.get(arm, 0.0) for arm in ("stable", "baseline", "canary"))
+    return requests.get("canary", 0.0) / users if users else None
 
 
 def _safe(rollout: Rollout) -> Division:

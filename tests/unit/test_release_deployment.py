@@ -1,0 +1,60 @@
+"""What the driver adds to counters: the room ahead, the share that was seen."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from release_kill import Shelf
+from release_world import Scene
+
+from headway.contract.loader import load_tenant
+from headway.release.driver.deployment import room_ahead
+from headway.release.driver.driver import seen_share
+from headway.release.driver.rollout import Rollout, fold
+from headway.release.evidence import reading
+
+
+@pytest.fixture(scope="module")
+def climbing() -> dict[int, Rollout]:
+    """A release at each weight, by the weight; its copies at 0."""
+    (found,) = load_tenant(Path(__file__).parents[2] / "tenants" / "vision").contracts
+    scene = Scene.of(Shelf(), next(m for m in found.models if m.name == "defects"), weights=["25%", "50%"])
+    scene.run()
+    seen: dict[int, Rollout] = {}
+    service = fold(())
+    for event in scene.ledger().read():
+        service = fold((event,), service)
+        if event.kind == "observed" and service.running and service.running.decision:
+            arm = service.running.division.arm("canary")
+            if service.running.decision["phase"] == "releasing" and arm and service.running.settled:
+                seen[arm.weight] = service.running
+    return seen
+
+
+def arms(**available: float | None) -> dict[str, Any]:
+    return {"arms": {name: {"available": value} for name, value in available.items()}}
+
+
+def test_the_room_ahead_is_that_of_the_next_weights_replicas(climbing: dict[int, Rollout]) -> None:
+    now, later = climbing[50].division.arm("canary"), climbing[50].plan.one
+    assert now is not None and now.replicas == 1
+    bake = next(step for step in climbing[50].plan.steps if step.kind == "bake")
+    assert later is not None and bake.canary == 2
+    assert room_ahead(climbing[50], arms(canary=60.0, mirrored=None)) == 120.0
+
+
+def test_nobody_knows_the_room_ahead_where_nobody_measures_gpus(climbing: dict[int, Rollout]) -> None:
+    assert room_ahead(climbing[50], arms(canary=None)) is None
+    assert room_ahead(climbing[50], {"arms": {}}) is None
+
+
+def test_the_gate_is_told_of_the_room_ahead() -> None:
+    raw = reading.unanswered(reading.Service(tenant="vision", model="defects"), reading.Window(0, 60), "")
+    assert float(reading.tick({**raw, "room": 120.0}).room) == 120.0  # type: ignore[arg-type]
+    assert str(reading.tick(raw).room) == "nan"
+
+
+def test_the_share_that_was_seen_counts_users_and_no_copies() -> None:
+    counted = {"stable": [60, 20], "baseline": [10, 0], "canary": [5, 5], "mirrored": [900, 0]}
+    assert seen_share({"arms": {name: {"requests": of} for name, of in counted.items()}}) == 0.1
+    assert seen_share({"arms": {}}) is None
