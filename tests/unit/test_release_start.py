@@ -1,0 +1,171 @@
+"""Beginning a release by the command: what is refused before anything moves, and what superseding does, in which order."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from release_kill import Shelf
+from release_world import CHAIN, ROOM, Scene
+
+from headway.cli import release_start
+from headway.cli.release_start import begun
+from headway.contract.loader import load_tenant
+from headway.contract.model import Model
+from headway.contract.released import release_id
+from headway.errors import Exit, UserError
+from headway.release.driver.beginning import Start
+from headway.release.driver.kinds import Kind, Outcome
+from headway.release.driver.rollout import Rollout
+from headway.release.driver.world import OutOfReachError
+from headway.release.ledger.ledger import verify
+
+ANY: Any = None
+
+
+@dataclass
+class Here:
+    """A place in memory. `model` is the contract in the checkout."""
+
+    scene: Scene
+    model: Model
+    environment: str = "sandbox"
+    scrape_seconds: float = 1.0
+    pools: tuple[Any, ...] = ()
+    guarded: list[str] = field(default_factory=list)
+
+    chain = CHAIN
+
+    @property
+    def store(self) -> Any:
+        return self.scene.store
+
+    def ledger(self) -> Any:
+        return self.scene.ledger("ci")
+
+    def contract(self) -> Model:
+        return self.model
+
+    def guard(self) -> None:
+        self.guarded.append("guarded")
+
+    def deployed(self) -> None:
+        return None
+
+    def world(self, _: Model) -> Any:
+        return self
+
+    def answers(self, _: str) -> Any:
+        raise OutOfReachError("connection refused")
+
+    @property
+    def cluster(self) -> Any:
+        return self
+
+    def room(self, *_: Any, **__: Any) -> Any:
+        return ROOM
+
+
+def version(scene: Scene, number: str, **rollout: Any) -> Model:
+    document = scene.new.model_dump(mode="json")
+    document["artifact"]["version"] = number
+    document["rollout"] |= rollout
+    return Model.model_validate(document)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    (found,) = load_tenant(Path(__file__).parents[2] / "tenants" / "vision").contracts
+    return Scene.of(Shelf(), next(model for model in found.models if model.name == "defects"), mirror=None)
+
+
+@pytest.fixture
+def exposed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """A release that has users, whose runner was interrupted; whoever drives it next does so in memory."""
+
+    def stop(_event: Any, _service: Any) -> None:
+        if scene.world.routed.get(scene.release, 0) >= 5:
+            raise KeyboardInterrupt
+
+    scene.begin()
+    with pytest.raises(KeyboardInterrupt):
+        scene.driver("one", told=stop).run()
+
+    def drive(here: Any, view: Any, under_way: Rollout | None = None) -> Rollout:
+        return scene.driver("two").run()
+
+    monkeypatch.setattr(release_start, "drive", drive)
+    return scene
+
+
+def test_a_release_that_supersedes_drains_the_running_one_before_it_begins(exposed: Scene) -> None:
+    second = version(exposed, "2027.2.1")
+    assert begun(Here(exposed, second), ANY, Start(reason="a fix"), supersede=True, guarded=True) is None  # type: ignore[arg-type]
+    first, after = exposed.service().past[-1], exposed.service().running
+    assert first.outcome is Outcome.ROLLED_BACK
+    assert first.failing is not None and first.failing.reason == f"superseded by release {release_id(second)}: a fix"
+    assert exposed.world.routed == {exposed.stable: 100}
+    assert after is not None and (after.release, after.stable) == (release_id(second), exposed.stable)
+    kinds = exposed.kinds()
+    assert kinds[-1] == "started" and kinds.index("drained") < len(kinds) - 1
+    assert verify(exposed.store, CHAIN) == ()
+
+
+def test_and_then_takes_its_own_way_to_all_traffic(exposed: Scene) -> None:
+    second = version(exposed, "2027.2.1")
+    begun(Here(exposed, second), ANY, Start(), supersede=True, guarded=True)  # type: ignore[arg-type]
+    assert exposed.driver("two").run().outcome is Outcome.PROMOTED
+    assert exposed.world.routed == {release_id(second): 100}
+
+
+def test_without_being_asked_to_nobody_supersedes(exposed: Scene) -> None:
+    before = dict(exposed.world.routed)
+    with pytest.raises(UserError, match="is under way") as refused:
+        begun(Here(exposed, version(exposed, "2027.2.1")), ANY, Start(), supersede=False, guarded=True)  # type: ignore[arg-type]
+    assert refused.value.exit is Exit.BUSY
+    assert exposed.world.routed == before
+
+
+@pytest.mark.parametrize(
+    ("number", "rollout", "refusal"),
+    [("serving", {}, "which serves already"), ("2027.2.1", {"weights": ["2.5%", "10%"]}, "whole percent only")],
+)
+def test_what_cannot_be_released_drains_nothing(exposed: Scene, number: str, rollout: dict[str, Any], refusal: str) -> None:
+    model = exposed.old if number == "serving" else version(exposed, number, **rollout)
+    before = (dict(exposed.world.routed), exposed.kinds())
+    with pytest.raises(UserError, match=refusal):
+        begun(Here(exposed, model), ANY, Start(), supersede=True, guarded=True)  # type: ignore[arg-type]
+    assert (exposed.world.routed, exposed.kinds()) == before
+
+
+def test_the_release_of_this_contract_is_gone_on_with(exposed: Scene) -> None:
+    found = begun(Here(exposed, exposed.new), ANY, Start(), supersede=True, guarded=True)  # type: ignore[arg-type]
+    assert found is not None and found.release == exposed.release
+    assert exposed.kinds().count(Kind.STARTED) == 1
+
+
+def test_nothing_begins_before_somebody_guards_it(scene: Scene) -> None:
+    here = Here(scene, scene.new)
+    begun(here, ANY, Start(), supersede=False, guarded=False)  # type: ignore[arg-type]
+    assert here.guarded == []
+    here = Here(Scene.of(Shelf(), scene.old), scene.new)
+    begun(here, ANY, Start(), supersede=False, guarded=True)  # type: ignore[arg-type]
+    assert here.guarded == ["guarded"]
+
+
+def test_answers_that_nobody_could_ask_for_are_recorded_as_not_compared(scene: Scene) -> None:
+    begun(Here(scene, scene.new), ANY, Start(), supersede=False, guarded=True)  # type: ignore[arg-type]
+    body = scene.ledger().read()[-1].body
+    assert body["answers"]["compared"] is False and "connection refused" in body["answers"]["reason"]
+    assert body["policy"]["golden"] is False
+
+
+@pytest.mark.parametrize(
+    ("environment", "speed", "refusal"),
+    [("prod", 2.0, "--speed is for the sandbox"), ("sandbox", 60.0, "Use at most --speed 30"), ("sandbox", 0.5, "outside 1 to")],
+)
+def test_a_pace_that_cannot_be_measured_is_refused(scene: Scene, environment: str, speed: float, refusal: str) -> None:
+    with pytest.raises(UserError) as refused:
+        begun(Here(scene, scene.new, environment), ANY, Start(speed=speed), supersede=False, guarded=True)  # type: ignore[arg-type]
+    assert refusal in f"{refused.value.fact} {refused.value.remedy}"
+    assert scene.kinds() == ["adopted"]
