@@ -40,7 +40,7 @@ class Keys(pulumi.ComponentResource):
         self._name, self._args = name, args
         self.secrets_arn = self._create("secrets", "Kubernetes secrets in etcd", ())
         self.volumes_arn = self._create("volumes", "Volumes of nodes and pods", volume_users(args.account_id))
-        self.data_arn = self._create("data", "Artifacts, ledger, images, queues", ())
+        self.data_arn = self._create("data", "Artifacts, ledger, images, queues", alarm_senders(args.account_id))
         self.logs_arn = self._create("logs", "CloudWatch log groups", log_writers(args.account_id, args.region))
         self.register_outputs({"secrets_arn": self.secrets_arn, "data_arn": self.data_arn})
 
@@ -80,6 +80,20 @@ def volume_users(account_id: str) -> tuple[Statement, ...]:
             actions=["kms:CreateGrant"],
             resources=["*"],
             conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
+            reason=_THIS_KEY,
+        ),
+    )
+
+
+def alarm_senders(account_id: str) -> tuple[Statement, ...]:
+    """CloudWatch publishes this account's alarms to encrypted topics."""
+    return (
+        Statement(
+            sid="AlarmsUse",
+            principal={"Service": "cloudwatch.amazonaws.com"},
+            actions=("kms:Decrypt", "kms:GenerateDataKey*"),
+            resources=["*"],
+            conditions={"StringEquals": {"aws:SourceAccount": account_id}},
             reason=_THIS_KEY,
         ),
     )

@@ -11,6 +11,7 @@ from components.manifests import register
 from components.model_service.queues import rights
 from components.permissions import Statement
 from components.tenant.manifests import SERVICE_ACCOUNT, Plan, artifact_prefix
+from components.tenant.queue_alarms import alarms, topic_name
 from components.tenant.spending import budget
 from headway.contract.model import Model
 
@@ -38,6 +39,7 @@ class Tenant(pulumi.ComponentResource):
         identity = self._create_identity()
         self.objects = self._create_objects(identity)
         self._create_budget()
+        self._create_alarms()
         self.namespace, self.role_arn = self.objects["namespace"], identity.role_arn
         self.register_outputs({"role_arn": self.role_arn})
 
@@ -75,6 +77,19 @@ class Tenant(pulumi.ComponentResource):
     def _create_budget(self) -> None:
         arguments = budget(self._args.plan.tenant, self._args.cluster.name)
         aws.budgets.Budget(f"{self._name}-budget", opts=pulumi.ResourceOptions(parent=self), **arguments)
+
+    def _create_alarms(self) -> None:
+        """Of batch queues, to the owner's address; nothing for a tenant without any."""
+        plan, child = self._args.plan, pulumi.ResourceOptions(parent=self)
+        found = alarms(plan.tenant.name, plan.models, plan.surroundings)
+        if not found:
+            return
+        name = topic_name(plan.tenant.name, plan.surroundings)
+        topic = aws.sns.Topic(f"{self._name}-alarms", name=name, kms_master_key_id=self._args.data_key_arn, opts=child)
+        aws.sns.TopicSubscription(f"{self._name}-alarms-owner", topic=topic.arn, protocol="email", endpoint=plan.tenant.owner, opts=child)
+        for role, arguments in found:
+            told = [topic.arn]
+            aws.cloudwatch.MetricAlarm(f"{self._name}-{role}", alarm_actions=told, ok_actions=told, opts=child, **arguments)
 
 
 def reads_artifacts(tenant: str, models: Sequence[Model]) -> Statement:

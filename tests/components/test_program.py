@@ -37,6 +37,7 @@ WAYS_OUT = (
 
 WILDCARDS = {
     "AccountDecides": "a key's policy: the resource is that key, and the account's own policies decide",
+    "AlarmsUse": "a key's policy: the resource is that key",
     "AutoScalingGrants": "a key's policy: the resource is that key",
     "AutoScalingUses": "a key's policy: the resource is that key",
     "Deployers": "an endpoint's policy: bound by its condition to who deploys the layers",

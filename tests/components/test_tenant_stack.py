@@ -239,6 +239,31 @@ def test_a_batch_variant_is_a_queue_and_workers_within_the_twenty_resources_of_a
     assert "headway-sandbox-batch-vision-defects" in rights
 
 
+def test_the_owner_is_told_of_messages_that_grow_old_and_of_those_that_nothing_could_answer(tmp_path: Path) -> None:
+    found = fed_by_a_queue(tmp_path)
+    late, unanswered = (r.inputs for r in found.registrations if r.type == "aws:cloudwatch/metricAlarm:MetricAlarm")
+    queue = "headway-sandbox-batch-vision-defects"
+    assert (late["dimensions"], late["metricName"], late["threshold"]) == (
+        {"QueueName": queue},
+        "ApproximateAgeOfOldestMessage",
+        6 * 3600,
+    ), "half of the deadline"
+    assert (unanswered["dimensions"], unanswered["metricName"], unanswered["threshold"]) == (
+        {"QueueName": f"{queue}-dead"},
+        "ApproximateNumberOfMessagesVisible",
+        0,
+    )
+    topic = found.one("aws:sns/topic:Topic", "vision-alarms")
+    for alarm in (late, unanswered):
+        assert alarm["comparisonOperator"] == "GreaterThanThreshold"
+        assert len(alarm["alarmActions"]) == 1
+        page = alarm["alarmDescription"].split()[-1]
+        assert (Path(__file__).parents[2] / page).is_file(), "a link that leads nowhere helps nobody at night"
+    assert topic.inputs["kmsMasterKeyId"] == "arn:aws:kms:us-east-1:0:key/k"
+    (told,) = (r.inputs for r in found.registrations if r.type == "aws:sns/topicSubscription:TopicSubscription")
+    assert (told["protocol"], told["endpoint"]) == ("email", "vision-inference@example.com")
+
+
 @pytest.mark.parametrize("name", ["assist", "vision"])
 def test_what_is_registered_breaks_no_rule_of_the_tenants_pack(name: str) -> None:
     assert breaches(run(name)) == []
