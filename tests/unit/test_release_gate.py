@@ -508,13 +508,28 @@ def test_the_contract_sets_every_number():
     }
 
 
-def test_a_better_version_may_be_as_much_slower_as_the_trade_says():
+def test_the_trade_of_a_contract_reaches_the_gate():
     rollout = Rollout.model_validate({"strategy": "canary", "trade": {"gain": "1%", "latency": "30%"}})
-    assert GatePolicy.from_contract(rollout).latency == 0.1
-    traded = GatePolicy.from_contract(rollout, better=True)
-    assert (traded.latency, traded.latency_unacceptable) == pytest.approx((0.3, 0.45))
-    with pytest.raises(ValueError, match=r"rollout\.trade is not set"):
-        GatePolicy.from_contract(Rollout.model_validate({"strategy": "canary"}), better=True)
+    policy = GatePolicy.from_contract(rollout)
+    assert (policy.latency, policy.trade_gain, policy.trade_latency) == pytest.approx((0.1, 0.01, 0.3))
+    assert (policy.traded().latency, policy.traded().latency_unacceptable) == pytest.approx((0.3, 0.45))
+    assert GatePolicy.from_contract(Rollout.model_validate({"strategy": "canary"})).trade_gain is None
+
+
+@pytest.mark.parametrize(
+    ("only_canary_right", "trade", "phase"),
+    [
+        (8, {"trade_gain": 0.02, "trade_latency": 0.8}, Phase.BAKING),
+        (2, {"trade_gain": 0.02, "trade_latency": 0.8}, Phase.ROLLED_BACK),
+        (8, {}, Phase.ROLLED_BACK),
+    ],
+)
+def test_a_better_version_may_be_as_much_slower_as_the_trade_says(only_canary_right, trade, phase):
+    """Half as slow again: more than any version may be, less than one may be that answers two points more of the requests right."""
+    policy = dataclasses.replace(QUICK, **trade)
+    last = run(gate(policy), 90, shares=SLOW, labelled=100, only_canary_right=only_canary_right, only_stable_right=2)[-1]
+    assert Phase(int(last.phase)) == phase, last.sentence(policy)
+    assert bool(last.better) == (phase == Phase.BAKING)
 
 
 def test_blue_and_green_change_places_once_the_copies_are_proven():

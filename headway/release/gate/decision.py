@@ -159,6 +159,8 @@ class Decision:
     """Whether this step's time is over."""
     unproven: Ints
     """How many steps were passed without proof."""
+    better: Bools
+    """Whether it was shown to answer better, so that it may be as slow as the trade says."""
     signals: Mapping[str, Signal]
 
     def sentence(self, policy: GatePolicy, place: int | None = None) -> str:

@@ -5,7 +5,7 @@ The trap: the smaller of two e-processes is one for "either is healthy"; their m
 
 import numpy as np
 
-from headway.release.gate.evidence import At, Mixture, Proof, alternatives, ratio_log, share_log
+from headway.release.gate.evidence import At, Mixture, Proof, alternatives, ratio_log, share_log, ticks_in
 from headway.release.gate.noise import Noise
 from headway.release.gate.policy import GatePolicy
 from headway.release.gate.state import Kept
@@ -18,15 +18,16 @@ _RATES = (1.5, 3.0, 7.5, 25.0, 100.0)
 _LARGEST_RATE = 0.9
 _ASSUMED_VARIANCE = 0.25
 """Of the log ratio of two arms' error rates from tick to tick (each varies by a third), assumed until the baseline shows it."""
-_WIDE_AFTER_TICKS = 5
-"""Counted ticks in the last step before the wide margin suffices."""
+_WIDE_AFTER_MINUTES = 5
+"""Counted minutes, and ticks, in the last step before the wide margin suffices."""
 
 
 class Errors(Kept):
     """Errors of canary and control."""
 
-    def __init__(self, policy: GatePolicy, classes: int, rollouts: int) -> None:
+    def __init__(self, policy: GatePolicy, classes: int, rollouts: int, tick_minutes: float = 1.0) -> None:
         self._policy = policy
+        self._wide_after = max(_WIDE_AFTER_MINUTES, ticks_in(_WIDE_AFTER_MINUTES, tick_minutes))
         self.ratio = Mixture((len(_RATIOS), rollouts))
         self.rate = Mixture((len(_RATES), rollouts))
         self.noise = Noise((classes, rollouts))
@@ -60,8 +61,8 @@ class Errors(Kept):
         wide = np.minimum(np.maximum(self._margins[at.stage], 3 * usual), _LARGEST_RATE)
         hoped = np.maximum(0.1 * wide, np.minimum(0.3 * wide, 0.001))
         tight = np.clip(2.5 * usual, 0.002, wide)
-        self.wide.multiply(share_log(bad, total, wide, hoped), at.counts, self._spread[at.stage])
-        self.tight.multiply(share_log(bad, total, tight, 0.4 * tight), at.counts, self._spread[at.stage])
+        self.wide.multiply(share_log(bad, total, wide, hoped), at.counts, self._spread[at.stage], at.largest_of_proof)
+        self.tight.multiply(share_log(bad, total, tight, 0.4 * tight), at.counts, self._spread[at.stage], at.largest_of_proof)
 
     def restart_proof(self, where: Bools) -> None:
         """Forget what was proven at the last weight."""
@@ -74,7 +75,7 @@ class Errors(Kept):
 
     def proven(self, stage: Ints, counted: Ints) -> Floats:
         """For the canary: e-value that its error rate is below the step's margin; in the last step at first below the tight one."""
-        wide_counts = ~self._last[stage] | (counted >= _WIDE_AFTER_TICKS)
+        wide_counts = ~self._last[stage] | (counted >= self._wide_after)
         return np.maximum(np.where(wide_counts, self.wide.wealth, 0.0), np.where(self._last[stage], self.tight.wealth, 0.0))
 
     def remember(self, stable: Arm, baseline: Arm) -> None:

@@ -8,6 +8,7 @@ Validity of `ratio_log`: control requests are bad with probability p, canary req
 E[exp(l)] <= exp(p * (nc * null * (A - 1) + nb * (B - 1))) = 1, with A and B the factors of a bad canary and a bad control request.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from headway.release.gate.state import Kept
 from headway.release.gate.tick import Bools, Floats, Ints
 
 LARGEST_GAIN = 10.0
-"""What one tick may multiply evidence by: one bad minute proves nothing."""
+"""What a minute, or a longer tick, may multiply evidence by: one bad minute proves nothing."""
 LARGEST_GAIN_WHILE_YOUNG = 1.8
 """The same for latency while users see nothing, or the canary has not been ready for long: a slow warm-up is not mistaken for a slow version."""
 LARGEST_GAIN_OF_PROOF = 8.0
@@ -27,6 +28,16 @@ of 45 % of tail-only regressions at 10 requests a second are missed, and a versi
 _LARGEST_LOG = 3.0
 _ENOUGH = 1e6
 """More proof than this is not remembered, so that a canary that turns bad at a stage loses it again."""
+
+
+def of_a_tick(largest: float, minutes: float) -> float:
+    """What a tick may multiply by where a minute may by `largest`; a tick longer than a minute by no more."""
+    return largest ** min(minutes, 1.0)
+
+
+def ticks_in(minutes: float, tick_minutes: float) -> int:
+    """At least one."""
+    return max(1, math.ceil(minutes / tick_minutes))
 
 
 def ratio_log(bad: Floats, bad_control: Floats, n: Floats, n_control: Floats, null: Floats, alternative: Floats) -> Floats:
@@ -55,6 +66,8 @@ class At:
     """Place in the ladder."""
     largest: Floats
     """What the tick may multiply evidence by."""
+    largest_of_proof: float = LARGEST_GAIN_OF_PROOF
+    """What it may multiply proof by."""
 
     @property
     def counts(self) -> Bools:
@@ -110,13 +123,13 @@ class Proof(Kept):
         """What makes the later stakes of stages of so many ticks add up to their part; for `multiply`."""
         return np.asarray([(1 - cls._AT_ONCE) / sum(k**-cls._SOON for k in range(2, max(ticks, 2) + 1)) for ticks in planned_ticks])
 
-    def multiply(self, logs: Floats, counts: Bools, spread: Floats) -> None:
-        """`spread`: of the stage of each rollout."""
+    def multiply(self, logs: Floats, counts: Bools, spread: Floats, largest: float = LARGEST_GAIN_OF_PROOF) -> None:
+        """`spread`: of the stage of each rollout. No tick multiplies by more than `largest`."""
         self.ticks = self.ticks + counts
         wanted = np.where(self.ticks <= 1, self._AT_ONCE, spread * np.maximum(self.ticks, 1.0) ** -self._SOON)
         stake = np.where(counts, np.minimum(wanted, np.maximum(1.0 - self.spent, 0.0)), 0.0)
         self.spent = self.spent + stake
-        gains = np.minimum(np.exp(np.minimum(logs, _LARGEST_LOG)), LARGEST_GAIN_OF_PROOF)
+        gains = np.minimum(np.exp(np.minimum(logs, _LARGEST_LOG)), largest)
         wealth = np.minimum((self.wealth + stake) * gains, _ENOUGH)
         self.wealth = np.where(counts, wealth, self.wealth)
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.release.gate.correctness import Correctness
+from headway.release.gate.correctness import Correctness, Gain
 from headway.release.gate.decision import Decision, Phase, Reason, Signal, Verdict, any_of
 from headway.release.gate.errors import Errors
-from headway.release.gate.evidence import LARGEST_GAIN, LARGEST_GAIN_WHILE_YOUNG, At, Stakes
+from headway.release.gate.evidence import LARGEST_GAIN, LARGEST_GAIN_OF_PROOF, LARGEST_GAIN_WHILE_YOUNG, At, Stakes, of_a_tick, ticks_in
 from headway.release.gate.health import Share, catastrophic, unreachable
 from headway.release.gate.latency import Latency
 from headway.release.gate.level import Level, Limits, Saturation
@@ -24,11 +24,13 @@ from headway.release.gate.state import Kept
 from headway.release.gate.tick import Arm, Bools, Counts, Floats, Ints, Tick, over_classes, read_arm, read_flag, read_number
 
 _RESTARTS = 2
-_TICKS_UNTIL_ROUTED = 2
-"""Ticks that a new weight may take to reach the proxies, before a canary without requests is a fault."""
+_MINUTES_UNTIL_ROUTED = 2
+"""Minutes that a new weight may take to reach the proxies, before a canary without requests is a fault."""
 _BASELINE_SLACK = 20.0
-_YOUNG_TICKS = 12
-"""Ticks since the canary was ready during which a slow start is likelier than a slow version."""
+_YOUNG_MINUTES = 12
+"""Minutes since the canary was ready during which a slow start is likelier than a slow version."""
+_BETTER = 100.0
+"""Evidence at which a version counts as better for good: one that is not gets there in one of a hundred rollouts at most."""
 _QUEUE_TOLERATED, _QUEUE_RULED_OUT = 5.0, 10.0
 """Multiples of the tolerated slow-down by which time in queue may grow, because it grows several times faster than the work."""
 
@@ -57,15 +59,25 @@ class Gate(Kept):
         self._classes = len(classes)
         histograms = edges if isinstance(edges, Mapping) else {"latency": edges}
         self._sizes = {name: len(ends) + 1 for name, ends in histograms.items()}
-        self.latency = {name: Latency(policy, ends, self._classes, self._n) for name, ends in histograms.items()}
-        self.errors = Errors(policy, self._classes, self._n)
+        minutes = self._tick_minutes = tick_seconds / 60
+
+        def compared(by: GatePolicy, hoped: float = 0.0) -> dict[str, Latency]:
+            return {name: Latency(by, ends, self._classes, self._n, minutes, hoped) for name, ends in histograms.items()}
+
+        self.latency = compared(policy)
+        self.gain = None if policy.trade_gain is None else Gain(policy.trade_gain, self._n)
+        self.better = np.zeros(self._n, dtype=bool)
+        """Shown to answer better, so that the trade's tolerance holds."""
+        self.traded = {} if policy.trade_gain is None else compared(policy.traded(), policy.trade_latency)
+        """The same histograms by the trade's tolerance, from the first tick on, for when it is needed."""
+        self.errors = Errors(policy, self._classes, self._n, minutes)
         self.correctness = Correctness(policy.mismatch, self._n)
-        self.gpu_memory = GpuMemory(policy.memory, tick_seconds / 60, self._n)
+        self.gpu_memory = GpuMemory(policy.memory, minutes, self._n)
         queue = Limits(1 + _QUEUE_TOLERATED * policy.latency, 1 + _QUEUE_RULED_OUT * policy.latency, policy.queue_floor)
         self.levels = {"queue": Level(queue, self._n), "cost": Level(Limits(1 + policy.cost, 1 + 2 * policy.cost), self._n)}
-        self.saturation = Saturation(self._n)
+        self.saturation = Saturation(self._n, minutes)
         self.share = Share(self._n)
-        self.ladder = Ladder(policy, self._n)
+        self.ladder = Ladder(policy, self._n, minutes)
         self.stakes = Stakes(len(policy.stages), policy.planned_ticks, self._n)
         self.pairs = np.zeros(self._n)
         self.arms_here = np.zeros((2, self._n))
@@ -78,8 +90,9 @@ class Gate(Kept):
         """What the stable version did before the rollout: counts of a tick, or the sum of many. About 15 minutes are a good start."""
         arm = read_arm(stable, self._sizes, self._classes, self._n, "stable")
         nothing = read_arm(None, self._sizes, self._classes, self._n, "baseline")
-        for name, signal in self.latency.items():
-            signal.memory.remember(arm.buckets[name])
+        for histograms in (self.latency, self.traded):
+            for name, signal in histograms.items():
+                signal.memory.remember(arm.buckets[name])
         self.errors.remember(arm, nothing)
 
     def observe(self, tick: Tick) -> Decision:
@@ -122,18 +135,18 @@ class Gate(Kept):
         wrong = self._watch_share(stable, canary, mirrored, users, ~blind & releasing & ~idle & ~ladder.parked)
         started, graced = ladder.ready > 0, ladder.in_grace()
         clocked = releasing & ~ladder.parked & ~blind & ~idle & started & ~graced & self.share.settled & ~wrong
-        control = self._control(stable, baseline, judged, mirroring, clocked)
+        control, alike = self._control(stable, baseline, judged, mirroring, clocked)
         counted = clocked & (judged.total() > 0) & (control.total() > 0)
         stake = self.stakes.next(counted, ladder.count(clocked, counted))
         same_version = _joined(stable, baseline)
-        self._compare(judged, control, same_version, stake)
+        self._compare(judged, control, same_version, stake, alike)
         known = ~blind & ~over
         self._absolute(tick, ~over)
         self.saturation.observe(judged.busy, judged.total(), counted)
 
         told = answered & ~over
         self.restarts = np.where(told, self.restarts + read_number(tick.restarts, self._n), self.restarts)
-        routed = (ladder.here > _TICKS_UNTIL_ROUTED) | self.share.settled
+        routed = (ladder.here > ticks_in(_MINUTES_UNTIL_ROUTED, self._tick_minutes)) | self.share.settled
         signals = self._signals(clocked, blind | wrong)
         fails = {name: signal.verdict == Verdict.FAIL for name, signal in signals.items()}
         proven = self._proven(signals)
@@ -195,30 +208,39 @@ class Gate(Kept):
         self.share.settled = self.share.settled | (judged & mirroring & copied & (mirrored.total() > 0))
         return self.share.wrong() & ~mirroring & ladder.releasing
 
-    def _control(self, stable: Arm, baseline: Arm, judged: Arm, mirroring: Bools, clocked: Bools) -> Arm:
-        """The baseline where it really is an arm of the canary's size, else the stable version."""
+    def _control(self, stable: Arm, baseline: Arm, judged: Arm, mirroring: Bools, clocked: Bools) -> tuple[Arm, Bools]:
+        """The baseline where it really is an arm of the canary's size, else the stable version; and where it is the baseline."""
         here = np.stack([baseline.total(), judged.total()])
         self.arms_here = np.where(clocked, self.arms_here + here, self.arms_here)
         from_baseline, from_canary = self.arms_here
         comparable = (2 * from_baseline + np.where(mirroring, 0.0, _BASELINE_SLACK) >= from_canary) & (from_canary > 0)
         alone = stable.total() == 0
-        return _pick((comparable | alone) & self.policy.baseline, baseline, stable)
+        chosen = (comparable | alone) & self.policy.baseline
+        return _pick(chosen, baseline, stable), chosen
 
-    def _compare(self, canary: Arm, control: Arm, same: Arm, stake: Floats) -> None:
-        ladder = self.ladder
-        patient = np.where(ladder.mirroring, LARGEST_GAIN_WHILE_YOUNG, LARGEST_GAIN)
-        young = np.where(ladder.ready <= _YOUNG_TICKS, LARGEST_GAIN_WHILE_YOUNG, patient)
-        at = At(stake, ladder.stage, young)
+    def _compare(self, canary: Arm, control: Arm, same: Arm, stake: Floats, alike: Bools) -> None:
+        ladder, minutes = self.ladder, self._tick_minutes
+        largest, while_young = of_a_tick(LARGEST_GAIN, minutes), of_a_tick(LARGEST_GAIN_WHILE_YOUNG, minutes)
+        patient = np.where(ladder.mirroring, while_young, largest)
+        young = np.where(ladder.ready <= ticks_in(_YOUNG_MINUTES, minutes), while_young, patient)
+        at = At(stake, ladder.stage, young, of_a_tick(LARGEST_GAIN_OF_PROOF, minutes))
         n, n_control = canary.total(), control.total()
-        for name, value, usual in (("queue", canary.queued, control.queued), ("cost", canary.busy, control.busy)):
+        # What a request costs depends on how many a replica batches, so it is compared between arms of one size and load only.
+        usual_cost = np.where(alike, control.busy, np.nan)
+        for name, value, usual in (("queue", canary.queued, control.queued), ("cost", canary.busy, usual_cost)):
             self.levels[name].compare(value / np.maximum(n, 1.0), usual / np.maximum(n_control, 1.0), n, n_control, at)
-        for name, signal in self.latency.items():
-            signal.choose()
-            signal.compare(canary.buckets[name], control.buckets[name], same.buckets[name], at)
-        self.errors.compare(canary, control, At(stake, ladder.stage, patient))
+        for histograms in (self.latency, self.traded):
+            for name, signal in histograms.items():
+                signal.choose()
+                signal.compare(canary.buckets[name], control.buckets[name], same.buckets[name], at)
+        self.errors.compare(canary, control, At(stake, ladder.stage, patient, at.largest_of_proof))
 
     def _absolute(self, tick: Tick, known: Bools) -> None:
         """Signals that need no control; answers come from the pods themselves, so that only a rollout that is over is not judged."""
+        if self.gain:
+            told = (tick.labelled, tick.only_canary_right, tick.only_stable_right)
+            self.gain.compare(*(np.where(known, read_number(value, self._n), 0.0) for value in told))
+            self.better = self.better | (self.gain.evidence() >= _BETTER)
         pairs, mismatches = (np.where(known, read_number(value, self._n), 0.0) for value in (tick.pairs, tick.mismatches))
         self.correctness.compare(pairs, mismatches)
         self.pairs = self.pairs + pairs
@@ -236,6 +258,9 @@ class Gate(Kept):
 
         evidence = {name: one.evidence() for name, one in self.latency.items()}
         proofs = {name: one.proven() for name, one in self.latency.items()}
+        for name, one in self.traded.items():
+            evidence[name] = np.where(self.better, one.evidence(), evidence[name])
+            proofs[name] = np.where(self.better, one.proven(), proofs[name])
         mean = over_classes(np.stack(list(evidence.values()))) / count
         least = np.stack(list(proofs.values())).min(axis=0)
         decided = np.stack([one.decided for one in self.latency.values()]).all(axis=0)
@@ -272,15 +297,16 @@ class Gate(Kept):
         return self.saturation.projected(users * self._following[self.ladder.stage], read_number(tick.room, self._n))
 
     def _restart(self, where: Bools) -> None:
-        for signal in (*self.latency.values(), self.errors, *self.levels.values()):
+        for signal in (*self.latency.values(), *self.traded.values(), self.errors, *self.levels.values()):
             signal.restart_proof(where)
         self.share.restart(where)
         self.arms_here = np.where(where, 0.0, self.arms_here)
 
     def _remember(self, stable: Arm, baseline: Arm, where: Bools) -> None:
         stable, baseline = _only(where, stable), _only(where, baseline)
-        for name, signal in self.latency.items():
-            signal.remember(stable.buckets[name], baseline.buckets[name])
+        for histograms in (self.latency, self.traded):
+            for name, signal in histograms.items():
+                signal.remember(stable.buckets[name], baseline.buckets[name])
         self.errors.remember(stable, baseline)
 
     def _decision(self, verdict: Ints, reason: Ints, counted: Bools, signals: dict[str, Signal]) -> Decision:
@@ -300,6 +326,7 @@ class Gate(Kept):
             counted=shaped(counted),
             inconclusive=shaped(ladder.inconclusive),
             unproven=shaped(ladder.unproven),
+            better=shaped(self.better),
             signals={
                 name: Signal(
                     verdict=shaped(s.verdict),

@@ -39,10 +39,14 @@ _ASSUMED_NOISE = 0.03
 class Latency(Kept):
     """One histogram of canary and control."""
 
-    def __init__(self, policy: GatePolicy, edges: Sequence[float], classes: int, rollouts: int) -> None:
+    def __init__(
+        self, policy: GatePolicy, edges: Sequence[float], classes: int, rollouts: int, tick_minutes: float = 1.0, hoped: float = 0.0
+    ) -> None:
+        """`hoped`: the slow-down that a version may well have, and that proof is gathered for; above zero for one that buys it."""
+        self._hoped = hoped
         self._policy, self.tail = policy, Tail(edges)
         shape = (classes, len(edges))
-        self.memory = Memory(classes, len(edges) + 1, rollouts)
+        self.memory = Memory(classes, len(edges) + 1, rollouts, tick_minutes)
         self.chosen = np.zeros((*shape, rollouts), dtype=bool)
         self.decided = np.zeros(rollouts, dtype=bool)
         self.by_class = Mixture((*shape, len(_SLOWDOWNS), rollouts))
@@ -83,9 +87,10 @@ class Latency(Kept):
             self.by_class.multiply(place, logs, at.stake, at.largest)
             self.together.multiply(place, over_classes(logs), at.stake, at.largest)
         ruled_out = self._ruled_out(quantiles, masses, at)
+        hoped = np.minimum(tail.ratio(quantiles, masses, self._hoped), ruled_out) if self._hoped else np.ones_like(ruled_out)
         for name, bad_of, n_of in (("control", bad_control, n_control), ("stable", bad_same, n_same)):
-            logs = over_classes(ratio_log(bad, bad_of, n, n_of, ruled_out, np.ones_like(ruled_out)))
-            self.proofs[name].multiply(logs, at.counts, self._spread[at.stage])
+            logs = over_classes(ratio_log(bad, bad_of, n, n_of, ruled_out, hoped))
+            self.proofs[name].multiply(logs, at.counts, self._spread[at.stage], at.largest_of_proof)
 
     def _ruled_out(self, quantiles: Floats, masses: Floats, at: At) -> Floats:
         """The ratio that each rollout's stage must rule out, by class and edge."""

@@ -36,8 +36,6 @@ class Level(Kept):
         self._limits = limits
         self.bets = Mixture((len(_BETS), rollouts))
         self.proof = np.ones(rollouts)
-        self.ticks = np.zeros(rollouts)
-        """In which both arms had the number, at this weight."""
         self.known = np.zeros(rollouts, dtype=bool)
 
     def compare(self, value: Floats, control: Floats, requests: Floats, requests_control: Floats, at: At) -> None:
@@ -48,15 +46,14 @@ class Level(Kept):
         worse = np.where(value > control * limits.tolerated + limits.floor, 1.0, -1.0)
         stake = np.where(there, at.stake, -1.0)
         for place, bet in enumerate(_BETS):
-            self.bets.multiply(place, np.log1p(bet * worse), stake)
+            self.bets.multiply(place, np.log1p(bet * worse), stake, at.largest)
         fine = np.where(value <= control * limits.ruled_out + 2 * limits.floor, 1.0, -1.0)
         self.proof = np.where(there, np.clip(self.proof * (1 + _PROOF_BET * fine), 1 / _ENOUGH, _ENOUGH), self.proof)
-        self.ticks = self.ticks + there
         self.known = self.known | there
 
     def restart_proof(self, where: Bools) -> None:
         """Forget what was proven at the last weight."""
-        self.proof, self.ticks = np.where(where, 1.0, self.proof), np.where(where, 0.0, self.ticks)
+        self.proof = np.where(where, 1.0, self.proof)
 
     def evidence(self) -> Floats:
         """Against the canary."""
@@ -75,16 +72,17 @@ class Saturation(Kept):
 
     LIMIT = 0.85
     _KEEP = 0.9
-    """Of the sums, from tick to tick: about the latest ten."""
+    """Of the sums, from minute to minute: about the latest ten."""
 
-    def __init__(self, rollouts: int) -> None:
+    def __init__(self, rollouts: int, tick_minutes: float = 1.0) -> None:
+        self._keep = self._KEEP**tick_minutes
         self.busy, self.requests = np.zeros(rollouts), np.zeros(rollouts)
 
     def observe(self, busy: Floats, requests: Floats, counted: Bools) -> None:
         """GPU seconds that `requests` kept the canary's GPUs busy."""
         there = counted & np.isfinite(busy)
-        self.busy = np.where(there, self._KEEP * self.busy + np.where(there, busy, 0.0), self.busy)
-        self.requests = np.where(there, self._KEEP * self.requests + requests, self.requests)
+        self.busy = np.where(there, self._keep * self.busy + np.where(there, busy, 0.0), self.busy)
+        self.requests = np.where(there, self._keep * self.requests + requests, self.requests)
 
     def projected(self, requests: Floats, room: Floats) -> Floats:
         """Share of `room` GPU seconds that `requests` will take; not-a-number where either is unknown."""

@@ -7,12 +7,13 @@ use instead.
 
 import numpy as np
 
+from headway.release.gate.evidence import ticks_in
 from headway.release.gate.state import Kept
 from headway.release.gate.tick import Bools, Floats
 
 _FULL_SCRAPES = 2
 _WINDOWS = ((8, 3.5), (16, 3.0))
-"""Ticks of a window, and the standard errors by which each must rise."""
+"""Ticks of a window, and as many minutes at least, and the standard errors by which each must rise."""
 _LIKE_THE_ONE_BEFORE = (0.85, 1.6)
 _AHEAD_MINUTES = 480.0
 _LARGEST_CORRELATION = 0.9
@@ -23,9 +24,10 @@ class GpuMemory(Kept):
 
     def __init__(self, limit: float, tick_minutes: float, rollouts: int) -> None:
         self._limit, self._tick_minutes = limit, tick_minutes
+        self._windows = [(max(ticks, ticks_in(ticks, tick_minutes)), sigmas) for ticks, sigmas in _WINDOWS]
         self.full = np.zeros(rollouts, dtype=np.int64)
         self.known = np.zeros(rollouts, dtype=np.int64)
-        self.recent = np.zeros((3 * _WINDOWS[-1][0], rollouts))
+        self.recent = np.zeros((3 * self._windows[-1][0], rollouts))
         """The latest ticks with a value, newest last."""
 
     def observe(self, used: Floats) -> None:
@@ -43,7 +45,7 @@ class GpuMemory(Kept):
     def ramp(self) -> Bools:
         """Whether memory rises steadily and will reach the limit within eight hours."""
         found = np.zeros(len(self.known), dtype=bool)
-        for ticks, sigmas in _WINDOWS:
+        for ticks, sigmas in self._windows:
             rises, errors = zip(*(self._rise(ticks, back) for back in (2, 1, 0)), strict=True)
             steady = _alike(rises[0], rises[1]) & _alike(rises[1], rises[2])
             for rise, error in zip(rises, errors, strict=True):

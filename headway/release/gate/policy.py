@@ -5,12 +5,14 @@ The trap: tolerances are null hypotheses and margins, not thresholds on a dashbo
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 from headway.contract.rollout import OnInconclusive, Rollout, Strategy
 
 FULL_WEIGHT = 1.0
+_TICK_SECONDS = 60.0
+"""What the defaults that count ticks are meant for."""
 
 _AT = (0.0, 0.05, 0.10, 0.25, 0.50)
 """Weights from which on the margin of the same place holds; the first is for steps below 5 %, which risk little."""
@@ -55,7 +57,10 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class GatePolicy:
-    """All numbers of the gate. The defaults are those whose figures docs/benchmarks.md shows."""
+    """All numbers of the gate. The defaults are those whose figures docs/benchmarks.md shows.
+
+    The trap: what is counted in ticks is meant for ticks of a minute; `in_ticks_of` gives the same times in others.
+    """
 
     weights: tuple[float, ...] = (0.05, 0.10, 0.25, 0.50)
     """Shares of traffic on the way to 1, ascending."""
@@ -94,6 +99,16 @@ class GatePolicy:
     """Ticks over which the evidence against a late regression is spread. Longer rollouts stay valid and lose a little power."""
     tempered: bool = True
     """Whether evidence is discounted by the noise between arms that ran the same version."""
+    trade_gain: float | None = None
+    """Rise of the share of right answers (0.02 is two points) from which on `trade_latency` holds instead of `latency`."""
+    trade_latency: float = 0.0
+    """Slow-down of a better version that is tolerated."""
+
+    def __post_init__(self) -> None:
+        if self.trade_gain is not None and self.trade_latency <= self.latency:
+            raise ValueError(
+                f"trade_latency {self.trade_latency} is not above latency {self.latency}. The trade would decide nothing. Give more"
+            )
 
     @classmethod
     def from_contract(
@@ -101,29 +116,20 @@ class GatePolicy:
         rollout: Rollout,
         *,
         weights: Sequence[float] | None = None,
-        tick_seconds: float = 60.0,
-        better: bool = False,
+        tick_seconds: float = _TICK_SECONDS,
         golden: bool = False,
     ) -> Self:
         """The numbers of `rollout`, for ticks of `tick_seconds`.
 
         `weights`: those of the plan (`headway.release.plan`), which knows how many replicas a rolling update replaces; left out, those
         of the contract. A split of users is a weight that the driver freezes.
-        `better`: the new version was shown to give better answers (`correctness.Gain`), so that `rollout.trade` widens the latency
-        tolerance; refused by ValueError where the contract has no trade.
         `golden`: the contract has golden requests, so answers must pass before traffic grows.
         """
-        if better and rollout.trade is None:
-            raise ValueError("rollout.trade is not set. Better answers excuse no slow-down. Add rollout.trade, or judge with better=False")
 
         def ticks(seconds: float) -> int:
             return max(1, math.ceil(seconds / tick_seconds))
 
         tolerances = rollout.tolerances
-        latency, unacceptable = tolerances.latency.fraction, tolerances.latency_unacceptable.fraction
-        if better and rollout.trade is not None:
-            unacceptable += rollout.trade.latency.fraction - latency
-            latency = rollout.trade.latency.fraction
         if weights is None and rollout.strategy is Strategy.ROLLING:
             raise ValueError("A rolling update has as many weights as replicas. The contract does not know them. Give those of the plan")
         if weights is None:
@@ -133,8 +139,8 @@ class GatePolicy:
             weights=tuple(weights),
             mirror=rollout.mirror.share.fraction if rollout.mirror else 0.0,
             baseline=rollout.baseline_arm and rollout.strategy is Strategy.CANARY,
-            latency=latency,
-            latency_unacceptable=unacceptable,
+            latency=tolerances.latency.fraction,
+            latency_unacceptable=tolerances.latency_unacceptable.fraction,
             error_ratio=tolerances.error_ratio,
             error_floor=tolerances.error_floor.fraction,
             error_unacceptable=tolerances.error_unacceptable.fraction,
@@ -144,12 +150,31 @@ class GatePolicy:
             memory=tolerances.memory.fraction,
             false_rollback=rollout.false_rollback.fraction,
             on_inconclusive=rollout.on_inconclusive,
+            trade_gain=rollout.trade.gain.fraction if rollout.trade else None,
+            trade_latency=rollout.trade.latency.fraction if rollout.trade else 0.0,
+            grace_ticks=ticks(cls.grace_ticks * _TICK_SECONDS),
+            counted_ticks_at_least=ticks(cls.counted_ticks_at_least * _TICK_SECONDS),
+            planned_ticks=ticks(cls.planned_ticks * _TICK_SECONDS),
             step_ticks_at_least=ticks(rollout.step_at_least.seconds),
             step_ticks_at_most=ticks(rollout.step_at_most.seconds),
             mirror_ticks_at_most=ticks(rollout.mirror.timeout.seconds) if rollout.mirror else 45,
             blind_ticks_at_most=ticks(rollout.blind_at_most.seconds),
             bake_ticks=ticks(rollout.bake.seconds),
             ticks_at_most=ticks(rollout.at_most.seconds),
+        )
+
+    def in_ticks_of(self, seconds: float) -> Self:
+        """The same times, given in ticks of a minute, in ticks of so many seconds."""
+        named = [field.name for field in fields(self) if "ticks" in field.name]
+        return replace(self, **{name: max(1, math.ceil(getattr(self, name) * _TICK_SECONDS / seconds)) for name in named})
+
+    def traded(self) -> Self:
+        """The same for a version that was shown to be better: the trade's tolerance, and what is unacceptable as far above it."""
+        return replace(
+            self,
+            latency=self.trade_latency,
+            latency_unacceptable=self.latency_unacceptable + self.trade_latency - self.latency,
+            trade_gain=None,
         )
 
     @property

@@ -9,13 +9,15 @@ import numpy as np
 
 from headway.contract.rollout import OnInconclusive
 from headway.release.gate.decision import Phase, Reason, any_of
+from headway.release.gate.evidence import ticks_in
 from headway.release.gate.policy import FULL_WEIGHT, GatePolicy
 from headway.release.gate.state import Kept
 from headway.release.gate.tick import Bools, Floats, Ints
 
 SUSPICIOUS = 5.0
 """Evidence from which on a rollout gets no more traffic, though it is far from failing."""
-_COUNTED_TICKS_AT_LEAST = 3
+_COUNTED_MINUTES_AT_LEAST = 3
+"""And as many ticks, at each stage."""
 
 
 class Move(NamedTuple):
@@ -30,7 +32,8 @@ class Move(NamedTuple):
 class Ladder(Kept):
     """Stages of many rollouts."""
 
-    def __init__(self, policy: GatePolicy, rollouts: int) -> None:
+    def __init__(self, policy: GatePolicy, rollouts: int, tick_minutes: float = 1.0) -> None:
+        self._counted_at_least = max(_COUNTED_MINUTES_AT_LEAST, ticks_in(_COUNTED_MINUTES_AT_LEAST, tick_minutes))
         self._policy, self._stages = policy, policy.stages
         self._weights = np.asarray([stage.weight for stage in self._stages])
         self._mirrors = np.asarray([stage.mirror for stage in self._stages])
@@ -98,7 +101,7 @@ class Ladder(Kept):
         """Advance, hold or give up rollouts that have not failed. `worst`: largest evidence against; `usable`: this tick had data."""
         policy, releasing = self._policy, self.releasing
         last = self.stage == len(self._stages) - 1
-        enough = (self.counted_here >= _COUNTED_TICKS_AT_LEAST) & (self.here >= self._at_least[self.stage])
+        enough = (self.counted_here >= self._counted_at_least) & (self.here >= self._at_least[self.stage])
         enough &= ~last | (self.counted >= policy.counted_ticks_at_least)
         calm = worst < SUSPICIOUS
         proven = releasing & usable & passed & calm & enough & ~frozen

@@ -16,7 +16,7 @@ from headway.release.gate.tick import Floats, Ints
 
 _SMALLEST = 1e-7
 _LARGEST_RATIO = 1e4
-_HALF_LIFE_TICKS = 10.0
+_HALF_LIFE_MINUTES = 10.0
 _REMEMBERED_REQUESTS = 3000.0
 """Forgetting never takes the memory of a class below this many requests: a quiet service keeps hours, a busy one minutes."""
 
@@ -70,7 +70,8 @@ class Tail:
 class Memory(Kept):
     """The control's histogram, old ticks fading: (classes, buckets, n)."""
 
-    def __init__(self, classes: int, buckets: int, rollouts: int) -> None:
+    def __init__(self, classes: int, buckets: int, rollouts: int, tick_minutes: float = 1.0) -> None:
+        self._fading = 0.5 ** (tick_minutes / _HALF_LIFE_MINUTES)
         self.buckets = np.zeros((classes, buckets, rollouts))
 
     def remember(self, buckets: Floats) -> None:
@@ -78,6 +79,5 @@ class Memory(Kept):
         totals = self.buckets[:, 0].copy()
         for bucket in range(1, self.buckets.shape[1]):
             totals += self.buckets[:, bucket]
-        fading = 0.5 ** (1 / _HALF_LIFE_TICKS)
-        keep = np.clip(_REMEMBERED_REQUESTS / np.maximum(totals, 1.0), fading, 1.0)
+        keep = np.clip(_REMEMBERED_REQUESTS / np.maximum(totals, 1.0), self._fading, 1.0)
         self.buckets = self.buckets * keep[:, None] + buckets

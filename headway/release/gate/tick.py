@@ -69,6 +69,11 @@ class Tick:
     """Of those, how many differed."""
     invalid_answers: ArrayLike = 0
     """Of those, how many were empty, not numbers or against the schema: one is enough to fail."""
+    labelled: ArrayLike = 0
+    """Labelled requests that both versions answered in this tick, each asked once in a rollout; for a policy with a trade."""
+    only_canary_right: ArrayLike = 0
+    only_stable_right: ArrayLike = 0
+    """Of those, how many only one of the two answered right."""
 
 
 @dataclass(frozen=True)
