@@ -1,7 +1,8 @@
 """What the API server itself refuses in tenants' namespaces: for objects that did not come through a preview with its policy packs. Pure.
 
-Each rule is one ValidatingAdmissionPolicy in CEL with one binding. The trap: validation runs after injection, so the rules also see the
-mesh's own containers; those alone may carry a tag, because the control plane writes them.
+Each rule is one ValidatingAdmissionPolicy in CEL with one binding; none exempts anyone, and a rule that cannot be evaluated refuses. The
+trap: validation runs after injection, so the rules also see the mesh's own containers; those alone may carry a tag, because the control
+plane writes them.
 """
 
 import json
@@ -14,10 +15,21 @@ from components.nodes import gpu_node
 from headway.contract.labels import MODEL, POOL, RELEASE, TENANT
 from headway.contract.pool import Pool
 
-_PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["pods"]}
-_CONTAINERS = "object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : [])"
+_PODS = ("pods", "pods/ephemeralcontainers", "pods/resize")
+"""Every way to write the containers of a pod. Not `pods/status`: a rule that a running pod breaks must not silence its kubelet."""
+_NAMESPACES = ("namespaces", "namespaces/finalize", "namespaces/status")
+"""Every way to write the labels of a namespace."""
+_CONTAINERS = (
+    "dyn(object.spec.containers)"
+    " + (has(object.spec.initContainers) ? dyn(object.spec.initContainers) : dyn([]))"
+    # As `kubectl debug` adds them; dyn, because their type is another.
+    " + (has(object.spec.ephemeralContainers) ? dyn(object.spec.ephemeralContainers) : dyn([]))"
+)
 _LABELS = "has(object.metadata.labels) ? object.metadata.labels : {}"
-_MESH_IMAGE = "registry.istio.io/release/"
+_STAYS = {"name": "is-not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
+"""What leaves is let go: a Job's controller takes its finalizer off by an update."""
+_MESH_IMAGE = "registry.istio.io/release/proxyv2:"
+_LEVEL = "pod-security.kubernetes.io/enforce"
 _GPU_POD = (
     "variables.containers.exists(c, has(c.resources) && has(c.resources.requests) && "
     "c.resources.requests.exists(k, k.startsWith('nvidia.com/')))"
@@ -26,16 +38,32 @@ _GPU_POD = (
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One rule: CEL that must hold for every pod of a tenant, and what is said when it does not."""
+    """One rule: CEL that must hold for every pod of a tenant, or for other `resources`, and what is said when it does not."""
 
     name: str
     expression: str
     message: str
     variables: tuple[tuple[str, str], ...] = ()
-    """Its own, beside `containers` and `labels`: name and expression."""
+    """Its own, beside a pod's `containers` and `labels`: name and expression."""
+    resources: tuple[str, ...] = _PODS
 
 
 RULES = (
+    Rule(
+        name="devices-by-the-plugin",
+        # The device plugin's variable comes first, so a container's own would win; a claim is counted by no quota.
+        expression=(
+            "(!has(object.spec.resourceClaims) || object.spec.resourceClaims.size() == 0) && "
+            "(!has(object.metadata.annotations) || object.metadata.annotations.all(k, !k.startsWith('cdi.k8s.io/'))) && "
+            "variables.containers.all(c, (!has(c.env) || c.env.all(e, !e.name.startsWith('NVIDIA_VISIBLE_DEVICES'))) && "
+            "(!has(c.envFrom) || c.envFrom.size() == 0) && "
+            "(!has(c.volumeMounts) || c.volumeMounts.all(m, !m.mountPath.startsWith('/var/run/nvidia-container-devices'))))"
+        ),
+        message=(
+            "The pod chooses devices past the device plugin, or takes variables that nobody can see here. It could use GPUs that others "
+            "were given. Ask for GPUs in limits, and name each variable in env."
+        ),
+    ),
     Rule(
         name="gpu-limits-equal-requests",
         expression=(
@@ -49,7 +77,9 @@ RULES = (
         name="images-by-digest",
         expression=(
             "variables.containers.all(c, c.image.matches('@sha256:[0-9a-f]{64}$') || "
-            f"(c.name in ['istio-proxy', 'istio-validation'] && c.image.startsWith('{_MESH_IMAGE}')))"
+            f"(c.name in ['istio-proxy', 'istio-validation'] && c.image.startsWith('{_MESH_IMAGE}'))) && "
+            "(!has(object.spec.volumes) || object.spec.volumes.all(v, !has(v.image) || "
+            "(has(v.image.reference) && v.image.reference.matches('@sha256:[0-9a-f]{64}$'))))"
         ),
         message="An image is named by tag. What runs could change without a release. Name it by its sha256 digest.",
     ),
@@ -60,9 +90,18 @@ RULES = (
             "!(has(object.spec.hostIPC) && object.spec.hostIPC) && "
             "(!has(object.spec.volumes) || object.spec.volumes.all(v, !has(v.hostPath))) && "
             "variables.containers.all(c, (!has(c.ports) || c.ports.all(p, !has(p.hostPort) || p.hostPort == 0)) && "
-            "(!has(c.securityContext) || !has(c.securityContext.privileged) || !c.securityContext.privileged))"
+            "(!has(c.securityContext) || ((!has(c.securityContext.privileged) || !c.securityContext.privileged) && "
+            "(!has(c.securityContext.procMount) || c.securityContext.procMount == 'Default'))))"
         ),
         message="The pod asks for access to its node. It could read other tenants' models. Remove host namespaces, paths and ports.",
+    ),
+    Rule(
+        name="node-by-the-scheduler",
+        expression="request.operation == 'UPDATE' || !has(object.spec.nodeName) || object.spec.nodeName == ''",
+        message=(
+            "The pod names its node, and no scheduler looks at taints, pools and room. It could run on a node in quarantine or on another "
+            "tenant's. Leave out nodeName and select a pool."
+        ),
     ),
     Rule(
         name="owner-labels",
@@ -74,6 +113,23 @@ RULES = (
         message=(
             f"The pod does not say whose it is. Its cost and its failures would belong to no one. Label it {TENANT}, "
             f"and {MODEL} and {RELEASE} where it takes a GPU."
+        ),
+    ),
+    Rule(
+        name="tenant-namespace-stays",
+        resources=_NAMESPACES,
+        variables=(
+            ("before", f"oldObject != null && has(oldObject.metadata.labels) && '{TENANT}' in oldObject.metadata.labels"),
+            ("owner", f"'{TENANT}' in variables.labels ? variables.labels['{TENANT}'] : ''"),
+            ("level", f"'{_LEVEL}' in variables.labels ? variables.labels['{_LEVEL}'] : ''"),
+        ),
+        expression=(
+            f"(!variables.before && variables.owner == '') || ((!variables.before || oldObject.metadata.labels['{TENANT}'] == variables.owner)"
+            " && variables.owner == object.metadata.name && variables.level == 'restricted')"
+        ),
+        message=(
+            "A tenant's namespace would lose its owner or its Pod Security level. These rules and the node would be open to whatever runs in "
+            f"it. Keep {TENANT} (the namespace's own name) and the enforced level restricted; to end a tenant, delete the namespace."
         ),
     ),
     Rule(
@@ -129,9 +185,14 @@ def _policy(rule: Rule) -> Manifest:
             labels=labels("admission"),
             spec={
                 "failurePolicy": "Fail",
-                "matchConstraints": {"resourceRules": [_PODS]},
+                "matchConstraints": {
+                    "resourceRules": [
+                        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": list(rule.resources)}
+                    ]
+                },
+                "matchConditions": [_STAYS],
                 "variables": [
-                    {"name": "containers", "expression": _CONTAINERS},
+                    *([{"name": "containers", "expression": _CONTAINERS}] if rule.resources == _PODS else []),
                     {"name": "labels", "expression": _LABELS},
                     *({"name": name, "expression": expression} for name, expression in rule.variables),
                 ],
@@ -142,6 +203,8 @@ def _policy(rule: Rule) -> Manifest:
 
 
 def _binding(rule: Rule) -> Manifest:
+    # What a namespace is bound by is decided by its new labels, so the rule that keeps them is bound to all.
+    tenants = {"matchResources": {"namespaceSelector": {"matchExpressions": [{"key": TENANT, "operator": "Exists"}]}}}
     return Manifest(
         role=f"{rule.name}-binding",
         after=(rule.name,),
@@ -153,7 +216,7 @@ def _binding(rule: Rule) -> Manifest:
             spec={
                 "policyName": f"headway-{rule.name}",
                 "validationActions": ["Deny"],
-                "matchResources": {"namespaceSelector": {"matchExpressions": [{"key": TENANT, "operator": "Exists"}]}},
+                **(tenants if rule.resources == _PODS else {}),
             },
         ),
     )

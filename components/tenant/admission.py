@@ -1,8 +1,9 @@
-"""The API server's own word on a tenant's GPU pods: the priority class, the pool and the accelerator must belong together.
+"""The API server's own word on the pods of a tenant: their priority class is one of the tenant's, and a GPU's class, pool and accelerator
+belong together.
 
-Quotas count an accelerator by priority class (see `priority`), so a pod of an H100 pool under an L4 class would be counted as an L4. This
-ValidatingAdmissionPolicy refuses it, whoever made the pod. The trap: a policy matches pods, not the Deployments that make them; the
-refusal shows up as an event of the ReplicaSet.
+Quotas count an accelerator by priority class (see `priority`), so a pod of an H100 pool under an L4 class would be counted as an L4; and a
+pod without a GPU under another's class would push others out. This ValidatingAdmissionPolicy refuses both, whoever made the pod. The trap:
+a policy matches pods, not the Deployments that make them; the refusal shows up as an event of the ReplicaSet.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +19,8 @@ from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
 
 _ASKS_FOR_GPU = (
-    "object.spec.containers.exists(c, has(c.resources) && has(c.resources.limits)"
-    " && c.resources.limits.exists(name, name.startsWith('nvidia.com/')))"
+    "(object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : []))"
+    ".exists(c, has(c.resources) && has(c.resources.limits) && c.resources.limits.exists(name, name.startsWith('nvidia.com/')))"
 )
 
 
@@ -45,8 +46,8 @@ def admission(tenant: str, pools: Sequence[Pool]) -> list[tuple[str, dict[str, A
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": tenant}},
             "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
         },
-        "matchConditions": [{"name": "asks-for-a-gpu", "expression": _ASKS_FOR_GPU}],
         "variables": [
+            {"name": "gpu", "expression": _ASKS_FOR_GPU},
             {"name": "pools", "expression": allowed},
             {"name": "priority", "expression": "has(object.spec.priorityClassName) ? object.spec.priorityClassName : ''"},
             {
@@ -58,14 +59,25 @@ def admission(tenant: str, pools: Sequence[Pool]) -> list[tuple[str, dict[str, A
         ],
         "validations": [
             {
-                "expression": "variables.priority in variables.pools && variables.pool in variables.pools[variables.priority]",
+                "expression": "variables.priority == '' || variables.priority in variables.pools",
+                "messageExpression": (
+                    "'priority class \"' + variables.priority + '\" is not one of tenant "
+                    + tenant
+                    + ": the pod would push out others that are worth more to theirs. Leave it out, or use the tenant\\'s own.'"
+                ),
+                "reason": "Forbidden",
+            },
+            {
+                "expression": (
+                    "!variables.gpu || (variables.priority in variables.pools && variables.pool in variables.pools[variables.priority])"
+                ),
                 "messageExpression": (
                     "'a GPU pod of priority class \"' + variables.priority + '\" selects pool \"' + variables.pool"
                     " + '\": that class is for other pools: quotas count accelerators by class, and batch pools are for batch."
                     " Use the priority class headway-" + tenant + "-<workload class>-<accelerator of the pool>.'"
                 ),
                 "reason": "Forbidden",
-            }
+            },
         ],
     }
     binding = {"policyName": name, "validationActions": ["Deny"]}

@@ -70,7 +70,7 @@ def served(control_plane: ControlPlane) -> Iterator[ControlPlane]:
 
     for body in crds.read(path for name in ("istio", "keda", "prometheus-operator") for path in toolchain.crds(name)):
         keep({key: value for key, value in body.items() if key != "status"})
-    eventually(lambda: all(established(crd) for crd in control_plane.list("CustomResourceDefinition", api_version=CRD)))
+    eventually(lambda: all(established(crd) for crd in control_plane.list("CustomResourceDefinition", api_version=CRD)), within=120)
     control_plane.client.resources.invalidate_cache()
     for pool in POOLS:
         for number in range(2):
@@ -80,7 +80,7 @@ def served(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     plan = Plan(tenant=roomy(), models=tuple(MODELS.values()), pools=POOLS, surroundings=SURROUNDINGS)
     for manifest in plan.manifests():
         keep(dict(manifest.body))
-    eventually(lambda: "hard" in control_plane.get("ResourceQuota", "tenant", namespace=TENANT).get("status", {}))
+    eventually(lambda: "hard" in control_plane.get("ResourceQuota", "tenant", namespace=TENANT).get("status", {}), within=120)
     for name in MODELS:
         for manifest in service(name).manifests():
             keep(dict(manifest.body))
@@ -114,7 +114,7 @@ def ready_pods(control_plane: ControlPlane, *, batch: bool = False) -> dict[str,
 @pytest.mark.timeout(300)
 def test_every_contract_becomes_a_ready_pod_on_a_node_of_its_pool(served: ControlPlane) -> None:
     try:
-        found = eventually(lambda: len(pods) == len(MODELS) and pods if (pods := ready_pods(served)) else None, within=90)
+        found = eventually(lambda: pods if len(pods := ready_pods(served)) == len(MODELS) else {}, within=90)
     except AssertionError:
         events = [f"{e['reason']}: {e['message']}" for e in served.list("Event", namespace=TENANT) if e["type"] == "Warning"]
         raise AssertionError("\n".join(sorted(set(events)))) from None
@@ -122,7 +122,7 @@ def test_every_contract_becomes_a_ready_pod_on_a_node_of_its_pool(served: Contro
 
 
 def test_a_batch_worker_is_ready_on_a_spot_node(served: ControlPlane) -> None:
-    found = eventually(lambda: ready_pods(served, batch=True) or None, within=90)
+    found = eventually(lambda: ready_pods(served, batch=True), within=90)
     assert {model: name.rsplit("-", 1)[0] for model, name in found.items()} == {"defects-night": "l4-spot"}
 
 
@@ -181,6 +181,22 @@ def test_the_quota_of_one_accelerator_cannot_be_used_for_another(served: Control
 
 def test_a_gpu_pod_without_a_class_of_the_tenant_is_refused(served: ControlPlane) -> None:
     assert "that class is for other pools" in refusal(served, pod("", "l4", 1))
+
+
+def test_a_gpu_that_only_an_init_container_asks_for_needs_its_class_too(served: ControlPlane) -> None:
+    body = pod("headway-vision-latency-l4", "h100", 1)
+    (asking,) = body["spec"]["containers"]
+    body["spec"]["initContainers"] = [{**asking, "name": "first"}]
+    asking["resources"] = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+    assert "that class is for other pools" in refusal(served, body)
+
+
+@pytest.mark.parametrize("priority", ["system-cluster-critical", "system-node-critical"])
+def test_no_pod_of_a_tenant_pushes_out_what_is_not_the_tenants(served: ControlPlane, priority: str) -> None:
+    body = pod(priority, "l4", 0)
+    for amounts in body["spec"]["containers"][0]["resources"].values():
+        amounts.pop("nvidia.com/gpu", None)  # requests and limits may be one
+    assert "is not one of tenant vision" in refusal(served, body)
 
 
 def test_a_mig_profile_that_the_contract_does_not_name_is_granted_nothing(served: ControlPlane) -> None:

@@ -14,6 +14,7 @@ from headway.contract.pool import Pool
 from tests.cluster.conftest import ControlPlane, eventually
 
 NAMESPACE = "admitted"
+LEVEL = "pod-security.kubernetes.io/enforce"
 _POOL: dict[str, Any] = {
     "instance_types": ["g6.12xlarge"],
     "zones": ["us-east-1a"],
@@ -59,10 +60,13 @@ def guarded(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": NAMESPACE}}
     control_plane.create(*namespaces)
     eventually(lambda: _exists(control_plane, account))
+    control_plane.create(pod(lambda body: (body["metadata"].update(name="older", finalizers=["test/held"]), by_tag(body))))
     control_plane.create(*bodies)
     # A binding acts a moment after it was accepted, each at its own.
     for rule, change in {rule: change for rule, _, change in REFUSED}.items():
         eventually(partial(_refused_by, control_plane, rule, change))
+    eventually(lambda: "tenant-namespace-stays" in relabelled(control_plane, {TENANT: None}))
+    control_plane.create(pod(lambda body: body["metadata"].update(name="running")))
     yield control_plane
     for body in [*bodies, *namespaces]:
         control_plane.resource(body).delete(name=body["metadata"]["name"])
@@ -93,6 +97,17 @@ def container(body: dict[str, Any]) -> dict[str, Any]:
     return body["spec"]["containers"][0]
 
 
+def by_tag(body: dict[str, Any]) -> None:
+    container(body).update(image="registry.test/server:1.0")
+
+
+def gpu_at_the_start(body: dict[str, Any]) -> None:
+    """The GPU is asked for by an init container only."""
+    first = {**container(body), "name": "first"}
+    del container(body)["resources"]
+    body["spec"]["initContainers"] = [first]
+
+
 def without_gpu(body: dict[str, Any]) -> None:
     del body["spec"]["nodeSelector"], body["spec"]["tolerations"]
     del container(body)["resources"], body["metadata"]["labels"][RELEASE]
@@ -118,14 +133,51 @@ REFUSED: tuple[tuple[str, str, Change], ...] = (
         "not the mesh",
         lambda body: body["spec"].update(initContainers=[{"name": "other", "image": "registry.istio.io/release/proxyv2:1.30.3"}]),
     ),
+    (
+        "images-by-digest",
+        "not the mesh's proxy",
+        lambda body: body["spec"].update(initContainers=[{"name": "istio-proxy", "image": "registry.istio.io/release/pilot:1.30.3"}]),
+    ),
+    (
+        "images-by-digest",
+        "a volume's",
+        lambda body: body["spec"].update(volumes=[{"name": "v", "image": {"reference": "registry.test/weights:1.0"}}]),
+    ),
+    ("devices-by-the-plugin", "variable", lambda body: container(body).update(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])),
+    ("devices-by-the-plugin", "unseen variables", lambda body: container(body).update(envFrom=[{"configMapRef": {"name": "c"}}])),
+    ("devices-by-the-plugin", "claim", lambda body: body["spec"].update(resourceClaims=[{"name": "c", "resourceClaimName": "c"}])),
+    ("devices-by-the-plugin", "annotation", lambda body: body["metadata"].update(annotations={"cdi.k8s.io/x": "nvidia.com/gpu=all"})),
+    (
+        "devices-by-the-plugin",
+        "mount",
+        lambda body: (
+            container(body).update(volumeMounts=[{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}]),
+            body["spec"].update(volumes=[{"name": "v", "emptyDir": {}}]),
+        ),
+    ),
     ("no-host-access", "network", lambda body: body["spec"].update(hostNetwork=True)),
     ("no-host-access", "processes", lambda body: body["spec"].update(hostPID=True)),
     ("no-host-access", "path", lambda body: body["spec"].update(volumes=[{"name": "v", "hostPath": {"path": "/"}}])),
     ("no-host-access", "port", lambda body: container(body).update(ports=[{"containerPort": 80, "hostPort": 80}])),
     ("no-host-access", "privilege", lambda body: container(body).update(securityContext={"privileged": True})),
+    (
+        "no-host-access",
+        "unmasked kernel",
+        lambda body: (body["spec"].update(hostUsers=False), container(body).update(securityContext={"procMount": "Unmasked"})),
+    ),
+    ("node-by-the-scheduler", "named", lambda body: body["spec"].update(nodeName="gpu-0")),
     ("owner-labels", "none", lambda body: body["metadata"].pop("labels")),
     ("owner-labels", "another's", lambda body: body["metadata"]["labels"].update({TENANT: "other"})),
     ("owner-labels", "no release", lambda body: body["metadata"]["labels"].pop(RELEASE)),
+    ("owner-labels", "GPU at the start", lambda body: (gpu_at_the_start(body), body["metadata"]["labels"].pop(RELEASE))),
+    (
+        "owner-labels",
+        "MIG slice",
+        lambda body: (
+            container(body)["resources"].update(limits={"nvidia.com/mig-1g.10gb": "1"}, requests={"nvidia.com/mig-1g.10gb": "1"}),
+            body["metadata"]["labels"].pop(RELEASE),
+        ),
+    ),
     ("tolerations-of-own-pool", "another pool's", lambda body: body["spec"].update(nodeSelector={POOL: "plain"})),
     ("tolerations-of-own-pool", "no pool", lambda body: body["spec"].pop("nodeSelector")),
     ("tolerations-of-own-pool", "quarantine", lambda body: body["spec"]["tolerations"].append({"key": QUARANTINE, "operator": "Exists"})),
@@ -138,6 +190,120 @@ REFUSED: tuple[tuple[str, str, Change], ...] = (
 def test_a_pod_that_breaks_a_rule_is_refused_by_that_rule(guarded: ControlPlane, rule: str, case: str, change: Change) -> None:
     said = refusal(guarded, pod(change))
     assert f"headway-{rule}" in said, f"admitted, or refused by something else: {said!r}"
+
+
+def by_limits_only(body: dict[str, Any]) -> None:
+    del container(body)["resources"]["requests"]
+
+
+@pytest.mark.parametrize("change", [gpu_at_the_start, by_limits_only])
+def test_a_pod_that_asks_for_its_gpu_otherwise_is_admitted(guarded: ControlPlane, change: Change) -> None:
+    assert refusal(guarded, pod(change)) == ""
+
+
+def test_an_image_volume_by_digest_is_admitted(guarded: ControlPlane) -> None:
+    weights = {"name": "v", "image": {"reference": f"registry.test/weights@sha256:{'b' * 64}"}}
+    assert refusal(guarded, pod(lambda body: body["spec"].update(volumes=[weights]))) == ""
+
+
+def test_a_large_pod_stays_within_the_rules_budget(guarded: ControlPlane) -> None:
+    """Or a pod that keeps every rule would be refused because its rules could not be evaluated."""
+
+    def grow(body: dict[str, Any]) -> None:
+        one = container(body)
+        small = {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
+        env = [{"name": f"V{number}", "value": "x"} for number in range(50)]
+        body["spec"]["containers"] += [{**one, "name": f"side-{number}", "env": env, "resources": small} for number in range(40)]
+
+    assert refusal(guarded, pod(grow)) == ""
+
+
+def written(
+    plane: ControlPlane, kind: str, name: str, patch: dict[str, Any], subresource: str = "", namespace: str | None = NAMESPACE
+) -> str:
+    """What the API server says against a change of what is there; empty when it would take it. Nothing is kept."""
+    resource = plane.client.resources.get(api_version="v1", kind=kind)
+    target = resource.subresources[subresource] if subresource else resource
+    how = {"content_type": "application/strategic-merge-patch+json", "query_params": [("dryRun", "All")]}
+    try:
+        target.patch(name=name, namespace=namespace, body=patch, **how)
+    except ApiException as error:
+        return str(error.body)
+    return ""
+
+
+def relabelled(plane: ControlPlane, labels: dict[str, str | None], subresource: str = "", name: str = NAMESPACE) -> str:
+    return written(plane, "Namespace", name, {"metadata": {"labels": labels}}, subresource, namespace=None)
+
+
+def debugger(image: str) -> dict[str, Any]:
+    return {"spec": {"ephemeralContainers": [{"name": "debugger", "image": image}]}}
+
+
+def test_a_container_that_is_added_to_a_running_pod_meets_the_rules_too(guarded: ControlPlane) -> None:
+    assert "headway-images-by-digest" in written(guarded, "Pod", "running", debugger("registry.test/sh:1"), "ephemeralcontainers")
+    assert written(guarded, "Pod", "running", debugger(f"registry.test/sh@sha256:{'c' * 64}"), "ephemeralcontainers") == ""
+
+
+@pytest.mark.parametrize(
+    ("rule", "patch"),
+    [
+        ("tolerations-of-own-pool", {"spec": {"tolerations": [*pod()["spec"]["tolerations"], {"key": QUARANTINE, "operator": "Exists"}]}}),
+        ("owner-labels", {"metadata": {"labels": {TENANT: None}}}),
+        ("images-by-digest", {"spec": {"containers": [{"name": "server", "image": "registry.test/server:1.0"}]}}),
+    ],
+    ids=["toleration", "owner", "image"],
+)
+def test_a_running_pod_cannot_be_changed_into_one_that_would_be_refused(guarded: ControlPlane, rule: str, patch: dict[str, Any]) -> None:
+    assert f"headway-{rule}" in written(guarded, "Pod", "running", patch)
+    assert written(guarded, "Pod", "running", {"metadata": {"annotations": {"note": "x"}}}) == ""
+
+
+def test_a_running_pod_gets_no_second_gpu_by_resizing(guarded: ControlPlane) -> None:
+    two = {"nvidia.com/gpu": "2"}
+    patch = {"spec": {"containers": [{"name": "server", "resources": {"limits": two, "requests": two}}]}}
+    assert "Forbidden" in written(guarded, "Pod", "running", patch, "resize")
+
+
+def test_a_pod_that_is_older_than_the_rules_may_leave(guarded: ControlPlane) -> None:
+    """Its finalizer is taken off by an update, which a rule that it breaks would refuse for ever."""
+    free: dict[str, Any] = {"metadata": {"finalizers": None}}
+    assert "headway-images-by-digest" in written(guarded, "Pod", "older", free)
+    guarded.resource(pod()).delete(name="older", namespace=NAMESPACE)
+    assert written(guarded, "Pod", "older", free) == ""
+
+
+def test_what_controllers_make_meets_the_rules_too(guarded: ControlPlane) -> None:
+    template = pod(lambda body: (by_tag(body), body["spec"].update(restartPolicy="Never")))
+    spec = {"template": {"metadata": {"labels": template["metadata"]["labels"]}, "spec": template["spec"]}, "backoffLimit": 0}
+    guarded.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job", "namespace": NAMESPACE}, "spec": spec})
+    said = eventually(
+        lambda: [e["message"] for e in guarded.list("Event", namespace=NAMESPACE) if e["reason"] == "FailedCreate"], within=60
+    )
+    assert "headway-images-by-digest" in said[0]
+
+
+@pytest.mark.parametrize("subresource", ["", "status"])
+@pytest.mark.parametrize(
+    "labels",
+    [{TENANT: None}, {TENANT: "other"}, {LEVEL: "privileged"}, {LEVEL: None}],
+    ids=["no owner", "another owner", "privileged", "no level"],
+)
+def test_a_tenants_namespace_cannot_step_out_of_the_rules(guarded: ControlPlane, labels: dict[str, str | None], subresource: str) -> None:
+    kept: dict[str, str | None] = {TENANT: NAMESPACE, LEVEL: "restricted"}
+    assert relabelled(guarded, {**kept, "team": "blue"}, subresource) == ""
+    assert "headway-tenant-namespace-stays" in relabelled(guarded, {**kept, **labels}, subresource)
+
+
+def namespace(name: str, labels: dict[str, str]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "namespace": None, "labels": labels}}
+
+
+def test_a_new_namespace_is_a_tenants_only_under_its_own_name_and_restricted(guarded: ControlPlane) -> None:
+    assert refusal(guarded, namespace("fresh", {TENANT: "fresh", LEVEL: "restricted"})) == ""
+    assert refusal(guarded, namespace("fresh", {})) == "", "the platform's own namespaces have no owner"
+    for labels in ({TENANT: "other", LEVEL: "restricted"}, {TENANT: "fresh"}, {TENANT: "fresh", LEVEL: "baseline"}):
+        assert "headway-tenant-namespace-stays" in refusal(guarded, namespace("fresh", labels))
 
 
 def test_a_gpu_is_never_overcommitted(guarded: ControlPlane) -> None:

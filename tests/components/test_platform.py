@@ -280,13 +280,16 @@ def test_a_regression_of_a_fifth_shows_in_the_histograms() -> None:
     assert json.loads(mesh.histogram_buckets()) == {"istiocustom": list(edges)}
 
 
-def test_admission_binds_every_rule_to_tenants_namespaces() -> None:
+def test_admission_binds_every_rule_for_pods_to_tenants_namespaces_and_the_one_for_namespaces_to_all() -> None:
     found = by_role(admission.manifests([pool("l4")]))
     for rule in admission.rules([pool("l4")]):
         binding = found[f"{rule.name}-binding"]["spec"]
         assert binding["policyName"] == found[rule.name]["metadata"]["name"]
         assert binding["validationActions"] == ["Deny"]
-        assert binding["matchResources"]["namespaceSelector"]["matchExpressions"] == [{"key": TENANT, "operator": "Exists"}]
+        tenants = {"namespaceSelector": {"matchExpressions": [{"key": TENANT, "operator": "Exists"}]}}
+        # A namespace is matched by its new labels, so the rule that keeps them could be stepped out of by dropping one.
+        assert binding.get("matchResources") == (None if rule.name == "tenant-namespace-stays" else tenants)
+        assert found[rule.name]["spec"]["failurePolicy"] == "Fail"
 
 
 def test_a_refusal_by_the_api_server_says_fact_consequence_and_remedy() -> None:
