@@ -26,7 +26,7 @@ from pulumi_policy import (
 from policies.guardrails import exemptions as exemption_files
 from policies.guardrails.exemptions import Exemption
 from policies.guardrails.rule import Rule, Verdict, evaluate
-from policies.guardrails.view import Node, View, plain
+from policies.guardrails.view import Node, View, canonical, plain
 
 GATE = "rules-are-evaluated"
 EXEMPTIONS = "exemptions-are-current"
@@ -55,7 +55,7 @@ class Guard:
         self._lock = threading.Lock()
 
     def view(self, args: ResourceValidationArgs) -> View:
-        return View(args.resource_type, args.name, args.urn, Node(plain(args.props)), bool(args.opts.protect))
+        return View(canonical(args.resource_type), args.name, args.urn, Node(plain(args.props)), bool(args.opts.protect))
 
     def judge(self, rule: Rule, resource: View, configuration: Mapping[str, Any] | None) -> Verdict:
         """Evaluate with the rule's own notes; rules that keep notes see one resource at a time."""
@@ -97,7 +97,7 @@ class Guard:
     def validate(self, rule: Rule, args: ResourceValidationArgs, report: ReportViolation) -> None:
         verdict = self._local.verdicts.pop(rule.id, None)
         if verdict is None:
-            if not rule.covers(args.resource_type):
+            if not rule.covers(canonical(args.resource_type)):
                 return
             verdict = self.judge(rule, self.view(args), {k: _number(v) for k, v in (args.get_config() or {}).items()})
         if any(e.covers(rule.id, args.urn, self.today) for e in self.exemptions):

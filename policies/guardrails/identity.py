@@ -212,7 +212,7 @@ RULES = (
         title="A model server gets no Kubernetes token.",
         rationale="Model code is untrusted; with a token it could read its neighbours.",
         remedy="set automountServiceAccountToken: false. Pod Identity mounts its own token.",
-        applies=(w.DEPLOYMENT, w.STATEFUL_SET, w.REPLICA_SET, w.POD, w.JOB, w.CRON_JOB),
+        applies=w.WORKLOADS,
         check=_token,
         requirements=("A4.5",),
     ),

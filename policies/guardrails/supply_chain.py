@@ -122,7 +122,7 @@ RULES = (
         title="A GPU pod runs an allowed runtime.",
         rationale="An unknown server has no probes, metrics or limits that the platform understands (A1.7).",
         remedy="use a runtime of the contract (triton, vllm, container) or extend `runtimes` for this environment.",
-        applies=(w.DEPLOYMENT, w.STATEFUL_SET, w.REPLICA_SET, w.POD, w.JOB, w.CRON_JOB),
+        applies=w.WORKLOADS,
         check=_runtime,
         settings={
             "runtimes": {"type": "array", "items": {"type": "string"}, "default": ["container", "triton", "vllm"]},

@@ -26,14 +26,10 @@ def _quota_at_maximum(r: View, _: Mapping[str, Any]) -> Findings:
         target = r.at("spec", "scaleTargetRef", "name").value
         place["maximum"][target] = int(r.at("spec", "maxReplicaCount").value or 100)
     else:
-        demand: dict[str, float] = {}
-        for container in w.containers(r, init=False):
-            for name, amount in w.gpus(container):
-                demand[name] = demand.get(name, 0.0) + w.quantity(amount.value)
+        demand = w.gpu_demand(r)
         if demand:
-            replicas = r.at("spec", "replicas").value
             name = r.at("metadata", "name").value or r.name
-            place["use"][name] = (demand, 1 if replicas is None else int(replicas))
+            place["use"][name] = (demand, w.pods(r))
     yield from _over(place, namespace, r)
 
 
@@ -108,6 +104,13 @@ def _batch_yields(r: View, _: Mapping[str, Any]) -> Findings:
         yield Breach(f"{spec.path}.priorityClassName", f"batch work under the priority class {name.value or '(none)'}")
 
 
+def _whole(r: View, _: Mapping[str, Any]) -> Findings:
+    if r.kind.endswith("Patch"):
+        yield Breach("", f"a {r.kind} changes a part of an object")
+    elif r.kind.endswith("List") and r["items"].present:
+        yield Breach("items", f"a {r.kind} holds objects that no rule sees one by one")
+
+
 def _pod_security(r: View, _: Mapping[str, Any]) -> Findings:
     labels = r.at("metadata", "labels")
     if labels[TENANT].present and labels["pod-security.kubernetes.io/enforce"].value not in ("restricted", "baseline"):
@@ -149,7 +152,7 @@ def _unprivileged(r: View, c: Mapping[str, Any]) -> Findings:
 
 
 _PLATFORM = {"platformNamespaces": {"type": "array", "items": {"type": "string"}, "default": []}}
-_GPU_WORKLOADS = (w.DEPLOYMENT, w.STATEFUL_SET, w.REPLICA_SET, w.POD, w.JOB, w.CRON_JOB)
+_GPU_WORKLOADS = w.WORKLOADS
 
 RULES = (
     Rule(
@@ -158,7 +161,7 @@ RULES = (
         title="All workloads of a tenant fit its GPU quota at maximum replicas.",
         rationale="Scaling up would be refused in the hour of need, after the rollout was declared a success.",
         remedy="lower scaling.max_replicas or the envelope's GPUs in tenants/<tenant>/<model>.yaml, or have the tenant's quota raised.",
-        applies=(w.RESOURCE_QUOTA, w.SCALED_OBJECT, *w.REPLICATED),
+        applies=(w.RESOURCE_QUOTA, w.SCALED_OBJECT, *w.WORKLOADS),
         check=_quota_at_maximum,
         severity=Severity.CRITICAL,
         requirements=("A4.1", "D2", "C23"),
@@ -225,6 +228,16 @@ RULES = (
         applies=_GPU_WORKLOADS,
         check=_batch_yields,
         requirements=("A3.10", "T1"),
+    ),
+    Rule(
+        id="objects-are-single-and-whole",
+        domain=Domain.TENANCY,
+        title="Kubernetes objects are registered one by one and whole.",
+        rationale="A patch or a list could bring in whatever the other rules refuse, for they judge whole objects by their kind (D25).",
+        remedy="register each object as a resource of its own kind; change it where it is registered.",
+        applies=("kubernetes:",),
+        check=_whole,
+        requirements=("D25",),
     ),
     Rule(
         id="tenant-namespace-enforces-pod-security",

@@ -4,6 +4,7 @@ CrossGuard hands out proxies that raise on the first unknown, which would turn a
 copied once: an unknown becomes a mark, and only the rule that reads it is told so.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -27,6 +28,15 @@ class UnevaluatedError(Exception):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.path = path
+
+
+_SAME_OBJECT = re.compile(r"kubernetes:(?:(v1)|([a-z.]+\.istio\.io)/v1(?:alpha[0-9]+|beta[0-9]+)):")
+
+
+def canonical(type: str) -> str:
+    """`type` under the one name that rules know an object by: the core group is also written without a name, by `CustomResource`, and the
+    mesh serves each of its kinds in several versions."""
+    return _SAME_OBJECT.sub(lambda m: "kubernetes:core/v1:" if m[1] else f"kubernetes:{m[2]}/v1:", type, count=1)
 
 
 def plain(properties: Any) -> Any:

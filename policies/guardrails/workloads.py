@@ -13,8 +13,9 @@ REPLICA_SET = f"{APPS}ReplicaSet"
 JOB = "kubernetes:batch/v1:Job"
 CRON_JOB = "kubernetes:batch/v1:CronJob"
 POD = "kubernetes:core/v1:Pod"
-WORKLOADS = (CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, POD, REPLICA_SET, STATEFUL_SET)
-REPLICATED = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET)
+REPLICATION_CONTROLLER = "kubernetes:core/v1:ReplicationController"
+WORKLOADS = (CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, POD, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
+REPLICATED = (DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
 
 NAMESPACE = "kubernetes:core/v1:Namespace"
 SERVICE = "kubernetes:core/v1:Service"
@@ -46,6 +47,8 @@ def containers(resource: View, *, init: bool = True) -> Iterator[Node]:
     if init:
         yield from spec["initContainers"].each()
     yield from spec["containers"].each()
+    if init:
+        yield from spec["ephemeralContainers"].each()
 
 
 def gpus(container: Node, side: str = "limits") -> Iterator[tuple[str, Node]]:
@@ -56,8 +59,36 @@ def gpus(container: Node, side: str = "limits") -> Iterator[tuple[str, Node]]:
 
 
 def asks_for_gpu(resource: View) -> bool:
-    """Whether any container of the pod, init containers aside, is limited to a GPU, a share or a slice."""
-    return any(True for container in containers(resource, init=False) for _ in gpus(container))
+    """Whether any container of the pod, init containers among them, is limited to a GPU, a share or a slice."""
+    return any(True for container in containers(resource) for _ in gpus(container))
+
+
+def gpu_demand(resource: View) -> dict[str, float]:
+    """GPUs of one pod by resource name, as the scheduler and a quota count them: containers and sidecars together, or the greatest of the
+    init containers that end before them."""
+    together: dict[str, float] = {}
+    before: dict[str, float] = {}
+    for container in pod(resource)["initContainers"].each():
+        stays = container["restartPolicy"].value == "Always"
+        for name, amount in gpus(container):
+            count = quantity(amount.value)
+            if stays:
+                together[name] = together.get(name, 0.0) + count
+            else:
+                before[name] = max(before.get(name, 0.0), count)
+    for container in pod(resource)["containers"].each():
+        for name, amount in gpus(container):
+            together[name] = together.get(name, 0.0) + quantity(amount.value)
+    return {name: max(together.get(name, 0.0), before.get(name, 0.0)) for name in {*together, *before}}
+
+
+def pods(resource: View) -> int:
+    """Pods that the workload runs at once as it is written; a DaemonSet's, which nodes decide, count as one."""
+    if resource.type == POD:
+        return 1
+    counted = {JOB: ("spec", "parallelism"), CRON_JOB: ("spec", "jobTemplate", "spec", "parallelism")}
+    value = resource.at(*counted.get(resource.type, ("spec", "replicas"))).value
+    return 1 if value is None else int(value)
 
 
 def label(holder: Node, key: str) -> Node:

@@ -10,7 +10,8 @@ from headway.contract.labels import RELEASE, WORKLOAD_CLASS
 from policies.guardrails.registry import PACKS, RULES
 from policies.guardrails.rule import evaluate
 from policies.guardrails.supply_chain import registry
-from policies.guardrails.view import UNKNOWN, Node, View
+from policies.guardrails.view import UNKNOWN, Node, View, canonical
+from policies.guardrails.workloads import gpu_demand
 from tests.policies.world import ABSENT, DIGEST, GOOD, spoilt
 
 BY_ID = {rule.id: rule for rule in RULES}
@@ -38,6 +39,7 @@ MUTATIONS: list[tuple[str, str, tuple[str | int, ...], Any, str]] = [
     ("gpu-taint-tolerated-by-gpu-pods-only", D, (*SERVER, "resources"), {"limits": {"cpu": "1"}}, "spec.template.spec.tolerations[0]"),
     ("gpu-pod-names-its-pool", D, (*POD, "nodeSelector"), ABSENT, "spec.template.spec.nodeSelector"),
     ("gpu-pod-has-priority", D, (*POD, "priorityClassName"), ABSENT, "spec.template.spec.priorityClassName"),
+    ("objects-are-single-and-whole", "kubernetes:apps/v1:DeploymentList", ("items",), [{"kind": "Deployment"}], "items"),
     ("batch-yields-to-online", D, ("spec", "template", "metadata", "labels", WORKLOAD_CLASS), "batch", "spec.template.spec.priorityClassName"),
     ("batch-on-spare-capacity", NG, ("labels", WORKLOAD_CLASS), "batch", "capacityType"),
     ("no-host-access", D, (*POD, "hostNetwork"), True, "spec.template.spec.hostNetwork"),
@@ -291,3 +293,91 @@ def test_a_placeholder_of_the_platform_serves_no_model() -> None:
     bare["metadata"]["namespace"] = "warm-capacity"
     for rule in ("gpu-workload-is-labelled", "runtime-allowed"):
         assert evaluate(BY_ID[rule], resource(D, bare)).breaches == ()
+
+
+GPU_POD = {"containers": [{"name": "a", "image": "x", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}
+
+
+def wrapped(kind: str) -> tuple[str, dict[str, Any]]:
+    """A bare GPU pod as a stranger would write it, inside each kind of workload."""
+    if kind == "core/v1:Pod":
+        return f"kubernetes:{kind}", {"metadata": {"name": "a"}, "spec": GPU_POD}
+    spec: dict[str, Any] = {"template": {"metadata": {}, "spec": GPU_POD}}
+    return f"kubernetes:{kind}", {"metadata": {"name": "a"}, "spec": {"jobTemplate": {"spec": spec}} if kind.endswith("CronJob") else spec}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "apps/v1:DaemonSet",
+        "apps/v1:Deployment",
+        "apps/v1:ReplicaSet",
+        "apps/v1:StatefulSet",
+        "batch/v1:CronJob",
+        "batch/v1:Job",
+        "core/v1:Pod",
+        "core/v1:ReplicationController",
+    ],
+)
+def test_every_kind_that_makes_pods_is_bound_by_the_rules_of_gpu_pods(kind: str) -> None:
+    type, properties = wrapped(kind)
+    broken = {r.id for r in RULES if r.covers(type) and evaluate(r, resource(type, properties)).breaches}
+    assert broken >= {
+        "image-by-digest",
+        "memory-limit-present",
+        "gpu-workload-is-labelled",
+        "gpu-workload-in-tenant-namespace",
+        "runtime-allowed",
+    }
+
+
+def test_a_gpu_that_only_an_init_container_asks_for_is_a_gpu() -> None:
+    pod = {"initContainers": GPU_POD["containers"], "containers": [{"name": "b", "image": "y"}]}
+    found = resource("kubernetes:core/v1:Pod", {"metadata": {"name": "a"}, "spec": pod})
+    assert evaluate(BY_ID["gpu-workload-is-labelled"], found).breaches
+    ephemeral = resource("kubernetes:core/v1:Pod", {"spec": {"containers": [], "ephemeralContainers": [{"name": "debug", "image": "sh"}]}})
+    assert [b.path for b in evaluate(BY_ID["image-by-digest"], ephemeral).breaches] == ["spec.ephemeralContainers[0].image"]
+
+
+@pytest.mark.parametrize(
+    ("init", "main", "asked"),
+    [([], [2, 1], 3), ([(4, None)], [1], 4), ([(1, "Always"), (1, "Always")], [1], 3), ([(2, None), (1, "Always")], [2], 3)],
+)
+def test_a_pods_gpus_count_as_a_quota_counts_them(init: list[tuple[int, str | None]], main: list[int], asked: int) -> None:
+    def container(count: int, policy: str | None = None) -> dict[str, Any]:
+        return {"resources": {"limits": {"nvidia.com/gpu": count}}, **({"restartPolicy": policy} if policy else {})}
+
+    pod = {"initContainers": [container(*each) for each in init], "containers": [container(count) for count in main]}
+    assert gpu_demand(resource("kubernetes:core/v1:Pod", {"spec": pod})) == {"nvidia.com/gpu": asked}
+
+
+def test_jobs_and_bare_pods_use_the_quota_too() -> None:
+    state: dict[str, Any] = {}
+    rule = BY_ID["tenant-quota-not-exceeded"]
+    evaluate(rule, resource("kubernetes:core/v1:ResourceQuota", QUOTA, state))
+    job = {"metadata": {"name": "night", "namespace": "vision"}, "spec": {"parallelism": 4, "template": {"spec": GPU_POD}}}
+    assert evaluate(rule, resource("kubernetes:batch/v1:Job", job, state)).breaches == ()
+    bare = {"metadata": {"name": "bare", "namespace": "vision"}, "spec": GPU_POD}
+    (breach,) = evaluate(rule, resource("kubernetes:core/v1:Pod", bare, state)).breaches
+    assert "would use 5 nvidia.com/gpu (bare 1 x 1, night 4 x 1)" in breach.fact
+
+
+@pytest.mark.parametrize("kind", ["apps/v1:DeploymentPatch", "core/v1:PodPatch", "rbac.authorization.k8s.io/v1:RolePatch"])
+def test_a_patch_is_refused_whatever_it_changes(kind: str) -> None:
+    assert len(evaluate(BY_ID["objects-are-single-and-whole"], resource(f"kubernetes:{kind}", {"spec": {}})).breaches) == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "known"),
+    [
+        ("kubernetes:v1:Pod", "kubernetes:core/v1:Pod"),
+        ("kubernetes:networking.istio.io/v1beta1:VirtualService", VS),
+        ("kubernetes:networking.istio.io/v1alpha3:VirtualService", VS),
+        ("kubernetes:security.istio.io/v1beta1:PeerAuthentication", "kubernetes:security.istio.io/v1:PeerAuthentication"),
+        (D, D),
+        (NG, NG),
+        ("kubernetes:example.com/v1beta1:Thing", "kubernetes:example.com/v1beta1:Thing"),
+    ],
+)
+def test_an_object_has_one_name_whatever_version_it_is_written_in(written: str, known: str) -> None:
+    assert canonical(written) == known

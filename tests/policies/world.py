@@ -37,6 +37,7 @@ GOOD: dict[str, dict[str, Any]] = {
         "metadata": {"name": "defects-r1", "namespace": "vision"},
         "spec": {"template": {"metadata": {"labels": _LABELS}, "spec": _POD}},
     },
+    "kubernetes:apps/v1:DeploymentList": {},
     "kubernetes:core/v1:Namespace": {
         "metadata": {"name": "vision", "labels": {TENANT: "vision", "pod-security.kubernetes.io/enforce": "restricted"}}
     },
