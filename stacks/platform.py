@@ -18,7 +18,7 @@ from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster
 from components.network.plan import subnets
 from components.observability.manifests import platform_manifests
 from components.permissions import Statement
-from components.platform import admission, capacity, limiter, mesh, namespaces, node_health, volumes
+from components.platform import admission, capacity, limiter, mesh, namespaces, node_health, release_guard, volumes
 from components.platform.objects import Objects, ObjectsArgs
 from components.tenant.surroundings import RUNBOOKS
 from components.versions import Chart
@@ -80,11 +80,16 @@ class _Layer:
         wanted = self._settings.observability
         bucket = bucket_name(self._settings.environment, "telemetry", self._account.id)
         stored: dict[str, Any] = {"bucket": self._upstream.require("telemetry_bucket"), "region": self._account.region}
+        self._definitions = self._addon(
+            "prometheus-definitions", versions.PROMETHEUS_DEFINITIONS, prometheus.NAMESPACE, prometheus.definitions_values(), early=True
+        )
         self._monitoring = self._addon(
             "prometheus",
             versions.PROMETHEUS_STACK,
             prometheus.NAMESPACE,
             prometheus.values(days=wanted.metrics_days, storage_bytes=int(wanted.metrics_storage)),
+            after=[self._definitions],
+            early=True,
         )
         self._objects("observability", platform_manifests(RUNBOOKS), after=[self._monitoring])
         logs = self._identify("loki", prometheus.NAMESPACE, loki.SERVICE_ACCOUNT, loki.permissions(bucket_arn(bucket)), stores=True)
@@ -122,6 +127,9 @@ class _Layer:
         rules = mesh.manifests(hosts=gateway.hosts, certificate=gateway.certificate, region=self._account.region)
         # The control plane validates them; definitions alone would let a wrong one through.
         self._objects("mesh", rules, after=[control, self._monitoring, self._namespace(istio.INGRESS_NAMESPACE)])
+        if image := self._settings.loops.image:
+            # After the control plane, which defines the routes that it guards.
+            self._objects("release-guard", release_guard.manifests(image), after=[base, self._namespace(namespaces.RELEASE_GUARD)])
         # After the control plane, which gives its pods their proxies.
         self._objects("rate-limit", limiter.manifests(), after=[control, self._namespace(namespaces.RATE_LIMIT)])
 
@@ -191,9 +199,11 @@ class _Layer:
         *,
         release: str | None = None,
         after: Sequence[pulumi.Resource] = (),
+        early: bool = False,
     ) -> AddOn:
+        """Every add-on waits for the one that scrapes it, but those that come before that (`early`)."""
         needs = [self._namespace(namespace), *_released(after)]
-        if name != "prometheus":
+        if not early:
             needs.append(self._monitoring.release)
         args = AddOnArgs(chart=chart, namespace=namespace, values=values, release=release, after=needs)
         return AddOn(name, args, self._kubernetes)

@@ -18,6 +18,7 @@ SYSTEM_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 WARM_CAPACITY = "warm-capacity"
 NODE_HEALTH = "node-health"
 RATE_LIMIT = "rate-limit"
+RELEASE_GUARD = "release-guard"
 
 
 class PodSecurity(StrEnum):
@@ -56,6 +57,7 @@ NAMESPACES = (
     PlatformNamespace(name=prometheus.NAMESPACE, level=PodSecurity.PRIVILEGED, webhooks=(10250,), open_to_all=(4317, 9090)),
     # The gateway's questions; the mesh lets nobody else ask.
     PlatformNamespace(name=RATE_LIMIT, level=PodSecurity.RESTRICTED, open_to_all=(8081,), meshed=True),
+    PlatformNamespace(name=RELEASE_GUARD, level=PodSecurity.RESTRICTED),
     PlatformNamespace(name=WARM_CAPACITY, level=PodSecurity.RESTRICTED),
 )
 

@@ -1,39 +1,67 @@
 """`headway release guard`: the dead man's switch as a process."""
 
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headway.cli.release_options import EnvironmentOption, ProjectOption
+from headway.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from headway.release.driver.api import Api
 
 
 def guard(
-    tenant: Annotated[str, typer.Argument(help="Whose services.")],
+    tenant: Annotated[str | None, typer.Argument(help="Whose services; every tenant's with --in-cluster.", show_default=False)] = None,
     environment: EnvironmentOption = "sandbox",
     project: ProjectOption = None,
     in_cluster: Annotated[bool, typer.Option("--in-cluster", help="Use the identity of the pod that this runs in.")] = False,
+    looked: Annotated[Path | None, typer.Option("--looked", help="A file to touch whenever the API server has answered.")] = None,
 ) -> None:
     """The dead man's switch: take traffic back from any release that nobody watches any more. Runs until it is stopped.
 
     Needs the API server only. Run it where the runners are not.
     """
-    from datetime import UTC, datetime
     from time import sleep
 
     from headway.cli.project import find
     from headway.cli.release_place import Place
     from headway.release.driver.api import Api
+    from headway.release.guard import LOOK_SECONDS
+
+    if not tenant and not in_cluster:
+        raise UserError(
+            "Nobody says whose services to guard.", "Nothing is guarded.", "Name a tenant; or use --in-cluster in a pod.", Exit.USAGE
+        )
+    api = Api(None) if in_cluster else Place(project=find(project), environment=environment, tenant=tenant or "", model="").api
+    while True:
+        if look(api, tenant, lambda text: print(text, flush=True)) and looked:
+            looked.touch()
+        sleep(LOOK_SECONDS)
+
+
+def look(api: "Api", tenant: str | None, say: Callable[[str], None]) -> bool:
+    """One look at the tenant's routes, or at every tenant's; whether the API server answered for all of them."""
+    from datetime import UTC, datetime
+
     from headway.release.driver.holder import here as this_process
     from headway.release.driver.world import OutOfReachError
-    from headway.release.guard import LOOK_SECONDS, Guard
+    from headway.release.guard import Guard, tenants
 
-    api = Api(None) if in_cluster else Place(project=find(project), environment=environment, tenant=tenant, model="").api
-    found = Guard(api, tenant, this_process(), lambda: datetime.now(UTC))
-    while True:
+    try:
+        guarded = (tenant,) if tenant else tenants(api)
+    except OutOfReachError as failure:
+        print(f"the API server does not answer ({failure})", file=sys.stderr, flush=True)
+        return False
+    answered = True
+    for name in guarded:
         try:
-            for model in found.look():
-                print(f"{tenant}/{model}: nobody watched its release any more; all traffic is on the stable version again", flush=True)
-        except OutOfReachError as failure:
-            print(f"the API server does not answer ({failure})", file=sys.stderr, flush=True)
-        sleep(LOOK_SECONDS)
+            for model in Guard(api, name, this_process(), lambda: datetime.now(UTC)).look():
+                say(f"{name}/{model}: nobody watched its release any more; all traffic is on the stable version again")
+        except (OutOfReachError, UserError) as failure:  # the others are guarded all the same
+            print(f"{name}: {failure}", file=sys.stderr, flush=True)
+            answered = False
+    return answered

@@ -8,7 +8,9 @@ release begins. The trap: a guard on the runner's machine dies with it; run it w
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
+from headway.contract.labels import TENANT
 from headway.release.driver.api import MANAGER, Api
 from headway.release.driver.cluster import ROUTES, SAFE_RELEASE, WATCHED_UNTIL, patch, route_of
 from headway.release.ledger.division import STABLE, WHOLE, Division, Portion
@@ -49,6 +51,12 @@ class Guard:
         }
         path = f"{_LEASES.format(self._tenant)}/{LEASE}"
         self._api.request("PATCH", path, {"fieldManager": MANAGER, "force": "true"}, body, "application/apply-patch+yaml")
+
+
+def tenants(api: Api) -> tuple[str, ...]:
+    """Every tenant of the cluster, sorted: the namespaces that carry a tenant's label. Raises OutOfReachError."""
+    found = api.items(f"/api/v1/namespaces?{urlencode({'labelSelector': TENANT})}")
+    return tuple(sorted(str(namespace["metadata"]["name"]) for namespace in found))
 
 
 def guarded(api: Api, tenant: str, now: datetime) -> str | None:

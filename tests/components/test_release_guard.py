@@ -1,0 +1,110 @@
+"""The dead man's switch as the platform deploys it: only with an image, with the rights that it uses, started as the command allows."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from typer.testing import CliRunner
+
+from components.platform import release_guard
+from components.platform.namespaces import NAMESPACES, PodSecurity
+from headway.cli.main import app
+from headway.release import guard
+from headway.release.driver.cluster import SAFE_RELEASE, WATCHED_UNTIL
+
+IMAGE = "registry.example.com/headway@sha256:" + "ab" * 32
+FOUND = {manifest.role: manifest.body for manifest in release_guard.manifests(IMAGE)}
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+class Recorder:
+    """An API server that remembers what was asked, as an authoriser sees it: verb, group, resource, name."""
+
+    def __init__(self) -> None:
+        self.asked: set[tuple[str, str, str, str | None]] = set()
+
+    def items(self, path: str) -> list[dict[str, Any]]:
+        self._saw("list", path)
+        if path.startswith("/api/v1/namespaces?"):
+            return [{"metadata": {"name": "vision"}}]
+        arms = [
+            {"destination": {"host": f"d-{r}"}, "headers": {"response": {"set": {"x-model-release": r}}}, "weight": w}
+            for r, w in (("r1", 90), ("r2", 10))
+        ]
+        notes = {WATCHED_UNTIL: "2026-11-21T11:00:00Z", SAFE_RELEASE: "r1"}
+        head = {"name": "defects", "namespace": "vision", "annotations": notes}
+        return [{"metadata": head, "spec": {"http": [{"name": "weights", "route": arms}]}}]
+
+    def request(self, method: str, path: str, query: Mapping[str, str], body: Any, content_type: str) -> None:
+        self._saw({"PATCH": "patch"}[method], path)
+
+    def _saw(self, verb: str, path: str) -> None:
+        parts = path.partition("?")[0].strip("/").split("/")
+        group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
+        rest = rest[2:] if rest[0] == "namespaces" and len(rest) > 2 else rest
+        self.asked.add((verb, group, rest[0], rest[1] if len(rest) > 1 else None))
+
+
+def allowed(verb: str, group: str, resource: str, name: str | None) -> bool:
+    return any(
+        verb in rule["verbs"]
+        and group in rule["apiGroups"]
+        and resource in rule["resources"]
+        and ("resourceNames" not in rule or name in rule["resourceNames"])
+        for rule in FOUND["rights"]["rules"]
+    )
+
+
+def test_the_guard_may_do_all_that_it_does_and_touch_no_other_lease() -> None:
+    api: Any = Recorder()
+    assert guard.tenants(api) == ("vision",)
+    assert guard.Guard(api, "vision", "test", lambda: NOW).look() == ("defects",)
+    assert {("patch", "networking.istio.io", "virtualservices", "defects"), ("list", "", "namespaces", None)} <= api.asked
+    assert all(allowed(*one) for one in api.asked)
+    assert not allowed("patch", "coordination.k8s.io", "leases", "node-health")
+    assert not any(allowed(verb, "", "secrets", None) for verb in ("get", "list", "create"))
+    assert not any("*" in rule[key] for rule in FOUND["rights"]["rules"] for key in ("verbs", "resources", "apiGroups"))
+
+
+def test_the_guard_renews_the_lease_without_which_no_release_begins() -> None:
+    assert release_guard.LEASE == guard.LEASE
+
+
+def test_one_tenant_that_cannot_be_looked_at_leaves_no_other_unguarded() -> None:
+    from headway.cli.release_guard import look
+    from headway.release.driver.world import OutOfReachError
+
+    class Torn(Recorder):
+        def items(self, path: str) -> list[dict[str, Any]]:
+            if path.startswith("/api/v1/namespaces?"):
+                return [{"metadata": {"name": name}} for name in ("assist", "vision")]
+            if "/assist/" in path:
+                raise OutOfReachError("HTTP 503")
+            return super().items(path)
+
+    said: list[str] = []
+    api: Any = Torn()
+    assert look(api, None, said.append) is False
+    assert [line.partition(":")[0] for line in said] == ["vision/defects"]
+
+
+def test_the_guards_container_is_started_with_options_that_the_command_knows() -> None:
+    (container,) = FOUND["guard"]["spec"]["template"]["spec"]["containers"]
+    shown = CliRunner().invoke(app, ["release", "guard", "--help"], env={"COLUMNS": "200"}).output
+    assert container["args"][:2] == ["release", "guard"]
+    assert all(option in shown for option in container["args"] if option.startswith("--"))
+    assert container["image"] == IMAGE
+    assert shlex.quote(release_guard.LOOKED) in container["livenessProbe"]["exec"]["command"]
+
+
+def test_the_guard_outlives_a_node_and_needs_no_privilege() -> None:
+    deployment = FOUND["guard"]["spec"]
+    pod = deployment["template"]["spec"]
+    assert deployment["replicas"] == 2 and deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    assert pod["topologySpreadConstraints"]
+    assert pod["securityContext"]["runAsNonRoot"] and pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"]
+    (namespace,) = [each for each in NAMESPACES if each.name == FOUND["guard"]["metadata"]["namespace"]]
+    assert namespace.level is PodSecurity.RESTRICTED
+    assert json.dumps(FOUND["account"])
