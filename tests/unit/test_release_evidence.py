@@ -180,6 +180,25 @@ def test_a_source_that_is_down_is_an_observation_the_gate_can_take_in():
         learnt(raw)
 
 
+def test_all_that_a_reading_knows_reaches_the_gate():
+    series = [requests("m-r1", 4), requests("m-r2", 4)]
+    shown = mesh_counts(Service(tenant="t", model="m"), ARMS, series, [*durations("m-r1", FEW), *durations("m-r2", FEW)], [])
+    raw = {
+        **unanswered(Service(tenant="t", model="m"), Window(0, 60), ""),
+        "edges": shown.edges,
+        "arms": shown.arms(0, {"m-r2": {"queued": 8.0, "busy": 3.0}}),
+        "memory": 0.5,
+        "room": 90.0,
+        "answers": {"pairs": 7, "mismatches": 2, "invalid": 1, "labelled": 5, "only_canary_right": 3, "only_stable_right": 1},
+    }
+    seen = tick(raw)
+    assert seen.canary is not None and seen.stable is not None
+    assert (seen.canary.queued, seen.canary.busy, seen.room, seen.memory) == (8.0, 3.0, 90.0, 0.5)
+    assert math.isnan(seen.stable.queued) and math.isnan(tick({**raw, "room": None}).room), "what nobody knows is not zero"
+    assert (seen.pairs, seen.mismatches, seen.invalid_answers) == (7, 2, 1)
+    assert (seen.labelled, seen.only_canary_right, seen.only_stable_right) == (5, 3, 1)
+
+
 def test_a_window_without_time_is_refused():
     with pytest.raises(ValueError, match="empty"):
         Window(60, 60)

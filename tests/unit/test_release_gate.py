@@ -532,6 +532,29 @@ def test_a_better_version_may_be_as_much_slower_as_the_trade_says(only_canary_ri
     assert bool(last.better) == (phase == Phase.BAKING)
 
 
+def minute_of_short_ticks(one: Gate, parts: int, **changes: object) -> Decision:
+    decision = one.start()
+    for _ in range(parts):
+        decision = one.observe(tick(decision, requests=6000.0 / parts, **changes))  # type: ignore[arg-type]
+    return decision
+
+
+@pytest.mark.parametrize("parts", [1, 4, 60])
+def test_one_bad_minute_proves_nothing_however_many_ticks_it_has(parts):
+    policy = dataclasses.replace(NO_MIRROR, grace_ticks=0).in_ticks_of(60 / parts)
+    one = Gate(policy, EDGES, CLASSES, tick_seconds=60 / parts)
+    one.learn(counts(9000.0))
+    assert minute_of_short_ticks(one, parts, errors=0.1).phase == Phase.RELEASING
+
+
+def test_a_policy_means_the_same_times_in_ticks_of_any_length():
+    rollout = Rollout.model_validate({"strategy": "canary", "bake": "30m"})
+    short, usual = (GatePolicy.from_contract(rollout, tick_seconds=seconds) for seconds in (15.0, 60.0))
+    assert usual.in_ticks_of(15.0) == short
+    assert (short.grace_ticks, short.counted_ticks_at_least, short.bake_ticks, short.planned_ticks) == (8, 60, 120, 960)
+    assert usual.in_ticks_of(60.0) == usual
+
+
 def test_blue_and_green_change_places_once_the_copies_are_proven():
     policy = GatePolicy.from_contract(Rollout.model_validate({"strategy": "blue_green", "mirror": {"share": "100%"}}))
     weights = [float(d.weight) for d in run(gate(policy), 60)]

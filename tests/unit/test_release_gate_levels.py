@@ -56,6 +56,27 @@ def test_the_same_number_in_both_arms_is_promoted(number):
     assert Phase(int(last.phase)) == Phase.BAKING
 
 
+def test_cost_is_not_compared_with_an_arm_of_another_size():
+    """A replica that batches less spends more GPU time on a request, whatever its version."""
+    last = release(dataclasses.replace(POLICY, baseline=False), canary={"busy": 0.09}, control={"busy": 0.03})[-1]
+    assert Phase(int(last.phase)) == Phase.BAKING
+    assert Verdict(int(last.signals["cost"].verdict)) == Verdict.NO_DATA
+
+
+def test_a_number_that_is_no_longer_measured_does_not_hold_a_release_for_ever():
+    gate, decision = Gate(POLICY, EDGES), None
+    gate.learn(counts(9000))
+    decision = gate.start()
+    for _ in range(40):
+        busy = {"busy": 0.03} if float(decision.weight) < 0.5 else {}
+        arms = {"stable": 6000 * (1 - 2 * float(decision.weight)), "baseline": 6000 * float(decision.weight)}
+        arms["canary"] = arms["baseline"]
+        decision = gate.observe(Tick(**{name: counts(requests, **busy) for name, requests in arms.items()}))
+        if int(decision.phase) != Phase.RELEASING:
+            break
+    assert Phase(int(decision.phase)) == Phase.BAKING
+
+
 def test_a_wait_within_the_floor_is_nothing_whatever_the_ratio():
     last = release(canary={"queued": 0.004}, control={"queued": 0.0001})[-1]
     assert Phase(int(last.phase)) == Phase.BAKING

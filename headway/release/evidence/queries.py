@@ -10,7 +10,6 @@ with `-shadow`; the label `mirrored` says so.
 
 import functools
 import re
-from collections.abc import Mapping
 
 REQUESTS = "istio_requests_total"
 DURATIONS = "istio_request_duration_milliseconds_bucket"
@@ -45,12 +44,6 @@ ACTIVITY = "DCGM_FI_PROF_SM_ACTIVE"
 XID = "DCGM_FI_DEV_XID_ERRORS"
 """A gauge that holds the last code."""
 
-HISTOGRAMS: Mapping[str, str] = {
-    "latency": DURATIONS,
-    "ttft": "vllm:time_to_first_token_seconds_bucket",
-    "inter_token": "vllm:inter_token_latency_seconds_bucket",
-}
-"""By the name that the gate shows. All but the mesh's are counted by the server, which knows neither classes nor copies."""
 QUEUE_SECONDS: tuple[tuple[str, str, float], ...] = (
     ("nv_inference_queue_duration_us", "nv_inference_request_success", 1e-6),
     ("vllm:request_queue_time_seconds_sum", "vllm:request_queue_time_seconds_count", 1.0),

@@ -29,7 +29,8 @@ SHAPE: Mapping[str, str] = {
     "out_of_memory": "whether one of them was killed for memory",
     "fatal_gpu_error": "whether a GPU of the canary must be reset",
     "memory": "largest share of GPU memory in use over the canary's GPUs; null: unknown",
-    "answers": "optional, from whoever asks golden requests: pairs, mismatches, invalid",
+    "answers": "optional, from whoever asks golden requests: pairs, mismatches, invalid; and where both versions were asked labelled ones, "
+    "each once in a release: labelled, only_canary_right, only_stable_right",
     "room": "optional: GPU seconds that the canary would have in this window with the replicas of the next weight; null: unknown",
     "absent": "metrics that no source had",
     "queries": "what was asked, word for word",
@@ -61,8 +62,6 @@ class Service:
     model: str
     classes: tuple[str, ...] = ()
     """Names of the contract's request classes; empty compares all requests together."""
-    histograms: tuple[str, ...] = ("latency",)
-    """Of `queries.HISTOGRAMS`."""
     edges: Mapping[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]])
     """Those that must be found; of a histogram that is not here, any that all arms share."""
 
@@ -159,7 +158,7 @@ def learnt(raw: Raw) -> Counts:
 def tick(raw: Raw, *, frozen: bool = False) -> Tick:
     """What the gate takes in. Bit for bit the same for the same `raw`."""
     answers: Mapping[str, int] = raw.get("answers") or {}
-    ready, memory = raw["ready"], raw["memory"]
+    ready = raw["ready"]
     return Tick(
         stable=_counts(raw, "stable"),
         baseline=_counts(raw, "baseline"),
@@ -173,11 +172,14 @@ def tick(raw: Raw, *, frozen: bool = False) -> Tick:
         restarts=raw["restarts"],
         out_of_memory=bool(raw["out_of_memory"]),
         fatal_gpu_error=bool(raw["fatal_gpu_error"]),
-        memory=float("nan") if memory is None else memory,
-        room=float("nan") if raw.get("room") is None else float(raw["room"]),
+        memory=_known(raw["memory"]),
+        room=_known(raw.get("room")),
         pairs=answers.get("pairs", 0),
         mismatches=answers.get("mismatches", 0),
         invalid_answers=answers.get("invalid", 0),
+        labelled=answers.get("labelled", 0),
+        only_canary_right=answers.get("only_canary_right", 0),
+        only_stable_right=answers.get("only_stable_right", 0),
     )
 
 
@@ -187,5 +189,13 @@ def _counts(raw: Raw, name: str) -> Counts | None:
         return None
     buckets = {key: np.asarray(rows, dtype=np.float64) for key, rows in sorted(arm["buckets"].items())}
     return Counts(
-        buckets=buckets, errors=np.asarray(arm["errors"], dtype=np.float64), requests=np.asarray(arm["requests"], dtype=np.float64)
+        buckets=buckets,
+        errors=np.asarray(arm["errors"], dtype=np.float64),
+        requests=np.asarray(arm["requests"], dtype=np.float64),
+        queued=_known(arm.get("queued")),
+        busy=_known(arm.get("busy")),
     )
+
+
+def _known(value: float | None) -> float:
+    return float("nan") if value is None else float(value)

@@ -37,6 +37,7 @@ class Level(Kept):
         self.bets = Mixture((len(_BETS), rollouts))
         self.proof = np.ones(rollouts)
         self.known = np.zeros(rollouts, dtype=bool)
+        """Whether both arms had the number, at this weight."""
 
     def compare(self, value: Floats, control: Floats, requests: Floats, requests_control: Floats, at: At) -> None:
         """One tick's numbers; not-a-number is no number."""
@@ -53,14 +54,14 @@ class Level(Kept):
 
     def restart_proof(self, where: Bools) -> None:
         """Forget what was proven at the last weight."""
-        self.proof = np.where(where, 1.0, self.proof)
+        self.proof, self.known = np.where(where, 1.0, self.proof), self.known & ~where
 
     def evidence(self) -> Floats:
         """Against the canary."""
         return self.bets.value()
 
     def proven(self) -> Floats:
-        """For the canary at this weight. Where nobody measures the number nothing is asked: not-a-number."""
+        """For the canary at this weight. Where nobody measures the number there, nothing is asked: not-a-number."""
         return np.where(self.known, self.proof, np.nan)
 
 

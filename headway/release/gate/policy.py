@@ -157,7 +157,9 @@ class GatePolicy:
             planned_ticks=ticks(cls.planned_ticks * _TICK_SECONDS),
             step_ticks_at_least=ticks(rollout.step_at_least.seconds),
             step_ticks_at_most=ticks(rollout.step_at_most.seconds),
-            mirror_ticks_at_most=ticks(rollout.mirror.timeout.seconds) if rollout.mirror else 45,
+            mirror_ticks_at_most=ticks(rollout.mirror.timeout.seconds)
+            if rollout.mirror
+            else ticks(cls.mirror_ticks_at_most * _TICK_SECONDS),
             blind_ticks_at_most=ticks(rollout.blind_at_most.seconds),
             bake_ticks=ticks(rollout.bake.seconds),
             ticks_at_most=ticks(rollout.at_most.seconds),
