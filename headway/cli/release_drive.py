@@ -98,7 +98,11 @@ def shown(output: Output, chain: str, notify: str | None) -> "Generator[View]":
     hook = Webhook(notify, chain) if notify else None
     made = Objects(chain, hook) if output is Output.JSON else Live(chain, hook) if sys.stdout.isatty() else Lines(chain, hook)
     with made as view:
-        yield view
+        try:
+            yield view
+        finally:
+            if hook and (trouble := hook.close()):
+                view.say(trouble)
 
 
 def running(here: "Place") -> "Rollout":

@@ -128,6 +128,9 @@ def _verified(chain: str, flaws: Sequence[str], count: int, again: "Recomputed")
     yield from (f"✗ {flaw}" for flaw in flaws)
     if flaws:
         return
+    if not count:
+        yield f"{chain} is not in the ledger yet: there is nothing to verify"
+        return
     yield f"✓ {chain}: {count} events follow each other unaltered"
     every = again.decided + again.undecided
     if again.decided or not every:

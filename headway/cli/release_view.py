@@ -45,10 +45,9 @@ class View:
     def told(self, event: Event, service: Service) -> None:
         if not _fresh(event):
             return
-        trouble = self.hook.tell(event, service) if self.hook else None
+        if self.hook:
+            self.hook.tell(event, service)
         self.show(event, service)
-        if trouble:
-            self.say(trouble)
 
     def show(self, event: Event, service: Service) -> None:
         raise NotImplementedError

@@ -5,7 +5,7 @@ import json
 import threading
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from xml.etree import ElementTree
 
 import pytest
@@ -150,38 +150,60 @@ def test_outside_a_github_step_no_summary_is_written() -> None:
 
 
 class Hook(http.server.BaseHTTPRequestHandler):
-    heard: list[dict[str, Any]]
+    heard: ClassVar[list[dict[str, Any]]] = []
+    refusals: ClassVar[list[int]] = []
+    """Statuses of the first answers; then every message is taken."""
 
     def do_POST(self) -> None:
-        self.heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(204)
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        status = self.refusals.pop(0) if self.refusals else 204
+        if status == 204:
+            self.heard.append(body)
+        self.send_response(status)
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
         return
 
 
-def test_a_webhook_hears_of_the_beginning_the_trouble_and_the_end(ended: tuple[Scene, Rollout]) -> None:
-    Hook.heard = []
+def told(events: Any, *refusals: int) -> str | None:
+    """Tell a hook that answers so; what is said of it in the end."""
+    Hook.heard, Hook.refusals = [], list(refusals)
     server = http.server.HTTPServer(("127.0.0.1", 0), Hook)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
-        hook = Webhook(f"http://127.0.0.1:{server.server_port}/x", CHAIN)
-        events = ended[0].ledger().read()
-        assert [hook.tell(event, fold(events[: event.number])) for event in events] == [None] * len(events)
+        hook = Webhook(f"http://127.0.0.1:{server.server_port}/secret-of-the-hook", CHAIN, pauses=(0.01, 0.01))
+        for event in events:
+            hook.tell(event, fold(events[: event.number]))
+        return hook.close()
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_a_webhook_hears_of_the_beginning_the_trouble_and_the_end(ended: tuple[Scene, Rollout]) -> None:
+    assert told(ended[0].ledger().read()) is None
     assert [heard["event"] for heard in Hook.heard] == ["started", "shifted", "ended"]
     assert Hook.heard[-1]["status"] == "rolled back"
     assert "Requests are slower than tolerated." in Hook.heard[-1]["text"]
 
 
-def test_a_webhook_that_does_not_answer_is_given_up_once_and_said_once(ended: tuple[Scene, Rollout]) -> None:
-    events = ended[0].ledger().read()
-    hook = Webhook("http://127.0.0.1:9/x", CHAIN)
-    said = [hook.tell(event, fold(events[: event.number])) for event in events]
-    assert len([text for text in said if text]) == 1
+def test_a_webhook_that_stumbles_is_told_again_in_order(ended: tuple[Scene, Rollout]) -> None:
+    assert told(ended[0].ledger().read(), 503, 429, 204, 500) is None
+    assert [heard["event"] for heard in Hook.heard] == ["started", "shifted", "ended"]
+
+
+def test_what_a_webhook_does_not_take_is_said_once_and_holds_nobody_up(ended: tuple[Scene, Rollout]) -> None:
+    trouble = told(ended[0].ledger().read(), 404, 503, 503, 503)
+    assert trouble == "The webhook did not take 2 messages (HTTP 503); the ledger has them all."
+    assert "secret-of-the-hook" not in trouble
+    assert [heard["event"] for heard in Hook.heard] == ["ended"]
+
+
+def test_a_webhook_where_nobody_listens_is_named_by_its_failure_alone(ended: tuple[Scene, Rollout]) -> None:
+    hook, events = Webhook("http://127.0.0.1:9/secret", CHAIN, pauses=()), ended[0].ledger().read()
+    hook.tell(next(event for event in events if event.kind == "ended"), fold(events))
+    assert hook.close() == "The webhook did not take 1 messages (ConnectionRefusedError); the ledger has them all."
 
 
 def test_a_webhook_is_a_web_address() -> None:
