@@ -108,6 +108,9 @@ CLUSTER_AUTOSCALER = Chart(
     images=("registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.2",),
 )
 
+PROMETHEUS_DEFINITIONS = Chart(chart="prometheus-operator-crds", repository=_PROMETHEUS, version="31.0.1", images=())
+"""The definitions of the operator that the stack brings (v0.93.1, both): move them together, these first."""
+
 PROMETHEUS_STACK = Chart(
     chart="kube-prometheus-stack",
     repository=_PROMETHEUS,
@@ -155,6 +158,7 @@ CHARTS = tuple(
             KEDA,
             LOKI,
             OTEL_COLLECTOR,
+            PROMETHEUS_DEFINITIONS,
             PROMETHEUS_STACK,
             TEMPO,
         ),

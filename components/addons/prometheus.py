@@ -20,9 +20,16 @@ RETAINED_SHARE_PERCENT = 85
 _GI = 2**30
 
 
+def definitions_values() -> dict[str, Any]:
+    """Values of the chart of definitions. Should it ever be removed, they stay: with them would go every monitor and rule of every tenant."""
+    return {"crds": {"annotations": {"helm.sh/resource-policy": "keep"}}}
+
+
 def values(*, days: int, storage_bytes: int) -> dict[str, Any]:
     """Chart values. `storage_bytes` is the volume of each of the two Prometheus replicas."""
     return {
+        # They have a release of their own: Helm installs what lies in this chart's folder `crds` once, and never upgrades it.
+        "crds": {"enabled": False},
         # Every alert here has a runbook and a test of its own, and every panel was asked: the chart's would stand beside them unread.
         "defaultRules": {"create": False},
         "kubeControllerManager": {"enabled": False},

@@ -1,7 +1,9 @@
 """The platform layer's own objects and the values of its add-ons."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from ipaddress import IPv4Network
 from itertools import pairwise
 from typing import Any
@@ -316,6 +318,45 @@ def test_a_placeholder_takes_one_unit_of_its_own_pool() -> None:
     assert pod["tolerations"][0]["key"] == "nvidia.com/gpu"
 
 
+BRINGS = {
+    "istio.io": "istio-base-release",
+    "keda.sh": "keda-release",
+    "monitoring.coreos.com": "prometheus-definitions-release",
+}
+"""Where each group's definitions come from; a custom resource of another group has no business in this layer."""
+CONTROLS = {"istio.io": "istiod-release", "monitoring.coreos.com": "prometheus-release"}
+
+
+@cache
+def needed(name: str) -> frozenset[str]:
+    """Names of everything that must be there before the resource of this name, at any distance."""
+    direct = {r.urn.rpartition("::")[2]: {urn.rpartition("::")[2] for urn in r.depends_on} for r in layer("prod-platform").registrations}
+    return frozenset(direct[name] | {far for near in direct[name] for far in needed(near)})
+
+
+def test_definitions_come_before_controllers_and_controllers_before_custom_resources() -> None:
+    custom = [
+        r
+        for r in layer("prod-platform").registrations
+        if re.match(r"kubernetes:(?!helm)[a-z.]+\.(io|com|sh)/", r.type) and ".k8s.io/" not in r.type
+    ]
+    assert len(custom) >= 10
+    for one in custom:
+        group = next(group for group in BRINGS if one.type.partition(":")[2].partition("/")[0].endswith(group))
+        assert {BRINGS[group], CONTROLS[group]} <= needed(one.name), f"{one.name} could come before its definition or its controller"
+    assert BRINGS["monitoring.coreos.com"] in needed("prometheus-release")
+    assert BRINGS["istio.io"] in needed("istiod-release")
+
+
+def test_every_chart_with_definitions_upgrades_them_with_itself() -> None:
+    """Helm never touches what lies in a chart's folder `crds` after the first install (helm.sh/docs, "Custom Resource Definitions")."""
+    assert prometheus.values(days=1, storage_bytes=2**30)["crds"] == {"enabled": False}, "its own are in that folder"
+    assert prometheus.definitions_values()["crds"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert gpu_operator.values([pool("l4")])["operator"]["upgradeCRD"] is True, "a hook of the chart applies them"
+    assert istio.base_values().get("base", {}).get("enableCRDTemplates", True), "templates of the chart, upgraded like any other"
+    assert keda.values("c").get("crds", {}).get("install", True), "templates of the chart, upgraded like any other"
+
+
 def test_the_versions_file_holds_every_chart_that_is_installed_and_no_other() -> None:
     installed = {(r.inputs["chart"], r.inputs["version"]) for r in layer("sandbox-platform").of_type("kubernetes:helm.sh/v3:Release")}
     assert installed == {(chart.chart, chart.version) for chart in CHARTS}
@@ -325,7 +366,9 @@ def test_every_image_of_a_chart_has_a_tag_that_stays() -> None:
     images = [image for chart in CHARTS for image in chart.images]
     assert len(images) > 20
     assert not [image for image in images if image.rpartition(":")[2] in ("", "latest", "main")]
-    assert not [chart.chart for chart in CHARTS if not chart.images and chart.chart != "base"], "a mirror would miss these"
+    assert not [chart.chart for chart in CHARTS if not chart.images and chart.chart not in ("base", "prometheus-operator-crds")], (
+        "a mirror would miss these"
+    )
 
 
 def test_placeholders_are_pinned_by_digest() -> None:
