@@ -77,7 +77,7 @@ class Remover:
         urns = {resource.urn for resource in chosen}
         live = [r for r in context.ledger.recorded if not r.delete and r.urn not in urns]
         if context.request.excludes:
-            kept = with_requirements(live, {resource.urn for resource in live if not context.ledger.claimed(resource.urn)})
+            kept = with_requirements(context.ledger.recorded, {resource.urn for resource in live if self._as_recorded(resource.urn)})
             return [resource for resource in chosen if resource.urn not in kept]
         stranded = {r.urn: sorted(references(context.ledger.new.get(r.urn, r)) & urns) for r in live}
         for urn, needs in sorted(stranded.items()):
@@ -89,6 +89,11 @@ class Remover:
                 )
         context.halt.check()
         return chosen
+
+    def _as_recorded(self, urn: str) -> bool:
+        """Whether a resource stays what it was, and so needs what it needed, its default provider too."""
+        ledger = self._context.ledger
+        return not ledger.claimed(urn) or ledger.current_name(urn) in ledger.untouched
 
     def _remove(self, resources: Sequence[Resource]) -> None:
         context = self._context

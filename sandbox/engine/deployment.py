@@ -20,7 +20,7 @@ from sandbox.engine.construct import Components, Functions
 from sandbox.engine.context import Context, Slots, Unwritten
 from sandbox.engine.deletion import Remover, renamed_references
 from sandbox.engine.execution import Control, Executor, cause
-from sandbox.engine.halt import Halt, StepError, Stopped, UnsupportedError
+from sandbox.engine.halt import Halt, StepError, Stopped
 from sandbox.engine.ledger import Ledger
 from sandbox.engine.model import (
     Events,
@@ -89,8 +89,6 @@ def execute(
                 if program is None:
                     raise StepError("an update needs a program")
                 versions = _Update(context, loaded, program, stack_outputs).run()
-            elif program is not None:
-                raise UnsupportedError(f"running the program during a {request.kind} (--run-program)")
             elif request.kind == "destroy":
                 _destroy(context, loaded)
         except Stopped:

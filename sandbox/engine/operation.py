@@ -155,7 +155,7 @@ class Run:
         return tuple(PolicyPack(folder, configs[index] if index < len(configs) else None) for index, folder in enumerate(folders))
 
     def _program(self, host: Host) -> Program | None:
-        if self.kind != "update" and not self.arguments.switch("run-program"):
+        if self.kind != "update":
             return None
         from sandbox.engine import program
 
@@ -256,6 +256,8 @@ def destroy(host: Host, arguments: Arguments) -> None:
 
 def _change(host: Host, arguments: Arguments, kind: Kind) -> Stack | None:
     """Preview, ask, and carry out, as far as the flags say; None if the person said no."""
+    if kind != "update" and arguments.switch("run-program"):
+        raise UsageError(f"--run-program is not supported by the embedded engine: a {kind} works on the recorded state alone; leave it out")
     stack = host.stack(arguments)
     if arguments.switch("preview-only"):
         Run(stack, arguments, kind, dry_run=True).perform()

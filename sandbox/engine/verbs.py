@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from sandbox.engine import operation, verbs_config, verbs_stack
+from sandbox.engine import operation, tags, verbs_config, verbs_stack
 from sandbox.engine.arguments import GLOBAL, Arguments, Flag, UsageError, Verb, parse
 from sandbox.engine.errors import EngineError
 from sandbox.engine.lock import holder_of, request_cancel
@@ -51,7 +51,7 @@ _OPERATION: Final = (
     Flag("show-reads", help="show objects that are only read"),
     Flag("show-config", help="show the configuration first"),
     Flag("continue-on-error", help="go on with what does not depend on what failed"),
-    Flag("run-program", help="run the program also for refresh and destroy"),
+    Flag("run-program"),  # false for refresh and destroy, see `operation`
     Flag("clear-pending-creates", help="forget creations that were interrupted"),
     Flag("exec-kind", "value"),
     Flag("exec-agent", "value"),
@@ -227,7 +227,7 @@ _ACTIONS: Final[Mapping[Verb, Action]] = {
             Flag("all", short="a"),
             Flag("project", "value", "p"),
             Flag("organization", "value", "o", refused=_CLOUD),
-            Flag("tag", "value", "t", refused=_CLOUD),
+            Flag("tag", "value", "t", refused="read the tags of each stack with `pulumi stack tag ls`"),
         ),
         aliases=_both("stack list"),
     ): verbs_stack.ls,
@@ -251,6 +251,10 @@ _ACTIONS: Final[Mapping[Verb, Action]] = {
     Verb(("stack", "import"), "replace the deployment", (_STACK, Flag("file", "value"), Flag("force", short="f"))): verbs_stack.import_,
     Verb(("stack", "history"), "show the operations of a stack", _HISTORY, aliases=_both("history", "stack hist", "hist")): verbs_stack.log,
     Verb(("stack", "rename"), "give a stack another name", (_STACK,), 1, 1, "NEW"): verbs_stack.rename,
+    Verb(("stack", "tag", "ls"), "list the tags of a stack", (_STACK, _JSON), aliases=_both("stack tag list")): tags.ls,
+    Verb(("stack", "tag", "get"), "show one tag", (_STACK,), 1, 1, "NAME"): tags.get,
+    Verb(("stack", "tag", "set"), "pin a tag to a stack", (_STACK,), 2, 2, "NAME VALUE"): tags.set_,
+    Verb(("stack", "tag", "rm"), "remove one tag", (_STACK,), 1, 1, "NAME", _both("stack tag remove")): tags.remove,
     Verb(("config",), "show the configuration", (*_CONFIG, _JSON, _SECRETS, Flag("open"))): verbs_config.show,
     Verb(("config", "get"), "show one value", (*_CONFIG, _JSON, _PATH, _SECRETS, Flag("open")), 1, 1, "KEY"): verbs_config.get,
     Verb(
@@ -299,13 +303,12 @@ _REFUSED: Final[Mapping[str, str]] = {
     "new": "copy a folder with a Pulumi.yaml",
     "org": _CLOUD,
     "package": "providers are part of the sandbox",
-    "plugin rm": "providers are part of the sandbox",
+    "plugin rm": "providers are part of the sandbox; there is nothing to remove",
     "policy": "pass the folder of a pack with --policy-pack",
     "query": "read the state with `pulumi stack export`",
     "schema": "providers are part of the sandbox",
     "stack change-secrets-provider": "only `passphrase` is known",
     "stack graph": "read the state with `pulumi stack export`",
-    "stack tag": _CLOUD,
     "state": "edit the result of `pulumi stack export` and give it to `pulumi stack import`",
     "template": _CLOUD,
     "watch": "run `pulumi up` again",

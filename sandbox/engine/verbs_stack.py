@@ -18,6 +18,7 @@ from sandbox.engine.model import Resource
 from sandbox.engine.secrets import Passphrase, phrase_of
 from sandbox.engine.session import Host, Stack
 from sandbox.engine.state import StackState, journal_of
+from sandbox.engine.tags import tags_of
 from sandbox.engine.values import REFERENCE, SECRET, SIGNATURE, Properties, masked, plain
 from sandbox.engine.workspace import require_project
 
@@ -137,7 +138,7 @@ def delete(stack: Stack, *, force: bool, keep_config: bool) -> None:
                 "- Run `pulumi stack rm --force` to override this error"
             )
         path = stack.path
-        for file in (path, journal_of(path), cancel_of(path), lock_of(path), path.with_name(path.name + ".bak")):
+        for file in (path, journal_of(path), cancel_of(path), lock_of(path), path.with_name(path.name + ".bak"), tags_of(path)):
             file.unlink(missing_ok=True)
         shutil.rmtree(stack.backend.history(stack.name), ignore_errors=True)
     if not keep_config:
@@ -246,6 +247,8 @@ def rename(host: Host, arguments: Arguments) -> None:
     with old.editing("stack rename") as state:
         state.replace_all([_renamed(resource, old.name, new) for resource in state.resources], str(new))
         old.path.rename(target.path)
+        if tags_of(old.path).exists():
+            tags_of(old.path).rename(tags_of(target.path))
         for file in (old.path.with_name(old.path.name + ".bak"), cancel_of(old.path), lock_of(old.path)):
             file.unlink(missing_ok=True)
     log_folder = old.backend.history(old.name)

@@ -354,6 +354,28 @@ def test_another_configuration_file_can_be_named(place: Place, stack: auto.Stack
     assert place.run("config", "get", "a", "--config-file", "other.yaml") == "1"
 
 
+# ---- tags ----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_tags_are_set_read_and_removed_by_the_automation_api(stack: auto.Stack) -> None:
+    workspace = stack.workspace
+    workspace.set_tag("dev", "owner", "vision")
+    workspace.set_tag("dev", "cost", "42 %")
+    assert workspace.list_tags("dev") == {"cost": "42 %", "owner": "vision"}
+    assert workspace.get_tag("dev", "owner") == "vision"
+    workspace.remove_tag("dev", "owner")
+    assert workspace.list_tags("dev") == {"cost": "42 %"}
+
+
+def test_tags_follow_their_stack_to_a_new_name_and_go_with_it(place: Place, stack: auto.Stack) -> None:
+    stack.workspace.set_tag("dev", "owner", "vision")
+    place.run("stack", "rename", "later", "--stack", "dev")
+    assert place.json("stack", "tag", "ls", "--json", "--stack", "later") == {"owner": "vision"}
+    place.run("stack", "rm", "--yes", "later")
+    place.run("stack", "init", "later")
+    assert place.json("stack", "tag", "ls", "--json", "--stack", "later") == {}
+
+
 # ---- command lines -------------------------------------------------------------------------------------------------------------------
 
 
@@ -378,7 +400,11 @@ def test_another_configuration_file_can_be_named(place: Place, stack: auto.Stack
         ("watch", "`pulumi watch` is not supported .*pulumi up"),
         ("logs", "`pulumi logs` is not supported"),
         ("policy publish x", "`pulumi policy` is not supported .*--policy-pack"),
-        ("stack tag ls", "`pulumi stack tag` is not supported"),
+        ("stack change-secrets-provider passphrase", "`pulumi stack change-secrets-provider` is not supported"),
+        ("plugin rm --all", "`pulumi plugin rm` is not supported"),
+        ("stack tag get nothing", "stack tag 'nothing' not found for stack 'dev'"),
+        ("stack tag rm nothing", "stack tag 'nothing' not found for stack 'dev'"),
+        ("refresh --yes --run-program", "--run-program is not supported"),
         ("config env ls", "`pulumi config env` is not supported .*ESC"),
         ("stack init dev2 --secrets-provider awskms://x", "secrets provider 'awskms://x' is not supported"),
         ("up", "--yes or --skip-preview must be passed in to proceed when running in non-interactive mode"),

@@ -68,6 +68,14 @@ def test_exclude_dependents_leaves_them_alone_too(stack: auto.Stack, engine_work
     assert engine_workspace.world.names("update") == ["side"]
 
 
+def test_what_is_left_alone_keeps_its_provider_and_what_it_stood_on(stack: auto.Stack) -> None:
+    program = lambda: Thing("user", name="user", value=1) and None  # noqa: E731
+    done = stack.up(program=program, exclude=["**::user"])
+    assert done.summary.resource_changes == {"delete": 1, "same": 2}
+    assert sorted(names(stack)) == ["base", "user"]
+    assert stack.refresh().summary.resource_changes == {"same": 2}, "its provider is still known"
+
+
 def test_what_is_not_targeted_is_not_created_and_its_outputs_are_unknown(engine_workspace: Workspace) -> None:
     seen: list[str] = []
 
@@ -155,6 +163,8 @@ def test_a_component_that_is_left_out_may_register_its_outputs(engine_workspace:
 
 
 def test_running_the_program_during_a_destroy_is_refused_by_name(stack: auto.Stack) -> None:
-    with pytest.raises(auto.CommandError, match=r"running the program during a destroy \(--run-program\) is not supported"):
+    with pytest.raises(
+        auto.CommandError, match="--run-program is not supported by the embedded engine: a destroy works on the recorded state"
+    ):
         stack.destroy(run_program=True)
     assert sorted(names(stack)) == ["base", "side", "user"]
