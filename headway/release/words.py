@@ -78,7 +78,9 @@ def _applied(body: Mapping[str, Any]) -> str:
 
 
 def _probed(body: Mapping[str, Any]) -> str:
-    outcome = {True: "passed", False: "FAILED", None: "were not asked"}[body["passed"]]
+    if body["passed"] is None:
+        return f"{_STEPS.get(str(body['step']), str(body['step'])).capitalize()}: not asked, for {body['reason']}."
+    outcome = "passed" if body["passed"] else "FAILED"
     return f"{_STEPS.get(str(body['step']), str(body['step'])).capitalize()} {outcome}: {body['reason']} (asked by {body['by']})."
 
 

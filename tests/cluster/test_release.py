@@ -26,6 +26,7 @@ from headway.release.evidence import queries
 from headway.release.guard import Guard
 from headway.release.ledger.ledger import Ledger
 from headway.release.ledger.store import Folder
+from sandbox.cluster.control_plane import ControlPlane
 from sandbox.cluster.processes import Supervisor
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import Layout
@@ -45,6 +46,7 @@ ROLLOUT = {
     "weights": ["25%"],
     "bake": "5m",
     "step_at_least": "3m",
+    "baseline_arm": False,
     "classes": [{"name": "small", "body_up_to": "1Mi"}, {"name": "large"}],
 }
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
@@ -135,14 +137,18 @@ def test_an_update_in_between_leaves_the_release_that_serves_and_says_how_to_sta
     assert bed.route() == before
 
 
-def test_a_good_version_is_promoted_though_its_runner_was_killed_on_the_way(bed: Bed) -> None:
+def test_a_good_version_is_promoted_though_its_runner_was_killed_and_the_api_server_restarted(bed: Bed) -> None:
     release = bed.write("2027.1.2")
     first = bed.sandbox.begin("release", "start", SERVICE, "--speed", SPEED)
     first.until(r"Next: 25 % of requests")
     os.kill(first.pid, signal.SIGKILL)
     first.wait(SECONDS)
     assert bed.sandbox.run("release", "status", SERVICE)[0] == 6
-    code, output = bed.sandbox.run("release", "resume", SERVICE, "--output", "json")
+    second = bed.sandbox.begin("release", "resume", SERVICE, "--output", "json")
+    second.until(r'"event": "observed"')
+    bed.sandbox.kill("kube-apiserver")
+    ControlPlane(bed.sandbox.layout).start(Silent())
+    code, output = second.end()
     assert code == 0, output
     assert json.loads(output.splitlines()[-1])["end"]["outcome"] == "promoted"
     assert bed.route() == {release: 100}

@@ -151,8 +151,8 @@ def room_ahead(rollout: Rollout, raw: Mapping[str, Any]) -> float | None:
         return None
     known = [(raw["arms"].get(arm) or {}).get("available") for arm in ("canary", "mirrored")]
     now = sum(each for each in known if each is not None)
-    later = (*rollout.plan.traffic, rollout.plan.one(StepKind.BAKE))[int(decision["stage"]) + 1]
-    return now / new.replicas * later.canary if now else None
+    ahead = (*rollout.plan.traffic[int(decision["stage"]) + 1 :], rollout.plan.one(StepKind.BAKE))
+    return now / new.replicas * ahead[0].canary if now else None
 
 
 def _requests(raw: Mapping[str, Any], arm: str) -> float:
