@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from typing import Any
 
+from components.platform.namespaces import RATE_LIMIT
+from headway.contract.labels import QUARANTINE
+
 GPU_NODE = 'label_nvidia_com_gpu_present="true"'
 TENANTS = 'group by (namespace) (kube_namespace_labels{label_platform_io_tenant!=""})'
 """One series for each tenant's namespace."""
@@ -224,6 +227,23 @@ _NODE = (
         hold="15m",
         summary="{{ $labels.node }} has GPUs and offers none",
     ),
+    Alert(
+        name="NodeInQuarantine",
+        layer=Layer.NODE,
+        severity=Severity.TICKET,
+        expression=f'max by (node) (kube_node_spec_taint{{key="{QUARANTINE}"}}) > 0',
+        hold="2h",
+        summary="{{ $labels.node }} has been in quarantine for two hours: neither re-admitted nor replaced",
+    ),
+    Alert(
+        name="NodeHealthAsksForHelp",
+        layer=Layer.NODE,
+        severity=Severity.TICKET,
+        # It says so again in every round, for as long as it is so.
+        expression='sum(increase(headway_node_health_actions_total{action="tell"}[5m])) > 0',
+        hold="10m",
+        summary="The loop of node health is stuck at something that only a person may decide: its events on nodes say what",
+    ),
 )
 
 _SCHEDULER = (
@@ -337,6 +357,23 @@ _PLATFORM = (
         expression="sum by (integration) (rate(alertmanager_notifications_failed_total[5m])) > 0",
         hold="10m",
         summary="Alertmanager cannot tell {{ $labels.integration }}",
+    ),
+    Alert(
+        name="NodeHealthSilent",
+        layer=Layer.PLATFORM,
+        severity=Severity.TICKET,
+        # Silent where the loop has not run for hours: an environment may leave it out.
+        expression="group(max_over_time(headway_node_health_leads[6h])) unless on () max(headway_node_health_leads) == 1",
+        hold="10m",
+        summary="No loop of node health acts any more: broken GPUs are not set apart",
+    ),
+    Alert(
+        name="LimiterAway",
+        layer=Layer.PLATFORM,
+        severity=Severity.TICKET,
+        expression=f'max by (deployment) (kube_deployment_status_replicas_available{{namespace="{RATE_LIMIT}"}}) == 0',
+        hold="5m",
+        summary="{{ $labels.deployment }} of the rate limits is away: each gateway proxy limits by itself, and tokens are not limited",
     ),
     Alert(
         name="TelemetryLost",

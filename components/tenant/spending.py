@@ -34,7 +34,10 @@ def budget(tenant: Tenant, cluster: str) -> dict[str, Any]:
 
 
 def token_alert(tenant: Tenant, surroundings: Surroundings) -> dict[str, Any] | None:
-    """Generated tokens above the quota; None for a tenant without one. The gateway counts requests, so this is told, not enforced."""
+    """Generated tokens above the quota; None for a tenant without one.
+
+    The gateway limits them by the minute (`limits.py`), so this fires where it cannot: answers that it does not count, or no limiter.
+    """
     if tenant.quota.tokens is None:
         return None
     rate = f'sum(rate(vllm:generation_tokens_total{{platform_io_tenant="{tenant.name}"}}[5m]))'
@@ -57,7 +60,7 @@ def token_alert(tenant: Tenant, surroundings: Surroundings) -> dict[str, Any] | 
                             "labels": {"layer": "request", "namespace": tenant.name, "severity": "ticket", "tenant": tenant.name},
                             "annotations": {
                                 "summary": f"{tenant.name} generates more tokens than its quota of {tenant.quota.tokens}",
-                                "runbook_url": f"{surroundings.runbooks}/tenant-quota.md",
+                                "runbook_url": f"{surroundings.runbooks}/tenant-tokens-above-quota.md",
                             },
                         }
                     ],

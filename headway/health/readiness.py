@@ -53,7 +53,7 @@ def _operator(operator: Operator) -> tuple[Lack, ...]:
             where="ClusterPolicy cluster-policy",
             fact=f"the GPU Operator's ClusterPolicy {said}",
             consequence="Nodes may have no device plugin, no MIG layout and no telemetry",
-            remedy="kubectl describe clusterpolicy; kubectl get pods -n gpu-operator; docs/runbooks/gpu-not-offered.md",
+            remedy="kubectl describe clusterpolicy; kubectl get pods -n gpu-operator; docs/runbooks/gpu-node-without-gpus.md",
         ),
     )
 
@@ -85,7 +85,7 @@ def _node(expected: Expected, node: Node) -> list[Lack]:
                 where=f"node {node.name}",
                 fact=f"offers {node.offered.get(name, 0)} of {count} {name}",
                 consequence="The scheduler sees fewer GPUs than are paid for, or none",
-                remedy="Look at the device plugin's and the MIG manager's pods on it; docs/runbooks/gpu-not-offered.md",
+                remedy="Look at the device plugin's and the MIG manager's pods on it; docs/runbooks/gpu-node-without-gpus.md",
             )
         )
     if node.driver and node.driver != expected.driver:

@@ -8,12 +8,14 @@ import pytest
 
 from components.observability import alerts
 from components.observability.alerts import ALERTS, Alert
+from components.tenant import spending
 from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
 from sandbox.layout import Layout
 from sandbox.progress import Silent
 from tests.cluster.alert_cases import CASES, Case
 from tests.cluster.conftest import PROJECT
 from tests.cluster.promtool import judge
+from tests.components.contracts import SURROUNDINGS, tenant
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -57,6 +59,35 @@ def test_an_alert_fires_when_it_should_and_not_when_it_is_almost_so(toolchain: T
         {"interval": "15s", "input_series": inputs(case.well), "alert_rule_test": [expects(case.alert, case.at, [])]},
     ]
     assert judge(toolchain, tmp_path, tests, alerts.groups(RUNBOOKS)) == ""
+
+
+def test_a_tenant_that_generates_more_tokens_than_its_quota_is_told(toolchain: Toolchain, tmp_path: Path) -> None:
+    found = spending.token_alert(tenant("assist"), SURROUNDINGS)
+    assert found is not None
+    granted = tenant("assist").quota.tokens
+    assert granted is not None
+
+    def generated(per_second: float) -> list[dict[str, str]]:
+        name = 'vllm:generation_tokens_total{platform_io_tenant="assist",platform_io_model="chat"}'
+        return [{"series": name, "values": f"0+{per_second * 15:g}x240"}]
+
+    fired = {
+        "exp_labels": {"layer": "request", "namespace": "assist", "severity": "ticket", "tenant": "assist"},
+        "exp_annotations": {
+            "summary": f"assist generates more tokens than its quota of {granted}",
+            "runbook_url": f"{SURROUNDINGS.runbooks}/tenant-tokens-above-quota.md",
+        },
+    }
+    name = "TenantTokensAboveQuota"
+    tests = [
+        {
+            "interval": "15s",
+            "input_series": generated(granted.per_second * 1.1),
+            "alert_rule_test": [expects(name, "40m", [fired])],
+        },
+        {"interval": "15s", "input_series": generated(granted.per_second * 0.9), "alert_rule_test": [expects(name, "40m", [])]},
+    ]
+    assert judge(toolchain, tmp_path, tests, found["spec"]["groups"]) == ""
 
 
 def test_nothing_fires_where_nothing_is_measured_but_the_heartbeat(toolchain: Toolchain, tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def _no_operator() -> str:
     lines = (
         "ClusterPolicy cluster-policy: the GPU Operator's ClusterPolicy is not there",
         "  Nodes may have no device plugin, no MIG layout and no telemetry",
-        "  kubectl describe clusterpolicy; kubectl get pods -n gpu-operator; docs/runbooks/gpu-not-offered.md",
+        "  kubectl describe clusterpolicy; kubectl get pods -n gpu-operator; docs/runbooks/gpu-node-without-gpus.md",
     )
     return "\n".join(lines) + "\n"
 

@@ -1,14 +1,16 @@
 """Recorded signals, alerts and their runbooks, as they are rendered."""
 
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
-from contracts import MODELS, SURROUNDINGS
+from contracts import MODELS, plan, service
 
-from components.model_service import objectives
 from components.observability import alerts, recording
 from components.observability.alerts import ALERTS, Alert, Layer, Severity
+from components.observability.manifests import platform_manifests
 from headway.signals import SIGNALS, Signal
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
@@ -31,12 +33,21 @@ def test_every_runbook_belongs_to_an_alert_that_there_is() -> None:
             assert heading in names, f"{path.name} is about an alert that nobody raises"
 
 
-def test_a_models_alerts_lead_to_a_runbook_that_is_there() -> None:
-    for model in MODELS.values():
-        for group in objectives.rules("vision", model, SURROUNDINGS)["spec"]["groups"]:
-            for rule in group["rules"]:
-                if "alert" in rule:
-                    assert (RUNBOOKS / Path(rule["annotations"]["runbook_url"]).name).exists()
+def alerting(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The alerts of a PrometheusRule."""
+    return (rule for group in body["spec"]["groups"] for rule in group["rules"] if "alert" in rule)
+
+
+def test_whatever_alerts_anywhere_leads_to_the_runbook_of_its_name() -> None:
+    """Platform, tenants and models: every PrometheusRule that the program renders."""
+    tenants = [plan("vision", tuple(MODELS.values())), plan("assist")]
+    manifests = [*platform_manifests("docs/runbooks"), *(each for one in tenants for each in one.manifests())]
+    manifests += [each for name in MODELS for each in service(name).manifests()]
+    found = [rule for each in manifests if each.body["kind"] == "PrometheusRule" for rule in alerting(each.body)]
+    assert {alert.name for alert in ALERTS} | {"SloBurnRate", "TenantTokensAboveQuota"} == {rule["alert"] for rule in found}
+    for rule in found:
+        path = RUNBOOKS / Path(rule["annotations"]["runbook_url"]).name
+        assert path.read_text().startswith(f"# {rule['alert']}\n"), path.name
 
 
 def test_alerts_have_names_of_their_own() -> None:
