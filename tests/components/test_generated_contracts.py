@@ -1,0 +1,83 @@
+"""Contracts as strangers would write them, drawn from the vocabulary itself: refused with reasons, or rendered to objects that are legal."""
+
+import json
+import random
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+from contract_generator import part, varied
+from contracts import CHAT, CONTAINER, DEFECTS, EMBEDDINGS, MODELS, PLAIN, POOLS, SURROUNDINGS, changed
+
+from components.model_service.manifests import Service
+from headway.contract.arithmetic.surge import pool_for
+from headway.contract.crosscheck import check_model
+from headway.contract.finding import Level
+from headway.contract.model import Model
+from headway.contract.reading import contract_of
+from headway.contract.tenant import Tenant
+
+BATCH_POOL = next(pool for pool in POOLS if pool.name == "l4-spot")
+BASES: list[dict[str, Any]] = [
+    DEFECTS,
+    EMBEDDINGS,
+    CHAT,
+    changed(DEFECTS, runtime=CONTAINER, **PLAIN).model_dump(mode="json", exclude_none=True),
+    *(MODELS[name].model_dump(mode="json", exclude_none=True) for name in ("chat-mig", "defects-mps", "defects-slice", "plain-grpc")),
+]
+
+
+@pytest.mark.parametrize("kind", [Model, Tenant])
+def test_a_contract_drawn_blindly_is_refused_with_path_consequence_and_remedy(kind: type[Model] | type[Tenant]) -> None:
+    for seed in range(60):
+        contract, found = contract_of(part(kind, random.Random(seed)), kind, "x.yaml")
+        assert contract is not None or found
+        for finding in found:
+            assert finding.rule
+            assert finding.fact
+            assert finding.consequence, finding
+            assert finding.remedy, finding
+
+
+def sound(data: dict[str, Any]) -> bool:
+    contract, _ = contract_of(data, Model)
+    return contract is not None and all(concern.level is not Level.ERROR for concern in check_model("vision", contract))
+
+
+@cache
+def stranger(seed: int) -> Model:
+    return Model.model_validate(varied(BASES[seed % len(BASES)], Model, random.Random(seed), sound, 40))
+
+
+def rendered(model: Model) -> list[dict[str, Any]]:
+    pool = pool_for(model.model_copy(update={"placement": model.placement.model_copy(update={"pool": None})}), POOLS) or POOLS[0]
+    fallback = model.degradation.fallback.model if model.degradation.fallback else None
+    return [dict(manifest.body) for manifest in Service.of("vision", model, pool, SURROUNDINGS, fallback, BATCH_POOL).manifests()]
+
+
+LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+SERVICE_NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_sound_contract_of_a_stranger_becomes_objects_that_kubernetes_can_take(seed: int) -> None:
+    bodies = rendered(stranger(seed))
+    assert len({(body["kind"], body["metadata"]["name"]) for body in bodies}) == len(bodies)
+    for body in bodies:
+        text = json.dumps(body, allow_nan=False)
+        assert len(text) < 1_000_000
+        assert (SERVICE_NAME if body["kind"] == "Service" else NAME).fullmatch(body["metadata"]["name"]), body["metadata"]["name"]
+        for metadata in (body["metadata"], body.get("spec", {}).get("template", {}).get("metadata", {})):
+            for key, value in metadata.get("labels", {}).items():
+                assert LABEL.fullmatch(value), f"{body['kind']}: {key}={value!r}"
+
+
+def test_strangers_use_every_runtime_sharing_mode_class_and_section() -> None:
+    models = [stranger(seed) for seed in range(20)]
+    assert {model.runtime.engine.value for model in models} == {"triton", "vllm", "container"}
+    assert {model.envelope.gpu.share for model in models} == {"whole", "mig", "mps", "slice"}
+    assert {model.workload_class.value for model in models} == {"latency", "throughput"}
+    written = {name for model in models for name in model.model_fields_set}
+    assert written == set(Model.model_fields)
