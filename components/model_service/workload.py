@@ -12,7 +12,7 @@ from components.model_service.pod import SERVER, template
 from components.model_service.queues import ARM
 from components.model_service.release import Release
 from components.model_service.serving import METRICS, Serving
-from components.model_service.traffic import Live
+from components.model_service.traffic import Arm, Live
 from components.naming import physical
 from headway.contract.labels import PREFIX
 from headway.contract.model import Model
@@ -53,7 +53,7 @@ def deployment(
         name,
         namespace=tenant,
         labels=labels(SERVER, tenant=tenant, model=model.name, release=release.id, workload_class=model.workload_class.value),
-        annotations={f"{PREFIX}/description": model.description, f"{PREFIX}/owner": model.owner},
+        annotations={f"{PREFIX}/description": model.description, f"{PREFIX}/owner": model.owner, **_awaited(live)},
         spec={
             "selector": {"matchLabels": picks},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": _replacement(model)},
@@ -62,6 +62,11 @@ def deployment(
             "template": pod,
         },
     )
+
+
+def _awaited(live: Live) -> dict[str, str]:
+    """An update does not wait for the replicas of a candidate: its release's driver does, which also knows when to give it up."""
+    return {} if live.arm is Arm.STABLE else {"pulumi.com/skipAwait": "true"}
 
 
 def _replacement(model: Model) -> dict[str, int]:

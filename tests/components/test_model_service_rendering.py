@@ -382,6 +382,8 @@ def test_a_release_keeps_its_objects_when_its_part_changes() -> None:
     canary, release = two_arms(10), Release(model=changed({**DEFECTS, "batch": None}, artifact__version="2026.12.0"))
     alone = Service.of("vision", release.model, pool_of(release.model), SURROUNDINGS)
     kept = {m.role: m.body for m in canary.manifests() if m.role.startswith(release.id)}
+    # Only who waits for its replicas is another: a candidate's driver, or the update.
+    assert kept[f"{release.id}-server"]["metadata"]["annotations"].pop("pulumi.com/skipAwait") == "true"
     assert kept == {m.role: m.body for m in alone.manifests() if m.role.startswith(release.id)}
 
 
