@@ -13,15 +13,17 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
 
+from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import Rollout, fold
 from headway.release.ledger.division import CANARY
+from headway.release.ledger.events import Event
 from headway.release.ledger.ledger import Ledger
 from headway.release.ledger.store import Folder
 from sandbox.cluster.processes import Supervisor
@@ -41,6 +43,7 @@ BEFORE_TRAFFIC = "before traffic"
 _TOKEN_SECONDS = 24 * 3600.0
 _LOAD_SECONDS = 24 * 3600.0
 _END_SECONDS = 20.0
+_BACK = "rolled back"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,13 +160,15 @@ class Stage:
 
     def ended(self, name: str, before: int, seconds: float, answered_by: Mapping[str, int]) -> Ended:
         """What became of the release that came after `before` others; `answered_by` counts users' requests since it began."""
-        rollout, number = self.newest(), self.count()
+        events = self._ledger().read()
+        service = fold(events)
+        rollout, number = service.rollout, len(service.all)
         if rollout is None or number == before:
             return Ended(release=name, outcome="not begun", where="", verdict="", seconds=seconds, users=0, number=0)
         return Ended(
             release=name,
             outcome=str(rollout.outcome) if rollout.outcome else "not over",
-            where=rollout.decision["where"] if rollout.decision else BEFORE_TRAFFIC,
+            where=_where(events, rollout),
             verdict=str(rollout.ended["reason"]) if rollout.ended else "",
             seconds=seconds,
             users=answered_by.get(rollout.release, 0),
@@ -217,6 +222,18 @@ class Stage:
         code = child.wait()
         self._child = None
         return code
+
+
+def _where(events: Sequence[Event], rollout: Rollout) -> str:
+    """The stage at which the release's last decision found it; a decision to go back names none."""
+    stages = [
+        e.body["decision"]["where"]
+        for e in events
+        if e.number > rollout.number and e.kind == Kind.OBSERVED and e.body["decision"]["phase"] != _BACK
+    ]
+    if stages:
+        return stages[-1]
+    return str(rollout.body["first"]["where"]) if rollout.decision else BEFORE_TRAFFIC
 
 
 def layout_of(checkout: Path) -> Layout:
