@@ -41,6 +41,12 @@ def scene(contract: Model) -> Scene:
 
 
 @pytest.fixture
+def short(contract: Model) -> Scene:
+    """A release with one step on the way."""
+    return Scene.of(Shelf(), contract, mirror=None, weights=["10%"])
+
+
+@pytest.fixture
 def quick(contract: Model) -> Callable[[], Scene]:
     """A release that is over after a few ticks: no copies, one weight, errors that fail at once."""
 
@@ -146,15 +152,15 @@ def test_a_decision_that_the_counts_do_not_support_is_found(scene: Scene) -> Non
     assert recomputed(events, Reading()).flaws == (f"event {events[at].number} records verdict PASS, and its counts give CONTINUE",)
 
 
-def test_what_another_gate_decided_is_counted_and_named_and_never_called_proven(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_gate_decided_is_counted_and_named_and_never_called_proven(short: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as older:
         older.setattr(beginning, "gate_version", lambda: "older")
         older.setattr(driving, "gate_version", lambda: "older")
         older.setattr(judging, "gate_version", lambda: "older")
-        scene.run()
-    found = recomputed(scene.ledger().read(), Reading())
+        short.run()
+    found = recomputed(short.ledger().read(), Reading())
     assert (found.decided, found.flaws) == (0, ())
-    assert found.undecided == scene.kinds().count("observed")
+    assert found.undecided == short.kinds().count("observed")
     assert "were made by gate older" in found.foreign[0]
 
 
@@ -167,31 +173,31 @@ def begun_by_another_gate(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None
         interrupted(scene, lambda: scene.kinds().count("observed") == 2)
 
 
-def test_a_release_is_not_resumed_by_another_gate_than_it_began_with(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun_by_another_gate(scene, monkeypatch)
-    before = list(scene.world.done)
+def test_a_release_is_not_resumed_by_another_gate_than_it_began_with(short: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun_by_another_gate(short, monkeypatch)
+    before = list(short.world.done)
     with pytest.raises(UserError, match="is decided by gate older") as refused:
-        scene.driver("two").run()
+        short.driver("two").run()
     assert refused.value.exit is Exit.REFUSED
     assert "--regate" in refused.value.remedy and "rollback" in refused.value.remedy
-    assert scene.world.done == before
-    assert scene.service().lease is None
+    assert short.world.done == before
+    assert short.service().lease is None
 
 
-def test_it_may_still_be_taken_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun_by_another_gate(scene, monkeypatch)
-    ask(scene.ledger("person"), Wish.ROLLBACK, "upgraded")
-    assert scene.driver("two").run().outcome is Outcome.ROLLED_BACK
+def test_it_may_still_be_taken_back(short: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun_by_another_gate(short, monkeypatch)
+    ask(short.ledger("person"), Wish.ROLLBACK, "upgraded")
+    assert short.driver("two").run().outcome is Outcome.ROLLED_BACK
 
 
-def test_a_person_may_let_another_gate_decide_the_rest_and_both_parts_are_told_apart(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun_by_another_gate(scene, monkeypatch)
-    assert scene.driver("two", regate="the fix is in the new one").run().outcome is Outcome.PROMOTED
-    (body,) = [event.body for event in scene.ledger().read() if event.kind == Kind.REGATED]
+def test_a_person_may_let_another_gate_decide_the_rest_and_both_parts_are_told_apart(short: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun_by_another_gate(short, monkeypatch)
+    assert short.driver("two", regate="the fix is in the new one").run().outcome is Outcome.PROMOTED
+    (body,) = [event.body for event in short.ledger().read() if event.kind == Kind.REGATED]
     assert (body["before"], body["reason"]) == ("older", "the fix is in the new one")
-    found = recomputed(scene.ledger().read(), Reading())
+    found = recomputed(short.ledger().read(), Reading())
     assert (found.undecided, found.flaws) == (2, ())
-    assert found.decided == scene.kinds().count("observed") - 2
+    assert found.decided == short.kinds().count("observed") - 2
 
 
 # -- killed, twice, blind --------------------------------------------------------------------------------------------------------
@@ -502,24 +508,24 @@ def test_answers_that_turn_wrong_under_traffic_send_it_back(scene: Scene) -> Non
     assert ended.failing is not None and "answers" in ended.failing.reason.lower()
 
 
-def test_right_answers_are_part_of_the_proof(scene: Scene) -> None:
-    scene.begin(answers=COMPARED)
-    assert scene.driver().run().outcome is Outcome.PROMOTED
-    proofs = [e.body["decision"]["signals"]["correctness"]["verdict"] for e in scene.ledger().read() if e.kind == Kind.OBSERVED]
+def test_right_answers_are_part_of_the_proof(short: Scene) -> None:
+    short.begin(answers=COMPARED)
+    assert short.driver().run().outcome is Outcome.PROMOTED
+    proofs = [e.body["decision"]["signals"]["correctness"]["verdict"] for e in short.ledger().read() if e.kind == Kind.OBSERVED]
     assert "PASS" in proofs
 
 
-def test_a_model_that_differs_from_itself_is_allowed_twice_as_much(scene: Scene) -> None:
-    scene.begin(answers=Asked(compared=True, reason="", pairs=50, mismatches=2))
-    assert scene.ledger().read()[-1].body["policy"]["mismatch"] == 0.08
+def test_a_model_that_differs_from_itself_is_allowed_twice_as_much(short: Scene) -> None:
+    short.begin(answers=Asked(compared=True, reason="", pairs=50, mismatches=2))
+    assert short.ledger().read()[-1].body["policy"]["mismatch"] == 0.08
 
 
-def test_golden_requests_that_nobody_asked_are_no_pass(scene: Scene) -> None:
-    scene.world.probes = {StepKind.GOLDEN: Probed(passed=None, reason="the replicas are simulated", by="nobody")}
-    assert scene.run().outcome is Outcome.PROMOTED
-    (body,) = [e.body for e in scene.ledger().read() if e.kind == Kind.PROBED and e.body["step"] == "golden"]
+def test_golden_requests_that_nobody_asked_are_no_pass(short: Scene) -> None:
+    short.world.probes = {StepKind.GOLDEN: Probed(passed=None, reason="the replicas are simulated", by="nobody")}
+    assert short.run().outcome is Outcome.PROMOTED
+    (body,) = [e.body for e in short.ledger().read() if e.kind == Kind.PROBED and e.body["step"] == "golden"]
     assert body["passed"] is None
-    assert "not asked" in str(said(next(e for e in scene.ledger().read() if e.kind == Kind.PROBED and e.body["step"] == "golden")))
+    assert "not asked" in str(said(next(e for e in short.ledger().read() if e.kind == Kind.PROBED and e.body["step"] == "golden")))
 
 
 def test_replicas_that_cannot_be_asked_are_asked_again_until_their_time_is_over(scene: Scene) -> None:
