@@ -26,7 +26,7 @@ from headway.release.evidence import queries
 from headway.release.guard import Guard
 from headway.release.ledger.ledger import Ledger
 from headway.release.ledger.store import Folder
-from sandbox.cluster.control_plane import ControlPlane
+from sandbox.cluster.control_plane import Cluster as ControlPlane
 from sandbox.cluster.processes import Supervisor
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import Layout
