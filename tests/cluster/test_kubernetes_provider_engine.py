@@ -1,18 +1,24 @@
 """Programs written with pulumi_kubernetes, run by the embedded engine against a real API server."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pulumi
 import pytest
+import yaml
 from pulumi import automation as auto
 
+from sandbox.cloud.kubernetes import crds
 from sandbox.cloud.kubernetes.provider import KubernetesProvider
 from sandbox.cluster.nodes import node_manifest
+from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.engine.command import EmbeddedPulumi
-from tests.cluster.conftest import ControlPlane
+from sandbox.engine.provider import ProviderError
+from sandbox.progress import Silent
+from tests.cluster.conftest import ControlPlane, eventually
 from tests.cluster.kubernetes_provider_driver import Driver
 
 Program = Callable[[], None]
@@ -163,3 +169,75 @@ def test_a_destroyed_stack_leaves_nothing(stack: Stack, control_plane: ControlPl
     stack.up(program)
     stack.destroy()
     assert name not in {item["metadata"]["name"] for item in control_plane.list("Namespace")}
+
+
+MONITOR = "kubernetes:upgrade.test/v1:PodMonitor"
+
+
+@dataclass(frozen=True)
+class Charted(Driver):
+    """A driver whose chart brings the definitions in `folder`, at whatever version."""
+
+    folder: Path = Path()
+
+    def __post_init__(self) -> None:
+        provider = KubernetesProvider(self.layout.kubeconfig, lambda _name, _step: tuple(sorted(self.folder.glob("*.yaml"))))
+        provider.configure(self.settings)
+        object.__setattr__(self, "provider", provider)
+
+
+def definition(control_plane: ControlPlane, version: str = "v1", *, without: str = "") -> dict[str, Any]:
+    """The Prometheus operator's own definition of PodMonitors, in a group where no other test has any; perhaps from before it had a field."""
+    files = ensure_toolchain(control_plane.layout, Silent()).crds("prometheus-operator")
+    (body,) = [crd for crd in crds.read(files) if crd["metadata"]["name"].startswith("podmonitors.")]
+    body["metadata"] = {"name": "podmonitors.upgrade.test"}
+    body["spec"]["group"] = "upgrade.test"
+    (served,) = body["spec"]["versions"]
+    served["name"] = version
+    served["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"].pop(without, None)
+    return body
+
+
+def accepted(act: Callable[[], object]) -> bool:
+    try:
+        act()
+    except ProviderError:
+        return False
+    return True
+
+
+def test_a_chart_that_moves_a_version_moves_its_definitions_and_what_was_made_survives(control_plane: ControlPlane, tmp_path: Path) -> None:
+    def chart(version: str, body: dict[str, Any]) -> dict[str, Any]:
+        (tmp_path / "podmonitors.yaml").write_text(yaml.safe_dump(body))
+        return {"chart": "prometheus-operator-crds", "version": version, "namespace": "default", "name": "definitions"}
+
+    def monitor(**spec: Any) -> dict[str, Any]:
+        body = {"selector": {}, "podMetricsEndpoints": [{"port": "metrics"}], **spec}
+        return {"metadata": {"name": "m", "namespace": "default"}, "spec": body}
+
+    def stored() -> list[str]:
+        api = "apiextensions.k8s.io/v1"
+        return control_plane.get("CustomResourceDefinition", "podmonitors.upgrade.test", api_version=api, namespace=None)["status"][
+            "storedVersions"
+        ]
+
+    driver = Charted(control_plane.layout, folder=tmp_path)
+    release = driver.create(
+        "kubernetes:helm.sh/v3:Release", "definitions", chart("1.0.0", definition(control_plane, without="sampleLimit"))
+    )
+    made = driver.create(MONITOR, "m", monitor())
+    with pytest.raises(ProviderError, match="sampleLimit"):
+        driver.update(made, monitor(sampleLimit=7))
+
+    release = driver.update(release, chart("2.0.0", definition(control_plane)))
+    # The API server goes over to a new schema a moment after it has taken it.
+    eventually(lambda: accepted(lambda: driver.update(made, monitor(sampleLimit=7))), within=60)
+    moved = driver.update(made, monitor(sampleLimit=7))
+    assert moved.outputs["spec"]["sampleLimit"] == 7, "what the new definition knows is kept, not pruned"
+    assert moved.outputs["metadata"]["uid"] == made.outputs["metadata"]["uid"], "the object is the same one"
+    assert (release.outputs["status"]["revision"], stored()) == (2, ["v1"])
+
+    with pytest.raises(ProviderError, match="storedVersions"):
+        driver.update(release, chart("3.0.0", definition(control_plane, "v2")))
+    assert stored() == ["v1"]
+    assert driver.read(moved), "a definition that would orphan stored objects is refused, and they stay"
