@@ -24,21 +24,34 @@ ALLOWED_ATTRIBUTES = (
     "gen_ai.request.model",
     "gen_ai.usage.input_tokens",
     "gen_ai.usage.output_tokens",
+    "guid:x-request-id",
+    "http.method",
     "http.request.method",
     "http.response.status_code",
+    "http.status_code",
+    "istio.canonical_revision",
+    "istio.canonical_service",
+    "istio.namespace",
     "method",
     "path",
     "protocol",
     "request_id",
+    "request_size",
     "response_flags",
+    "response_size",
     "route",
     "service.name",
     "status",
     "tenant",
     "upstream",
+    "upstream_cluster",
     "url.path",
 )
-"""What may be known of a request: sizes, times, names, states. Nothing that a caller wrote."""
+"""What may be known of a request: sizes, times, names, states. Nothing that a caller wrote: the gateway makes request ids anew.
+
+The names are those of the access log, of Envoy's spans (`guid:x-request-id` is the log's `request_id`), and of OpenTelemetry's conventions,
+which model servers follow. A span's `http.url`, `user_agent` and `peer.address` are left out on purpose.
+"""
 
 ALWAYS_KEPT_MILLISECONDS = 1_000
 SAMPLED_PERCENT = 5
@@ -83,14 +96,14 @@ def config() -> Mapping[str, Any]:
             },
         },
         "exporters": {
-            "otlp": {"endpoint": TEMPO, "tls": {"insecure": True}},
-            "otlphttp": {"endpoint": f"{LOKI_URL}/otlp"},
+            "otlp_grpc": {"endpoint": TEMPO, "tls": {"insecure": True}},
+            "otlp_http": {"endpoint": f"{LOKI_URL}/otlp"},
         },
         "service": {
             "extensions": ["health_check"],
             "pipelines": {
-                "logs": {"receivers": ["otlp"], "processors": [*redact, "batch"], "exporters": ["otlphttp"]},
-                "traces": {"receivers": ["otlp"], "processors": [*redact, "tail_sampling", "batch"], "exporters": ["otlp"]},
+                "logs": {"receivers": ["otlp"], "processors": [*redact, "batch"], "exporters": ["otlp_http"]},
+                "traces": {"receivers": ["otlp"], "processors": [*redact, "tail_sampling", "batch"], "exporters": ["otlp_grpc"]},
             },
         },
     }

@@ -1,6 +1,8 @@
 """Tempo: traces, in the telemetry bucket. A single process, for traces are kept for days and sampled.
 
-The trap: without a volume, traces that were not yet written to the bucket are lost with the pod.
+The traps: without a volume, traces that were not yet written to the bucket are lost with the pod; and Helm merges the receivers given here
+with the chart's, so its Jaeger ports stay open in the pod (a release cannot carry the nulls that remove them). Nobody sends there, and
+the namespace's network policy lets no other namespace in.
 """
 
 from typing import Any
@@ -17,7 +19,7 @@ OTLP_PORT = 4317
 
 
 def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, Any]:
-    """Chart values; only OTLP is listened to."""
+    """Chart values; the collector speaks OTLP to it."""
     return {
         "tempo": {
             "reportingEnabled": False,
