@@ -213,7 +213,7 @@ class Place:
         )
 
     def _executed(self, pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
-        """Python in the serving container of a pod. Raises OutOfReachError, UserError."""
+        """Python in the serving container of a pod. Raises OutOfReachError."""
         from headway.release.driver.answers import CONTAINER
 
         if self.environment != SANDBOX:

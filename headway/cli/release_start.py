@@ -45,7 +45,10 @@ def begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guard
         possible(here.chain, replace(service, rollout=None), here.store, model, start)
         ask(ledger, Wish.ROLLBACK, f"superseded by release {release_id(model)}{': ' + start.reason if start.reason else ''}")
         drive(here, view, service.running)
-    begin(here.ledger(), here.store, model, _room(here, model), start, _answers(here, model))
+    answers = _answers(here, model)
+    if not answers.compared:
+        view.say(f"Golden answers will not be compared: {answers.reason}.")
+    begin(here.ledger(), here.store, model, _room(here, model), start, answers)
     return None
 
 

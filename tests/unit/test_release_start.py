@@ -20,7 +20,18 @@ from headway.release.driver.rollout import Rollout
 from headway.release.driver.world import OutOfReachError
 from headway.release.ledger.ledger import verify
 
-ANY: Any = None
+
+class _Said:
+    """A view that remembers."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+
+ANY: Any = _Said()
 
 
 @dataclass
@@ -156,6 +167,7 @@ def test_nothing_begins_before_somebody_guards_it(scene: Scene) -> None:
 def test_answers_that_nobody_could_ask_for_are_recorded_as_not_compared(scene: Scene) -> None:
     begun(Here(scene, scene.new), ANY, Start(), supersede=False, guarded=True)  # type: ignore[arg-type]
     body = scene.ledger().read()[-1].body
+    assert "Golden answers will not be compared: the stable version's replicas could not be asked (connection refused)." in ANY.lines
     assert body["answers"]["compared"] is False and "connection refused" in body["answers"]["reason"]
     assert body["policy"]["golden"] is False
 

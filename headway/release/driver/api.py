@@ -64,7 +64,7 @@ class Api:
         return document
 
     def executed(self, namespace: str, pod: str, container: str, command: Sequence[str], seconds: float) -> str:
-        """Standard output of a command in a pod's container. Raises OutOfReachError, UserError."""
+        """Standard output of a command in a pod's container. Raises OutOfReachError."""
         from headway.release.driver.execution import executed
 
         return executed(self._connected().configuration, namespace, pod, container, command, seconds)
