@@ -32,6 +32,10 @@ class Bucket:
     failures: list[int] = field(default_factory=list[int])
     """Status codes to answer first, one for each request."""
     truncate: bool = False
+    whole: bool = False
+    """Answer every range with the whole object, as a proxy without ranges does."""
+    elsewhere: str = ""
+    """Redirect every request there."""
 
     def authorised(self, path: str, headers: Any) -> bool:
         claimed = headers["authorization"].partition("SignedHeaders=")[2].partition(",")[0].split(";")
@@ -50,6 +54,11 @@ def bucket() -> Iterator[Bucket]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found.requests.append(self.path)
+            if found.elsewhere:
+                self.send_response(307)
+                self.send_header("location", found.elsewhere + self.path)
+                self.send_header("content-length", "0")
+                return self.end_headers()
             if found.failures:
                 return self.answer(found.failures.pop(0), b"slow down")
             if not found.authorised(self.path, self.headers):
@@ -58,7 +67,7 @@ def bucket() -> Iterator[Bucket]:
             if data is None:
                 return self.answer(404, b"NoSuchKey")
             span = self.headers.get("range")
-            if span is None:
+            if span is None or found.whole:
                 return self.answer(200, data)
             first, last = (int(n) for n in span.removeprefix("bytes=").split("-"))
             return self.answer(206, data[first : last + 1][: -1 if found.truncate else None])
@@ -246,3 +255,36 @@ def test_a_pod_without_an_identity_is_told_what_it_lacks(bucket: Bucket, tmp_pat
     done = fetch(bucket, tmp_path, {MODEL: b"x"}, HOME="/nonexistent")
     assert done.returncode == 1
     assert "Pod Identity" in done.stderr
+
+
+def test_credentials_follow_no_redirect(bucket: Bucket, tmp_path: Path) -> None:
+    """What is signed for one host would otherwise be shown, session token and all, to any host that it names."""
+    asked: list[str] = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(str(self.headers))
+            self.send_response(404)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    other = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
+    threading.Thread(target=other.serve_forever, args=(0.01,), daemon=True).start()
+    bucket.elsewhere = f"http://127.0.0.1:{other.server_address[1]}"
+    done = fetch(bucket, tmp_path, {MODEL: b"model"})
+    other.shutdown()
+    other.server_close()
+    assert done.returncode == 1
+    assert "307" in done.stderr
+    assert asked == []
+
+
+def test_a_server_that_ignores_ranges_is_refused_and_read_no_further_than_was_asked(bucket: Bucket, tmp_path: Path) -> None:
+    data = bytes(9 * 1024 * 1024)  # two ranges
+    bucket.objects[KEY] = data
+    bucket.whole = True
+    done = fetch(bucket, tmp_path, {MODEL: data})
+    assert done.returncode == 1
+    assert "bytes where" in done.stderr
+    assert not (tmp_path / "cache" / MODEL).exists()

@@ -123,6 +123,16 @@ def address(uri: str, region: str, environment: Json) -> str:
     return f"https://{parts.netloc}.s3.{region}.amazonaws.com{key}"
 
 
+class Straight(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: signature and session token are for the host that was asked, and for nobody that it may point to."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> None:
+        return None
+
+
+STRAIGHT = urllib.request.build_opener(Straight)
+
+
 def get(url: str, region: str, keys: "dict[str, str]", span: "tuple[int, int] | None" = None) -> bytes:
     """The object or the bytes of `span` (both ends included), retried while the failure can pass."""
     extra = {} if span is None else {"range": f"bytes={span[0]}-{span[1]}"}
@@ -130,8 +140,9 @@ def get(url: str, region: str, keys: "dict[str, str]", span: "tuple[int, int] | 
     for attempt in range(ATTEMPTS):
         headers = signed("GET", url, region, keys, extra, datetime.datetime.now(datetime.timezone.utc))  # noqa: UP017
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
-                data = answer.read()
+            with STRAIGHT.open(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
+                # A server that ignores the range must not fill the memory with the whole object.
+                data = answer.read(span[1] - span[0] + 2) if span else answer.read()
             if span is None or len(data) == span[1] - span[0] + 1:
                 return data
             failure = f"{len(data)} bytes where {span[1] - span[0] + 1} were asked for"
