@@ -1,6 +1,7 @@
 """The executable with providers that live in memory, as a process of its own: `python -m tests.engine.executable ARGUMENTS`.
 
 The creation of a resource called `slow` waits while the file named by HOLD exists, and stops when it is cancelled unless STUBBORN is set.
+Where WORLD names a folder, objects lie there and outlive the process.
 """
 
 import os
@@ -25,6 +26,10 @@ def hold(method: str, name: str, step: Step) -> None:
 def providers() -> ProviderFactories:
     from tests.engine.doubles import World  # the SDK takes half a second to import, and most verbs need none of it
 
+    if os.environ.get("WORLD"):
+        from tests.engine.hammer import Durable
+
+        return Durable(Path(os.environ["WORLD"])).factories()
     return World(during=hold).factories()
 
 
