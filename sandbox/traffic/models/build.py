@@ -43,7 +43,7 @@ RELEASES: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "stable": ("rough", {}),
     "identical": ("rough", {}),
     "better": ("exact", {"median_ms": 9.6}),
-    "slow-tail": ("rough", {"tail_share": 0.05, "tail_factor": 1.88}),
+    "slow-tail": ("rough", {"tail_share": 0.25, "tail_factor": 1.64}),
     "errors": ("rough", {"error_share": 0.01}),
     "wrong": ("exchanged", {}),
     "leak": ("rough", {"leak_bytes": 1024 * 1024}),
