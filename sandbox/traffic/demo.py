@@ -119,7 +119,8 @@ def _summary(stage: Stage, loads: Loads, ended: Sequence[Ended], reports: Sequen
     for each, report in zip(ended, reports, strict=True):
         met = "as it should" if WANTED[each.release].met(each) else f"NOT as it should ({WANTED[each.release]})"
         where = f" at {_place(each.where)}" if each.outcome == "rolled back" else ""
-        _line(f"{each.release}: {each.outcome}{where} after {_minutes(each.seconds)}, {met}. {each.verdict}")
+        _line(f"{each.release}: {each.outcome}{where} after {_minutes(each.seconds)}, {met}")
+        _line(f"  {each.verdict}")
         if each.outcome == "rolled back":
             _line(f"  users' requests that it answered: {each.users}")
         if report is not None:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import yaml
 
+from headway.release import words
 from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import Rollout, fold
 from headway.release.ledger.division import CANARY
@@ -169,7 +170,7 @@ class Stage:
             release=name,
             outcome=str(rollout.outcome) if rollout.outcome else "not over",
             where=_where(events, rollout),
-            verdict=str(rollout.ended["reason"]) if rollout.ended else "",
+            verdict=words.why(rollout),
             seconds=seconds,
             users=answered_by.get(rollout.release, 0),
             number=number,
