@@ -6,6 +6,7 @@ trap: a faster clock gives each tick fewer requests, not the gate less proof, so
 """
 
 import argparse
+import shutil
 import signal
 import sys
 import time
@@ -67,9 +68,11 @@ def main(arguments: Sequence[str]) -> int:
     if unknown:
         parser.error(f"the classifier has no release {', '.join(unknown)}; choose from {', '.join(WANTED)}")
     checkout = Path(__file__).parents[2]
+    layout = layout_of(checkout)
     stop_on_signals()
     try:
-        stage = Stage.of(checkout, layout_of(checkout), given.speed)
+        forget(layout)
+        stage = Stage.of(checkout, layout, given.speed)
         return demonstrate(stage, tuple(given.releases) or STORY)
     except UserError as error:
         sys.stderr.write(f"error: {error.fact}\n  {error.consequence}\n  {error.remedy}\n")
@@ -139,6 +142,13 @@ def _place(where: str) -> str:
 
 def _minutes(seconds: float) -> str:
     return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+
+
+def forget(layout: Layout) -> None:
+    """Begin from nothing: a release that an earlier demonstration promoted would be no new one. Its reports stay."""
+    if layout.state.exists():
+        stop(layout)
+        shutil.rmtree(layout.state)
 
 
 def stop(layout: Layout) -> None:

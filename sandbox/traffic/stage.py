@@ -195,7 +195,7 @@ class Stage:
 
     def report(self, number: int, name: str) -> Path:
         """Write the report of one release; where it lies."""
-        place = self.layout.state / "reports" / f"{number:02}-{name}.html"
+        place = self.layout.state.parent / "reports" / f"{number:02}-{name}.html"
         place.parent.mkdir(parents=True, exist_ok=True)
         self._wait(self.headway("release", "report", CHAIN, "--number", str(number), "--out", str(place)))
         return place

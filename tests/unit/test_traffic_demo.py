@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from sandbox.layout import Layout
 from sandbox.traffic import stage
-from sandbox.traffic.demo import STORY, WANTED, main
+from sandbox.traffic.demo import STORY, WANTED, forget, main
 from sandbox.traffic.stage import BEFORE_TRAFFIC, Ended
 
 BUILD = Path(stage.__file__).parent / "models" / "build.py"
@@ -49,3 +50,15 @@ def test_a_release_that_does_not_exist_is_refused_by_name(capsys: pytest.Capture
         main(["perfect"])
     assert ended.value.code == 2
     assert "no release perfect; choose from identical" in capsys.readouterr().err
+
+
+def test_a_demonstration_begins_from_nothing_and_keeps_earlier_reports(tmp_path: Path) -> None:
+    layout = Layout(project=tmp_path / "demo" / "checkout", state=tmp_path / "demo" / "state", cache=tmp_path / "cache")
+    ledger, report = layout.ledger / "quality" / "1.json", tmp_path / "demo" / "reports" / "01-better.html"
+    for path in (ledger, report):
+        path.parent.mkdir(parents=True)
+        path.write_text("{}")
+    forget(layout)
+    forget(layout)
+    assert not layout.state.exists()
+    assert report.exists()
