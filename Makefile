@@ -50,7 +50,7 @@ test-engine: .venv/.ready-dev  ## the conformance suite of the embedded engine, 
 	@$(BIN)/pytest -n 2 $(TWICE) -m slow $(QUICK)
 
 test-cluster: .venv/.ready-dev .venv-servers/.ready  ## everything that needs real processes
-	@$(BIN)/pytest -n 2 $(TWICE) --dist loadfile tests/cluster
+	@$(BIN)/pytest -n 2 $(TWICE) --dist loadfile --no-loadscope-reorder tests/cluster  # in the order of its conftest: long files first
 
 demo: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## real traffic: two tenants under load, a good release and three bad ones
 	@$(BIN)/python -m sandbox.traffic.demo
@@ -58,7 +58,7 @@ demo: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## real traffic: t
 demo-down: .venv/.ready  ## stop every process of the demonstration
 	@$(BIN)/python -c 'from pathlib import Path; from sandbox.layout import Layout; from sandbox.traffic import demo; demo.stop(demo.layout_of(Path.cwd()))'
 
-demo-releases: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## each of nine releases five times on real traffic (two hours); goes on where it was interrupted
+demo-releases: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## each of nine releases five times on real traffic (hours); goes on where it was interrupted
 	@$(BIN)/python -m benchmarks.traffic_rollouts releases --runs 5
 
 demo-faults: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## kill each part in the middle of a release on real traffic; goes on where it was interrupted
