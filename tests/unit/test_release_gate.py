@@ -459,6 +459,48 @@ def test_edges_that_do_not_ascend_are_refused(edges):
         Gate(QUICK, edges)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"edges": (50.0, float("inf"))}, "without infinity"),
+        ({"edges": (50.0, float("nan"), 100.0)}, "do not ascend"),
+        ({"edges": {}}, "a histogram's edges"),
+        ({"tick_seconds": 0.0}, "Give a length"),
+        ({"shape": (0,)}, "no such batch"),
+        ({"classes": "short"}, "a list of one name"),
+        ({"classes": ("short", "short")}, "each once"),
+    ],
+)
+def test_a_gate_that_could_judge_nothing_is_refused(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        Gate(GatePolicy(), **{"edges": EDGES, **arguments})
+
+
+@pytest.mark.parametrize(
+    "numbers", [{"weights": (0.5, 0.1)}, {"weights": (5.0, 10.0)}, {"weights": (0.1, 1.0)}, {"mirror": 2.0}, {"false_rollback": 0.0}]
+)
+def test_a_policy_that_has_no_ladder_is_refused(numbers):
+    with pytest.raises(ValueError, match=r"ladder|no shares"):
+        GatePolicy(**numbers)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [({"answered": float("nan")}, "neither true nor false"), ({"pairs": -1}, "negative"), ({"memory": 95.0}, "share in use")],
+)
+def test_flags_that_mean_nothing_are_refused(flags, words):
+    one = gate(QUICK)
+    with pytest.raises(ValueError, match=words):
+        one.observe(tick(one.start(), **flags))
+
+
+def test_a_count_that_nobody_knows_is_forgotten_by_the_next_tick():
+    unknown = {name: float("nan") for name in ("pairs", "mismatches", "restarts", "invalid_answers")}
+    one = gate(QUICK)
+    decision = one.observe(tick(one.start(), **unknown))
+    assert reason(run(one, 60)[-1]) is Reason.PROMOTED, decision
+
+
 def test_the_gate_does_not_write_into_the_arrays_it_is_given():
     given_buckets = np.full((1, 5), np.nan)
     one = Gate(QUICK, EDGES)

@@ -21,7 +21,7 @@ from headway.release.gate.memory import GpuMemory
 from headway.release.gate.policy import FULL_WEIGHT, GatePolicy
 from headway.release.gate.stages import Ladder
 from headway.release.gate.state import Kept
-from headway.release.gate.tick import Arm, Bools, Counts, Floats, Ints, Tick, over_classes, read_arm, read_flag, read_number
+from headway.release.gate.tick import Arm, Bools, Counts, Floats, Ints, Tick, over_classes, read_arm, read_count, read_flag, read_number
 
 _RESTARTS = 2
 _MINUTES_UNTIL_ROUTED = 2
@@ -52,8 +52,12 @@ class Gate(Kept):
         shape: tuple[int, ...] = (),
         tick_seconds: float = 60.0,
     ) -> None:
-        if len(shape) > 1 or not classes:
-            raise ValueError(f"shape {shape}, classes {tuple(classes)}. There is no such batch. Give shape () or (n,), and a class or more")
+        if shape != () and (len(shape) != 1 or shape[0] < 1):
+            raise ValueError(f"shape {shape}. There is no such batch. Give () for one rollout, or (n,)")
+        if isinstance(classes, str) or not classes or len(set(classes)) < len(classes):
+            raise ValueError(f"classes {classes!r}. Requests could not be told apart. Give a list of one name or more, each once")
+        if not tick_seconds > 0 or len(edges) == 0:
+            raise ValueError(f"tick_seconds {tick_seconds}, edges {edges}. Nothing could be judged. Give a length, and a histogram's edges")
         self.policy, self.shape = policy, shape
         self._n = shape[0] if shape else 1
         self._classes = len(classes)
@@ -145,7 +149,7 @@ class Gate(Kept):
         self.saturation.observe(judged.busy, judged.total(), counted)
 
         told = answered & ~over
-        self.restarts = np.where(told, self.restarts + read_number(tick.restarts, self._n), self.restarts)
+        self.restarts = np.where(told, self.restarts + read_count(tick.restarts, self._n), self.restarts)
         routed = (ladder.here > ticks_in(_MINUTES_UNTIL_ROUTED, self._tick_minutes)) | self.share.settled
         signals = self._signals(clocked, blind | wrong)
         fails = {name: signal.verdict == Verdict.FAIL for name, signal in signals.items()}
@@ -158,7 +162,7 @@ class Gate(Kept):
             (known & releasing & routed & unreachable(canary.total(), stable.total() + baseline.total(), weight), Reason.NOT_ROUTABLE),
             (told & gpu, Reason.GPU),
             (told & (oom | (self.restarts >= _RESTARTS)), Reason.RESTARTS),
-            (~over & (read_number(tick.invalid_answers, self._n) > 0), Reason.INVALID_ANSWER),
+            (~over & (read_count(tick.invalid_answers, self._n) > 0), Reason.INVALID_ANSWER),
             (~over & fails["memory"], Reason.FAILED_MEMORY),
             (~over & fails["correctness"], Reason.FAILED_CORRECTNESS),
             (releasing & fails["errors"], Reason.FAILED_ERRORS),
@@ -239,12 +243,15 @@ class Gate(Kept):
         """Signals that need no control; answers come from the pods themselves, so that only a rollout that is over is not judged."""
         if self.gain:
             told = (tick.labelled, tick.only_canary_right, tick.only_stable_right)
-            self.gain.compare(*(np.where(known, read_number(value, self._n), 0.0) for value in told))
+            self.gain.compare(*(np.where(known, read_count(value, self._n), 0.0) for value in told))
             self.better = self.better | (self.gain.evidence() >= _BETTER)
-        pairs, mismatches = (np.where(known, read_number(value, self._n), 0.0) for value in (tick.pairs, tick.mismatches))
+        pairs, mismatches = (np.where(known, read_count(value, self._n), 0.0) for value in (tick.pairs, tick.mismatches))
         self.correctness.compare(pairs, mismatches)
         self.pairs = self.pairs + pairs
-        self.gpu_memory.observe(np.where(known, read_number(tick.memory, self._n), np.nan))
+        memory = read_number(tick.memory, self._n)
+        if (memory > 1).any():
+            raise ValueError(f"memory is {memory.max():g}. No GPU uses more than it has. Give the share in use, 0 to 1")
+        self.gpu_memory.observe(np.where(known, memory, np.nan))
 
     def _signals(self, clocked: Bools, unknown: Bools) -> dict[str, Signal]:
         """What each signal says now, by name."""

@@ -3,6 +3,7 @@
 The trap: tolerances are null hypotheses and margins, not thresholds on a dashboard.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -105,6 +106,12 @@ class GatePolicy:
     """Slow-down of a better version that is tolerated."""
 
     def __post_init__(self) -> None:
+        if not all(0 < low < high for low, high in itertools.pairwise((*self.weights, FULL_WEIGHT))):
+            raise ValueError(
+                f"weights {self.weights} do not ascend between 0 and 1. There is no such ladder. Give shares, such as 0.05, 0.5"
+            )
+        if not 0 <= self.mirror <= 1 or not 0 < self.false_rollback < 1:
+            raise ValueError(f"mirror {self.mirror}, false_rollback {self.false_rollback}. They are no shares. Give 0 to 1")
         if self.trade_gain is not None and self.trade_latency <= self.latency:
             raise ValueError(
                 f"trade_latency {self.trade_latency} is not above latency {self.latency}. The trade would decide nothing. Give more"

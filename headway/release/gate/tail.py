@@ -25,8 +25,9 @@ class Tail:
     """Tail masses S(b) at the edges of one histogram, and their ratios under a slow-down. Edges must be positive and ascend."""
 
     def __init__(self, edges: Sequence[float]) -> None:
-        if len(edges) < 2 or any(b <= a for a, b in itertools.pairwise(edges)) or edges[0] <= 0:
-            raise ValueError(f"edges {tuple(edges)} do not ascend from above zero. Tails cannot be compared. Give at least two, ascending")
+        if len(edges) < 2 or not all(map(math.isfinite, edges)) or any(b <= a for a, b in itertools.pairwise(edges)) or edges[0] <= 0:
+            wanted = "Give at least two, ascending, without infinity"
+            raise ValueError(f"edges {tuple(edges)} do not ascend from above zero. Tails cannot be compared. {wanted}")
         self.edges = tuple(map(float, edges))
         self._logs = np.log(np.asarray(self.edges))
         self._places: dict[float, tuple[Ints, Floats]] = {}

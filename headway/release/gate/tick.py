@@ -137,11 +137,27 @@ def read_arm(counts: Counts | None, histograms: Mapping[str, int], classes: int,
 
 
 def read_flag(value: ArrayLike, rollouts: int) -> Bools:
-    return np.broadcast_to(np.asarray(value, dtype=bool), (rollouts,))
+    """One flag a rollout. Raises ValueError for not-a-number, which is neither true nor false."""
+    numbers = read_number(value, rollouts)
+    if np.isnan(numbers).any():
+        raise ValueError("a flag of the tick is not-a-number. It is neither true nor false. Say answered=False where nothing is known")
+    return numbers != 0
 
 
 def read_number(value: ArrayLike, rollouts: int) -> Floats:
-    return np.ascontiguousarray(np.broadcast_to(np.asarray(value, dtype=np.float64), (rollouts,)))
+    """One number a rollout. Raises ValueError for another shape."""
+    array = np.asarray(value, dtype=np.float64)
+    if array.shape not in ((), (rollouts,)):
+        raise ValueError(f"a flag of the tick has shape {array.shape}. Rollouts cannot be told apart. Give one value, or {rollouts}")
+    return np.ascontiguousarray(np.broadcast_to(array, (rollouts,)))
+
+
+def read_count(value: ArrayLike, rollouts: int) -> Floats:
+    """How many of something; not-a-number is none that is known. Raises ValueError for fewer than none."""
+    number = read_number(value, rollouts)
+    if (number < 0).any():
+        raise ValueError("a count of the tick is negative. Nothing can happen less than never. Give what happened in this tick")
+    return np.where(np.isnan(number), 0.0, number)
 
 
 def _read(value: ArrayLike, shape: tuple[int, ...], rollouts: int, where: str) -> tuple[Floats, Bools]:
@@ -152,6 +168,8 @@ def _read(value: ArrayLike, shape: tuple[int, ...], rollouts: int, where: str) -
     turned = np.ascontiguousarray(np.moveaxis(array.reshape((rollouts, *shape)), 0, -1))
     if turned is array or np.shares_memory(turned, array):
         turned = turned.copy()
+    if np.isinf(turned).any():
+        raise ValueError(f"{where} has infinite counts. They cannot be compared. Give not-a-number where there is no sample")
     if (turned < 0).any():
         raise ValueError(f"{where} has negative counts. Nothing can happen less than never. Read counter resets as increases from zero")
     gap: Bools = np.logical_or.reduce(np.isnan(turned).reshape(-1, rollouts), axis=0)
