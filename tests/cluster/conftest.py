@@ -21,6 +21,8 @@ from sandbox.progress import Silent
 T = TypeVar("T")
 
 PROJECT = Path(__file__).parents[2]
+LONGEST = ("test_release.py", "test_release_kill.py", "test_autoscaling.py", "test_sandbox.py")
+"""Files that take minutes with few tests, longest first: begun last, one worker would wait for the other."""
 
 
 @dataclass
@@ -108,7 +110,8 @@ def breakable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The first test on a fresh machine waits for the programs to be built."""
+    """Long files begin first; the first test on a fresh machine waits for the programs to be built."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
     if not is_built(Layout.of(PROJECT)):
         for item in items:
             if {"control_plane", "breakable"} & set(getattr(item, "fixturenames", ())):
