@@ -21,7 +21,7 @@ class NotRunError(Exception):
 def executed(layout: Layout, pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
     """Standard output of `python3 ARGUMENTS` in the serving container of `pod`. Raises NotRunError."""
     head = pod["metadata"]
-    folder = layout.state / "traffic" / "pods" / f"{head['namespace']}_{head['name']}_{head['uid'][:8]}"
+    folder = layout.state / "traffic" / "node" / "pods" / f"{head['namespace']}_{head['name']}_{head['uid'][:8]}"
     scripts = sorted(folder.glob("*/probe.py"))
     if not scripts:
         raise NotRunError(f"pod {head['name']} is not served on this machine")

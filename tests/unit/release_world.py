@@ -65,6 +65,7 @@ class Result:
     violations: tuple[Any, ...] = ()
     errors: tuple[str, ...] = ()
     busy: bool = False
+    seconds: float = 0.0
 
     @property
     def changes(self) -> dict[str, int]:

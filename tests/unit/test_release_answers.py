@@ -17,6 +17,9 @@ from components.model_service import pod as rendered
 from components.model_service import probing
 from headway.release.driver.answers import CONTAINER, FOLDER, Answers, asked, judged
 from headway.release.driver.world import OutOfReachError
+from sandbox.layout import Layout
+from sandbox.traffic.execution import NotRunError, executed
+from sandbox.traffic.node.spec import PodSpec
 
 PROBE = Path(probing.__file__).parent / "scripts" / "probe.py"
 POD = {"metadata": {"name": "defects-r1-abc"}}
@@ -24,6 +27,7 @@ GOLDEN: tuple[dict[str, Any], ...] = (
     {"name": "scratch", "path": "/infer", "body": {"ask": "scratch"}, "answer": "/data", "expect": {"compare": "top", "index": 1}},
     {"name": "dent", "path": "/infer", "body": {"ask": "dent"}, "answer": "/label", "expect": {"compare": "exact", "value": "dent"}},
 )
+ANY: Any = None
 RIGHT: Mapping[str, Any] = {"data": [0.1, 0.9], "label": "dent"}
 
 
@@ -126,3 +130,23 @@ def test_one_replica_that_cannot_be_asked_does_not_hide_the_others() -> None:
 def test_the_driver_asks_where_the_program_puts_what_replicas_are_asked() -> None:
     assert (FOLDER, CONTAINER) == (probing.FOLDER, rendered.SERVER)
     assert (probing.SCRIPT, probing.CONFIG) == ("probe.py", "probe.json")
+
+
+def test_in_the_sandbox_a_served_pods_own_copy_of_the_script_is_run(tmp_path: Path) -> None:
+    layout = Layout.of(tmp_path, {"HEADWAY_SANDBOX_HOME": str(tmp_path / "state")})
+    pod = {"metadata": {"namespace": "quality", "name": "classifier-r1-abc", "uid": "0123456789ab"}}
+    folder = layout.state / "traffic" / "node" / "pods" / "quality_classifier-r1-abc_01234567" / "configuration"
+    with pytest.raises(NotRunError, match="is not served on this machine"):
+        executed(layout, pod, ("-c", "print(1)"), 20.0)
+    folder.mkdir(parents=True)
+    shutil.copy(PROBE, folder / "probe.py")
+    with answering(RIGHT) as base:
+        golden = [{**one, "timeout_seconds": 5} for one in GOLDEN]
+        (folder / "probe.json").write_text(json.dumps({"base": base, "golden": golden}), encoding="utf-8")
+        found = asked([pod], lambda where, words, seconds: executed(layout, where, words, seconds), 20.0, most=2)
+    assert (found.pairs, found.mismatches) == (2, 0)
+
+
+def test_where_the_node_agent_keeps_its_pods_is_where_they_are_looked_for(tmp_path: Path) -> None:
+    spec: Any = PodSpec(namespace="quality", name="c", uid="0123456789ab", labels={}, inits=(), server=ANY, volumes={}, grace_seconds=1.0)
+    assert spec.key == "quality_c_01234567"

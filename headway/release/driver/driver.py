@@ -150,7 +150,8 @@ class Driver:
             if done.ok and self._carried(division):
                 took = (self._world.now() - began).total_seconds()
                 found = planned.changed == 0
-                body = {"found": found, "changes": dict(done.changes), "route": dict(division.routes), "seconds": took}
+                parts = {"preview": planned.seconds, "update": 0.0 if found else done.seconds}
+                body = {"found": found, "changes": dict(done.changes), "route": dict(division.routes), "seconds": took, "of_which": parts}
                 self._write(Kind.APPLIED, {**body, "warnings": _unevaluated(planned)})
                 return
             refresh = refresh or done.ok
