@@ -266,17 +266,19 @@ def _signals_exist(model: "Model") -> Iterator[Violation]:
                 consequence="The objective could never be measured and its alerts would never fire",
                 remedy="Use availability or latency",
             )
-        if (slo.signal, int(slo.objective)) in seen:
+        # One availability, whatever its objective: its rules and its error budget are named by the signal alone.
+        promise = (slo.signal, 0 if isinstance(slo, Availability) else int(slo.objective))
+        if promise in seen:
             yield problem(
                 "one-objective-a-signal",
                 "slo",
                 number,
                 value=slo.signal,
-                fact=f"{slo.signal} at {slo.objective} is promised twice",
+                fact=f"{slo.signal} is promised twice" + ("" if isinstance(slo, Availability) else f" at {slo.objective}"),
                 consequence="Two alerts would fire for one fault, with different limits",
                 remedy="Keep one of them",
             )
-        seen.add((slo.signal, int(slo.objective)))
+        seen.add(promise)
         timeout = model.envelope.largest_request.timeout
         if not isinstance(slo, Availability) and slo.threshold > timeout:
             yield problem(

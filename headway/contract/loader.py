@@ -5,7 +5,8 @@ vocabulary that touches the file system.
 """
 
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import TypeVar
@@ -21,6 +22,8 @@ from headway.contract.tenant import Tenant
 
 TENANT_FILE = "tenant.yaml"
 _IGNORED = (".md", ".txt")
+MOST_FINDINGS = 200
+"""Shown of one file."""
 P = TypeVar("P", bound=Part)
 
 
@@ -61,6 +64,28 @@ def load_tenant(folder: FilePath, pools: Sequence[Pool] | None = None, judge: Ju
     return loading.result([contracts] if contracts else [], pools)
 
 
+def _bounded(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """The first of each file, and one that says how many more there are: nobody reads thousands, and code-scanning views take no more."""
+    total = Counter(finding.file for finding in findings)
+    refused = {finding.file for finding in findings if finding.level is Level.ERROR}
+    given: Counter[str] = Counter()
+    for finding in findings:
+        given[finding.file] += 1
+        if given[finding.file] <= MOST_FINDINGS:
+            yield finding
+        elif given[finding.file] == MOST_FINDINGS + 1:
+            yield Finding(
+                rule="more-findings",
+                file=finding.file,
+                line=finding.line,
+                column=finding.column,
+                fact=f"{total[finding.file] - MOST_FINDINGS:,} more findings in this file are not shown",
+                consequence="They count as much as those above",
+                remedy="Correct the ones above first; many will have one cause",
+                level=Level.ERROR if finding.file in refused else Level.WARNING,
+            )
+
+
 class _Loading:
     """One pass over a folder: gathers contracts, documents and findings."""
 
@@ -76,7 +101,8 @@ class _Loading:
             notes.append("GPU pools were not given: placement, node size, drivers and rollout room were not checked")
         else:
             self._concerns(check_pools(contracts, pools))
-        return Result(tuple(contracts), tuple(sorted(set(self.findings), key=lambda finding: finding.order)), tuple(notes), self.files)
+        found = sorted(set(self.findings), key=lambda finding: finding.order)
+        return Result(tuple(contracts), tuple(_bounded(found)), tuple(notes), self.files)
 
     def _concerns(self, concerns: Iterable[Concern]) -> None:
         for concern in concerns:

@@ -287,6 +287,16 @@ def test_names_that_are_no_text_are_shown_and_refused(tmp_path: Path) -> None:
         finding.file.encode("utf-8")
 
 
+def test_a_file_with_thousands_of_mistakes_shows_the_first_and_counts_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "vision").mkdir()
+    (tmp_path / "vision" / "tenant.yaml").write_text("".join(f"k{number}: 1\n" for number in range(3000)))
+    result = load_tenants(tmp_path)
+    assert not result.ok
+    assert len(result.findings) == 201
+    (rest,) = (finding for finding in result.findings if finding.rule == "more-findings")
+    assert rest.fact.startswith("2,8"), "3,000 unknown fields and the missing ones, less those shown"
+
+
 def test_a_folder_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
     assert set(rules(load_tenants(tmp_path / "gone"))) == {"folder-readable"}
 

@@ -182,6 +182,7 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("runtime-has-the-signal", CUSTOM, {"scaling/triggers/0": {"signal": "waiting", "target": 5}}, "scaling.triggers[0].signal"),
     ("runtime-has-the-signal", DEFECTS, {"slo/1/signal": "ttft"}, "slo[1].signal"),
     ("runtime-has-the-signal", CUSTOM, {"slo/1/signal": "queue_time"}, "slo[1].signal"),
+    ("one-objective-a-signal", DEFECTS, {"slo/2": {"signal": "availability", "objective": "99%"}}, "slo[2]"),
     ("one-objective-a-signal", DEFECTS, {"slo/2": {"signal": "latency", "quantile": "99%", "threshold": "80ms"}}, "slo[2]"),
     ("objective-within-timeout", DEFECTS, {"slo/1/threshold": "3s"}, "slo[1].threshold"),
     ("golden-asks-a-model", EMBEDDINGS, {"health/golden/0/model": "other"}, "health.golden[0].model"),
