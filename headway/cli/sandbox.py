@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="The whole platform in miniature on this machine: no cloud, no cluster, no pulumi.", no_args_is_help=True)
 app.command()(sandbox_traffic.logs)
 app.command()(sandbox_traffic.token)
-GPUS_WITHIN_SECONDS = 60
+GPUS_WITHIN_SECONDS = 10
 """How long `up` waits for every node to offer its GPUs; simulated ones do from their first moment."""
 ProjectOption = Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")]
 

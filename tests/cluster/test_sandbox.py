@@ -12,6 +12,7 @@ import socket
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -218,6 +219,24 @@ def test_a_new_user_comes_from_a_starter_to_a_ready_service_by_the_guide(sandbox
         contract.unlink(missing_ok=True)
     sandbox.up()
     assert not [name for name in sandbox.objects("vision") if "labels" in name], "a contract that is gone takes its objects with it"
+
+
+def test_a_node_that_offers_no_gpu_fails_the_up_which_names_it_and_what_to_do(sandbox: Sandbox) -> None:
+    from kubernetes import client, config
+
+    core: Any = client.CoreV1Api(config.new_client_from_config(str(sandbox.layout.kubeconfig)))
+    name = min(n.metadata.name for n in core.list_node(label_selector="platform.io/pool=l4").items)
+    offered = core.read_node(name).status.allocatable["nvidia.com/gpu"]
+    core.patch_node_status(name, {"status": {"allocatable": {"nvidia.com/gpu": "0"}}})
+    try:
+        code, output = sandbox.run("sandbox", "up")
+    finally:
+        core.patch_node_status(name, {"status": {"allocatable": {"nvidia.com/gpu": offered}}})
+    said = " ".join(output.split())
+    assert code == 1
+    assert f"node {name}: offers 0 of {offered} nvidia.com/gpu" in said
+    assert "docs/runbooks/gpu-node-without-gpus.md" in said and (PROJECT / "docs/runbooks/gpu-node-without-gpus.md").exists()
+    assert "Not everything is ready" in said
 
 
 def test_a_server_that_there_is_not_is_refused_by_name_before_anything_is_done(sandbox: Sandbox) -> None:
