@@ -15,6 +15,8 @@ from sandbox.traffic.mesh import envoy
 from tests.cluster.conftest import eventually
 from tests.traffic.bed import Bed
 from tests.traffic.serving import CLASSIFIER, ENCODER, PATIENCE, Serving, is_ready, page
+from tests.traffic.slow import slow_bodies, slow_heads
+from tests.traffic.test_degradation import ADMITTED
 from tests.traffic.test_node_agent import SERVER, process
 
 RATE, SECONDS = 30.0, 25.0
@@ -117,6 +119,20 @@ def test_a_neighbour_at_ten_times_its_rate_is_refused_and_not_felt(serving: Serv
     thread.join()
     assert not results.failed, [(each.status, each.why) for each in results.failed[:5]]
     assert other.count(429) > len(other) / 2, "most of what is beyond the rate is refused at the gateway"
+
+
+def test_clients_that_never_end_their_headers_cost_others_nothing_and_are_cut_off(serving: Serving) -> None:
+    told: list[bytes] = []
+    results = serving.load(CLASSIFIER, RATE, 12, lambda: told.extend(slow_heads(serving, 30)))
+    assert not results.failed, [(each.status, each.why) for each in results.failed[:5]]
+    assert len(told) == 30
+    assert all(each == b"" or each.startswith(b"HTTP/1.1 408") for each in told), told[:3]
+
+
+def test_clients_that_dribble_their_bodies_take_no_place_of_others(serving: Serving) -> None:
+    more_than_a_replica_takes = ADMITTED + 16
+    results = serving.load(CLASSIFIER, RATE, 8, lambda: slow_bodies(serving, more_than_a_replica_takes, 6.0))
+    assert not results.failed, [(each.status, each.why) for each in results.failed[:5]]
 
 
 def test_nothing_of_the_bed_is_left_in_shared_memory_but_what_still_serves(serving: Serving) -> None:
