@@ -70,10 +70,20 @@ def main(arguments: Sequence[str]) -> int:
     checkout = Path(__file__).parents[2]
     layout = layout_of(checkout)
     stop_on_signals()
+    stage = None
     try:
         forget(layout)
         stage = Stage.of(checkout, layout, given.speed)
         return demonstrate(stage, tuple(given.releases) or STORY)
+    except KeyboardInterrupt:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        _say("Interrupted: ending everything that was started")
+        if stage is not None:
+            stage.stop()
+        else:
+            stop(layout)
+        return INTERRUPTED
     except UserError as error:
         sys.stderr.write(f"error: {error.fact}\n  {error.consequence}\n  {error.remedy}\n")
         return int(error.exit)
@@ -93,18 +103,13 @@ def demonstrate(stage: Stage, story: Sequence[str]) -> int:
     """Play the story; 0 when every release ended as it should."""
     began = time.monotonic()
     _say("Bringing the demonstration up: two tenants, served by Triton behind Envoy, measured by Prometheus")
-    try:
-        if not stage.up():
-            return 1
-        loads = stage.loads()
-        loads.start()
-        ended = [_release(stage, loads, name) for name in story]
-        loads.stop()
-        reports = [stage.report(each.number, each.release) if each.number else None for each in ended]
-    except KeyboardInterrupt:
-        _say("Interrupted: ending everything that was started")
-        stage.stop()
-        return INTERRUPTED
+    if not stage.up():
+        return 1
+    loads = stage.loads()
+    loads.start()
+    ended = [_release(stage, loads, name) for name in story]
+    loads.stop()
+    reports = [stage.report(each.number, each.release) if each.number else None for each in ended]
     _summary(stage, loads, ended, reports, time.monotonic() - began)
     return 0 if all(WANTED[each.release].met(each) for each in ended) else 1
 
