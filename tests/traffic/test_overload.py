@@ -154,7 +154,7 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ladder]:
     found = configuration.compile_(made, doors, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)})
     file = folder / "envoy.json"
     file.write_text(json.dumps(static(found)))
-    servers = {name: type(name, (Server,), {"waits": Event(), "released": Event()}) for name in ADDRESSES}
+    servers: dict[str, type[Server]] = {name: type(name, (Server,), {"waits": Event(), "released": Event()}) for name in ADDRESSES}
     with ExitStack() as stack:
         for name, ip in ADDRESSES.items():
             server = ThreadingHTTPServer((loopback(ip), 8000), servers[name])
