@@ -153,7 +153,7 @@ class Argo(_Base):
 
 class SageMaker(_Base):
     """10 % for 300 s, then all for 300 s; any alarm rolls back. Alarms watch the endpoint, whose metrics do not tell its fleets apart: mean
-    latency above 1.15x the usual one or error share above 0.5 %, over up to five minutes of the stage; missing data is no alarm."""
+    latency above 1.15x the usual one or error share above 0.5 %, over the last five whole minutes; missing data is no alarm."""
 
     BAKING, CANARY = 5, 0.10
 
@@ -174,13 +174,13 @@ class SageMaker(_Base):
     def observe(self, minute: int, shown: Shown) -> None:
         self._window = [*self._window, pooled(shown, "stable", "canary")][-self.BAKING :]
         buckets, errors = (np.sum([pair[part] for pair in self._window], axis=0) for part in (0, 1))
+        whole = len(self._window) == self.BAKING
         alarm = (self._mean(buckets) > SLOWER * self.usual) | (_share(errors, buckets.sum(axis=1)) > FAILING)
-        self.outcome[self.running & alarm & shown.answered] = BACK
+        self.outcome[self.running & alarm & shown.answered & whole] = BACK
         if minute + 1 >= 2 * self.BAKING:
             self.outcome[self.running] = PROMOTED
         elif minute + 1 == self.BAKING:
             self.weight[:] = 1.0
-            self._window = []
 
 
 class Kayenta(_Base):

@@ -89,7 +89,7 @@ def test_sagemakers_alarm_cannot_tell_the_canary_from_the_rest():
     whole = arm(97000, 3000)
     diluted = shown(errors=100.0, stable=whole)
     assert run(SageMaker(1), [diluted] * 4)[-1] == (RUNNING, 0.1)
-    assert run(SageMaker(1), [shown(errors=100.0)] * 1)[-1][0] == BACK
+    assert run(SageMaker(1), [shown(errors=100.0)] * 5)[-1][0] == BACK
 
 
 def test_sagemaker_has_two_steps_of_five_minutes():
@@ -124,3 +124,7 @@ def test_a_broken_version_is_found_by_every_rule(rule):
     cell = judge_by(rule, BASE, broken, 200.0, 20, 1)
     assert (cell.wrong, cell.undecided) == (0, 0)
     assert cell.exposure > 0
+
+
+def test_sagemakers_alarm_waits_for_its_whole_period():
+    assert run(SageMaker(1), [shown(errors=100.0)] * 4)[-1][0] == RUNNING
