@@ -16,6 +16,8 @@ GATEWAY_RELEASE = "istio-ingressgateway"
 GATEWAY_LABELS = {"istio": "ingressgateway"}
 TRACER = "otel"
 ACCESS_LOG = "otel-access-log"
+LINE = "%REQ(:METHOD)% %ROUTE_NAME% %RESPONSE_CODE% %RESPONSE_FLAGS% %DURATION%"
+"""The text of a line, beside its fields. Without one istiod takes Envoy's own, with the query, the user agent and the client's address."""
 DRAIN_SECONDS = 60
 """A proxy finishes what it has for this long after its pod was told to stop."""
 
@@ -76,7 +78,10 @@ def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
             },
             "extensionProviders": [
                 {"name": TRACER, "opentelemetry": {"service": otel_host, "port": otel_port}},
-                {"name": ACCESS_LOG, "envoyOtelAls": {"service": otel_host, "port": otel_port, "logFormat": {"labels": access_log()}}},
+                {
+                    "name": ACCESS_LOG,
+                    "envoyOtelAls": {"service": otel_host, "port": otel_port, "logFormat": {"text": LINE, "labels": access_log()}},
+                },
             ],
         },
     }
