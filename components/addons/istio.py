@@ -22,12 +22,15 @@ DRAIN_SECONDS = 60
 """A proxy finishes what it has for this long after its pod was told to stop."""
 
 ADDED_TAGS = {
+    # The gateway wrote the header when it moved the request to a fallback. Not the header's value: a caller inside the mesh could invent some.
+    "degraded": '"x-degrade" in request.headers ? "true" : "false"',
     # What the replica's own proxy wrote there, by the size of the body; nothing for models without classes.
     "request_class": '"x-request-class" in request.headers ? request.headers["x-request-class"] : ""',
     # Envoy ends the host of a copy so.
     "mirrored": 'request.host.endsWith("-shadow") ? "true" : "false"',
 }
-"""Labels of requests beyond Istio's own, with the expression that fills each: what releases are judged by (`headway.release.evidence`).
+"""Labels of requests beyond Istio's own, with the expression that fills each: what releases are judged by (`headway.release.evidence`), and
+what fallbacks answered.
 
 A proxy drops a label that its bootstrap was not told of."""
 

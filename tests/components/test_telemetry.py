@@ -9,9 +9,11 @@ from contracts import MODELS
 
 from components.addons import istio, loki, otel, prometheus
 from components.model_service import observing
+from components.model_service.routing import DEGRADE_HEADER
 from components.observability import layers, links, trail
 from components.observability.panels import Dashboard, Store
 from components.observability.service import service_dashboard
+from components.platform import mesh
 
 
 def sources() -> dict[str, dict[str, Any]]:
@@ -134,3 +136,11 @@ def test_a_line_leads_to_its_request_and_its_trace_without_explore() -> None:
         assert fields[name]["matcherRegex"] == label
         assert fields[name]["url"] == f"/d/{trail.PAGE.uid}?var-{name}=$${{__value.raw}}"
         assert name in ASKED
+
+
+def test_a_request_that_a_fallback_answered_is_counted_as_such_and_bounds_its_label() -> None:
+    """By the header that the gateway's overload control writes; its value could be anything that a caller inside the mesh thinks of."""
+    assert istio.ADDED_TAGS["degraded"] == f'"{DEGRADE_HEADER}" in request.headers ? "true" : "false"'
+    assert DEGRADE_HEADER in mesh.OWN_HEADERS, "a client from outside could say it of itself"
+    (asked,) = [panel for panel in layers.REQUEST.panels if panel.title == "Answered by a fallback"]
+    assert 'degraded="true"' in asked.queries[0].expression
