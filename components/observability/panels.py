@@ -50,6 +50,8 @@ class Store(StrEnum):
 
     METRICS = "metrics"
     LOGS = "logs"
+    LOG_RATES = "log rates"
+    """Curves that are counted from lines when somebody looks."""
     TRACES = "traces"
     """A list of them."""
     TRACE = "trace"
@@ -191,6 +193,13 @@ def _lines(panel: Panel) -> logs.Panel:
     return drawn.enable_log_details(enable_log_details=True).span(WIDE).height(HIGH)
 
 
+def _rates(panel: Panel) -> timeseries.Panel:
+    drawn = timeseries.Panel().title(panel.title).description(panel.meaning).unit(panel.unit.value).datasource(LOKI)
+    for query in panel.queries:
+        drawn = drawn.with_target(loki.Dataquery().expr(query.expression).legend_format(query.legend).ref_id("A"))
+    return drawn.span(WIDE).height(HEIGHT)
+
+
 def _traces(panel: Panel) -> table.Panel:
     drawn = table.Panel().title(panel.title).description(panel.meaning).datasource(TEMPO)
     for query in panel.queries:
@@ -212,4 +221,9 @@ def _traceql(query: Query) -> tempo.Dataquery:
     return tempo.Dataquery().query(query.expression).query_type("traceql").ref_id("A")
 
 
-_OTHERS: Mapping[Store, Callable[[Panel], Any]] = {Store.LOGS: _lines, Store.TRACES: _traces, Store.TRACE: _trace}
+_OTHERS: Mapping[Store, Callable[[Panel], Any]] = {
+    Store.LOGS: _lines,
+    Store.LOG_RATES: _rates,
+    Store.TRACES: _traces,
+    Store.TRACE: _trace,
+}

@@ -7,7 +7,7 @@ in its spans. The trap: a Viewer of Grafana has no Explore, so a way that leads 
 from components.addons.otel import ACCESS_LOG
 from components.addons.prometheus import TRAIL
 from components.observability.links import NAMES
-from components.observability.panels import Dashboard, Store, panel, row
+from components.observability.panels import Dashboard, Store, Unit, panel, row
 
 REQUEST, TRACE = "request", "trace"
 _OF_RELEASE = ' | tenant=~"$tenant" | model=~"$model" | release=~"$release"'
@@ -44,6 +44,16 @@ PAGE = Dashboard(
                 # Loki refuses to look where every label may be missing, as they all may by default.
                 '{service_name=~".+", k8s_namespace_name=~"$tenant", model=~"$model", release=~"$release"} | k8s_pod_name=~"$pod"',
                 store=Store.LOGS,
+            ),
+            panel(
+                "Logs by tenant",
+                (
+                    'sum by (k8s_namespace_name) (bytes_rate({service_name=~".+", k8s_namespace_name=~"$tenant"} [5m]))',
+                    "{{k8s_namespace_name}}",
+                ),
+                store=Store.LOG_RATES,
+                unit=Unit.BYTES,
+                meaning="A second. Proxies' lines have no namespace",
             ),
         ),
     ),

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from components.addons import istio, loki, otel, prometheus
 from components.model_service import observing
 from components.model_service.routing import DEGRADE_HEADER
 from components.observability import layers, links, trail
-from components.observability.panels import Dashboard, Store
+from components.observability.panels import Dashboard, Panel, Store
 from components.observability.service import service_dashboard
 from components.platform import mesh
 
@@ -105,7 +106,7 @@ def test_the_trail_asks_for_nothing_that_is_never_kept() -> None:
     streams = {re.sub(r"\W", "_", name) for name in loki.STREAM_LABELS}
     for panel in trail.PAGE.panels:
         for query in panel.queries:
-            if panel.store is Store.LOGS:
+            if panel.store in (Store.LOGS, Store.LOG_RATES):
                 selector, _, filters = query.expression.partition("}")
                 assert set(re.findall(r"(\w+)=", selector)) <= streams
                 assert set(re.findall(r"(\w+)=", filters)) <= as_loki_writes
@@ -113,6 +114,22 @@ def test_the_trail_asks_for_nothing_that_is_never_kept() -> None:
                 named = {quoted or plain for quoted, plain in re.findall(r'span\.(?:"([^"]+)"|([\w.]+))', query.expression)}
                 assert named <= set(otel.ALLOWED_ATTRIBUTES)
             assert set(re.findall(r"\$(\w+)", query.expression)) <= ASKED
+
+
+@pytest.mark.parametrize(
+    "panel", [each for each in trail.PAGE.panels if each.store in (Store.LOGS, Store.LOG_RATES)], ids=lambda panel: panel.title
+)
+def test_loki_is_never_asked_for_lines_that_may_lack_every_label(panel: Panel) -> None:
+    """It refuses a selector of which every part also matches nothing, as all do here by default (`queries require at least one...`)."""
+    for query in panel.queries:
+        selector = query.expression.partition("{")[2].partition("}")[0]
+        assert re.search(r'="[^"$]+"|=~"\.\+"', selector)
+
+
+def test_the_runbook_of_lost_telemetry_names_a_panel_that_there_is() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "runbooks" / "telemetry-lost.md").read_text()
+    assert trail.PAGE.title in text
+    assert any(f"*{panel.title}*" in text for panel in trail.PAGE.panels)
 
 
 def test_one_request_is_called_alike_by_its_series_its_line_and_its_spans() -> None:
