@@ -92,7 +92,7 @@ def read(kubeconfig: str) -> ClusterView:
         version=str(code.git_version),
         pools=pools(nodes, pods),
         services=services(deployments, pods),
-        recorded=tuple(sorted((r.get("data", {}).get("chart", "?"), r.get("data", {}).get("version", "?")) for r in records)),
+        recorded=add_ons(records),
     )
 
 
@@ -101,6 +101,11 @@ RECORD_SELECTOR = "platform.io/recorded=helm-release"
 
 def _objects(api: Any, answer: Any) -> list[dict[str, Any]]:
     return [api.sanitize_for_serialization(item) for item in answer.items]
+
+
+def add_ons(records: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
+    """(chart, version) of the recorded releases; a chart that is installed twice counts once."""
+    return tuple(sorted({(r.get("data", {}).get("chart", "?"), r.get("data", {}).get("version", "?")) for r in records}))
 
 
 def pools(nodes: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> tuple[PoolStatus, ...]:

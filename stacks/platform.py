@@ -9,7 +9,7 @@ import pulumi_aws as aws
 import pulumi_kubernetes as kubernetes
 
 from components import versions
-from components.addons import cluster_autoscaler, gpu_operator, istio, keda, loki, otel, prometheus, tempo
+from components.addons import cluster_autoscaler, gpu_operator, istio, keda, loki, node_logs, otel, prometheus, tempo
 from components.addons.release import AddOn, AddOnArgs
 from components.identity import ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
 from components.labels import tags
@@ -68,7 +68,7 @@ class _Layer:
         """Namespaces, priorities, volumes, admission: what everything else stands on."""
         zones = subnets(self._settings.network.cidr, self._settings.network.zones)
         self._namespaces = self._objects("namespaces", namespaces.manifests([zone.intra for zone in zones]))
-        self._objects("capacity", capacity.manifests(self._warm()), after=[self._namespace(namespaces.WARM_CAPACITY)])
+        self._capacity = self._objects("capacity", capacity.manifests(self._warm()), after=[self._namespace(namespaces.WARM_CAPACITY)])
         self._objects("volumes", volumes.manifests(self._upstream.require("volumes_key_arn")))
         self._objects("admission", admission.manifests(self._settings.pools))
         self._objects("node-health", node_health.manifests(self._settings.pools), after=[self._namespace(namespaces.NODE_HEALTH)])
@@ -94,9 +94,17 @@ class _Layer:
         self._objects("observability", platform_manifests(RUNBOOKS), after=[self._monitoring])
         logs = self._identify("loki", prometheus.NAMESPACE, loki.SERVICE_ACCOUNT, loki.permissions(bucket_arn(bucket)), stores=True)
         traces = self._identify("tempo", prometheus.NAMESPACE, tempo.SERVICE_ACCOUNT, tempo.permissions(bucket_arn(bucket)), stores=True)
-        self._addon("loki", versions.LOKI, prometheus.NAMESPACE, loki.values(**stored, days=wanted.logs_days), after=[logs])
+        store = self._addon("loki", versions.LOKI, prometheus.NAMESPACE, loki.values(**stored, days=wanted.logs_days), after=[logs])
         self._addon("tempo", versions.TEMPO, prometheus.NAMESPACE, tempo.values(**stored, days=wanted.traces_days), after=[traces])
         self._addon("otel", versions.OTEL_COLLECTOR, prometheus.NAMESPACE, otel.values(), release=otel.RELEASE)
+        self._addon(
+            "otel-logs",
+            versions.OTEL_COLLECTOR,
+            prometheus.NAMESPACE,
+            node_logs.values(capacity.PLATFORM_PRIORITY),
+            release=node_logs.RELEASE_NAME,
+            after=[store, self._capacity.by_role["platform"]],
+        )
 
     def gpus(self) -> None:
         """Device plugin, MIG, telemetry of the GPUs, and the loop that sets broken nodes apart."""

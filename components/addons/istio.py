@@ -16,16 +16,21 @@ GATEWAY_RELEASE = "istio-ingressgateway"
 GATEWAY_LABELS = {"istio": "ingressgateway"}
 TRACER = "otel"
 ACCESS_LOG = "otel-access-log"
+LINE = "%REQ(:METHOD)% %ROUTE_NAME% %RESPONSE_CODE% %RESPONSE_FLAGS% %DURATION%"
+"""The text of a line, beside its fields. Without one istiod takes Envoy's own, with the query, the user agent and the client's address."""
 DRAIN_SECONDS = 60
 """A proxy finishes what it has for this long after its pod was told to stop."""
 
 ADDED_TAGS = {
+    # The gateway wrote the header when it moved the request to a fallback. Not the header's value: a caller inside the mesh could invent some.
+    "degraded": '"x-degrade" in request.headers ? "true" : "false"',
     # What the replica's own proxy wrote there, by the size of the body; nothing for models without classes.
     "request_class": '"x-request-class" in request.headers ? request.headers["x-request-class"] : ""',
     # Envoy ends the host of a copy so.
     "mirrored": 'request.host.endsWith("-shadow") ? "true" : "false"',
 }
-"""Labels of requests beyond Istio's own, with the expression that fills each: what releases are judged by (`headway.release.evidence`).
+"""Labels of requests beyond Istio's own, with the expression that fills each: what releases are judged by (`headway.release.evidence`), and
+what fallbacks answered.
 
 A proxy drops a label that its bootstrap was not told of."""
 
@@ -76,7 +81,10 @@ def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
             },
             "extensionProviders": [
                 {"name": TRACER, "opentelemetry": {"service": otel_host, "port": otel_port}},
-                {"name": ACCESS_LOG, "envoyOtelAls": {"service": otel_host, "port": otel_port, "logFormat": {"labels": access_log()}}},
+                {
+                    "name": ACCESS_LOG,
+                    "envoyOtelAls": {"service": otel_host, "port": otel_port, "logFormat": {"text": LINE, "labels": access_log()}},
+                },
             ],
         },
     }

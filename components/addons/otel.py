@@ -1,6 +1,8 @@
 """The OpenTelemetry collector: everything that describes a request passes here, and what could hold a prompt ends here.
 
-Attributes pass by an allow-list. The trap: a deny-list of prompt attributes leaks the first attribute that a new model server invents.
+Attributes pass by an allow-list; what is left over is free text (`node_logs.py`), in which secrets and what names a prompt are masked. A request
+is called by its tenant, model and release, as its metrics are, which the collector reads off the name of the upstream. The trap: a deny-list
+of prompt attributes leaks the first attribute that a new model server invents.
 """
 
 from collections.abc import Mapping
@@ -15,7 +17,11 @@ HOST = f"{RELEASE}.{NAMESPACE}.svc.cluster.local"
 IMAGE = "otel/opentelemetry-collector-contrib"
 TEMPO = f"tempo.{NAMESPACE}.svc.cluster.local:{OTLP_PORT}"
 
+LABELS = ("model", "release", "tenant")
+"""By what a metric, a line of the log and a span say whose request it was."""
+
 ALLOWED_ATTRIBUTES = (
+    *LABELS,
     "bytes_received",
     "bytes_sent",
     "duration_ms",
@@ -32,6 +38,11 @@ ALLOWED_ATTRIBUTES = (
     "istio.canonical_revision",
     "istio.canonical_service",
     "istio.namespace",
+    "k8s.container.name",
+    "k8s.namespace.name",
+    "k8s.node.name",
+    "k8s.pod.name",
+    "log.iostream",
     "method",
     "path",
     "protocol",
@@ -42,7 +53,6 @@ ALLOWED_ATTRIBUTES = (
     "route",
     "service.name",
     "status",
-    "tenant",
     "upstream",
     "upstream_cluster",
     "url.path",
@@ -52,6 +62,33 @@ ALLOWED_ATTRIBUTES = (
 The names are those of the access log, of Envoy's spans (`guid:x-request-id` is the log's `request_id`), and of OpenTelemetry's conventions,
 which model servers follow. A span's `http.url`, `user_agent` and `peer.address` are left out on purpose.
 """
+
+MASKED = (
+    # From a word that announces what a caller wrote to the end of it; `prompt throughput: 3` is no such word.
+    r"(?is)\b(?:completions?|generated_text|input_ids|messages|prompt_token_ids|prompts?)\b[\"']?\s*[:=].*",
+    r"(?i)(?:api[-_]?key|authorization|passw(?:or)?d|secret[-_a-z]*|token)[\"']?\s*[:=]\s*[\"']?[^\s\"',]{8,}",
+    r"(?i)\bbearer\s+[A-Za-z0-9._~+/=-]{8,}",
+    r"\beyJ[A-Za-z0-9_-]{8,}[.][A-Za-z0-9_-]+[.][A-Za-z0-9_-]+",
+    r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:[.][A-Za-z0-9-]+)+",
+)
+"""What is masked wherever it stands, in a printed line too: announced contents, passwords and tokens, AWS key ids, addresses of people.
+
+A net with holes, unlike the list above: a program that prints a prompt without saying so is heard. Servers here are told not to.
+"""
+
+ACCESS_LOG = "access-log"
+"""The service that proxies' lines belong to in Loki."""
+
+OF_UPSTREAM = (
+    "^outbound[|][0-9]+[|][^|]*[|](?P<model>[a-z0-9-]+?)-(?P<release>r[0-9a-f]{10})(?:-baseline)?[.](?P<tenant>[a-z0-9-]+)[.]svc[.]"
+)
+"""istiod's name for a release's Service, as `components.model_service` calls it. Without a backslash: the language of statements has its own."""
+
+NOT_SPOKEN = ("jaeger-compact", "jaeger-grpc", "jaeger-thrift", "zipkin")
+"""Ports that the chart opens by default."""
+METRICS_PORT = 8888
+METRICS: Mapping[str, Any] = {"metrics": {"enabled": True}}
 
 ALWAYS_KEPT_MILLISECONDS = 1_000
 SAMPLED_PERCENT = 5
@@ -66,17 +103,47 @@ def values() -> dict[str, Any]:
         "replicaCount": 2,
         "podDisruptionBudget": {"enabled": True, "minAvailable": 1},
         "nodeSelector": dict(ON_SYSTEM_NODES),
-        # The chart opens these by default; nobody here speaks them.
-        "ports": {port: {"enabled": False} for port in ("jaeger-compact", "jaeger-grpc", "jaeger-thrift", "zipkin")},
+        "ports": {**{port: {"enabled": False} for port in NOT_SPOKEN}, **METRICS},
+        "podMonitor": monitored(),
         "resources": {"limits": {"memory": "1Gi"}, "requests": {"cpu": "200m", "memory": "512Mi"}},
         # `config` would be merged with the chart's own pipelines, and a release cannot carry the nulls that remove those.
         "alternateConfig": config(),
     }
 
 
+def monitored() -> dict[str, Any]:
+    """Without it nobody scrapes a collector, and what it loses is lost in silence."""
+    return {"enabled": True, "metricsEndpoints": [{"port": "metrics"}]}
+
+
+def telemetry() -> dict[str, Any]:
+    """A collector's own metrics, where Prometheus can reach them: by default only itself can."""
+    return {"metrics": {"readers": [{"pull": {"exporter": {"prometheus": {"host": "${env:MY_POD_IP}", "port": METRICS_PORT}}}}]}}
+
+
+def redaction() -> dict[str, Any]:
+    """The one redaction of every collector here."""
+    return {"allow_all_keys": False, "allowed_keys": list(ALLOWED_ATTRIBUTES), "blocked_values": list(MASKED), "summary": "silent"}
+
+
+def _named() -> dict[str, Any]:
+    """Lines and spans of proxies get the labels that metrics have; over the tenant that a caller's header named."""
+
+    def merged(kind: str, attribute: str) -> str:
+        found = f'{kind}.attributes["{attribute}"]'
+        return f'merge_maps({kind}.attributes, ExtractPatterns({found}, "{OF_UPSTREAM}"), "upsert") where {found} != nil'
+
+    service = 'resource.attributes["service.name"]'
+    return {
+        "error_mode": "ignore",
+        "log_statements": [f'set({service}, "{ACCESS_LOG}") where {service} == nil', merged("log", "upstream")],
+        "trace_statements": [merged("span", "upstream_cluster")],
+    }
+
+
 def config() -> Mapping[str, Any]:
     """The collector's whole configuration: traces to Tempo, logs to Loki."""
-    redact = ["memory_limiter", "redaction"]
+    redact = ["memory_limiter", "transform", "redaction"]
     return {
         "extensions": {"health_check": {"endpoint": "${env:MY_POD_IP}:13133"}},
         "receivers": {
@@ -85,7 +152,7 @@ def config() -> Mapping[str, Any]:
         "processors": {
             "batch": {},
             "memory_limiter": {"check_interval": "5s", "limit_percentage": 80, "spike_limit_percentage": 25},
-            "redaction": {"allow_all_keys": False, "allowed_keys": list(ALLOWED_ATTRIBUTES), "summary": "silent"},
+            "redaction": redaction(),
             "tail_sampling": {
                 "decision_wait": "10s",
                 "policies": [
@@ -94,6 +161,7 @@ def config() -> Mapping[str, Any]:
                     {"name": "some", "type": "probabilistic", "probabilistic": {"sampling_percentage": SAMPLED_PERCENT}},
                 ],
             },
+            "transform": _named(),
         },
         "exporters": {
             "otlp_grpc": {"endpoint": TEMPO, "tls": {"insecure": True}},
@@ -101,6 +169,7 @@ def config() -> Mapping[str, Any]:
         },
         "service": {
             "extensions": ["health_check"],
+            "telemetry": telemetry(),
             "pipelines": {
                 "logs": {"receivers": ["otlp"], "processors": [*redact, "batch"], "exporters": ["otlp_http"]},
                 "traces": {"receivers": ["otlp"], "processors": [*redact, "tail_sampling", "batch"], "exporters": ["otlp_grpc"]},

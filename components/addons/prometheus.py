@@ -14,6 +14,8 @@ NAMESPACE = "monitoring"
 SERVICE = f"http://prometheus-operated.{NAMESPACE}.svc.cluster.local:9090"
 LOKI_URL = f"http://loki-gateway.{NAMESPACE}.svc.cluster.local"
 TEMPO_URL = f"http://tempo.{NAMESPACE}.svc.cluster.local:3200"
+TRAIL = "headway-trail"
+"""The dashboard of requests and logs, by its uid."""
 STORAGE_CLASS = "gp3-encrypted"
 RETAINED_SHARE_PERCENT = 85
 """Of its volume; the rest is for the write-ahead log and compaction."""
@@ -104,8 +106,21 @@ def _grafana() -> dict[str, Any]:
 
 
 def _sources() -> list[dict[str, Any]]:
-    """Logs and traces, each a click from the other by the trace's id. A dollar is doubled: Grafana expands variables when it reads this."""
-    to_trace = {"name": "trace", "matcherType": "label", "matcherRegex": "trace_id", "datasourceUid": "tempo", "url": "$${__value.raw}"}
+    """Logs and traces, each a click from the other by the trace's id. A dollar is doubled: Grafana expands variables when it reads this.
+
+    Grafana opens one source beside the other in Explore, for who may use it; the trail's dashboard is for everybody.
+    """
+    to_trace = {
+        "name": "trace in Explore",
+        "matcherType": "label",
+        "matcherRegex": "trace_id",
+        "datasourceUid": "tempo",
+        "url": "$${__value.raw}",
+    }
+    trail = [
+        {"name": name, "matcherType": "label", "matcherRegex": field, "url": f"/d/{TRAIL}?var-{name}=$${{__value.raw}}"}
+        for name, field in (("request", "request_id"), ("trace", "trace_id"))
+    ]
     to_logs = {
         "datasourceUid": "loki",
         "customQuery": True,
@@ -114,6 +129,13 @@ def _sources() -> list[dict[str, Any]]:
         "spanEndTimeShift": "5m",
     }
     return [
-        {"name": "Loki", "type": "loki", "uid": "loki", "access": "proxy", "url": LOKI_URL, "jsonData": {"derivedFields": [to_trace]}},
+        {
+            "name": "Loki",
+            "type": "loki",
+            "uid": "loki",
+            "access": "proxy",
+            "url": LOKI_URL,
+            "jsonData": {"derivedFields": [*trail, to_trace]},
+        },
         {"name": "Tempo", "type": "tempo", "uid": "tempo", "access": "proxy", "url": TEMPO_URL, "jsonData": {"tracesToLogsV2": to_logs}},
     ]

@@ -379,7 +379,7 @@ _PLATFORM = (
         name="TelemetryLost",
         layer=Layer.PLATFORM,
         severity=Severity.TICKET,
-        expression=('sum by (exporter) (rate({__name__=~"otelcol_exporter_send_failed_(log_records|spans)(_total)?"}[10m])) > 0'),
+        expression=('sum by (exporter) (rate({__name__=~"otelcol_exporter_(enqueue|send)_failed_(log_records|spans)(_total)?"}[10m])) > 0'),
         hold="15m",
         summary="The collector's exporter {{ $labels.exporter }} loses logs or traces",
     ),

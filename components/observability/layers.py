@@ -6,14 +6,19 @@ that filters by a name that nobody exports looks like health; each query is aske
 
 from components.observability.expressions import FREE, GPUS, POOL, SERVICE, by_pool, in_pools
 from components.observability.panels import Dashboard, Panel, Unit, panel, row
+from components.platform.namespaces import RATE_LIMIT
 
 _T = 'tenant=~"$tenant"'
 _GPU = "{{Hostname}} {{gpu}}"
+_LIMITER = f'destination_service_namespace="{RATE_LIMIT}",reporter="destination"'
+"""As the limiter's own proxies count what the gateway asks: the gateway itself counts no question of a filter."""
 
 
 def _mesh(selector: str, by: str) -> str:
     return f'sum by ({by}) (rate(istio_requests_total{{destination_service_namespace=~"$tenant",reporter="source"{selector}}}[5m]))'
 
+
+_LIMITED = _mesh(',response_code="429",response_flags=~".*RL.*"', "destination_service_namespace")
 
 REQUEST = Dashboard(
     uid="headway-request",
@@ -52,6 +57,39 @@ REQUEST = Dashboard(
                 unit=Unit.PER_SECOND,
             ),
             panel("Time in the queue", (f"headway:queue_time{{{_T}}}", SERVICE), unit=Unit.SECONDS),
+        ),
+        row(
+            "Answered by less, or by no",
+            panel(
+                "Answered by a fallback",
+                (
+                    _mesh(',degraded="true"', "destination_service_namespace, destination_service_name"),
+                    "{{destination_service_namespace}}/{{destination_service_name}}",
+                ),
+                unit=Unit.PER_SECOND,
+                meaning="Moved there by the gateway while the model that was asked for is full; the line of such a request has the route `degraded`",
+            ),
+            panel(
+                "Refused by rate limit, of all requests",
+                (f"{_LIMITED} / {_mesh('', 'destination_service_namespace')}", "{{destination_service_namespace}}"),
+                unit=Unit.SHARE,
+            ),
+            panel(
+                "Questions to the limiter",
+                (f"sum by (grpc_response_status) (rate(istio_requests_total{{{_LIMITER}}}[5m]))", "status {{grpc_response_status}}"),
+                unit=Unit.PER_SECOND,
+                meaning="0 is an answer, whichever; at any other status the gateway lets the request pass",
+            ),
+            panel(
+                "Time of the limiter's answers p99",
+                f"histogram_quantile(0.99, sum by (le) (rate(istio_request_duration_milliseconds_bucket{{{_LIMITER}}}[5m]))) / 1000",
+                unit=Unit.SECONDS,
+                meaning="Every request waits for it",
+            ),
+            panel(
+                "The limiter and its counts: replicas there",
+                (f'kube_deployment_status_replicas_available{{namespace="{RATE_LIMIT}"}}', "{{deployment}}"),
+            ),
         ),
     ),
 )

@@ -9,7 +9,7 @@ from typing import Any
 from components.addons.prometheus import NAMESPACE
 from components.labels import labels
 from components.manifests import Manifest, object_
-from components.observability import alerts, recording, routes
+from components.observability import alerts, recording, routes, trail
 from components.observability.layers import LAYERS
 from components.observability.overview import OVERVIEW
 from components.observability.service import service_dashboard
@@ -20,8 +20,8 @@ DASHBOARD_LABEL = {"grafana_dashboard": "1"}
 
 
 def platform_manifests(runbooks: str) -> tuple[Manifest, ...]:
-    """Recorded signals, alerts with `runbooks` as the place of their runbooks, routes, and the dashboards of all layers."""
-    pages = (OVERVIEW, *LAYERS)
+    """Recorded signals, alerts with `runbooks` as the place of their runbooks, routes, and the dashboards: of all layers, and of requests."""
+    pages = (OVERVIEW, *LAYERS, trail.PAGE)
     return (
         Manifest(role="signals", body=_rules("headway-signals", recording.groups())),
         Manifest(role="alerts", body=_rules("headway-alerts", alerts.groups(runbooks))),

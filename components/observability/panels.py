@@ -1,24 +1,33 @@
 """What a dashboard is here: rows of panels, each with its queries, drawn by Grafana's own types.
 
-The trap: Grafana keeps a dashboard by its `uid`; a changed one is a second dashboard beside the old.
+A panel of metrics whose series say whose they are leads to the requests behind it (`links.py`). The trap: Grafana keeps a dashboard by its
+`uid`; a changed one is a second dashboard beside the old.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from grafana_foundation_sdk.builders import dashboard, prometheus, stat, timeseries
+from grafana_foundation_sdk.builders import dashboard, logs, loki, prometheus, stat, table, tempo, timeseries
 from grafana_foundation_sdk.builders.common import VizLegendOptions
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.common import LegendDisplayMode, LegendPlacement
-from grafana_foundation_sdk.models.dashboard import DataSourceRef, VariableRefresh
+from grafana_foundation_sdk.models.dashboard import DashboardLinkType, DataSourceRef, DynamicConfigValue, VariableRefresh
+
+from components.addons.prometheus import TRAIL
+from components.observability import links
 
 PROMETHEUS = DataSourceRef(type_val="prometheus", uid="prometheus")
 """As kube-prometheus-stack names its own."""
+LOKI, TEMPO = DataSourceRef(type_val="loki", uid="loki"), DataSourceRef(type_val="tempo", uid="tempo")
+"""As `components.addons.prometheus` names them."""
 WIDTH, HEIGHT = 8, 7
 """Three panels a row of Grafana's 24 columns."""
+WIDE, HIGH = 24, 12
+"""A panel of lines."""
+HALF = 12
 TENANT_VARIABLE = "tenant"
 
 
@@ -36,9 +45,22 @@ class Unit(StrEnum):
     WATTS = "watt"
 
 
+class Store(StrEnum):
+    """Where a panel's answer comes from; it decides how the panel is drawn."""
+
+    METRICS = "metrics"
+    LOGS = "logs"
+    LOG_RATES = "log rates"
+    """Curves that are counted from lines when somebody looks."""
+    TRACES = "traces"
+    """A list of them."""
+    TRACE = "trace"
+    """One, by its id."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """PromQL and how its series are called; `legend` holds Grafana's `{{label}}`."""
+    """PromQL and how its series are called; `legend` holds Grafana's `{{label}}`. LogQL and TraceQL have no legend."""
 
     expression: str
     legend: str = ""
@@ -53,6 +75,7 @@ class Panel:
     unit: Unit = Unit.NUMBER
     meaning: str = ""
     single: bool = False
+    store: Store = Store.METRICS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +86,18 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Dashboard:
-    """`by_tenant` gives it a choice of tenants; its queries then hold `$tenant`."""
+    """`by_tenant` gives it a choice of tenants; its queries then hold `$tenant`. `asked` are other variables, typed in, with their defaults.
+
+    `about` is what every series of it belongs to, by name of the trail's variable.
+    """
 
     uid: str
     title: str
     rows: tuple[Row, ...]
     tags: tuple[str, ...] = ()
     by_tenant: bool = False
+    asked: tuple[tuple[str, str], ...] = ()
+    about: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def panels(self) -> tuple[Panel, ...]:
@@ -82,18 +110,34 @@ class Dashboard:
         )
         if self.by_tenant:
             drawn = drawn.with_variable(_tenants())
+        for name, default in self.asked:
+            drawn = drawn.with_variable(dashboard.TextBoxVariable(name).label(name.capitalize()).default_value(default))
         for row in self.rows:
             drawn = drawn.with_row(dashboard.Row(row.title))
             for panel in row.panels:
-                drawn = drawn.with_panel(_single(panel) if panel.single else _over_time(panel))
+                drawn = drawn.with_panel(self._drawn(panel))
         # Through a second reading, because the SDK leaves the order of some sets to chance.
         return json.dumps(json.loads(JSONEncoder(sort_keys=True).encode(drawn.build())), sort_keys=True, separators=(",", ":"))
 
+    def _drawn(self, panel: Panel) -> Any:
+        if panel.store is not Store.METRICS:
+            return _OTHERS[panel.store](panel)
+        if panel.single:
+            return _single(panel)
+        return _over_time(panel, links.address((query.legend for query in panel.queries), self.about))
 
-def panel(title: str, *queries: tuple[str, str] | str, unit: Unit = Unit.NUMBER, meaning: str = "", single: bool = False) -> Panel:
+
+def panel(
+    title: str,
+    *queries: tuple[str, str] | str,
+    unit: Unit = Unit.NUMBER,
+    meaning: str = "",
+    single: bool = False,
+    store: Store = Store.METRICS,
+) -> Panel:
     """A panel of queries, each an expression or an expression with its legend."""
     found = tuple(Query(expression=each) if isinstance(each, str) else Query(expression=each[0], legend=each[1]) for each in queries)
-    return Panel(title=title, queries=found, unit=unit, meaning=meaning, single=single)
+    return Panel(title=title, queries=found, unit=unit, meaning=meaning, single=single, store=store)
 
 
 def row(title: str, *panels: Panel) -> Row:
@@ -128,9 +172,58 @@ def _single(panel: Panel) -> stat.Panel:
     return drawn.span(WIDTH).height(HEIGHT)
 
 
-def _over_time(panel: Panel) -> timeseries.Panel:
+def _over_time(panel: Panel, leads_to: str | None) -> timeseries.Panel:
     legend = VizLegendOptions().display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM).show_legend(show_legend=True)
     drawn = timeseries.Panel().title(panel.title).description(panel.meaning).unit(panel.unit.value).datasource(PROMETHEUS).legend(legend)
     for target in _targets(panel.queries, instant=False):
         drawn = drawn.with_target(target)
+    if leads_to is not None:
+        drawn = drawn.data_links([_link(links.TITLE, leads_to)])
     return drawn.span(WIDTH).height(HEIGHT)
+
+
+def _link(title: str, url: str) -> dashboard.DashboardLink:
+    return dashboard.DashboardLink(title).type(DashboardLinkType.LINK).url(url)
+
+
+def _lines(panel: Panel) -> logs.Panel:
+    drawn = logs.Panel().title(panel.title).description(panel.meaning).datasource(LOKI).show_time(show_time=True)
+    for query in panel.queries:
+        drawn = drawn.with_target(loki.Dataquery().expr(query.expression).ref_id("A"))
+    return drawn.enable_log_details(enable_log_details=True).span(WIDE).height(HIGH)
+
+
+def _rates(panel: Panel) -> timeseries.Panel:
+    drawn = timeseries.Panel().title(panel.title).description(panel.meaning).unit(panel.unit.value).datasource(LOKI)
+    for query in panel.queries:
+        drawn = drawn.with_target(loki.Dataquery().expr(query.expression).legend_format(query.legend).ref_id("A"))
+    return drawn.span(WIDE).height(HEIGHT)
+
+
+def _traces(panel: Panel) -> table.Panel:
+    drawn = table.Panel().title(panel.title).description(panel.meaning).datasource(TEMPO)
+    for query in panel.queries:
+        drawn = drawn.with_target(_traceql(query))
+    kept = "".join(f"&${{{name}:queryparam}}" for name in links.NAMES)
+    here = {"title": "This one, here", "url": f"/d/{TRAIL}?${{__url_time_range}}{kept}&var-trace=${{__value.raw}}"}
+    chosen = DynamicConfigValue(id_val="links", value=[here])
+    return drawn.override_by_name("traceID", [chosen]).span(HALF).height(HIGH)
+
+
+def _trace(panel: Panel) -> dashboard.Panel:
+    drawn = dashboard.Panel().type("traces").title(panel.title).description(panel.meaning).datasource(TEMPO)
+    for query in panel.queries:
+        drawn = drawn.with_target(_traceql(query))
+    return drawn.span(HALF).height(HIGH)
+
+
+def _traceql(query: Query) -> tempo.Dataquery:
+    return tempo.Dataquery().query(query.expression).query_type("traceql").ref_id("A")
+
+
+_OTHERS: Mapping[Store, Callable[[Panel], Any]] = {
+    Store.LOGS: _lines,
+    Store.LOG_RATES: _rates,
+    Store.TRACES: _traces,
+    Store.TRACE: _trace,
+}

@@ -20,6 +20,7 @@ def service_dashboard(tenant: str, model: Model) -> Dashboard:
         uid=physical("headway", tenant, model.name, limit=UID_LIMIT),
         title=f"{tenant} / {model.name}",
         tags=("service", tenant),
+        about={"tenant": tenant, "model": model.name},
         rows=tuple(_rows(tenant, model)),
     )
 

@@ -24,14 +24,18 @@ ANSWERS = 6
 """Combinations of code and flags that a service really gives: 200, 400, 429, 500, 503 UH, 504 UT."""
 MESH_OTHER_SERIES = 5
 """Counters beside the latency histogram, for each answer: requests, its sum and count, and the sums of sizes."""
-POD_SERIES, DEPLOYMENT_SERIES, NODE_SERIES = 90, 40, 900
-"""kube-state-metrics and cAdvisor of one pod, kube-state-metrics of one deployment with its autoscaler, node exporter of one node."""
+POD_SERIES, DEPLOYMENT_SERIES, NODE_SERIES = 90, 40, 980
+"""kube-state-metrics and cAdvisor of one pod, kube-state-metrics of one deployment with its autoscaler, node exporter and log agent of a node."""
 RULES_AN_OBJECTIVE = 8
 """Seven windows and the allowed share."""
 PLATFORM_SERIES = 60_000
 """Of the platform's own pods: API server, Istio, Prometheus itself, with the chart's defaults."""
 
 ACCESS_LOG_BYTES, SPAN_BYTES, SPANS_A_TRACE = 700, 600, 4
+PRINTED_BYTES_A_POD, PRINTED_BYTES_A_NODE = 50, 1_000
+"""A second. vLLM's statistics every ten seconds and the start of two containers; ten pods of the platform that print as they do by default."""
+CONTAINERS, PLATFORM_STREAMS = 5, 300
+"""Of one replica: fetch, server, relay or probe, the mesh's two; and of everything else in the cluster."""
 COMPRESSION = 8
 """Loki's and Tempo's chunks against what comes in."""
 
@@ -55,6 +59,9 @@ class Load:
     series: int
     metrics_bytes: int
     log_bytes: int
+    """Of proxies, a line for each request."""
+    printed_bytes: int
+    """Of containers, whatever is asked of them."""
     trace_bytes: int
 
 
@@ -75,6 +82,7 @@ def series_of(service: Service, gateways: int) -> int:
 
 def day(services: tuple[Service, ...], *, nodes: int, gateways: int, sampled: float = 1.0, traced: float = 0.05) -> Load:
     """A day of `services` on `nodes`: `sampled` of the requests are logged, `traced` of them traced."""
+    pods = sum(service.replicas * service.releases for service in services)
     series = PLATFORM_SERIES + nodes * NODE_SERIES + sum(series_of(service, gateways) for service in services)
     requests = sum(service.requests_per_second for service in services) * DAY_SECONDS
     samples = series * DAY_SECONDS // SCRAPE_SECONDS
@@ -82,8 +90,14 @@ def day(services: tuple[Service, ...], *, nodes: int, gateways: int, sampled: fl
         series=series,
         metrics_bytes=round(samples * BYTES_A_SAMPLE * (1 + INDEX_SHARE)),
         log_bytes=round(requests * sampled * ACCESS_LOG_BYTES / COMPRESSION),
+        printed_bytes=round((pods * PRINTED_BYTES_A_POD + nodes * PRINTED_BYTES_A_NODE) * DAY_SECONDS / COMPRESSION),
         trace_bytes=round(requests * traced * SPANS_A_TRACE * SPAN_BYTES / COMPRESSION),
     )
+
+
+def streams(services: tuple[Service, ...]) -> int:
+    """Streams of Loki at one time, which tell containers of a release apart, but not its pods."""
+    return PLATFORM_STREAMS + sum(service.releases * CONTAINERS for service in services)
 
 
 def volume_bytes(load: Load, days: int, share: float) -> int:

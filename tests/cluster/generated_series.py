@@ -52,6 +52,7 @@ def _counters(seconds: float) -> Iterator[str]:
         yield counter("istio_requests_total", f'{to},response_code="200",response_flags="-"', 90)
         yield counter("istio_requests_total", f'{to},response_code="503",response_flags="UH"', 1)
         yield counter("istio_requests_total", f'{to},response_code="429",response_flags="RL"', 2)
+        yield counter("istio_requests_total", f'{to},response_code="200",response_flags="-",degraded="true"', 3)
         yield from histogram("istio_request_duration_milliseconds", f'{to},response_code="200"', _LATENCY_EDGES, 40)
         gpu = _gpu(node, pod)
         yield counter("DCGM_FI_DEV_THERMAL_VIOLATION", gpu, 1e7)
@@ -65,6 +66,10 @@ def _counters(seconds: float) -> Iterator[str]:
         scaled = f'exported_namespace="{namespace}",scaledObject="{service}",scaler="prometheusScaler",triggerIndex="0"'
         yield counter("keda_scaler_detail_errors_total", scaled, 0.1)
         yield f"keda_scaler_metrics_value{{{scaled}}} 3"
+    limiter = 'destination_service_namespace="rate-limit",reporter="destination",response_code="200"'
+    yield counter("istio_requests_total", f'{limiter},grpc_response_status="0",response_flags="-"', 180)
+    yield counter("istio_requests_total", f'{limiter},grpc_response_status="14",response_flags="-"', 1)
+    yield from histogram("istio_request_duration_milliseconds", limiter, _LATENCY_EDGES, 2)
     yield counter("cluster_autoscaler_failed_scale_ups_total", 'reason="cloudProviderError"', 0)
 
 
@@ -74,6 +79,7 @@ def _gauges() -> Iterator[str]:
     yield f"vllm:num_requests_waiting{{{VLLM}}} 1"
     yield f"vllm:kv_cache_usage_perc{{{VLLM}}} 0.6"
     yield "cluster_autoscaler_unschedulable_pods_count 0"
+    yield 'kube_deployment_status_replicas_available{namespace="rate-limit",deployment="limiter"} 2'
     for namespace, service, node, pod in _SERVICES:
         gpu = _gpu(node, pod)
         for name, value in (

@@ -40,15 +40,18 @@ def test_a_second_release_costs_its_own_series() -> None:
 
 def test_a_day_grows_with_what_is_logged_and_traced_alone() -> None:
     little, much = (day(HUNDRED, nodes=60, gateways=6, sampled=share, traced=share) for share in (0.1, 1.0))
-    assert little.metrics_bytes == much.metrics_bytes
+    assert (little.metrics_bytes, little.printed_bytes) == (much.metrics_bytes, much.printed_bytes)
     assert much.log_bytes == pytest.approx(10 * little.log_bytes)
     assert much.trace_bytes == pytest.approx(10 * little.trace_bytes)
 
 
 def test_the_guide_states_these_figures() -> None:
     text = (PROJECT / "docs" / "guide" / "observability.md").read_text()
-    stated = re.search(r"([\d,]+) series, ([\d.]+) GB of metrics, ([\d.]+) GB of logs and ([\d.]+) GB of traces a day", text)
+    stated = re.search(
+        r"([\d,]+) series, ([\d.]+) GB of metrics, ([\d.]+) GB of proxies' and ([\d.]+) GB of containers' logs and ([\d.]+) GB of traces a day",
+        text.replace("\n", " "),
+    )
     assert stated
     series, *sizes = stated.groups()
     assert int(series.replace(",", "")) == round(WHOLE.series, -2)
-    assert sizes == [f"{size / 1e9:.1f}" for size in (WHOLE.metrics_bytes, WHOLE.log_bytes, WHOLE.trace_bytes)]
+    assert sizes == [f"{size / 1e9:.1f}" for size in (WHOLE.metrics_bytes, WHOLE.log_bytes, WHOLE.printed_bytes, WHOLE.trace_bytes)]

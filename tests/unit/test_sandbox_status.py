@@ -4,7 +4,7 @@ from typing import Any
 
 from headway.contract.gpu_resources import is_gpu
 from headway.contract.labels import MODEL, POOL, RELEASE, TENANT
-from sandbox.status import pools, services
+from sandbox.status import add_ons, pools, services
 
 
 def node(name: str, pool: str = "h100", gpus: str = "8", ready: bool = True) -> dict[str, Any]:
@@ -85,3 +85,11 @@ def test_a_deployment_without_a_model_is_no_service() -> None:
 def test_slices_and_shares_count_as_gpus_and_features_do_not() -> None:
     assert is_gpu("nvidia.com/gpu") and is_gpu("nvidia.com/mig-1g.10gb") and is_gpu("nvidia.com/gpu.shared")
     assert not is_gpu("nvidia.com/gpu.product") and not is_gpu("cpu")
+
+
+def test_a_chart_that_is_installed_twice_is_one_add_on() -> None:
+    collector = {"data": {"chart": "opentelemetry-collector", "version": "0.170.0"}}
+    assert add_ons([collector, {"data": {"chart": "loki", "version": "18.11.0"}}, collector]) == (
+        ("loki", "18.11.0"),
+        ("opentelemetry-collector", "0.170.0"),
+    )

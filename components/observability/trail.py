@@ -1,0 +1,60 @@
+"""The way of requests: the proxies' lines, the traces and what the servers printed, of one release, one pod or one request.
+
+Every panel that knows a tenant leads here. A request is asked for by the id that its answer carries (`x-request-id`), which is in its line and
+in its spans. The trap: a Viewer of Grafana has no Explore, so a way that leads through it ends there for everybody; this page is a dashboard.
+"""
+
+from components.addons.otel import ACCESS_LOG
+from components.addons.prometheus import TRAIL
+from components.observability.links import NAMES
+from components.observability.panels import Dashboard, Store, Unit, panel, row
+
+REQUEST, TRACE = "request", "trace"
+_OF_RELEASE = ' | tenant=~"$tenant" | model=~"$model" | release=~"$release"'
+
+PAGE = Dashboard(
+    uid=TRAIL,
+    title="Headway / Requests and logs",
+    tags=("layer",),
+    asked=(*((name, ".*") for name in NAMES), (REQUEST, ".*"), (TRACE, "")),
+    rows=(
+        row(
+            "Requests, as proxies saw them",
+            panel(
+                "A line for each",
+                f'{{service_name="{ACCESS_LOG}"}}{_OF_RELEASE} | request_id=~"$request"',
+                store=Store.LOGS,
+                meaning="The fields of a line hold its request_id and its trace_id; each is a link",
+            ),
+        ),
+        row(
+            "Traces",
+            panel(
+                "Those that were kept",
+                '{ span.tenant=~"$tenant" && span.model=~"$model" && span.release=~"$release" && span."guid:x-request-id"=~"$request" }',
+                store=Store.TRACES,
+                meaning="All that failed or took longer than a second, and a share of the rest",
+            ),
+            panel("One of them", "$trace", store=Store.TRACE, meaning="Chosen on the left, or by the link at a line"),
+        ),
+        row(
+            "Printed",
+            panel(
+                "By the servers",
+                # Loki refuses to look where every label may be missing, as they all may by default.
+                '{service_name=~".+", k8s_namespace_name=~"$tenant", model=~"$model", release=~"$release"} | k8s_pod_name=~"$pod"',
+                store=Store.LOGS,
+            ),
+            panel(
+                "Logs by tenant",
+                (
+                    'sum by (k8s_namespace_name) (bytes_rate({service_name=~".+", k8s_namespace_name=~"$tenant"} [5m]))',
+                    "{{k8s_namespace_name}}",
+                ),
+                store=Store.LOG_RATES,
+                unit=Unit.BYTES,
+                meaning="A second. Proxies' lines have no namespace",
+            ),
+        ),
+    ),
+)
