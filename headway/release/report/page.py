@@ -11,7 +11,7 @@ from html import escape
 from typing import Any
 
 from headway.release import words
-from headway.release.driver.kinds import Kind, Outcome
+from headway.release.driver.kinds import Kind, Outcome, Wish
 from headway.release.driver.rollout import Rollout
 from headway.release.ledger.division import CANARY, Division
 from headway.release.ledger.events import Event
@@ -168,20 +168,44 @@ def _signals(told: Told) -> Iterator[str]:
             yield f'<h3>{escape(name)} <small>no data</small></h3><p class="quiet">{escape(_SIGNALS.get(name, ""))} Nothing was counted.</p>'
             continue
         against = plots.Series(times=times, values=[_number(s, "evidence") for s in signals], bound=float(last["bound"]))
-        climbing = [event.body["decision"]["phase"] == "releasing" for event in ticks]
-        proofs = [_number(s, "proof") if here else None for s, here in zip(signals, climbing, strict=True)]
-        proof = plots.Series(times=times, values=proofs, bound=float(last["proof_bound"])) if any(v is not None for v in proofs) else None
+        proofs = list(_proofs(told, name))
         worst = max((v for v in against.values if v is not None), default=0.0)
-        if worst <= 1.0 and proof is None:
+        if worst <= 1.0 and not proofs:
             yield f'<h3>{escape(name)} <small>nothing against it</small></h3><p class="quiet">{escape(_SIGNALS.get(name, ""))}</p>'
             continue
         figure = f"at most {worst:.3g} of {against.bound:.0f} against it"
         yield (
             f"<h3>{escape(name)} <small>{escape(last['verdict'].replace('_', ' ').lower())} · {figure}</small></h3>"
-            f'<p class="quiet">{escape(_SIGNALS.get(name, ""))}</p>{plots.evidence(against, proof, told.end, _moments(told))}'
+            f'<p class="quiet">{escape(_SIGNALS.get(name, ""))}</p>{plots.evidence(against, proofs, told.end, _moments(told))}'
         )
     if speed != 1:
         yield f'<p class="quiet">The axis is real time; a tick stands for {told.rollout.body["tick_seconds"]:g} s of the policy.</p>'
+
+
+def _proofs(told: Told, name: str) -> Iterator[plots.Series]:
+    """Proof of one signal, a series for each step: it begins anew there, and has another bound."""
+    for ticks in _climbed(told):
+        signals = [event.body["decision"]["signals"].get(name) for event in ticks]
+        values = [_number(signal, "proof") for signal in signals]
+        bound = next((float(signal["proof_bound"]) for signal in signals if signal), 1.0)
+        if any(value is not None for value in values):
+            yield plots.Series(times=[told.minutes(event.time) for event in ticks], values=values, bound=bound)
+
+
+def _climbed(told: Told) -> list[list[Event]]:
+    """Ticks by the step that they were of. A decision says the step after it, so its tick belongs to that of the decision before."""
+    steps: list[list[Event]] = []
+    at, last = told.rollout.body["first"], None
+    for event in told.events:
+        if event.kind == Kind.ASKED and event.body["wish"] == Wish.PROMOTE:
+            at = {**at, "phase": "baking"}
+        elif event.kind == Kind.OBSERVED:
+            if at["phase"] == "releasing":
+                steps = steps if at["stage"] == last and steps else [*steps, []]
+                steps[-1].append(event)
+                last = at["stage"]
+            at = event.body["decision"]
+    return steps
 
 
 def _moments(told: Told) -> Sequence[plots.Moment]:
