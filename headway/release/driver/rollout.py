@@ -133,7 +133,7 @@ class Rollout:
     @property
     def exposed(self) -> bool:
         """Whether users' requests, or copies of them, go to the new version."""
-        return self.division.mirrored is not None or any(p.weight for p in self.division.portions if p.arm == "canary")
+        return self.division.exposes
 
     @property
     def unproven(self) -> bool:
