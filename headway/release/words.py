@@ -113,7 +113,8 @@ def _probed(body: Mapping[str, Any]) -> str:
 def _observed(body: Mapping[str, Any]) -> str:
     decision = body["decision"]
     at = "" if decision["phase"] == "rolled back" else f" at {decision['where']}"
-    return f"{decision['verdict'].replace('_', ' ')}{at}. {first_sentence(decision['sentence'])}"
+    better = " It answers better, so it may be as slow as its contract's trade says." if decision.get("better") else ""
+    return f"{decision['verdict'].replace('_', ' ')}{at}. {first_sentence(decision['sentence'])}{better}"
 
 
 def _drained(body: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ from headway.release.ledger.events import Event
 from headway.release.ledger.ledger import Ledger, LostError, verify
 from headway.release.ledger.store import Store, UnreachableError
 from headway.release.plan import Kind as StepKind
+from headway.release.report import page
 from headway.release.words import said
 
 TENANTS = Path(__file__).parents[2] / "tenants"
@@ -559,6 +560,10 @@ def test_a_slower_release_is_promoted_only_where_it_answers_better_and_its_contr
     ended = scene.driver().run()
     assert ended.outcome is outcome
     assert outcome is Outcome.PROMOTED or (ended.failing and "slower than tolerated" in ended.failing.reason)
+    told = [said(event) or "" for event in scene.ledger().read() if event.kind == Kind.OBSERVED]
+    assert ("as slow as its contract's trade says" in told[-1]) is (outcome is Outcome.PROMOTED), "people are told why it may be slower"
+    shown = page.html(CHAIN, "sandbox", ended, scene.ledger().read())
+    assert ("latency tail +35%, once it answers labelled requests better by more than 2 points" in shown) is (trade is not None)
 
 
 def test_labelled_requests_count_once_in_a_release_whoever_drives_it_and_verify_decides_the_same(contract: Model) -> None:

@@ -259,12 +259,20 @@ def _facts(chain: str, environment: str, told: Told) -> str:
         "room": rollout.plan.surge.replace("_", " "),
         "accepted": f"latency tail +{policy['latency']:.0%}, errors {policy['error_ratio']:g}x or {policy['error_floor']:.2%}, "
         f"answers {policy['mismatch']:.2%}",
+        **_trade(policy),
         "ruled out before traffic grows": f"latency tail +{policy['latency_unacceptable']:.0%}, errors {policy['error_unacceptable']:.2%}, "
         "wider at small weights",
         "chance that a healthy release is rolled back": f"at most {policy['false_rollback']:.2%} a release",
     }
     cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
     return f'<table class="facts"><tbody>{cells}</tbody></table>'
+
+
+def _trade(policy: Mapping[str, Any]) -> dict[str, str]:
+    if policy.get("trade_gain") is None:
+        return {}
+    gain = f"by more than {100 * policy['trade_gain']:.3g} points"
+    return {"accepted of a better version": f"latency tail +{policy['trade_latency']:.0%}, once it answers labelled requests better {gain}"}
 
 
 def _footer(chain: str, told: Told) -> str:
