@@ -564,6 +564,15 @@ def test_a_slower_release_is_promoted_only_where_it_answers_better_and_its_contr
     assert ("as slow as its contract's trade says" in told[-1]) is (outcome is Outcome.PROMOTED), "people are told why it may be slower"
     shown = page.html(CHAIN, "sandbox", ended, scene.ledger().read())
     assert ("latency tail +35%, once it answers labelled requests better by more than 2 points" in shown) is (trade is not None)
+    assert (f"40 compared; right by the new version alone {right}, by the stable one alone 0" in shown) is (trade is not None)
+
+
+def test_the_report_says_when_a_trade_could_not_be_tried(contract: Model) -> None:
+    scene = better_and_slower(contract, {"gain": "2%", "latency": "35%"})
+    scene.world.labelled = {}
+    ended = scene.driver().run()
+    text = page.html(CHAIN, "sandbox", ended, scene.ledger().read())
+    assert "lets a better version be slower, and no labelled request was compared: both versions answered none" in text
 
 
 def test_labelled_requests_count_once_in_a_release_whoever_drives_it_and_verify_decides_the_same(contract: Model) -> None:

@@ -110,6 +110,10 @@ def _caveats(told: Told) -> str:
     said += [f"Warm-up and golden requests were not asked: {reason}." for reason in sorted(unasked)]
     if not rollout.body.get("answers", {}).get("compared", False):
         said.append(f"No answer was compared while it had traffic: {rollout.body.get('answers', {}).get('reason', 'nobody asked')}.")
+    elif rollout.body["policy"].get("trade_gain") is not None and rollout.ticks and not _labelled(told, "labelled"):
+        reasons = {(event.body["raw"].get("answers") or {}).get("not_compared") for event in told.of(Kind.OBSERVED)} - {None}
+        why = "; ".join(sorted(map(str, reasons))) or "both versions answered none in a form that can be compared"
+        said.append(f"Its contract lets a better version be slower, and no labelled request was compared: {why}.")
     if (rollout.decision or {}).get("unproven"):
         said.append(f"{rollout.decision['unproven']} steps were passed without proof, as the policy allows.")  # type: ignore[index]
     if rollout.promote:
@@ -259,7 +263,7 @@ def _facts(chain: str, environment: str, told: Told) -> str:
         "room": rollout.plan.surge.replace("_", " "),
         "accepted": f"latency tail +{policy['latency']:.0%}, errors {policy['error_ratio']:g}x or {policy['error_floor']:.2%}, "
         f"answers {policy['mismatch']:.2%}",
-        **_trade(policy),
+        **_trade(told),
         "ruled out before traffic grows": f"latency tail +{policy['latency_unacceptable']:.0%}, errors {policy['error_unacceptable']:.2%}, "
         "wider at small weights",
         "chance that a healthy release is rolled back": f"at most {policy['false_rollback']:.2%} a release",
@@ -268,11 +272,20 @@ def _facts(chain: str, environment: str, told: Told) -> str:
     return f'<table class="facts"><tbody>{cells}</tbody></table>'
 
 
-def _trade(policy: Mapping[str, Any]) -> dict[str, str]:
+def _trade(told: Told) -> dict[str, str]:
+    policy = told.rollout.body["policy"]
     if policy.get("trade_gain") is None:
         return {}
     gain = f"by more than {100 * policy['trade_gain']:.3g} points"
-    return {"accepted of a better version": f"latency tail +{policy['trade_latency']:.0%}, once it answers labelled requests better {gain}"}
+    labelled, new, stable = (_labelled(told, name) for name in ("labelled", "only_canary_right", "only_stable_right"))
+    return {
+        "accepted of a better version": f"latency tail +{policy['trade_latency']:.0%}, once it answers labelled requests better {gain}",
+        "labelled requests": f"{labelled} compared; right by the new version alone {new}, by the stable one alone {stable}",
+    }
+
+
+def _labelled(told: Told, name: str) -> int:
+    return sum(int((event.body["raw"].get("answers") or {}).get(name, 0)) for event in told.of(Kind.OBSERVED))
 
 
 def _footer(chain: str, told: Told) -> str:
