@@ -34,9 +34,12 @@ RIGHT: Mapping[str, Any] = {"data": [0.1, 0.9], "label": "dent"}
 
 
 @contextmanager
-def answering(answer: Any, status: int = 200) -> Generator[str]:
+def answering(answer: Any, status: int = 200, heard: list[Any] | None = None) -> Generator[str]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if heard is not None:
+                heard.append(body)
             self.send_response(status)
             self.end_headers()
             self.wfile.write(json.dumps(answer).encode())
@@ -174,8 +177,11 @@ def test_only_answers_of_both_versions_that_can_be_compared_make_a_pair(
 
 
 def test_a_request_that_was_compared_is_not_asked_again(tmp_path: Path) -> None:
-    with answering(RIGHT) as new, answering({**RIGHT, "label": "other"}) as old:
+    heard: list[Any] = []
+    with answering(RIGHT) as new, answering({**RIGHT, "label": "other"}, heard=heard) as old:
         run = two_versions(tmp_path, new, old)
+        assert compared([POD], [STABLE_POD], {"dent", "scratch"}, run, 20.0).names == ("filed",)
+        assert heard == [{"ask": "filed"}], "the stable version is asked what lies in the new one's file"
         assert compared([POD], [STABLE_POD], {"dent", "filed"}, run, 20.0).names == ("scratch",)
         assert compared([POD], [STABLE_POD], {"dent", "filed", "scratch"}, run, 20.0).pairs == 0
 

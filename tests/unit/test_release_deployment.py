@@ -84,7 +84,7 @@ def looked(rollout: Rollout, down: str = "") -> tuple[dict[str, Any], list[str]]
             raise OutOfReachError("exec: exit 137")
         if asked[-1] == rollout.stable:
             return json.dumps(["scratch", "wrong"])
-        return json.dumps(["scratch", "right", {"name": "scratch"} if '["dent"]' in arguments else ""])
+        return json.dumps(["scratch" if '["dent"]' in arguments else "dent", "right", {}])
 
     more: Any = {"runner": None, "stack": "", "packs": (), "cluster": Pods(), "evidence": None, "scrape_seconds": 5.0}
     here = Deployment(**more, service=reading.Service(tenant="vision", model="defects"), run=run)
