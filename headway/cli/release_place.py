@@ -63,7 +63,7 @@ class Place:
         from headway.release.ledger.location import place
 
         if self.environment == SANDBOX:
-            return place(None) or self._layout.ledger.as_uri()
+            return self._layout.ledger.as_uri()
         found = place(None) or place(_outputs(self.project, self.environment, "cluster").get("ledger_bucket"))
         if found is None:
             raise UserError(
@@ -93,8 +93,7 @@ class Place:
         from sandbox.cloud.registry import providers
         from sandbox.engine.command import EmbeddedPulumi
 
-        environment = {**self._layout.engine_environment(), "HEADWAY_LEDGER": self.address}
-        return Runner(self.project, command=EmbeddedPulumi(providers(self._layout)), environment=environment)
+        return Runner(self.project, command=EmbeddedPulumi(providers(self._layout)), environment=self._layout.engine_environment())
 
     @cached_property
     def packs(self) -> tuple["PackSource", ...]:

@@ -47,7 +47,8 @@ def begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guard
         drive(here, view, service.running)
     answers = _answers(here, model)
     if not answers.compared:
-        view.say(f"Golden answers will not be compared: {answers.reason}.")
+        trade = " So no trade can hold: it may be as slow as any version, and no slower." if model.rollout.trade else ""
+        view.say(f"Golden answers will not be compared: {answers.reason}.{trade}")
     begin(here.ledger(), here.store, model, _room(here, model), start, answers)
     return None
 

@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import log
 from typing import Any, Self
 
 from rich.console import Console, Group, RenderableType
@@ -21,7 +21,7 @@ from headway.release.ledger.events import Event
 from headway.release.notify import Webhook
 
 BAR_CELLS = 24
-LAST_EVENTS = 7
+LAST_LINES = 7
 _COLOURS = {"FAIL": "red", "PASS": "green", "CONTINUE": "default", "NO_DATA": "yellow"}
 _OUTCOMES = {Outcome.PROMOTED: "green", Outcome.ROLLED_BACK: "red", Outcome.REFUSED: "yellow"}
 
@@ -101,7 +101,7 @@ class Live(View):
         super().__init__(chain, hook)
         self._console = _console()
         self._service = Service()
-        self._events: list[Event] = []
+        self._said: Sequence[Said] = ()
         self._screen = Screen(console=self._console, refresh_per_second=4, get_renderable=self._render, transient=True)
 
     def __enter__(self) -> Self:
@@ -115,30 +115,57 @@ class Live(View):
         if not self._screen.is_started:  # a release that was superseded has ended on this terminal, and the next one begins
             self._screen.start()
         self._service = service
-        if words.said(event):
-            self._events = [*self._events, event][-LAST_EVENTS:]
+        self._said = heard(self._said, event)[-LAST_LINES:]
 
     def say(self, text: str) -> None:
         self._console.print(escape(text))
 
     def ended(self, rollout: Rollout) -> None:
         self._screen.stop()
-        self._console.print(panel(self.chain, rollout, self._events))
+        self._console.print(panel(self.chain, rollout, self._said))
 
     def _render(self) -> RenderableType:
         rollout = self._service.rollout
-        return panel(self.chain, rollout, self._events) if rollout else Text("Reading the ledger ...", style="dim")
+        return panel(self.chain, rollout, self._said) if rollout else Text("Reading the ledger ...", style="dim")
 
 
-def panel(chain: str, rollout: Rollout, events: Sequence[Event]) -> RenderableType:
+@dataclass(frozen=True)
+class Said:
+    """A line of what happened. Ticks that say the same, one after the other, are one line: the first and the newest of them."""
+
+    first: Event
+    last: Event
+    times: int = 1
+
+    def __str__(self) -> str:
+        text = words.said(self.last) or ""
+        if self.times == 1:
+            return text
+        minutes = (datetime.fromisoformat(self.last.time) - datetime.fromisoformat(self.first.time)).total_seconds() / 60
+        so_far = words.evidence(self.last.body["decision"])
+        return f"{text} {self.times} ticks in {minutes:.1f} min{f'; {so_far}' if so_far else ''}."
+
+
+def heard(lines: Sequence[Said], event: Event) -> tuple[Said, ...]:
+    """The lines with one more event."""
+    text = words.said(event)
+    if text is None:
+        return tuple(lines)
+    last = lines[-1] if lines else None
+    if last and event.kind == last.last.kind == Kind.OBSERVED and text == words.said(last.last):
+        return (*lines[:-1], Said(last.first, event, last.times + 1))
+    return (*lines, Said(event, event))
+
+
+def panel(chain: str, rollout: Rollout, said: Sequence[Said]) -> RenderableType:
     """The whole picture of one release."""
     colour = _OUTCOMES.get(rollout.outcome, "cyan") if rollout.outcome else "red" if rollout.failing else "cyan"
     head = Text.from_markup(f"[bold]{rollout.release}[/bold] against {rollout.stable}   {_ladder(rollout)}")
     lines: list[RenderableType] = [head, Text(words.verdict(rollout), style=f"bold {colour}"), Text()]
     if rollout.decision:
         lines += [_signals(rollout.decision.get("signals", {})), Text()]
-    for event in events:
-        lines.append(Text.from_markup(f"[dim]{event.time[11:19]}[/dim] {escape(words.said(event) or '')}"))
+    for line in said:
+        lines.append(Text.from_markup(f"[dim]{line.first.time[11:19]}[/dim] {escape(str(line))}"))
     return Panel(Group(*lines), title=f"{chain} · {rollout.status}", title_align="left", border_style=colour)
 
 
@@ -166,18 +193,10 @@ def _signals(signals: Mapping[str, Mapping[str, Any]]) -> Table:
     return table
 
 
-def reach(value: float | str | None, bound: float | str) -> float:
-    """How far an e-value has come towards its bound, 0 to 1: on a logarithmic scale, where 1 (it says nothing) is 0."""
-    if value is None:
-        return 0.0
-    number, limit = float(value), float(bound)
-    return max(0.0, min(1.0, log(number) / log(limit))) if number > 0 and limit > 1 else 0.0
-
-
 def _bar(value: float | str | None, bound: float | str, colour: str) -> str:
     if value is None:
         return ""
-    cells = round(reach(value, bound) * BAR_CELLS)
+    cells = round(words.reach(value, bound) * BAR_CELLS)
     return f"[{colour}]{'━' * cells}[/][dim]{'─' * (BAR_CELLS - cells)}[/]"
 
 

@@ -1,6 +1,7 @@
 """Events of a release in plain words: one sentence each, for terminals, reports and messages. Pure."""
 
 from collections.abc import Callable, Mapping
+from math import log
 from typing import Any
 
 from headway.release.driver.kinds import Kind, Wish
@@ -65,6 +66,31 @@ def sentence(text: str) -> str:
     return found if found.endswith((".", "!", "?")) else f"{found}."
 
 
+def reach(value: float | str | None, bound: float | str) -> float:
+    """How far an e-value has come towards its bound, 0 to 1: on a logarithmic scale, where 1 (it says nothing) is 0."""
+    if value is None:
+        return 0.0
+    number, limit = float(value), float(bound)
+    return max(0.0, min(1.0, log(number) / log(limit))) if number > 0 and limit > 1 else 0.0
+
+
+def evidence(decision: Mapping[str, Any]) -> str:
+    """What is nearest to failing, and on the way up what is furthest from its proof; empty where nothing is known."""
+    signals = {name: signal for name, signal in decision["signals"].items() if signal["verdict"] != "NO_DATA"}
+
+    def figure(name: str, what: str, bound: str) -> str:
+        return f"{float(signals[name][what]):.3g} of {float(signals[name][bound]):.0f} ({name})"
+
+    def known(what: str, bound: str) -> dict[str, float]:
+        return {name: reach(s[what], s[bound]) for name, s in signals.items() if s[what] is not None}
+
+    against, proof = known("evidence", "bound"), known("proof", "proof_bound")
+    said = [f"against it {figure(max(against, key=lambda name: against[name]), 'evidence', 'bound')}"] if any(against.values()) else []
+    if proof and decision["phase"] == "releasing":
+        said.append(f"least proof {figure(min(proof, key=lambda name: proof[name]), 'proof', 'proof_bound')}")
+    return ", ".join(said)
+
+
 def _started(body: Mapping[str, Any]) -> str:
     speed = "" if body["speed"] == 1 else f" {body['speed']:g} times as fast as its contract says: figures of a sandbox."
     why = f" {sentence(body['reason'])}" if body["reason"] else ""
@@ -87,7 +113,8 @@ def _probed(body: Mapping[str, Any]) -> str:
 def _observed(body: Mapping[str, Any]) -> str:
     decision = body["decision"]
     at = "" if decision["phase"] == "rolled back" else f" at {decision['where']}"
-    return f"{decision['verdict'].replace('_', ' ')}{at}. {first_sentence(decision['sentence'])}"
+    better = " It answers better, so it may be as slow as its contract's trade says." if decision.get("better") else ""
+    return f"{decision['verdict'].replace('_', ' ')}{at}. {first_sentence(decision['sentence'])}{better}"
 
 
 def _drained(body: Mapping[str, Any]) -> str:

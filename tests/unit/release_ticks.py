@@ -1,5 +1,6 @@
 """Ticks of an imaginary service for tests of the gate."""
 
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,17 @@ SHARES = np.asarray([[0.34, 0.53, 0.128, 0.0018, 0.0002], [0.005, 0.145, 0.69, 0
 """By class and bucket, of a healthy version."""
 SLOW = np.asarray([[0.13, 0.44, 0.41, 0.018, 0.002], [0.0005, 0.0445, 0.5, 0.37, 0.085]])
 """About half as slow again."""
+
+
+def slowed(factor: float) -> np.ndarray:
+    """A healthy version's shares when each request takes `factor` times as long: log-normal between the edges."""
+    normal, logs = NormalDist(), np.log(EDGES)
+    below = np.cumsum(SHARES, axis=1)[:, :-1]
+    scores = np.vectorize(normal.inv_cdf)(below)
+    there = np.stack([np.interp(logs - np.log(factor), logs, row, left=np.nan) for row in scores])
+    first = scores[:, 0] - np.log(factor) * (scores[:, 1] - scores[:, 0]) / (logs[1] - logs[0])
+    cut = np.vectorize(normal.cdf)(np.where(np.isnan(there), first[:, None], there))
+    return np.diff(cut, axis=1, prepend=0.0, append=1.0)
 
 
 def counts(requests: float, shares: np.ndarray = SHARES, errors: float = 0.0, rng: np.random.Generator | None = None) -> Counts:

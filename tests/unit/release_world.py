@@ -18,6 +18,7 @@ from headway.release import Counts, Tick
 from headway.release.driver.adoption import adopt
 from headway.release.driver.beginning import Asked, Start, begin
 from headway.release.driver.driver import Driver
+from headway.release.driver.labelled import Compared
 from headway.release.driver.rollout import Rollout, Service, fold
 from headway.release.driver.world import Drained, OutOfReachError, Probed, Raw, Route
 from headway.release.ledger.division import CANARY, Division, latest
@@ -46,7 +47,8 @@ class Reading:
     def tick(self, raw: Mapping[str, Any], *, frozen: bool) -> Tick:
         arms = {name: _counts(raw[name]) for name in ("stable", "baseline", "canary", "mirrored")}
         answers: Mapping[str, int] = raw.get("answers", {})
-        compared = {"pairs": answers.get("pairs", 0), "mismatches": answers.get("mismatches", 0)}
+        named = ("pairs", "mismatches", "labelled", "only_canary_right", "only_stable_right")
+        compared = {name: answers.get(name, 0) for name in named}
         return Tick(**arms, **compared, answered=raw["answered"], ready=raw["ready"], freeze=frozen)
 
 
@@ -99,6 +101,8 @@ class Memory:
     findings: Sequence[str] = ()
     wrong: float = 0.0
     """Share of golden answers that differ while it has traffic."""
+    labelled: Mapping[str, tuple[bool, bool]] = field(default_factory=dict)
+    """Whether the new and the stable version get a request right; half a dozen are asked in a tick."""
     hidden: bool = False
     """Whether requests to the new version can be seen while draining."""
 
@@ -183,6 +187,10 @@ class Memory:
         raw["mirrored"] = _document(counts(n * share["stable"] * self.copies / 100, self.shares, self.errors, rng))
         if rollout.body["policy"]["golden"]:
             raw["answers"] = {"pairs": 25, "mismatches": int(rng.binomial(25, self.wrong))}
+            asked = sorted(set(self.labelled) - rollout.compared)[:6]
+            pairs = [self.labelled[name] for name in asked]
+            one, other = pairs.count((True, False)), pairs.count((False, True))
+            raw["answers"] |= Compared(names=tuple(asked), pairs=len(pairs), only_new_right=one, only_stable_right=other).document()
         return json.loads(json.dumps({**raw, "answered": self.answered, "ready": True}))
 
     def drained(self, rollout: Rollout) -> Drained:

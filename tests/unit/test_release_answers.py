@@ -15,7 +15,9 @@ import pytest
 
 from components.model_service import pod as rendered
 from components.model_service import probing
+from headway.release.driver import labelled
 from headway.release.driver.answers import CONTAINER, FOLDER, Answers, asked, judged
+from headway.release.driver.labelled import Compared, compared
 from headway.release.driver.world import OutOfReachError
 from sandbox.layout import Layout
 from sandbox.traffic.execution import NotRunError, executed
@@ -32,9 +34,12 @@ RIGHT: Mapping[str, Any] = {"data": [0.1, 0.9], "label": "dent"}
 
 
 @contextmanager
-def answering(answer: Any, status: int = 200) -> Generator[str]:
+def answering(answer: Any, status: int = 200, heard: list[Any] | None = None) -> Generator[str]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if heard is not None:
+                heard.append(body)
             self.send_response(status)
             self.end_headers()
             self.wfile.write(json.dumps(answer).encode())
@@ -125,6 +130,77 @@ def test_one_replica_that_cannot_be_asked_does_not_hide_the_others() -> None:
         asked(pods[:1], run, 1.0)
     with pytest.raises(OutOfReachError, match="no replica is ready"):
         asked([], run, 1.0)
+
+
+STABLE_POD = {"metadata": {"name": "defects-r0-abc"}}
+NEAR = {"compare": "near", "value": [0.9, 0.1], "absolute": 0.01, "relative": 0.0}
+BOTH: tuple[dict[str, Any], ...] = (*GOLDEN, {"name": "filed", "path": "/infer", "answer": "/data", "expect": NEAR})
+
+
+def two_versions(folder: Path, new: str, stable: str) -> Callable[..., str]:
+    """Replicas of two versions; only the new one has the requests, one of them in a file of its artifact."""
+    (folder / "request.json").write_text(json.dumps({"ask": "filed"}), encoding="utf-8")
+    golden = [{**one, "timeout_seconds": 5} for one in BOTH]
+    golden[-1]["file"] = str(folder / "request.json")
+    for pod, base, requests in ((POD, new, golden), (STABLE_POD, stable, [])):
+        place = folder / pod["metadata"]["name"]
+        place.mkdir()
+        shutil.copy(PROBE, place / "probe.py")
+        (place / "probe.json").write_text(json.dumps({"base": base, "golden": requests}), encoding="utf-8")
+
+    def run(pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
+        words = [str(folder / pod["metadata"]["name"]) if word == FOLDER else word for word in arguments]
+        return subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=seconds, check=True).stdout
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("stable", "status", "names", "pairs", "only_new", "only_stable"),
+    [
+        (RIGHT, 200, ("dent", "filed", "scratch"), 3, 0, 0),
+        ({"data": [0.9, 0.1], "label": "dent"}, 200, ("dent", "filed", "scratch"), 3, 1, 1),
+        ({"data": [0.1, 0.9], "label": "other"}, 200, ("dent", "filed", "scratch"), 3, 1, 0),
+        ({"label": "dent"}, 200, ("dent", "filed", "scratch"), 1, 0, 0),
+        ({"data": [0.1, 0.9, 0.0], "label": "dent"}, 200, ("dent", "filed", "scratch"), 2, 0, 0),
+        (RIGHT, 503, (), 0, 0, 0),
+        (RIGHT, 404, (), 0, 0, 0),
+    ],
+    ids=["alike", "each right once", "one better", "of another form", "of another length", "busy", "cannot be asked that"],
+)
+def test_only_answers_of_both_versions_that_can_be_compared_make_a_pair(
+    tmp_path: Path, stable: Any, status: int, names: tuple[str, ...], pairs: int, only_new: int, only_stable: int
+) -> None:
+    with answering(RIGHT) as new, answering(stable, status) as old:
+        found = compared([POD], [STABLE_POD], (), two_versions(tmp_path, new, old), 20.0)
+    assert found == Compared(names=names, pairs=pairs, only_new_right=only_new, only_stable_right=only_stable)
+
+
+def test_a_request_that_was_compared_is_not_asked_again(tmp_path: Path) -> None:
+    heard: list[Any] = []
+    with answering(RIGHT) as new, answering({**RIGHT, "label": "other"}, heard=heard) as old:
+        run = two_versions(tmp_path, new, old)
+        assert compared([POD], [STABLE_POD], {"dent", "scratch"}, run, 20.0).names == ("filed",)
+        assert heard == [{"ask": "filed"}], "the stable version is asked what lies in the new one's file"
+        assert compared([POD], [STABLE_POD], {"dent", "filed"}, run, 20.0).names == ("scratch",)
+        assert compared([POD], [STABLE_POD], {"dent", "filed", "scratch"}, run, 20.0).pairs == 0
+
+
+def test_requests_that_one_call_cannot_carry_wait_for_the_next_and_too_large_ones_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    longest = max(len(json.dumps({**one, "timeout_seconds": 5})) for one in GOLDEN)
+    with answering(RIGHT) as new, answering(RIGHT) as old:
+        run = two_versions(tmp_path, new, old)
+        monkeypatch.setattr(labelled, "CHARACTERS_AT_MOST", longest + 4)
+        assert len(compared([POD], [STABLE_POD], (), run, 20.0).names) == 1
+        monkeypatch.setattr(labelled, "CHARACTERS_AT_MOST", 20)
+        assert compared([POD], [STABLE_POD], (), run, 20.0).names == ()
+
+
+def test_a_version_without_a_ready_replica_is_out_of_reach_and_not_wrong() -> None:
+    with pytest.raises(OutOfReachError, match="no replica that is ready"):
+        compared([], [STABLE_POD], (), lambda *_: "", 1.0)
 
 
 def test_the_driver_asks_where_the_program_puts_what_replicas_are_asked() -> None:

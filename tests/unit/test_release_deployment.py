@@ -1,5 +1,8 @@
 """What the driver adds to counters: the room ahead, the share that was seen."""
 
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +11,10 @@ from release_kill import Shelf
 from release_world import Scene
 
 from headway.contract.loader import load_tenant
-from headway.release.driver.deployment import room_ahead
+from headway.release.driver.deployment import Deployment, room_ahead
 from headway.release.driver.driver import seen_share
 from headway.release.driver.rollout import Rollout, fold
+from headway.release.driver.world import OutOfReachError
 from headway.release.evidence import reading
 
 
@@ -58,3 +62,56 @@ def test_the_share_that_was_seen_counts_users_and_no_copies() -> None:
     counted = {"stable": [60, 20], "baseline": [10, 0], "canary": [5, 5], "mirrored": [900, 0]}
     assert seen_share({"arms": {name: {"requests": of} for name, of in counted.items()}}) == 0.1
     assert seen_share({"arms": {}}) is None
+
+
+class Pods:
+    """A cluster with one replica of each version, and no route to read."""
+
+    def ready(self, release: str) -> list[dict[str, Any]]:
+        return [{"metadata": {"name": release}}]
+
+    def route(self) -> Any:
+        raise OutOfReachError("not asked here")
+
+
+def looked(rollout: Rollout, down: str = "") -> tuple[dict[str, Any], list[str]]:
+    """The answers that a tick records, and which replicas were asked; `scratch` is right by the new version alone, `dent` was compared."""
+    asked: list[str] = []
+
+    def run(pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
+        asked.append(pod["metadata"]["name"])
+        if asked[-1] == down:
+            raise OutOfReachError("exec: exit 137")
+        if asked[-1] == rollout.stable:
+            return json.dumps(["scratch", "wrong"])
+        return json.dumps(["scratch" if '["dent"]' in arguments else "dent", "right", {}])
+
+    more: Any = {"runner": None, "stack": "", "packs": (), "cluster": Pods(), "evidence": None, "scrape_seconds": 5.0}
+    here = Deployment(**more, service=reading.Service(tenant="vision", model="defects"), run=run)
+    return dict(here.read(rollout, 0.0, 60.0)["answers"]), asked
+
+
+def judged_by(rollout: Rollout, **policy: Any) -> Rollout:
+    return replace(rollout, body={**rollout.body, "policy": policy}, compared=frozenset({"dent"}))
+
+
+def test_with_a_trade_a_tick_records_what_both_versions_answered_to_what_was_not_compared_before(climbing: dict[int, Rollout]) -> None:
+    rollout = judged_by(climbing[25], golden=True, trade_gain=0.02)
+    answers, asked = looked(rollout)
+    assert asked == [rollout.release, rollout.release, rollout.stable]
+    assert (answers["pairs"], answers["compared"]) == (1, ["scratch"])
+    raw = reading.unanswered(reading.Service(tenant="vision", model="defects"), reading.Window(0, 60), "")
+    tick = reading.tick({**raw, "answers": answers})
+    assert (tick.pairs, tick.labelled, tick.only_canary_right, tick.only_stable_right) == (1, 1, 1, 0)
+
+
+def test_without_a_trade_the_stable_version_is_left_alone(climbing: dict[int, Rollout]) -> None:
+    rollout = judged_by(climbing[25], golden=True, trade_gain=None)
+    answers, asked = looked(rollout)
+    assert asked == [rollout.release] and "labelled" not in answers
+
+
+def test_a_stable_version_that_cannot_be_asked_costs_no_golden_answer(climbing: dict[int, Rollout]) -> None:
+    rollout = judged_by(climbing[25], golden=True, trade_gain=0.02)
+    answers, _ = looked(rollout, down=rollout.stable)
+    assert (answers["pairs"], answers["labelled"], answers["not_compared"]) == (1, 0, "exec: exit 137")

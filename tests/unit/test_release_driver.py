@@ -1,12 +1,14 @@
 """The release driver on a world in memory: what it does, in which order, and that one outcome comes of every disturbance."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from release_kill import Shelf, killed_at, promoting, walk
+from release_ticks import slowed
 from release_world import BAD, CHAIN, ROOM, UNASKED, Memory, OutOfReachError, Probed, Reading, Result, Scene
 
 from headway.automation import Violation
@@ -21,9 +23,11 @@ from headway.release.driver.driver import ask
 from headway.release.driver.kinds import Kind, Outcome, Wish
 from headway.release.driver.rollout import Rollout
 from headway.release.driver.verify import recomputed
+from headway.release.ledger.events import Event
 from headway.release.ledger.ledger import Ledger, LostError, verify
 from headway.release.ledger.store import Store, UnreachableError
 from headway.release.plan import Kind as StepKind
+from headway.release.report import page
 from headway.release.words import said
 
 TENANTS = Path(__file__).parents[2] / "tenants"
@@ -526,6 +530,67 @@ def test_golden_requests_that_nobody_asked_are_no_pass(short: Scene) -> None:
     (body,) = [e.body for e in short.ledger().read() if e.kind == Kind.PROBED and e.body["step"] == "golden"]
     assert body["passed"] is None
     assert "not asked" in str(said(next(e for e in short.ledger().read() if e.kind == Kind.PROBED and e.body["step"] == "golden")))
+
+
+# -- a better model that is slower ----------------------------------------------------------------------------------------------
+
+
+def better_and_slower(contract: Model, trade: dict[str, str] | None, right: int = 30) -> Scene:
+    """A fifth slower; of 40 labelled requests the stable version gets ten right, and the new one those and `right` more."""
+    scene = Scene.of(Shelf(), contract, mirror={"share": "100%"}, weights=["10%"], trade=trade)
+    scene.world.shares = slowed(1.2)
+    scene.world.labelled = {f"case-{number:02}": (number < 10 + right, number < 10) for number in range(40)}
+    scene.begin(answers=COMPARED)
+    return scene
+
+
+@pytest.mark.parametrize(
+    ("trade", "right", "outcome"),
+    [
+        ({"gain": "2%", "latency": "35%"}, 30, Outcome.PROMOTED),
+        (None, 30, Outcome.ROLLED_BACK),
+        ({"gain": "2%", "latency": "35%"}, 3, Outcome.ROLLED_BACK),
+    ],
+    ids=["better, with a trade", "better, without one", "hardly better"],
+)
+def test_a_slower_release_is_promoted_only_where_it_answers_better_and_its_contract_trades_that(
+    contract: Model, trade: dict[str, str] | None, right: int, outcome: Outcome
+) -> None:
+    scene = better_and_slower(contract, trade, right)
+    ended = scene.driver().run()
+    assert ended.outcome is outcome
+    assert outcome is Outcome.PROMOTED or (ended.failing and "slower than tolerated" in ended.failing.reason)
+    told = [said(event) or "" for event in scene.ledger().read() if event.kind == Kind.OBSERVED]
+    assert ("as slow as its contract's trade says" in told[-1]) is (outcome is Outcome.PROMOTED), "people are told why it may be slower"
+    shown = page.html(CHAIN, "sandbox", ended, scene.ledger().read())
+    assert ("latency tail +35%, once it answers labelled requests better by more than 2 points" in shown) is (trade is not None)
+    assert (f"40 compared; right by the new version alone {right}, by the stable one alone 0" in shown) is (trade is not None)
+
+
+def test_the_report_says_when_a_trade_could_not_be_tried(contract: Model) -> None:
+    scene = better_and_slower(contract, {"gain": "2%", "latency": "35%"})
+    scene.world.labelled = {}
+    ended = scene.driver().run()
+    text = page.html(CHAIN, "sandbox", ended, scene.ledger().read())
+    assert "lets a better version be slower, and no labelled request was compared: both versions answered none" in text
+
+
+def test_labelled_requests_count_once_in_a_release_whoever_drives_it_and_verify_decides_the_same(contract: Model) -> None:
+    scene = better_and_slower(contract, {"gain": "2%", "latency": "35%"})
+    interrupted(scene, lambda: scene.kinds().count("observed") == 3)
+    assert scene.driver("two", gone=lambda _: True).run().outcome is Outcome.PROMOTED
+    events = scene.ledger().read()
+    names = [name for event in events if event.kind == Kind.OBSERVED for name in event.body["raw"]["answers"]["compared"]]
+    assert sorted(names) == sorted(scene.world.labelled), "each once, though two runners drove it"
+    found = recomputed(events, Reading())
+    assert (found.flaws, found.undecided) == ((), 0)
+    without = [event if event.kind != Kind.OBSERVED else unlabelled(event) for event in events]
+    assert recomputed(without, Reading()).flaws, "the decisions rest on the labelled answers"
+
+
+def unlabelled(event: Event) -> Event:
+    raw = {**event.body["raw"], "answers": {**event.body["raw"]["answers"], "only_canary_right": 0}}
+    return replace(event, body={**event.body, "raw": raw})
 
 
 def test_replicas_that_cannot_be_asked_are_asked_again_until_their_time_is_over(scene: Scene) -> None:

@@ -103,7 +103,7 @@ def test_evidence_is_drawn_up_to_its_boundary_and_no_further() -> None:
 
 
 def test_a_gap_in_the_evidence_is_a_gap_in_its_line() -> None:
-    drawn = plots.evidence(plots.Series(times=[1, 2, 3, 4], values=[1.0, None, 2.0, 3.0], bound=400), None, 5.0)
+    drawn = plots.evidence(plots.Series(times=[1, 2, 3, 4], values=[1.0, None, 2.0, 3.0], bound=400), (), 5.0)
     lines = ElementTree.fromstring(drawn).findall("polyline")
     assert [len(str(line.get("points")).split()) for line in lines] == [1, 2]
 
@@ -119,6 +119,18 @@ def test_traffic_is_drawn_as_it_was_carried(ended: tuple[Scene, Rollout]) -> Non
     points = [tuple(map(float, point.split(","))) for point in str(users.get("points")).split()]
     half = plots.LEFT + (plots.WIDTH - plots.LEFT - plots.RIGHT) / 2
     assert (round(half, 1), 43.0) in points, "from the second minute on, half of the height"
+
+
+def test_the_line_of_proof_begins_anew_at_every_step() -> None:
+    scene = scene_of()
+    rollout = scene.run()
+    text = page.html(CHAIN, "sandbox", rollout, scene.ledger().read())
+    latency = text[text.index("<h3>latency ") :].partition("</svg>")[0]
+    lines = [line.partition('"')[0].split() for line in latency.split('<polyline class="proof" points="')[1:]]
+    assert len(lines) == len(rollout.plan.traffic) == 6
+    top = {float(line[-1].partition(",")[2]) for line in lines}
+    assert top == {float(plots.TOP)}, "a step was passed where its proof reached its own bound"
+    assert all(float(line[0].partition(",")[2]) > plots.TOP for line in lines)
 
 
 def test_a_promotion_without_proof_is_said_on_the_page() -> None:

@@ -1,7 +1,10 @@
 """How a release looks on a terminal, in a log and to a machine."""
 
+import itertools
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from release_kill import Shelf
@@ -9,9 +12,12 @@ from release_world import BAD, CHAIN, Scene
 from rich.console import Console
 
 from headway.cli import release_view
-from headway.cli.release_view import Lines, Objects
+from headway.cli.release_view import Lines, Objects, Said, heard
 from headway.contract.loader import load_tenant
+from headway.release import words
+from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import Rollout, fold
+from headway.release.ledger.events import Event
 
 TENANTS = Path(__file__).parents[2] / "tenants"
 
@@ -25,6 +31,13 @@ def ended() -> tuple[Scene, Rollout]:
     return scene, scene.driver().run()
 
 
+def lines(events: Sequence[Event]) -> tuple[Said, ...]:
+    said: tuple[Said, ...] = ()
+    for event in events:
+        said = heard(said, event)
+    return said
+
+
 def drawn(thing: object) -> str:
     console = Console(record=True, width=120, force_terminal=False)
     console.print(thing)
@@ -35,18 +48,45 @@ def test_the_picture_shows_verdict_ladder_signals_and_what_happened(
     ended: tuple[Scene, Rollout], capsys: pytest.CaptureFixture[str]
 ) -> None:
     scene, rollout = ended
-    text = drawn(release_view.panel(CHAIN, rollout, scene.ledger().read()[-3:]))
+    text = drawn(release_view.panel(CHAIN, rollout, lines(scene.ledger().read()[-3:])))
     assert "Rolled back. Requests are slower than tolerated." in text
     assert "copies 100 % → 1 % → 5 %" in text
     assert "latency" in text and "of 10" in text
     assert rollout.release in text
 
 
+def test_ticks_that_say_the_same_are_one_line_that_counts_them(ended: tuple[Scene, Rollout]) -> None:
+    events = ended[0].ledger().read()
+    said = lines(events)
+    texts = [words.said(line.first) for line in said]
+    ticks = [line for line in said if line.first.kind == Kind.OBSERVED]
+    assert sum(line.times for line in ticks) == sum(event.kind == Kind.OBSERVED for event in events)
+    assert all(one != other for one, other in itertools.pairwise(texts)), "no two lines in a row say the same"
+    folded = next(line for line in ticks if line.times > 1)
+    assert str(folded).startswith(f"{words.said(folded.first)} {folded.times} ticks in ")
+    assert " min" in str(folded) and "least proof " in str(folded)
+    assert all("ticks in" not in str(line) for line in ticks if line.times == 1)
+
+
+def test_the_evidence_so_far_names_what_is_nearest_to_failing_and_furthest_from_its_proof() -> None:
+    def signal(evidence: float, proof: float | None, verdict: str = "CONTINUE") -> dict[str, Any]:
+        return {"verdict": verdict, "evidence": evidence, "bound": 400.0, "proof": proof, "proof_bound": 20.0}
+
+    def said(phase: str = "releasing", **signals: dict[str, Any]) -> str:
+        return words.evidence({"phase": phase, "signals": signals})
+
+    latency, errors, unknown = signal(30.0, 9.0), signal(2.0, 3.0), signal(300.0, 1.0, "NO_DATA")
+    assert said(latency=latency, errors=errors, cost=unknown) == "against it 30 of 400 (latency), least proof 3 of 20 (errors)"
+    assert said(errors=signal(0.5, 3.0)) == "least proof 3 of 20 (errors)", "below 1 it says nothing"
+    assert said("baking", latency=latency) == "against it 30 of 400 (latency)", "proof is for the way up"
+    assert said(cost=unknown) == ""
+
+
 def test_a_bar_is_full_when_the_evidence_decides_and_empty_when_it_says_nothing() -> None:
-    assert release_view.reach(400.0, 400.0) == 1.0
-    assert release_view.reach(20.0, 400.0) == pytest.approx(0.5)
-    assert [release_view.reach(value, 400.0) for value in (1.0, 0.01, 0.0, None)] == [0.0] * 4
-    assert release_view.reach("inf", 400.0) == 1.0
+    assert words.reach(400.0, 400.0) == 1.0
+    assert words.reach(20.0, 400.0) == pytest.approx(0.5)
+    assert [words.reach(value, 400.0) for value in (1.0, 0.01, 0.0, None)] == [0.0] * 4
+    assert words.reach("inf", 400.0) == 1.0
 
 
 def told(view: release_view.View, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,9 +23,9 @@ GRACE_SECONDS = 30.0
 """For the last request, and for Python to begin."""
 REQUESTS_AT_MOST = 25
 """To each replica at a time; golden requests are asked in turn and over again."""
-SCRIPT = """
+JUDGING = """
 import importlib.util, json, math, sys, time
-folder, seconds, most = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+folder, seconds = sys.argv[1], float(sys.argv[2])
 found = importlib.util.spec_from_file_location("probe", folder + "/probe.py")
 probe = importlib.util.module_from_spec(found)
 found.loader.exec_module(probe)
@@ -40,6 +40,8 @@ def judged(request):
             numbers = probe.numbers(part)
             if not numbers or not all(map(math.isfinite, numbers)):
                 return "invalid", "the answer holds no number, or one that is none"
+            if kind != "top" and len(numbers) != len(request["expect"]["value"]):
+                return "invalid", "the answer holds %d numbers, golden has %d" % (len(numbers), len(request["expect"]["value"]))
     except probe.Wrong as wrong:
         return "invalid", str(wrong)
     try:
@@ -47,7 +49,10 @@ def judged(request):
     except probe.Wrong as wrong:
         return ("invalid" if kind == "schema" else "wrong"), str(wrong)
     return "right", ""
-for number in range(most):
+"""
+"""What every script begins with: its first two arguments are the folder and how many seconds it has; `judged` asks one request."""
+SCRIPT = f"""{JUDGING}
+for number in range(int(sys.argv[3])):
     request = config["golden"][number % len(config["golden"])]
     if number >= 1 and time.monotonic() > until:
         break
@@ -72,7 +77,7 @@ class Answers:
     mismatches: int
     """Of those, how many differed, malformed ones included."""
     invalid: int
-    """Of those, how many were empty, not numbers or against the schema."""
+    """Of those, how many were empty, not numbers, not as many as expected, or against the schema."""
     silent: int
     """Requests that got no answer to compare."""
     examples: tuple[str, ...] = ()

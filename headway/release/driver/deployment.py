@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.release.driver.answers import Answers, Run, asked, judged
 from headway.release.driver.cluster import Cluster
+from headway.release.driver.labelled import compared
 from headway.release.driver.rollout import Rollout
 from headway.release.driver.world import Drained, OutOfReachError, Probed, Raw, Route
 from headway.release.evidence.reading import Arms, Evidence, Service, Window, unanswered
@@ -108,11 +109,19 @@ class Deployment:
         raw = {**raw, "room": room_ahead(rollout, raw)}
         if not rollout.body["policy"]["golden"]:
             return raw
+        seconds = min(PROBE_SECONDS, (end - start) / 4)
         try:
-            found = asked(self.cluster.ready(rollout.release), self.run, min(PROBE_SECONDS, (end - start) / 4)).document()
+            new = self.cluster.ready(rollout.release)
+            found = asked(new, self.run, seconds).document()
         except OutOfReachError as failure:
-            found = {"pairs": 0, "mismatches": 0, "invalid": 0, "reason": str(failure)}
-        return {**raw, "answers": found}
+            return {**raw, "answers": {"pairs": 0, "mismatches": 0, "invalid": 0, "reason": str(failure)}}
+        if rollout.body["policy"].get("trade_gain") is None:
+            return {**raw, "answers": found}
+        try:
+            both = compared(new, self.cluster.ready(rollout.stable), rollout.compared, self.run, seconds / 2).document()
+        except OutOfReachError as failure:
+            both = {"labelled": 0, "not_compared": str(failure)}
+        return {**raw, "answers": {**found, **both}}
 
     def _counted(self, rollout: Rollout, start: float, end: float) -> Raw:
         try:

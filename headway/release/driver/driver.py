@@ -8,13 +8,14 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headway.errors import Exit, UserError
-from headway.release.driver import actions
+from headway.release.driver import actions, targets
 from headway.release.driver.actions import Action, following
 from headway.release.driver.judge import Judge, Reading, carried_over, gate_version
 from headway.release.driver.kinds import Kind, Wish
+from headway.release.driver.refusal import by_policy, described, unevaluated, why
 from headway.release.driver.rollout import Rollout, Service, fold
 from headway.release.driver.world import OutOfReachError, Probed, Route, World
 from headway.release.ledger.division import Division
@@ -22,9 +23,6 @@ from headway.release.ledger.events import Event
 from headway.release.ledger.ledger import Ledger, LostError
 from headway.release.ledger.store import UnreachableError
 from headway.release.plan import Kind as StepKind
-
-if TYPE_CHECKING:
-    from headway.automation import StackResult
 
 LEASE_SECONDS = 120.0
 """How long a runner that fell silent keeps others out. Renewed at half of it."""
@@ -136,13 +134,13 @@ class Driver:
 
     def _apply(self, rollout: Rollout, division: Division) -> None:
         began, refresh = self._world.now(), rollout.drifts > 0 or rollout.failing is not None
-        if rollout.failing is None and _exposes(division):
+        if rollout.failing is None and division.exposes:
             self._vouch(rollout)
         failures = 0
         while True:
             planned = self._world.preview(refresh=refresh)
-            if not planned.ok and _by_policy(planned):
-                self._write(Kind.REFUSED, {"reason": _why(planned), **_described(planned)})
+            if not planned.ok and by_policy(planned):
+                self._write(Kind.REFUSED, {"reason": why(planned), **described(planned)})
                 return
             done = planned
             if planned.ok and planned.changed:
@@ -152,7 +150,7 @@ class Driver:
                 found = planned.changed == 0
                 parts = {"preview": planned.seconds, "update": 0.0 if found else done.seconds}
                 body = {"found": found, "changes": dict(done.changes), "route": dict(division.routes), "seconds": took, "of_which": parts}
-                self._write(Kind.APPLIED, {**body, "warnings": _unevaluated(planned)})
+                self._write(Kind.APPLIED, {**body, "warnings": unevaluated(planned)})
                 return
             refresh = refresh or done.ok
             patient = done.busy and (self._world.now() - began).total_seconds() < BUSY_SECONDS
@@ -161,8 +159,8 @@ class Driver:
                 break
             if self._pause(PAUSES[max(0, failures - 1)]):
                 return
-        reason = _why(done) if not done.ok else "the live route did not take the weights that were asked for"
-        self._write(Kind.FAILED, {"reason": reason, **_described(done)})
+        reason = why(done) if not done.ok else "the live route did not take the weights that were asked for"
+        self._write(Kind.FAILED, {"reason": reason, **described(done)})
 
     def _await(self, rollout: Rollout, division: Division, at_most: float) -> None:
         began = datetime.fromisoformat(rollout.changed)
@@ -219,7 +217,7 @@ class Driver:
             self._write(Kind.DRIFTED, {"route": found, "asked": dict(rollout.division.routes)})
             return
         reason = f"somebody else moves its traffic: the live route was changed {rollout.drifts + 1} times"
-        self._write(Kind.ASKED, {"wish": Wish.ROLLBACK.value, "reason": reason})
+        self._want_back(reason)
 
     def _drain(self, rollout: Rollout) -> None:
         """Done when a look sees no request to the new version; after long without a look, done unseen, and said so."""
@@ -254,7 +252,7 @@ class Driver:
         silent, limit = self._since(rollout.last), float(rollout.body["unwatched_at_most"])
         if rollout.unproven and silent > limit:
             reason = f"nobody watched it for {silent:.0f} s, longer than the {limit:.0f} s that its contract allows"
-            self._write(Kind.ASKED, {"wish": Wish.ROLLBACK.value, "reason": reason})
+            self._want_back(reason)
 
     def _by_its_gate(self, number: int) -> None:
         """A release is decided by the gate that it began with, unless a person has written down why not. Going back needs no gate."""
@@ -313,6 +311,9 @@ class Driver:
             self._ledger.append(kind, body)
             self._catch_up()
 
+    def _want_back(self, reason: str) -> None:
+        self._write(Kind.ASKED, {"wish": Wish.ROLLBACK.value, "reason": reason})
+
     def _catch_up(self) -> None:
         for event in self._ledger.events[self._service.count :]:
             self._service = fold((event,), self._service)
@@ -369,7 +370,7 @@ class Driver:
         if (self._world.now() - since).total_seconds() <= float(rollout.body["unwatched_at_most"]):
             return False
         try:
-            self._world.patch(_safe(rollout))
+            self._world.patch(targets.back(rollout))
         except OutOfReachError:
             return False
         return True
@@ -381,7 +382,7 @@ class Driver:
             rollout = self._service.running
             if rollout and rollout.failing is None:
                 reason = "the ledger was out of reach for longer than its contract lets it be unwatched; traffic went back meanwhile"
-                self._write(Kind.ASKED, {"wish": Wish.ROLLBACK.value, "reason": reason})
+                self._want_back(reason)
         except (LostError, UnreachableError, OutOfReachError):
             return
 
@@ -393,37 +394,8 @@ def seen_share(raw: Mapping[str, Any]) -> float | None:
     return requests.get("canary", 0.0) / users if users else None
 
 
-def _safe(rollout: Rollout) -> Division:
-    from headway.release.driver import targets
-
-    return targets.back(rollout)
-
-
 def _failing(rollout: Rollout) -> str:
     return rollout.failing.time if rollout.failing else rollout.time
-
-
-def _exposes(division: Division) -> bool:
-    return division.mirrored is not None or any(p.weight for p in division.portions if p.arm == "canary")
-
-
-def _by_policy(result: "StackResult") -> bool:
-    return any(v.level == "mandatory" and not v.unevaluated for v in result.violations)
-
-
-def _why(result: "StackResult") -> str:
-    refused = [f"{v.policy}: {v.message.splitlines()[0]}" for v in result.violations if v.level == "mandatory" and not v.unevaluated]
-    said = refused or [error.splitlines()[0] for error in result.errors if error] or ["another update holds the stack"]
-    return f"the {'preview' if result.operation == 'preview' else 'update'} of {result.stack} was refused: {'; '.join(said)}"
-
-
-def _described(result: "StackResult") -> dict[str, Any]:
-    violations = [{"policy": v.policy, "level": v.level, "resource": v.resource, "message": v.message} for v in result.violations]
-    return {"violations": [v for v in violations if v["level"] == "mandatory"], "errors": list(result.errors)}
-
-
-def _unevaluated(result: "StackResult") -> list[str]:
-    return sorted({v.policy for v in result.violations if v.unevaluated})
 
 
 def ask(ledger: Ledger, wish: Wish, reason: str, refuse: Callable[[Service], None] = lambda _: None) -> Sequence[Event]:

@@ -143,6 +143,7 @@ def described(decision: Decision, policy: GatePolicy) -> dict[str, Any]:
         "counted": bool(decision.counted),
         "inconclusive": bool(decision.inconclusive),
         "unproven": int(decision.unproven),
+        **({"better": bool(decision.better)} if policy.trade_gain is not None else {}),
         "signals": {
             name: {
                 "verdict": Verdict(int(signal.verdict)).name,

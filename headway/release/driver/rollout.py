@@ -101,6 +101,8 @@ class Rollout:
     window_end: float | None = None
     observed_number: int = 0
     ticks: int = 0
+    compared: frozenset[str] = frozenset()
+    """Labelled requests that both versions have answered: asked again, they would be no new evidence."""
     frozen: str | None = None
     """Why a person holds the weight."""
     promote: str | None = None
@@ -131,7 +133,7 @@ class Rollout:
     @property
     def exposed(self) -> bool:
         """Whether users' requests, or copies of them, go to the new version."""
-        return self.division.mirrored is not None or any(p.weight for p in self.division.portions if p.arm == "canary")
+        return self.division.exposes
 
     @property
     def unproven(self) -> bool:
@@ -271,6 +273,7 @@ def _told(rollout: Rollout, event: Event) -> Rollout:
                 window_end=body["window"]["end"],
                 observed_number=event.number,
                 ticks=rollout.ticks + 1,
+                compared=rollout.compared.union((body["raw"].get("answers") or {}).get("compared", ())),
             )
             failed = body["decision"]["phase"] == "rolled back" and not rollout.failing
             found = Failing(number=event.number, time=event.time, kind="gate", reason=body["decision"]["sentence"])

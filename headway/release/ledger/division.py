@@ -64,6 +64,11 @@ class Division:
         return next((p for p in self.portions if p.arm == name), None)
 
     @property
+    def exposes(self) -> bool:
+        """Whether users' requests, or copies of them, go to the new version."""
+        return self.mirrored is not None or any(p.weight for p in self.portions if p.arm == CANARY)
+
+    @property
     def routes(self) -> Mapping[str, int]:
         """Percentage by key of arm: what the mesh carries out."""
         return {p.key: p.weight for p in self.portions}

@@ -11,7 +11,7 @@ from html import escape
 from typing import Any
 
 from headway.release import words
-from headway.release.driver.kinds import Kind, Outcome
+from headway.release.driver.kinds import Kind, Outcome, Wish
 from headway.release.driver.rollout import Rollout
 from headway.release.ledger.division import CANARY, Division
 from headway.release.ledger.events import Event
@@ -110,6 +110,10 @@ def _caveats(told: Told) -> str:
     said += [f"Warm-up and golden requests were not asked: {reason}." for reason in sorted(unasked)]
     if not rollout.body.get("answers", {}).get("compared", False):
         said.append(f"No answer was compared while it had traffic: {rollout.body.get('answers', {}).get('reason', 'nobody asked')}.")
+    elif rollout.body["policy"].get("trade_gain") is not None and rollout.ticks and not _labelled(told, "labelled"):
+        reasons = {(event.body["raw"].get("answers") or {}).get("not_compared") for event in told.of(Kind.OBSERVED)} - {None}
+        why = "; ".join(sorted(map(str, reasons))) or "both versions answered none in a form that can be compared"
+        said.append(f"Its contract lets a better version be slower, and no labelled request was compared: {why}.")
     if (rollout.decision or {}).get("unproven"):
         said.append(f"{rollout.decision['unproven']} steps were passed without proof, as the policy allows.")  # type: ignore[index]
     if rollout.promote:
@@ -168,20 +172,44 @@ def _signals(told: Told) -> Iterator[str]:
             yield f'<h3>{escape(name)} <small>no data</small></h3><p class="quiet">{escape(_SIGNALS.get(name, ""))} Nothing was counted.</p>'
             continue
         against = plots.Series(times=times, values=[_number(s, "evidence") for s in signals], bound=float(last["bound"]))
-        climbing = [event.body["decision"]["phase"] == "releasing" for event in ticks]
-        proofs = [_number(s, "proof") if here else None for s, here in zip(signals, climbing, strict=True)]
-        proof = plots.Series(times=times, values=proofs, bound=float(last["proof_bound"])) if any(v is not None for v in proofs) else None
+        proofs = list(_proofs(told, name))
         worst = max((v for v in against.values if v is not None), default=0.0)
-        if worst <= 1.0 and proof is None:
+        if worst <= 1.0 and not proofs:
             yield f'<h3>{escape(name)} <small>nothing against it</small></h3><p class="quiet">{escape(_SIGNALS.get(name, ""))}</p>'
             continue
         figure = f"at most {worst:.3g} of {against.bound:.0f} against it"
         yield (
             f"<h3>{escape(name)} <small>{escape(last['verdict'].replace('_', ' ').lower())} · {figure}</small></h3>"
-            f'<p class="quiet">{escape(_SIGNALS.get(name, ""))}</p>{plots.evidence(against, proof, told.end, _moments(told))}'
+            f'<p class="quiet">{escape(_SIGNALS.get(name, ""))}</p>{plots.evidence(against, proofs, told.end, _moments(told))}'
         )
     if speed != 1:
         yield f'<p class="quiet">The axis is real time; a tick stands for {told.rollout.body["tick_seconds"]:g} s of the policy.</p>'
+
+
+def _proofs(told: Told, name: str) -> Iterator[plots.Series]:
+    """Proof of one signal, a series for each step: it begins anew there, and has another bound."""
+    for ticks in _climbed(told):
+        signals = [event.body["decision"]["signals"].get(name) for event in ticks]
+        values = [_number(signal, "proof") for signal in signals]
+        bound = next((float(signal["proof_bound"]) for signal in signals if signal), 1.0)
+        if any(value is not None for value in values):
+            yield plots.Series(times=[told.minutes(event.time) for event in ticks], values=values, bound=bound)
+
+
+def _climbed(told: Told) -> list[list[Event]]:
+    """Ticks by the step that they were of. A decision says the step after it, so its tick belongs to that of the decision before."""
+    steps: list[list[Event]] = []
+    at, last = told.rollout.body["first"], None
+    for event in told.events:
+        if event.kind == Kind.ASKED and event.body["wish"] == Wish.PROMOTE:
+            at = {**at, "phase": "baking"}
+        elif event.kind == Kind.OBSERVED:
+            if at["phase"] == "releasing":
+                steps = steps if at["stage"] == last and steps else [*steps, []]
+                steps[-1].append(event)
+                last = at["stage"]
+            at = event.body["decision"]
+    return steps
 
 
 def _moments(told: Told) -> Sequence[plots.Moment]:
@@ -235,12 +263,29 @@ def _facts(chain: str, environment: str, told: Told) -> str:
         "room": rollout.plan.surge.replace("_", " "),
         "accepted": f"latency tail +{policy['latency']:.0%}, errors {policy['error_ratio']:g}x or {policy['error_floor']:.2%}, "
         f"answers {policy['mismatch']:.2%}",
+        **_trade(told),
         "ruled out before traffic grows": f"latency tail +{policy['latency_unacceptable']:.0%}, errors {policy['error_unacceptable']:.2%}, "
         "wider at small weights",
         "chance that a healthy release is rolled back": f"at most {policy['false_rollback']:.2%} a release",
     }
     cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
     return f'<table class="facts"><tbody>{cells}</tbody></table>'
+
+
+def _trade(told: Told) -> dict[str, str]:
+    policy = told.rollout.body["policy"]
+    if policy.get("trade_gain") is None:
+        return {}
+    gain = f"by more than {100 * policy['trade_gain']:.3g} points"
+    labelled, new, stable = (_labelled(told, name) for name in ("labelled", "only_canary_right", "only_stable_right"))
+    return {
+        "accepted of a better version": f"latency tail +{policy['trade_latency']:.0%}, once it answers labelled requests better {gain}",
+        "labelled requests": f"{labelled} compared; right by the new version alone {new}, by the stable one alone {stable}",
+    }
+
+
+def _labelled(told: Told, name: str) -> int:
+    return sum(int((event.body["raw"].get("answers") or {}).get(name, 0)) for event in told.of(Kind.OBSERVED))
 
 
 def _footer(chain: str, told: Told) -> str:

@@ -31,13 +31,12 @@ class Series:
     bound: float
 
 
-def evidence(against: Series, proof: Series | None, end: float, moments: Sequence[Moment] = ()) -> str:
-    """Evidence against the new version, and proof for it, each relative to its own bound: at the top line it decides."""
+def evidence(against: Series, proofs: Sequence[Series], end: float, moments: Sequence[Moment] = ()) -> str:
+    """Evidence against the new version, and at each step the proof for it, each relative to its own bound: at the top line it decides."""
     lines = [_frame(end, HEIGHT, (("decides", 1.0), ("", 0.5), ("nothing", 0.0))), _moments(moments, end, HEIGHT)]
     y = _y(1.0, HEIGHT)
     lines.append(f'<line class="bound" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-    if proof:
-        lines.append(_curve(proof, end, HEIGHT, "proof"))
+    lines += [_curve(proof, end, HEIGHT, "proof") for proof in proofs]
     lines.append(_curve(against, end, HEIGHT, "against"))
     return _svg(HEIGHT, "evidence by time", lines)
 
