@@ -145,7 +145,8 @@ OF_ANY_POD = ("node.kubernetes.io/memory-pressure", "node.kubernetes.io/not-read
 
 
 def own_tolerations(pools: Sequence[Pool]) -> Rule:
-    """Only the taints of the pool that a pod selects, and only if it asks for a GPU: a quarantine or another's pool tolerates nobody."""
+    """Only the taints of the pool that a pod selects, and only if it asks for a GPU: a quarantine or another's pool tolerates nobody.
+    A toleration without a key is the rule's `tolerations-by-name`."""
     taints = {pool.name: sorted({taint.key for taint in gpu_node.taints(pool)}) for pool in pools}
     known = json.dumps(taints, sort_keys=True)  # a literal of the Common Expression Language too
     selected = f"has(object.spec.nodeSelector) && '{POOL}' in object.spec.nodeSelector ? object.spec.nodeSelector['{POOL}'] : ''"
@@ -153,9 +154,9 @@ def own_tolerations(pools: Sequence[Pool]) -> Rule:
     return Rule(
         name="tolerations-of-own-pool",
         expression=(
-            f"!has(object.spec.tolerations) || object.spec.tolerations.all(t, has(t.key) && (t.key in {always} || "
+            f"!has(object.spec.tolerations) || object.spec.tolerations.all(t, !has(t.key) || t.key == '' || t.key in {always} || "
             "(variables.pool in variables.taints && t.key in variables.taints[variables.pool] && "
-            f"{_GPU_POD})))"
+            f"{_GPU_POD}))"
         ),
         message=(
             "The pod tolerates a taint that is not of the GPU pool that it selects. It could land on another's nodes, or on one in "
