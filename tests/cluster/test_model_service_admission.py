@@ -17,6 +17,7 @@ from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.progress import Silent
 from tests.cluster.conftest import ControlPlane, eventually
 from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, document, service
+from tests.components.strangers import rendered, stranger
 
 NAMESPACES = ("istio-ingress", "istio-system", "monitoring")
 TENANT = "vision"
@@ -134,6 +135,12 @@ def test_an_online_class_gets_no_spot_node(served: ControlPlane) -> None:
 def test_every_object_of_a_service_passes_strict_decoding(served: ControlPlane, name: str) -> None:
     for manifest in service(name).manifests():
         create(served, dict(manifest.body))
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_every_object_of_a_strangers_contract_passes_strict_decoding(served: ControlPlane, number: int) -> None:
+    for body in rendered(stranger(number)):
+        create(served, body)
 
 
 def pod(priority: str, pool: str, gpus: int, **resources: str) -> dict[str, Any]:

@@ -3,29 +3,14 @@
 import json
 import random
 import re
-from functools import cache
-from typing import Any
 
 import pytest
-from contract_generator import part, varied
-from contracts import CHAT, CONTAINER, DEFECTS, EMBEDDINGS, MODELS, PLAIN, POOLS, SURROUNDINGS, changed
 
-from components.model_service.manifests import Service
-from headway.contract.arithmetic.surge import pool_for
-from headway.contract.crosscheck import check_model
-from headway.contract.finding import Level
 from headway.contract.model import Model
 from headway.contract.reading import contract_of
 from headway.contract.tenant import Tenant
-
-BATCH_POOL = next(pool for pool in POOLS if pool.name == "l4-spot")
-BASES: list[dict[str, Any]] = [
-    DEFECTS,
-    EMBEDDINGS,
-    CHAT,
-    changed(DEFECTS, runtime=CONTAINER, **PLAIN).model_dump(mode="json", exclude_none=True),
-    *(MODELS[name].model_dump(mode="json", exclude_none=True) for name in ("chat-mig", "defects-mps", "defects-slice", "plain-grpc")),
-]
+from tests.components.contract_generator import part
+from tests.components.strangers import rendered, stranger
 
 
 @pytest.mark.parametrize("kind", [Model, Tenant])
@@ -38,22 +23,6 @@ def test_a_contract_drawn_blindly_is_refused_with_path_consequence_and_remedy(ki
             assert finding.fact
             assert finding.consequence, finding
             assert finding.remedy, finding
-
-
-def sound(data: dict[str, Any]) -> bool:
-    contract, _ = contract_of(data, Model)
-    return contract is not None and all(concern.level is not Level.ERROR for concern in check_model("vision", contract))
-
-
-@cache
-def stranger(seed: int) -> Model:
-    return Model.model_validate(varied(BASES[seed % len(BASES)], Model, random.Random(seed), sound, 40))
-
-
-def rendered(model: Model) -> list[dict[str, Any]]:
-    pool = pool_for(model.model_copy(update={"placement": model.placement.model_copy(update={"pool": None})}), POOLS) or POOLS[0]
-    fallback = model.degradation.fallback.model if model.degradation.fallback else None
-    return [dict(manifest.body) for manifest in Service.of("vision", model, pool, SURROUNDINGS, fallback, BATCH_POOL).manifests()]
 
 
 LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
