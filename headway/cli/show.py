@@ -97,7 +97,7 @@ def view(console: Console, cluster: ClusterView, live: Sequence[Live] = ()) -> N
     stood_for = {chart for each in live for chart in each.extra.charts}
     names = ", ".join(f"{chart} {version}" for chart, version in cluster.recorded if chart not in stood_for)
     if names:
-        console.print(Padding(f"[dim]Add-ons recorded, not run: {escape(names)}[/dim]", (1, 0, 0, 2)))
+        console.print(Padding(f"[dim]Add-ons recorded, not run: {escape(names)}[/dim]", (1, 0, 0, 2), expand=False))
 
 
 def _server(process: ProcessStatus) -> str:
