@@ -22,8 +22,9 @@ CONTRACTS = Path(__file__).parent / "profile"
 BUILD = Path(__file__).parent / "models" / "build.py"
 BUCKET = "sandbox-models"
 STABLE = "stable"
-TOLERANCES: Mapping[str, Mapping[str, str]] = {"better": {"latency": "30%", "latency_unacceptable": "60%"}}
-"""By release of the classifier: a better, slower model says in its own contract how much slower it may be."""
+TOLERANCES: Mapping[str, Mapping[str, str]] = {"better": {"latency": "50%", "latency_unacceptable": "100%"}}
+"""By release of the classifier: a better, slower model says in its own contract how much slower it may be. Copies are measured a bucket (a quarter)
+slower than what they copy, on one machine of two cores, and a tolerance is passed well inside it or not in time."""
 
 
 @dataclass(frozen=True)
