@@ -333,6 +333,7 @@ def main(arguments: Sequence[str]) -> int:
             return 0
         loads = stage.loads()
         loads.start()
+        stage.measured()
         (releases if given.kind == "releases" else faults)(stage, loads, book, given.names or tuple(known), given.runs)
         loads.stop()
     except KeyboardInterrupt:

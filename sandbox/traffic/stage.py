@@ -12,6 +12,8 @@ import os
 import subprocess
 import threading
 import time
+import urllib.parse
+import urllib.request
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +43,7 @@ RELEASE_HEADER = "x-model-release"
 CHAIN = "quality/classifier"
 """Whose releases are tried."""
 BEFORE_TRAFFIC = "before traffic"
+_MEASURED = 'count_over_time(istio_requests_total{reporter="destination",destination_workload=~"classifier.*"}[30s]) >= 5'
 _TOKEN_SECONDS = 24 * 3600.0
 _LOAD_SECONDS = 24 * 3600.0
 _END_SECONDS = 20.0
@@ -134,6 +137,21 @@ class Stage:
 
     def loads(self) -> Loads:
         return Loads(self.layout, self.artifacts)
+
+    def measured(self, within: float = 60.0) -> bool:
+        """Whether Prometheus has come to hold enough of the classifier's requests for a release to be judged by; waits for it."""
+        server = Supervisor(self.layout).port("prometheus")
+        asked = urllib.parse.urlencode({"query": _MEASURED})
+        deadline = time.monotonic() + within
+        while time.monotonic() < deadline:
+            with (
+                contextlib.suppress(OSError),
+                urllib.request.urlopen(f"http://127.0.0.1:{server}/api/v1/query?{asked}", timeout=5) as answer,
+            ):
+                if json.load(answer)["data"]["result"]:
+                    return True
+            time.sleep(0.5)
+        return False
 
     def headway(self, *arguments: str, quiet: bool = False) -> "subprocess.Popen[bytes]":
         """Start `headway` on the workspace, its output ours."""
