@@ -10,8 +10,8 @@ import json
 from typing import Any
 
 from components.labels import labels
-from components.manifests import object_
 from components.model_service.routing import DEGRADE_HEADER, PRIORITY_HEADER, public_hosts
+from components.tenant.gateway_filters import gateway_filters
 from components.tenant.surroundings import Surroundings
 from headway.contract.model import Model
 
@@ -54,29 +54,9 @@ def control(tenant: str, model: Model, surroundings: Surroundings) -> dict[str, 
         "model": model.name,
         "hold": model.degradation.retry_after.whole_seconds,
     }
-    manager = "envoy.filters.network.http_connection_manager"
-    where = {"filterChain": {"filter": {"name": manager, "subFilter": {"name": "envoy.filters.http.router"}}}}
     typed = {"@type": "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua", "default_source_code": {"inline_string": code}}
-    return object_(
-        "networking.istio.io/v1alpha3",
-        "EnvoyFilter",
-        f"overload.{tenant}.{model.name}",
-        namespace=surroundings.gateway_namespace,
-        labels=labels("limit", tenant=tenant, model=model.name),
-        spec={
-            "workloadSelector": {"labels": dict(surroundings.gateway_labels)},
-            "configPatches": [
-                {
-                    "applyTo": "HTTP_FILTER",
-                    "match": {"context": "GATEWAY", "listener": where},
-                    "patch": {
-                        "operation": "INSERT_BEFORE",
-                        "value": {"name": f"headway.overload.{tenant}.{model.name}", "typed_config": typed},
-                    },
-                }
-            ],
-        },
-    )
+    name = f"overload.{tenant}.{model.name}"
+    return gateway_filters(name, [(f"headway.{name}", typed)], surroundings, labels("limit", tenant=tenant, model=model.name))
 
 
 def _set(names: list[str]) -> str:

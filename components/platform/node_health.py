@@ -7,14 +7,13 @@ pods is to evict them, which disruption budgets stop, and never to delete them.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from components.addons.placement import ON_SYSTEM_NODES, RESTRICTED_CONTAINER, RESTRICTED_POD, spread
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.permissions import Statement
-from components.platform.capacity import PLATFORM_PRIORITY
+from components.platform import loops
 from components.platform.namespaces import NODE_HEALTH
 from components.versions import DIAGNOSTIC_IMAGE
 from headway.contract.pool import Pool
@@ -39,10 +38,8 @@ _AT_HOME = (
     # Which of several loops acts. A right to create cannot be bound to a name.
     ("coordination.k8s.io", ("leases",), ("create", "get", "update")),
 )
-LOOP = "node-health"
-REPLICAS = 2
+LOOP = SERVICE_ACCOUNT
 PORT, PORT_NAME = 8080, "metrics"
-SCRATCH = "/scratch"
 
 
 def manifests(pools: Sequence[Pool]) -> tuple[Manifest, ...]:
@@ -94,37 +91,9 @@ def manifests(pools: Sequence[Pool]) -> tuple[Manifest, ...]:
 
 def loop(image: str, region: str) -> tuple[Manifest, ...]:
     """The loop as a Deployment of `image`, an image of headway by digest, and what scrapes it. Needs the Prometheus operator's definitions."""
-    found = labels(LOOP)
-    picked = {key: found[key] for key in ("app.kubernetes.io/component", "app.kubernetes.io/part-of")}
     return (
-        Manifest(
-            role="loop",
-            body=object_(
-                "apps/v1",
-                "Deployment",
-                LOOP,
-                namespace=NODE_HEALTH,
-                labels=found,
-                spec={
-                    "replicas": REPLICAS,
-                    "selector": {"matchLabels": picked},
-                    # Never fewer than one: a surge first, and whoever is told to end gives its turn up.
-                    "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-                    "template": {"metadata": {"labels": found}, "spec": _pod(image, region, picked)},
-                },
-            ),
-        ),
-        Manifest(
-            role="loop-budget",
-            body=object_(
-                "policy/v1",
-                "PodDisruptionBudget",
-                LOOP,
-                namespace=NODE_HEALTH,
-                labels=found,
-                spec={"maxUnavailable": 1, "selector": {"matchLabels": picked}},
-            ),
-        ),
+        Manifest(role="loop", body=loops.deployment(LOOP, NODE_HEALTH, _container(image, region), grace_seconds=30)),
+        Manifest(role="loop-budget", body=loops.budget(LOOP, NODE_HEALTH)),
         Manifest(
             role="loop-monitor",
             body=object_(
@@ -132,9 +101,9 @@ def loop(image: str, region: str) -> tuple[Manifest, ...]:
                 "PodMonitor",
                 LOOP,
                 namespace=NODE_HEALTH,
-                labels=found,
+                labels=labels(LOOP),
                 spec={
-                    "selector": {"matchLabels": picked},
+                    "selector": {"matchLabels": loops.picked(LOOP)},
                     "sampleLimit": 100,
                     "podMetricsEndpoints": [{"port": PORT_NAME, "path": "/metrics", "interval": "15s", "scrapeTimeout": "10s"}],
                 },
@@ -143,32 +112,16 @@ def loop(image: str, region: str) -> tuple[Manifest, ...]:
     )
 
 
-def _pod(image: str, region: str, picked: Mapping[str, str]) -> dict[str, Any]:
+def _container(image: str, region: str) -> dict[str, Any]:
     probe = {"httpGet": {"path": "/healthz", "port": PORT_NAME}, "periodSeconds": 10, "timeoutSeconds": 2}
-    container = {
-        "name": LOOP,
+    return {
         "image": image,
         "args": ["nodes", "watch", "--replace", "--serve", f"0.0.0.0:{PORT}"],
-        # The client keeps the API server's certificate in a temporary file.
-        "env": [{"name": "AWS_REGION", "value": region}, {"name": "TMPDIR", "value": SCRATCH}],
+        "env": [{"name": "AWS_REGION", "value": region}],
         "ports": [{"name": PORT_NAME, "containerPort": PORT, "protocol": "TCP"}],
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"cpu": "500m", "memory": "256Mi"}},
-        "securityContext": dict(RESTRICTED_CONTAINER),
         "livenessProbe": {**probe, "failureThreshold": 3},
         "readinessProbe": {**probe, "failureThreshold": 1},
-        "volumeMounts": [{"name": "scratch", "mountPath": SCRATCH}],
-    }
-    return {
-        "automountServiceAccountToken": True,
-        "containers": [container],
-        "enableServiceLinks": False,
-        "nodeSelector": dict(ON_SYSTEM_NODES),
-        "priorityClassName": PLATFORM_PRIORITY,
-        "securityContext": dict(RESTRICTED_POD),
-        "serviceAccountName": SERVICE_ACCOUNT,
-        "terminationGracePeriodSeconds": 30,
-        "topologySpreadConstraints": spread(picked),
-        "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "16Mi"}}],
     }
 
 

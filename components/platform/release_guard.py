@@ -4,21 +4,17 @@ Two replicas that both act: what they do can be done twice, so neither waits for
 routes and to say that it lives; a right to create cannot be bound to a name, so any Lease may be created, and only its own be changed.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
-from components.addons.placement import ON_SYSTEM_NODES, RESTRICTED_CONTAINER, RESTRICTED_POD, spread
 from components.labels import labels
 from components.manifests import Manifest, object_
-from components.platform.capacity import PLATFORM_PRIORITY
+from components.platform import loops
 from components.platform.namespaces import RELEASE_GUARD
 
 NAME = "release-guard"
 LEASE = "headway-release-guard"
 """In each tenant's namespace; no release begins without it (`headway.release.guard`)."""
-REPLICAS = 2
-SCRATCH = "/scratch"
-LOOKED = f"{SCRATCH}/looked"
+LOOKED = f"{loops.SCRATCH}/looked"
 SILENT_SECONDS = 60
 """Without an answer of the API server for so long, the process is started anew."""
 _RBAC = "rbac.authorization.k8s.io"
@@ -28,7 +24,6 @@ _ALIVE = "import os, sys, time; sys.exit(time.time() - os.path.getmtime(sys.argv
 def manifests(image: str) -> tuple[Manifest, ...]:
     """Identity, rights and the process itself, of `image`: an image of headway by digest."""
     found = labels(NAME)
-    picked = {key: found[key] for key in ("app.kubernetes.io/component", "app.kubernetes.io/part-of")}
     role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": f"headway-{NAME}"}
     subject = {"kind": "ServiceAccount", "name": NAME, "namespace": RELEASE_GUARD}
     return (
@@ -42,31 +37,9 @@ def manifests(image: str) -> tuple[Manifest, ...]:
         Manifest(
             role="guard",
             after=("account", "binding"),
-            body=object_(
-                "apps/v1",
-                "Deployment",
-                NAME,
-                namespace=RELEASE_GUARD,
-                labels=found,
-                spec={
-                    "replicas": REPLICAS,
-                    "selector": {"matchLabels": picked},
-                    "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-                    "template": {"metadata": {"labels": found}, "spec": _pod(image, picked)},
-                },
-            ),
+            body=loops.deployment(NAME, RELEASE_GUARD, _container(image), grace_seconds=10),
         ),
-        Manifest(
-            role="budget",
-            body=object_(
-                "policy/v1",
-                "PodDisruptionBudget",
-                NAME,
-                namespace=RELEASE_GUARD,
-                labels=found,
-                spec={"maxUnavailable": 1, "selector": {"matchLabels": picked}},
-            ),
-        ),
+        Manifest(role="budget", body=loops.budget(NAME, RELEASE_GUARD)),
     )
 
 
@@ -82,29 +55,12 @@ def _rules() -> list[dict[str, Any]]:
     ]
 
 
-def _pod(image: str, picked: Mapping[str, str]) -> dict[str, Any]:
+def _container(image: str) -> dict[str, Any]:
     alive = {"exec": {"command": ["python", "-c", _ALIVE, LOOKED, str(SILENT_SECONDS)]}, "periodSeconds": 20, "timeoutSeconds": 10}
-    container = {
-        "name": NAME,
+    return {
         "image": image,
         "args": ["release", "guard", "--in-cluster", "--looked", LOOKED],
-        # The client keeps the API server's certificate in a temporary file.
-        "env": [{"name": "TMPDIR", "value": SCRATCH}],
         "resources": {"requests": {"cpu": "25m", "memory": "96Mi"}, "limits": {"cpu": "250m", "memory": "192Mi"}},
-        "securityContext": dict(RESTRICTED_CONTAINER),
         "livenessProbe": {**alive, "initialDelaySeconds": SILENT_SECONDS, "failureThreshold": 3},
         "readinessProbe": {**alive, "failureThreshold": 1},
-        "volumeMounts": [{"name": "scratch", "mountPath": SCRATCH}],
-    }
-    return {
-        "automountServiceAccountToken": True,
-        "containers": [container],
-        "enableServiceLinks": False,
-        "nodeSelector": dict(ON_SYSTEM_NODES),
-        "priorityClassName": PLATFORM_PRIORITY,
-        "securityContext": dict(RESTRICTED_POD),
-        "serviceAccountName": NAME,
-        "terminationGracePeriodSeconds": 10,
-        "topologySpreadConstraints": spread(picked),
-        "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "16Mi"}}],
     }

@@ -10,8 +10,8 @@ import math
 from typing import Any
 
 from components.labels import labels
-from components.manifests import object_
 from components.platform.limiter import CLUSTER, DOMAIN
+from components.tenant.gateway_filters import gateway_filters
 from components.tenant.surroundings import Surroundings
 from headway.contract.tenant import Tenant
 from headway.contract.units import Rate
@@ -81,29 +81,8 @@ def rate_limit(tenant: Tenant, surroundings: Surroundings, name: str) -> dict[st
     ]
     if tenant.quota.tokens is not None:
         filters.append(("tokens", _only_of(tenant, surroundings, _counter())))
-    manager = "envoy.filters.network.http_connection_manager"
-    where = {"filterChain": {"filter": {"name": manager, "subFilter": {"name": "envoy.filters.http.router"}}}}
-    return object_(
-        "networking.istio.io/v1alpha3",
-        "EnvoyFilter",
-        name,
-        namespace=surroundings.gateway_namespace,
-        labels=labels("limit", tenant=tenant.name),
-        spec={
-            "workloadSelector": {"labels": dict(surroundings.gateway_labels)},
-            "configPatches": [
-                {
-                    "applyTo": "HTTP_FILTER",
-                    "match": {"context": "GATEWAY", "listener": where},
-                    "patch": {
-                        "operation": "INSERT_BEFORE",
-                        "value": {"name": f"headway.{kind}.{tenant.name}", "typed_config": config},
-                    },
-                }
-                for kind, config in filters
-            ],
-        },
-    )
+    named = [(f"headway.{kind}.{tenant.name}", config) for kind, config in filters]
+    return gateway_filters(name, named, surroundings, labels("limit", tenant=tenant.name))
 
 
 def window(rate: Rate, unit: str) -> dict[str, Any]:

@@ -1,0 +1,70 @@
+"""How a loop of Headway's own stands in the cluster: two replicas of an image of headway on the system nodes, one of them at every time. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from components.addons.placement import ON_SYSTEM_NODES, RESTRICTED_CONTAINER, RESTRICTED_POD, spread
+from components.labels import labels
+from components.manifests import object_
+from components.platform.capacity import PLATFORM_PRIORITY
+
+REPLICAS = 2
+SCRATCH = "/scratch"
+"""The only place where the loop can write."""
+
+
+def picked(name: str) -> dict[str, str]:
+    """What selects the pods of the loop called `name`."""
+    found = labels(name)
+    return {key: found[key] for key in ("app.kubernetes.io/component", "app.kubernetes.io/part-of")}
+
+
+def deployment(name: str, namespace: str, container: Mapping[str, Any], *, grace_seconds: int) -> dict[str, Any]:
+    """The loop itself, as the service account of its name; `container` says what is special about it."""
+    # The client of Kubernetes keeps the API server's certificate in a temporary file.
+    env = [*container.get("env", ()), {"name": "TMPDIR", "value": SCRATCH}]
+    whole = {
+        "name": name,
+        **container,
+        "env": env,
+        "securityContext": dict(RESTRICTED_CONTAINER),
+        "volumeMounts": [{"name": "scratch", "mountPath": SCRATCH}],
+    }
+    pod = {
+        "automountServiceAccountToken": True,
+        "containers": [whole],
+        "enableServiceLinks": False,
+        "nodeSelector": dict(ON_SYSTEM_NODES),
+        "priorityClassName": PLATFORM_PRIORITY,
+        "securityContext": dict(RESTRICTED_POD),
+        "serviceAccountName": name,
+        "terminationGracePeriodSeconds": grace_seconds,
+        "topologySpreadConstraints": spread(picked(name)),
+        "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "16Mi"}}],
+    }
+    return object_(
+        "apps/v1",
+        "Deployment",
+        name,
+        namespace=namespace,
+        labels=labels(name),
+        spec={
+            "replicas": REPLICAS,
+            "selector": {"matchLabels": picked(name)},
+            # Never fewer than one: a surge first.
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "template": {"metadata": {"labels": labels(name)}, "spec": pod},
+        },
+    )
+
+
+def budget(name: str, namespace: str) -> dict[str, Any]:
+    """A drain takes one replica at a time."""
+    return object_(
+        "policy/v1",
+        "PodDisruptionBudget",
+        name,
+        namespace=namespace,
+        labels=labels(name),
+        spec={"maxUnavailable": 1, "selector": {"matchLabels": picked(name)}},
+    )
