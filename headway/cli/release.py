@@ -184,7 +184,7 @@ def _wish(service: str, wish: str, reason: str, environment: str, project: Path 
 
 
 def _ask(here: "Place", wish: "Wish", reason: str) -> None:
-    from headway.release.driver.driver import ask
+    from headway.release.driver.wishes import ask
 
     ask(here.ledger(), wish, reason)
 

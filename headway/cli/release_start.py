@@ -24,9 +24,9 @@ def begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guard
     from headway.contract.released import release_id
     from headway.release.driver.adoption import adopt
     from headway.release.driver.beginning import begin, possible
-    from headway.release.driver.driver import ask
     from headway.release.driver.kinds import Wish
     from headway.release.driver.rollout import fold
+    from headway.release.driver.wishes import ask
     from headway.release.ledger.store import prove
 
     in_time(here, start.speed)

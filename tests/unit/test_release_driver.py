@@ -19,10 +19,10 @@ from headway.release.driver import beginning
 from headway.release.driver import driver as driving
 from headway.release.driver import judge as judging
 from headway.release.driver.beginning import Asked, Start, begin
-from headway.release.driver.driver import ask
 from headway.release.driver.kinds import Kind, Outcome, Wish
 from headway.release.driver.rollout import Rollout
 from headway.release.driver.verify import recomputed
+from headway.release.driver.wishes import ask
 from headway.release.ledger.events import Event
 from headway.release.ledger.ledger import Ledger, LostError, verify
 from headway.release.ledger.store import Store, UnreachableError

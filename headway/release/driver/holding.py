@@ -1,0 +1,129 @@
+"""One runner's hold on a service's chain: its lease, what it has read, and the gate that follows what is written.
+
+Everything the driver remembers is here, and all of it comes from the ledger. The trap: two threads use it, the one that drives and the one
+that keeps the lease beside a long update; reading and writing the chain is therefore never done by both at once.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from headway.errors import UserError
+from headway.release.driver.judge import Judge, Reading
+from headway.release.driver.kinds import Kind, Wish
+from headway.release.driver.rollout import Rollout, Service, fold
+from headway.release.driver.world import OutOfReachError, World
+from headway.release.ledger.events import Event
+from headway.release.ledger.ledger import Ledger, LostError
+from headway.release.ledger.store import UnreachableError
+
+LEASE_SECONDS = 120.0
+"""How long a runner that fell silent keeps others out. Renewed at half of it."""
+SLICE_SECONDS = 1.0
+"""How often a waiting driver looks whether somebody wants something."""
+
+Told = Callable[[Event, Service], None]
+
+
+class Holding:
+    """The chain as `holder` holds it. `told` hears of every event, also those of others."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        world: World,
+        reading: Reading,
+        holder: str,
+        *,
+        gone: Callable[[str], bool],
+        told: Told,
+        lease_seconds: float,
+    ) -> None:
+        self._ledger, self._world, self._reading, self._holder = ledger, world, reading, holder
+        self._gone, self._told, self._lease_seconds = gone, told, lease_seconds
+        self._judge: Judge | None = None
+        self._guard = threading.RLock()
+        self.service = Service()
+
+    @property
+    def chain(self) -> str:
+        return self._ledger.chain
+
+    def current(self, number: int) -> Rollout:
+        """The release that began with event `number`, as it now stands."""
+        found = self.service.begun_with(number)
+        assert found is not None, number  # noqa: S101  a chain only grows
+        return found
+
+    def judging(self, rollout: Rollout) -> Judge:
+        assert self._judge is not None, rollout.number  # noqa: S101  a running release has a `started` event
+        return self._judge
+
+    def take(self) -> None:
+        """Become, or stay, the one who acts. Raises UserError while another one does, LostError, UnreachableError."""
+        with self._guard:
+            self._ledger.acquire(self._holder, timedelta(seconds=self._lease_seconds), self._gone)
+            self._catch_up()
+
+    def renew(self) -> None:
+        """Keep the lease, and the word given to the dead man's switch. Raises UserError when the lease is another's by now."""
+        with self._guard:
+            self._ledger.read()
+            self._catch_up()
+            lease = self._ledger.lease()
+            left = (lease.until - self._world.now()).total_seconds() if lease and lease.holder == self._holder else 0.0
+            if left < self._lease_seconds / 2:
+                self.take()
+                rollout = self.service.running
+                if rollout and rollout.exposed and rollout.failing is None:
+                    self.vouch(rollout)
+
+    def keep(self, stopped: threading.Event) -> None:
+        """Renew the lease while an update takes long. For a thread of its own; ends when `stopped`."""
+        while not stopped.wait(self._lease_seconds / 4):
+            try:
+                self.renew()
+            except (UserError, LostError, UnreachableError, OutOfReachError):
+                continue  # the main thread meets the same, and acts on it
+
+    def release(self) -> None:
+        """Give the lease back. Raises LostError, UnreachableError."""
+        with self._guard:
+            self._ledger.release(self._holder)
+
+    def vouch(self, rollout: Rollout) -> None:
+        """Say on the live route until when this release is watched. Raises OutOfReachError."""
+        self._world.vouch(self._world.now() + timedelta(seconds=float(rollout.body["unwatched_at_most"])), rollout.stable)
+
+    def write(self, kind: Kind, body: Mapping[str, Any]) -> None:
+        with self._guard:
+            self._ledger.append(kind, body)
+            self._catch_up()
+
+    def want_back(self, reason: str) -> None:
+        """Write down that traffic shall go back."""
+        self.write(Kind.ASKED, {"wish": Wish.ROLLBACK.value, "reason": reason})
+
+    def pause(self, seconds: float) -> bool:
+        """Sleep, looking now and then; True when somebody wrote something, so that what is next must be asked anew."""
+        left = seconds
+        while left > 0:
+            self._world.sleep(min(left, SLICE_SECONDS))
+            left -= SLICE_SECONDS
+            before = self.service.count
+            self.renew()
+            if any(event.kind == Kind.ASKED for event in self._ledger.events[before:]):
+                return True
+        return False
+
+    def _catch_up(self) -> None:
+        for event in self._ledger.events[self.service.count :]:
+            self.service = fold((event,), self.service)
+            if event.kind in (Kind.STARTED, Kind.REGATED):
+                rollout = self.service.rollout
+                begun = rollout.number if rollout else event.number
+                self._judge = Judge.of(self._ledger.events[begun - 1 : event.number], self._reading)
+            elif self._judge is not None:
+                self._judge.follow(event)
+            self._told(event, self.service)

@@ -1,0 +1,61 @@
+"""What a runner does while ledger or API server do not answer: it goes on asking, and does not leave users on what it cannot watch.
+
+The trap: out of reach is not lost. A runner that gave up would leave a release to the dead man's switch whenever a network blinks.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from headway.release.driver import targets
+from headway.release.driver.holding import SLICE_SECONDS, Holding
+from headway.release.driver.world import OutOfReachError, World
+from headway.release.ledger.ledger import LostError
+from headway.release.ledger.store import UnreachableError
+
+
+def patiently(holding: Holding, world: World, act: Callable[[], None]) -> None:
+    """Do it; again when a race was lost, and again and again while ledger or API server do not answer.
+
+    While the ledger is out of reach for longer than the dead man's limit, traffic of an unproven release goes back at once: it would
+    be watched by someone who cannot act. That is written down when the ledger is back.
+    """
+    silent_since, reverted = world.now(), False
+    while True:
+        try:
+            act()
+        except LostError:
+            pass
+        except OutOfReachError:
+            world.sleep(SLICE_SECONDS / 2)
+        except UnreachableError:
+            reverted = reverted or _give_up_watching(holding, world, silent_since)
+            world.sleep(SLICE_SECONDS)
+        else:
+            return
+        if reverted:
+            _confess(holding)
+
+
+def _give_up_watching(holding: Holding, world: World, since: datetime) -> bool:
+    rollout = holding.service.running
+    if rollout is None or not rollout.unproven:
+        return False
+    if (world.now() - since).total_seconds() <= float(rollout.body["unwatched_at_most"]):
+        return False
+    try:
+        world.patch(targets.back(rollout))
+    except OutOfReachError:
+        return False
+    return True
+
+
+def _confess(holding: Holding) -> None:
+    """Write down, as soon as the ledger takes it, that traffic went back meanwhile."""
+    try:
+        holding.renew()
+        rollout = holding.service.running
+        if rollout and rollout.failing is None:
+            reason = "the ledger was out of reach for longer than its contract lets it be unwatched; traffic went back meanwhile"
+            holding.want_back(reason)
+    except (LostError, UnreachableError, OutOfReachError):
+        return
