@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from headway.contract.accelerators import GPUS, INSTANCE_TYPES, PRICES_AS_OF, PRICES_SOURCE
+from headway.contract.assignment import BUCKETS, HASH, VECTORS
 from headway.contract.model import Model
 from headway.contract.part import Part
 from headway.contract.pool import Pool, SystemPool
@@ -63,7 +64,7 @@ def markdown() -> str:
         ("System pool", SystemPool, "`headway:system_pool` in the same file"),
     ):
         lines += [f"## {title}", "", f"{_first_line(kind)} File: {where}.", "", *_tables(kind, title)]
-    lines += [*_catalogue()]
+    lines += [*_assignment(), *_catalogue()]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -158,6 +159,17 @@ def _first_line(part: type[Part]) -> str:
 
 def _cell(text: str) -> str:
     return re.sub(r"\s+", " ", text).replace("|", "\\|")
+
+
+def _assignment() -> Iterator[str]:
+    """How a user's version is computed, for whoever holds user ids and wants to repeat it."""
+    yield from ("## Users of an experiment", "")
+    yield f"`{HASH}`: MurmurHash3 (x86, 32 bits, seed 0) of the UTF-8 text `rollout.split.experiment`, a line feed and the value of"
+    yield f"`rollout.split.user_claim`, modulo {BUCKETS:,}. Users whose bucket is below {BUCKETS // 100} for each percent of `rollout.split.share`"
+    yield "meet the new version. `headway release assign` computes it for a user."
+    yield from ("", "| experiment | user | bucket |", "|---|---|---|")
+    yield from (f"| `{experiment}` | {f'`{user}`' if user else 'empty'} | {found} |" for experiment, user, found in VECTORS)
+    yield ""
 
 
 def _catalogue() -> Iterator[str]:

@@ -115,13 +115,27 @@ class Split(Part):
     """A long-lived division of users between two versions."""
 
     share: Annotated[Share, between(Share.parse("1%"), Share.parse("99%"))]
-    """Share of users that the new version gets."""
+    """Share of users that the new version gets, in whole percent; a few heavy users make its share of requests another one."""
     duration: Annotated[Duration, between(Duration.parse("1h"), Duration.parse("90d"))]
     """How long; then a person decides."""
     user_claim: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.:/-]{0,63}$", examples=["sub"])]
-    """Claim of the caller's token that identifies a user; the same user always gets the same version."""
+    """Claim of the caller's token that identifies a user, a text or a whole number at its top level; the same user always gets the same
+    version. A caller without it is in no experiment."""
     experiment: Name
     """Salt of the assignment, so that two experiments do not pick the same users; recorded with every assignment."""
+
+    def violations(self) -> Iterator[Violation]:
+        whole = Share.WHOLE // 100
+        if int(self.share) % whole:
+            near = Share(max(whole, round(int(self.share) / whole) * whole))
+            yield problem(
+                "split-in-whole-percent",
+                "share",
+                value=self.share,
+                fact=f"{self.share} of users is no whole percentage",
+                consequence="The ledger, the gate and the report would name another share than the gateway divides by",
+                remedy=f"Write {near}",
+            )
 
 
 class Rollout(Part):
@@ -150,7 +164,7 @@ class Rollout(Part):
     bake: Annotated[Duration, between(_MINUTES("5m"), Duration.parse("7d"))] = _MINUTES("1h")
     """Time at 100 % during which the old release stays warm; slow leaks show here."""
     at_most: Annotated[Duration, between(_MINUTES("30m"), Duration.parse("30d"))] = Duration.parse("1d")
-    """Longest from start to full traffic, holds included; then it is rolled back, whatever the evidence."""
+    """Longest from start to full traffic, holds included; then it is rolled back, whatever the evidence. Not for `ab`: a person ends that."""
     on_inconclusive: OnInconclusive = OnInconclusive.HOLD
     """What happens when a step's time is over without a verdict."""
     blind_at_most: Annotated[Duration, between(_MINUTES("1m"), Duration.parse("24h"))] = _MINUTES("15m")
@@ -201,6 +215,15 @@ class Rollout(Part):
                 fact="strategy ab needs a split" if self.split is None else f"strategy {self.strategy} has no split of users",
                 consequence="Nobody would know which users get which version" if self.split is None else "It would be ignored",
                 remedy="Add split" if self.split is None else "Leave it out, or choose strategy: ab",
+            )
+        if self.strategy is Strategy.AB and self.departs("at_most"):
+            yield problem(
+                "experiment-is-ended-by-a-person",
+                "at_most",
+                value=self.at_most,
+                fact="strategy ab has no longest time to full traffic",
+                consequence="It would be ignored: users stay divided until a person promotes or rolls back",
+                remedy="Leave it out; split.duration says how long evidence is gathered",
             )
         if self.strategy is Strategy.ROLLING and self.mirror is not None:
             yield problem(

@@ -36,6 +36,7 @@ SYSTEM_POOL: dict[str, Any] = {
     "size": {"min": 3, "max": 6},
     "release": "1.35.6-20260714",
 }
+SPLIT = {"share": "20%", "duration": "14d", "user_claim": "sub", "experiment": "tone"}
 FILE = {"path": "x/1/model.onnx", "sha256": "ab" * 32, "size": "1B"}
 BATCH = {
     "max_replicas": 1,
@@ -217,6 +218,13 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         DEFECTS,
         {"rollout/split": {"share": "50%", "duration": "7d", "user_claim": "sub", "experiment": "e1"}},
         "rollout.split",
+    ),
+    ("split-in-whole-percent", DEFECTS, {"rollout": {"strategy": "ab", "split": {**SPLIT, "share": "2.5%"}}}, "rollout.split.share"),
+    (
+        "experiment-is-ended-by-a-person",
+        DEFECTS,
+        {"rollout": {"strategy": "ab", "at_most": "30d", "split": SPLIT}},
+        "rollout.at_most",
     ),
     ("rolling-has-no-arms", EMBEDDINGS, {"rollout/strategy": "rolling"}, "rollout.mirror"),
     ("step-times-in-order", DEFECTS, {"rollout/step_at_least": "31m"}, "rollout.step_at_most"),
