@@ -15,8 +15,9 @@ import pytest
 
 from components.model_service import pod as rendered
 from components.model_service import probing
+from components.model_service.scripts import probe
 from headway.release.driver import labelled
-from headway.release.driver.answers import CONTAINER, FOLDER, Answers, asked, judged
+from headway.release.driver.answers import CONTAINER, FAILURES, FOLDER, Answers, asked, failing, judged
 from headway.release.driver.labelled import Compared, compared
 from headway.release.driver.world import OutOfReachError
 from sandbox.layout import Layout
@@ -130,6 +131,62 @@ def test_one_replica_that_cannot_be_asked_does_not_hide_the_others() -> None:
         asked(pods[:1], run, 1.0)
     with pytest.raises(OutOfReachError, match="no replica is ready"):
         asked([], run, 1.0)
+
+
+def starting(folder: Path, base: str, times: int, warmups: int = 0) -> Callable[..., str]:
+    """A replica whose startup probe has looked so often, each time for a twentieth of a second."""
+    plan = {"name": "defects", "requests": warmups, "budget_seconds": 5, "request": {**GOLDEN[0], "timeout_seconds": 5}}
+    config = {"base": base, "state": str(folder / "state"), "slice_seconds": 0.05, "ready": [], "memory_limit_mib": None}
+    config |= {"warmup": [plan] if warmups else [], "golden": [{**one, "timeout_seconds": 5} for one in GOLDEN]}
+    shutil.copy(PROBE, folder / "probe.py")
+    (folder / "probe.json").write_text(json.dumps(config), encoding="utf-8")
+    for _ in range(times):
+        with pytest.raises(probe.NotYet):
+            probe.startup(config, probe.Memory(folder / "state"))
+
+    def run(pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
+        words = [str(folder) if word == FOLDER else word for word in arguments]
+        return subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=seconds, check=True).stdout
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "times", "hopeless"),
+    [
+        ({**RIGHT, "label": "scratch"}, 200, FAILURES, True),
+        ({**RIGHT, "label": "scratch"}, 200, FAILURES - 1, False),
+        (RIGHT, 500, FAILURES, True),
+        (RIGHT, 503, FAILURES, False),
+    ],
+    ids=["wrong", "wrong, not often enough", "its process is dead", "busy"],
+)
+def test_a_server_that_says_it_is_ready_and_proves_otherwise_again_and_again_is_not_waited_for(
+    tmp_path: Path, answer: Any, status: int, times: int, hopeless: bool
+) -> None:
+    with answering(answer, status) as base:
+        said = failing([POD], starting(tmp_path, base, times))
+    assert (said is not None) is hopeless
+    assert not hopeless or f"{FAILURES} times in a row" in str(said)
+
+
+def test_a_warm_up_that_gets_on_is_waited_for_however_long_it_takes(tmp_path: Path) -> None:
+    with answering(RIGHT) as base:
+        assert failing([POD], starting(tmp_path, base, FAILURES, warmups=1_000_000)) is None
+
+
+def test_replicas_are_given_up_only_when_each_of_them_says_so() -> None:
+    def run(pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
+        return json.dumps({"times": FAILURES if pod["metadata"]["name"] == "a" else 1, "why": "wrong"})
+
+    def silent(pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
+        raise OutOfReachError("exec: the container has ended")
+
+    first, second = {"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}
+    assert failing([first], run) == f"{FAILURES} times in a row, though its server says that it is ready: wrong"
+    assert failing([first, second], run) is None
+    assert failing([first], silent) is None
+    assert failing([], run) is None
 
 
 STABLE_POD = {"metadata": {"name": "defects-r0-abc"}}

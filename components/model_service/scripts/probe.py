@@ -363,6 +363,27 @@ def warm(config: Json, plan: Json, memory: Memory, deadline: float) -> None:
 def startup_once(config: Json, memory: Memory, deadline: float) -> None:
     for path in config["ready"]:
         exchange(config["base"], {"path": path, "timeout_seconds": config["timeout_seconds"]})
+    try:
+        prove(config, memory, deadline)
+    except Busy:
+        raise
+    except NotYet as reason:
+        remember_failure(config, memory, str(reason))
+        raise
+
+
+def remember_failure(config: Json, memory: Memory, why: str) -> None:
+    """Count how often in a row a server that says it is ready did not prove it; a warm-up that gets on begins the count anew.
+
+    For whoever waits for this replica: waiting does not change such an answer.
+    """
+    done = sum(len(memory.recall(f"warm-{plan['name']}", [])) for plan in config["warmup"])
+    before = memory.recall("failing", {"done": -1, "times": 0})
+    memory.keep("failing", {"done": done, "times": before["times"] + 1 if done == before["done"] else 1, "why": why})
+
+
+def prove(config: Json, memory: Memory, deadline: float) -> None:
+    """Warm-up, memory and golden answers."""
     for plan in config["warmup"]:
         warm(config, plan, memory, deadline)
     limit = config["memory_limit_mib"]

@@ -63,6 +63,14 @@ for number in range(int(sys.argv[3])):
     print(json.dumps([request["name"], outcome, why]), flush=True)
 """
 
+FAILURES = 10
+"""So often in a row, a second apart, a server that says it is ready may fail to prove itself; waiting longer only repeats it."""
+FAILING = f"""{JUDGING}
+from pathlib import Path
+print(json.dumps(probe.Memory(Path(config["state"])).recall("failing", dict(times=0, why=""))))
+"""
+"""What the startup probe of a replica that is not ready yet has met so far; asks the server nothing."""
+
 Run = Callable[[Mapping[str, Any], Sequence[str], float], str]
 """Runs `python3 ARGUMENTS` in the serving container of a pod within so many seconds; answers its standard output. Raises OutOfReachError."""
 
@@ -120,6 +128,21 @@ def _told(run: Run, arguments: Sequence[str], seconds: float, pod: Mapping[str, 
         return failure
     except ValueError as failure:
         return OutOfReachError(f"what {pod['metadata']['name']} said cannot be read ({failure})")
+
+
+def failing(pods: Sequence[Mapping[str, Any]], run: Run) -> str | None:
+    """Why replicas that are not ready yet never will be; None unless each of those asked says so, or where none can be asked."""
+    chosen = sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))[:REPLICAS_AT_MOST]
+    reasons: set[str] = set()
+    for pod in chosen:
+        try:
+            said = json.loads(run(pod, ("-I", "-c", FAILING, FOLDER, "0"), GRACE_SECONDS))
+        except (OutOfReachError, ValueError):  # it is being started, or ended
+            return None
+        if int(said["times"]) < FAILURES:
+            return None
+        reasons.add(f"{said['times']} times in a row, though its server says that it is ready: {said['why']}")
+    return "; ".join(sorted(reasons)) or None
 
 
 def judged(answers: Answers, tolerated: float) -> Probed:

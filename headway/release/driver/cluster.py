@@ -15,6 +15,7 @@ from headway.contract.arithmetic.replica import replica_cpu, replica_memory
 from headway.contract.labels import MODEL, POOL, PREFIX, RELEASE, TENANT
 from headway.contract.model import Model
 from headway.contract.pool import Pool
+from headway.release.driver.answers import CONTAINER
 from headway.release.driver.api import MANAGER, Api
 from headway.release.driver.room import Needs, room
 from headway.release.driver.world import OutOfReachError, Route
@@ -78,6 +79,14 @@ class Cluster:
         deployments = self._list("/apis/apps/v1/namespaces/{}/deployments")
         pods = self._list("/api/v1/namespaces/{}/pods")
         return tuple(said for portion in division.portions if (said := _given_up(portion, deployments, pods)))
+
+    def starting(self, division: Division) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """By arm, in words: replicas whose server runs and has not proven itself, of arms that have no ready one. Raises OutOfReachError."""
+        pods = self._list("/api/v1/namespaces/{}/pods")
+        arms = {f"{portion.arm} ({portion.key})": _of(portion, pods) for portion in division.portions}
+        return {
+            who: found for who, of in arms.items() if not any(_condition(pod, "Ready") for pod in of) and (found := [*filter(_proving, of)])
+        }
 
     def simulated(self, release: str) -> bool:
         """Whether replicas of `release` run on nodes that only pretend to run anything. Raises OutOfReachError."""
@@ -217,6 +226,12 @@ def _of(portion: Portion, pods: Sequence[Mapping[str, Any]]) -> list[Mapping[str
     """Replicas of an arm."""
     labelled = [(pod, pod["metadata"]["labels"]) for pod in pods]
     return [pod for pod, labels in labelled if labels.get(RELEASE) == portion.release and _baseline(labels) == (portion.arm == BASELINE)]
+
+
+def _proving(pod: Mapping[str, Any]) -> bool:
+    """Whether its server runs and its startup probe has not passed."""
+    found = pod.get("status", {}).get("containerStatuses") or ()
+    return any(each["name"] == CONTAINER and "running" in each.get("state", {}) and not each.get("started") for each in found)
 
 
 def _reasons(portion: Portion, pods: Sequence[Mapping[str, Any]]) -> str:

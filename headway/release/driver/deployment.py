@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from headway.release.driver.answers import Answers, Run, asked, judged
+from headway.release.driver.answers import Answers, Run, asked, failing, judged
 from headway.release.driver.cluster import Cluster
 from headway.release.driver.labelled import compared
 from headway.release.driver.rollout import Rollout
@@ -77,7 +77,9 @@ class Deployment:
         return self.cluster.unready(division)
 
     def given_up(self, division: Division) -> Sequence[str]:
-        return self.cluster.given_up(division)
+        """What Kubernetes has given up, or what is asked again and again and answers wrongly. Raises OutOfReachError."""
+        arms = self.cluster.starting(division)
+        return self.cluster.given_up(division) or tuple(f"{who}: {why}" for who, pods in arms.items() if (why := failing(pods, self.run)))
 
     def probe(self, rollout: Rollout, step: StepKind) -> Probed:
         """Replicas prove themselves before they are ready: the startup probe sends warm-up and golden requests at the largest shape."""
