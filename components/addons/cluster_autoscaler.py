@@ -1,7 +1,8 @@
 """The Cluster Autoscaler: makes nodes for pods that do not fit, reserved before on-demand before spot, and removes empty ones.
 
-It never empties a GPU node: only a node without any GPU request is removed, and a young one stays. The trap: its utilisation threshold is
-"below", so zero would mean never; the smallest number above zero means empty.
+It never empties a GPU node: only a node without any GPU request is removed, and a young one stays. The traps: its utilisation threshold is
+"below", so zero would mean never, and the smallest number above zero means empty; and a group that several patterns of priorities match has
+the highest of them (`BestOptions` in its expander/priority), so the pattern that matches all stands below every other.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,8 @@ NAMESPACE = "cluster-autoscaler"
 SERVICE_ACCOUNT = "cluster-autoscaler"
 PRIORITIES = {"block": 40, "reservation": 30, "on_demand": 20, "spot": 10}
 """Paid-for capacity first; higher wins."""
+OTHERS = 1
+"""Groups that are no pool's. A group without a priority would never be used while another can be."""
 
 
 def values(cluster_name: str, region: str, pools: Sequence[Pool]) -> dict[str, Any]:
@@ -51,7 +54,7 @@ def priorities(pools: Sequence[Pool]) -> dict[str, list[str]]:
     found: dict[int, list[str]] = {}
     for pool in pools:
         found.setdefault(PRIORITIES[pool.capacity.kind], []).append(f"^eks-{pool.name}-[a-f]-.*")
-    found.setdefault(PRIORITIES["on_demand"], []).append(".*")
+    found[OTHERS] = [".*"]
     return {str(priority): sorted(patterns) for priority, patterns in sorted(found.items())}
 
 
