@@ -95,6 +95,8 @@ def access_log() -> dict[str, str]:
     return {
         "bytes_received": "%BYTES_RECEIVED%",
         "bytes_sent": "%BYTES_SENT%",
+        # What the gateway's filter of an A/B release decided (`components/model_service/experiment.py`); never the user.
+        **{name: f"%DYNAMIC_METADATA(headway.experiment:{name})%" for name in ("arm", "bucket", "experiment")},
         "duration_ms": "%DURATION%",
         "method": "%REQ(:METHOD)%",
         "path": "%REQ_WITHOUT_QUERY(X-ENVOY-ORIGINAL-PATH?:PATH)%",

@@ -22,10 +22,13 @@ LABELS = ("model", "release", "tenant")
 
 ALLOWED_ATTRIBUTES = (
     *LABELS,
+    "arm",
+    "bucket",
     "bytes_received",
     "bytes_sent",
     "duration_ms",
     "error.type",
+    "experiment",
     "gen_ai.request.max_tokens",
     "gen_ai.request.model",
     "gen_ai.usage.input_tokens",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.manifests import Manifest
-from components.model_service import configuration, objectives, observing, overload, pod, queues, routing, scaling, workload
+from components.model_service import configuration, experiment, objectives, observing, overload, pod, queues, routing, scaling, workload
 from components.model_service.batch import Worker
 from components.model_service.release import Release
 from components.model_service.serving import Serving, serving
@@ -96,6 +96,8 @@ class Service:
         control = overload.control(tenant, model, self.surroundings)
         if control is not None and self.fallback is not None:
             yield Manifest(role="overload", body=control)
+        if self.traffic.split is not None:
+            yield Manifest(role="experiment", body=experiment.division(tenant, model, self.traffic.split, self.surroundings))
         yield Manifest(role="monitor", body=observing.monitor(tenant, model, primary))
         yield Manifest(role="telemetry", body=observing.telemetry(tenant, model))
         yield Manifest(role="objectives", body=objectives.rules(tenant, model, self.surroundings))

@@ -6,12 +6,11 @@ No controller, no rights, nothing that may be away. The trap: every worker of ev
 caller still gets; so at the start of an overload each lets one request through to a 503.
 """
 
-import json
 from typing import Any
 
 from components.labels import labels
 from components.model_service.routing import DEGRADE_HEADER, PRIORITY_HEADER, public_hosts
-from components.tenant.gateway_filters import gateway_filters
+from components.tenant.gateway_filters import gateway_filters, lua_set
 from components.tenant.surroundings import Surroundings
 from headway.contract.model import Model
 
@@ -45,8 +44,8 @@ def control(tenant: str, model: Model, surroundings: Surroundings) -> dict[str, 
     if model.degradation.fallback is None:
         return None
     code = _CODE % {
-        "hosts": _set(public_hosts(tenant, model.name, surroundings)),
-        "moved": _set(sorted(priority.value for priority in model.degradation.fallback.priorities)),
+        "hosts": lua_set(public_hosts(tenant, model.name, surroundings)),
+        "moved": lua_set(sorted(priority.value for priority in model.degradation.fallback.priorities)),
         "state": _STATE,
         "key": f"{tenant}/{model.name}",
         "priority": PRIORITY_HEADER,
@@ -57,7 +56,3 @@ def control(tenant: str, model: Model, surroundings: Surroundings) -> dict[str, 
     typed = {"@type": "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua", "default_source_code": {"inline_string": code}}
     name = f"overload.{tenant}.{model.name}"
     return gateway_filters(name, [(f"headway.{name}", typed)], surroundings, labels("limit", tenant=tenant, model=model.name))
-
-
-def _set(names: list[str]) -> str:
-    return ", ".join(f"[{json.dumps(name)}] = true" for name in names)

@@ -26,8 +26,11 @@ PRIORITY_HEADER = "x-request-priority"
 DEGRADE_HEADER = "x-degrade"
 """Set by the gateway's overload control (`overload.py`) while a model is overloaded; holds the model's name."""
 CLASS_HEADER = "x-request-class"
-USER_HEADER = "x-user-id"
+EXPERIMENT_HEADER = "x-experiment"
+"""Set by the gateway (`experiment.py`) on requests of users that an experiment gives the new version; holds the experiment's name."""
 
+SPLIT = "split"
+"""Name of the route of an experiment's users; without it all of them get the stable version."""
 GRPC_SUFFIX = "-grpc"
 """Of the name of a route for gRPC; beside it stands the same route for HTTP."""
 
@@ -82,6 +85,12 @@ def virtual_service(tenant: str, model: Model, traffic: Traffic, surroundings: S
         "timeout": timeout,
         "retries": retries,
     }
+    if traffic.split is not None:
+        # At the gateway only: whoever calls from inside the mesh is in no experiment, whatever header it sends.
+        wanted = {"gateways": [surroundings.gateway], "headers": {EXPERIMENT_HEADER: {"exact": traffic.split.experiment}}}
+        chosen = next(live for live in traffic.ordered if live.release == traffic.split.release and live.arm is not Arm.BASELINE)
+        led = _destination(tenant, model, chosen, None)
+        routes.append({**stable, "name": SPLIT, "match": [wanted], "route": [_without(EXPERIMENT_HEADER, led)]})
     if traffic.mirror is not None:
         shadow = next(live for live in traffic.ordered if live.release == traffic.mirror.release and live.arm is not Arm.BASELINE)
         stable["mirror"] = {"host": host(tenant, arm_name(model.name, shadow))}
@@ -128,6 +137,11 @@ def _destination(tenant: str, model: Model, live: Live, weight: int | None) -> d
         "headers": {"response": {"set": {RELEASE_HEADER: live.key}}},
     }
     return found if weight is None else {**found, "weight": weight}
+
+
+def _without(header: str, led: dict[str, Any]) -> dict[str, Any]:
+    """The same destination, which is not told of `header`."""
+    return {**led, "headers": {**led["headers"], "request": {"remove": [header]}}}
 
 
 def destination_rule(tenant: str, live: Live, model: Model) -> dict[str, Any]:

@@ -50,11 +50,23 @@ class Mirror:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Split:
+    """Users of an experiment are divided: `percent` of them get `release`, which has no weight, and all others what weights give."""
+
+    release: str
+    experiment: str
+    percent: int
+    user_claim: str
+    """Claim of the caller's token that holds the user."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """All arms of one model and the mirror, if any. Raises ValueError for a division that no mesh could carry out."""
+    """All arms of one model, the mirror and the split, if any. Raises ValueError for a division that no mesh could carry out."""
 
     arms: tuple[Live, ...]
     mirror: Mirror | None = None
+    split: Split | None = None
 
     def __post_init__(self) -> None:
         wrong = tuple(self._contradictions())
@@ -77,6 +89,10 @@ class Traffic:
             yield f"mirror names release {self.mirror.release}, which is not live"
         if self.mirror and not 0 < self.mirror.percent <= WHOLE:
             yield f"mirror percent {self.mirror.percent} lies outside 1 to {WHOLE}"
+        if self.split and self.split.release not in {live.release for live in self.arms if live.arm is Arm.CANARY and not live.weight}:
+            yield f"split names release {self.split.release}, which is no canary without a weight: users would meet it outside the experiment too"
+        if self.split and not 0 < self.split.percent < WHOLE:
+            yield f"split percent {self.split.percent} lies outside 1 to {WHOLE - 1}"
 
     @classmethod
     def only(cls, release: str) -> "Traffic":

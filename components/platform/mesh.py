@@ -17,7 +17,7 @@ GATEWAY = "headway"
 TRACED_PERCENT = 10
 """Head sampling; the collector keeps a share of these, and all that failed or were slow."""
 
-OWN_HEADERS = ("x-degrade", "x-request-class", "x-request-priority", "x-user-id")
+OWN_HEADERS = ("x-degrade", "x-experiment", "x-request-class", "x-request-priority", "x-user-id")
 """Written by the platform's proxies only; what a client sends under these names never gets past the gateway's door."""
 HEADERS_SECONDS, HEADERS_KIB = 10, 32
 """A client that takes longer to say what it wants, or says more, is cut off."""

@@ -3,7 +3,8 @@
 The trap: the gateway is everybody's, so each filter has to leave the requests of other tenants alone by itself.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from components.manifests import object_
@@ -35,3 +36,8 @@ def gateway_filters(
             ],
         },
     )
+
+
+def lua_set(names: Iterable[str]) -> str:
+    """The inside of a Lua table in which `names` are true."""
+    return ", ".join(f"[{json.dumps(name)}] = true" for name in names)

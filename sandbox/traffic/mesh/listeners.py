@@ -25,11 +25,14 @@ _LOG_TYPE = "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAcc
 _IDLE_SECONDS = 60
 
 LOG_FIELDS: Mapping[str, str] = {
+    "arm": "%DYNAMIC_METADATA(headway.experiment:arm)%",
     "authority": "%REQ(:AUTHORITY)%",
+    "bucket": "%DYNAMIC_METADATA(headway.experiment:bucket)%",
     "class": "%REQ(X-REQUEST-CLASS)%",
     "cluster": "%UPSTREAM_CLUSTER_RAW%",
     "code": "%RESPONSE_CODE%",
     "duration": "%DURATION%",
+    "experiment": "%DYNAMIC_METADATA(headway.experiment:experiment)%",
     "flags": "%RESPONSE_FLAGS%",
     "grpc": "%GRPC_STATUS_NUMBER%",
     "type": "%REQ(CONTENT-TYPE)%",
