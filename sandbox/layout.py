@@ -1,4 +1,4 @@
-"""Where the sandbox keeps things: one frozen value, derived from the checkout and two environment variables.
+"""Where the sandbox keeps things: one frozen value, derived from the checkout and three environment variables.
 
 Owns paths and the environment of the embedded engine. Creates nothing; whoever writes a file makes its folder.
 """
@@ -10,6 +10,8 @@ from pathlib import Path
 
 HOME_VARIABLE = "HEADWAY_SANDBOX_HOME"
 CACHE_VARIABLE = "HEADWAY_CACHE"
+LEDGER_VARIABLE = "HEADWAY_SANDBOX_LEDGER"
+"""Address of another release ledger than the folder in the state: `s3://bucket/prefix`, as production has it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +21,7 @@ class Layout:
     project: Path
     state: Path
     cache: Path
+    ledger_elsewhere: str | None = None
 
     @classmethod
     def of(cls, project: Path, environment: Mapping[str, str] = os.environ) -> "Layout":
@@ -30,6 +33,7 @@ class Layout:
             project=project.resolve(),
             state=Path(state).resolve() if state else project.resolve() / ".headway",
             cache=Path(cache).resolve() if cache else Path(user_cache) / "headway",
+            ledger_elsewhere=environment.get(LEDGER_VARIABLE) or None,
         )
 
     @property
@@ -73,6 +77,11 @@ class Layout:
         return self.state / "ledger"
 
     @property
+    def ledger_address(self) -> str:
+        """Where releases are written down: that folder, unless the environment says where else."""
+        return self.ledger_elsewhere or self.ledger.as_uri()
+
+    @property
     def logs(self) -> Path:
         return self.state / "logs"
 
@@ -87,6 +96,6 @@ class Layout:
             "PULUMI_BACKEND_URL": self.backend.as_uri(),
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(self.passphrase_file),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
-            "HEADWAY_LEDGER": self.ledger.as_uri(),
+            "HEADWAY_LEDGER": self.ledger_address,
             HOME_VARIABLE: str(self.state),
         }

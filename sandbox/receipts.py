@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from headway.automation import StackResult, Violation
+from headway.release.ledger.location import opened
+from headway.release.ledger.store import MissingStoreError, UnreachableError
 from sandbox.layout import Layout
 
 ROOMS = ("Pulumi.yaml", "__main__.py", "components", "headway", "policies", "sandbox", "stacks", "tenants")
@@ -48,9 +50,18 @@ class Receipt:
 def given(layout: Layout, today: date, environment: Mapping[str, str] = os.environ) -> Digests:
     """Everything from outside that plans are made from: name -> digest."""
     files = {path.relative_to(layout.project).as_posix(): _content(path) for room in ROOMS for path in _files(layout.project / room)}
-    ledger = {f"ledger/{path.relative_to(layout.ledger).as_posix()}": _content(path) for path in _files(layout.ledger)}
     variables = {f"${name}": _digest(text.encode()) for name, text in environment.items() if name.startswith(_VARIABLES)}
-    return {**files, **ledger, **variables, "installed packages": _installed(), "the day": today.isoformat()}
+    return {**files, **_ledger(layout), **variables, "installed packages": _installed(), "the day": today.isoformat()}
+
+
+def _ledger(layout: Layout) -> Digests:
+    """What the release ledger holds. Elsewhere than on this machine, the names of its objects say it: each is written once."""
+    if layout.ledger_elsewhere is None:
+        return {f"ledger/{path.relative_to(layout.ledger).as_posix()}": _content(path) for path in _files(layout.ledger)}
+    try:
+        return dict.fromkeys((f"ledger/{key}" for key in opened(layout.ledger_address).list("")), "written")
+    except (MissingStoreError, UnreachableError) as failure:
+        return {"ledger": type(failure).__name__}
 
 
 def recorded(layout: Layout) -> Digests:

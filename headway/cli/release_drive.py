@@ -6,7 +6,7 @@ The trap: the lease is renewed by a thread of its own, beside an update that tak
 import contextlib
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from headway.cli.output import Output
@@ -16,11 +16,18 @@ if TYPE_CHECKING:
     from headway.cli.release_place import Place
     from headway.cli.release_view import View
     from headway.release.driver.driver import Driver
-    from headway.release.driver.rollout import Rollout
+    from headway.release.driver.holding import Told
+    from headway.release.driver.rollout import Rollout, Service
+    from headway.release.ledger.events import Event
+
+_LOOK_SECONDS = 1.0
 
 
 def drive(here: "Place", view: "View", under_way: "Rollout | None" = None, regate: str | None = None) -> "Rollout":
-    """Drive it here, or follow whoever does; answers how it ended. `regate`: see the driver."""
+    """Drive it here; while another runner does, follow, and take over when that one is gone. Answers how it ended.
+
+    `regate`: see the driver.
+    """
     from headway.release.driver.driver import Driver
     from headway.release.driver.holder import gone
     from headway.release.driver.holder import here as this_runner
@@ -28,23 +35,20 @@ def drive(here: "Place", view: "View", under_way: "Rollout | None" = None, regat
     from headway.release.ledger.division import released
 
     rollout = under_way or running(here)
-    driver = Driver(
-        here.ledger(),
-        here.world(released(here.store, here.chain, rollout.digest)),
-        reading,
-        this_runner(),
-        gone=gone,
-        told=view.told,
-        regate=regate,
-    )
-    try:
-        with _kept(driver):
-            ended = driver.run()
-    except UserError as refusal:
-        if refusal.exit is not Exit.BUSY:
-            raise
-        view.say(f"{refusal.fact} Following it.")
-        ended = follow(here, view, rollout)
+    world, told = here.world(released(here.store, here.chain, rollout.digest)), _once(view)
+    ended: Rollout | None = None
+    while ended is None:
+        driver = Driver(here.ledger(), world, reading, this_runner(), gone=gone, told=told, regate=regate)
+        try:
+            with _kept(driver):
+                ended = driver.run()
+        except UserError as refusal:
+            if refusal.exit is not Exit.BUSY:
+                raise
+            view.say(f"{refusal.fact} Following it.")
+            ended = _followed(here, view, rollout, told, gone)
+            if ended is None:
+                view.say("That runner is gone; taking over.")
     from headway.release.report import summary
 
     summary.append(summary.markdown(here.chain, ended, here.ledger().read()))
@@ -54,27 +58,61 @@ def drive(here: "Place", view: "View", under_way: "Rollout | None" = None, regat
 
 def follow(here: "Place", view: "View", rollout: "Rollout") -> "Rollout":
     """Read the ledger until the release is over. Says when nobody drives it any more."""
+    from headway.release.driver.holder import gone
+
+    told = _once(view)
+    ended = _followed(here, view, rollout, told, gone)
+    if ended is None:
+        view.say(f"Nobody drives it now; `headway release resume {here.chain}` takes it over.")
+        ended = _followed(here, view, rollout, told, None)
+    assert ended is not None  # noqa: S101  without a look at the lease it only returns at the end
+    return ended
+
+
+def _followed(here: "Place", view: "View", rollout: "Rollout", told: "Told", gone: "Callable[[str], bool] | None") -> "Rollout | None":
+    """Read the ledger until the release is over; or until nobody holds its lease, where `gone` tells the dead: then None."""
     from datetime import UTC, datetime
     from time import sleep
 
     from headway.release.driver.rollout import fold
+    from headway.release.ledger.store import UnreachableError
 
-    ledger = here.ledger()
-    service, told, alone = fold(()), 0, False
+    ledger, silent = here.ledger(), False
+    service, seen = fold(()), 0
     while True:
-        events = ledger.read()
-        lease = ledger.lease()
-        if not alone and not (lease and lease.live(datetime.now(UTC))):
-            alone = True
-            view.say(f"Nobody drives it now; `headway release resume {here.chain}` takes it over.")
-        for event in events[told:]:
+        try:
+            events = ledger.read()
+        except UnreachableError as failure:
+            if not silent:
+                view.say(f"The release ledger does not answer ({failure}); waiting for it.")
+            silent = True
+            sleep(_LOOK_SECONDS)
+            continue
+        silent = False
+        for event in events[seen:]:
             service = fold((event,), service)
-            view.told(event, service)
-        told = len(events)
+            told(event, service)
+        seen = len(events)
         found = service.begun_with(rollout.number)
         if found and found.over:
             return found
-        sleep(1.0)
+        lease = ledger.lease()
+        if gone and not (lease and lease.live(datetime.now(UTC)) and not gone(lease.holder)):
+            return None
+        sleep(_LOOK_SECONDS)
+
+
+def _once(view: "View") -> "Told":
+    """Tells the view of each event once, whoever reads the chain, and however often."""
+    newest = 0
+
+    def told(event: "Event", service: "Service") -> None:
+        nonlocal newest
+        if event.number > newest:
+            newest = event.number
+            view.told(event, service)
+
+    return told
 
 
 @contextlib.contextmanager

@@ -63,7 +63,7 @@ class Place:
         from headway.release.ledger.location import place
 
         if self.environment == SANDBOX:
-            return self._layout.ledger.as_uri()
+            return self._layout.ledger_address
         found = place(None) or place(_outputs(self.project, self.environment, "cluster").get("ledger_bucket"))
         if found is None:
             raise UserError(

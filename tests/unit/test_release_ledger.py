@@ -8,6 +8,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.stub import Stubber
 from hypothesis import given
 from hypothesis import strategies as st
 from moto import mock_aws
@@ -15,7 +16,7 @@ from moto import mock_aws
 from headway.errors import UserError
 from headway.release.ledger.events import Event, canonical, digest, flaws, key, parse
 from headway.release.ledger.ledger import Ledger, LostError, register, verify
-from headway.release.ledger.store import S3, Folder, Store, TakenError, UnreachableError, prove
+from headway.release.ledger.store import S3, Folder, Store, TakenError, UnreachableError, connect, prove
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 CHAIN = "vision/defects"
@@ -98,6 +99,41 @@ def test_a_store_that_enforces_conditions_is_accepted(store: Store) -> None:
 def test_a_store_that_ignores_conditions_is_refused_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not enforce conditional writes"):
         prove(Forgetful(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "says"),
+    [
+        ("AccessDenied", 403, "refuses this identity or this request .AccessDenied: told by the store"),
+        ("ExpiredToken", 400, "ExpiredToken"),
+        ("RequestTimeTooSkewed", 403, "RequestTimeTooSkewed"),
+        ("NotImplemented", 501, "NotImplemented"),
+        ("RequestTimeout", 400, None),
+        ("SlowDown", 503, None),
+    ],
+)
+def test_what_a_store_refuses_is_said_and_what_it_cannot_do_now_is_asked_again(code: str, status: int, says: str | None) -> None:
+    made: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
+    with Stubber(made) as stub:
+        for method in ("get_object", "put_object", "list_objects_v2"):
+            stub.add_client_error(method, code, "told by the store", status)
+        store = S3(made, "ledger")
+        for act in (lambda: store.get("k"), lambda: store.create("k", b"1"), lambda: store.list("k")):
+            with pytest.raises(UserError if says else UnreachableError, match=says):
+                act()
+
+
+def test_without_credentials_nobody_waits_for_the_ledger(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(UserError, match="Unable to locate credentials"):
+        connect("ledger", endpoint="http://127.0.0.1:9", region="us-east-1").get("k")
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(UserError, match="nobody"):
+        connect("ledger")
 
 
 def test_what_one_writer_appends_another_reads_in_order(store: Store) -> None:

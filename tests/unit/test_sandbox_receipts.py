@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -131,3 +132,11 @@ def test_the_rooms_are_all_that_the_program_and_the_packs_import() -> None:
     sources = (file.read_text(encoding="utf-8") for room in ROOMS for file in (PROJECT / room).rglob("*.py"))
     imported = {name for source in sources for name in re.findall(r"^\s*(?:from|import) (\w+)", source, re.MULTILINE)}
     assert imported & packages <= set(ROOMS)
+
+
+def test_a_ledger_elsewhere_that_does_not_answer_lets_the_layers_be_planned_again(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):
+        monkeypatch.setenv(name, "none")
+    last = now(layout)
+    assert not stands(last, replace(layout, ledger_elsewhere="s3://ledger"))

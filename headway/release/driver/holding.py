@@ -18,8 +18,8 @@ from headway.release.ledger.events import Event
 from headway.release.ledger.ledger import Ledger, LostError
 from headway.release.ledger.store import UnreachableError
 
-LEASE_SECONDS = 120.0
-"""How long a runner that fell silent keeps others out. Renewed at half of it."""
+LEASE_SECONDS = 60.0
+"""How long a runner that fell silent keeps others out: no longer than the least dead man's limit. Renewed at half of it."""
 SLICE_SECONDS = 1.0
 """How often a waiting driver looks whether somebody wants something."""
 

@@ -11,12 +11,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from headway.errors import UserError
+from headway.errors import Exit, UserError
 
 Answer = TypeVar("Answer")
 
 TIMEOUT_SECONDS = 10.0
 """Longest wait for one answer of S3; a slow ledger delays a rollout and never decides it."""
+
+
+_BUSY = (429, 500, 502, 503, 504)
+_LATER = ("RequestTimeout", "OperationAborted")
+"""Codes of S3 below 500 that say nothing about the request itself."""
 
 
 class TakenError(Exception):
@@ -119,14 +124,17 @@ class S3:
 
         from botocore.exceptions import ClientError
 
-        try:
-            _asked(act)
-        except ClientError as refusal:
-            if _status(refusal) == 412:
-                raise TakenError(key) from None
-            if _status(refusal) == 409:  # another conditional write to this key is under way (S3 user guide, conditional writes)
-                raise UnreachableError(f"a concurrent write to {key}") from None
-            raise
+        def conditional() -> None:
+            try:
+                act()
+            except ClientError as refusal:
+                if _status(refusal) == 412:
+                    raise TakenError(key) from None
+                if _status(refusal) == 409:  # another conditional write to this key is under way (S3 user guide, conditional writes)
+                    raise UnreachableError(f"a concurrent write to {key}") from None
+                raise
+
+        _asked(conditional)
 
     def list(self, prefix: str) -> tuple[str, ...]:
         def act() -> tuple[str, ...]:
@@ -142,8 +150,12 @@ def connect(bucket: str, prefix: str = "", *, endpoint: str | None = None, regio
     from botocore.config import Config
 
     config = Config(connect_timeout=TIMEOUT_SECONDS, read_timeout=TIMEOUT_SECONDS, retries={"total_max_attempts": 1, "mode": "standard"})
-    session: Any = boto3.Session()
-    return S3(session.client("s3", endpoint_url=endpoint, region_name=region, config=config), bucket, prefix)
+
+    def made() -> Any:
+        session: Any = boto3.Session()
+        return session.client("s3", endpoint_url=endpoint, region_name=region, config=config)
+
+    return S3(_asked(made), bucket, prefix)
 
 
 def prove(store: Store, token: Callable[[], str] = lambda: secrets.token_hex(8)) -> None:
@@ -166,16 +178,37 @@ def _status(refusal: Any) -> int:
 
 
 def _asked(act: Callable[[], Answer]) -> Answer:
-    """Run one request; what the network or the server's health did becomes UnreachableError, refusals stay what they are."""
+    """Run one request; what the network or the server's health did becomes UnreachableError, what asking again would not mend UserError."""
+    from botocore import exceptions
     from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
+    hopeless = (
+        exceptions.NoCredentialsError,
+        exceptions.PartialCredentialsError,
+        exceptions.NoRegionError,
+        exceptions.ParamValidationError,
+        exceptions.ProfileNotFound,
+        exceptions.SSOError,
+    )
     try:
         return act()
+    except hopeless as failure:
+        raise _refused(str(failure)) from None
     except (HTTPClientError, BotoCoreError) as failure:
         raise UnreachableError(type(failure).__name__) from None
     except ClientError as refusal:
         if refusal.response.get("Error", {}).get("Code") == "NoSuchBucket":
             raise MissingStoreError from None
-        if _status(refusal) >= 500 or _status(refusal) == 429:
+        error = refusal.response.get("Error", {})
+        if _status(refusal) in _BUSY or error.get("Code") in _LATER:
             raise UnreachableError(f"HTTP {_status(refusal)}") from None
-        raise
+        raise _refused(f"{error.get('Code', _status(refusal))}: {error.get('Message', '')}".rstrip(": ")) from None
+
+
+def _refused(why: str) -> UserError:
+    return UserError(
+        f"The release ledger refuses this identity or this request ({why}).",
+        "Nothing can be written down, so nothing is done; a release under way is left to the dead man's limit.",
+        "Check credentials, region and the bucket's address: the runner needs to list, get and put its objects. Then run it again.",
+        Exit.REFUSED,
+    )
