@@ -20,8 +20,11 @@ from headway.release.ledger.division import CANARY
 from headway.release.ledger.events import Event
 from headway.release.notify import Webhook
 
-BAR_CELLS = 24
+BAR_CELLS, NARROW_BAR_CELLS = 24, 10
+WIDE_COLUMNS = 112
+"""Terminals narrower than this get short bars, so that no row is folded."""
 LAST_LINES = 7
+_MOST_SHOWN = 9999
 _COLOURS = {"FAIL": "red", "PASS": "green", "CONTINUE": "default", "NO_DATA": "yellow"}
 _OUTCOMES = {Outcome.PROMOTED: "green", Outcome.ROLLED_BACK: "red", Outcome.REFUSED: "yellow"}
 
@@ -122,11 +125,11 @@ class Live(View):
 
     def ended(self, rollout: Rollout) -> None:
         self._screen.stop()
-        self._console.print(panel(self.chain, rollout, self._said))
+        self._console.print(panel(self.chain, rollout, self._said, self._console.width))
 
     def _render(self) -> RenderableType:
         rollout = self._service.rollout
-        return panel(self.chain, rollout, self._said) if rollout else Text("Reading the ledger ...", style="dim")
+        return fitting(self._console, self.chain, rollout, self._said) if rollout else Text("Reading the ledger ...", style="dim")
 
 
 @dataclass(frozen=True)
@@ -157,13 +160,23 @@ def heard(lines: Sequence[Said], event: Event) -> tuple[Said, ...]:
     return (*lines, Said(event, event))
 
 
-def panel(chain: str, rollout: Rollout, said: Sequence[Said]) -> RenderableType:
-    """The whole picture of one release."""
+def fitting(console: Console, chain: str, rollout: Rollout, said: Sequence[Said]) -> RenderableType:
+    """The picture with as many of the last lines as the terminal has room for; what happened last is always seen."""
+    found = panel(chain, rollout, said, console.width)
+    while len(said) > 1 and len(console.render_lines(found)) >= console.height:
+        said = said[1:]
+        found = panel(chain, rollout, said, console.width)
+    return found
+
+
+def panel(chain: str, rollout: Rollout, said: Sequence[Said], columns: int = WIDE_COLUMNS) -> RenderableType:
+    """The whole picture of one release, for a terminal of so many columns."""
     colour = _OUTCOMES.get(rollout.outcome, "cyan") if rollout.outcome else "red" if rollout.failing else "cyan"
     head = Text.from_markup(f"[bold]{rollout.release}[/bold] against {rollout.stable}   {_ladder(rollout)}")
     lines: list[RenderableType] = [head, Text(words.verdict(rollout), style=f"bold {colour}"), Text()]
     if rollout.decision:
-        lines += [_signals(rollout.decision.get("signals", {})), Text()]
+        cells = BAR_CELLS if columns >= WIDE_COLUMNS else NARROW_BAR_CELLS
+        lines += [_signals(rollout.decision.get("signals", {}), cells), Text()]
     for line in said:
         lines.append(Text.from_markup(f"[dim]{line.first.time[11:19]}[/dim] {escape(str(line))}"))
     return Panel(Group(*lines), title=f"{chain} · {rollout.status}", title_align="left", border_style=colour)
@@ -179,29 +192,33 @@ def _ladder(rollout: Rollout) -> str:
     return " → ".join(marked)
 
 
-def _signals(signals: Mapping[str, Mapping[str, Any]]) -> Table:
+def _signals(signals: Mapping[str, Mapping[str, Any]], cells: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("signal", "says", "evidence against it", "", "proof for it", ""):
+    for column in ("signal", "says", "against it", "", "proof", ""):
         table.add_column(column)
     for name, signal in signals.items():
         colour = _COLOURS[signal["verdict"]]
         says = f"[{colour}]{signal['verdict'].replace('_', ' ').lower()}[/]"
-        against = _bar(signal["evidence"], signal["bound"], "red")
-        proof = _bar(signal["proof"], signal["proof_bound"], "green")
+        against = _bar(signal["evidence"], signal["bound"], "red", cells)
+        proof = _bar(signal["proof"], signal["proof_bound"], "green", cells)
         figures = (_figure(signal["evidence"], signal["bound"]), _figure(signal["proof"], signal["proof_bound"]))
         table.add_row(name, says, against, figures[0], proof, figures[1])
     return table
 
 
-def _bar(value: float | str | None, bound: float | str, colour: str) -> str:
+def _bar(value: float | str | None, bound: float | str, colour: str, of: int) -> str:
     if value is None:
         return ""
-    cells = round(words.reach(value, bound) * BAR_CELLS)
-    return f"[{colour}]{'━' * cells}[/][dim]{'─' * (BAR_CELLS - cells)}[/]"
+    cells = round(words.reach(value, bound) * of)
+    return f"[{colour}]{'━' * cells}[/][dim]{'─' * (of - cells)}[/]"
 
 
 def _figure(value: float | str | None, bound: float | str) -> str:
-    return "" if value is None else f"[dim]{float(value):.3g} of {float(bound):.0f}[/]"
+    if value is None:
+        return ""
+    number = float(value)
+    shown = f">{_MOST_SHOWN}" if number > _MOST_SHOWN else f"{number:.0f}" if number >= 100 else f"{round(number, 2):.2g}"
+    return f"[dim]{shown} of {float(bound):.0f}[/]"
 
 
 def summary(rollout: Rollout) -> dict[str, Any]:

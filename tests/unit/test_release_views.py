@@ -55,6 +55,19 @@ def test_the_picture_shows_verdict_ladder_signals_and_what_happened(
     assert rollout.release in text
 
 
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (100, 30), (200, 60)])
+def test_what_happened_last_is_seen_on_any_terminal(ended: tuple[Scene, Rollout], columns: int, rows: int) -> None:
+    scene, rollout = ended
+    console = Console(width=columns, height=rows, force_terminal=False)
+    said = lines([event for event in scene.ledger().read() if event.kind in (Kind.OBSERVED, Kind.SHIFTED, Kind.ENDED)])
+    shown = ["".join(part.text for part in line) for line in console.render_lines(release_view.fitting(console, CHAIN, rollout, said[-7:]))]
+    assert len(shown) < rows
+    assert "Rolled back." in "".join(shown[-4:])
+    assert not any("…" in line for line in shown), "no bar or figure is cut"
+    (latency,) = [line for line in shown if line.startswith("│ latency")]
+    assert latency.count(" of ") >= 1
+
+
 def test_ticks_that_say_the_same_are_one_line_that_counts_them(ended: tuple[Scene, Rollout]) -> None:
     events = ended[0].ledger().read()
     said = lines(events)
