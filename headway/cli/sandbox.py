@@ -82,7 +82,8 @@ def up(project: ProjectOption = None, extras: ExtrasOption = "") -> None:
     console.print()
     offered = _offered(layout, console)
     console.print()
-    show.summary(console, report, elapsed(monotonic() - began), ready=view.ready and offered)
+    usual = layout.state == layout.project / ".headway"
+    show.summary(console, report, elapsed(monotonic() - began), ready=view.ready and offered, usual=usual)
     if not (view.ready and offered):
         raise typer.Exit(Exit.REFUSED)
 

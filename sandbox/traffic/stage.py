@@ -22,6 +22,7 @@ from pathlib import Path
 
 import yaml
 
+from headway.errors import UserError
 from headway.release import words
 from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import Rollout, fold
@@ -138,8 +139,8 @@ class Stage:
     def loads(self) -> Loads:
         return Loads(self.layout, self.artifacts)
 
-    def measured(self, within: float = 60.0) -> bool:
-        """Whether Prometheus has come to hold enough of the classifier's requests for a release to be judged by; waits for it."""
+    def measured(self, within: float = 60.0) -> None:
+        """Wait until Prometheus holds enough of the classifier's requests for a release to be judged by. Raises UserError when it does not."""
         server = Supervisor(self.layout).port("prometheus")
         asked = urllib.parse.urlencode({"query": _MEASURED})
         deadline = time.monotonic() + within
@@ -149,9 +150,13 @@ class Stage:
                 urllib.request.urlopen(f"http://127.0.0.1:{server}/api/v1/query?{asked}", timeout=5) as answer,
             ):
                 if json.load(answer)["data"]["result"]:
-                    return True
+                    return
             time.sleep(0.5)
-        return False
+        raise UserError(
+            f"Prometheus shows no requests of {CHAIN} after {within:.0f} s of load.",
+            "No release could be judged, so none was begun.",
+            f"What went wrong is in {self.layout.logs} (envoy-access.log, mesh.log, prometheus.log); `make demo-down` ends what runs.",
+        )
 
     def headway(self, *arguments: str, quiet: bool = False) -> "subprocess.Popen[bytes]":
         """Start `headway` on the workspace, its output ours."""

@@ -1,14 +1,19 @@
 """What the demonstration holds its releases to, and what it says of them."""
 
 import ast
+import http.server
+import threading
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from headway.errors import UserError
+from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
 from sandbox.traffic import stage
 from sandbox.traffic.demo import STORY, WANTED, forget, main
-from sandbox.traffic.stage import BEFORE_TRAFFIC, Ended
+from sandbox.traffic.stage import BEFORE_TRAFFIC, Ended, Stage
 
 BUILD = Path(stage.__file__).parent / "models" / "build.py"
 
@@ -50,6 +55,31 @@ def test_a_release_that_does_not_exist_is_refused_by_name(capsys: pytest.Capture
         main(["perfect"])
     assert ended.value.code == 2
     assert "no release perfect; choose from identical" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("result", "enough"), [(b'[{"value": [1, "5"]}]', True), (b"[]", False)], ids=["requests", "none"])
+def test_no_release_begins_before_prometheus_holds_requests_to_judge_it_by(tmp_path: Path, result: bytes, enough: bool) -> None:
+    class Prometheus(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"data": {"result": ' + result + b"}}")
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    layout, nothing = Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path), cast(Any, None)
+    stage = Stage(tmp_path, layout, nothing, 15.0)
+    with pytest.raises(UserError, match="shows no requests of quality/classifier"):
+        stage.measured(within=0.1)
+    server = http.server.HTTPServer(("127.0.0.1", Supervisor(layout).port("prometheus")), Prometheus)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    if enough:
+        stage.measured()
+    else:
+        with pytest.raises(UserError, match="none was begun"):
+            stage.measured(within=0.1)
+    server.shutdown()
+    server.server_close()
 
 
 def test_a_demonstration_begins_from_nothing_and_keeps_earlier_reports(tmp_path: Path) -> None:
