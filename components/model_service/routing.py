@@ -34,9 +34,16 @@ SPLIT = "split"
 GRPC_SUFFIX = "-grpc"
 """Of the name of a route for gRPC; beside it stands the same route for HTTP."""
 
+UNREACHED_HEADER = "x-model-unreached"
+"""Set by a replica's own proxy on its 503 when it got no connection to its server: the model has seen nothing of this request."""
 RETRIES = 2
-RETRY_ON = "connect-failure,refused-stream,reset-before-request"
-"""Only what no model has seen: a retry of a computation doubles the load of a server that is already slow."""
+RETRY_ON = "connect-failure,refused-stream,reset-before-request,retriable-headers"
+"""Only what no model has seen: a retry of a computation doubles the load of a server that is already slow, and takes a request that kills
+its server to the next one. Never `503` or `unavailable`: full servers say those themselves."""
+RETRY_ON_HEADER = "x-envoy-retriable-header-names"
+"""Tells Envoy's router which header of an answer means `retriable-headers`; the router takes it off, and the gateway takes off a client's."""
+RETRIES_AT_ONCE_PERCENT, RETRIES_AT_ONCE = 20, 10
+"""Of what an arm is asked at the moment, by one proxy; and what is always allowed."""
 
 EJECT_AFTER_ERRORS = 5
 EJECT_INTERVAL_SECONDS, EJECT_SECONDS, EJECT_PERCENT = 10, 30, 50
@@ -57,13 +64,19 @@ def public_hosts(tenant: str, model: str, surroundings: Surroundings) -> list[st
 def virtual_service(tenant: str, model: Model, traffic: Traffic, surroundings: Surroundings, fallback: str | None) -> dict[str, Any]:
     """The stable route. Arms that are asked for by name come first, so that a dark release can be tried before it has any weight."""
     timeout = f"{int(model.envelope.largest_request.timeout) // 1000}ms"
-    retries = {"attempts": RETRIES, "retryOn": RETRY_ON}
+    again: dict[str, Any] = {
+        "timeout": timeout,
+        "retries": {"attempts": RETRIES, "retryOn": RETRY_ON},
+        "headers": {"request": {"set": {RETRY_ON_HEADER: UNREACHED_HEADER}}},
+    }
     routes: list[dict[str, Any]] = [
         {
             "name": f"by-release-{live.key}",
             "match": [{"gateways": ["mesh"], "headers": {RELEASE_HEADER: {"exact": live.key}}}],
             "route": [_destination(tenant, model, live, None)],
             "timeout": timeout,
+            # Whoever names a release wants to know how it answers; without a policy of its own a route gets the mesh's.
+            "retries": {"attempts": 0},
         }
         for live in traffic.ordered
     ]
@@ -76,14 +89,13 @@ def virtual_service(tenant: str, model: Model, traffic: Traffic, surroundings: S
                     for priority in sorted(model.degradation.fallback.priorities)
                 ],
                 "route": [{"destination": {"host": host(tenant, fallback)}, "headers": {"response": {"set": {"x-degraded": model.name}}}}],
-                "timeout": timeout,
+                **again,
             }
         )
     stable: dict[str, Any] = {
         "name": "weights",
         "route": [_destination(tenant, model, live, live.weight) for live in traffic.ordered],
-        "timeout": timeout,
-        "retries": retries,
+        **again,
     }
     if traffic.split is not None:
         # At the gateway only: whoever calls from inside the mesh is in no experiment, whatever header it sends.
@@ -169,6 +181,8 @@ def destination_rule(tenant: str, live: Live, model: Model) -> dict[str, Any]:
                     "maxEjectionPercent": EJECT_PERCENT,
                     "minHealthPercent": 0,
                 },
+                # A share that is left out is a fifth of a percent to istiod, not a fifth.
+                "retryBudget": {"percent": float(RETRIES_AT_ONCE_PERCENT), "minRetryConcurrency": RETRIES_AT_ONCE},
             },
         },
     )
@@ -199,10 +213,11 @@ def replica_limit(tenant: str, live: Live, release: Release) -> dict[str, Any]:
 
 
 def guard(tenant: str, model: Model) -> dict[str, Any]:
-    """What no other object of the mesh can say: the largest body, and who is told to come back later when a replica is full.
+    """What no other object of the mesh can say: the largest body, who is told to come back later when a replica is full, and which
+    requests the model has not seen.
 
     An overflow answers 503; for the priorities that the contract rejects, and for what was sent here instead of to another model, it becomes
-    429. Both say when to come back.
+    429. Both say when to come back. A server that takes no connection answers 503 with a header by which callers' proxies ask elsewhere.
     """
     inbound = {"context": "SIDECAR_INBOUND"}
     buffer = {
@@ -231,7 +246,10 @@ def guard(tenant: str, model: Model) -> dict[str, Any]:
             "patch": {
                 "operation": "MERGE",
                 "value": {
-                    "typed_config": {"@type": f"type.googleapis.com/{_MANAGER_TYPE}", "local_reply_config": {"mappers": _full(model)}}
+                    "typed_config": {
+                        "@type": f"type.googleapis.com/{_MANAGER_TYPE}",
+                        "local_reply_config": {"mappers": [*_full(model), _UNREACHED]},
+                    }
                 },
             },
         }
@@ -274,6 +292,13 @@ def _full(model: Model) -> list[dict[str, Any]]:
     """ResponseMappers of a full replica (flag UO), the first that fits: 429 where the ladder ends, 503 else; each says when to come back."""
     overflow = {"response_flag_filter": {"flags": ["UO"]}}
     ends = [_header(PRIORITY_HEADER, string_match={"exact": priority.value}) for priority in sorted(model.degradation.reject)]
+_UNREACHED: dict[str, Any] = {
+    "filter": {"response_flag_filter": {"flags": ["UF"]}},
+    "headers_to_add": [{"header": {"key": UNREACHED_HEADER, "value": "true"}}],
+}
+"""The ResponseMapper of a server that takes no connection (flag UF)."""
+
+
     # Sent here because another model is overloaded: there is no further rung.
     ends.append(_header(DEGRADE_HEADER, present_match=True))
     last = {"filter": {"and_filter": {"filters": [overflow, ends[0] if len(ends) == 1 else {"or_filter": {"filters": ends}}]}}}

@@ -21,6 +21,15 @@ OWN_HEADERS = ("x-degrade", "x-experiment", "x-request-class", "x-request-priori
 """Written by the platform's proxies only; what a client sends under these names never gets past the gateway's door."""
 HEADERS_SECONDS, HEADERS_KIB = 10, 32
 """A client that takes longer to say what it wants, or says more, is cut off."""
+REQUEST_SECONDS = 120
+"""A request has arrived whole by then, or is answered with 408: the largest body that a contract may allow at 18 Mbit/s. A stream of
+requests is free of it once it has been answered."""
+SILENT_SECONDS = 3600
+"""Of a request that nothing is heard of in either direction: no model may take longer. istiod's own is for ever."""
+UNREAD_SECONDS = 60
+"""Of an answer that its client does not read."""
+UNUSED_SECONDS = 300
+"""Of a connection that carries nothing; the load balancer forgets one after 350 s, and then nobody is told."""
 
 _UNREAD_TAGS = ("connection_security_policy", "destination_principal", "source_canonical_revision", "source_principal", "source_version")
 """Labels that no query here reads: each multiplies the number of series."""
@@ -99,7 +108,7 @@ def _gateway(hosts: Sequence[str], certificate: str | None) -> Manifest:
 
 
 def _door() -> Manifest:
-    """Before any route is chosen: the platform's own headers are taken off a client's request, and slow or huge headers are refused."""
+    """Before any route is chosen: the platform's own headers are taken off a client's request, and clients may not take for ever."""
     manager = "envoy.filters.network.http_connection_manager"
     mutation = "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation"
     config = {
@@ -117,6 +126,10 @@ def _door() -> Manifest:
         "request_headers_timeout": f"{HEADERS_SECONDS}s",
     }
     patch = {
+        "request_timeout": f"{REQUEST_SECONDS}s",
+        "stream_idle_timeout": f"{SILENT_SECONDS}s",
+        "stream_flush_timeout": f"{UNREAD_SECONDS}s",
+        "common_http_protocol_options": {"idle_timeout": f"{UNUSED_SECONDS}s"},
         "applyTo": "NETWORK_FILTER",
         "match": {"context": "GATEWAY", "listener": {"filterChain": {"filter": {"name": manager}}}},
         "patch": {"operation": "MERGE", "value": {"typed_config": config}},

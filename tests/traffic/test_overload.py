@@ -3,12 +3,8 @@
 The servers behind are stand-ins that answer at once or when they are told to; tokens are signed by the sandbox's own issuer.
 """
 
-import copy
-import json
-import socket
-import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,12 +18,11 @@ from components.model_service.manifests import Service
 from components.platform import mesh
 from components.tenant.manifests import Plan
 from sandbox.traffic.address import loopback
-from sandbox.traffic.environment import programs
 from sandbox.traffic.mesh import configuration, listeners
 from sandbox.traffic.mesh.tokens import Issuers
 from sandbox.traffic.mesh.world import World
 from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, changed, service, tenant
-from tests.traffic.bed import PROJECT
+from tests.traffic import proxied
 from tests.traffic.test_validation import static
 
 MODEL, FALLBACK = "defects-slice", "defects"
@@ -110,73 +105,31 @@ def services() -> list[Service]:
     return found
 
 
-def pod(made: Service) -> Iterator[dict[str, Any]]:
-    """A ready replica of the service, as the API server would tell of it."""
-    name = f"{made.model.name}-{made.traffic.primary.release}"
-    server = next(each.body for each in made.manifests() if each.body["kind"] == "Deployment" and each.body["metadata"]["name"] == name)
-    template, ip = server["spec"]["template"], ADDRESSES[made.model.name]
-    metadata = {"namespace": "vision", "labels": template["metadata"]["labels"]}
-    yield {"kind": "Pod", "metadata": {**metadata, "name": f"{name}-0"}, "spec": template["spec"], "status": {"podIP": ip}}
-    for of in (name, made.model.name):
-        yield {
-            "kind": "EndpointSlice",
-            "metadata": {"namespace": "vision", "name": f"{of}-x", "labels": {"kubernetes.io/service-name": of}},
-            "ports": [{"name": "http", "port": 8000}, {"name": "grpc", "port": 8001}],
-            "endpoints": [{"addresses": [ip], "conditions": {"ready": True}}],
-        }
-
-
 def world() -> World:
     made = services()
     plan = Plan(tenant=tenant("vision"), models=tuple(MODELS[each] for each in ADDRESSES), pools=POOLS, surroundings=SURROUNDINGS)
-    bodies = [
-        *(each.body for each in mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")),
-        *(each.body for each in plan.manifests()),
-        *(each.body for one in made for each in one.manifests()),
-        *(body for one in made for body in pod(one)),
-    ]
-    found = [copy.deepcopy(dict(body)) for body in bodies]
-    for number, body in enumerate(found):
-        body["metadata"]["uid"] = f"uid-{number}"
-    return World.of(found)
+    rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
+    manifests = [*rules, *plan.manifests(), *(each for one in made for each in one.manifests())]
+    return proxied.world(manifests, *(body for one in made for body in proxied.replicas(one, [ADDRESSES[one.model.name]])))
 
 
 @pytest.fixture(scope="module")
-def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ladder]:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ladder]:
     folder = tmp_path_factory.mktemp("ladder")
     issuers = Issuers(folder / "issuers")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
+    port = proxied.free_port()
     doors = listeners.Doors(gateway={80: port}, mesh={}, log="/dev/null")
     made = world()
     assert configuration.judge(made) == {}
     found = configuration.compile_(made, doors, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)})
-    file = folder / "envoy.json"
-    file.write_text(json.dumps(static(found)))
     servers: dict[str, type[Server]] = {name: type(name, (Server,), {"waits": Event(), "released": Event()}) for name in ADDRESSES}
     with ExitStack() as stack:
         for name, ip in ADDRESSES.items():
             server = ThreadingHTTPServer((loopback(ip), 8000), servers[name])
             stack.callback(server.shutdown)
             Thread(target=server.serve_forever, daemon=True).start()
-        envoy = subprocess.Popen(
-            [programs(PROJECT).envoy, "-c", file, "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "error"]
-        )
-        stack.callback(envoy.wait, 30)
-        stack.callback(envoy.terminate)
-        await_port(port, envoy)
+        stack.enter_context(proxied.envoy(folder, static(found), port))
         yield Ladder(port=port, issuers=issuers, servers=servers)
-
-
-def await_port(port: int, process: "subprocess.Popen[bytes]") -> None:
-    until = monotonic() + 60
-    while True:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
-        assert process.poll() is None, "the proxy refuses its configuration"
-        assert monotonic() < until, "the proxy does not listen"
-        sleep(0.05)
 
 
 SERVED = Answer(status=200, degraded=False, retry_after=None)
@@ -185,13 +138,13 @@ LATER = str(HOLD_SECONDS)
 
 
 @pytest.fixture
-def ladder(proxied: Ladder) -> Iterator[Ladder]:
+def ladder(gateway: Ladder) -> Iterator[Ladder]:
     """Nothing is overloaded, and no overload is remembered."""
-    for server in proxied.servers.values():
+    for server in gateway.servers.values():
         server.released = Event()
-    proxied.await_answer(SERVED, "normal")
-    yield proxied
-    proxied.release()
+    gateway.await_answer(SERVED, "normal")
+    yield gateway
+    gateway.release()
 
 
 def test_while_there_is_room_every_priority_is_served_by_the_model(ladder: Ladder) -> None:

@@ -162,6 +162,51 @@ def test_outliers_are_ejected_as_the_destination_rule_says() -> None:
     assert (ejection["consecutive_5xx"], ejection["interval"], ejection["max_ejection_percent"]) == (5, "10s", 50)
 
 
+def one_route(**said: Any) -> dict[str, Any]:
+    """What a VirtualService's only rule becomes for Envoy; the rule says this beside where it leads."""
+    rule = {"route": [{"destination": {"host": "s.n.svc.cluster.local"}}], **said}
+    item = {"kind": "VirtualService", "metadata": {"name": "v", "namespace": "n"}, "spec": {"hosts": ["h"], "http": [rule]}}
+    assert not routes.check(item).refusals
+    backend = {"kind": "Service", "metadata": {"name": "s", "namespace": "n"}, "spec": {"ports": [{"port": 8000}]}}
+    (found,) = routes.routes(item, "n/g", 80, World.of([backend]))
+    return found["route"]
+
+
+def test_a_route_that_says_nothing_of_retries_has_the_meshs_own() -> None:
+    policy = one_route()["retry_policy"]
+    assert (policy["num_retries"], "unavailable" in policy["retry_on"].split(",")) == (2, True)
+    assert "retry_policy" not in one_route(retries={"attempts": 0})
+
+
+def test_status_codes_among_the_reasons_to_retry_are_told_to_envoy_apart() -> None:
+    policy = one_route(retries={"attempts": 1, "retryOn": "refused-stream, 502,503"})["retry_policy"]
+    assert (policy["retry_on"], policy["retriable_status_codes"]) == ("refused-stream,retriable-status-codes", [502, 503])
+
+
+def test_only_what_no_model_has_seen_is_asked_again() -> None:
+    for route in gateway_routes(compiled(cluster(two_arms(10)))):
+        reasons = set(route["route"]["retry_policy"]["retry_on"].split(","))
+        assert reasons == {"connect-failure", "refused-stream", "reset-before-request", "retriable-headers"}
+        (told,) = [each["header"] for each in route["request_headers_to_add"] if each["header"]["key"] == "x-envoy-retriable-header-names"]
+        assert told["value"] == "x-model-unreached"
+
+
+def test_what_is_asked_by_the_name_of_a_release_is_asked_once() -> None:
+    (host,) = [
+        each
+        for each in compiled(cluster(two_arms(0))).routes["mesh-8000"]["virtual_hosts"]
+        if each["name"] == "defects.vision.svc.cluster.local"
+    ]
+    assert not any("retry_policy" in each["route"] for each in host["routes"] if each["name"].startswith("by-release"))
+
+
+def test_retries_are_a_share_of_what_an_arm_is_asked_at_the_moment() -> None:
+    made = two_arms(10)
+    name = cluster_name(f"defects-{made.traffic.ordered[0].release}.vision.svc.cluster.local", 8000)
+    (threshold,) = compiled(cluster(made)).clusters[name]["circuit_breakers"]["thresholds"]
+    assert threshold["retry_budget"] == {"budget_percent": {"value": 20.0}, "min_retry_concurrency": 10}
+
+
 def test_what_clients_send_under_a_claims_name_is_dropped_before_the_token_is_read() -> None:
     filters = compiled(cluster(two_arms(0))).listeners["gateway-80"]["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"]
     names = [each["name"] for each in filters]
@@ -186,8 +231,15 @@ Change = Callable[[dict[str, Any]], Any]
             "spec.http[0].route[0].destination.subset",
         ),
         ("VirtualService", lambda spec: spec["http"][-1]["route"][0].update(weight=95), "spec.http[5].route"),
+        ("VirtualService", lambda spec: spec["http"][-1]["retries"].update(retryOn="5xx,often"), "spec.http[5].retries.retryOn"),
+        ("VirtualService", lambda spec: spec["http"][-1]["retries"].update(backoff="1s"), "spec.http[5].retries.backoff"),
         ("DestinationRule", lambda spec: spec.update(subsets=[]), "spec.subsets"),
         ("DestinationRule", lambda spec: spec["trafficPolicy"]["tls"].update(mode="SIMPLE"), "spec.trafficPolicy.tls.mode"),
+        (
+            "DestinationRule",
+            lambda spec: spec["trafficPolicy"]["retryBudget"].update(budgetInterval="1s"),
+            "spec.trafficPolicy.retryBudget.budgetInterval",
+        ),
         ("Sidecar", lambda spec: spec.update(ingress=[]), "spec.ingress"),
         ("EnvoyFilter", lambda spec: spec["configPatches"][0].update(applyTo="CLUSTER"), "spec.configPatches[0].applyTo"),
         ("RequestAuthentication", lambda spec: spec["jwtRules"][0].update(fromParams=["t"]), "spec.jwtRules[0].fromParams"),

@@ -130,7 +130,8 @@ def _mesh_routes(name: str, port: int, world: World) -> Config:
     hosts: dict[str, list[Config]] = {}
     for host, service in world.services.items():
         if any(each["port"] == port for each in service["spec"]["ports"]):
-            hosts[host] = [{"name": "default", "match": {"prefix": "/"}, "route": {"cluster": cluster_name(host, port), "timeout": "0s"}}]
+            action = {"cluster": cluster_name(host, port), "timeout": "0s", "retry_policy": routes.retries(None)}
+            hosts[host] = [{"name": "default", "match": {"prefix": "/"}, "route": action}]
     for item in world.of_kind("VirtualService"):
         if routes.MESH in routes.gateways(item):
             found = routes.routes(item, routes.MESH, port, world)

@@ -95,12 +95,12 @@ def sidecar(world: World, pod: Object, port: int, ip: str, cluster: str, doors: 
     routes = {
         "name": name,
         "validate_clusters": False,
-        "virtual_hosts": [
-            {"name": "inbound", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": {"cluster": cluster, "timeout": "0s"}}]}
-        ],
+        "virtual_hosts": [{"name": "inbound", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": action}]}],
     }
     manager = _manager(name, filters, _log(doors.log, said), routes=routes)
     made = patches.patched(manager, patches.INBOUND, _ordered(world, namespace, labels))
+    # As istiod: what a server's closing connection did not take is asked again.
+    action = {"cluster": cluster, "timeout": "0s", "retry_policy": {"retry_on": "reset-before-request", "num_retries": 2}}
     return _listener(name, (ip, port + INBOUND_OFFSET), made)
 
 
@@ -152,7 +152,7 @@ def _manager(name: str, filters: Sequence[Config], log: Config, *, rds: str | No
         "access_log": [log],
         "strip_any_host_port": True,
         "use_remote_address": True,
-        "common_http_protocol_options": {"idle_timeout": f"{_IDLE_SECONDS}s"},
+        "stream_idle_timeout": "0s",  # as istiod
         "upgrade_configs": [],
     }
     if routes is not None:

@@ -18,6 +18,14 @@ _ROUTE = {"destination", "weight", "headers"}
 _RETRIES = {"attempts", "perTryTimeout", "retryOn"}
 _HOST_ATTEMPTS = 5
 """As istiod: a retry looks this often for a replica that was not tried yet."""
+_RETRY_ON = "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes"
+"""Of istiod, where a route says nothing."""
+_REASONS = {
+    *("5xx", "gateway-error", "reset", "reset-before-request", "connect-failure", "retriable-4xx", "refused-stream"),
+    *("retriable-status-codes", "retriable-headers", "envoy-ratelimited", "http3-post-connect-failure"),
+    *("cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable"),
+}
+"""What istiod's webhook takes for `retryOn`, beside status codes."""
 
 Config = dict[str, Any]
 
@@ -40,6 +48,9 @@ def check(item: Object) -> Reader:
             _check_headers(reader, route.get("headers") or {}, f"{place}.headers")
         _check_headers(reader, rule.get("headers") or {}, f"{path}.headers")
         reader.only(rule.get("retries") or {}, f"{path}.retries", _RETRIES)
+        for reason in _reasons((rule.get("retries") or {}).get("retryOn") or ""):
+            if not reason.isdigit():
+                reader.choice(reason, f"{path}.retries.retryOn", _REASONS)
         reader.only(rule.get("mirror") or {}, f"{path}.mirror", {"host", "port"})
         if not rule.get("route") and "directResponse" not in rule:
             reader.refuse(path, "leads nowhere: neither route nor directResponse")
@@ -135,8 +146,9 @@ def _action(rule: Object, namespace: str, listener_port: int, world: World) -> C
         if key:
             weighted["use_hash_policy"] = True
         action["weighted_clusters"] = weighted
-    if rule.get("retries"):
-        action["retry_policy"] = _retries(rule["retries"])
+    again = retries(rule.get("retries"), sticky=key is not None)
+    if again is not None:
+        action["retry_policy"] = again
     if rule.get("mirror"):
         percent = float((rule.get("mirrorPercentage") or {}).get("value", 100.0))
         share = {"default_value": {"numerator": round(percent * 10_000), "denominator": "MILLION"}}
@@ -157,22 +169,36 @@ def _sticky(targets: list[Object], namespace: str, world: World) -> str | None:
     return None
 
 
-def _retries(given: Object) -> Config:
-    """As istiod: on another replica where there is one."""
+def retries(given: Object | None, *, sticky: bool = False) -> Config | None:
+    """The retry policy of a route as istiod writes it: its own where the route has none, none for no attempts.
+
+    On another replica where there is one, unless callers are kept with theirs.
+    """
+    asked = given or {}
+    if int(asked.get("attempts", 2 if given is None else 0)) <= 0:
+        return None
+    reasons = _reasons(asked.get("retryOn") or _RETRY_ON)
+    codes = [int(each) for each in reasons if each.isdigit()]
+    named = [each for each in reasons if not each.isdigit()]
+    if codes and "retriable-status-codes" not in named:
+        named.append("retriable-status-codes")
     found: Config = {
-        "num_retries": int(given.get("attempts", 2)),
-        "retry_on": given.get("retryOn") or "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes",
+        "num_retries": int(asked.get("attempts", 2)),
+        "retry_on": ",".join(named),
         "host_selection_retry_max_attempts": str(_HOST_ATTEMPTS),
-        "retry_host_predicate": [
-            {
-                "name": "envoy.retry_host_predicates.previous_hosts",
-                "typed_config": {"@type": "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"},
-            }
-        ],
     }
-    if given.get("perTryTimeout") and seconds(given["perTryTimeout"]) > 0:
-        found["per_try_timeout"] = duration(given["perTryTimeout"])
+    if codes:
+        found["retriable_status_codes"] = codes
+    if not sticky:
+        typed = {"@type": "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"}
+        found["retry_host_predicate"] = [{"name": "envoy.retry_host_predicates.previous_hosts", "typed_config": typed}]
+    if asked.get("perTryTimeout") and seconds(asked["perTryTimeout"]) > 0:
+        found["per_try_timeout"] = duration(asked["perTryTimeout"])
     return found
+
+
+def _reasons(text: str) -> list[str]:
+    return [part for each in text.split(",") if (part := each.strip())]
 
 
 def _headers(given: Mapping[str, Any]) -> Config:

@@ -1,0 +1,74 @@
+"""One real Envoy that is a gateway and the proxies of replicas, for tests that need no cluster; the servers behind are the tests' own."""
+
+import copy
+import json
+import socket
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from components.manifests import Manifest
+from components.model_service.manifests import Service
+from sandbox.traffic.environment import programs
+from sandbox.traffic.mesh.world import World
+from tests.traffic.bed import PROJECT
+
+_PATIENCE = 60.0
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def envoy(folder: Path, configuration: Mapping[str, Any], port: int) -> Iterator[None]:
+    """Envoy with this configuration, once it listens on `port`."""
+    file = folder / "envoy.json"
+    file.write_text(json.dumps(configuration))
+    process = subprocess.Popen([programs(PROJECT).envoy, "-c", file, "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "error"])
+    try:
+        _await_port(port, process)
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _await_port(port: int, process: "subprocess.Popen[bytes]") -> None:
+    until = monotonic() + _PATIENCE
+    while True:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        assert process.poll() is None, "the proxy refuses its configuration"
+        assert monotonic() < until, "the proxy does not listen"
+        sleep(0.05)
+
+
+def replicas(made: Service, ips: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Ready replicas of the service with these addresses, as the API server would tell of them."""
+    name = f"{made.model.name}-{made.traffic.primary.release}"
+    server = next(each.body for each in made.manifests() if each.body["kind"] == "Deployment" and each.body["metadata"]["name"] == name)
+    template, found = server["spec"]["template"], list(ips)
+    metadata = {"namespace": made.tenant, "labels": template["metadata"]["labels"]}
+    for number, ip in enumerate(found):
+        yield {"kind": "Pod", "metadata": {**metadata, "name": f"{name}-{number}"}, "spec": template["spec"], "status": {"podIP": ip}}
+    for of in (name, made.model.name):
+        yield {
+            "kind": "EndpointSlice",
+            "metadata": {"namespace": made.tenant, "name": f"{of}-x", "labels": {"kubernetes.io/service-name": of}},
+            "ports": [{"name": "http", "port": 8000}, {"name": "grpc", "port": 8001}],
+            "endpoints": [{"addresses": [ip], "conditions": {"ready": True}} for ip in found],
+        }
+
+
+def world(manifests: Iterable[Manifest], *more: Mapping[str, Any]) -> World:
+    """A cluster that holds these objects."""
+    found = [copy.deepcopy(dict(body)) for body in (*(each.body for each in manifests), *more)]
+    for number, body in enumerate(found):
+        body["metadata"]["uid"] = f"uid-{number}"
+    return World.of(found)
