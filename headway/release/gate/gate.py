@@ -125,14 +125,14 @@ class Gate(Kept):
         ladder = self.ladder
         over = ~(ladder.releasing | (ladder.phase == Phase.BAKING))
         releasing, mirroring = ladder.releasing, ladder.mirroring
-        weight = ladder.weight()
         judged = _pick(mirroring, mirrored, canary)
         users = stable.total() + baseline.total() + canary.total()
         alone = ladder.phase == Phase.BAKING
         gap = ~alone & (~control_up | stable.missing | baseline.missing)
         no_canary = ~canary_up | judged.missing
         blind = ~answered | gap | no_canary
-        blind = blind | (releasing & (stable.total() + baseline.total() == 0) & (judged.total() >= _BASELINE_SLACK))
+        lonely = (stable.total() + baseline.total() == 0) & (judged.total() >= _BASELINE_SLACK)
+        blind = blind | (releasing & lonely & (mirroring | (not self.policy.by_user)))
         ladder.tick(ready=ready, blind=blind)
 
         idle = users + judged.total() == 0
@@ -159,7 +159,7 @@ class Gate(Kept):
         passed = proven & ~unasked & ~saturating
         failures: list[tuple[Bools, Reason]] = [
             (known & catastrophic(judged, same_version), Reason.CATASTROPHIC),
-            (known & releasing & routed & unreachable(canary.total(), stable.total() + baseline.total(), weight), Reason.NOT_ROUTABLE),
+            (known & releasing & routed & self._unreachable(canary, stable, baseline), Reason.NOT_ROUTABLE),
             (told & gpu, Reason.GPU),
             (told & (oom | (self.restarts >= _RESTARTS)), Reason.RESTARTS),
             (~over & (read_count(tick.invalid_answers, self._n) > 0), Reason.INVALID_ANSWER),
@@ -207,10 +207,21 @@ class Gate(Kept):
         """Update the share test; answers where the share is persistently wrong."""
         ladder = self.ladder
         weight, mirroring = ladder.weight(), ladder.mirroring
-        self.share.observe(canary.total(), users, np.where(mirroring, 0.5, weight), judged & ~mirroring)
+        if self.policy.by_user:
+            # A few users may make most requests: any share of them is right, once both versions have some.
+            met = (canary.total() > 0) & (stable.total() > 0)
+            self.share.settled = self.share.settled | (judged & ~mirroring & met)
+        else:
+            self.share.observe(canary.total(), users, np.where(mirroring, 0.5, weight), judged & ~mirroring)
         copied = mirrored.total() >= 0.5 * ladder.mirror() * stable.total() - 4 * np.sqrt(stable.total())
         self.share.settled = self.share.settled | (judged & mirroring & copied & (mirrored.total() > 0))
         return self.share.wrong() & ~mirroring & ladder.releasing
+
+    def _unreachable(self, canary: Arm, stable: Arm, baseline: Arm) -> Bools:
+        """Whether requests that should have come did not; which users ask in a tick nobody can tell."""
+        if self.policy.by_user:
+            return np.zeros(self._n, dtype=bool)
+        return unreachable(canary.total(), stable.total() + baseline.total(), self.ladder.weight())
 
     def _control(self, stable: Arm, baseline: Arm, judged: Arm, mirroring: Bools, clocked: Bools) -> tuple[Arm, Bools]:
         """The baseline where it really is an arm of the canary's size, else the stable version; and where it is the baseline."""

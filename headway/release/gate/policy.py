@@ -14,6 +14,8 @@ from headway.contract.rollout import OnInconclusive, Rollout, Strategy
 FULL_WEIGHT = 1.0
 _TICK_SECONDS = 60.0
 """What the defaults that count ticks are meant for."""
+_FOR_EVER = 2**40
+"""Ticks; a person ends an experiment."""
 
 _AT = (0.0, 0.05, 0.10, 0.25, 0.50)
 """Weights from which on the margin of the same place holds; the first is for steps below 5 %, which risk little."""
@@ -100,6 +102,8 @@ class GatePolicy:
     """Ticks over which the evidence against a late regression is spread. Longer rollouts stay valid and lose a little power."""
     tempered: bool = True
     """Whether evidence is discounted by the noise between arms that ran the same version."""
+    by_user: bool = False
+    """Whether weights are shares of users, each of whom keeps a version; shares of requests are then others, and say nothing of the route."""
     trade_gain: float | None = None
     """Rise of the share of right answers (0.02 is two points) from which on `trade_latency` holds instead of `latency`."""
     trade_latency: float = 0.0
@@ -129,14 +133,14 @@ class GatePolicy:
         """The numbers of `rollout`, for ticks of `tick_seconds`.
 
         `weights`: those of the plan (`headway.release.plan`), which knows how many replicas a rolling update replaces; left out, those
-        of the contract. A split of users is a weight that the driver freezes.
+        of the contract. A split of users is a weight that the driver freezes, for as long as people want.
         `golden`: the contract has golden requests, so answers must pass before traffic grows.
         """
 
         def ticks(seconds: float) -> int:
             return max(1, math.ceil(seconds / tick_seconds))
 
-        tolerances = rollout.tolerances
+        tolerances, split = rollout.tolerances, rollout.split
         if weights is None and rollout.strategy is Strategy.ROLLING:
             raise ValueError("A rolling update has as many weights as replicas. The contract does not know them. Give those of the plan")
         if weights is None:
@@ -157,11 +161,12 @@ class GatePolicy:
             memory=tolerances.memory.fraction,
             false_rollback=rollout.false_rollback.fraction,
             on_inconclusive=rollout.on_inconclusive,
+            by_user=split is not None,
             trade_gain=rollout.trade.gain.fraction if rollout.trade else None,
             trade_latency=rollout.trade.latency.fraction if rollout.trade else 0.0,
             grace_ticks=ticks(cls.grace_ticks * _TICK_SECONDS),
             counted_ticks_at_least=ticks(cls.counted_ticks_at_least * _TICK_SECONDS),
-            planned_ticks=ticks(cls.planned_ticks * _TICK_SECONDS),
+            planned_ticks=ticks(max(cls.planned_ticks * _TICK_SECONDS, split.duration.seconds if split else 0.0)),
             step_ticks_at_least=ticks(rollout.step_at_least.seconds),
             step_ticks_at_most=ticks(rollout.step_at_most.seconds),
             mirror_ticks_at_most=ticks(rollout.mirror.timeout.seconds)
@@ -169,7 +174,7 @@ class GatePolicy:
             else ticks(cls.mirror_ticks_at_most * _TICK_SECONDS),
             blind_ticks_at_most=ticks(rollout.blind_at_most.seconds),
             bake_ticks=ticks(rollout.bake.seconds),
-            ticks_at_most=ticks(rollout.at_most.seconds),
+            ticks_at_most=_FOR_EVER if split else ticks(rollout.at_most.seconds),
         )
 
     def in_ticks_of(self, seconds: float) -> Self:
