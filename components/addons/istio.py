@@ -16,8 +16,15 @@ GATEWAY_RELEASE = "istio-ingressgateway"
 GATEWAY_LABELS = {"istio": "ingressgateway"}
 TRACER = "otel"
 ACCESS_LOG = "otel-access-log"
+SAMPLES = "otel-samples"
+SAMPLES_STATE = "headway.sample"
+"""Where a replica's proxy holds what it keeps of a request (`components/model_service/sampling.py`): namespace of dynamic metadata."""
+SAMPLES_PLACE = "sample_place"
+"""The field of a line that is a sample; no other line has it."""
 LINE = "%REQ(:METHOD)% %ROUTE_NAME% %RESPONSE_CODE% %RESPONSE_FLAGS% %DURATION%"
 """The text of a line, beside its fields. Without one istiod takes Envoy's own, with the query, the user agent and the client's address."""
+SAMPLE = f'{{"time":"%START_TIME%","workload":"%ENVIRONMENT(ISTIO_META_WORKLOAD_NAME)%",%DYNAMIC_METADATA({SAMPLES_STATE}:record)%}}'
+"""A sample as a line of JSON. The workload is that of the proxy itself, which istiod tells it."""
 DRAIN_SECONDS = 60
 """A proxy finishes what it has for this long after its pod was told to stop."""
 
@@ -85,6 +92,10 @@ def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
                     "name": ACCESS_LOG,
                     "envoyOtelAls": {"service": otel_host, "port": otel_port, "logFormat": {"text": LINE, "labels": access_log()}},
                 },
+                {
+                    "name": SAMPLES,
+                    "envoyOtelAls": {"service": otel_host, "port": otel_port, "logFormat": {"text": SAMPLE, "labels": sample_labels()}},
+                },
             ],
         },
     }
@@ -108,6 +119,11 @@ def access_log() -> dict[str, str]:
         "tenant": "%REQ(X-TENANT-ID)%",
         "upstream": "%UPSTREAM_CLUSTER%",
     }
+
+
+def sample_labels() -> dict[str, str]:
+    """Where a sample belongs, for the collector."""
+    return {SAMPLES_PLACE: f"%DYNAMIC_METADATA({SAMPLES_STATE}:place)%"}
 
 
 def gateway_values(*, public: bool, replicas_min: int, replicas_max: int, histogram_buckets: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from components.labels import labels, selector
 from components.manifests import object_
 from components.model_service.queues import ARM, BATCH
+from components.model_service.sampling import access_logging
 from components.model_service.serving import METRICS, Serving
 from headway.contract.labels import MODEL, PREFIX, RELEASE, TENANT
 from headway.contract.model import Model
@@ -48,7 +49,8 @@ def monitor(tenant: str, model: Model, serving: Serving) -> dict[str, Any]:
 
 
 def telemetry(tenant: str, model: Model) -> dict[str, Any]:
-    """Traces of a share of requests, named by model and tenant; never with a request's content."""
+    """Traces of a share of requests, named by model and tenant, never with a request's content; samples where the contract lets them be kept."""
+    logged = access_logging(model)
     return object_(
         "telemetry.istio.io/v1",
         "Telemetry",
@@ -57,6 +59,7 @@ def telemetry(tenant: str, model: Model) -> dict[str, Any]:
         labels=labels("telemetry", tenant=tenant, model=model.name),
         spec={
             "selector": {"matchLabels": selector(tenant=tenant, model=model.name)},
+            **({"accessLogging": logged} if logged else {}),
             "tracing": [
                 {
                     "randomSamplingPercentage": model.observability.tracing.fraction * 100,
@@ -71,7 +74,7 @@ def telemetry(tenant: str, model: Model) -> dict[str, Any]:
 
 
 def record(tenant: str, model: Model) -> dict[str, Any]:
-    """What the log collector, the inventory and the auditor read of a model: its purpose, its data, what logs may show of it."""
+    """What the inventory and the auditor read of a model: its purpose, its data, what samples keep of it."""
     data, artifact, provenance = model.data, model.artifact, model.optimisation.provenance
     return object_(
         "v1",

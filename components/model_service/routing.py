@@ -9,7 +9,7 @@ from typing import Any
 
 from components.labels import labels, selector
 from components.manifests import object_
-from components.model_service import triton
+from components.model_service import sampling, triton
 from components.model_service.release import Release
 from components.model_service.traffic import Arm, Live, Traffic
 from components.model_service.workload import arm_name, arm_selector
@@ -239,6 +239,8 @@ def guard(tenant: str, model: Model) -> dict[str, Any]:
         patches.append(
             {"applyTo": "HTTP_FILTER", "match": {**inbound, **router}, "patch": {"operation": "INSERT_BEFORE", "value": _classifier(model)}}
         )
+    if (sampled := sampling.keeper(tenant, model)) is not None:
+        patches.append({"applyTo": "HTTP_FILTER", "match": {**inbound, **router}, "patch": {"operation": "INSERT_BEFORE", "value": sampled}})
     patches.append(
         {
             "applyTo": "NETWORK_FILTER",

@@ -122,6 +122,8 @@ def _door() -> Manifest:
                 },
             }
         ],
+        # The id that the gateway gave it, by which a caller can ask what became of its request.
+        "always_set_request_id_in_response": True,
         "max_request_headers_kb": HEADERS_KIB,
         "request_headers_timeout": f"{HEADERS_SECONDS}s",
     }

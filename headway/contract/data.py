@@ -1,6 +1,7 @@
 """What the requests contain and what may be kept of them: class, retention, the fields that logs may show, the legal record.
 
-Redaction is an allow-list: a field that is not named here never reaches a log, a trace or a stored shadow answer.
+Redaction is an allow-list: a field that is not named here never reaches a log, a trace or a stored shadow answer. What is kept, where, and in
+which form: `headway.contract.sampling`.
 """
 
 from collections.abc import Iterator
@@ -42,13 +43,19 @@ class Data(Part):
     risk: Risk
     """Risk class under the EU AI Act; part of every release record."""
     retention: Annotated[Duration, between(Duration.parse("1d"), Duration.parse("3650d"))]
-    """How long inference logs are kept."""
+    """How long samples of requests are kept at most; they end after 1, 3, 7, 14, 30, 60, 90, 180 or 365 days, the last that is no longer."""
     log_fields: Annotated[
         tuple[Annotated[str, Field(pattern=r"^(request|response)(\.[A-Za-z0-9_-]{1,64}){1,8}$")], ...], Field(max_length=64)
     ] = ()
-    """Fields of requests and answers that logs may show; all others are dropped. Model, version, status and times always are logged."""
+    """Fields of JSON bodies that samples keep (`request.inputs`, `response.outputs`): each with all it holds, and of every element where a list
+    is on the way. All others are dropped. Without one nothing is sampled."""
     sample: Annotated[Share, between(Share(0), Share.parse("100%"))] = Share.parse("1%")
-    """Share of requests whose allowed fields are logged."""
+    """Share of requests whose allowed fields are kept; which ones, their ids say. Compared with mirrored copies' answers in a release."""
+
+    @property
+    def sampled(self) -> bool:
+        """Whether anything that callers wrote is kept at all."""
+        return bool(self.log_fields) and int(self.sample) > 0
 
     def violations(self) -> Iterator[Violation]:
         if self.classification is DataClass.PERSONAL and self.log_fields:

@@ -137,7 +137,8 @@ def start_mesh(layout: Layout, progress: Progress, supervisor: Supervisor) -> No
     doors = addresses(supervisor)
     admin = supervisor.port("envoy-admin")
     log = layout.logs / "envoy-access.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    samples = layout.logs / "samples"
+    samples.mkdir(parents=True, exist_ok=True)
     envoy.Files(place).begin(admin)
     settings = {
         "admin_port": admin,
@@ -146,6 +147,7 @@ def start_mesh(layout: Layout, progress: Progress, supervisor: Supervisor) -> No
         "issuers": str(folder(layout) / "issuers"),
         "kubeconfig": str(layout.kubeconfig),
         "log": str(log),
+        "samples": str(samples),
         "mesh": {str(port): own for port, own in doors.mesh.items()},
         "port": doors.mesh_metrics,
     }

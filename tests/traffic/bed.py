@@ -59,6 +59,7 @@ _NEEDED = {
     "Service",
     "ServiceAccount",
     "Sidecar",
+    "Telemetry",
     "VirtualService",
 }
 _MANAGER = "bed"

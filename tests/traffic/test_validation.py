@@ -16,8 +16,8 @@ from tests.traffic.bed import PROJECT
 from tests.unit.test_traffic_mesh import DOORS, KEYS, cluster, served_pod, two_arms
 
 
-def static(found: configuration.Configuration) -> dict[str, Any]:
-    """The same configuration without files to watch, for `envoy --mode validate`."""
+def static(found: configuration.Configuration, *, logs: bool = False) -> dict[str, Any]:
+    """The same configuration without files to watch, for `envoy --mode validate`; without logs, unless they are wanted."""
     listeners: list[dict[str, Any]] = []
     for listener in copy.deepcopy(list(found.listeners.values())):
         manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
@@ -25,7 +25,7 @@ def static(found: configuration.Configuration) -> dict[str, Any]:
         if source is not None:
             manager["route_config"] = found.routes[source["route_config_name"]]
         for log in manager["access_log"]:
-            log["typed_config"]["path"] = "/dev/null"
+            log["typed_config"]["path"] = log["typed_config"]["path"] if logs else "/dev/null"
         listeners.append(listener)
     clusters: list[dict[str, Any]] = []
     for name, made in copy.deepcopy(dict(found.clusters)).items():

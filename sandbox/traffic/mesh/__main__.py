@@ -22,6 +22,7 @@ def main(path: Path) -> None:
         gateway={int(port): own for port, own in settings["gateway"].items()},
         mesh={int(port): own for port, own in settings["mesh"].items()},
         log=settings["log"],
+        samples=settings["samples"],
     )
     controller = Controller(Kube(Path(settings["kubeconfig"])), Path(settings["folder"]), doors, admin, Issuers(Path(settings["issuers"])))
 

@@ -34,6 +34,7 @@ PATHS = (
     "/apis/networking.istio.io/v1alpha3/envoyfilters",
     "/apis/security.istio.io/v1/authorizationpolicies",
     "/apis/security.istio.io/v1/requestauthentications",
+    "/apis/telemetry.istio.io/v1/telemetries",
 )
 _SETTLE_SECONDS = 0.02
 """What comes in one breath is compiled once."""

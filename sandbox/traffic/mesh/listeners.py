@@ -4,10 +4,11 @@ Every listener logs one line a request, from which `telemetry.py` counts what Is
 line at its caller; it shows at the sidecar of its destination, its host ending in `-shadow`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headway.contract.labels import MODEL
 from sandbox.traffic.mesh import patches, security
 from sandbox.traffic.mesh.clusters import address
 from sandbox.traffic.mesh.reading import Object, labels_match
@@ -23,6 +24,13 @@ _ROUTER_TYPE = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Rout
 _DROP_TYPE = "type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation"
 _LOG_TYPE = "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog"
 _IDLE_SECONDS = 60
+
+_CEL_TYPE = "type.googleapis.com/envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter"
+
+SAMPLES = "otel-samples"
+"""The mesh's provider for samples of requests, and how it writes one (`components/addons/istio.py` says the same)."""
+_OWN_WORKLOAD = "%ENVIRONMENT(ISTIO_META_WORKLOAD_NAME)%"
+SAMPLE = f'{{"time":"%START_TIME%","workload":"{_OWN_WORKLOAD}",%DYNAMIC_METADATA(headway.sample:record)%}}'
 
 LOG_FIELDS: Mapping[str, str] = {
     "arm": "%DYNAMIC_METADATA(headway.experiment:arm)%",
@@ -47,6 +55,8 @@ class Doors:
     mesh: Mapping[int, int]
     log: str
     """The access log of all of them."""
+    samples: str | None = None
+    """The folder of the samples' logs, which must exist, one file a model; None for none."""
 
 
 def gateway_servers(world: World) -> list[tuple[Object, Object]]:
@@ -98,10 +108,30 @@ def sidecar(world: World, pod: Object, port: int, ip: str, cluster: str, doors: 
         "virtual_hosts": [{"name": "inbound", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": action}]}],
     }
     manager = _manager(name, filters, _log(doors.log, said), routes=routes)
+    # As istiod: only where requests enter are their ids made anew.
+    manager["use_remote_address"] = False
+    manager["access_log"] += _samples(world, pod, doors)
     made = patches.patched(manager, patches.INBOUND, _ordered(world, namespace, labels))
     # As istiod: what a server's closing connection did not take is asked again.
     action = {"cluster": cluster, "timeout": "0s", "retry_policy": {"retry_on": "reset-before-request", "num_retries": 2}}
     return _listener(name, (ip, port + INBOUND_OFFSET), made)
+
+
+def _samples(world: World, pod: Object, doors: Doors) -> Iterator[Config]:
+    """The logs of samples that a Telemetry object asks of the pod's proxy. What else such objects say has no effect here."""
+    metadata = pod["metadata"]
+    labels = metadata.get("labels") or {}
+    for item in world.selecting("Telemetry", metadata["namespace"], labels) if doors.samples else ():
+        for entry in item["spec"].get("accessLogging") or ():
+            if SAMPLES in {each["name"] for each in entry.get("providers") or ()}:
+                path = f"{doors.samples}/{metadata['namespace']}.{labels[MODEL]}.jsonl"
+                text = f"{SAMPLE.replace(_OWN_WORKLOAD, workload(pod))}\n"
+                kept = {"@type": _CEL_TYPE, "expression": entry["filter"]["expression"]}
+                yield {
+                    "name": "envoy.access_loggers.file",
+                    "filter": {"extension_filter": {"name": "envoy.access_loggers.extension_filters.cel", "typed_config": kept}},
+                    "typed_config": {"@type": _LOG_TYPE, "path": path, "log_format": {"text_format_source": {"inline_string": text}}},
+                }
 
 
 def workload(pod: Object) -> str:

@@ -1,0 +1,417 @@
+"""One request, seen from everywhere: its series, its lines, its spans, and what its contract lets be kept of its body.
+
+A real Envoy with the gateway and the proxies of two releases, as the program's own objects make them, and a collector that only remembers.
+The servers behind are stand-ins that answer as they are told to.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from time import monotonic, sleep, time
+from typing import Any
+from urllib.request import urlopen
+from uuid import uuid4
+
+import grpc
+import pytest
+from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as logs_service
+from opentelemetry.proto.collector.logs.v1 import logs_service_pb2_grpc as logs_grpc
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as trace_service
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as trace_grpc
+
+from components.addons import istio, otel
+from components.model_service.manifests import Service
+from components.model_service.release import Release
+from components.model_service.traffic import Arm, Live, Mirror, Traffic
+from components.platform import mesh
+from components.tenant.manifests import Plan
+from headway.contract.sampling import BODY_BYTES, Sample, chosen, place, samples, threshold
+from headway.contract.units import Share
+from sandbox.traffic.address import loopback
+from sandbox.traffic.mesh import configuration, listeners
+from sandbox.traffic.mesh.telemetry import Telemetry
+from sandbox.traffic.mesh.tokens import Issuers
+from sandbox.traffic.mesh.world import INBOUND_OFFSET, World
+from tests.components.contracts import DEFECTS, MODELS, POOLS, SURROUNDINGS, changed, service, tenant
+from tests.traffic import istiod, proxied
+from tests.traffic.test_validation import static
+
+ISSUER = tenant("vision").issuers[0]
+SHARE = Share.parse("50%")
+PATH = "/v2/models/defects/infer"
+PROMPT = "zebra-crossing-4711"
+"""What must not be found anywhere but where a contract names it."""
+FIELDS = ["request.inputs.data", "request.parameters.seed", "response.outputs"]
+ASKED = {
+    "id": "mine",
+    "inputs": [{"name": "x", "shape": [1, 2], "data": [1, 2.50]}, {"name": "y", "data": ['a\\"]}', "é"]}],
+    "parameters": {"seed": 7, "prompt": PROMPT},
+}
+ANSWERED = {"model_name": PROMPT, "outputs": [{"name": "z", "data": [0.125]}]}
+
+
+class Server(BaseHTTPRequestHandler):
+    """Answers with what `answer` holds."""
+
+    protocol_version = "HTTP/1.1"
+    answer: tuple[int, str, bytes] = (200, "application/json", json.dumps(ANSWERED, indent=1).encode())
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        status, kind, body = self.answer
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@dataclass
+class Collector(logs_grpc.LogsServiceServicer, trace_grpc.TraceServiceServicer):
+    """Remembers what proxies tell."""
+
+    lines: list[Any] = field(default_factory=list[Any])
+    spans: list[Any] = field(default_factory=list[Any])
+
+    def Export(self, request: Any, context: Any) -> Any:
+        if isinstance(request, logs_service.ExportLogsServiceRequest):
+            self.lines += [line for each in request.resource_logs for scope in each.scope_logs for line in scope.log_records]
+            return logs_service.ExportLogsServiceResponse()
+        self.spans += [span for each in request.resource_spans for scope in each.scope_spans for span in scope.spans]
+        return trace_service.ExportTraceServiceResponse()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mesh:
+    """The gateway's port, what was told to the collector, and the sandbox's own files."""
+
+    port: int
+    admin: int
+    issuers: Issuers
+    collector: Collector
+    folder: Path
+    address: str
+    """Of the stable release's one replica."""
+    workloads: tuple[str, str]
+    """The stable release's Deployment and the canary's, which gets a copy of every request."""
+
+    def ask(self, body: bytes, **headers: str) -> str:
+        """Through the gateway; the request's id, as its caller learns it."""
+        token = self.issuers.token(ISSUER.issuer, ISSUER.audiences, "somebody", now=time(), seconds=600, claims={"priority": "normal"})
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        given = {"host": f"defects.vision.{SURROUNDINGS.hosts[0]}", "authorization": f"Bearer {token}", "content-type": "application/json"}
+        connection.request("POST", f"{PATH}?q={PROMPT}", body, {**given, **headers})
+        found = connection.getresponse()
+        assert (found.status, found.read()) == (Server.answer[0], Server.answer[2])
+        return found.headers["x-request-id"]
+
+    def ask_replica(self, body: bytes, request: str | None = None, kind: str = "application/json") -> str:
+        """At the stable replica's own proxy, under an id of one's own; if none is given, under one that is sampled."""
+        request = request_id(0) if request is None else request
+        connection = HTTPConnection(loopback(self.address), 8000 + INBOUND_OFFSET, timeout=60)
+        connection.request("POST", PATH, body, {"host": "defects.vision", "content-type": kind, "x-request-id": request})
+        found = connection.getresponse()
+        assert (found.status, found.read()) == (Server.answer[0], Server.answer[2])
+        return request
+
+    def script_errors(self) -> int:
+        """How often a filter's script failed, by Envoy's own count."""
+        with urlopen(f"http://127.0.0.1:{self.admin}/stats?filter=lua.*errors") as answer:
+            return sum(int(line.rpartition(":")[2]) for line in answer.read().decode().splitlines())
+
+    def spans(self, trace: str) -> list[Any]:
+        return [span for span in list(self.collector.spans) if span.trace_id.hex() == trace]
+
+    def series(self) -> list[dict[str, str]]:
+        """Labels of what the sandbox counts of the requests that its proxies logged."""
+        counted = Telemetry()
+        for line in (self.folder / "access.log").read_text().splitlines():
+            counted.take(json.loads(line))
+        found = [line for line in counted.exposition() if line.startswith("istio_requests_total{")]
+        return [dict(re.findall(r'(\w+)="([^"]*)"', line)) for line in found]
+
+    def lines(self, request: str, sampled: bool = False) -> list[dict[str, str]]:
+        """The attributes of the proxies' lines about a request, with its body and its ids."""
+        found = [
+            {**attributes(line), "body": line.body.string_value, "trace_id": line.trace_id.hex(), "span_id": line.span_id.hex()}
+            for line in list(self.collector.lines)
+        ]
+        return [line for line in found if request in json.dumps(line) and (istio.SAMPLES_PLACE in line) is sampled]
+
+    def samples(self, request: str) -> list[Sample]:
+        """What the collector was told to keep."""
+        return list(samples(line["body"] for line in self.lines(request, sampled=True)))
+
+
+def attributes(said: Any) -> dict[str, str]:
+    return {each.key: each.value.string_value for each in said.attributes}
+
+
+def request_id(number: int) -> str:
+    """One that ends in this number, as a gateway hands it on: Envoy writes into an id whether it is traced (9 is yes)."""
+    made = str(uuid4())
+    return f"{made[:14]}9{made[15:-8]}{number:08x}"
+
+
+def until(found: Callable[[], Any]) -> Any:
+    """What `found` answers once it is true."""
+    end = monotonic() + 60
+    while not (seen := found()):
+        assert monotonic() < end, "nothing came"
+        sleep(0.05)
+    return seen
+
+
+def both(found: Callable[[], list[Sample]]) -> list[Sample]:
+    """Of the request, and of its copy."""
+    return until(lambda: seen if len(seen := found()) == 2 else None)
+
+
+def made() -> Service:
+    given = {**DEFECTS, "batch": None}
+    kept: dict[str, Any] = {"data__log_fields": FIELDS, "data__sample": str(SHARE), "observability__tracing": "100%"}
+    old, new = Release(model=changed(given, **kept)), Release(model=changed(given, **kept, artifact__version="2026.12.0"))
+    traffic = Traffic(
+        arms=(Live(release=old.id), Live(release=new.id, arm=Arm.CANARY, weight=0)), mirror=Mirror(release=new.id, percent=100)
+    )
+    releases = {old.id: old, new.id: new}
+    return Service(
+        tenant="vision", model=old.model, releases=releases, traffic=traffic, pool=service("defects").pool, surroundings=SURROUNDINGS
+    )
+
+
+def world(found: Service) -> tuple[World, dict[str, str]]:
+    """The objects, and addresses by Deployment."""
+    plan = Plan(tenant=tenant("vision"), models=(MODELS["defects"],), pools=POOLS, surroundings=SURROUNDINGS)
+    rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
+    manifests = [*rules, *plan.manifests(), *found.manifests()]
+    places, replicas = dict[str, str](), list[dict[str, Any]]()
+    for number, body in enumerate([each.body for each in manifests if each.body["kind"] == "Deployment"], 1):
+        name, template = body["metadata"]["name"], body["spec"]["template"]
+        places[name] = f"10.191.8.{number}"
+        metadata = {"namespace": "vision", "labels": template["metadata"]["labels"], "name": f"{name}-5d9c-0"}
+        owned = {**metadata, "ownerReferences": [{"kind": "ReplicaSet", "name": f"{name}-5d9c"}]}
+        endpoint = {"addresses": [places[name]], "conditions": {"ready": True}}
+        replicas += [
+            {"kind": "Pod", "metadata": owned, "spec": template["spec"], "status": {"podIP": places[name]}},
+            {
+                "kind": "EndpointSlice",
+                "metadata": {"namespace": "vision", "name": f"{name}-x", "labels": {"kubernetes.io/service-name": name}},
+                "ports": [{"name": "http", "port": 8000}, {"name": "grpc", "port": 8001}],
+                "endpoints": [endpoint],
+            },
+        ]
+    return proxied.world(manifests, *replicas), places
+
+
+def specs(of: World, namespace: str, labels: dict[str, str]) -> list[dict[str, Any]]:
+    """Telemetry that applies to a proxy, the mesh's own first."""
+    found = of.selecting("Telemetry", namespace, labels)
+    return [item["spec"] for item in sorted(found, key=lambda item: item["metadata"]["namespace"] != istio.SYSTEM_NAMESPACE)]
+
+
+def observed(found: dict[str, Any], of: World, collector: int) -> dict[str, Any]:
+    """Envoy's configuration with the tracer and the loggers that istiod gives each proxy."""
+    known = istiod.providers(istio.control_plane_values(otel.HOST, 4317))
+    pods = {f"inbound-vision-{pod['metadata']['name']}": pod for pod in of.served_pods()}
+    for listener in found["static_resources"]["listeners"]:
+        manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+        pod = next((pod for name, pod in pods.items() if listener["name"].startswith(name)), None)
+        if pod is None:
+            istiod.observed(manager, specs(of, istio.INGRESS_NAMESPACE, dict(istio.GATEWAY_LABELS)), known, {})
+            # Head sampling is a lottery; this test must not be.
+            manager["tracing"]["random_sampling"]["value"] = 100.0
+        else:
+            labels = pod["metadata"]["labels"]
+            istiod.observed(manager, specs(of, "vision", labels), known, {"ISTIO_META_WORKLOAD_NAME": listeners.workload(pod)})
+    found["static_resources"]["clusters"].append(istiod.collector(collector))
+    return found
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+    folder = tmp_path_factory.mktemp("request")
+    issuers = Issuers(folder / "issuers")
+    port, admin = proxied.free_port(), proxied.free_port()
+    doors = listeners.Doors(gateway={80: port}, mesh={}, log=str(folder / "access.log"), samples=str(folder))
+    service = made()
+    of, places = world(service)
+    assert configuration.judge(of) == {}
+    compiled = configuration.compile_(of, doors, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)})
+    collector = Collector()
+    with ExitStack() as stack:
+        server = grpc.server(ThreadPoolExecutor(2))
+        logs_grpc.add_LogsServiceServicer_to_server(collector, server)
+        trace_grpc.add_TraceServiceServicer_to_server(collector, server)
+        collecting = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        stack.callback(server.stop, None)
+        for ip in places.values():
+            model = ThreadingHTTPServer((loopback(ip), 8000), Server)
+            stack.callback(model.shutdown)
+            Thread(target=model.serve_forever, daemon=True).start()
+        config = observed(static(compiled, logs=True), of, collecting)
+        config["admin"] = {"address": {"socket_address": {"address": "127.0.0.1", "port_value": admin}}}
+        stack.enter_context(proxied.envoy(folder, config, port))
+        workloads = (f"defects-{service.traffic.ordered[0].key}", f"defects-{service.traffic.ordered[1].key}")
+        yield Mesh(
+            port=port, admin=admin, issuers=issuers, collector=collector, folder=folder, address=places[workloads[0]], workloads=workloads
+        )
+
+
+@pytest.fixture
+def through(seen: Mesh) -> Iterator[Mesh]:
+    former = Server.answer
+    yield seen
+    Server.answer = former
+
+
+def trace_id() -> str:
+    return uuid4().hex
+
+
+def traced(of: Mesh, **headers: str) -> tuple[str, str]:
+    """The id of a request through the gateway, and the trace that its caller began."""
+    trace = trace_id()
+    return of.ask(json.dumps(ASKED).encode(), traceparent=f"00-{trace}-{'1' * 16}-01", **headers), trace
+
+
+def kept_of(of: Mesh) -> str:
+    """The id of a request through the gateway that is sampled."""
+    return until(lambda: next((found for found in [traced(of)[0]] if chosen(found, SHARE)), None))
+
+
+def test_a_caller_learns_the_id_of_its_request_and_cannot_choose_it(through: Mesh) -> None:
+    mine = str(uuid4())
+    found, _ = traced(through, **{"x-request-id": mine})
+    assert found != mine
+    assert until(lambda: through.lines(found))
+
+
+def test_a_request_has_one_trace_and_one_id_in_its_lines_and_its_spans(through: Mesh) -> None:
+    request, trace = traced(through)
+    # The gateway, the stable replica's proxy, and the proxy of the replica that got the copy.
+    lines = until(lambda: found if len(found := through.lines(request)) == 3 else None)
+    assert {line["trace_id"] for line in lines} == {trace}
+    assert {line["request_id"] for line in lines} == {request}
+    wanted = {line["span_id"] for line in lines}
+    spans = until(lambda: found if wanted <= (found := {span.span_id.hex(): span for span in through.spans(trace)}).keys() else None)
+    assert {attributes(spans[each])["guid:x-request-id"] for each in wanted} == {request}
+
+
+def test_series_line_and_span_of_a_request_say_the_same_of_whose_it_is(through: Mesh) -> None:
+    request, trace = traced(through)
+    stable = through.workloads[0]
+    whose = {"model": "defects", "release": stable.removeprefix("defects-"), "tenant": "vision"}
+    (line,) = until(lambda: [line for line in through.lines(request) if "outbound" in line["upstream"]])
+    assert named(line["upstream"]) == whose
+    span = until(lambda: next((span for span in through.spans(trace) if span.span_id.hex() == line["span_id"]), None))
+    assert named(attributes(span)["upstream_cluster"]) == whose
+    series = until(lambda: [key for key in through.series() if key["reporter"] == "source"])
+    assert {(key["destination_service_namespace"], key["destination_service_name"]) for key in series} == {("vision", stable)}
+
+
+def test_what_a_caller_wrote_is_in_no_line_and_in_no_part_of_a_span_that_the_collector_lets_pass(through: Mesh) -> None:
+    request, trace = traced(through)
+    until(lambda: len(through.lines(request)) == 3 and through.spans(trace))
+    assert PROMPT not in json.dumps(through.lines(request))
+    for span in through.spans(trace):
+        assert PROMPT not in json.dumps({key: value for key, value in attributes(span).items() if key in otel.ALLOWED_ATTRIBUTES})
+
+
+def test_of_a_sampled_request_the_fields_that_the_contract_names_are_kept_of_both_answers(through: Mesh) -> None:
+    request = kept_of(through)
+    found = {each.workload: each for each in both(lambda: through.samples(request))}
+    users, copied = (found[workload] for workload in through.workloads)
+    assert (users.mirrored, copied.mirrored) == (False, True)
+    for each in (users, copied):
+        assert each.request == {"inputs": [{"data": [1, 2.5]}, {"data": ['a\\"]}', "é"]}], "parameters": {"seed": 7}}
+        assert each.response == {"outputs": ANSWERED["outputs"]}
+        assert each.status == 200
+    for line in through.lines(request, sampled=True):
+        assert line[istio.SAMPLES_PLACE] == place("vision", "defects", MODELS["defects"].data.retention)
+        assert PROMPT not in line["body"]
+
+
+def test_the_sandboxs_file_holds_what_the_collector_is_told(through: Mesh) -> None:
+    request = kept_of(through)
+    file = through.folder / "vision.defects.jsonl"
+    written = both(lambda: [each for each in samples(file.read_text().splitlines()) if each.request_id == request])
+    told = both(lambda: through.samples(request))
+    assert sorted(written, key=lambda each: each.workload) == sorted(told, key=lambda each: each.workload)
+
+
+def test_whether_a_request_is_sampled_is_said_by_its_id_alone(through: Mesh) -> None:
+    edge = threshold(SHARE)
+    ids = [*map(request_id, (0, edge - 1, edge, 2**32 - 1)), "no-id", ""]
+    for each in ids:
+        through.ask_replica(b"{}", each)
+    last = through.ask_replica(b"{}")
+    until(lambda: through.samples(last))
+    assert (
+        [bool(each and through.samples(each)) for each in ids]
+        == [chosen(each, SHARE) for each in ids]
+        == [True, True, False, False, False, False]
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/grpc", b"\0\0\0\0\2{}"),
+        ("text/plain", json.dumps(ASKED).encode()),
+        ("application/json", b""),
+        ("application/json", b'{"inputs": '),
+        ("application/json", b'"inputs"'),
+        ("application/json", b"[" * 5_000),
+        ("application/json", b'{"inputs":' * 2_000 + b"1" + b"}" * 2_000),
+        ("application/json", b'{"inputs": [{"data": "\\'),
+        ("application/json", b'{"other": [1, {"inputs": {"data": 1}}]}'),
+        ("application/json", b'{"inputs": [{"data": "' + b"x" * BODY_BYTES + b'"}]}'),
+        ("application/json", bytes(range(1, 256))),
+    ],
+)
+def test_what_holds_no_allowed_field_or_is_no_json_is_served_and_not_kept(through: Mesh, kind: str, body: bytes) -> None:
+    errors = through.script_errors()
+    request = through.ask_replica(body, kind=kind)
+    last = through.ask_replica(json.dumps(ASKED).encode())
+    until(lambda: through.samples(last))
+    assert [each.request for each in through.samples(request)] in ([], [None])
+    assert through.script_errors() == errors
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (200, "text/event-stream", b"data: {}\n\n"),
+        (200, "application/json", b'{"outputs": ["' + b"x" * BODY_BYTES + b'"]}'),
+        (200, "application/json", b'{"outputs": [1'),
+        (400, "text/html", b"<p>no</p>"),
+        (200, "application/json", b""),
+    ],
+)
+def test_an_answer_that_cannot_be_read_passes_unharmed_and_is_not_kept(through: Mesh, answer: tuple[int, str, bytes]) -> None:
+    Server.answer = answer
+    errors = through.script_errors()
+    request = through.ask_replica(json.dumps(ASKED).encode())
+    (found,) = until(lambda: through.samples(request))
+    assert (found.status, found.response) == (answer[0], None)
+    assert found.request
+    assert through.script_errors() == errors
+
+
+def named(upstream: str) -> dict[str, str]:
+    """Tenant, model and release as the collector reads them off the name of an upstream."""
+    found = re.match(otel.OF_UPSTREAM, upstream)
+    assert found
+    return found.groupdict()
