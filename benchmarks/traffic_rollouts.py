@@ -2,9 +2,9 @@
 
 `releases` tries each of the classifier's nine releases; `faults` releases one that is as good as the stable one, and kills something in the
 middle; `operations` has KEDA scale and Alertmanager tell on served traffic. Every cell of the first two is a real release by the real
-command on the demonstration's workspace, begun from the same stable version; finished cells are kept in `rollouts.jsonl` beside the
-workspace, so that an interrupted table goes on where it was. Needs .venv-traffic. The trap: a promoted release is the next one's stable
-version; `_back` returns to the first by a person's promotion, which is no cell.
+command on the demonstration's workspace, begun from a stable version that behaves as the first; finished cells are kept in `rollouts.jsonl`
+beside the workspace, so that an interrupted table goes on where it was. Needs .venv-traffic. The trap: a promoted release is the next one's
+stable version; where it behaves otherwise, `_back` returns to the first by a person's promotion, which is no cell.
 """
 
 import argparse
@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from headway.errors import UserError
 from headway.release.driver.rollout import Rollout
@@ -39,6 +38,10 @@ from sandbox.traffic.stage import CHAIN, Ended, Loads, Stage, layout_of
 
 PROJECT = Path(__file__).parents[1]
 SPEED = 15.0
+ALIKE = ("stable", "identical", "slow-start")
+"""What behaves alike once it serves. Either of the first two is to the other what `identical` is to `stable`."""
+ORDER = ("wrong", "crash-at-maximum", "errors", "slow-tail", "leak", "dead", "identical", "slow-start", "better")
+"""Of a run: one way back to the first version is enough."""
 SERVER, MODEL = "tritonserver", "triton_python_backend_stub"
 _UNDER_WAY_SECONDS = 600.0
 
@@ -62,6 +65,9 @@ class Cell:
     """Seconds from the first lost to the last."""
     verdict: str
     load_average: float
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    """Of users' requests meanwhile, from when they were due."""
 
 
 class Book:
@@ -150,8 +156,11 @@ def releases(stage: Stage, loads: Loads, book: Book, names: Sequence[str], runs:
     """Each release `runs` times."""
     for run, name in ((run, name) for run in range(1, runs + 1) for name in names):
         if not book.has("releases", name, run):
-            _back(stage)
-            book.add(_cell(stage, loads, "releases", name, run, WANTED[name].met, lambda name=name: _whole(stage, loads, name)))
+            serving = stage.known_as(stage.serving() or stage.first())
+            played = "stable" if name == serving == "identical" else name
+            if serving is not None and (serving not in ALIKE or serving == played):
+                _back(stage)
+            book.add(_cell(stage, loads, "releases", name, run, WANTED[name].met, lambda played=played: _whole(stage, loads, played)))
 
 
 def faults(stage: Stage, loads: Loads, book: Book, names: Sequence[str], runs: int) -> None:
@@ -168,7 +177,7 @@ def faults(stage: Stage, loads: Loads, book: Book, names: Sequence[str], runs: i
 
 def _cell(stage: Stage, loads: Loads, table: str, name: str, run: int, met: Callable[[Ended], bool], play: Callable[[], Ended]) -> Cell:
     tally = loads.tallies["classifier"]
-    sent, lost = tally.statuses.total(), len(tally.lost)
+    sent, lost, answered = tally.statuses.total(), len(tally.lost), tally.answered
     ended = play()
     gone = [due for due, _ in tally.lost[lost:]]
     found = Cell(
@@ -185,9 +194,12 @@ def _cell(stage: Stage, loads: Loads, table: str, name: str, run: int, met: Call
         out_of_service=round(max(gone) - min(gone), 2) if gone else 0.0,
         verdict=ended.verdict,
         load_average=round(os.getloadavg()[0], 1),
+        p50_ms=round(tally.quantile(0.5, answered) * 1000, 1),
+        p99_ms=round(tally.quantile(0.99, answered) * 1000, 1),
     )
     print(
-        f"{table} {name} {run}: {found.outcome} at {found.where} after {found.seconds:.0f} s, lost {found.lost}. {found.verdict}",
+        f"{table} {name} {run}: {found.outcome} at {found.where} after {found.seconds:.0f} s, lost {found.lost}, p99 {found.p99_ms} ms, "
+        f"load {found.load_average}. {found.verdict}",
         flush=True,
     )
     return found
@@ -314,7 +326,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--speed", type=float, default=SPEED, help="how much faster the minutes of a rollout pass")
     parser.add_argument("--anew", action="store_true", help="forget finished cells")
     given = parser.parse_args(arguments)
-    known: Mapping[str, Any] = {"releases": WANTED, "faults": FAULTS, "operations": {}}[given.kind]
+    known: Sequence[str] = {"releases": ORDER, "faults": tuple(FAULTS), "operations": ()}[given.kind]
     if unknown := sorted(set(given.names) - set(known)):
         parser.error(f"there is no {', '.join(unknown)}; choose from {', '.join(known)}")
     stop_on_signals()
@@ -334,7 +346,7 @@ def main(arguments: Sequence[str]) -> int:
         loads = stage.loads()
         loads.start()
         stage.measured()
-        (releases if given.kind == "releases" else faults)(stage, loads, book, given.names or tuple(known), given.runs)
+        (releases if given.kind == "releases" else faults)(stage, loads, book, given.names or known, given.runs)
         loads.stop()
     except KeyboardInterrupt:
         print(f"Interrupted; finished cells are kept in {path}.", flush=True)

@@ -98,9 +98,14 @@ class Tally:
             self.answered_by[answer.headers.get(self.header, "")] += 1
             self._latencies.append(answer.latency)
 
-    def quantile(self, share: float) -> float:
-        """Latency in seconds below which `share` of the answered requests lie."""
-        return quantile(self._latencies, share)
+    @property
+    def answered(self) -> int:
+        """Requests that got an answer."""
+        return len(self._latencies)
+
+    def quantile(self, share: float, since: int = 0) -> float:
+        """Latency in seconds below which `share` of the answered requests lie; of those after the first `since`."""
+        return quantile(self._latencies[since:], share)
 
 
 def is_lost(status: int) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from benchmarks.traffic_rollouts import ORDER
 from headway.errors import UserError
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
@@ -32,6 +33,7 @@ def test_every_release_that_is_built_has_an_end_that_it_should_have() -> None:
     built = {key.value for key in table.keys if isinstance(key, ast.Constant)}
     assert built - {"stable"} == set(WANTED)
     assert set(STORY) <= set(WANTED)
+    assert sorted(ORDER) == sorted(WANTED), "the table has them all"
 
 
 @pytest.mark.parametrize(
