@@ -1,18 +1,19 @@
 """Releases by the real command: real API server, real policy packs, the Automation API, real Prometheus. Nobody helps.
 
-Callers, proxies and replicas are stood in for by counters that follow the live route (`release_service.py`). One sandbox for the file; the
-tests follow each other, as releases do.
+Callers, proxies and replicas are stood in for by counters that follow the live route (`release_service.py`). The ledger is on S3: the sandbox's
+object store, a process of its own. One sandbox for the file; the tests follow each other, as releases do.
 """
 
 import json
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 from urllib.request import urlopen
 
 import pytest
@@ -22,10 +23,12 @@ from headway.contract.loader import load_tenant
 from headway.contract.released import release_id
 from headway.release.driver.api import Api
 from headway.release.driver.cluster import ROUTES, SAFE_RELEASE, WATCHED_UNTIL, Cluster, route_of
+from headway.release.driver.world import Route
 from headway.release.evidence import queries
 from headway.release.guard import Guard
 from headway.release.ledger.ledger import Ledger
-from headway.release.ledger.store import Folder
+from headway.release.ledger.store import connect
+from sandbox.cloud import objectstore
 from sandbox.cluster.control_plane import Cluster as ControlPlane
 from sandbox.cluster.processes import Supervisor
 from sandbox.cluster.toolchain import ensure_toolchain
@@ -35,9 +38,11 @@ from sandbox.progress import Silent
 from tests.cluster.command import SECONDS, Sandbox
 from tests.cluster.conftest import eventually
 from tests.cluster.release_service import Behaviour, Traffic, exported
+from tests.cluster.wire import State, Wire, careless
 
 PROJECT = Path(__file__).parents[2]
 SERVICE = "vision/defects"
+BUCKET, PREFIX = "headway-releases", "audit/"
 SPEED = "20"
 """A tick lasts three seconds, in which Prometheus scrapes three times."""
 ROLLOUT = {
@@ -52,18 +57,65 @@ ROLLOUT = {
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
 
+@dataclass(frozen=True)
+class Look:
+    """The live route at a moment, and until when somebody said that he watches it."""
+
+    time: datetime
+    route: Route
+    watched_until: datetime | None
+
+
+class Onlooker(Cluster):
+    """The cluster of the callers' proxies, which writes down every look at the route."""
+
+    looks: list[Look]
+
+    def __init__(self, api: Api, tenant: str, model: str) -> None:
+        super().__init__(api, tenant, model)
+        self.looks = []
+
+    def route(self) -> Route:
+        live, now = self._api.get(self._route_path()), datetime.now(UTC)
+        if live is None:
+            return Route(weights={})
+        until = (live["metadata"].get("annotations") or {}).get(WATCHED_UNTIL)
+        self.looks.append(Look(now, route_of(live), datetime.fromisoformat(until) if until else None))
+        return self.looks[-1].route
+
+
 @dataclass
 class Bed:
-    """A sandbox with requests."""
+    """A sandbox with requests, and the wires to its servers."""
 
     sandbox: Sandbox
     api: Api
     traffic: Traffic
+    looks: list[Look]
+    store: Wire
+    prometheus: Wire
+    api_server: Wire
+    address: str
+    """Of the object store itself."""
     bad: set[str] = field(default_factory=set)
 
     @property
     def ledger(self) -> Ledger:
-        return Ledger(Folder(self.sandbox.layout.ledger), SERVICE, "test", lambda: datetime.now(UTC))
+        return Ledger(connect(BUCKET, PREFIX, endpoint=self.address, region="eu-west-1"), SERVICE, "test", lambda: datetime.now(UTC))
+
+    def next_tick(self) -> dict[str, Any]:
+        """What the next tick to be written down counted."""
+        ledger = self.ledger
+        seen = len(ledger.read())
+        eventually(lambda: any(event.kind == "observed" for event in ledger.read()[seen:]), within=180.0)
+        return next(dict(event.body["raw"]) for event in ledger.events[seen:] if event.kind == "observed")
+
+    def through_the_wire(self) -> None:
+        """Whoever reads the kubeconfig from now on, until the control plane is started again, reaches its API server by the wire."""
+        file = self.sandbox.layout.kubeconfig
+        config = yaml.safe_load(file.read_text(encoding="utf-8"))
+        config["clusters"][0]["cluster"]["server"] = self.api_server.url.replace("http:", "https:")
+        file.write_text(yaml.safe_dump(config), encoding="utf-8")
 
     def kinds(self) -> list[str]:
         return [event.kind for event in self.ledger.read() if not event.kind.startswith("lease")]
@@ -89,18 +141,43 @@ class Bed:
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     ensure_toolchain(Layout.of(PROJECT), Silent())
     sandbox = Sandbox(tmp_path_factory.mktemp("release"))
+    wires: list[Wire] = []
+
+    def wire(port: int) -> Wire:
+        wires.append(Wire(port))
+        return wires[-1]
+
     try:
-        code, output = sandbox.run("sandbox", "up", "--with", "monitoring")
-        assert code == 0, output
-        api = Api(str(sandbox.layout.kubeconfig))
-        bad: set[str] = set()
-        how = lambda release: Behaviour(slower=1.8 if release in bad else 1.0)  # noqa: E731
-        with Traffic(Cluster(api, "vision", "defects"), how) as traffic, exported(traffic, "vision") as target:
-            file = folder_of(sandbox.layout) / "targets" / "mesh.json"
-            file.write_text(json.dumps([{"targets": [target], "labels": {"job": "mesh"}}]), encoding="utf-8")
-            eventually(lambda: scrapes(sandbox) >= 10, within=120.0)  # some history, as every service in use has
-            yield Bed(sandbox, api, traffic, bad)
+        with pytest.MonkeyPatch.context() as patch:
+            address = objectstore.ensure_running(sandbox.layout, Silent())
+            for name, value in objectstore.environment(sandbox.layout).items():
+                patch.setenv(name, value)
+            made = objectstore.client("s3", "eu-west-1", address)
+            made.create_bucket(
+                Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}, ObjectLockEnabledForBucket=True
+            )
+            store = wire(urlsplit(address).port or 0)
+            sandbox.environment |= {
+                **objectstore.environment(sandbox.layout),
+                "AWS_ENDPOINT_URL_S3": store.url,
+                "AWS_DEFAULT_REGION": "eu-west-1",
+            }
+            sandbox.environment |= {"HEADWAY_SANDBOX_LEDGER": f"s3://{BUCKET}/{PREFIX.rstrip('/')}"}
+            code, output = sandbox.run("sandbox", "up", "--with", "monitoring")
+            assert code == 0, output
+            prometheus, api_server = (wire(Supervisor(sandbox.layout).port(name)) for name in ("prometheus", "kube-apiserver"))
+            sandbox.environment |= {"HEADWAY_PROMETHEUS": prometheus.url}
+            api = Api(str(sandbox.layout.kubeconfig))
+            onlooker, bad = Onlooker(api, "vision", "defects"), set[str]()
+            how = lambda release: Behaviour(slower=1.8 if release in bad else 1.0)  # noqa: E731
+            with Traffic(onlooker, how) as traffic, exported(traffic, "vision") as target:
+                file = folder_of(sandbox.layout) / "targets" / "mesh.json"
+                file.write_text(json.dumps([{"targets": [target], "labels": {"job": "mesh"}}]), encoding="utf-8")
+                eventually(lambda: scrapes(sandbox) >= 10, within=120.0)  # some history, as every service in use has
+                yield Bed(sandbox, api, traffic, onlooker.looks, store, prometheus, api_server, address, bad)
     finally:
+        for one in wires:
+            one.close()
         sandbox.run("sandbox", "down")
 
 
@@ -137,15 +214,27 @@ def test_an_update_in_between_leaves_the_release_that_serves_and_says_how_to_sta
     assert bed.route() == before
 
 
-def test_a_good_version_is_promoted_though_its_runner_was_killed_and_the_api_server_restarted(bed: Bed) -> None:
+def test_a_good_version_is_promoted_though_its_machine_died_and_every_network_failed(bed: Bed) -> None:
+    """Two runners, a killed one on a machine that is gone, each network cut, silent or slow in the middle of a step, a new API server."""
     release = bed.write("2027.1.2")
-    first = bed.sandbox.begin("release", "start", SERVICE, "--speed", SPEED)
+    bed.through_the_wire()
+    first = bed.sandbox.begin_on("elsewhere", "release", "start", SERVICE, "--speed", SPEED)
     first.until(r"Next: 25 % of requests")
+    second = bed.sandbox.begin("release", "start", SERVICE, "--speed", SPEED, "--output", "json")
+    second.until(r"Following it")
     os.kill(first.pid, signal.SIGKILL)
     first.wait(SECONDS)
     assert bed.sandbox.run("release", "status", SERVICE)[0] == 6
-    second = bed.sandbox.begin("release", "resume", SERVICE, "--output", "json")
-    second.until(r'"event": "observed"')
+    second.until(r"taking over")
+    bed.next_tick()
+    with bed.prometheus.being(State.CUT):
+        eventually(lambda: not bed.next_tick()["answered"], within=120.0)
+    with bed.store.being(State.CUT):
+        eventually(lambda: bed.store.met >= 3, within=60.0)
+    with bed.store.being(State.SLOW):
+        bed.next_tick()
+    with bed.api_server.being(State.SILENT):
+        eventually(lambda: bed.api_server.met >= 2, within=60.0)
     bed.sandbox.kill("kube-apiserver")
     ControlPlane(bed.sandbox.layout).start(Silent())
     code, output = second.end()
@@ -153,6 +242,25 @@ def test_a_good_version_is_promoted_though_its_runner_was_killed_and_the_api_ser
     assert json.loads(output.splitlines()[-1])["end"]["outcome"] == "promoted"
     assert bed.route() == {release: 100}
     assert {25, 100} <= {route.weights.get(release) for _, route in bed.traffic.log}
+    holders = [event.body["holder"] for event in bed.ledger.read() if event.kind == "lease"]
+    assert {holder.partition("@")[2].partition("/")[0] for holder in holders} >= {"elsewhere", socket.gethostname()}
+
+
+def test_whoever_might_get_an_unproven_version_was_watched_over_all_the_time(bed: Bed) -> None:
+    """At every look at the live route in all of the above: one release had everything, or somebody had said until when he watches."""
+    assert len(bed.looks) > 100
+    divided = [look for look in bed.looks if 100 not in look.route.weights.values() or look.route.mirrored]
+    assert divided
+    assert all(look.watched_until and look.watched_until > look.time for look in divided)
+
+
+def test_a_store_that_lets_a_second_writer_through_is_refused_before_anything_begins(bed: Bed) -> None:
+    bed.write("2027.1.3")
+    before = len(bed.ledger.read())
+    with careless(bed.store) as address:
+        code, output = bed.sandbox.run("release", "start", SERVICE, "--speed", SPEED, AWS_ENDPOINT_URL_S3=address)
+    assert (code, "does not enforce conditional writes" in " ".join(output.split())) == (3, True), output
+    assert len(bed.ledger.read()) == before
 
 
 def test_what_became_of_it_can_be_read_and_proved(bed: Bed, tmp_path: Path) -> None:

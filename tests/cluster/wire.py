@@ -4,6 +4,8 @@ What is cut is refused at once; what is silent takes everything and answers noth
 """
 
 import contextlib
+import http.client
+import http.server
 import socket
 import threading
 import time
@@ -30,6 +32,8 @@ class Wire:
         self._open: set[socket.socket] = set()
         self._guard = threading.Lock()
         self._state = State.WHOLE
+        self.met = 0
+        """How often somebody met what the wire now is: connections refused, pieces swallowed or held up."""
         self.port = int(self._listener.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -40,7 +44,7 @@ class Wire:
     @contextlib.contextmanager
     def being(self, state: State) -> Generator[None]:
         """In this state until the end of the block."""
-        self._state = state
+        self._state, self.met = state, 0
         if state is State.CUT:
             self._drop()
         try:
@@ -71,6 +75,7 @@ class Wire:
     def _carry(self, client: socket.socket) -> None:
         with client, contextlib.suppress(OSError):
             if self._state is State.CUT:
+                self.met += 1
                 return
             with socket.create_connection(("127.0.0.1", self._to), timeout=10.0) as server:
                 server.settimeout(None)
@@ -86,9 +91,46 @@ class Wire:
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while piece := source.recv(2**16):
+                self.met += self._state is not State.WHOLE
                 if self._state is State.SLOW:
                     time.sleep(self._delay)
                 if self._state is not State.SILENT:
                     sink.sendall(piece)
         with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
+
+
+@contextlib.contextmanager
+def careless(store: Wire) -> Generator[str]:
+    """An object store that takes no notice of the condition of a write; answers its address."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def _forward(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            headers = {name: value for name, value in self.headers.items() if name.lower() not in ("if-none-match", "connection")}
+            connection = http.client.HTTPConnection("127.0.0.1", store.port, timeout=30.0)
+            try:
+                connection.request(self.command, self.path, body, headers)
+                answer = connection.getresponse()
+                content = answer.read()
+            finally:
+                connection.close()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in ("connection", "transfer-encoding", "content-length"):
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_PUT = do_HEAD = _forward  # noqa: N815  as http.server calls them
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
