@@ -240,7 +240,9 @@ def guard(tenant: str, model: Model) -> dict[str, Any]:
             {"applyTo": "HTTP_FILTER", "match": {**inbound, **router}, "patch": {"operation": "INSERT_BEFORE", "value": _classifier(model)}}
         )
     if (sampled := sampling.keeper(tenant, model)) is not None:
-        patches.append({"applyTo": "HTTP_FILTER", "match": {**inbound, **router}, "patch": {"operation": "INSERT_BEFORE", "value": sampled}})
+        patches.append(
+            {"applyTo": "HTTP_FILTER", "match": {**inbound, **router}, "patch": {"operation": "INSERT_BEFORE", "value": sampled}}
+        )
     patches.append(
         {
             "applyTo": "NETWORK_FILTER",
@@ -290,10 +292,6 @@ _MANAGER = "envoy.filters.network.http_connection_manager"
 _MANAGER_TYPE = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 
 
-def _full(model: Model) -> list[dict[str, Any]]:
-    """ResponseMappers of a full replica (flag UO), the first that fits: 429 where the ladder ends, 503 else; each says when to come back."""
-    overflow = {"response_flag_filter": {"flags": ["UO"]}}
-    ends = [_header(PRIORITY_HEADER, string_match={"exact": priority.value}) for priority in sorted(model.degradation.reject)]
 _UNREACHED: dict[str, Any] = {
     "filter": {"response_flag_filter": {"flags": ["UF"]}},
     "headers_to_add": [{"header": {"key": UNREACHED_HEADER, "value": "true"}}],
@@ -301,6 +299,10 @@ _UNREACHED: dict[str, Any] = {
 """The ResponseMapper of a server that takes no connection (flag UF)."""
 
 
+def _full(model: Model) -> list[dict[str, Any]]:
+    """ResponseMappers of a full replica (flag UO), the first that fits: 429 where the ladder ends, 503 else; each says when to come back."""
+    overflow = {"response_flag_filter": {"flags": ["UO"]}}
+    ends = [_header(PRIORITY_HEADER, string_match={"exact": priority.value}) for priority in sorted(model.degradation.reject)]
     # Sent here because another model is overloaded: there is no further rung.
     ends.append(_header(DEGRADE_HEADER, present_match=True))
     last = {"filter": {"and_filter": {"filters": [overflow, ends[0] if len(ends) == 1 else {"or_filter": {"filters": ends}}]}}}

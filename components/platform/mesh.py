@@ -126,12 +126,12 @@ def _door() -> Manifest:
         "always_set_request_id_in_response": True,
         "max_request_headers_kb": HEADERS_KIB,
         "request_headers_timeout": f"{HEADERS_SECONDS}s",
-    }
-    patch = {
         "request_timeout": f"{REQUEST_SECONDS}s",
         "stream_idle_timeout": f"{SILENT_SECONDS}s",
         "stream_flush_timeout": f"{UNREAD_SECONDS}s",
         "common_http_protocol_options": {"idle_timeout": f"{UNUSED_SECONDS}s"},
+    }
+    patch = {
         "applyTo": "NETWORK_FILTER",
         "match": {"context": "GATEWAY", "listener": {"filterChain": {"filter": {"name": manager}}}},
         "patch": {"operation": "MERGE", "value": {"typed_config": config}},

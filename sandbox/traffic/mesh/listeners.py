@@ -23,7 +23,6 @@ _MANAGER_TYPE = "type.googleapis.com/envoy.extensions.filters.network.http_conne
 _ROUTER_TYPE = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"
 _DROP_TYPE = "type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation"
 _LOG_TYPE = "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog"
-_IDLE_SECONDS = 60
 
 _CEL_TYPE = "type.googleapis.com/envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter"
 
@@ -102,6 +101,8 @@ def sidecar(world: World, pod: Object, port: int, ip: str, cluster: str, doors: 
     name = f"inbound-{namespace}-{metadata['name']}-{port}"
     said = {"at": "destination", "namespace": namespace, "pod": metadata["name"], "workload": workload(pod)}
     filters = [*security.authorization(security.of_workload(world, namespace, labels)), _router()]
+    # As istiod: what a server's closing connection did not take is asked again.
+    action = {"cluster": cluster, "timeout": "0s", "retry_policy": {"retry_on": "reset-before-request", "num_retries": 2}}
     routes = {
         "name": name,
         "validate_clusters": False,
@@ -112,8 +113,6 @@ def sidecar(world: World, pod: Object, port: int, ip: str, cluster: str, doors: 
     manager["use_remote_address"] = False
     manager["access_log"] += _samples(world, pod, doors)
     made = patches.patched(manager, patches.INBOUND, _ordered(world, namespace, labels))
-    # As istiod: what a server's closing connection did not take is asked again.
-    action = {"cluster": cluster, "timeout": "0s", "retry_policy": {"retry_on": "reset-before-request", "num_retries": 2}}
     return _listener(name, (ip, port + INBOUND_OFFSET), made)
 
 
