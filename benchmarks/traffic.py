@@ -14,23 +14,40 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from sandbox.cluster import linux
 from sandbox.cluster.components import API_SERVER
 from sandbox.cluster.control_plane import Cluster
 from sandbox.progress import Silent
 from sandbox.traffic import servers
-from sandbox.traffic.load import Client, Request, Results, run
+from sandbox.traffic.load import Client, Request, Results, quantile, run
 from sandbox.traffic.mesh import envoy
 from sandbox.traffic.node.process import group
 from tests.cluster.conftest import eventually
 from tests.traffic.bed import running
 from tests.traffic.serving import CLASSIFIER, ENCODER, PATIENCE, RELEASE, Serving, is_ready, page
-from tests.traffic.slow import slow_bodies, slow_heads
+from tests.traffic.slow import idle_connections, slow_bodies, slow_heads
 from tests.traffic.test_chaos import kill, one_replica, two_replicas
 from tests.traffic.test_degradation import full, only_serving
 from tests.traffic.test_node_agent import MODEL, SERVER, process
 
+
+class AccessLog:
+    """What Envoy has logged since this was made."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._path = serving.bed.layout.logs / "envoy-access.log"
+        self._begins = self._path.stat().st_size
+
+    def lines(self) -> list[dict[str, Any]]:
+        time.sleep(_FLUSHED_SECONDS)
+        with self._path.open() as stream:
+            stream.seek(self._begins)
+            return [json.loads(line) for line in stream]
+
+
+_FLUSHED_SECONDS = 0.5
 CHANGES = (10, 50, 25, 100, 0, 75, 5, 60, 30, 90, 1, 40, 99, 20, 80, 15, 45, 70, 35, 50)
 
 
@@ -38,8 +55,7 @@ def weights(serving: Serving) -> Iterator[str]:
     """Twenty weight changes under 80 requests a second: what was lost, and by which of Envoy's response flags."""
     stable, canary = serving.arms(CLASSIFIER, "identical", percent=0)
     eventually(lambda: serving.ready(CLASSIFIER, canary), within=PATIENCE)
-    log = serving.bed.layout.logs / "envoy-access.log"
-    before = log.stat().st_size
+    log = AccessLog(serving)
 
     def change() -> None:
         for percent in CHANGES:
@@ -47,10 +63,7 @@ def weights(serving: Serving) -> Iterator[str]:
             time.sleep(5.5)
 
     results = serving.load(CLASSIFIER, 80, 130, change)
-    time.sleep(0.5)
-    with log.open() as stream:
-        stream.seek(before)
-        lines = [json.loads(line) for line in stream]
+    lines = log.lines()
     serving.retire(CLASSIFIER, canary)
     assert set(results.by(RELEASE)) >= {stable, canary}
     flags = Counter(f"{line['at']} {line['code']} {line['flags']}" for line in lines if line["code"] >= 500 or line["code"] == 0)
@@ -145,19 +158,28 @@ def bed(serving: Serving) -> Iterator[str]:
 
 
 def fairness(serving: Serving) -> Iterator[str]:
-    """One tenant at its own rate, alone and beside another that sends ten times what it may; the neighbour is a process of its own."""
+    """One tenant at its own rate, alone and beside another that sends ten times what it may; the neighbour is a process of its own.
+
+    The gateway's own clock runs from a request's arrival to its answer: what it shows less than the client waited is this machine's.
+    """
     import multiprocessing
 
-    alone = serving.load(CLASSIFIER, 20, 60)
+    def loaded() -> tuple[Results, float]:
+        log = AccessLog(serving)
+        found = serving.load(CLASSIFIER, 20, 60)
+        host = serving.request(CLASSIFIER).headers["host"]
+        return found, quantile((line["duration"] for line in log.lines() if line["at"] == "source" and line["authority"] == host), 0.99)
+
+    alone = loaded()
     noise = multiprocessing.get_context("fork").Process(target=_noise, args=(serving.addresses.gateway, _encoded(serving), 400.0, 66.0))
     noise.start()
     time.sleep(3.0)
-    beside = serving.load(CLASSIFIER, 20, 60)
+    beside = loaded()
     noise.join()
-    yield "| 20 requests a second of one tenant | requests | lost | p50 | p99 |"
-    yield "|---|---|---|---|---|"
-    for name, found in (("alone", alone), ("beside a tenant at ten times its rate (400 of 40 a second)", beside)):
-        tail = f"{found.quantile(0.5) * 1000:.0f} ms | {found.quantile(0.99) * 1000:.0f} ms"
+    yield "| 20 requests a second of one tenant | requests | lost | p50 | p99 | p99 by the gateway's clock |"
+    yield "|---|---|---|---|---|---|"
+    for name, (found, gateway) in (("alone", alone), ("beside a tenant at ten times its rate (400 of 40 a second)", beside)):
+        tail = f"{found.quantile(0.5) * 1000:.0f} ms | {found.quantile(0.99) * 1000:.0f} ms | {gateway:.0f} ms"
         yield f"| {name} | {len(found.answers)} | {len(found.failed)} | {tail} |"
 
 
@@ -188,6 +210,11 @@ def faults(serving: Serving) -> Iterator[str]:
         for _ in range(50):
             serving.ask(Request(path=asked.path, body=asked.body + b" " * (64 * 1024), headers=asked.headers))
 
+    def large_heads() -> None:
+        asked = serving.request(CLASSIFIER)
+        for _ in range(50):
+            serving.ask(Request(path=asked.path, body=asked.body, headers={**asked.headers, "x-large": "a" * (40 * 1024)}))
+
     def crowded() -> None:
         with full(serving, only_serving(serving)):
             time.sleep(1.0)
@@ -201,6 +228,8 @@ def faults(serving: Serving) -> Iterator[str]:
         ("killed: the API server", 1, lambda: (kill(bed, API_SERVER), Cluster(bed.layout).start(Silent()))),
         ("200 requests with an expired token", 1, lambda: refused(token=serving.token(CLASSIFIER, seconds=-600))),
         ("50 requests beyond the largest body", 1, oversized),
+        ("50 requests with 40 KiB of headers", 1, large_heads),
+        ("2,000 connections of one client that carry nothing", 1, lambda: idle_connections(serving, 2000, 15.0)),
         ("50 clients that send a byte of their body a second", 1, lambda: slow_bodies(serving, 50, 15.0)),
         ("50 clients that never end their headers", 1, lambda: slow_heads(serving, 50)),
         ("the only replica full for a second", 1, crowded),

@@ -1,4 +1,4 @@
-"""Clients that take their time: those that dribble a body, and those that never end their headers."""
+"""Clients that take their time: those that dribble a body, those that never end their headers, those that connect and say nothing."""
 
 import asyncio
 
@@ -40,3 +40,16 @@ def slow_heads(serving: Serving, clients: int) -> list[bytes]:
         return list(await asyncio.gather(*(one() for _ in range(clients))))
 
     return asyncio.run(all_of_them())
+
+
+def idle_connections(serving: Serving, clients: int, seconds: float) -> None:
+    """So many connections that are opened and kept for a while, and carry nothing."""
+
+    async def all_of_them() -> None:
+        opened = [asyncio.open_connection("127.0.0.1", serving.addresses.gateway) for _ in range(clients)]
+        writers = [writer for _, writer in await asyncio.gather(*opened)]
+        await asyncio.sleep(seconds)
+        for writer in writers:
+            writer.close()
+
+    asyncio.run(all_of_them())
