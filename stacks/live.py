@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from components.model_service.release import Release
 from components.model_service.traffic import Arm, Mirror, Traffic
 from components.model_service.traffic import Live as LiveArm
+from components.model_service.traffic import Split as UserSplit
+from headway.contract.assignment import HASH
 from headway.contract.crosscheck import TenantContracts
 from headway.contract.model import Model
 from headway.contract.released import release_id, same_release, with_released
 from headway.errors import UserError
-from headway.release.ledger.division import Division, latest, released
+from headway.release.ledger.division import CANARY, Division, latest, released
 from headway.release.ledger.store import MissingStoreError, Store, UnreachableError
 from stacks.refusal import Refusal, SettingsError
 
@@ -73,6 +75,7 @@ def _live(model: Model, division: Division, snapshots: Mapping[str, Model]) -> L
             for p in division.portions
         ),
         mirror=Mirror(release=division.mirrored, percent=division.copies) if division.mirrored else None,
+        split=_split(model, division),
     )
     primary = snapshots[traffic.primary.release]
     known = any(same_release(model, snapshot) for snapshot in _arms(division, snapshots))
@@ -82,6 +85,20 @@ def _live(model: Model, division: Division, snapshots: Mapping[str, Model]) -> L
         traffic=traffic,
         waiting=None if known else release_id(model),
     )
+
+
+def _split(model: Model, division: Division) -> UserSplit | None:
+    """The experiment under way. Raises UserError for one whose users this Headway would divide otherwise."""
+    found, canary = division.split, division.arm(CANARY)
+    if found is None or canary is None:
+        return None
+    if found.hash != HASH:
+        raise UserError(
+            f"users of experiment {found.experiment} are divided by {found.hash}, and this Headway computes {HASH}",
+            f"An update would move users of {model.name} from one version to the other",
+            "Deploy with the Headway that began the experiment, or end it first",
+        )
+    return UserSplit(release=canary.release, experiment=found.experiment, percent=found.share, user_claim=found.user_claim)
 
 
 def _arms(division: Division, snapshots: Mapping[str, Model]) -> Iterator[Model]:

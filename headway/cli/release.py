@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.core
 
-from headway.cli import release_guard, release_read
+from headway.cli import release_assign, release_guard, release_read
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_drive import code, drive, follow, running, shown
 from headway.cli.release_options import (
@@ -189,5 +189,12 @@ def _ask(here: "Place", wish: "Wish", reason: str) -> None:
     ask(here.ledger(), wish, reason)
 
 
-for _read in (release_read.status, release_read.history, release_read.report, release_read.verify, release_guard.guard):
+for _read in (
+    release_read.status,
+    release_read.history,
+    release_read.report,
+    release_read.verify,
+    release_assign.assign,
+    release_guard.guard,
+):
     app.command()(_read)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -184,7 +184,8 @@ def panel(chain: str, rollout: Rollout, said: Sequence[Said], columns: int = WID
 
 def _ladder(rollout: Rollout) -> str:
     """Rungs of the plan, the one of now marked."""
-    rungs = [f"copies {step.mirror} %" if step.mirror else f"{step.weight} %" for step in rollout.plan.traffic] + ["100 %", "done"]
+    users = " of users" if rollout.split else ""
+    rungs = [f"copies {step.mirror} %" if step.mirror else f"{step.weight} %{users}" for step in rollout.plan.traffic] + ["100 %", "done"]
     decision = rollout.decision or {}
     phase = decision.get("phase", "preparing")
     at = {"releasing": decision.get("stage", -1), "baking": len(rungs) - 2, "done": len(rungs) - 1}.get(str(phase), -1)
@@ -230,6 +231,7 @@ def summary(rollout: Rollout) -> dict[str, Any]:
         "outcome": str(rollout.outcome) if rollout.outcome else None,
         "verdict": words.verdict(rollout),
         "weight": rollout.division.weight(rollout.release, CANARY) if not rollout.over else None,
+        "experiment": experiment(rollout),
         "frozen": rollout.frozen,
         "started": rollout.time,
         "actor": rollout.actor,
@@ -241,6 +243,15 @@ def summary(rollout: Rollout) -> dict[str, Any]:
         "speed": rollout.body["speed"],
         "reconciled": rollout.ended["reconciled"] if rollout.ended else None,
     }
+
+
+def experiment(rollout: Rollout) -> dict[str, Any] | None:
+    """How an A/B release divides users, as data; None for any other."""
+    split, ends = rollout.split, rollout.split_ends
+    if split is None:
+        return None
+    times = {"since": rollout.split_since, "ends": ends.isoformat(timespec="milliseconds").replace("+00:00", "Z") if ends else None}
+    return {**asdict(split), **times, "running": rollout.divided and not rollout.over, "due": rollout.due}
 
 
 def document(service: Service) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def overdue(live: Mapping[str, Any], now: datetime) -> bool:
     if not until or not release or now < datetime.fromisoformat(until):
         return False
     route = route_of(live)
-    return release in route.weights and (route.weights[release] < WHOLE or route.mirrored is not None)
+    return release in route.weights and (route.weights[release] < WHOLE or route.mirrored is not None or route.led is not None)
 
 
 def safe(live: Mapping[str, Any]) -> Division:

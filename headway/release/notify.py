@@ -20,7 +20,9 @@ from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import Service
 from headway.release.ledger.events import Event
 
-TOLD = frozenset({Kind.STARTED, Kind.REFUSED, Kind.FAILED, Kind.LATE, Kind.ASKED, Kind.REGATED, Kind.SHIFTED, Kind.DRIFTED, Kind.ENDED})
+TOLD = frozenset(
+    {Kind.STARTED, Kind.REFUSED, Kind.FAILED, Kind.LATE, Kind.ASKED, Kind.REGATED, Kind.SHIFTED, Kind.DRIFTED, Kind.DUE, Kind.ENDED}
+)
 TIMEOUT_SECONDS = 3.0
 PAUSES = (1.0, 4.0)
 """Seconds before the second and the third try of a message."""

@@ -41,7 +41,7 @@ class Kind(StrEnum):
     REPLACE = "replace"
     """Means one more replica of the old version makes room for one of the new; rolling only."""
     SPLIT = "split"
-    """Means a long-lived share of users; A/B only. A person ends it, and what follows is a new plan."""
+    """Means a long-lived share of users; A/B only. A person ends it: to all traffic, or back."""
     BAKE = "bake"
     """Means all traffic, the old version kept warm where there is room for both."""
     RETIRE = "retire"
@@ -157,7 +157,6 @@ def _steps(rollout: Rollout, replicas: int, surge: Surge, baseline: bool) -> Ite
     if rollout.split:
         share, length = rollout.split.share, rollout.split.duration
         yield Step(kind=Kind.SPLIT, weight=share, fleet=arms(share), at_least=length, at_most=length, gated=True)
-        return
     shrinks = rolling or surge is Surge.NO_SURGE
     yield Step(kind=Kind.BAKE, weight=_ALL, fleet=arms(_ALL, shrinks=shrinks), at_least=rollout.bake, at_most=rollout.bake, gated=True)
     yield Step(kind=Kind.RETIRE, weight=_ALL, fleet=Fleet(0, 0, replicas), at_most=_STARTED, gated=False)
@@ -166,7 +165,7 @@ def _steps(rollout: Rollout, replicas: int, surge: Surge, baseline: bool) -> Ite
 def _notes(rollout: Rollout, surge: Surge, baseline: bool) -> Iterator[str]:
     if rollout.baseline_arm and rollout.strategy is Strategy.CANARY and not baseline:
         yield "There is no room for a baseline arm. The new version is compared with the whole stable version, which is of another size and age."
-    if surge is Surge.NO_SURGE and rollout.strategy is not Strategy.AB:
+    if surge is Surge.NO_SURGE:
         yield "There is no room for both versions. The old one shrinks as the new one grows; while baking, a rollback has to start it again."
     if surge is Surge.BORROW:
         yield "Warm capacity is borrowed. A burst meanwhile waits for nodes."

@@ -1,6 +1,7 @@
 """Events of a release in plain words: one sentence each, for terminals, reports and messages. Pure."""
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from math import log
 from typing import Any
 
@@ -19,6 +20,13 @@ _WISHES = {
 }
 
 
+_OF_USERS = {
+    "FROZEN": "Both versions are as good for their users as the contract asks.",
+    "SHARE_SETTLING": "Users of both versions have not asked yet.",
+}
+"""What the gate's words would say of a weight that a person holds."""
+
+
 def said(event: Event) -> str | None:
     """One sentence or two; None for an event that only keeps the lease."""
     if event.kind in _QUIET:
@@ -28,10 +36,12 @@ def said(event: Event) -> str | None:
 
 
 def division(found: Division) -> str:
-    """`weight 5 %, copies of 100 %`."""
+    """`5 % of requests, copies of 100 %`, or `20 % of users`."""
     canary = found.arm(CANARY)
     if canary is None:
         return f"only {found.portions[0].release}"
+    if found.split:
+        return f"{found.split.share} % of users"
     copies = f", copies of {found.copies} %" if found.mirrored else ""
     return f"{canary.weight} % of requests{copies}"
 
@@ -50,8 +60,27 @@ def why(rollout: Rollout) -> str:
     if rollout.failing:
         return first_sentence(rollout.failing.reason)
     held = f" Held by a person: {rollout.frozen}." if rollout.frozen else ""
+    if rollout.divided:
+        return f"{_experiment(rollout)}{held}"
     sentence = first_sentence(rollout.decision["sentence"]) if rollout.decision and "sentence" in rollout.decision else "Preparing."
     return f"{sentence}{held}"
+
+
+def _experiment(rollout: Rollout) -> str:
+    """What becomes of an A/B release, and what the gate last said of its versions."""
+    split, ends = rollout.split, rollout.split_ends
+    if split is None or ends is None:
+        return "Users are about to be divided."
+    when = _moment(ends)
+    until = f"its time is over since {when}; promote or roll back" if rollout.due else f"until {when}; then a person decides"
+    reason = str((rollout.decision or {}).get("reason", ""))
+    found = first_sentence(rollout.decision["sentence"]) if rollout.decision and "sentence" in rollout.decision else ""
+    said = _OF_USERS.get(reason, found)
+    return f"{split.share} % of users have the new version in experiment {split.experiment}, {until}.{f' {said}' if said else ''}"
+
+
+def _moment(time: datetime) -> str:
+    return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def first_sentence(text: str) -> str:
@@ -94,7 +123,8 @@ def evidence(decision: Mapping[str, Any]) -> str:
 def _started(body: Mapping[str, Any]) -> str:
     speed = "" if body["speed"] == 1 else f" {body['speed']:g} times as fast as its contract says: figures of a sandbox."
     why = f" {sentence(body['reason'])}" if body["reason"] else ""
-    return f"Release {body['release']} begins, against {body['stable']}, as {body['strategy']}.{why}{speed}"
+    users = f" Experiment {body['split']['experiment']} divides users by their {body['split']['user_claim']}." if body.get("split") else ""
+    return f"Release {body['release']} begins, against {body['stable']}, as {body['strategy']}.{users}{why}{speed}"
 
 
 def _applied(body: Mapping[str, Any]) -> str:
@@ -113,8 +143,15 @@ def _probed(body: Mapping[str, Any]) -> str:
 def _observed(body: Mapping[str, Any]) -> str:
     decision = body["decision"]
     at = "" if decision["phase"] == "rolled back" else f" at {decision['where']}"
+    divided = _OF_USERS.get(str(decision["reason"])) if body.get("divided") else None
     better = " It answers better, so it may be as slow as its contract's trade says." if decision.get("better") else ""
-    return f"{decision['verdict'].replace('_', ' ')}{at}. {first_sentence(decision['sentence'])}{better}"
+    return f"{decision['verdict'].replace('_', ' ')}{at}. {divided or first_sentence(decision['sentence'])}{better}"
+
+
+def _drifted(body: Mapping[str, Any]) -> str:
+    asked, found = body.get("asked_led"), body["route"].get("led")
+    users = f", and its users of experiment {asked[0]} are not led to {asked[1]}" if asked and asked != found else ""
+    return f"Somebody changed the live route to {body['route']['weights']}{users}; it is set right."
 
 
 def _drained(body: Mapping[str, Any]) -> str:
@@ -141,7 +178,8 @@ _TELLERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     Kind.LATE: lambda b: sentence(f"Replicas are late: {b['reason']}"),
     Kind.PROBED: _probed,
     Kind.OBSERVED: _observed,
-    Kind.DRIFTED: lambda b: f"Somebody changed the live route to {b['route']['weights']}; it is set right.",
+    Kind.DUE: lambda _: "The experiment's time is over. Users stay divided until somebody promotes or rolls back.",
+    Kind.DRIFTED: _drifted,
     Kind.ASKED: lambda b: sentence(f"{_WISHES[Wish(b['wish'])]}: {b['reason']}"),
     Kind.SHIFTED: lambda b: f"All traffic is back on the stable version, {b['seconds']:.1f} s after the verdict.",
     Kind.DRAINED: _drained,

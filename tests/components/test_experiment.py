@@ -1,7 +1,9 @@
 """What an A/B release adds to a service's objects: one rule of its route, one filter of the gateway, and nothing that a client could use."""
 
+import copy
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +12,12 @@ from components.model_service.manifests import Service
 from components.model_service.release import Release
 from components.model_service.routing import EXPERIMENT_HEADER
 from components.model_service.traffic import Arm, Live, Split, Traffic
+from headway.contract.assignment import HASH
+from headway.release.driver.cluster import SAFE_RELEASE, WATCHED_UNTIL, applied, route_of
+from headway.release.driver.world import OutOfReachError
+from headway.release.guard import overdue, safe
+from headway.release.ledger.division import Division, Portion
+from headway.release.ledger.division import Split as UserSplit
 from tests.components.contracts import DEFECTS, changed, service
 
 OLD = Release(model=changed({**DEFECTS, "batch": None}))
@@ -101,3 +109,66 @@ def test_an_experiment_gives_the_program_no_further_right_in_the_gateway() -> No
 def test_a_split_that_no_mesh_could_carry_out_is_refused(arms: tuple[Live, ...], split: Split, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Traffic(arms=arms, split=split)
+
+
+# what the driver and the dead man's switch make of it ------------------------------------------------------------------------------------
+
+AS_DIVIDED = Division(
+    portions=(Portion(release=OLD.id, arm="stable", weight=100), Portion(release=NEW.id, arm="canary", weight=0)),
+    digests={OLD.id: "1", NEW.id: "2"},
+    split=UserSplit(experiment="tone", share=20, user_claim="sub", hash=HASH),
+)
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+def live(split: Split | None = SPLIT, annotations: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The route as an API server would answer it."""
+    body = copy.deepcopy(dict(by_role(made(split))["route"]))
+    body["metadata"] = {**body["metadata"], "annotations": {**body["metadata"].get("annotations", {}), **(annotations or {})}}
+    return body
+
+
+def test_the_driver_reads_from_the_route_who_is_led_where() -> None:
+    assert route_of(live()).led == ("tone", NEW.id)
+    assert route_of(live()).carries(AS_DIVIDED)
+    assert route_of(live(None)).led is None
+
+
+@pytest.mark.parametrize(
+    ("split", "asked"),
+    [
+        (None, AS_DIVIDED),
+        (SPLIT, replace(AS_DIVIDED, split=None)),
+        (replace(SPLIT, experiment="other"), AS_DIVIDED),
+    ],
+)
+def test_a_route_that_leads_other_users_than_asked_is_not_carried(split: Split | None, asked: Division) -> None:
+    assert not route_of(live(split)).carries(asked)
+
+
+def test_a_rollback_takes_the_experiments_rules_off_the_route_by_both_protocols_and_nothing_else() -> None:
+    back = applied(live(), replace(AS_DIVIDED, split=None))
+    assert back["spec"]["http"] == by_role(made(None))["route"]["spec"]["http"]
+
+
+def test_a_patch_that_keeps_the_division_keeps_the_rules() -> None:
+    assert applied(live(), AS_DIVIDED)["spec"] == live()["spec"]
+
+
+def test_users_cannot_be_led_by_a_patch_where_the_gateway_divides_nobody() -> None:
+    with pytest.raises(OutOfReachError, match="leads no users of experiment tone"):
+        applied(live(None), AS_DIVIDED)
+
+
+def watched_until(time: datetime) -> dict[str, Any]:
+    return live(annotations={WATCHED_UNTIL: time.isoformat(), SAFE_RELEASE: OLD.id})
+
+
+def test_the_dead_mans_switch_takes_users_back_once_nobody_watches_them_any_more() -> None:
+    assert not overdue(watched_until(NOON), NOON - timedelta(seconds=1))
+    unwatched = watched_until(NOON)
+    assert overdue(unwatched, NOON)
+    taken = applied(unwatched, safe(unwatched))
+    assert route_of(taken).led is None
+    assert route_of(taken).weights == {OLD.id: 100, NEW.id: 0}
+    assert not overdue({**taken, "metadata": unwatched["metadata"]}, NOON), "and does so once"

@@ -89,6 +89,10 @@ class Memory:
     routed: dict[str, int] = field(default_factory=dict)
     mirrored: str | None = None
     copies: int = 0
+    led: tuple[str, str] | None = None
+    """An experiment whose users the route leads, and to which arm."""
+    share_of_users: float = 0.0
+    """What the gateway's filter marks."""
     done: list[str] = field(default_factory=list)
     refuse: Callable[[str], Any] = lambda _: None
     """Called with what is done, before it is done; may raise, or answer a Result to give instead."""
@@ -133,18 +137,24 @@ class Memory:
             return given
         wanted = self._wanted()
         self.done.append(
-            "up " + " ".join(f"{p.arm}={p.weight}" for p in wanted.portions) + (f" copies={wanted.copies}" if wanted.copies else "")
+            "up "
+            + " ".join(f"{p.arm}={p.weight}" for p in wanted.portions)
+            + (f" copies={wanted.copies}" if wanted.copies else "")
+            + (f" users={wanted.split.share}" if wanted.split else "")
         )
+        self.share_of_users = wanted.split.share / 100 if wanted.split else 0.0
         self.stack = wanted
         self._carry(wanted)
         return Result(changed=1, operation="up")
 
     def _carry(self, division: Division) -> None:
         self.routed, self.mirrored, self.copies = dict(division.routes), division.mirrored, division.copies
+        self.led = division.led
 
     def route(self) -> Route:
         self.refuse("route")
-        return Route(weights=dict(self.routed), hosts={k: k for k in self.routed}, mirrored=self.mirrored, copies=self.copies)
+        hosts = {key: key for key in self.routed}
+        return Route(weights=dict(self.routed), hosts=hosts, mirrored=self.mirrored, copies=self.copies, led=self.led)
 
     def patch(self, division: Division) -> None:
         self.refuse("patch")
@@ -154,6 +164,7 @@ class Memory:
         if sum(kept.values()) != 100:
             raise OutOfReachError("the live route does not name every arm that should get requests")
         self.routed, self.mirrored, self.copies = kept, division.mirrored, division.copies
+        self.led = self.led if division.led else None
 
     def vouch(self, until: datetime | None, safe: str) -> None:
         self.refuse("vouch")
@@ -180,7 +191,10 @@ class Memory:
         rng = np.random.default_rng(int(start * 1000) % 2**32)
         share = dict.fromkeys(("stable", "baseline", "canary"), 0.0)
         for portion in rollout.division.portions:
-            share[portion.arm] += self.routed.get(portion.key, 0) / 100
+            users = self.share_of_users if self.led else 0.0
+            share[portion.arm] += (1 - users) * self.routed.get(portion.key, 0) / 100
+            if self.led and self.led[1] == portion.key:
+                share[portion.arm] += users
         n = self.requests * (end - start) / 60.0
         raw = {arm: _document(counts(n * share[arm], errors=0.001, rng=rng)) for arm in ("stable", "baseline")}
         raw["canary"] = _document(counts(n * share[CANARY], self.shares, self.errors, rng))
@@ -198,7 +212,7 @@ class Memory:
             return Drained(requests=None, reason="Prometheus does not answer")
         portion = rollout.division.arm(CANARY)
         left = self.routed.get(portion.key, 0) if portion else 0
-        return Drained(requests=float(left + self.copies))
+        return Drained(requests=float(left + self.copies + (self.led is not None)))
 
 
 def _document(arm: Counts) -> dict[str, Any]:

@@ -665,7 +665,6 @@ def test_the_contract_that_serves_is_nothing_to_release(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("policy", "refusal"),
     [
-        ({"strategy": "ab", "split": {"share": "20%", "duration": "7d", "user_claim": "sub", "experiment": "tone"}}, "strategy: ab"),
         ({"strategy": "canary", "weights": ["2.5%", "10%"]}, "whole percent only"),
     ],
 )

@@ -33,9 +33,10 @@ BEFORE = [Kind.DARK, Kind.WARM, Kind.SYNTHETIC, Kind.GOLDEN]
         (policy(mirror={"share": "100%"}), [*BEFORE, Kind.MIRROR, Kind.WEIGHT, Kind.BAKE, Kind.RETIRE]),
         (policy("blue_green", mirror={"share": "50%"}), [*BEFORE, Kind.MIRROR, Kind.BAKE, Kind.RETIRE]),
         (policy("rolling"), [*BEFORE, Kind.REPLACE, Kind.BAKE, Kind.RETIRE]),
-        (policy("ab", split=SPLIT), [*BEFORE, Kind.SPLIT]),
+        (policy("ab", split=SPLIT), [*BEFORE, Kind.SPLIT, Kind.BAKE, Kind.RETIRE]),
+        (policy("ab", split=SPLIT, mirror={"share": "100%"}), [*BEFORE, Kind.MIRROR, Kind.SPLIT, Kind.BAKE, Kind.RETIRE]),
     ],
-    ids=["canary", "mirrored", "blue-green", "rolling", "ab"],
+    ids=["canary", "mirrored", "blue-green", "rolling", "ab", "mirrored ab"],
 )
 def test_each_strategy_is_the_same_plan_with_other_steps(rollout, expected):
     assert kinds(plan(rollout, AMPLE)) == expected

@@ -64,6 +64,11 @@ class Observe:
 
 
 @dataclass(frozen=True)
+class Due:
+    """Write down that an experiment's time is over."""
+
+
+@dataclass(frozen=True)
 class Shift:
     """Patch the live route, ahead of the stack."""
 
@@ -81,7 +86,7 @@ class End:
     reason: str
 
 
-Action = Check | Learn | Intend | Apply | Await | Probe | Observe | Shift | Drain | End
+Action = Check | Learn | Intend | Apply | Await | Probe | Observe | Due | Shift | Drain | End
 
 
 def following(rollout: Rollout) -> Action | None:
@@ -102,7 +107,7 @@ def following(rollout: Rollout) -> Action | None:
         return _before_traffic(rollout)
     if rollout.decision["phase"] == "done":
         return _towards(rollout, targets.after(rollout)) or End(Outcome.PROMOTED, _won(rollout))
-    return _towards(rollout, targets.judged(rollout, rollout.decision)) or _tick(rollout)
+    return _towards(rollout, targets.judged(rollout, rollout.decision)) or _due(rollout) or _tick(rollout)
 
 
 def _before_traffic(rollout: Rollout) -> Action:
@@ -116,6 +121,13 @@ def _before_traffic(rollout: Rollout) -> Action:
             return Probe(step.kind, step.at_most)
     first = rollout.body["first"]
     return _towards(rollout, targets.judged(rollout, first)) or _tick(rollout)
+
+
+def _due(rollout: Rollout) -> Due | None:
+    """Once in a release: when the evidence covers the experiment's time."""
+    ends = rollout.split_ends
+    over = rollout.divided and ends is not None and rollout.window_end is not None and rollout.window_end >= ends.timestamp()
+    return Due() if over and not rollout.due else None
 
 
 def _tick(rollout: Rollout) -> Observe:

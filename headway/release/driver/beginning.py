@@ -4,9 +4,11 @@ Everything that later decides is fixed here, in one event. The trap: meshes carr
 here, and plan, gate and route all use those.
 """
 
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from headway.contract.assignment import HASH
 from headway.contract.difference import difference
 from headway.contract.model import Model
 from headway.contract.released import release_id, same_release
@@ -18,13 +20,14 @@ from headway.release.driver.judge import first_decision, gate_version, policy_do
 from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import TRAFFIC, Service, fold
 from headway.release.gate import GatePolicy
-from headway.release.ledger.division import WHOLE, released
+from headway.release.ledger.division import WHOLE, Split, released
 from headway.release.ledger.events import Event
 from headway.release.ledger.ledger import Ledger, register
 from headway.release.ledger.store import Store
 from headway.release.plan import Plan, Room, Step, plan
 
 TICK_SECONDS = 60.0
+TICKS_OF_AN_EXPERIMENT, LONGEST_TICK_SECONDS = 2_880, 300.0
 FASTEST = 240.0
 """A tick of the sandbox is then a quarter of a second; shorter ones hold no request."""
 
@@ -54,7 +57,8 @@ def begin(ledger: Ledger, store: Store, model: Model, room: Room, start: Start, 
     stable = possible(ledger.chain, service, store, model, start)
     made = plan(model.rollout, room)
     steps = [_step(step) for step in made.steps]
-    policy = _policy(model.rollout, made, steps, answers)
+    tick = tick_seconds(model.rollout)
+    policy = _policy(model.rollout, made, steps, answers, tick)
     name = release_id(model)
     content = register(store, ledger.chain, {"id": name, "contract": model.model_dump(mode="json")})
     serving = str(service.stable)
@@ -74,7 +78,8 @@ def begin(ledger: Ledger, store: Store, model: Model, room: Room, start: Start, 
             "classes": [kind.name for kind in model.rollout.classes],
             "answers": asdict(answers),
             "unwatched_at_most": model.rollout.unwatched_at_most.seconds,
-            "tick_seconds": TICK_SECONDS,
+            "tick_seconds": tick,
+            **_split(model.rollout),
             "speed": float(start.speed),
             "commit": start.commit,
             "reason": start.reason,
@@ -113,13 +118,6 @@ def possible(chain: str, service: Service, store: Store, model: Model, start: St
             "Change what runs (artifact, image, envelope, ...), or update the stack with `pulumi up`.",
             Exit.REFUSED,
         )
-    if model.rollout.strategy is Strategy.AB:
-        raise UserError(
-            f"{chain} asks for rollout.strategy: ab, which cannot be carried out yet.",
-            "Weights of a mesh divide requests and not users, so the same user would meet both versions.",
-            "Use strategy: canary; the gate compares the versions all the same.",
-            Exit.REFUSED,
-        )
     odd = [str(share) for share in model.rollout.weights if int(share) * WHOLE % Share.WHOLE]
     if odd and model.rollout.strategy is Strategy.CANARY:
         raise UserError(
@@ -136,6 +134,24 @@ def possible(chain: str, service: Service, store: Store, model: Model, start: St
             Exit.USAGE,
         )
     return stable
+
+
+def tick_seconds(rollout: Policy) -> float:
+    """How often the gate decides: each minute, but in an experiment of more than two days less often, or its ledger would hold a tick for
+    every minute of weeks."""
+    if rollout.split is None:
+        return TICK_SECONDS
+    wanted = math.ceil(rollout.split.duration.seconds / TICKS_OF_AN_EXPERIMENT / TICK_SECONDS) * TICK_SECONDS
+    return min(max(TICK_SECONDS, wanted), LONGEST_TICK_SECONDS)
+
+
+def _split(rollout: Policy) -> dict[str, Any]:
+    """With what anyone recomputes who met which version."""
+    if rollout.split is None:
+        return {}
+    found = rollout.split
+    share = int(found.share) * WHOLE // Share.WHOLE
+    return {"split": asdict(Split(experiment=found.experiment, share=share, user_claim=found.user_claim, hash=HASH))}
 
 
 def _step(step: Step) -> dict[str, Any]:
@@ -157,11 +173,11 @@ def _percent(share: Share) -> int:
     return max(1, round(int(share) * WHOLE / Share.WHOLE)) if share else 0
 
 
-def _policy(rollout: Policy, made: Plan, steps: list[dict[str, Any]], answers: Asked) -> GatePolicy:
+def _policy(rollout: Policy, made: Plan, steps: list[dict[str, Any]], answers: Asked, tick: float) -> GatePolicy:
     climbed = [step for step in steps if step["kind"] in {kind.value for kind in TRAFFIC}]
     weights = [step["weight"] / WHOLE for step in climbed if step["weight"]]
     mirror = next((step["mirror"] / WHOLE for step in climbed if step["mirror"]), 0.0)
-    found = GatePolicy.from_contract(rollout, weights=weights, tick_seconds=TICK_SECONDS, golden=answers.compared)
+    found = GatePolicy.from_contract(rollout, weights=weights, tick_seconds=tick, golden=answers.compared)
     # A model that does not always agree with itself is allowed twice what the stable version does.
     mismatch = max(found.mismatch, 2 * answers.mismatches / answers.pairs if answers.pairs else 0.0)
     return replace(found, baseline=made.baseline_arm, mirror=mirror, mismatch=mismatch)

@@ -30,6 +30,10 @@ ARM = f"{PREFIX}/arm"
 RELEASE_HEADER = "x-model-release"
 WEIGHTS = "weights"
 """Name of the route's entry that divides users' requests."""
+EXPERIMENT_HEADER = "x-experiment"
+SPLIT = "split"
+"""Name of the route's entry that leads an experiment's users, whom the gateway has marked; it comes first and has no weights."""
+LED = (SPLIT, "split-grpc")
 WEIGHED = (WEIGHTS, "weights-grpc")
 """Rules that carry the weights: a server of two protocols has one for each, always alike."""
 SIMULATED_NODE = "kwok.x-k8s.io/node"
@@ -137,7 +141,7 @@ class Cluster:
 
 def route_of(live: Mapping[str, Any]) -> Route:
     """What a VirtualService of ours says: arms by the header that tells clients which release answered."""
-    entry = _weights_entry(live)
+    entry, split = _rule(live, WEIGHTS), _rule(live, SPLIT)
     arms = {_key(d): d for d in entry.get("route", ())}
     percent = entry.get("mirrorPercentage", {}).get("value", 100.0) if entry.get("mirror") else 0.0
     return Route(
@@ -145,6 +149,7 @@ def route_of(live: Mapping[str, Any]) -> Route:
         hosts={key: _service(d["destination"]["host"]) for key, d in arms.items()},
         mirrored=_service(entry["mirror"]["host"]) if entry.get("mirror") else None,
         copies=float(percent),
+        led=(str(split["match"][0]["headers"][EXPERIMENT_HEADER]["exact"]), _key(split["route"][0])) if split else None,
     )
 
 
@@ -156,10 +161,14 @@ def patch(api: Api, live: Mapping[str, Any], division: Division) -> None:
 
 
 def applied(live: Mapping[str, Any], division: Division) -> dict[str, Any]:
-    """The object as its owner would apply it with the weights of `division`; arms that it does not name get nothing."""
-    if not _weights_entry(live):
+    """The object as its owner would apply it with the weights of `division`; arms that it does not name get nothing, and users are led only
+    where they are already."""
+    if not _rule(live, WEIGHTS):
         raise OutOfReachError("the live route has no weights")
-    rules = [_weighted(rule, division) if rule.get("name") in WEIGHED else rule for rule in live["spec"]["http"]]
+    if division.led and route_of(live).led != division.led:
+        raise OutOfReachError(f"the live route leads no users of experiment {division.led[0]}")
+    kept_rules = [rule for rule in live["spec"]["http"] if division.led or rule.get("name") not in LED]
+    rules = [_weighted(rule, division) if rule.get("name") in WEIGHED else rule for rule in kept_rules]
     head = live["metadata"]
     kept = {key: value for key, value in (head.get("annotations") or {}).items() if key not in (WATCHED_UNTIL, SAFE_RELEASE)}
     return {
@@ -264,8 +273,8 @@ def _scaling(scaled: Mapping[str, Any]) -> bool:
     return bool(scaled.get("status", {}).get("hpaName"))
 
 
-def _weights_entry(live: Mapping[str, Any]) -> dict[str, Any]:
-    return next((dict(r) for r in live["spec"].get("http", ()) if r.get("name") == WEIGHTS), {})
+def _rule(live: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return next((dict(r) for r in live["spec"].get("http", ()) if r.get("name") == name), {})
 
 
 def _key(destination: Mapping[str, Any]) -> str:

@@ -119,6 +119,8 @@ class Driver:
                 self._probe(rollout, step, at_most)
             case actions.Observe(start):
                 self._observe(rollout, start)
+            case actions.Due():
+                self._holding.write(Kind.DUE, {"since": rollout.split_since, "division": rollout.division_number})
             case actions.Shift(division):
                 self._world.patch(division)
                 if self._carried(division):
@@ -197,11 +199,12 @@ class Driver:
             self._drifted(rollout, route)
             return
         raw = self._world.read(rollout, start, end)
-        frozen = rollout.frozen is not None
+        frozen = rollout.held
         decision = self._holding.judging(rollout).decide(raw, frozen=frozen)
         body = {"window": {"start": start, "end": end}, "raw": dict(raw), "frozen": frozen, "decision": decision}
         body["seen"] = {"share": seen_share(raw), "after": end - datetime.fromisoformat(rollout.changed).timestamp()}
-        self._holding.write(Kind.OBSERVED, {**body, "division": rollout.division_number})
+        divided = {"divided": True} if rollout.divided else {}
+        self._holding.write(Kind.OBSERVED, {**body, **divided, "division": rollout.division_number})
 
     def _start_of_tick(self, rollout: Rollout, last: float | None, tick: float) -> float:
         """Ticks follow each other without a gap, so that a runner who takes over reads what it missed. Only where the weights were
@@ -212,9 +215,9 @@ class Driver:
         return last
 
     def _drifted(self, rollout: Rollout, route: Route) -> None:
-        found = {"weights": dict(route.weights), "mirrored": route.mirrored, "copies": route.copies}
+        found = {"weights": dict(route.weights), "mirrored": route.mirrored, "copies": route.copies, "led": route.led}
         if rollout.drifts < actions.DRIFTS_AT_MOST:
-            self._holding.write(Kind.DRIFTED, {"route": found, "asked": dict(rollout.division.routes)})
+            self._holding.write(Kind.DRIFTED, {"route": found, "asked": dict(rollout.division.routes), "asked_led": rollout.division.led})
             return
         reason = f"somebody else moves its traffic: the live route was changed {rollout.drifts + 1} times"
         self._holding.want_back(reason)

@@ -34,6 +34,8 @@ class Kind(StrEnum):
     """Means a person let another gate than the one it began with decide the rest of it."""
     OBSERVED = "observed"
     """Means one tick: raw counters, and what the gate made of them."""
+    DUE = "due"
+    """Means an experiment's time is over: a person promotes or rolls back, and users stay divided until then."""
     DRIFTED = "drifted"
     """Means the live route was not what it should be."""
     ASKED = "asked"

@@ -6,15 +6,16 @@ about a release begins with its `started` event.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from headway.release.driver.kinds import Kind, Outcome, Wish
-from headway.release.ledger.division import STABLE, Division
+from headway.release.ledger.division import STABLE, Division, Split
 from headway.release.ledger.events import Event
 from headway.release.plan import Kind as StepKind
 
 PROBES = (StepKind.WARM, StepKind.SYNTHETIC, StepKind.GOLDEN)
-TRAFFIC = (StepKind.MIRROR, StepKind.WEIGHT, StepKind.REPLACE)
+TRAFFIC = (StepKind.MIRROR, StepKind.WEIGHT, StepKind.REPLACE, StepKind.SPLIT)
 """Steps that the gate climbs, one stage each."""
 
 
@@ -103,6 +104,12 @@ class Rollout:
     ticks: int = 0
     compared: frozenset[str] = frozenset()
     """Labelled requests that both versions have answered: asked again, they would be no new evidence."""
+    split_since: str | None = None
+    """When users were first divided."""
+    split_until: str | None = None
+    """When users ceased to be divided, for the last time so far."""
+    due: bool = False
+    """Whether the experiment's time is over, so that a person decides."""
     frozen: str | None = None
     """Why a person holds the weight."""
     promote: str | None = None
@@ -139,6 +146,30 @@ class Rollout:
     def unproven(self) -> bool:
         """Whether users depend on a version that has not passed the last step."""
         return self.exposed and self.failing is None and self.phase in ("preparing", "releasing")
+
+    @property
+    def split(self) -> Split | None:
+        """How an A/B release divides users."""
+        found = self.body.get("split")
+        return Split(**found) if found else None
+
+    @property
+    def divided(self) -> bool:
+        """Whether users are divided now."""
+        return self.division.split is not None and self.failing is None
+
+    @property
+    def held(self) -> bool:
+        """Whether the gate may not move the weight: a person says so, or will."""
+        return self.frozen is not None or self.division.split is not None
+
+    @property
+    def split_ends(self) -> datetime | None:
+        """When a person is to decide; None before users are divided."""
+        if self.split_since is None:
+            return None
+        length = self.plan.one(StepKind.SPLIT).at_least / float(self.body["speed"])
+        return datetime.fromisoformat(self.split_since) + timedelta(seconds=length)
 
     @property
     def status(self) -> str:
@@ -255,7 +286,8 @@ def _told(rollout: Rollout, event: Event) -> Rollout:
             intended = replace(rollout, division=division, division_number=event.number, settled=False, awaited=not grew)
             return replace(intended, was_exposed=rollout.was_exposed or intended.exposed)
         case Kind.APPLIED:
-            return replace(rollout, settled=True, changed=event.time, was_deployed=rollout.was_deployed or rollout.failing is None)
+            deployed = rollout.was_deployed or rollout.failing is None
+            return replace(_divides(rollout, event.time), settled=True, changed=event.time, was_deployed=deployed)
         case Kind.REFUSED | Kind.FAILED:
             given_up = replace(rollout, unreconciled=True) if rollout.failing else failing(str(event.kind), body["reason"])
             return replace(given_up, settled=True)
@@ -278,6 +310,8 @@ def _told(rollout: Rollout, event: Event) -> Rollout:
             failed = body["decision"]["phase"] == "rolled back" and not rollout.failing
             found = Failing(number=event.number, time=event.time, kind="gate", reason=body["decision"]["sentence"])
             return replace(seen, failing=found) if failed else seen
+        case Kind.DUE:
+            return replace(rollout, due=True)
         case Kind.REGATED:
             return replace(rollout, gate=body["gate"])
         case Kind.DRIFTED:
@@ -285,13 +319,21 @@ def _told(rollout: Rollout, event: Event) -> Rollout:
         case Kind.ASKED:
             return _asked(rollout, body, failing)
         case Kind.SHIFTED:
-            return replace(rollout, shifted=True, settled=True)
+            return replace(_divides(rollout, event.time), shifted=True, settled=True)
         case Kind.DRAINED:
             return replace(rollout, drained=True)
         case Kind.ENDED:
             return replace(rollout, outcome=Outcome(body["outcome"]), ended=body)
         case _:
             return rollout
+
+
+def _divides(rollout: Rollout, time: str) -> Rollout:
+    """With the times between which users are divided, where the route was just brought to the division."""
+    if rollout.divided:
+        return replace(rollout, split_since=rollout.split_since or time, split_until=None)
+    ended = rollout.split_since is not None and rollout.split_until is None
+    return replace(rollout, split_until=time) if ended else rollout
 
 
 def _asked(rollout: Rollout, body: Mapping[str, Any], failing: Callable[[str, str], Rollout]) -> Rollout:

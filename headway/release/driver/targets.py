@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from headway.release.driver.rollout import Rollout, Step
-from headway.release.ledger.division import BASELINE, CANARY, STABLE, WHOLE, Division, Portion
+from headway.release.ledger.division import BASELINE, CANARY, STABLE, WHOLE, Division, Portion, Split
 from headway.release.plan import Kind as StepKind
 
 
@@ -33,6 +33,9 @@ def judged(rollout: Rollout, decision: Mapping[str, Any]) -> Division:
     if decision["phase"] == "releasing":
         step = rollout.plan.traffic[decision["stage"]]
         shares = {name: round(decision[name] * WHOLE) for name in ("weight", "baseline_weight", "mirror")}
+        if step.kind is StepKind.SPLIT:
+            # Without a weight the gate has taken the step back: it cannot see.
+            return _divided(rollout, step, canary=0, baseline=0, copies=0, split=rollout.split if shares["weight"] else None)
         return _divided(rollout, step, canary=shares["weight"], baseline=shares["baseline_weight"], copies=shares["mirror"])
     return _divided(rollout, rollout.plan.one(StepKind.BAKE), canary=WHOLE, baseline=0, copies=0)
 
@@ -40,7 +43,7 @@ def judged(rollout: Rollout, decision: Mapping[str, Any]) -> Division:
 def back(rollout: Rollout) -> Division:
     """All traffic to the stable version at once; the arms stay until they have drained."""
     portions = tuple(replace(p, weight=WHOLE if p.arm == STABLE else 0) for p in rollout.division.portions)
-    return replace(rollout.division, portions=portions, mirrored=None, copies=0)
+    return replace(rollout.division, portions=portions, mirrored=None, copies=0, split=None)
 
 
 def capacity_first(now: Division, wanted: Division) -> Division:
@@ -50,10 +53,11 @@ def capacity_first(now: Division, wanted: Division) -> Division:
     leaving = tuple(p for p in now.portions if p.weight and p.key not in {q.key for q in wanted.portions})
     digests = {**{p.release: now.digests[p.release] for p in leaving}, **wanted.digests}
     mirrored = now.mirrored if now.mirrored in digests else None
-    return Division(portions=(*grown, *leaving), digests=digests, mirrored=mirrored, copies=now.copies if mirrored else 0)
+    copies = now.copies if mirrored else 0
+    return Division(portions=(*grown, *leaving), digests=digests, mirrored=mirrored, copies=copies, split=now.split)
 
 
-def _divided(rollout: Rollout, step: Step, *, canary: int, baseline: int, copies: int) -> Division:
+def _divided(rollout: Rollout, step: Step, *, canary: int, baseline: int, copies: int, split: Split | None = None) -> Division:
     whole = canary == WHOLE
     # Kept warm, or shrinking as the new one grows, it does not scale: two fleets that may both grow would not fit the tenant's quota.
     fixed = whole or rollout.plan.surge == "no_surge" or step.stable < rollout.plan.steps[0].stable
@@ -65,16 +69,19 @@ def _divided(rollout: Rollout, step: Step, *, canary: int, baseline: int, copies
         at_least=None if fixed else step.stable,
     )
     twin = Portion(release=rollout.stable, arm=BASELINE, weight=baseline, replicas=step.baseline or 1)
+    # Weeks of an experiment have days and nights: both versions scale, each with its own users.
+    scales = whole or (split is not None and not fixed)
     new = Portion(
         release=rollout.release,
         arm=CANARY,
         weight=canary,
-        replicas=None if whole else step.canary,
-        at_least=step.canary if whole else None,
+        replicas=None if scales else step.canary,
+        at_least=step.canary if scales else None,
     )
     return Division(
         portions=(stable, *((twin,) if baseline else ()), new),
         digests={rollout.stable: rollout.stable_digest, rollout.release: rollout.digest},
         mirrored=rollout.release if copies else None,
         copies=copies,
+        split=split,
     )

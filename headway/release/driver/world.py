@@ -33,13 +33,15 @@ class Route:
     mirrored: str | None = None
     """Name of the Kubernetes Service that gets copies."""
     copies: float = 0.0
+    led: tuple[str, str] | None = None
+    """An experiment, and the key of the arm that its users are led to."""
 
     def carries(self, division: Division) -> bool:
         """Whether it is what `division` asks for. An arm that gets nothing may still be there: it is on its way out."""
         copied = self.hosts.get(division.mirrored or "") if division.mirrored else None
         asked = all(self.weights.get(key) == weight for key, weight in division.routes.items())
         nothing_else = not any(weight for key, weight in self.weights.items() if key not in division.routes)
-        return asked and nothing_else and self.mirrored == copied and round(self.copies) == division.copies
+        return asked and nothing_else and self.mirrored == copied and round(self.copies) == division.copies and self.led == division.led
 
 
 @dataclass(frozen=True, kw_only=True)

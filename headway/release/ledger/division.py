@@ -44,6 +44,18 @@ class Portion:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Split:
+    """How users are divided: `share` percent of them get the canary, which has no weight, and all others what weights give."""
+
+    experiment: str
+    """The salt of the assignment."""
+    share: int
+    user_claim: str
+    hash: str
+    """The function from experiment and user to a bucket, by its name (`headway.contract.assignment`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Division:
     """All arms. `mirrored` is the release that gets copies of `copies` percent of requests. `digests` finds each release's content."""
 
@@ -51,6 +63,7 @@ class Division:
     digests: Mapping[str, str]
     mirrored: str | None = None
     copies: int = 0
+    split: Split | None = None
 
     @classmethod
     def only(cls, release: str, content: str) -> "Division":
@@ -66,7 +79,13 @@ class Division:
     @property
     def exposes(self) -> bool:
         """Whether users' requests, or copies of them, go to the new version."""
-        return self.mirrored is not None or any(p.weight for p in self.portions if p.arm == CANARY)
+        return self.mirrored is not None or self.split is not None or any(p.weight for p in self.portions if p.arm == CANARY)
+
+    @property
+    def led(self) -> tuple[str, str] | None:
+        """Experiment, and key of the arm that its users are led to by a rule of their own; None where requests alone are divided."""
+        canary = self.arm(CANARY)
+        return (self.split.experiment, canary.key) if self.split and canary else None
 
     @property
     def routes(self) -> Mapping[str, int]:
@@ -79,6 +98,7 @@ class Division:
             "arms": [asdict(portion) for portion in self.portions],
             "digests": dict(sorted(self.digests.items())),
             "mirror": {"release": self.mirrored, "percent": self.copies} if self.mirrored else None,
+            **({"split": asdict(self.split)} if self.split else {}),
         }
 
     @classmethod
@@ -89,6 +109,7 @@ class Division:
             digests=dict(body["digests"]),
             mirrored=mirror.get("release"),
             copies=mirror.get("percent", 0),
+            split=Split(**body["split"]) if body.get("split") else None,
         )
 
 

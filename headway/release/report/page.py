@@ -25,7 +25,8 @@ _SIGNALS: Mapping[str, str] = {
     "queue": "Time spent waiting inside the server, against the control.",
     "cost": "What an inference costs, by GPU time, against the control.",
     "memory": "GPU memory in use: nearly full, or rising steadily towards it.",
-    "share": "Whether the new version gets the share of requests it should. It never rolls back; a wrong share is no evidence.",
+    "share": "Whether the new version gets the share of requests it should. It never rolls back; a wrong share is no evidence. Where users are "
+    "divided it says nothing: a few of them may make most requests.",
 }
 _TONES = {Outcome.PROMOTED: "good", Outcome.ROLLED_BACK: "bad", Outcome.REFUSED: "warn"}
 
@@ -116,8 +117,14 @@ def _caveats(told: Told) -> str:
         said.append(f"Its contract lets a better version be slower, and no labelled request was compared: {why}.")
     if (rollout.decision or {}).get("unproven"):
         said.append(f"{rollout.decision['unproven']} steps were passed without proof, as the policy allows.")  # type: ignore[index]
+    if rollout.split:
+        said.append(
+            f"Users were divided, not requests: a lasting difference in latency or errors may be one of the {rollout.split.share} % of users who "
+            "had the new version, and what it did to users is the experiment's own measure, which is not here."
+        )
     if rollout.promote:
-        said.append(f"A person promoted it without waiting for proof: {rollout.promote}.")
+        how = "A person ended the experiment and promoted it" if rollout.split_since else "A person promoted it without waiting for proof"
+        said.append(f"{how}: {rollout.promote}.")
     unseen = [event.body["reason"] for event in told.of(Kind.DRAINED) if not event.body["measured"]]
     said += [f"Whether the new version still got requests after the rollback could not be measured: {reason}." for reason in unseen]
     blind = sum(not event.body["raw"].get("answered", True) for event in told.of(Kind.OBSERVED))
@@ -141,8 +148,9 @@ def _steps(told: Told) -> Iterator[tuple[float, float, float]]:
             intended = Division.read(event.body["division"])
         elif event.kind in (Kind.APPLIED, Kind.SHIFTED):
             canary = intended.arm(CANARY)
-            alone = intended.weight(told.rollout.release, "stable") / 100
-            yield told.minutes(event.time), canary.weight / 100 if canary else alone, intended.copies / 100
+            alone = intended.weight(told.rollout.release, "stable")
+            users = intended.split.share if intended.split else canary.weight if canary else alone
+            yield told.minutes(event.time), users / 100, intended.copies / 100
 
 
 def _held(told: Told) -> Iterator[tuple[float, float, float]]:
@@ -264,12 +272,21 @@ def _facts(chain: str, environment: str, told: Told) -> str:
         "accepted": f"latency tail +{policy['latency']:.0%}, errors {policy['error_ratio']:g}x or {policy['error_floor']:.2%}, "
         f"answers {policy['mismatch']:.2%}",
         **_trade(told),
+        **_experiment(rollout),
         "ruled out before traffic grows": f"latency tail +{policy['latency_unacceptable']:.0%}, errors {policy['error_unacceptable']:.2%}, "
         "wider at small weights",
         "chance that a healthy release is rolled back": f"at most {policy['false_rollback']:.2%} a release",
     }
     cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
     return f'<table class="facts"><tbody>{cells}</tbody></table>'
+
+
+def _experiment(rollout: Rollout) -> dict[str, str]:
+    if rollout.split is None:
+        return {}
+    split = rollout.split
+    since = f", from {rollout.split_since} and meant until {rollout.split_ends:%Y-%m-%dT%H:%MZ}" if rollout.split_since else ""
+    return {"experiment": f"{split.experiment}: {split.share} % of users by their {split.user_claim}, by {split.hash}{since}"}
 
 
 def _trade(told: Told) -> dict[str, str]:

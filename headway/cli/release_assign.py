@@ -1,0 +1,60 @@
+"""`headway release assign`: which version an experiment gives a user, recomputed from the ledger.
+
+The trap: a user id is personal data; it is read and printed, and kept nowhere.
+"""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headway.cli.output import Output, OutputOption
+from headway.cli.release_options import EnvironmentOption, ProjectOption, ServiceArgument
+from headway.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headway.release.driver.rollout import Rollout
+
+
+def assign(
+    service: ServiceArgument,
+    user: Annotated[str, typer.Argument(metavar="USER", help="Value of the token's claim; - reads one a line from standard input.")],
+    number: Annotated[
+        int | None, typer.Option("--number", help="Which release, by the number in `history`; the newest experiment otherwise.")
+    ] = None,
+    environment: EnvironmentOption = "sandbox",
+    project: ProjectOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Which version of an A/B release a user gets: bucket, arm and release, by the same arithmetic as the gateway's."""
+    from headway.cli.release_place import place
+    from headway.release.driver.rollout import fold
+    from headway.release.experiment import assigned
+
+    here = place(service, environment, project)
+    rollout = _chosen(here.chain, fold(here.ledger().read()).all, number)
+    for each in [line.rstrip("\n") for line in sys.stdin] if user == "-" else [user]:
+        found = assigned(rollout, each)
+        if output is Output.JSON:
+            print(json.dumps({"user": each, **found.document()}))
+        else:
+            now = "now" if found.divided else f"until {found.until}" if found.until else "once users are divided"
+            print(f"{each}: bucket {found.bucket} of experiment {found.experiment}, arm {found.arm}, release {found.release} ({now})")
+
+
+def _chosen(chain: str, known: "Sequence[Rollout]", number: int | None) -> "Rollout":
+    experiments = [rollout for rollout in known if rollout.split]
+    if number is not None and 0 < number <= len(known):
+        return known[number - 1]
+    if number is not None or not experiments:
+        what = f"no release {number}; there are {len(known)}" if number is not None else "had no A/B release yet"
+        raise UserError(
+            f"{chain} has {what}.",
+            "There is no experiment to find a user in.",
+            f"`headway release history {chain}` lists its releases.",
+            Exit.USAGE,
+        )
+    return experiments[-1]

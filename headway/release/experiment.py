@@ -1,0 +1,69 @@
+"""Who met which version in an A/B release: recomputed from what the ledger recorded, for whoever holds user ids. Pure.
+
+Nothing here knows who really asked: an assignment says what a user gets who asks while users are divided. The trap: a user's version is
+that of the release's own split, which the contract of today need not say any more.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from headway.contract.assignment import HASH, bucket, buckets_of
+from headway.errors import Exit, UserError
+from headway.release.driver.rollout import Rollout
+from headway.release.ledger.division import CANARY, STABLE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """One user's place in one experiment."""
+
+    experiment: str
+    user_claim: str
+    bucket: int
+    arm: str
+    """`canary` or `stable`, as the access log says it."""
+    release: str
+    """Which version that arm had while users were divided."""
+    divided: bool
+    """Whether users are divided now; else the arm tells of the past, or of what was planned."""
+    since: str | None
+    until: str | None
+    """When users ceased to be divided; None while they are, or never were."""
+
+    def document(self) -> dict[str, Any]:
+        return {**vars(self)}
+
+
+def assigned(rollout: Rollout, user: str) -> Assignment:
+    """Where `rollout`, an A/B release, puts `user`. Raises UserError for another release, an empty user and another function."""
+    split = rollout.split
+    if split is None:
+        raise UserError(
+            f"Release {rollout.release} was no experiment: it was carried out as {rollout.body['strategy']}.",
+            "Its requests were divided by chance, so nobody can say which version a user met.",
+            "Name an A/B release by --number; `headway release history` lists all.",
+            Exit.USAGE,
+        )
+    if split.hash != HASH:
+        raise UserError(
+            f"Experiment {split.experiment} divided users by {split.hash}, and this Headway computes {HASH}.",
+            "The answer would be another one than users got.",
+            "Use the Headway that began it.",
+            Exit.REFUSED,
+        )
+    if not user:
+        raise UserError(
+            "An empty text is no user.", "Such callers are in no experiment.", "Write the value of the token's claim.", Exit.USAGE
+        )
+    found = bucket(split.experiment, user)
+    new = found < buckets_of(split.share)
+    return Assignment(
+        experiment=split.experiment,
+        user_claim=split.user_claim,
+        bucket=found,
+        arm=CANARY if new else STABLE,
+        release=rollout.release if new else rollout.stable,
+        divided=rollout.divided and not rollout.over,
+        since=rollout.split_since,
+        until=rollout.split_until,
+    )
