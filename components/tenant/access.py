@@ -8,6 +8,7 @@ from typing import Any
 
 from components.labels import labels
 from components.manifests import object_
+from components.tenant import releasing
 from components.tenant.limits import rate_limit
 from components.tenant.surroundings import Surroundings
 from headway.contract.tenant import Issuer, Tenant
@@ -57,18 +58,22 @@ _RELEASE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 
 
 def roles(tenant: Tenant) -> list[tuple[str, dict[str, Any]]]:
-    """(role, object): what viewers and deployers may do, and who they are."""
+    """(role, object): what viewers, deployers and release runners may do, and who they are."""
     look = [_rule(groups, resources, _READ) for groups, resources in _LOOK]
     release = [_rule(groups, resources, _CHANGE) for groups, resources in _RELEASE]
     restart = _rule(("",), ("pods",), ("delete",))
+    deploying = [*look, *release, restart, *releasing.rules(releasing.INSIDE)]
     found = [
         ("viewer", _role(tenant.name, "viewer", look)),
-        ("deployer", _role(tenant.name, "deployer", [*look, *release, restart])),
+        ("deployer", _role(tenant.name, "deployer", deploying)),
         ("deployers", _binding(tenant.name, "deployer", tenant.people.deployers)),
     ]
+    if tenant.people.runners:
+        found.append((releasing.RUNNER, _role(tenant.name, releasing.RUNNER, [*deploying, *releasing.rules(releasing.ASKING)])))
+        found.append((f"{releasing.RUNNER}s", _binding(tenant.name, releasing.RUNNER, tenant.people.runners)))
     if tenant.people.viewers:
         found.append(("viewers", _binding(tenant.name, "viewer", tenant.people.viewers)))
-    return found
+    return [*found, *releasing.everywhere(tenant)]
 
 
 def _rule(groups: tuple[str, ...], resources: tuple[str, ...], verbs: tuple[str, ...]) -> dict[str, Any]:

@@ -41,6 +41,7 @@ issuers:
 # Groups of the identity provider.
 people:
   deployers: [{name}-engineers]                          # replace: may release
+  runners: [{name}-releases]                             # replace: the identity of CI jobs that release
   viewers: []
 """
 

@@ -80,6 +80,8 @@ class People(Part):
 
     deployers: Annotated[tuple[Text, ...], Field(min_length=1, max_length=20)]
     """Groups that may release: read everything, change what a release changes."""
+    runners: Annotated[tuple[Text, ...], Field(max_length=20)] = ()
+    """Groups that releases are driven as, in CI for instance: what deployers may, and asking replicas golden requests by `pods/exec`."""
     viewers: Annotated[tuple[Text, ...], Field(max_length=20)] = ()
     """Groups that may look."""
 

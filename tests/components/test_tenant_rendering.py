@@ -122,6 +122,26 @@ def test_viewers_change_nothing_and_nobody_reads_secrets() -> None:
         assert not resources & {"secrets", "pods/exec", "pods/attach", "pods/portforward", "*"}
 
 
+def test_asking_a_replica_is_the_right_of_release_runners_alone_and_nobody_beside_them_has_more() -> None:
+    objects = dict(access.roles(tenant("vision")))
+    deployer, runner = objects["deployer"]["rules"], objects["runner"]["rules"]
+    assert [rule for rule in runner if rule not in deployer] == [
+        {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]}
+    ]
+    assert [rule for rule in deployer if rule not in runner] == []
+    assert [subject["name"] for subject in objects["runners"]["subjects"]] == ["vision-releases"]
+    without = tenant("vision").model_copy(update={"people": tenant("vision").people.model_copy(update={"runners": ()})})
+    assert not {"runner", "runners"} & set(dict(access.roles(without)))
+
+
+def test_outside_its_namespace_whoever_releases_reads_what_room_there_is_and_changes_nothing() -> None:
+    objects = dict(access.roles(tenant("vision")))
+    everywhere = objects["release-room"]["rules"]
+    assert {verb for rule in everywhere for verb in rule["verbs"]} == {"get", "list"}
+    assert [rule["resources"] for rule in everywhere if "list" in rule["verbs"]] == [["nodes"], ["pods"]]
+    assert [subject["name"] for subject in objects["release-rooms"]["subjects"]] == ["vision-ml-engineers", "vision-releases"]
+
+
 def test_deployers_change_releases_and_not_what_bounds_them() -> None:
     rules = dict(access.roles(tenant("vision")))["deployer"]["rules"]
     changed = {resource for rule in rules if "patch" in rule["verbs"] for resource in rule["resources"]}
