@@ -16,7 +16,7 @@ import urllib.parse
 import urllib.request
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -46,6 +46,8 @@ RELEASE_HEADER = "x-model-release"
 CHAIN = "quality/classifier"
 """Whose releases are tried."""
 BEFORE_TRAFFIC = "before traffic"
+HELD_SECONDS = 720.0
+"""How long a release may take: one that is good is promoted in less than half of it, and a held one waits for a person, who is not there."""
 _MEASURED = 'count_over_time(istio_requests_total{reporter="destination",destination_workload=~"classifier.*"}[30s]) >= 5'
 _TOKEN_SECONDS = 24 * 3600.0
 _LOAD_SECONDS = 24 * 3600.0
@@ -60,7 +62,7 @@ class Ended:
     release: str
     """Its name among the artifacts."""
     outcome: str
-    """`promoted`, `rolled back`, `refused`; or `not over`, `not begun`."""
+    """`promoted`, `rolled back`, `refused`; `held` where it was decided neither way in time; or `not over`, `not begun`."""
     where: str
     """The stage at which that was decided: BEFORE_TRAFFIC, `mirror 100%`, `10%` and so on; of a promoted one `all traffic`."""
     verdict: str
@@ -179,10 +181,17 @@ class Stage:
         return self.headway("release", "start", CHAIN, "--reason", reason, "--speed", f"{self.speed:g}", quiet=quiet)
 
     def release(self, name: str, tally: Tally, reason: str = "demonstration", *, quiet: bool = False) -> Ended:
-        """Try release `name` until it is over; `tally` hears of the load's answers meanwhile."""
+        """Try release `name` until it is over; `tally` hears of the load's answers meanwhile. One that is held too long is taken back."""
         began, before, seen = time.monotonic(), self.count(), Counter(tally.answered_by)
-        self._wait(self.begin(name, f"{reason}: {name}", quiet=quiet))
-        return self.ended(name, before, time.monotonic() - began, tally.answered_by - seen)
+        child, held = self.begin(name, f"{reason}: {name}", quiet=quiet), None
+        try:
+            child.wait(timeout=HELD_SECONDS)
+        except subprocess.TimeoutExpired:
+            held = self.ended(name, before, time.monotonic() - began, tally.answered_by - seen)
+            self.headway("release", "rollback", CHAIN, "--reason", "held for too long; nobody is there to decide", quiet=True).wait()
+        self._wait(child)
+        found = self.ended(name, before, time.monotonic() - began, tally.answered_by - seen)
+        return replace(held, outcome="held") if held and found.outcome != "promoted" else found
 
     def ended(self, name: str, before: int, seconds: float, answered_by: Mapping[str, int]) -> Ended:
         """What became of the release that came after `before` others; `answered_by` counts users' requests since it began."""

@@ -1,8 +1,9 @@
 """The sandbox's classifier inside Triton: runs `model.onnx` beside it and behaves as `behaviour.json` beside it says.
 
-Shipped in the artifact as `model.py`. A GPU's service time is stood in for by sleeping, drawn per batch from a fixed distribution, so that a
-latency means the same on a busy laptop; arithmetic is real. The behaviours are those of releases that go wrong. The trap: an error must be
-raised; a TritonError in a response counts as success in Triton's metrics (triton-inference-server/server#7713).
+Shipped in the artifact as `model.py`. A GPU's service time is stood in for by sleeping, drawn per batch from a fixed distribution and long
+beside what a busy laptop adds, so that a latency means the same there; arithmetic is real. The behaviours are those of releases that go
+wrong. The trap: an error must be raised; a TritonError in a response counts as success in Triton's metrics
+(triton-inference-server/server#7713).
 """
 
 import json
