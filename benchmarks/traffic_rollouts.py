@@ -19,7 +19,8 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from headway.errors import UserError
@@ -34,7 +35,7 @@ from sandbox.traffic.demo import PROMOTED, WANTED, stop_on_signals
 from sandbox.traffic.kube import Kube
 from sandbox.traffic.mesh import envoy
 from sandbox.traffic.node.process import group
-from sandbox.traffic.stage import CHAIN, Ended, Loads, Stage, layout_of
+from sandbox.traffic.stage import CHAIN, HELD_SECONDS, Ended, Loads, Stage, layout_of
 
 PROJECT = Path(__file__).parents[1]
 SPEED = 15.0
@@ -44,6 +45,8 @@ ORDER = ("wrong", "crash-at-maximum", "errors", "slow-tail", "leak", "dead", "id
 """Of a run: one way back to the first version is enough."""
 SERVER, MODEL = "tritonserver", "triton_python_backend_stub"
 _UNDER_WAY_SECONDS = 600.0
+_SEEN_SECONDS = 2.0
+"""Until the proxies surely have a replica that is ready."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +131,16 @@ def _part(name: str, mend: Callable[[Stage], object]) -> Fault:
     return fault
 
 
+def _one_of_two(stage: Stage, child: "subprocess.Popen[bytes]", rollout: Rollout) -> None:
+    """Give the stable version a second replica, and kill the first one's server once both serve."""
+    kube = Kube(stage.layout.kubeconfig)
+    path = f"/apis/apps/v1/namespaces/quality/deployments/classifier-{rollout.stable}"
+    kube.merge(f"{path}/scale", {"spec": {"replicas": 2}})
+    _seconds_until(time.monotonic(), lambda: int(kube.get(path)["status"].get("readyReplicas") or 0) == 2)
+    time.sleep(_SEEN_SECONDS)
+    _kill(_pods_process(stage, rollout.stable, SERVER))
+
+
 def _driver(stage: Stage, child: "subprocess.Popen[bytes]", rollout: Rollout) -> "subprocess.Popen[bytes]":
     child.kill()
     child.wait()
@@ -141,7 +154,8 @@ def _again(extra: str) -> Callable[[Stage], object]:
 FAULTS: Mapping[str, Fault] = {
     "Triton of the candidate": _servers("canary", SERVER),
     "model process of the candidate": _servers("canary", MODEL),
-    "Triton of the stable version": _servers("stable", SERVER),
+    "Triton, the stable version's only one": _servers("stable", SERVER),
+    "Triton, one of the stable version's two": _one_of_two,
     "Envoy": _part(envoy.NAME, _again("traffic")),
     "Prometheus": _part("prometheus", _again("monitoring")),
     "the release's driver": _driver,
@@ -158,21 +172,25 @@ def releases(stage: Stage, loads: Loads, book: Book, names: Sequence[str], runs:
         if not book.has("releases", name, run):
             serving = stage.known_as(stage.serving() or stage.first())
             played = "stable" if name == serving == "identical" else name
-            if serving is not None and (serving not in ALIKE or serving == played):
+            newest = stage.newest()
+            left_over = newest is not None and not newest.over
+            if left_over or (serving is not None and (serving not in ALIKE or serving == played)):
                 _back(stage)
             book.add(_cell(stage, loads, "releases", name, run, WANTED[name].met, lambda played=played: _whole(stage, loads, played)))
 
 
 def faults(stage: Stage, loads: Loads, book: Book, names: Sequence[str], runs: int) -> None:
-    """Each fault `runs` times, in the middle of a release of `identical`."""
+    """Each fault `runs` times, in the middle of a release that is as good as what serves."""
     for run, name in ((run, name) for run in range(1, runs + 1) for name in names):
         if not book.has("faults", name, run):
-            _back(stage)
+            if stage.known_as(stage.serving() or stage.first()) not in ALIKE or not _over(stage):
+                _back(stage)
+            played = "stable" if stage.known_as(stage.serving() or stage.first()) == "identical" else "identical"
 
             def met(ended: Ended, name: str = name) -> bool:
                 return PROMOTED.met(ended) or (name in MAY_FAIL and ended.outcome == "rolled back")
 
-            book.add(_cell(stage, loads, "faults", name, run, met, lambda name=name: _broken(stage, loads, FAULTS[name])))
+            book.add(_cell(stage, loads, "faults", name, run, met, partial(_broken, stage, loads, FAULTS[name], played)))
 
 
 def _cell(stage: Stage, loads: Loads, table: str, name: str, run: int, met: Callable[[Ended], bool], play: Callable[[], Ended]) -> Cell:
@@ -209,26 +227,38 @@ def _whole(stage: Stage, loads: Loads, name: str) -> Ended:
     return stage.release(name, loads.tallies["classifier"], "table", quiet=True)
 
 
-def _broken(stage: Stage, loads: Loads, fault: Fault) -> Ended:
-    """Release `identical`, and let `fault` happen once it has users."""
+def _broken(stage: Stage, loads: Loads, fault: Fault, played: str) -> Ended:
+    """Release `played`, and let `fault` happen once it has users."""
     tally = loads.tallies["classifier"]
     began, before, seen = time.monotonic(), stage.count(), Counter(tally.answered_by)
-    child = stage.begin("identical", "table", quiet=True)
+    child = stage.begin(played, "table", quiet=True)
     while child.poll() is None:
         rollout = stage.newest()
         if rollout and stage.count() > before and rollout.settled and 0 < stage.weight() < 100 and tally.answered_by[rollout.release]:
             child = fault(stage, child, rollout) or child
             break
         time.sleep(0.5)
-    child.wait()
-    return stage.ended("identical", before, time.monotonic() - began, tally.answered_by - seen)
+    held = False
+    try:
+        child.wait(timeout=HELD_SECONDS)
+    except subprocess.TimeoutExpired:
+        held = True
+        stage.headway("release", "rollback", CHAIN, "--reason", "held for too long; nobody is there to decide", quiet=True).wait()
+        child.wait()
+    found = stage.ended(played, before, time.monotonic() - began, tally.answered_by - seen)
+    return replace(found, outcome="held") if held and found.outcome != "promoted" else found
+
+
+def _over(stage: Stage) -> bool:
+    """Whether no release is under way."""
+    rollout = stage.newest()
+    return rollout is None or rollout.over
 
 
 def _back(stage: Stage) -> None:
     """Have the first stable version serve, by a person's promotion where it does not."""
     first = stage.first()
-    rollout = stage.newest()
-    if rollout is not None and not rollout.over:
+    if not _over(stage):
         stage.headway("release", "rollback", CHAIN, "--reason", "left over", quiet=True).wait()
         stage.headway("release", "resume", CHAIN, quiet=True).wait()
     if stage.serving() in (None, first):
@@ -355,6 +385,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"error: {error.fact}\n  {error.consequence}\n  {error.remedy}", file=sys.stderr)
         return int(error.exit)
     finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # whoever is impatient now would leave half of it running
         stage.stop()
     cells = book.cells()
     print("\n".join(table(cells, given.kind)))
