@@ -1,10 +1,12 @@
 """The OpenTelemetry collector: everything that describes a request passes here, and what could hold a prompt ends here.
 
 Attributes pass by an allow-list; what is left over is free text (`node_logs.py`), in which secrets and what names a prompt are masked. A request
-is called by its tenant, model and release, as its metrics are, which the collector reads off the name of the upstream. The trap: a deny-list
-of prompt attributes leaks the first attribute that a new model server invents.
+is called by its tenant, model and release, as its metrics are, which the collector reads off the name of the upstream. The traps: a deny-list
+of prompt attributes leaks the first attribute that a new model server invents; and the redaction processor knows attributes only, while a
+span has free text beside them.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -74,8 +76,10 @@ MASKED = (
     r"\beyJ[A-Za-z0-9_-]{8,}[.][A-Za-z0-9_-]+[.][A-Za-z0-9_-]+",
     r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
     r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:[.][A-Za-z0-9-]+)+",
+    r"\b[0-9]{4}[ -][0-9]{4}[ -][0-9]{4}[ -][0-9]{1,7}\b",
 )
-"""What is masked wherever it stands, in a printed line too: announced contents, passwords and tokens, AWS key ids, addresses of people.
+"""What is masked wherever it stands, in a printed line too: announced contents, passwords and tokens, AWS key ids, addresses of people, numbers
+of cards.
 
 A net with holes, unlike the list above: a program that prints a prompt without saying so is heard. Servers here are told not to.
 """
@@ -92,6 +96,9 @@ NOT_SPOKEN = ("jaeger-compact", "jaeger-grpc", "jaeger-thrift", "zipkin")
 """Ports that the chart opens by default."""
 METRICS_PORT = 8888
 METRICS: Mapping[str, Any] = {"metrics": {"enabled": True}}
+
+SHORT_NAME = "(?s)^([^ ]{1,100}(?: [^ ]{1,100}){0,2}).*"
+"""Three words of a span's name: `POST /v1/chat/completions`, `async outbound|8000||... egress`."""
 
 ALWAYS_KEPT_MILLISECONDS = 1_000
 SAMPLED_PERCENT = 5
@@ -125,8 +132,33 @@ def telemetry() -> dict[str, Any]:
 
 
 def redaction() -> dict[str, Any]:
-    """The one redaction of every collector here."""
-    return {"allow_all_keys": False, "allowed_keys": list(ALLOWED_ATTRIBUTES), "blocked_values": list(MASKED), "summary": "silent"}
+    """The one redaction of every collector here. Lists and maps under an allowed key are masked as the text that they print as."""
+    return {
+        "allow_all_keys": False,
+        "allowed_keys": list(ALLOWED_ATTRIBUTES),
+        "blocked_values": list(MASKED),
+        "redact_all_types": True,
+        "summary": "silent",
+    }
+
+
+def _free_text() -> dict[str, Any]:
+    """What a span says beside its attributes: its name loses what is masked elsewhere and all but its first words; the rest is not kept.
+
+    A statement that fails takes its batch with it: better no trace than one with a prompt.
+    """
+
+    def shortened(kind: str) -> list[str]:
+        masked = [f'replace_pattern({kind}.name, {json.dumps(pattern)}, "****")' for pattern in MASKED]
+        return [*masked, f'replace_pattern({kind}.name, "{SHORT_NAME}", "$$1")']
+
+    dropped = ['set(span.status.message, "")', 'set(span.trace_state, "")']
+    return {"error_mode": "propagate", "trace_statements": [*shortened("span"), *shortened("spanevent"), *dropped]}
+
+
+def _linked() -> dict[str, Any]:
+    """Spans with links are dropped: a link has attributes of its own, which neither redaction nor statements reach. No server here sets one."""
+    return {"error_mode": "propagate", "traces": {"span": ["Len(span.links) > 0"]}}
 
 
 def _named() -> dict[str, Any]:
@@ -147,6 +179,7 @@ def _named() -> dict[str, Any]:
 def config() -> Mapping[str, Any]:
     """The collector's whole configuration: traces to Tempo, logs to Loki."""
     redact = ["memory_limiter", "transform", "redaction"]
+    traces = ["filter/links", *redact, "transform/contents", "tail_sampling", "batch"]
     return {
         "extensions": {"health_check": {"endpoint": "${env:MY_POD_IP}:13133"}},
         "receivers": {
@@ -154,6 +187,7 @@ def config() -> Mapping[str, Any]:
         },
         "processors": {
             "batch": {},
+            "filter/links": _linked(),
             "memory_limiter": {"check_interval": "5s", "limit_percentage": 80, "spike_limit_percentage": 25},
             "redaction": redaction(),
             "tail_sampling": {
@@ -165,6 +199,7 @@ def config() -> Mapping[str, Any]:
                 ],
             },
             "transform": _named(),
+            "transform/contents": _free_text(),
         },
         "exporters": {
             "otlp_grpc": {"endpoint": TEMPO, "tls": {"insecure": True}},
@@ -175,7 +210,7 @@ def config() -> Mapping[str, Any]:
             "telemetry": telemetry(),
             "pipelines": {
                 "logs": {"receivers": ["otlp"], "processors": [*redact, "batch"], "exporters": ["otlp_http"]},
-                "traces": {"receivers": ["otlp"], "processors": [*redact, "tail_sampling", "batch"], "exporters": ["otlp_grpc"]},
+                "traces": {"receivers": ["otlp"], "processors": traces, "exporters": ["otlp_grpc"]},
             },
         },
     }

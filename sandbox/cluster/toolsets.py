@@ -178,7 +178,10 @@ KEDA = ToolSet(
     disk_bytes=10 * _GIB,
 )
 
-SETS: Mapping[str, ToolSet] = {each.name: each for each in (CONTROL_PLANE, CRDS, PROMETHEUS, ALERTMANAGER, KEDA)}
+COLLECTOR = ToolSet(name="collector", binaries=(Binary(name="otelcol", package="."),), disk_bytes=4 * _GIB)
+"""For its test alone (`make collector`); the sandbox starts none."""
+
+SETS: Mapping[str, ToolSet] = {each.name: each for each in (CONTROL_PLANE, CRDS, PROMETHEUS, ALERTMANAGER, KEDA, COLLECTOR)}
 
 
 def fingerprint(tool_set: ToolSet) -> str:
