@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from components.versions import OTEL_COLLECTOR
 from headway.errors import Exit, UserError
 from sandbox.cluster import commands, golang, linux, toolsets
 from sandbox.cluster.nodes import KUBELET_VERSION
@@ -375,6 +376,15 @@ def test_a_server_is_stamped_with_the_version_that_its_users_know(tool_set: Tool
     versions = required_versions((tool_set.folder / "go.mod").read_text())
     for binary in tool_set.binaries:
         assert stamp in toolsets.link_flags(binary, versions)
+
+
+def test_the_collector_is_of_the_release_that_the_platform_installs() -> None:
+    (image,) = OTEL_COLLECTOR.images
+    found = required_versions((toolsets.COLLECTOR.folder / "go.mod").read_text())
+    contrib = {
+        version for module, version in found.items() if module.startswith("github.com/open-telemetry/opentelemetry-collector-contrib/")
+    }
+    assert contrib == {f"v{image.rpartition(':')[2]}"}
 
 
 def test_the_staging_modules_follow_kubernetes() -> None:
