@@ -367,7 +367,7 @@ def main(arguments: Sequence[str]) -> int:
     book = Book(path)
     stage = Stage.of(PROJECT, layout, given.speed)
     try:
-        if not stage.up():
+        if not stage.up() and _over(stage):  # what an interrupted release left may not be ready, and is taken back
             return 1
         if given.kind == "operations":
             for line in operations(stage):
