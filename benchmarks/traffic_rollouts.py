@@ -172,9 +172,7 @@ def releases(stage: Stage, loads: Loads, book: Book, names: Sequence[str], runs:
         if not book.has("releases", name, run):
             serving = stage.known_as(stage.serving() or stage.first())
             played = "stable" if name == serving == "identical" else name
-            newest = stage.newest()
-            left_over = newest is not None and not newest.over
-            if left_over or (serving is not None and (serving not in ALIKE or serving == played)):
+            if not _over(stage) or (serving is not None and (serving not in ALIKE or serving == played)):
                 _back(stage)
             book.add(_cell(stage, loads, "releases", name, run, WANTED[name].met, lambda played=played: _whole(stage, loads, played)))
 
