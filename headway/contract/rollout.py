@@ -57,6 +57,9 @@ class Mirror(Part):
     """Share of requests that is copied."""
     timeout: Annotated[Duration, between(_MINUTES("5m"), _MINUTES("24h"))] = _MINUTES("45m")
     """Longest time to gather evidence from copies."""
+    differ: Annotated[Share, between(Share.parse("0.1%"), Share.parse("50%"))] | None = None
+    """How many answers to copies may differ from those that users got, of requests that `data.sample` keeps; as the first golden request
+    that compares values does (exact, near, top, cosine). Left out, they are not compared."""
 
 
 class Tolerances(Part):
@@ -73,7 +76,7 @@ class Tolerances(Part):
     error_unacceptable: Annotated[Share, between(Share.parse("0.01%"), Share.parse("50%"))] = Share.parse("0.5%")
     """Error rate that the last step must rule out."""
     mismatch: Annotated[Share, between(Share.parse("0%"), Share.parse("50%"))] = Share.parse("0.5%")
-    """Share of golden and mirrored answers that may differ from the expected ones."""
+    """Share of golden answers that may differ from the expected ones."""
     memory: Annotated[Share, between(Share.parse("50%"), Share.parse("99%"))] = Share.parse("95%")
     """Share of the envelope's GPU memory that may be in use."""
     cost: Annotated[Share, between(Share.parse("0%"), Share.parse("1000%"))] = Share.parse("25%")

@@ -101,6 +101,28 @@ def test_answers_that_differ_are_no_pass():
     assert (Phase(int(last.phase)), Reason(int(last.reason))) == (Phase.ROLLED_BACK, Reason.FAILED_CORRECTNESS)
 
 
+def test_no_traffic_grows_before_answers_to_copies_were_compared_where_they_are_to_be():
+    copied = dataclasses.replace(POLICY, mirrored=0.05)
+    waiting = release(copied, ticks=20, pairs=20)
+    assert [float(decision.weight) for decision in waiting] == [0.1] * 20, "golden answers are no answers to copies"
+    assert Verdict(int(waiting[-1].signals["mirrored"].verdict)) == Verdict.NO_DATA
+    assert Phase(int(release(copied, mirrored_pairs=20)[-1].phase)) == Phase.BAKING
+
+
+@pytest.mark.parametrize(("differing", "phase"), [(8, Phase.ROLLED_BACK), (1, Phase.BAKING)])
+def test_more_answers_to_copies_that_differ_than_its_contract_lets_differ_send_a_version_back(differing, phase):
+    last = release(dataclasses.replace(POLICY, mirrored=0.05), mirrored_pairs=20, mirrored_mismatches=differing)[-1]
+    assert Phase(int(last.phase)) == phase
+    assert Reason(int(last.reason)) == (Reason.FAILED_CORRECTNESS if phase == Phase.ROLLED_BACK else last.reason)
+
+
+def test_copies_that_nobody_compares_change_nothing_and_take_nothing_of_the_budget():
+    assert "mirrored" not in release(mirrored_pairs=20, mirrored_mismatches=20)[-1].signals
+    budget, shared = POLICY.alpha, dataclasses.replace(POLICY, mirrored=0.05).alpha
+    assert sum(budget.values()) == pytest.approx(sum(shared.values())) == pytest.approx(POLICY.false_rollback)
+    assert shared["correctness"] == shared["mirrored"] == budget["correctness"] / 2
+
+
 def test_a_version_whose_gpus_would_be_too_busy_at_the_next_weight_waits():
     """At 10 % its 600 requests keep GPUs busy for 12 s; at 50 % it would be 60 s."""
     full = release(ticks=20, canary={"busy": 0.02}, control={"busy": 0.02}, room=65.0)

@@ -76,6 +76,7 @@ class Gate(Kept):
         """The same histograms by the trade's tolerance, from the first tick on, for when it is needed."""
         self.errors = Errors(policy, self._classes, self._n, minutes)
         self.correctness = Correctness(policy.mismatch, self._n)
+        self.mirrored = None if policy.mirrored is None else Correctness(policy.mirrored, self._n)
         self.gpu_memory = GpuMemory(policy.memory, minutes, self._n)
         queue = Limits(1 + _QUEUE_TOLERATED * policy.latency, 1 + _QUEUE_RULED_OUT * policy.latency, policy.queue_floor)
         self.levels = {"queue": Level(queue, self._n), "cost": Level(Limits(1 + policy.cost, 1 + 2 * policy.cost), self._n)}
@@ -83,7 +84,7 @@ class Gate(Kept):
         self.share = Share(self._n)
         self.ladder = Ladder(policy, self._n, minutes)
         self.stakes = Stakes(len(policy.stages), policy.planned_ticks, self._n)
-        self.pairs = np.zeros(self._n)
+        self.pairs, self.mirrored_pairs = np.zeros(self._n), np.zeros(self._n)
         self.arms_here = np.zeros((2, self._n))
         """Requests of baseline and canary at this weight."""
         self.restarts = np.zeros(self._n)
@@ -164,7 +165,7 @@ class Gate(Kept):
             (told & (oom | (self.restarts >= _RESTARTS)), Reason.RESTARTS),
             (~over & (read_count(tick.invalid_answers, self._n) > 0), Reason.INVALID_ANSWER),
             (~over & fails["memory"], Reason.FAILED_MEMORY),
-            (~over & fails["correctness"], Reason.FAILED_CORRECTNESS),
+            (~over & (fails["correctness"] | fails.get("mirrored", False)), Reason.FAILED_CORRECTNESS),
             (releasing & fails["errors"], Reason.FAILED_ERRORS),
             (releasing & fails["latency"], Reason.FAILED_LATENCY),
             (releasing & fails["queue"], Reason.FAILED_QUEUE),
@@ -259,6 +260,11 @@ class Gate(Kept):
         pairs, mismatches = (np.where(known, read_count(value, self._n), 0.0) for value in (tick.pairs, tick.mismatches))
         self.correctness.compare(pairs, mismatches)
         self.pairs = self.pairs + pairs
+        if self.mirrored:
+            told = (tick.mirrored_pairs, tick.mirrored_mismatches)
+            pairs, mismatches = (np.where(known, read_count(value, self._n), 0.0) for value in told)
+            self.mirrored.compare(pairs, mismatches)
+            self.mirrored_pairs = self.mirrored_pairs + pairs
         memory = read_number(tick.memory, self._n)
         if (memory > 1).any():
             raise ValueError(f"memory is {memory.max():g}. No GPU uses more than it has. Give the share in use, 0 to 1")
@@ -291,6 +297,9 @@ class Gate(Kept):
             "correctness": signal(answers.evidence(), 1 / alpha["correctness"], answers.proven(), self.pairs == 0),
             "memory": signal(np.where(full, 1 / alpha["memory"], 0.0), 1 / alpha["memory"], nothing, self.gpu_memory.known == 0),
         }
+        if self.mirrored:
+            copies = self.mirrored
+            signals["mirrored"] = signal(copies.evidence(), 1 / alpha["mirrored"], copies.proven(), self.mirrored_pairs == 0)
         for name, level in self.levels.items():
             signals[name] = signal(level.evidence(), 1 / alpha[name], level.proven(), unknown | ~level.known)
         shares = any_of_verdicts(never, self.share.wrong(), never)
@@ -308,7 +317,10 @@ class Gate(Kept):
         return proven
 
     def _answers_pass(self) -> Bools:
-        return (self.correctness.proven() >= self._proof_bounds[self.ladder.stage]) | (not self.policy.golden)
+        """Whether enough was compared, and found alike, of what is compared at all."""
+        asked = self._proof_bounds[self.ladder.stage]
+        alike = self.mirrored.proven() >= asked if self.mirrored else np.ones(self._n, dtype=bool)
+        return alike & ((self.correctness.proven() >= asked) | (not self.policy.golden))
 
     def _next_use(self, users: Floats, tick: Tick) -> Floats:
         """Projected use of the canary's GPUs at the next weight."""
@@ -374,7 +386,7 @@ class Gate(Kept):
 def _worst(signals: Mapping[str, Signal]) -> Floats:
     """Largest evidence against; answers that nobody compared say nothing."""
     worst = np.maximum(signals["latency"].evidence, signals["errors"].evidence)
-    for name in ("correctness", "cost", "queue"):
+    for name in ("correctness", "cost", "queue", *(("mirrored",) if "mirrored" in signals else ())):
         worst = np.maximum(worst, np.where(signals[name].verdict == Verdict.NO_DATA, 0.0, signals[name].evidence))
     return worst
 

@@ -79,6 +79,9 @@ class GatePolicy:
     mismatch: float = 0.005
     golden: bool = False
     """Whether answers are compared; then no traffic grows before they have passed."""
+    mirrored: float | None = None
+    """Share of answers to copies that may differ from those that users got; None where they are not compared. With it, no traffic grows
+    before some were compared."""
     queue_floor: float = 0.005
     """Seconds by which the mean time in queue may grow, whatever it was."""
     cost: float = 0.25
@@ -157,6 +160,7 @@ class GatePolicy:
             error_unacceptable=tolerances.error_unacceptable.fraction,
             mismatch=tolerances.mismatch.fraction,
             golden=golden,
+            mirrored=rollout.mirror.differ.fraction if rollout.mirror and rollout.mirror.differ else None,
             cost=tolerances.cost.fraction,
             memory=tolerances.memory.fraction,
             false_rollback=rollout.false_rollback.fraction,
@@ -194,11 +198,13 @@ class GatePolicy:
     @property
     def alpha(self) -> dict[str, float]:
         """The budget of false rollbacks by kind of signal; adds up to `false_rollback`."""
+        answers = 0.125 * self.false_rollback
+        shared = {"correctness": answers} if self.mirrored is None else {"correctness": answers / 2, "mirrored": answers / 2}
         return {
             "latency": 0.4 * self.false_rollback,
             "queue": 0.1 * self.false_rollback,
             "errors": 0.25 * self.false_rollback,
-            "correctness": 0.125 * self.false_rollback,
+            **shared,
             "memory": 0.0625 * self.false_rollback,
             "cost": 0.0625 * self.false_rollback,
         }

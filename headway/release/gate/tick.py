@@ -64,11 +64,15 @@ class Tick:
     room: ArrayLike = float("nan")
     """GPU seconds of a tick that the canary will have at the next weight; not-a-number where unknown."""
     pairs: ArrayLike = 0
-    """Golden or mirrored answers of the canary that were compared."""
+    """Golden answers of the canary that were compared with the expected ones."""
     mismatches: ArrayLike = 0
     """Of those, how many differed."""
     invalid_answers: ArrayLike = 0
     """Of those, how many were empty, not numbers or against the schema: one is enough to fail."""
+    mirrored_pairs: ArrayLike = 0
+    """Answers to copies that were compared with what the user got for the same request; for a policy with `mirrored`."""
+    mirrored_mismatches: ArrayLike = 0
+    """Of those, how many differed."""
     labelled: ArrayLike = 0
     """Labelled requests that both versions answered in this tick, each asked once in a rollout; for a policy with a trade."""
     only_canary_right: ArrayLike = 0
