@@ -117,6 +117,25 @@ def _host_exact(r: View, _: Mapping[str, Any]) -> Findings:
             yield Breach.at(host, f"host {host.value} takes requests meant for other services")
 
 
+_CONTEXTS, _PLACES = ("GATEWAY", "SIDECAR_INBOUND"), ("HTTP_FILTER", "NETWORK_FILTER")
+
+
+def _filter_bounded(r: View, c: Mapping[str, Any]) -> Findings:
+    namespace, picked = w.namespace(r), r.at("spec", "workloadSelector", "labels")
+    if namespace in c["meshNamespaces"]:
+        yield Breach.at(r.at("metadata", "namespace"), "the filter stands in every proxy of the mesh")
+    if not dict(picked.entries()):
+        yield Breach(picked.path, "the filter stands in every proxy of its namespace")
+    for patch in r.at("spec", "configPatches").each():
+        context, place, name = patch.at("match", "context"), patch["applyTo"], patch.at("patch", "value", "name")
+        if context.value not in _CONTEXTS:
+            yield Breach(context.path, f"context {context.value or 'ANY'} reaches proxies of callers too")
+        if place.value not in _PLACES:
+            yield Breach(place.path, f"{place.value} is changed, which no rule here can judge")
+        if place.value == "HTTP_FILTER" and namespace in c["gatewayNamespaces"] and not str(name.value).startswith(c["gatewayFilters"]):
+            yield Breach(name.path, f"{name.value} in the gateway is none of the platform's filters")
+
+
 RULES = (
     Rule(
         id="no-public-service",
@@ -246,6 +265,21 @@ RULES = (
         remedy="list the host names of the service.",
         applies=(w.VIRTUAL_SERVICE,),
         check=_host_exact,
+        requirements=("A4.4",),
+    ),
+    Rule(
+        id="proxy-filter-bounded",
+        domain=Domain.NETWORK,
+        title="An EnvoyFilter picks its proxies, and adds filters of requests that come in.",
+        rationale="It is raw configuration of the proxy: one in the gateway, or in all proxies, can undo tokens, limits and routes of every tenant.",
+        remedy="give it a workloadSelector and a context of GATEWAY or SIDECAR_INBOUND; in the gateway, build it by `gateway_filters`.",
+        applies=("kubernetes:networking.istio.io/v1:EnvoyFilter",),
+        check=_filter_bounded,
+        settings={
+            "gatewayNamespaces": {"type": "array", "items": {"type": "string"}, "default": ["istio-ingress"]},
+            "meshNamespaces": {"type": "array", "items": {"type": "string"}, "default": ["istio-system"]},
+            "gatewayFilters": {"type": "string", "default": "headway."},
+        },
         requirements=("A4.4",),
     ),
     Rule(

@@ -17,6 +17,7 @@ from tests.policies.world import ABSENT, DIGEST, GOOD, spoilt
 BY_ID = {rule.id: rule for rule in RULES}
 D, NG, LT = "kubernetes:apps/v1:Deployment", "aws:eks/nodeGroup:NodeGroup", "aws:ec2/launchTemplate:LaunchTemplate"
 C, SO = "aws:eks/cluster:Cluster", "kubernetes:keda.sh/v1alpha1:ScaledObject"
+EF = "kubernetes:networking.istio.io/v1:EnvoyFilter"
 VS, ECR = "kubernetes:networking.istio.io/v1:VirtualService", "aws:ecr/repository:Repository"
 POD = ("spec", "template", "spec")
 SERVER = (*POD, "containers", 0)
@@ -54,6 +55,13 @@ MUTATIONS: list[tuple[str, str, tuple[str | int, ...], Any, str]] = [
     ("route-weights-add-up", VS, ("spec", "http", 0, "route", 1, "weight"), 20, "spec.http[0].route"),
     ("route-has-timeout", VS, ("spec", "http", 0, "timeout"), ABSENT, "spec.http[0].timeout"),
     ("route-host-exact", VS, ("spec", "hosts", 0), "*.vision.example", "spec.hosts[0]"),
+    ("proxy-filter-bounded", EF, ("metadata", "namespace"), "istio-system", "metadata.namespace"),
+    ("proxy-filter-bounded", EF, ("spec", "workloadSelector"), ABSENT, "spec.workloadSelector.labels"),
+    ("proxy-filter-bounded", EF, ("spec", "workloadSelector", "labels"), {}, "spec.workloadSelector.labels"),
+    ("proxy-filter-bounded", EF, ("spec", "configPatches", 0, "match", "context"), "ANY", "spec.configPatches[0].match.context"),
+    ("proxy-filter-bounded", EF, ("spec", "configPatches", 0, "match"), ABSENT, "spec.configPatches[0].match.context"),
+    ("proxy-filter-bounded", EF, ("spec", "configPatches", 0, "applyTo"), "HTTP_ROUTE", "spec.configPatches[0].applyTo"),
+    ("proxy-filter-bounded", EF, ("spec", "configPatches", 0, "patch", "value", "name"), "envoy.filters.http.lua", "spec.configPatches[0].patch.value.name"),
     ("mutual-tls-strict", "kubernetes:security.istio.io/v1:PeerAuthentication", ("spec", "mtls", "mode"), "PERMISSIVE", "spec.mtls.mode"),
     ("disruption-budget-allows-one", "kubernetes:policy/v1:PodDisruptionBudget", ("spec", "maxUnavailable"), 0, "spec.maxUnavailable"),
     ("no-cluster-admin-binding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding", ("roleRef", "name"), "cluster-admin", "roleRef.name"),

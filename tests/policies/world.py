@@ -68,6 +68,19 @@ GOOD: dict[str, dict[str, Any]] = {
             ],
         },
     },
+    "kubernetes:networking.istio.io/v1:EnvoyFilter": {
+        "metadata": {"name": "experiment.vision.defects", "namespace": "istio-ingress"},
+        "spec": {
+            "workloadSelector": {"labels": {"istio": "ingressgateway"}},
+            "configPatches": [
+                {
+                    "applyTo": "HTTP_FILTER",
+                    "match": {"context": "GATEWAY"},
+                    "patch": {"operation": "INSERT_BEFORE", "value": {"name": "headway.experiment.vision.defects"}},
+                }
+            ],
+        },
+    },
     "kubernetes:security.istio.io/v1:PeerAuthentication": {"spec": {"mtls": {"mode": "STRICT"}}},
     "kubernetes:policy/v1:PodDisruptionBudget": {"spec": {"maxUnavailable": 1}},
     "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding": {
