@@ -139,6 +139,7 @@ def _summary(stage: Stage, loads: Loads, ended: Sequence[Ended], reports: Sequen
     for model, tally in sorted(loads.tallies.items()):
         sent, lost = tally.statuses.total(), len(tally.lost)
         _line(f"{model}: {sent} requests of users, {lost} lost, p99 {tally.quantile(0.99) * 1000:.0f} ms")
+    _line(f"control plane, Prometheus, proxies and pods take {stage.memory() / 2**30:.1f} GiB of memory")
     _line("Everything still runs, to be looked at (docs/guide/traffic.md); `make demo-down` ends it.")
 
 

@@ -32,12 +32,14 @@ from headway.release.ledger.division import CANARY
 from headway.release.ledger.events import Event
 from headway.release.ledger.ledger import Ledger
 from headway.release.ledger.store import Folder
+from sandbox.cluster import linux
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import HOME_VARIABLE, Layout
 from sandbox.progress import Silent
 from sandbox.traffic import profile, servers, workspace
 from sandbox.traffic.load import Client, Request, Tally, run
 from sandbox.traffic.mesh.tokens import Issuers
+from sandbox.traffic.node.process import group
 from sandbox.traffic.profile import SERVED, Artifacts, Served
 
 RATES: Mapping[str, float] = {"classifier": 60.0, "encoder": 8.0}
@@ -244,6 +246,12 @@ class Stage:
         """Of the newest release, percent of users' requests."""
         rollout = self.newest()
         return rollout.division.weight(rollout.release, CANARY) if rollout else 0
+
+    def memory(self) -> int:
+        """Bytes that every process of the workspace takes now, each with its share of what it shares."""
+        records = (servers.folder(self.layout) / "node" / "records").glob("*.json")
+        pods = sum(linux.memory_bytes(pid) for path in records for pid in group(json.loads(path.read_text())["pid"]))
+        return pods + sum(each.memory_bytes for each in Supervisor(self.layout).list())
 
     def stop(self) -> None:
         """End the command that runs, then every process of the workspace."""
