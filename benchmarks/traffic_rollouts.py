@@ -71,6 +71,8 @@ class Cell:
     p50_ms: float | None = None
     p99_ms: float | None = None
     """Of users' requests meanwhile, from when they were due."""
+    gate: str | None = None
+    """Which gate decided it: cells of two gates are not of one table."""
 
 
 class Book:
@@ -212,6 +214,7 @@ def _cell(stage: Stage, loads: Loads, table: str, name: str, run: int, met: Call
         load_average=round(os.getloadavg()[0], 1),
         p50_ms=round(tally.quantile(0.5, answered) * 1000, 1),
         p99_ms=round(tally.quantile(0.99, answered) * 1000, 1),
+        gate=ended.gate,
     )
     print(
         f"{table} {name} {run}: {found.outcome} at {found.where} after {found.seconds:.0f} s, lost {found.lost}, p99 {found.p99_ms} ms, "

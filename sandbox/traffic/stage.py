@@ -74,6 +74,8 @@ class Ended:
     """Requests of users that it answered while it was no more than a candidate."""
     number: int
     """Among the service's releases, from 1."""
+    gate: str = ""
+    """Which gate decided it."""
 
 
 @dataclass
@@ -210,6 +212,7 @@ class Stage:
             seconds=seconds,
             users=answered_by.get(rollout.release, 0),
             number=number,
+            gate=rollout.gate,
         )
 
     def newest(self) -> Rollout | None:
