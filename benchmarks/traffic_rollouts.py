@@ -349,6 +349,17 @@ def table(cells: Sequence[Cell], kind: str) -> Iterator[str]:
             yield f"| {name} | {good} | {outcomes} | {took} | {sent} | {lost} | {max(each.out_of_service for each in found):.1f} s |"
 
 
+def circumstances(cells: Sequence[Cell], kind: str) -> str:
+    """Under what the cells were taken."""
+    found = [each for each in cells if each.table == kind]
+    loads, tails = [each.load_average for each in found], [each.p99_ms for each in found if each.p99_ms is not None]
+    gates = sorted({each.gate for each in found if each.gate})
+    return (
+        f"{len(found)} releases; load average {min(loads)} to {max(loads)}; users' p99 {min(tails, default=0):.0f} to {max(tails, default=0):.0f} ms, "
+        f"median {statistics.median(tails or [0]):.0f} ms; gate {', '.join(gates)}."
+    )
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.traffic_rollouts", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("kind", choices=("releases", "faults", "operations"))
@@ -391,6 +402,7 @@ def main(arguments: Sequence[str]) -> int:
         stage.stop()
     cells = book.cells()
     print("\n".join(table(cells, given.kind)))
+    print(f"\n{circumstances(cells, given.kind)}")
     return 0 if all(each.as_it_should for each in cells if each.table == given.kind) else 1
 
 
