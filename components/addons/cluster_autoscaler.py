@@ -8,7 +8,7 @@ the highest of them (`BestOptions` in its expander/priority), so the pattern tha
 from collections.abc import Sequence
 from typing import Any
 
-from components.addons.placement import ON_SYSTEM_NODES, RESTRICTED_CONTAINER, RESTRICTED_POD
+from components.addons.placement import ON_SYSTEM_NODES, RESTRICTED_CONTAINER, RESTRICTED_POD, requests
 from components.permissions import Statement
 from components.versions import CLUSTER_AUTOSCALER
 from headway.contract.pool import Pool
@@ -42,6 +42,7 @@ def values(cluster_name: str, region: str, pools: Sequence[Pool]) -> dict[str, A
             "skip-nodes-with-local-storage": False,
         },
         "nodeSelector": dict(ON_SYSTEM_NODES),
+        "resources": requests("100m", "256Mi"),
         "rbac": {"serviceAccount": {"name": SERVICE_ACCOUNT}},
         "securityContext": dict(RESTRICTED_POD),
         "containerSecurityContext": dict(RESTRICTED_CONTAINER),

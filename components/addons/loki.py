@@ -9,7 +9,7 @@ from typing import Any
 
 import pulumi
 
-from components.addons.placement import ON_SYSTEM_NODES
+from components.addons.placement import ON_SYSTEM_NODES, requests
 from components.addons.prometheus import STORAGE_CLASS
 from components.permissions import Statement
 
@@ -75,12 +75,18 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, An
             "replicas": 3,
             "nodeSelector": dict(ON_SYSTEM_NODES),
             "persistence": {"storageClass": STORAGE_CLASS},
+            "resources": requests("250m", "1Gi"),
         },
         "backend": {"replicas": 0},
         "read": {"replicas": 0},
         "write": {"replicas": 0},
         # Its own line for each push of an agent would be the next push of the agent beside it.
-        "gateway": {"replicas": 2, "nodeSelector": dict(ON_SYSTEM_NODES), "verboseLogging": False},
+        "gateway": {
+            "replicas": 2,
+            "nodeSelector": dict(ON_SYSTEM_NODES),
+            "resources": requests("50m", "64Mi"),
+            "verboseLogging": False,
+        },
         # Caches and canary are for installations many times this size.
         "chunksCache": {"enabled": False},
         "resultsCache": {"enabled": False},

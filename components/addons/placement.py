@@ -34,3 +34,8 @@ def spread(labels: Mapping[str, str]) -> list[dict[str, Any]]:
         }
         for key, when in (("topology.kubernetes.io/zone", "DoNotSchedule"), ("kubernetes.io/hostname", "ScheduleAnyway"))
     ]
+
+
+def requests(cpu: str, memory: str) -> dict[str, Any]:
+    """What a container is placed by. Without any it would be the first to go when a node runs short, and these watch the others."""
+    return {"requests": {"cpu": cpu, "memory": memory}}

@@ -7,7 +7,7 @@ default Grafana password is a published one.
 
 from typing import Any
 
-from components.addons.placement import ON_SYSTEM_NODES, spread
+from components.addons.placement import ON_SYSTEM_NODES, requests, spread
 from headway.contract.labels import MODEL, POOL, RELEASE, TENANT, WORKLOAD_CLASS
 
 NAMESPACE = "monitoring"
@@ -19,6 +19,8 @@ TRAIL = "headway-trail"
 STORAGE_CLASS = "gp3-encrypted"
 RETAINED_SHARE_PERCENT = 85
 """Of its volume; the rest is for the write-ahead log and compaction."""
+DISK_TO_MEMORY = 80
+"""Thirty days of a series are 430 KB on the volume; in memory it takes some 5."""
 _GI = 2**30
 
 
@@ -38,13 +40,14 @@ def values(*, days: int, storage_bytes: int) -> dict[str, Any]:
         "kubeEtcd": {"enabled": False},
         "kubeProxy": {"enabled": False},
         "kubeScheduler": {"enabled": False},
-        "prometheusOperator": {"nodeSelector": dict(ON_SYSTEM_NODES)},
+        "prometheusOperator": {"nodeSelector": dict(ON_SYSTEM_NODES), "resources": requests("50m", "128Mi")},
         "prometheus": {"podDisruptionBudget": {"enabled": True}, "prometheusSpec": _prometheus(days, storage_bytes)},
         "alertmanager": {
             "podDisruptionBudget": {"enabled": True},
             "alertmanagerSpec": {
                 "replicas": 2,
                 "nodeSelector": dict(ON_SYSTEM_NODES),
+                "resources": requests("50m", "128Mi"),
                 # A tenant's routes see the alerts of its namespace; the platform's, in this one, see all.
                 "alertmanagerConfigMatcherStrategy": {"type": "OnNamespaceExceptForAlertmanagerNamespace"},
                 "storage": {"volumeClaimTemplate": _volume(5 * _GI)},
@@ -58,8 +61,9 @@ def values(*, days: int, storage_bytes: int) -> dict[str, Any]:
                 f"namespaces=[{TENANT}]",
             ],
             "nodeSelector": dict(ON_SYSTEM_NODES),
+            "resources": requests("50m", "256Mi"),
         },
-        "prometheus-node-exporter": {"tolerations": [{"operator": "Exists"}]},
+        "prometheus-node-exporter": {"resources": requests("50m", "64Mi"), "tolerations": [{"operator": "Exists"}]},
     }
 
 
@@ -74,6 +78,7 @@ def _prometheus(days: int, storage_bytes: int) -> dict[str, Any]:
         "evaluationInterval": "15s",
         "enableFeatures": ["exemplar-storage"],
         "nodeSelector": dict(ON_SYSTEM_NODES),
+        "resources": requests("500m", f"{storage_bytes // DISK_TO_MEMORY // 2**20}Mi"),
         "topologySpreadConstraints": spread({"app.kubernetes.io/name": "prometheus"}),
         "storageSpec": {"volumeClaimTemplate": _volume(storage_bytes)},
     }
@@ -100,6 +105,7 @@ def _grafana() -> dict[str, Any]:
         "additionalDataSources": _sources(),
         "defaultDashboardsEnabled": False,
         "nodeSelector": dict(ON_SYSTEM_NODES),
+        "resources": requests("100m", "256Mi"),
         "sidecar": {"dashboards": {"searchNamespace": "ALL"}},
         "testFramework": {"enabled": False},
     }

@@ -9,7 +9,7 @@ from typing import Any
 
 import pulumi
 
-from components.addons.placement import ON_SYSTEM_NODES
+from components.addons.placement import ON_SYSTEM_NODES, requests
 from components.addons.prometheus import STORAGE_CLASS
 from components.permissions import Statement
 
@@ -23,6 +23,7 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, An
     return {
         "tempo": {
             "reportingEnabled": False,
+            "resources": requests("250m", "1Gi"),
             "retention": f"{days * 24}h",
             "receivers": {"otlp": {"protocols": {"grpc": {"endpoint": f"0.0.0.0:{OTLP_PORT}"}}}},
             "storage": {

@@ -1,7 +1,8 @@
 """How much the platform's own telemetry takes: series, bytes a day, volumes. Arithmetic on counts that stand here, each with its source.
 
-An estimate to choose volumes and limits by, not a measurement of a cluster. The trap: series multiply. A histogram counts one series for
-each edge, answer and gateway replica, so one more label on the gateway costs more than a hundred more pods.
+What one Triton replica shows and what one kind of answer adds are counted in the sandbox, from the real server and from requests that were
+really sent (tests/traffic/test_series.py); the rest is an estimate to choose volumes and limits by. The trap: series multiply. A histogram
+counts one series for each edge, answer and proxy, so one more label costs more than a hundred more pods.
 """
 
 from dataclasses import dataclass
@@ -18,12 +19,14 @@ BYTES_A_SAMPLE = 2
 INDEX_SHARE = 0.25
 """Index, write-ahead log and compaction beside the samples."""
 
-SERVER_SERIES = {Engine.TRITON: 40, Engine.VLLM: 600, Engine.CONTAINER: 200}
-"""Of one replica: Triton's counters of one model and the server, vLLM's histograms; for a container of the team's own half of what is rare."""
+SERVER_SERIES = {Engine.TRITON: 53, Engine.VLLM: 600, Engine.CONTAINER: 200}
+"""Of one replica: Triton's page, counted; an estimate of vLLM's histograms; for a container of the team's own half of what is rare."""
+SCRAPE_SERIES = 5
+"""Prometheus' own of each target: `up` and four about the scrape. A replica is two targets, server and proxy."""
 ANSWERS = 6
 """Combinations of code and flags that a service really gives: 200, 400, 429, 500, 503 UH, 504 UT."""
-MESH_OTHER_SERIES = 5
-"""Counters beside the latency histogram, for each answer: requests, its sum and count, and the sums of sizes."""
+MESH_OTHER_SERIES = 3
+"""Beside the latency histogram's buckets, for each answer: its sum and count, and the counter of requests."""
 POD_SERIES, DEPLOYMENT_SERIES, NODE_SERIES = 90, 40, 980
 """kube-state-metrics and cAdvisor of one pod, kube-state-metrics of one deployment with its autoscaler, node exporter and log agent of a node."""
 RULES_AN_OBJECTIVE = 8
@@ -65,14 +68,18 @@ class Load:
     trace_bytes: int
 
 
+def answer_series() -> int:
+    """Series of one kind of answer, as one proxy reports them of one release."""
+    return len(latency_edges_milliseconds()) + 1 + MESH_OTHER_SERIES
+
+
 def series_of(service: Service, gateways: int) -> int:
-    """Series of one model service, seen by `gateways` proxies of the gateway."""
+    """Series of one model service, seen by `gateways` proxies of the gateway and by the proxy of each replica."""
     pods = service.replicas * service.releases
-    edges = len(latency_edges_milliseconds()) + 1
-    mesh = service.releases * gateways * ANSWERS * (edges + MESH_OTHER_SERIES)
+    mesh = (service.releases * gateways + pods) * ANSWERS * answer_series()
     recorded = service.releases * sum(len(group["rules"]) for group in recording.groups())
     return (
-        pods * (SERVER_SERIES[service.engine] + POD_SERIES + service.gpus_a_replica * len(counters().splitlines()))
+        pods * (SERVER_SERIES[service.engine] + 2 * SCRAPE_SERIES + POD_SERIES + service.gpus_a_replica * len(counters().splitlines()))
         + service.releases * DEPLOYMENT_SERIES
         + mesh
         + recorded
