@@ -27,6 +27,7 @@ def listing() -> dict[str, Any]:
             "chart": chart.chart,
             "repository": chart.repository,
             "version": chart.version,
+            "digest": f"sha256:{chart.digest}" if chart.digest else None,
             "target": f"{CHARTS_FOLDER}/{chart.chart}:{chart.version}",
         }
         for chart in sorted(CHARTS, key=lambda chart: chart.chart)

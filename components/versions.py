@@ -22,6 +22,9 @@ class Chart:
     repository: str
     version: str
     images: tuple[str, ...]
+    digest: str | None = None
+    """SHA-256 of the package, as the index of its repository says (in the charts' source trees: branch gh-pages, or docs/). None where no public
+    source tree holds that index: the mirror's copy is then the pin."""
 
 
 KUBERNETES = "1.35"
@@ -94,6 +97,7 @@ KEDA = Chart(
     chart="keda",
     repository="https://kedacore.github.io/charts",
     version="2.20.2",
+    digest="db60b1fa60f0565fefa4ce2f87e855b6a8854363ee82962fbe28a12a70d64c4c",
     images=(
         "ghcr.io/kedacore/keda:2.20.2",
         "ghcr.io/kedacore/keda-admission-webhooks:2.20.2",
@@ -105,6 +109,7 @@ CLUSTER_AUTOSCALER = Chart(
     chart="cluster-autoscaler",
     repository="https://kubernetes.github.io/autoscaler",
     version="9.59.0",
+    digest="90276dafe65cf5d4328ef8313baf6cfb9d130683e0c9f3c28a03b4d8a9ed8f6e",
     images=("registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.2",),
 )
 
@@ -131,6 +136,7 @@ LOKI = Chart(
     chart="loki",
     repository=_GRAFANA,
     version="18.11.0",
+    digest="d4d99424d197e1460878093c9fced02346669ab0698a0dca7c575ab76fff7aeb",
     images=(
         "docker.io/grafana/loki:3.7.6",
         "docker.io/kiwigrid/k8s-sidecar:2.10.1",
@@ -138,11 +144,18 @@ LOKI = Chart(
         "ghcr.io/jkroepke/access-log-exporter:0.4.11",
     ),
 )
-TEMPO = Chart(chart="tempo", repository=_GRAFANA, version="2.2.4", images=("docker.io/grafana/tempo:2.10.8",))
+TEMPO = Chart(
+    chart="tempo",
+    repository=_GRAFANA,
+    version="2.2.4",
+    digest="5f3f4b29c4487b9c27715c18bc6c7b0889712b14075d97705f9b151a51725f68",
+    images=("docker.io/grafana/tempo:2.10.8",),
+)
 OTEL_COLLECTOR = Chart(
     chart="opentelemetry-collector",
     repository="https://open-telemetry.github.io/opentelemetry-helm-charts",
     version="0.170.0",
+    digest="ed140b332233075c7fd15eaebba571fdf100926f08c0a5a274c7b32895315137",
     images=("docker.io/otel/opentelemetry-collector-contrib:0.158.0",),
 )
 

@@ -11,6 +11,8 @@ import typer
 from headway.cli.output import Output
 from headway.errors import UserError
 
+UNPINNED = "no digest known: pin at the copy"
+
 
 def mirror(
     listed: Annotated[bool, typer.Option("--list", help="Print every chart and image. The only thing this command does.")] = True,
@@ -40,13 +42,14 @@ def _read(project: Path) -> dict[str, Any]:
 def _text(found: dict[str, Any]) -> str:
     lines = [f"Charts (read at their sources {found['read']})"]
     width = max(len(f"{c['chart']} {c['version']}") for c in found["charts"])
-    lines += [f"  {c['chart'] + ' ' + c['version']:<{width}}  {c['repository']} -> {c['target']}" for c in found["charts"]]
+    for chart in found["charts"]:
+        lines.append(f"  {chart['chart'] + ' ' + chart['version']:<{width}}  {chart['repository']} -> {chart['target']}")
+        lines.append(f"    {chart['digest'] or UNPINNED}")
     lines += ["", "Images"]
     width = max(len(i["image"]) for i in found["images"])
     for image in found["images"]:
-        digest = image["digest"] or "no digest known: pin at the copy"
         lines.append(f"  {image['image']:<{width}}  {image['how']:<12}  {image['target']}")
-        lines.append(f"    {digest}; used by {', '.join(image['usedBy'])}")
+        lines.append(f"    {image['digest'] or UNPINNED}; used by {', '.join(image['usedBy'])}")
     known = sum(1 for image in found["images"] if image["digest"])
     lines += ["", f"{len(found['charts'])} charts, {len(found['images'])} images, {known} with a digest"]
     return "\n".join(lines)

@@ -1,6 +1,7 @@
 """What must be copied before a cluster without internet can run the platform."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -34,6 +35,21 @@ def test_a_digest_is_said_or_its_absence_is() -> None:
     for image in mirror.listing()["images"]:
         assert image["digest"] is None or image["digest"].startswith("sha256:")
         assert "@" not in image["image"]
+
+
+def test_a_chart_is_named_by_the_digest_of_its_package_where_its_repository_states_one() -> None:
+    digests = {chart["chart"]: chart["digest"] for chart in mirror.listing()["charts"]}
+    assert all(digest is None or re.fullmatch("sha256:[0-9a-f]{64}", digest) for digest in digests.values())
+    assert {name for name, digest in digests.items() if digest} >= {
+        "cluster-autoscaler",
+        "keda",
+        "loki",
+        "opentelemetry-collector",
+        "tempo",
+    }
+    assert len({digest for digest in digests.values() if digest}) == sum(1 for digest in digests.values() if digest), "one was copied"
+    said = CliRunner().invoke(app, ["mirror", "--list"]).output
+    assert all(digest in said for digest in digests.values() if digest)
 
 
 def test_the_command_prints_what_the_program_installs() -> None:
