@@ -17,7 +17,7 @@ from components.model_service import pod as rendered
 from components.model_service import probing
 from components.model_service.scripts import probe
 from headway.release.driver import labelled
-from headway.release.driver.answers import CONTAINER, FAILURES, FOLDER, Answers, asked, failing, judged
+from headway.release.driver.answers import CONTAINER, FAILURES, FOLDER, Answers, asked, failing, in_a_tick, judged
 from headway.release.driver.labelled import Compared, compared
 from headway.release.driver.world import OutOfReachError
 from sandbox.layout import Layout
@@ -93,6 +93,17 @@ def test_answers_are_judged_by_the_script_that_the_replica_carries(
         found = asked([POD], replica(base), 20.0, most=4)
     assert (found.pairs, found.mismatches, found.invalid, found.silent) == (pairs, mismatches, invalid, silent)
     assert bool(found.examples) is (mismatches + silent > 0)
+
+
+def test_ticks_go_through_all_golden_requests_and_ask_no_more_a_minute_however_short_they_are(
+    replica: Callable[[str], Callable[..., str]],
+) -> None:
+    heard: list[Any] = []
+    with answering(RIGHT, heard=heard) as base:
+        for tick in range(2):
+            asked([POD], replica(base), 20.0, most=1, first=tick)
+    assert [one["ask"] for one in heard] == ["scratch", "dent"]
+    assert [in_a_tick(seconds) for seconds in (300.0, 60.0, 15.0, 4.0, 1.0)] == [25, 25, 7, 2, 1]
 
 
 def answers(pairs: int, mismatches: int, invalid: int = 0) -> Answers:

@@ -6,6 +6,7 @@ The trap: a server that is busy or cannot be reached gave no answer, which is ne
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ REPLICAS_AT_MOST = 3
 GRACE_SECONDS = 30.0
 """For the last request, and for Python to begin."""
 REQUESTS_AT_MOST = 25
-"""To each replica at a time; golden requests are asked in turn and over again."""
+"""To each replica in a minute: what is asked of one version only also loads only that one. They are asked in turn and over again."""
 JUDGING = """
 import importlib.util, json, math, sys, time
 folder, seconds = sys.argv[1], float(sys.argv[2])
@@ -52,9 +53,10 @@ def judged(request):
 """
 """What every script begins with: its first two arguments are the folder and how many seconds it has; `judged` asks one request."""
 SCRIPT = f"""{JUDGING}
-for number in range(int(sys.argv[3])):
+first = int(sys.argv[4])
+for number in range(first, first + int(sys.argv[3])):
     request = config["golden"][number % len(config["golden"])]
-    if number >= 1 and time.monotonic() > until:
+    if number > first and time.monotonic() > until:
         break
     try:
         outcome, why = judged(request)
@@ -96,12 +98,17 @@ class Answers:
         return {**counted, "silent": self.silent, "replicas": self.replicas, "examples": list(self.examples)}
 
 
-def asked(pods: Sequence[Mapping[str, Any]], run: Run, seconds: float, most: int = REQUESTS_AT_MOST) -> Answers:
-    """Ask some of these pods, together, for `seconds`. Raises OutOfReachError when none could be asked."""
+def in_a_tick(seconds: float) -> int:
+    """How many golden requests a tick of that length asks, at least one."""
+    return max(1, math.ceil(REQUESTS_AT_MOST * min(1.0, seconds / 60)))
+
+
+def asked(pods: Sequence[Mapping[str, Any]], run: Run, seconds: float, most: int = REQUESTS_AT_MOST, first: int = 0) -> Answers:
+    """Ask some of these pods, together, for `seconds`, from request `first` on. Raises OutOfReachError when none could be asked."""
     chosen = sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))[:REPLICAS_AT_MOST]
     if not chosen:
         raise OutOfReachError("no replica is ready to be asked")
-    arguments = ("-I", "-c", SCRIPT, FOLDER, f"{seconds:g}", str(most))
+    arguments = ("-I", "-c", SCRIPT, FOLDER, f"{seconds:g}", str(most), str(first))
     with ThreadPoolExecutor(max_workers=len(chosen)) as together:
         told = list(together.map(partial(_told, run, arguments, seconds), chosen))
     answered = [lines for lines in told if not isinstance(lines, OutOfReachError)]

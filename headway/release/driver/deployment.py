@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from headway.release.driver.answers import Answers, Run, asked, failing, judged
+from headway.release.driver.answers import Answers, Run, asked, failing, in_a_tick, judged
 from headway.release.driver.cluster import Cluster
 from headway.release.driver.labelled import compared
 from headway.release.driver.rollout import Rollout
@@ -114,7 +114,8 @@ class Deployment:
         seconds = min(PROBE_SECONDS, (end - start) / 4)
         try:
             new = self.cluster.ready(rollout.release)
-            found = asked(new, self.run, seconds).document()
+            most = in_a_tick(end - start)
+            found = asked(new, self.run, seconds, most, rollout.ticks * most).document()
         except OutOfReachError as failure:
             return {**raw, "answers": {"pairs": 0, "mismatches": 0, "invalid": 0, "reason": str(failure)}}
         if rollout.body["policy"].get("trade_gain") is None:
