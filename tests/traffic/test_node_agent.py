@@ -14,7 +14,7 @@ from sandbox.traffic import profile, servers
 from sandbox.traffic.kube import Object
 from sandbox.traffic.node.process import group
 from tests.cluster.conftest import eventually
-from tests.traffic.serving import CLASSIFIER, PATIENCE, Serving, container, is_ready, page, total
+from tests.traffic.serving import CLASSIFIER, PATIENCE, Serving, container, is_ready, lost, page, total
 
 SERVER, MODEL = "tritonserver", "triton_python_backend_stub"
 
@@ -94,7 +94,7 @@ def test_a_deleted_pod_finishes_its_requests_within_its_grace_and_leaves_no_proc
         eventually(lambda: all(each["metadata"]["name"] != name for each in serving.pods(CLASSIFIER)), within=PATIENCE)
 
     results = serving.load(CLASSIFIER, rate=30, seconds=45, meanwhile=replace)
-    assert not results.failed, [(each.status, each.why) for each in results.failed[:5]]
+    assert not lost(results)
     assert not any(group(leader) for leader in leaders)
     uid = old["metadata"]["uid"]
     assert not list(Path("/dev/shm").glob(f"headway-{uid[:13]}*"))
