@@ -18,15 +18,19 @@ from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster
 from components.network.plan import subnets
 from components.observability.manifests import platform_manifests
 from components.permissions import Statement
-from components.platform import admission, capacity, limiter, mesh, namespaces, node_health, release_guard, volumes
+from components.platform import admission, artifact_cache, capacity, limiter, mesh, namespaces, node_health, release_guard, volumes
 from components.platform.objects import Objects, ObjectsArgs
 from components.tenant.surroundings import RUNBOOKS
 from components.versions import Chart
 from headway.contract.arithmetic import warm
+from headway.contract.arithmetic.surge import pool_for
 from headway.contract.loader import load_tenant
+from headway.contract.model import Model
 from stacks.settings import CLUSTER, PLATFORM, PlatformSettings, tenants_of
 from stacks.upstream import Upstream
 
+STORES = ("kms:Decrypt", "kms:GenerateDataKey")
+"""What storing in a bucket and reading it again needs of the key."""
 CONTRACTS = Path(__file__).parents[1] / "tenants"
 
 
@@ -92,8 +96,10 @@ class _Layer:
             early=True,
         )
         self._objects("observability", platform_manifests(RUNBOOKS), after=[self._monitoring])
-        logs = self._identify("loki", prometheus.NAMESPACE, loki.SERVICE_ACCOUNT, loki.permissions(bucket_arn(bucket)), stores=True)
-        traces = self._identify("tempo", prometheus.NAMESPACE, tempo.SERVICE_ACCOUNT, tempo.permissions(bucket_arn(bucket)), stores=True)
+        logs = self._identify("loki", prometheus.NAMESPACE, loki.SERVICE_ACCOUNT, loki.permissions(bucket_arn(bucket)), uses_key=STORES)
+        traces = self._identify(
+            "tempo", prometheus.NAMESPACE, tempo.SERVICE_ACCOUNT, tempo.permissions(bucket_arn(bucket)), uses_key=STORES
+        )
         store = self._addon("loki", versions.LOKI, prometheus.NAMESPACE, loki.values(**stored, days=wanted.logs_days), after=[logs])
         self._addon("tempo", versions.TEMPO, prometheus.NAMESPACE, tempo.values(**stored, days=wanted.traces_days), after=[traces])
         self._addon("otel", versions.OTEL_COLLECTOR, prometheus.NAMESPACE, otel.values(), release=otel.RELEASE)
@@ -112,6 +118,23 @@ class _Layer:
         if image := self._settings.loops.image:
             needs = [self._monitoring, self._replaces, self._namespace(namespaces.NODE_HEALTH)]
             self._objects("node-health-loop", node_health.loop(image, self._account.region), after=needs)
+            self.artifacts(image)
+
+    def artifacts(self, image: str) -> None:
+        """The nodes' own stores of artifacts: nodes of latency pools have what their models are made of before a replica asks."""
+        pools = [pool for pool in self._settings.pools if artifact_cache.kept_on(pool)]
+        models = {
+            tenant: [model for model in found if pool_for(model, self._settings.pools) in pools] for tenant, found in self._models().items()
+        }
+        every = [model for found in models.values() for model in found]
+        rooms = [artifact_cache.Store(pool=pool, room=warm.artifact_room(pool, self._settings.pools, every)) for pool in pools]
+        reads = artifact_cache.permissions(models)
+        if not reads:
+            return
+        needs = [self._monitoring, self._namespace(namespaces.ARTIFACT_CACHE), self._capacity.by_role["platform"]]
+        needs.append(self._identify("artifact-cache", namespaces.ARTIFACT_CACHE, artifact_cache.NAME, reads, uses_key=("kms:Decrypt",)))
+        stores = artifact_cache.manifests(image, self._account.region, [store for store in rooms if int(store.room)])
+        self._objects("artifact-cache", stores, after=needs)
 
     def mesh(self) -> None:
         """Istio, and the mesh's own rules."""
@@ -180,9 +203,7 @@ class _Layer:
     def _warm(self) -> list[capacity.Warm]:
         """Room and images for each pool: what the contracts of this environment's tenants need, and no less room than the settings say."""
         pools, least = self._settings.pools, {entry.pool: entry.replicas for entry in self._settings.warm}
-        tenants = sorted(name for name in tenants_of(self._settings.environment) if (self._contracts / name).is_dir())
-        found = [load_tenant(self._contracts / name, pools).tenant(name) for name in tenants]
-        models = [model for contracts in found if contracts for model in contracts.models]
+        models = [model for found in self._models().values() for model in found]
         return [
             capacity.Warm(
                 pool=pool,
@@ -191,6 +212,12 @@ class _Layer:
             )
             for pool in pools
         ]
+
+    def _models(self) -> Mapping[str, Sequence[Model]]:
+        """The models of this environment's tenants, by tenant, as their contracts are now."""
+        tenants = sorted(name for name in tenants_of(self._settings.environment) if (self._contracts / name).is_dir())
+        found = {name: load_tenant(self._contracts / name, self._settings.pools).tenant(name) for name in tenants}
+        return {name: contracts.models for name, contracts in found.items() if contracts}
 
     def _namespace(self, name: str) -> pulumi.Resource:
         return self._namespaces.by_role[name]
@@ -217,15 +244,12 @@ class _Layer:
         return AddOn(name, args, self._kubernetes)
 
     def _identify(
-        self, name: str, namespace: str, service_account: str, statements: Sequence[Statement], *, stores: bool = False
+        self, name: str, namespace: str, service_account: str, statements: Sequence[Statement], *, uses_key: Sequence[str] = ()
     ) -> WorkloadIdentity:
-        """An add-on's identity; one that stores in a bucket also uses the key of its contents."""
+        """An add-on's identity; one that reads or stores in a bucket also uses the key of its contents."""
         policies: dict[str, Sequence[Statement]] = {"access": statements}
-        if stores:
-            key = Statement(
-                sid="UseKey", actions=["kms:Decrypt", "kms:GenerateDataKey"], resources=[self._upstream.require("data_key_arn")]
-            )
-            policies["data-key"] = (key,)
+        if uses_key:
+            policies["data-key"] = (Statement(sid="UseKey", actions=uses_key, resources=[self._upstream.require("data_key_arn")]),)
         args = WorkloadIdentityArgs(cluster=self._identity, namespace=namespace, service_account=service_account, policies=policies)
         return WorkloadIdentity(f"{name}-identity", args, self._aws)
 

@@ -31,7 +31,7 @@ CLUSTER = "cluster"
 PLATFORM = "platform"
 SHARED: Mapping[str, Mapping[str, str]] = {
     PLATFORM: {"account": CLUSTER, "network": CLUSTER, "pools": CLUSTER},
-    "tenant": {"account": CLUSTER, "gateway": PLATFORM, "pools": CLUSTER},
+    "tenant": {"account": CLUSTER, "gateway": PLATFORM, "loops": PLATFORM, "pools": CLUSTER},
 }
 """For each layer, the sections that it reads from another layer's file of the same environment."""
 
@@ -331,7 +331,9 @@ class WarmCapacity(Part):
 
 
 class LoopSettings(Part):
-    """The platform's own loops (node health), which run in an image of headway that you build from its Containerfile."""
+    """The platform's own loops (node health, the guard of releases, the nodes' stores of artifacts), which run in an image of headway that you
+    build from its Containerfile.
+    """
 
     image: Image | None
     """By digest. None deploys none of them: they run where somebody runs the command."""
@@ -372,6 +374,7 @@ class TenantSettings(Part):
     account: Account
     pools: tuple[Pool, ...]
     gateway: GatewaySettings
+    loops: LoopSettings
     tenant: Name
 
 

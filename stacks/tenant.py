@@ -106,6 +106,7 @@ def _surroundings(settings: TenantSettings) -> Surroundings:
         account_id=settings.account.id,
         hosts=settings.gateway.hosts,
         gateway_replicas=settings.gateway.replicas_min,
+        artifact_cache=settings.loops.image is not None,
     )
 
 

@@ -14,6 +14,7 @@ from components.model_service.batch import Worker
 from components.model_service.release import Release
 from components.model_service.serving import Serving, serving
 from components.model_service.traffic import Live, Traffic
+from components.platform import artifact_cache
 from components.tenant.manifests import SERVICE_ACCOUNT
 from components.tenant.surroundings import Surroundings
 from headway.contract.model import Model
@@ -122,21 +123,24 @@ class Service:
     def _arm(self, live: Live) -> Iterator[Manifest]:
         tenant, model, release = self.tenant, self.model, self.releases[live.release]
         serves = self._serving(release)
-        files = configuration.files(release.model, serves, self.surroundings.region)
+        kept = self.surroundings.artifact_cache and artifact_cache.kept_on(self.pool)
+        files = configuration.files(release.model, serves, self.surroundings.region, artifact_cache=kept)
         name = routing.configuration_name(release.model, release, configuration.digest(files))
         key = live.key
         if live.key == live.release:
-            yield Manifest(role=f"{key}-configuration", body=workload.configuration(tenant, release, name, files))
+            yield Manifest(
+                role=f"{key}-configuration", body=workload.configuration(tenant, release, name, files, self.pool if kept else None)
+            )
         yield Manifest(
             role=f"{key}-server",
-            body=workload.deployment(tenant, live, release, self.pool, serves, name, SERVICE_ACCOUNT),
+            body=workload.deployment(tenant, live, release, self.pool, serves, name, SERVICE_ACCOUNT, artifact_cache=kept),
             after=(f"{live.release}-configuration",),
         )
         arm = workload.arm_name(model.name, live)
         picks = workload.arm_selector(tenant, model.name, live)
         yield Manifest(role=f"{key}-service", body=workload.service(tenant, arm, picks, serves, model.name, live.release))
         yield Manifest(role=f"{key}-balancing", body=routing.destination_rule(tenant, live, model))
-        yield Manifest(role=f"{key}-limit", body=routing.replica_limit(tenant, live, release))
+        yield Manifest(role=f"{key}-limit", body=routing.replica_limit(tenant, live, release, artifact_cache=kept))
         yield Manifest(role=f"{key}-disruption", body=workload.disruption_budget(tenant, live, model))
         yield Manifest(
             role=f"{key}-autoscaler", body=scaling.scaled_object(tenant, live, model, self.surroundings), after=(f"{key}-server",)

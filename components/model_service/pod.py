@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.labels import RELEASE, labels, selector
-from components.model_service.configuration import FETCH_CONFIG, FETCH_SCRIPT, RELAY_SCRIPT
+from components.model_service.configuration import FETCH_CONFIG, FETCH_SCRIPT, RELAY_SCRIPT, TOKEN, TOKENS
 from components.model_service.probing import FOLDER, probes
 from components.model_service.release import Release
 from components.model_service.serving import METRICS, MODELS, Serving
 from components.nodes.gpu_node import taints
+from components.platform.artifact_cache import AUDIENCE, TOKEN_SECONDS
 from components.tenant.priority import priority_class
 from headway.contract.arithmetic.replica import FETCH_CPU, FETCH_MEMORY, RELAY_CPU, RELAY_MEMORY
 from headway.contract.labels import POOL, PREFIX
@@ -53,8 +54,10 @@ def exit_seconds(drain_seconds: int) -> int:
     return grace_seconds(drain_seconds) - PRE_STOP_SECONDS - KILL_MARGIN_SECONDS
 
 
-def template(tenant: str, release: Release, pool: Pool, serving: Serving, configuration: str, service_account: str) -> dict[str, Any]:
-    """The pod template; `configuration` is the name of the release's ConfigMap."""
+def template(
+    tenant: str, release: Release, pool: Pool, serving: Serving, configuration: str, service_account: str, *, artifact_cache: bool = False
+) -> dict[str, Any]:
+    """The pod template; `configuration` is the name of the release's ConfigMap, `artifact_cache` whether the node may have the artifact."""
     model = release.model
     drain = model.health.drain.whole_seconds
     found = labels(SERVER, tenant=tenant, model=model.name, release=release.id, workload_class=model.workload_class.value)
@@ -80,9 +83,9 @@ def template(tenant: str, release: Release, pool: Pool, serving: Serving, config
                 "fsGroupChangePolicy": "OnRootMismatch",
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
-            "initContainers": [*([_relay(release, serving)] if serving.relayed else []), _fetch(release)],
+            "initContainers": [*([_relay(release, serving)] if serving.relayed else []), _fetch(release, artifact_cache)],
             "containers": [_server(release, serving)],
-            "volumes": _volumes(release, configuration),
+            "volumes": [*_volumes(release, configuration), *([_token()] if artifact_cache else [])],
         },
     }
 
@@ -148,7 +151,7 @@ def _exactly(amounts: Mapping[str, str]) -> dict[str, Any]:
     return {"requests": dict(amounts), "limits": dict(amounts)}
 
 
-def _fetch(release: Release) -> dict[str, Any]:
+def _fetch(release: Release, artifact_cache: bool) -> dict[str, Any]:
     model = release.model
     amounts = {"cpu": str(FETCH_CPU), "memory": FETCH_MEMORY.kubernetes, "ephemeral-storage": _storage(release)}
     return {
@@ -163,8 +166,15 @@ def _fetch(release: Release) -> dict[str, Any]:
             {"name": "artifact", "mountPath": MODELS},
             {"name": "configuration", "mountPath": FOLDER, "readOnly": True},
             {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108
+            *([{"name": "artifact-cache", "mountPath": TOKENS, "readOnly": True}] if artifact_cache else []),
         ],
     }
+
+
+def _token() -> dict[str, Any]:
+    """Says to the node's store of artifacts whose pod this is, and nothing to anybody else; the fetcher alone has it."""
+    source = {"serviceAccountToken": {"audience": AUDIENCE, "expirationSeconds": TOKEN_SECONDS, "path": TOKEN}}
+    return {"name": "artifact-cache", "projected": {"defaultMode": 0o440, "sources": [source]}}
 
 
 def _relay(release: Release, serving: Serving) -> dict[str, Any]:

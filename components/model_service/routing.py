@@ -13,6 +13,7 @@ from components.model_service import sampling, triton
 from components.model_service.release import Release
 from components.model_service.traffic import Arm, Live, Traffic
 from components.model_service.workload import arm_name, arm_selector
+from components.platform.namespaces import ARTIFACT_CACHE
 from components.naming import physical
 from components.tenant.surroundings import Surroundings
 from headway.contract.batching import NoBatching
@@ -194,8 +195,8 @@ def requests_at_once(model: Model) -> int:
     return min(at_most, model.batching.max_concurrent) if isinstance(model.batching, NoBatching) else at_most
 
 
-def replica_limit(tenant: str, live: Live, release: Release) -> dict[str, Any]:
-    """The proxy of each replica: how many requests it lets through at once."""
+def replica_limit(tenant: str, live: Live, release: Release, *, artifact_cache: bool = False) -> dict[str, Any]:
+    """The proxy of each replica: how many requests it lets through at once, and whom the replica may call."""
     model = release.model
     most = requests_at_once(model)
     return object_(
@@ -207,7 +208,7 @@ def replica_limit(tenant: str, live: Live, release: Release) -> dict[str, Any]:
         spec={
             "workloadSelector": {"labels": arm_selector(tenant, model.name, live)},
             "inboundConnectionPool": {"http": {"http1MaxPendingRequests": most, "http2MaxRequests": most}},
-            "egress": [{"hosts": ["./*", "istio-system/*"]}],
+            "egress": [{"hosts": ["./*", *([f"{ARTIFACT_CACHE}/*"] if artifact_cache else []), "istio-system/*"]}],
         },
     )
 

@@ -14,7 +14,7 @@ from components.model_service.release import Release
 from components.model_service.serving import METRICS, Serving
 from components.model_service.traffic import Arm, Live
 from components.naming import physical
-from headway.contract.labels import PREFIX
+from headway.contract.labels import POOL, PREFIX
 from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.rollout import Surge
@@ -33,19 +33,29 @@ def arm_selector(tenant: str, model: str, live: Live) -> dict[str, str]:
     return {ARM: "baseline" if live.key != live.release else "release", **selector(tenant=tenant, model=model, release=live.release)}
 
 
-def configuration(tenant: str, release: Release, name: str, files: dict[str, str]) -> dict[str, Any]:
-    """The ConfigMap; `name` holds a digest of `files`."""
+def configuration(tenant: str, release: Release, name: str, files: dict[str, str], kept_on: Pool | None = None) -> dict[str, Any]:
+    """The ConfigMap; `name` holds a digest of `files`. Nodes of the pool `kept_on` read in it which artifact to keep."""
     found = labels("configuration", tenant=tenant, model=release.model.name, release=release.id)
+    if kept_on is not None:
+        found[POOL] = kept_on.name
     return object_("v1", "ConfigMap", name, namespace=tenant, labels=found, immutable=True, data=files)
 
 
 def deployment(
-    tenant: str, live: Live, release: Release, pool: Pool, serving: Serving, configuration: str, service_account: str
+    tenant: str,
+    live: Live,
+    release: Release,
+    pool: Pool,
+    serving: Serving,
+    configuration: str,
+    service_account: str,
+    *,
+    artifact_cache: bool = False,
 ) -> dict[str, Any]:
     model = release.model
     name = arm_name(model.name, live)
     picks = arm_selector(tenant, model.name, live)
-    pod = template(tenant, release, pool, serving, configuration, service_account)
+    pod = template(tenant, release, pool, serving, configuration, service_account, artifact_cache=artifact_cache)
     pod["metadata"]["labels"] = dict(sorted({**pod["metadata"]["labels"], ARM: picks[ARM]}.items()))
     return object_(
         "apps/v1",

@@ -376,6 +376,15 @@ _PLATFORM = (
         summary="{{ $labels.deployment }} of the rate limits is away: each gateway proxy limits by itself, and tokens are not limited",
     ),
     Alert(
+        name="ArtifactsNotOnNodes",
+        layer=Layer.PLATFORM,
+        severity=Severity.TICKET,
+        # It tries again every minute, for as long as it is so.
+        expression='sum by (outcome) (increase(headway_artifact_cache_fetches_total{outcome!="fetched"}[10m])) > 0',
+        hold="20m",
+        summary="Stores of artifacts on nodes fetch in vain ({{ $labels.outcome }}): replicas fetch from S3 and start later",
+    ),
+    Alert(
         name="TelemetryLost",
         layer=Layer.PLATFORM,
         severity=Severity.TICKET,

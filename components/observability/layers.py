@@ -246,6 +246,11 @@ SCHEDULER = Dashboard(
         row(
             "Waiting",
             panel("Pods that find no node", "count(kube_pod_status_unschedulable == 1) or vector(0)", single=True),
+            panel(
+                "Files of artifacts that nodes do not have yet",
+                ("sum by (platform_io_pool) (headway_artifact_cache_missing_files)", "{{platform_io_pool}}"),
+                meaning="Replicas that start there fetch them from S3",
+            ),
             panel("Pending pods", ('sum by (namespace) (kube_pod_status_phase{phase="Pending"})', "{{namespace}}")),
             panel("Pods the autoscaler would help", "sum(cluster_autoscaler_unschedulable_pods_count)"),
             panel(

@@ -13,8 +13,10 @@ from typing import Any
 from components.addons import cluster_autoscaler, gpu_operator, istio, keda, prometheus
 from components.labels import labels
 from components.manifests import Manifest, object_
+from headway.contract.labels import TENANT
 
 SYSTEM_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+ARTIFACT_CACHE, ARTIFACT_CACHE_PORT = "artifact-cache", 8087
 WARM_CAPACITY = "warm-capacity"
 NODE_HEALTH = "node-health"
 RATE_LIMIT = "rate-limit"
@@ -32,17 +34,21 @@ class PodSecurity(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class PlatformNamespace:
-    """`webhooks` has ports that the API server calls, `open_to_all` ports that any pod or client may use."""
+    """`webhooks` has ports that the API server calls, `open_to_all` ports that any pod or client may use, `open_to_tenants` ports that tenants'
+    pods may.
+    """
 
     name: str
     level: PodSecurity
     webhooks: tuple[int, ...] = ()
     open_to_all: tuple[int, ...] = ()
+    open_to_tenants: tuple[int, ...] = ()
     meshed: bool = False
     """Whether its pods have proxies of the mesh, and so are reached by mutual TLS only."""
 
 
 NAMESPACES = (
+    PlatformNamespace(name=ARTIFACT_CACHE, level=PodSecurity.RESTRICTED, open_to_tenants=(ARTIFACT_CACHE_PORT,)),
     PlatformNamespace(name=cluster_autoscaler.NAMESPACE, level=PodSecurity.RESTRICTED),
     PlatformNamespace(name=gpu_operator.NAMESPACE, level=PodSecurity.PRIVILEGED),
     # The proxies' own ports: clients arrive on 80 and 443, the load balancer probes 15021.
@@ -95,6 +101,9 @@ def _allowed(namespace: PlatformNamespace, intra: Sequence[IPv4Network]) -> Iter
         yield {"from": blocks, "ports": _ports(namespace.webhooks)}
     if namespace.open_to_all:
         yield {"ports": _ports(namespace.open_to_all)}
+    if namespace.open_to_tenants:
+        tenants = {"namespaceSelector": {"matchExpressions": [{"key": TENANT, "operator": "Exists"}]}}
+        yield {"from": [tenants], "ports": _ports(namespace.open_to_tenants)}
 
 
 def _ports(ports: tuple[int, ...]) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ import pulumi
 
 from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_name
 from components.permissions import Statement
+from components.platform.namespaces import ARTIFACT_CACHE
 from components.storage.bucket import Bucket, BucketArgs
 from components.storage.queue import Queue, QueueArgs
 from components.storage.registry import Registry, RegistryArgs
@@ -128,12 +129,15 @@ class Storage(pulumi.ComponentResource):
 
 
 def namespaces_apart(name: str) -> Statement:
-    """A pod reaches objects below its own namespace's name only, whatever its role allows; who carries no such tag is not a pod."""
+    """A pod reaches objects below its own namespace's name only, whatever its role allows; who carries no such tag is not a pod.
+
+    Spared are the stores of artifacts on nodes, which hand to each namespace what is its own.
+    """
     return Statement(
         sid="NamespacesApart",
         effect="Deny",
         principal="*",
         actions=["s3:*"],
         all_resources_but=[f"{bucket_arn(name)}/${{{NAMESPACE_TAG}}}/*"],
-        conditions={"Null": {NAMESPACE_TAG: "false"}},
+        conditions={"Null": {NAMESPACE_TAG: "false"}, "StringNotEquals": {NAMESPACE_TAG: ARTIFACT_CACHE}},
     )

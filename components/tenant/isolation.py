@@ -10,6 +10,7 @@ from typing import Any
 from components.labels import labels
 from components.manifests import object_
 from components.model_service.queues import ARM, BATCH
+from components.platform.namespaces import ARTIFACT_CACHE, ARTIFACT_CACHE_PORT
 from components.tenant.surroundings import Surroundings
 
 DNS_PORT = 53
@@ -52,6 +53,8 @@ def network_policies(tenant: str, surroundings: Surroundings, queues: bool = Fal
         {"to": [{"ipBlock": {"cidr": POD_IDENTITY_AGENT}}], "ports": [_port(80)]},
         {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": list(PRIVATE_RANGES)}}], "ports": [_port(HTTPS_PORT)]},
     ]
+    if surroundings.artifact_cache:
+        outward.append({"to": [_namespace(ARTIFACT_CACHE)], "ports": [_port(ARTIFACT_CACHE_PORT)]})
     inward = [
         {"from": [gateway]},
         # Metrics ports are the containers' own affair; the scraper is trusted with all of them.

@@ -24,6 +24,8 @@ class Surroundings:
     """The gateway's host names; a model answers at `<model>.<tenant>.<host>` for each."""
     gateway_replicas: int
     """Proxies of the gateway at their minimum: each enforces its part of a tenant's rate."""
+    artifact_cache: bool = False
+    """Whether nodes of latency pools keep artifacts for their pods (`components/platform/artifact_cache.py`)."""
     runbooks: str = RUNBOOKS
     """Where runbooks are: a folder of the repository, or the address it is published at."""
     gateway_namespace: str = INGRESS_NAMESPACE

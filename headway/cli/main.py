@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from headway.cli import artifact, backtest, contracts, cost, leftovers, mirror, nodes, policies, release, sandbox
+from headway.cli import artifact, artifact_cache, backtest, contracts, cost, leftovers, mirror, nodes, policies, release, sandbox
 from headway.errors import Exit, UserError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(release.app, name="release")
 app.add_typer(nodes.app, name="nodes")
 app.command("artifact")(artifact.artifact)
+app.command("artifact-cache")(artifact_cache.artifact_cache)
 app.command("backtest")(backtest.backtest)
 app.command("cost")(cost.cost)
 app.command("leftovers")(leftovers.leftovers)

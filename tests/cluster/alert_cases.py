@@ -347,6 +347,17 @@ CASES = (
         summary="counts of the rate limits is away: each gateway proxy limits by itself, and tokens are not limited",
     ),
     Case(
+        alert="ArtifactsNotOnNodes",
+        sick=('headway_artifact_cache_fetches_total{outcome="refused",pod="a"} 0+1x480',),
+        well=(
+            'headway_artifact_cache_fetches_total{outcome="fetched",pod="a"} 0+1x480',
+            'headway_artifact_cache_fetches_total{outcome="refused",pod="a"} 4x480',
+        ),
+        at="35m",
+        labels={"outcome": "refused"},
+        summary="Stores of artifacts on nodes fetch in vain (refused): replicas fetch from S3 and start later",
+    ),
+    Case(
         alert="TelemetryLost",
         sick=('otelcol_exporter_send_failed_spans_total{exporter="otlp"} 0+1x480',),
         well=('otelcol_exporter_send_failed_log_records{exporter="otlp"} 4x480',),

@@ -64,7 +64,7 @@ def test_a_tenant_cannot_contradict_its_environment(tmp_path: Path) -> None:
 
 def test_an_environment_without_a_cluster_file_is_refused_by_what_is_missing(tmp_path: Path) -> None:
     error = refused({}, "nowhere-vision", folder=tmp_path)
-    assert {refusal.path for refusal in error.found} == {"headway:account", "headway:gateway", "headway:pools"}
+    assert {refusal.path for refusal in error.found} == {"headway:account", "headway:gateway", "headway:loops", "headway:pools"}
 
 
 def test_every_problem_is_reported_at_once() -> None:

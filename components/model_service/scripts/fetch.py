@@ -4,6 +4,9 @@ Runs as an init container from a ConfigMap, in the serving image, on the standar
 lists every file below the artifact's prefix with its size and SHA-256. Files are fetched by parallel ranges into `.partial`, verified,
 then renamed: what has its final name is proven. A restarted container verifies what it finds and fetches only what is missing.
 
+Where the platform keeps artifacts on the node (`node` in the configuration), a file is asked for there first, with a token that says whose pod
+this is; whatever goes wrong there, S3 is asked instead. What comes from the node is proven like everything else.
+
 Credentials: environment, EKS Pod Identity (container credentials), or a web identity token (IRSA), in this order. They are never printed.
 The trap: ranges hide a truncated object, so the length of every range and the digest of the whole are both checked.
 """
@@ -30,6 +33,8 @@ CONNECTIONS = 32
 """S3 gives one connection some 90 MB/s; 32 of them fill the network of a GPU instance (15 GB: 28 s at 4, 4.9 s at 32 connections)."""
 ATTEMPTS = 5
 TIMEOUT_SECONDS = 60
+NODE_SECONDS = 10
+"""How long the node's store may be silent: S3 is never far."""
 STS_NAMESPACE = "{https://sts.amazonaws.com/doc/2011-06-15/}"
 
 Json = Any
@@ -165,12 +170,54 @@ def digest(path: Path) -> str:
     return sha.hexdigest()
 
 
-def bring(url: str, target: Path, sha256: str, size: int, region: str, environment: Json) -> str:
-    """Have the object at `target`, proven; answers "kept" or "fetched"."""
+class Node:
+    """The node's store of artifacts (`said`: its address and the file of the token), asked until it does not answer; None where there is none."""
+
+    def __init__(self, said: "Json | None") -> None:
+        self.said: Json = said or {}
+        self.away = said is None
+
+    def bring(self, target: Path, sha256: str, size: int) -> bool:
+        """Have the object at `target`, proven; whether the store had it."""
+        if self.away:
+            return False
+        partial = target.with_name(target.name + ".partial")
+        try:
+            found = self.copy(f"{self.said['url']}/artifacts/{sha256}", partial, size)
+            if found == sha256:
+                partial.replace(target)
+                return True
+            reason = f"{target.name} has SHA-256 {found} there, or another length"
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return False
+            reason = f"{error.code} {error.reason}"
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = str(error) or type(error).__name__
+        self.away = True
+        print(f"the node's store is not asked again: {reason}", flush=True)  # noqa: T201
+        return False
+
+    def copy(self, address: str, partial: Path, size: int) -> str:
+        """Write what is there to `partial`, a little more than `size` bytes at most; its SHA-256, or none for another length."""
+        headers = {"Authorization": f"Bearer {Path(self.said['token']).read_text().strip()}"}
+        asked = urllib.request.Request(address, headers=headers)  # noqa: S310
+        sha, length = hashlib.sha256(), 0
+        with STRAIGHT.open(asked, timeout=NODE_SECONDS) as answer, partial.open("wb") as stream:
+            while length <= size and (piece := answer.read(4 * 1024 * 1024)):
+                sha.update(piece)
+                length += stream.write(piece)
+        return sha.hexdigest() if length == size else ""
+
+
+def bring(url: str, target: Path, sha256: str, size: int, region: str, environment: Json, node: "Node | None" = None) -> str:
+    """Have the object at `target`, proven; answers "kept", "fetched", or "fetched here" for one that the node had."""
     if target.exists() and target.stat().st_size == size and digest(target) == sha256:
         return "kept"
     partial = target.with_name(target.name + ".partial")
     partial.parent.mkdir(parents=True, exist_ok=True)
+    if node is not None and node.bring(target, sha256, size):
+        return "fetched here"
     spans = [(start, min(start + RANGE_BYTES, size) - 1) for start in range(0, size, RANGE_BYTES)]
     with partial.open("wb") as stream:
         stream.truncate(size)
@@ -206,12 +253,13 @@ def fetch(config: Json, environment: Json) -> None:
     free = shutil.disk_usage(target).free
     if missing > free:
         raise Refused(f"{base} needs {missing} more bytes, the cache has {free}: raise envelope.scratch or the nodes' local storage")
+    node = Node(config.get("node"))
     for file in config["files"]:
         path = PurePosixPath(file["path"])
         if path.is_absolute() or ".." in path.parts:
             raise Refused(f"{file['path']!r} is a path outside the artifact: refused")
         url = address(base + file["path"], region, environment)
-        how = bring(url, target / path, file["sha256"], file["size"], region, environment)
+        how = bring(url, target / path, file["sha256"], file["size"], region, environment, node)
         print(f"{how} {file['path']} {file['size']} bytes sha256 {file['sha256']}", flush=True)  # noqa: T201
     for place in config["places"]:
         Path(place["to"]).parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from headway.contract.arithmetic.surge import batch_pool_for, pool_for
 from headway.contract.model import Model
 from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
+from headway.contract.units import Bytes
 
 
 def warm_units(pool: Pool, pools: Sequence[Pool], models: Sequence[Model]) -> int:
@@ -23,6 +24,15 @@ def warm_units(pool: Pool, pools: Sequence[Pool], models: Sequence[Model]) -> in
     latency = pool.workload_class is WorkloadClass.LATENCY
     needed = [model.envelope.gpu.count for model in here if latency and startup(model, pool).cold > model.health.startup_budget]
     return max([paid, *needed])
+
+
+def artifact_room(pool: Pool, pools: Sequence[Pool], models: Sequence[Model]) -> Bytes:
+    """What a node of `pool` may hold of artifacts: those of all models there twice, which is what serves and what is released next; at most a
+    quarter of its disk, for every replica has a copy of its own beside.
+    """
+    total = sum(int(model.artifact.size) for model in models if pool_for(model, pools) is pool)
+    disk = pool.disk.size if pool.model_cache == "disk" else pool.instance_type.nvme
+    return Bytes(min(2 * total, int(disk) // 4))
 
 
 def images(pool: Pool, pools: Sequence[Pool], models: Sequence[Model]) -> tuple[str, ...]:

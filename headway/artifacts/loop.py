@@ -1,0 +1,101 @@
+"""Keeps a node's store at what releases on its pool name: hears, fetches, forgets, until it is told to stop.
+
+The trap: what cannot be fetched must not hold up what can; every file is tried in its turn, and again later.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from headway.artifacts.cluster import Cluster
+from headway.artifacts.serving import FAILED, FETCHED, FETCHES, NO_ROOM, REFUSED, Watched
+from headway.artifacts.store import NoRoomError, RefusedError
+from headway.artifacts.wanted import File, ordered
+
+AGAIN_SECONDS = 60.0
+"""What could not be fetched is tried again after so long, or when a release changes."""
+RETRY_SECONDS = 5.0
+CONNECTIONS = 16
+PART_BYTES = 8 * 2**20
+
+Said = Callable[[str], None]
+Configurations = Mapping[tuple[str, str], Mapping[str, Any]]
+
+
+def downloads(client: Any) -> Callable[[File, Path], None]:
+    """Brings objects by a client of S3, in parallel parts. What the client raises becomes OSError."""
+    from boto3.exceptions import Boto3Error
+    from boto3.s3.transfer import TransferConfig
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    how = TransferConfig(max_concurrency=CONNECTIONS, multipart_chunksize=PART_BYTES, multipart_threshold=2 * PART_BYTES)
+
+    def bring(file: File, target: Path) -> None:
+        try:
+            client.download_file(file.bucket, file.key, str(target), Config=how)
+        except (Boto3Error, BotoCoreError, ClientError) as failure:
+            raise OSError(str(failure)) from failure
+
+    return bring
+
+
+def hear(cluster: Cluster, pool: str, heard: "queue.SimpleQueue[Configurations]", stop: threading.Event, say: Said) -> None:
+    """Put what the pool's releases are into the queue, at every change, until told to stop."""
+    while not stop.is_set():
+        try:
+            cluster.follow(pool, heard.put)
+        except OSError as failure:
+            say(f"releases are not heard of: {failure}")
+            stop.wait(RETRY_SECONDS)
+
+
+def keep(
+    watched: Watched, bring: Callable[[File, Path], None], heard: "queue.SimpleQueue[Configurations]", stop: threading.Event, say: Said
+) -> None:
+    """Have in the store what was heard last, until told to stop."""
+    wanted: tuple[File, ...] = ()
+    while not stop.is_set():
+        newest = _newest(heard, AGAIN_SECONDS if watched.well else RETRY_SECONDS)
+        if newest is not None:
+            wanted, watched.well = ordered(newest.values()), True
+        missing = watched.store.want(wanted)
+        watched.missing = len(missing)
+        for file in missing:
+            if stop.is_set() or not heard.empty():
+                break
+            watched.missing -= _fetch(watched, file, bring, say)
+
+
+def _newest(heard: "queue.SimpleQueue[Configurations]", seconds: float) -> Configurations | None:
+    """The last of what is in the queue, waiting for one; None when nothing came."""
+    try:
+        found = heard.get(timeout=seconds)
+        while True:
+            try:
+                found = heard.get_nowait()
+            except queue.Empty:
+                return found
+    except queue.Empty:
+        return None
+
+
+def _fetch(watched: Watched, file: File, bring: Callable[[File, Path], None], say: Said) -> int:
+    name = f"{file.tenant}: s3://{file.bucket}/{file.key}"
+    try:
+        watched.store.bring(file, bring)
+    except NoRoomError as reason:
+        watched.counts.add(FETCHES, NO_ROOM)
+        say(f"{name} is left out: {reason}")
+    except RefusedError as reason:
+        watched.counts.add(FETCHES, REFUSED)
+        say(f"refused: {reason}")
+    except OSError as reason:
+        watched.counts.add(FETCHES, FAILED)
+        say(f"{name} cannot be fetched: {reason}")
+    else:
+        watched.counts.add(FETCHES, FETCHED)
+        say(f"{name} is here: {file.size} bytes, sha256 {file.sha256}")
+        return 1
+    return 0

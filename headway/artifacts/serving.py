@@ -1,0 +1,156 @@
+"""The node's store over HTTP: `GET /artifacts/SHA256` for pods with a token, and metrics and health on another port.
+
+An answer is the file or a refusal with no word about why, so nobody learns what others have: 404 for what a tenant does not name and for what is not
+there, 401 without a valid token, 503 while callers cannot be told apart. Every caller can go on without: it fetches from S3 then.
+"""
+
+import http.server
+import threading
+from collections import Counter
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from headway.artifacts.callers import BusyError, Callers
+from headway.artifacts.store import Store
+from headway.errors import UserError
+
+PATH = "/artifacts/"
+IDLE_SECONDS = 30.0
+"""A caller that takes nothing for so long is cut off."""
+
+
+@dataclass
+class Counts:
+    """What happened so far."""
+
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _found: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]], init=False)
+
+    def add(self, what: str, outcome: str, amount: int = 1) -> None:
+        with self._lock:
+            self._found[what, outcome] += amount
+
+    def of(self, what: str) -> dict[str, int]:
+        with self._lock:
+            return {outcome: count for (name, outcome), count in sorted(self._found.items()) if name == what}
+
+
+REQUESTS, FETCHES = "requests", "fetches"
+SERVED, UNKNOWN, MISSING, BUSY, CUT = "served", "unauthorised", "missing", "busy", "cut"
+FETCHED, REFUSED, FAILED, NO_ROOM = "fetched", "refused", "failed", "no_room"
+
+
+@dataclass
+class Watched:
+    """What the loop shows of itself. `missing` counts files that releases name and that are not here."""
+
+    store: Store
+    counts: Counts = field(default_factory=Counts)
+    missing: int = 0
+    well: bool = False
+    """Whether the API server has said what is wanted, so that the store may answer at all."""
+
+    def text(self) -> str:
+        """In Prometheus' text format, every outcome from the start: a counter that is born with a value has no increase."""
+        lines = [
+            "# HELP headway_artifact_cache_requests_total Questions of pods, by what became of them.",
+            "# TYPE headway_artifact_cache_requests_total counter",
+            *_counted("headway_artifact_cache_requests_total", (BUSY, CUT, MISSING, SERVED, UNKNOWN), self.counts.of(REQUESTS)),
+            "# HELP headway_artifact_cache_fetches_total Files brought from S3, by what became of them.",
+            "# TYPE headway_artifact_cache_fetches_total counter",
+            *_counted("headway_artifact_cache_fetches_total", (FAILED, FETCHED, NO_ROOM, REFUSED), self.counts.of(FETCHES)),
+            "# HELP headway_artifact_cache_bytes What the store holds.",
+            "# TYPE headway_artifact_cache_bytes gauge",
+            f"headway_artifact_cache_bytes {self.store.bytes}",
+            "# HELP headway_artifact_cache_missing_files Files that releases on this pool name and that are not here.",
+            "# TYPE headway_artifact_cache_missing_files gauge",
+            f"headway_artifact_cache_missing_files {self.missing}",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _counted(name: str, outcomes: tuple[str, ...], found: dict[str, int]) -> list[str]:
+    return [f'{name}{{outcome="{outcome}"}} {found.get(outcome, 0)}' for outcome in outcomes]
+
+
+@contextmanager
+def served(watched: Watched, callers: Callers, address: str, port: int, metrics_port: int) -> Generator[tuple[int, int]]:
+    """Serve until the end of the block; the two ports, free ones for 0. Raises UserError when they cannot be had."""
+    counts = watched.counts
+
+    class Files(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = IDLE_SECONDS
+
+        def do_GET(self) -> None:
+            status, outcome, opened = self._found()
+            if opened is None:
+                counts.add(REQUESTS, outcome)
+                self._end(status)
+                return
+            stream, size = opened
+            with stream:
+                self.send_response(200)
+                self.send_header("Content-Type", "application/octet-stream")
+                self.send_header("Content-Length", str(size))
+                self.end_headers()
+                try:
+                    self.connection.sendfile(stream)
+                    counts.add(REQUESTS, SERVED)
+                except OSError:
+                    counts.add(REQUESTS, CUT)
+                    self.close_connection = True
+
+        def _found(self) -> tuple[int, str, Any]:
+            kind, _, token = (self.headers.get("Authorization") or "").partition(" ")
+            try:
+                tenant = callers.namespace(token.strip()) if kind == "Bearer" else None
+            except BusyError:
+                return 503, BUSY, None
+            if tenant is None:
+                return 401, UNKNOWN, None
+            opened = watched.store.open(tenant, self.path.removeprefix(PATH)) if self.path.startswith(PATH) else None
+            return (200, SERVED, opened) if opened else (404, MISSING, None)
+
+        def _end(self, status: int) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    class Shown(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            well = (200, "well\n") if watched.well else (503, "the API server has not said what is wanted\n")
+            status, text = {"/healthz": (200, "well\n"), "/metrics": (200, watched.text()), "/ready": well}.get(self.path, (404, ""))
+            self.send_response(status)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with ExitStack() as stack:
+        files = stack.enter_context(_listening(address, port, Files))
+        shown = stack.enter_context(_listening(address, metrics_port, Shown))
+        yield files, shown
+
+
+@contextmanager
+def _listening(address: str, port: int, handler: type[http.server.BaseHTTPRequestHandler]) -> Generator[int]:
+    try:
+        server = http.server.ThreadingHTTPServer((address, port), handler)
+    except OSError as failure:
+        raise UserError(
+            f"{address}:{port} cannot be listened on: {failure.strerror or failure}.",
+            "Nothing was fetched and nothing is served.",
+            "Choose other ports for --serve and --metrics.",
+        ) from None
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()

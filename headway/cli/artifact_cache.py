@@ -1,0 +1,70 @@
+"""`headway artifact-cache`: the loop that keeps a pool's artifacts on its node and hands them to their tenants' pods."""
+
+import queue
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from headway.errors import Exit, UserError
+
+
+def artifact_cache(
+    pool: Annotated[str, typer.Option(help="The pool whose releases' artifacts are kept")],
+    folder: Annotated[Path, typer.Option(help="Where they are kept")],
+    room: Annotated[int, typer.Option(min=1, help="Bytes that they may take")],
+    serve: Annotated[str, typer.Option(help="Address and port for pods")] = "127.0.0.1:0",
+    metrics: Annotated[int, typer.Option(min=0, max=65535, help="Port of metrics and health")] = 0,
+    in_cluster: Annotated[bool, typer.Option("--in-cluster", help="As the pod's own service account, not by KUBECONFIG")] = False,
+) -> None:
+    """Keep the artifacts of a pool's releases on this node, and hand each to pods of the tenant that it belongs to.
+
+    Runs until it is stopped. AWS credentials, region and endpoints come from the environment.
+    """
+    import boto3
+    from kubernetes.config import ConfigException
+
+    from headway.artifacts import loop
+    from headway.artifacts.callers import Callers
+    from headway.artifacts.cluster import Cluster
+    from headway.artifacts.serving import Watched, served
+    from headway.artifacts.store import Store
+
+    address, _, port = serve.rpartition(":")
+    if not address or not port.isdigit():
+        raise UserError(f"--serve {serve} is no address and port.", "Nothing was started.", "Write 0.0.0.0:8087.", Exit.USAGE)
+    try:
+        cluster = Cluster(None if in_cluster else _kubeconfig())
+    except ConfigException as failure:
+        raise UserError(f"No cluster can be reached: {failure}.", "Nothing was started.", "Set KUBECONFIG, or run it in a pod.") from None
+    watched = Watched(Store(folder, room, time.monotonic))
+    stop, heard = threading.Event(), queue.SimpleQueue[loop.Configurations]()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    with served(watched, Callers(cluster.user_of, time.monotonic), address, int(port), metrics) as (files, shown):
+        _say(f"serving on {address}:{files}, metrics on {address}:{shown}")
+        threading.Thread(target=loop.hear, args=(cluster, pool, heard, stop, _say), daemon=True).start()
+        keeping = threading.Thread(target=loop.keep, args=(watched, loop.downloads(boto3.client("s3")), heard, stop, _say), daemon=True)
+        keeping.start()
+        # The thread waits for the next change; the process need not.
+        stop.wait()
+
+
+def _kubeconfig() -> str:
+    import os
+
+    return os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
