@@ -13,8 +13,8 @@ from components.model_service import sampling, triton
 from components.model_service.release import Release
 from components.model_service.traffic import Arm, Live, Traffic
 from components.model_service.workload import arm_name, arm_selector
-from components.platform.namespaces import ARTIFACT_CACHE
 from components.naming import physical
+from components.platform.namespaces import ARTIFACT_CACHE
 from components.tenant.surroundings import Surroundings
 from headway.contract.batching import NoBatching
 from headway.contract.model import Model
