@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headway.contract.rollout import OnInconclusive, Rollout
 from headway.release import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick, Verdict
-from tests.unit.release_ticks import CLASSES, EDGES, SHARES, SLOW, counts, gate, tick
+from tests.unit.release_ticks import CLASSES, EDGES, SHARES, SLOW, counts, gate, slowed, tick
 
 QUICK = GatePolicy(weights=(0.1, 0.5), counted_ticks_at_least=6)
 NO_MIRROR = dataclasses.replace(QUICK, mirror=0.0)
@@ -47,6 +47,21 @@ def test_a_slow_version_is_rolled_back_before_any_user_sees_it():
     assert reason(decisions[-1]) is Reason.FAILED_LATENCY
     assert decisions[-1].signals["latency"].verdict == Verdict.FAIL
     assert max(float(d.weight) for d in decisions) == 0
+
+
+def test_copies_that_were_lucky_do_not_carry_a_version_to_full_traffic():
+    """Slower by 29 % to users where 30 % is unacceptable and 28 % tolerated: too little to fail, and no weight's own margin."""
+    one = gate(dataclasses.replace(QUICK, latency=0.28, latency_unacceptable=0.3))
+    decision = one.start()
+    for _ in range(40):
+        decision = one.observe(tick(decision, shares=slowed(1.29) if decision.weight else SHARES))
+    assert (float(decision.weight), decision.phase) == (0.5, Phase.RELEASING)
+    assert decision.signals["latency"].proof < 0.01
+
+
+def test_a_slow_down_that_is_tolerated_passes_though_the_version_is_not_as_fast():
+    wide = dataclasses.replace(QUICK, latency=0.5, latency_unacceptable=1.0)
+    assert reason(run(gate(wide), 60, shares=slowed(1.45), requests=600.0)[-1]) is Reason.PROMOTED
 
 
 def test_without_a_mirror_a_slow_version_is_rolled_back_at_the_first_weight():
@@ -146,6 +161,17 @@ def test_a_persistently_wrong_share_is_no_data_and_never_a_rollback():
     for _ in range(3):
         decision = one.observe(tick(decision))
     assert decision.verdict != Verdict.NO_DATA, "it goes on when the share is right again"
+
+
+def test_the_tick_in_which_a_weight_arrives_says_nothing_about_the_share():
+    """A third of the requests there should be: few enough to be luck once, and a wrong share when it goes on."""
+    one = gate(NO_MIRROR)
+    decision = one.start()
+    shown = []
+    for _ in range(3):
+        decision = one.observe(dataclasses.replace(tick(decision, requests=600.0), canary=counts(20.0)))
+        shown.append((float(decision.signals["share"].evidence) > 1, reason(decision) is Reason.WRONG_SHARE))
+    assert shown == [(False, False), (True, False), (True, True)]
 
 
 def test_blindness_steps_back_to_the_last_weight_with_evidence_and_resumes():

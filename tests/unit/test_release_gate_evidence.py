@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.release.gate.evidence import Mixture, Proof, Stakes, alternatives, ratio_log, share_log
+from headway.release.gate.evidence import LARGEST_GAIN, Mixture, Proof, Stakes, alternatives, ratio_log, share_log, worth_of_a_tick
+from headway.release.gate.proof import TailProof
 
 
 def binomial(n: int, p: float) -> list[float]:
@@ -97,6 +98,41 @@ def test_one_terrible_tick_multiplies_evidence_by_ten_at_most():
     assert mixture.value()[0] == pytest.approx(4.0)
 
 
+def test_what_a_tick_brings_beyond_its_limit_shows_in_the_next_ones():
+    mixture, nothing = Mixture((1, 1)), np.zeros((1, 1))
+    mixture.update(np.log(np.full((1, 1), 8.0)), np.asarray([0.5]), largest=2.0)
+    shown = [float(mixture.value()[0])]
+    for _ in range(3):
+        mixture.update(nothing, np.asarray([0.0]), largest=2.0)
+        shown.append(float(mixture.value()[0]))
+    assert shown == pytest.approx([1.0, 2.0, 4.0, 4.0])
+
+
+def test_what_a_bad_tick_brought_is_gone_when_the_next_speaks_against_it():
+    mixture = Mixture((1, 1))
+    mixture.update(np.log(np.full((1, 1), 8.0)), np.asarray([0.5]), largest=2.0)
+    mixture.update(np.log(np.full((1, 1), 0.01)), np.asarray([0.0]), largest=2.0)
+    assert mixture.value()[0] == pytest.approx(0.04)
+
+
+@given(logs=st.lists(st.floats(-5, 5), min_size=1, max_size=30), largest=st.floats(1.05, 10), worth=st.floats(1.05, 20))
+@settings(max_examples=60, deadline=None)
+def test_no_more_shows_than_an_e_process_with_the_same_stakes_has(logs, largest, worth):
+    """So that whatever is shown late is still covered by Ville's inequality."""
+    mixture, stakes, whole = Mixture((1, 1)), Stakes(1, 240, 1), 0.0
+    for log in logs:
+        stake = stakes.next(np.asarray([True]), np.asarray([False]))
+        whole = (whole + float(stake[0])) * math.exp(log)
+        mixture.update(np.full((1, 1), log), stake, largest=largest, worth=worth)
+        assert mixture.value()[0] <= whole * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seconds", [1, 5, 15, 30, 60, 300])
+def test_a_minute_is_worth_a_hundred_at_most_however_many_ticks_it_has(seconds):
+    ticks = max(1.0, 60 / seconds)
+    assert LARGEST_GAIN <= worth_of_a_tick(seconds / 60) ** ticks <= LARGEST_GAIN**2 * (1 + 1e-9)
+
+
 def test_a_tick_that_does_not_count_changes_nothing():
     mixture = Mixture((2, 1))
     mixture.update(np.full((2, 1), 1.0), np.asarray([0.4]))
@@ -163,6 +199,16 @@ def test_one_tick_proves_nothing_however_good():
     assert wealth == [False, True, True]
 
 
+def test_the_luck_of_one_tick_shows_in_the_next_unless_that_speaks_against_it():
+    ends = []
+    for log in (0.0, -50.0):
+        proof = Proof((1, 1))
+        proof.multiply(np.asarray([[10.0]]), np.asarray([True]), np.asarray([30.0]))
+        proof.multiply(np.asarray([[log]]), np.asarray([True]), np.asarray([30.0]))
+        ends.append(proof.wealth[0, 0] >= 10)
+    assert ends == [True, False]
+
+
 @given(counted=st.lists(st.booleans(), min_size=1, max_size=400), planned=st.integers(1, 60))
 @settings(max_examples=60, deadline=None)
 def test_the_stake_of_a_proof_never_adds_up_to_more_than_one(counted, planned):
@@ -179,3 +225,37 @@ def test_a_proof_starts_anew_at_the_next_stage():
     assert proof.wealth[0, 0] == 0
     proof.multiply(np.asarray([[0.0]]), np.asarray([True]), np.asarray([30.0]))
     assert proof.wealth[0, 0] == pytest.approx(0.5)
+
+
+SPREAD = Proof.spread([30, 30])
+TICK = (np.asarray([True]), np.asarray([0]), 8.0)
+
+
+def test_a_slower_edge_is_seen_at_every_edge_and_may_be_made_up_for_as_a_whole():
+    proof = TailProof(3, 1, (1.0,), SPREAD)
+    proof.begin(np.asarray([[0.3], [0.1], [0.01]]), TICK[0])
+    logs = [np.asarray([[50.0], [2.0], [-2.0]])]
+    proof.multiply(logs, logs, *TICK)
+    assert proof.everywhere()[0] == pytest.approx(0.5 * math.exp(-2))
+    assert proof.overall()[0] == pytest.approx((0.5 * math.exp(2) + 0.5 * math.exp(-2)) / 2), "the edge outside the tail is not asked about"
+
+
+def test_the_edges_asked_about_are_chosen_before_anything_is_seen_and_kept():
+    proof = TailProof(2, 1, (1.0,), SPREAD)
+    for masses, log in (([[0.1], [0.4]], 1.0), ([[0.4], [0.1]], 0.0)):
+        proof.begin(np.asarray(masses), TICK[0])
+        logs = [np.asarray([[log], [-9.0]])]
+        proof.multiply(logs, logs, *TICK)
+    assert proof.everywhere()[0] > 1
+    proof.restart(np.asarray([True]))
+    proof.begin(np.asarray([[0.4], [0.1]]), TICK[0])
+    proof.multiply(logs, logs, *TICK)
+    assert proof.everywhere()[0] < 0.01
+
+
+def test_proof_for_several_slow_downs_is_their_mean_by_shares():
+    proof = TailProof(1, 1, (0.75, 0.25), SPREAD)
+    proof.begin(np.asarray([[0.1]]), TICK[0])
+    logs = [np.asarray([[math.log(4.0)]]), np.asarray([[math.log(2.0)]])]
+    proof.multiply(logs, logs, *TICK)
+    assert proof.overall()[0] == pytest.approx(0.5 * (0.75 * 4 + 0.25 * 2))

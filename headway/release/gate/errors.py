@@ -19,7 +19,7 @@ _LARGEST_RATE = 0.9
 _ASSUMED_VARIANCE = 0.25
 """Of the log ratio of two arms' error rates from tick to tick (each varies by a third), assumed until the baseline shows it."""
 _WIDE_AFTER_MINUTES = 5
-"""Counted minutes, and ticks, in the last step before the wide margin suffices."""
+"""Counted minutes, and ticks, in the last step before the wide margin alone suffices."""
 
 
 class Errors(Kept):
@@ -34,6 +34,7 @@ class Errors(Kept):
         self.known = np.zeros((2, classes, rollouts))
         """Errors and requests of the control, over the rollout."""
         self.wide, self.tight = Proof((rollouts,)), Proof((rollouts,))
+        """Begun anew at each weight, and over the whole rollout."""
         self._margins = np.asarray([stage.error_margin for stage in policy.stages])
         self._spread = Proof.spread([stage.ticks_at_most for stage in policy.stages])
         self._last = np.asarray([stage.last for stage in policy.stages])
@@ -50,8 +51,8 @@ class Errors(Kept):
             share = (self.known[0] + 0.5) / (self.known[1] + 500.0)
             logs = logs / np.maximum(self.noise.phi(share, canary.requests, control.requests, _ASSUMED_VARIANCE), 1.0)[:, None]
             rate_logs = rate_logs / (1.0 + total * policy.error_floor * _ASSUMED_VARIANCE / 2)
-        self.ratio.update(over_classes(logs), at.stake, at.largest)
-        self.rate.update(rate_logs, at.stake, at.largest)
+        self.ratio.update(over_classes(logs), at.stake, at.largest, at.worth)
+        self.rate.update(rate_logs, at.stake, at.largest, at.worth)
         self._prove(total_bad, total, at)
 
     def _prove(self, bad: Floats, total: Floats, at: At) -> None:
@@ -67,16 +68,15 @@ class Errors(Kept):
     def restart_proof(self, where: Bools) -> None:
         """Forget what was proven at the last weight."""
         self.wide.restart(where)
-        self.tight.restart(where)
 
     def evidence(self) -> Floats:
         """Against the canary."""
         return np.minimum(self.ratio.value(), self.rate.value())
 
     def proven(self, stage: Ints, counted: Ints) -> Floats:
-        """For the canary: e-value that its error rate is below the step's margin; in the last step at first below the tight one."""
-        wide_counts = ~self._last[stage] | (counted >= self._wide_after)
-        return np.maximum(np.where(wide_counts, self.wide.wealth, 0.0), np.where(self._last[stage], self.tight.wealth, 0.0))
+        """For the canary: e-value that its error rate is below the step's margin; in the last step at first below the tight one as well."""
+        narrow = self._last[stage] & (counted < self._wide_after)
+        return np.where(narrow, np.minimum(self.wide.wealth, self.tight.wealth), self.wide.wealth)
 
     def remember(self, stable: Arm, baseline: Arm) -> None:
         """Add the control's counts of a judged tick to what is known."""

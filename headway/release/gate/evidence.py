@@ -20,12 +20,12 @@ from headway.release.gate.tick import Bools, Floats, Ints
 LARGEST_GAIN = 10.0
 """What a minute, or a longer tick, may multiply evidence by: one bad minute proves nothing."""
 LARGEST_GAIN_WHILE_YOUNG = 1.8
-"""The same for latency while users see nothing, or the canary has not been ready for long: a slow warm-up is not mistaken for a slow version."""
+"""How much of it may show after that minute, for latency while users see nothing, or the canary has not been ready for long; what is more
+shows in the minutes after, unless they speak against it: a slow warm-up is not mistaken for a slow version."""
 LARGEST_GAIN_OF_PROOF = 8.0
-"""The same for the canary: one lucky minute proves nothing either. A smaller cap finds more slow tails and promotes later: at 3, 13 % instead
-of 45 % of tail-only regressions at 10 requests a second are missed, and a version on a node 5 % slower takes 34 minutes instead of 27."""
+"""How much of a proof may show after a minute: one lucky minute proves nothing either."""
 
-_LARGEST_LOG = 3.0
+_LARGEST_LOG, _LARGEST_LOG_OF_PROOF = 3.0, 20.0
 _ENOUGH = 1e6
 """More proof than this is not remembered, so that a canary that turns bad at a stage loses it again."""
 
@@ -33,6 +33,12 @@ _ENOUGH = 1e6
 def of_a_tick(largest: float, minutes: float) -> float:
     """What a tick may multiply by where a minute may by `largest`; a tick longer than a minute by no more."""
     return largest ** min(minutes, 1.0)
+
+
+def worth_of_a_tick(minutes: float) -> float:
+    """What a tick is worth in the end, whenever it shows. Counts of a short tick vary by the root of its length; a limit in proportion to
+    the length would take more from good luck than from bad and evidence would wither. Never more than twice a minute's in a minute."""
+    return LARGEST_GAIN ** min(math.sqrt(minutes), 2 * minutes, 1.0)
 
 
 def ticks_in(minutes: float, tick_minutes: float) -> int:
@@ -65,9 +71,11 @@ class At:
     stage: Ints
     """Place in the ladder."""
     largest: Floats
-    """What the tick may multiply evidence by."""
+    """What evidence may grow by in the tick."""
     largest_of_proof: float = LARGEST_GAIN_OF_PROOF
-    """What it may multiply proof by."""
+    """What proof may grow by in it."""
+    worth: float = LARGEST_GAIN
+    """What the tick may multiply evidence by in the end."""
 
     @property
     def counts(self) -> Bools:
@@ -75,25 +83,34 @@ class At:
 
 
 class Mixture(Kept):
-    """R = (R + w) * min(exp(l), 10) for each alternative; their mean is the evidence. Alternatives on axis -2, rollouts on the last."""
+    """R = (R + w) * min(exp(l), 10) for each alternative, shown as S = min(R, (S + w) * largest); their mean is the evidence.
+
+    S never exceeds R, so it is an e-process as R is. What a tick brought beyond `largest` is not lost, as it would be if its gain were cut:
+    cut gains beside whole losses wear even clear evidence down. Alternatives on axis -2, rollouts on the last.
+    """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
+        self.won = np.zeros(shape)
         self.wealth = np.zeros(shape)
 
-    def multiply(self, place: int, logs: Floats, stake: Floats, largest: Floats | float = LARGEST_GAIN) -> None:
+    def multiply(
+        self, place: int, logs: Floats, stake: Floats, largest: Floats | float = LARGEST_GAIN, worth: Floats | float = LARGEST_GAIN
+    ) -> None:
         """Update the alternative at `place` by its log likelihood ratios of one tick.
 
         `stake` is the new weight of this tick, by rollout, whose sum over all ticks is at most 1. Where it is negative the tick is no
-        evidence and nothing changes. No tick multiplies by more than `largest`.
+        evidence and nothing changes. No tick is worth more than a factor of `worth`, nor shows more than one of `largest` at once.
         """
-        gains = np.minimum(np.exp(np.minimum(logs, _LARGEST_LOG)), largest)
-        wealth = self.wealth[..., place, :]
-        self.wealth[..., place, :] = np.where(stake >= 0, (wealth + np.maximum(stake, 0.0)) * gains, wealth)
+        counts, new = stake >= 0, np.maximum(stake, 0.0)
+        gains = np.minimum(np.exp(np.minimum(logs, _LARGEST_LOG)), worth)
+        won, wealth = self.won[..., place, :], self.wealth[..., place, :]
+        self.won[..., place, :] = np.where(counts, (won + new) * gains, won)
+        self.wealth[..., place, :] = np.where(counts, np.minimum(self.won[..., place, :], (wealth + new) * largest), wealth)
 
-    def update(self, logs: Floats, stake: Floats, largest: Floats | float = LARGEST_GAIN) -> None:
+    def update(self, logs: Floats, stake: Floats, largest: Floats | float = LARGEST_GAIN, worth: float = LARGEST_GAIN) -> None:
         """All alternatives at once."""
         for place in range(self.wealth.shape[-2]):
-            self.multiply(place, np.ascontiguousarray(logs[..., place, :]), stake, largest)
+            self.multiply(place, np.ascontiguousarray(logs[..., place, :]), stake, largest, worth)
 
     def value(self) -> Floats:
         total = self.wealth[..., 0, :].copy()
@@ -103,7 +120,7 @@ class Mixture(Kept):
 
 
 class Proof(Kept):
-    """Evidence for the canary at one stage: W = (W + w) * exp(l), begun anew at each stage.
+    """Evidence for the canary: W = (W + w) * exp(l), shown as S = min(W, (S + w) * largest), which as in `Mixture` loses nothing.
 
     Half of the stake is put in at once; the rest over the ticks, soon rather than late, so that a transient at the start of a stage does
     not have to be paid back tick by tick.
@@ -114,6 +131,7 @@ class Proof(Kept):
     """The k-th tick's stake is proportional to k to the power of minus this."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
+        self.won = np.zeros(shape)
         self.wealth = np.zeros(shape)
         self.spent = np.zeros(shape[-1])
         self.ticks = np.zeros(shape[-1])
@@ -124,19 +142,19 @@ class Proof(Kept):
         return np.asarray([(1 - cls._AT_ONCE) / sum(k**-cls._SOON for k in range(2, max(ticks, 2) + 1)) for ticks in planned_ticks])
 
     def multiply(self, logs: Floats, counts: Bools, spread: Floats, largest: float = LARGEST_GAIN_OF_PROOF) -> None:
-        """`spread`: of the stage of each rollout. No tick multiplies by more than `largest`."""
+        """`spread`: of the stage of each rollout. No tick shows more than a factor of `largest` at once."""
         self.ticks = self.ticks + counts
         wanted = np.where(self.ticks <= 1, self._AT_ONCE, spread * np.maximum(self.ticks, 1.0) ** -self._SOON)
         stake = np.where(counts, np.minimum(wanted, np.maximum(1.0 - self.spent, 0.0)), 0.0)
         self.spent = self.spent + stake
-        gains = np.minimum(np.exp(np.minimum(logs, _LARGEST_LOG)), largest)
-        wealth = np.minimum((self.wealth + stake) * gains, _ENOUGH)
-        self.wealth = np.where(counts, wealth, self.wealth)
+        won = np.minimum((self.won + stake) * np.exp(np.minimum(logs, _LARGEST_LOG_OF_PROOF)), _ENOUGH)
+        self.wealth = np.where(counts, np.minimum(won, (self.wealth + stake) * largest), self.wealth)
+        self.won = np.where(counts, won, self.won)
 
     def restart(self, where: Bools) -> None:
         """Forget what was proven at the last stage."""
-        self.wealth, self.spent = np.where(where, 0.0, self.wealth), np.where(where, 0.0, self.spent)
-        self.ticks = np.where(where, 0.0, self.ticks)
+        for name in ("won", "wealth", "spent", "ticks"):
+            setattr(self, name, np.where(where, 0.0, getattr(self, name)))
 
 
 class Stakes(Kept):

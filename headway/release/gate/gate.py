@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 from headway.release.gate.correctness import Correctness, Gain
 from headway.release.gate.decision import Decision, Phase, Reason, Signal, Verdict, any_of
 from headway.release.gate.errors import Errors
-from headway.release.gate.evidence import LARGEST_GAIN, LARGEST_GAIN_OF_PROOF, LARGEST_GAIN_WHILE_YOUNG, At, Stakes, of_a_tick, ticks_in
+from headway.release.gate.evidence import (
+    LARGEST_GAIN,
+    LARGEST_GAIN_OF_PROOF,
+    LARGEST_GAIN_WHILE_YOUNG,
+    At,
+    Stakes,
+    of_a_tick,
+    ticks_in,
+    worth_of_a_tick,
+)
 from headway.release.gate.health import Share, catastrophic, unreachable
 from headway.release.gate.latency import Latency
 from headway.release.gate.level import Level, Limits, Saturation
@@ -239,7 +248,8 @@ class Gate(Kept):
         largest, while_young = of_a_tick(LARGEST_GAIN, minutes), of_a_tick(LARGEST_GAIN_WHILE_YOUNG, minutes)
         patient = np.where(ladder.mirroring, while_young, largest)
         young = np.where(ladder.ready <= ticks_in(_YOUNG_MINUTES, minutes), while_young, patient)
-        at = At(stake, ladder.stage, young, of_a_tick(LARGEST_GAIN_OF_PROOF, minutes))
+        worth = worth_of_a_tick(minutes)
+        at = At(stake, ladder.stage, young, of_a_tick(LARGEST_GAIN_OF_PROOF, minutes), worth)
         n, n_control = canary.total(), control.total()
         # What a request costs depends on how many a replica batches, so it is compared between arms of one size and load only.
         usual_cost = np.where(alike, control.busy, np.nan)
@@ -249,7 +259,7 @@ class Gate(Kept):
             for name, signal in histograms.items():
                 signal.choose()
                 signal.compare(canary.buckets[name], control.buckets[name], same.buckets[name], at)
-        self.errors.compare(canary, control, At(stake, ladder.stage, patient, at.largest_of_proof))
+        self.errors.compare(canary, control, At(stake, ladder.stage, patient, at.largest_of_proof, worth))
 
     def _absolute(self, tick: Tick, known: Bools) -> None:
         """Signals that need no control; answers come from the pods themselves, so that only a rollout that is over is not judged."""
@@ -281,10 +291,10 @@ class Gate(Kept):
             return Signal(verdict=verdict, evidence=against, bound=bound, proof=proof, proof_bound=asked)
 
         evidence = {name: one.evidence() for name, one in self.latency.items()}
-        proofs = {name: one.proven() for name, one in self.latency.items()}
+        proofs = {name: one.proven(self.ladder.stage) for name, one in self.latency.items()}
         for name, one in self.traded.items():
             evidence[name] = np.where(self.better, one.evidence(), evidence[name])
-            proofs[name] = np.where(self.better, one.proven(), proofs[name])
+            proofs[name] = np.where(self.better, one.proven(self.ladder.stage), proofs[name])
         mean = over_classes(np.stack(list(evidence.values()))) / count
         least = np.stack(list(proofs.values())).min(axis=0)
         decided = np.stack([one.decided for one in self.latency.values()]).all(axis=0)

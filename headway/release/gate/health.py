@@ -41,10 +41,11 @@ class Share(Kept):
         """`canary` of `all_arms` requests, where `weight` was wanted."""
         expected = weight * all_arms
         slack = _SIGMAS * np.sqrt(expected * (1 - weight)) + _NEAR_ENOUGH * expected + 2.0
+        # The tick that settles it may hold requests that were divided by the weight before, and says nothing about this one.
+        watched = judged & self.settled & (weight > 0) & (weight < 1)
         self.settled = self.settled | (judged & (all_arms > 0) & (np.abs(canary - expected) <= slack))
         high, higher = np.minimum(weight * _SHARE_TOLERANCE, 0.95), np.minimum(weight * _SHARE_ALTERNATIVE, 0.97)
         low, lower = weight / _SHARE_TOLERANCE, weight / _SHARE_ALTERNATIVE
-        watched = judged & self.settled & (weight > 0) & (weight < 1)
         safe = [np.where(watched, share, fallback) for share, fallback in ((high, 0.5), (higher, 0.6), (low, 0.5), (lower, 0.4))]
         canary = np.minimum(canary, all_arms)
         much, little = share_log(canary, all_arms, safe[0], safe[1]), share_log(canary, all_arms, safe[2], safe[3])

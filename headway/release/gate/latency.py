@@ -11,9 +11,10 @@ import numpy as np
 from headway.release.gate.evidence import At, Mixture, Proof, ratio_log
 from headway.release.gate.noise import Noise
 from headway.release.gate.policy import GatePolicy
+from headway.release.gate.proof import TailProof
 from headway.release.gate.state import Kept
 from headway.release.gate.tail import Memory, Tail
-from headway.release.gate.tick import Bools, Floats, over_classes
+from headway.release.gate.tick import Bools, Floats, Ints, over_classes
 
 _SLOWDOWNS = (2.0, 3.5, 6.0, 10.0, 20.0)
 """Alternatives, as multiples of the tolerated slow-down."""
@@ -25,11 +26,9 @@ _INSENSITIVE_MARGIN = 5.0
 """Where a slow-down by x makes the tail grow by less than x, the edge lies in such a gap, and 1 + 5x on the tail itself is ruled out."""
 _JUDGED_MASS = (0.001, 0.5)
 """Tail mass of the edges that are judged."""
-_BRACKET = (0.005, 0.20)
-"""Pooled tail mass of the edges that must be proven before advancing."""
-_NEAREST_MASS = 0.01
-_OF_CONTROL = 0.25
-"""Share of the proof against the control; the rest is against all that the stable version answered, which is more."""
+_HOPED_BEYOND = 0.10
+"""Where more slow-down than this is tolerated, half of the proof is gathered for a version slower by half of what is beyond. Less is hardly
+more than the arms' noise, and who bets on it lets versions pass by luck that are slower than tolerated."""
 _FIRST_REQUESTS, _CLASS_REQUESTS = 200.0, 50.0
 """Requests of all classes, and of a class, that must be known before its edges are chosen."""
 _ASSUMED_NOISE = 0.03
@@ -42,8 +41,10 @@ class Latency(Kept):
     def __init__(
         self, policy: GatePolicy, edges: Sequence[float], classes: int, rollouts: int, tick_minutes: float = 1.0, hoped: float = 0.0
     ) -> None:
-        """`hoped`: the slow-down that a version may well have, and that proof is gathered for; above zero for one that buys it."""
-        self._hoped = hoped
+        """`hoped`: the slow-down that a version buys, for one that does."""
+        slower = (policy.latency - _HOPED_BEYOND) / 2
+        hopes = {hoped: 1.0} if hoped else {0.0: 0.5, slower: 0.5} if slower > 0 else {0.0: 1.0}
+        self._hopes = tuple(hopes)
         self._policy, self.tail = policy, Tail(edges)
         shape = (classes, len(edges))
         self.memory = Memory(classes, len(edges) + 1, rollouts, tick_minutes)
@@ -51,10 +52,13 @@ class Latency(Kept):
         self.decided = np.zeros(rollouts, dtype=bool)
         self.by_class = Mixture((*shape, len(_SLOWDOWNS), rollouts))
         self.together = Mixture((len(edges), len(_SLOWDOWNS), rollouts))
-        self.proofs = {"control": Proof((len(edges), rollouts)), "stable": Proof((len(edges), rollouts))}
-        """Against the control, and against all requests that the stable version answered, whose number helps a small canary."""
+        self._copies = np.asarray([stage.mirror > 0 for stage in policy.stages])
         self._margins = [stage.latency_margin for stage in policy.stages]
-        self._spread = Proof.spread([stage.ticks_at_most for stage in policy.stages])
+        spread = Proof.spread([stage.ticks_at_most for stage in policy.stages])
+        self.here = TailProof(len(edges), rollouts, tuple(hopes.values()), spread)
+        """For the margin of the stage, begun anew at each."""
+        self.lasting = TailProof(len(edges), rollouts, tuple(hopes.values()), spread)
+        """For the tightest margin, over the whole rollout, so that a lucky start does not settle it."""
         self.noise = Noise((*shape, rollouts))
 
     def choose(self) -> None:
@@ -70,8 +74,8 @@ class Latency(Kept):
     def compare(self, canary: Floats, control: Floats, same: Floats, at: At) -> None:
         """Judge one tick's buckets of the canary, its control, and all arms of the stable version."""
         tail, policy = self.tail, self._policy
-        bad, bad_control, bad_same = tail.counts(canary), tail.counts(control), tail.counts(same)
-        n, n_control, n_same = bad[:, :1] + canary[:, :1], bad_control[:, :1] + control[:, :1], bad_same[:, :1] + same[:, :1]
+        bad, bad_control, bad_same = (tail.counts(canary), tail.counts(control), tail.counts(same))
+        n, n_control, n_same = (bad[:, :1] + canary[:, :1], bad_control[:, :1] + control[:, :1], bad_same[:, :1] + same[:, :1])
         masses = tail.masses(self.memory.buckets)
         quantiles = tail.quantiles(masses)
         tolerated = tail.ratio(quantiles, masses, policy.latency)
@@ -84,28 +88,31 @@ class Latency(Kept):
         for place, (multiple, factor) in enumerate(zip(_SLOWDOWNS, _FACTORS, strict=True)):
             alternative = np.maximum(tail.ratio(quantiles, masses, policy.latency * multiple), null * factor)
             logs = np.where(self.chosen, power * ratio_log(bad, bad_control, n, n_control, null, alternative), 0.0)
-            self.by_class.multiply(place, logs, at.stake, at.largest)
-            self.together.multiply(place, over_classes(logs), at.stake, at.largest)
-        ruled_out = self._ruled_out(quantiles, masses, at)
-        hoped = np.minimum(tail.ratio(quantiles, masses, self._hoped), ruled_out) if self._hoped else np.ones_like(ruled_out)
-        for name, bad_of, n_of in (("control", bad_control, n_control), ("stable", bad_same, n_same)):
-            logs = over_classes(ratio_log(bad, bad_of, n, n_of, ruled_out, hoped))
-            self.proofs[name].multiply(logs, at.counts, self._spread[at.stage], at.largest_of_proof)
-
-    def _ruled_out(self, quantiles: Floats, masses: Floats, at: At) -> Floats:
-        """The ratio that each rollout's stage must rule out, by class and edge."""
-        ruled_out = np.ones_like(masses)
+            self.by_class.multiply(place, logs, at.stake, at.largest, at.worth)
+            self.together.multiply(place, over_classes(logs), at.stake, at.largest, at.worth)
+        pooled = tail.masses(over_classes(self.memory.buckets)[None])[0]
+        arms = [(bad_control, n_control), (bad_same, n_same)]
+        whole = self._margin(quantiles, masses, min(self._margins))
+        ruled_out = whole
         for place in np.unique(at.stage[at.counts]):
-            slowdown = self._margins[place]
-            margin = self.tail.ratio(quantiles, masses, slowdown)
-            margin = np.where(margin < 1 + slowdown, 1 + _INSENSITIVE_MARGIN * slowdown, margin)
-            ruled_out = np.where(at.stage == place, margin, ruled_out)
-        return ruled_out
+            ruled_out = np.where(at.stage == place, self._margin(quantiles, masses, self._margins[place]), ruled_out)
+        slower = [tail.ratio(quantiles, masses, hope) for hope in self._hopes]
+        for proof, margin in ((self.here, ruled_out), (self.lasting, whole)):
+            proof.begin(pooled, at.counts)
+            against_control, against_stable = (
+                [over_classes(power * ratio_log(bad, of, n, n_of, margin, np.minimum(hoped, margin))) for hoped in slower]
+                for of, n_of in arms
+            )
+            proof.multiply(against_control, against_stable, at.counts, at.stage, at.largest_of_proof)
+
+    def _margin(self, quantiles: Floats, masses: Floats, slowdown: float) -> Floats:
+        """The ratio that rules out a slow-down, by class and edge."""
+        margin = self.tail.ratio(quantiles, masses, slowdown)
+        return np.where(margin < 1 + slowdown, 1 + _INSENSITIVE_MARGIN * slowdown, margin)
 
     def restart_proof(self, where: Bools) -> None:
         """Forget what was proven at the last weight."""
-        for proof in self.proofs.values():
-            proof.restart(where)
+        self.here.restart(where)
 
     def evidence(self) -> Floats:
         """Against the canary: mean over classes, and all classes together, of the mean over their edges."""
@@ -121,16 +128,16 @@ class Latency(Kept):
             groups = groups + (edges > 0)
         return total / np.maximum(groups, 1.0)
 
-    def proven(self) -> Floats:
-        """For the canary: the least proof over the edges that bracket the tail, as an e-value; 0 where nothing is known."""
-        pooled = self.tail.masses(over_classes(self.memory.buckets)[None])[0]
-        bracket = (pooled >= _BRACKET[0]) & (pooled <= _BRACKET[1])
-        distance = np.abs(np.log(np.maximum(pooled, 1e-9) / _NEAREST_MASS))
-        nearest = distance == distance.min(axis=0)
-        wanted = np.where(bracket.any(axis=0), bracket, nearest)
-        wealth = _OF_CONTROL * self.proofs["control"].wealth + (1 - _OF_CONTROL) * self.proofs["stable"].wealth
-        least = np.where(wanted, wealth, np.inf).min(axis=0)
-        return np.where(self.decided, least, 0.0)
+    def proven(self, stage: Ints) -> Floats:
+        """For the canary, as an e-value; 0 where nothing is known.
+
+        Copies must show it at every edge. What a weight has left to find is that users' load slows the version as a whole. Before full
+        traffic, all that it answered must show it at every edge again.
+        """
+        here, last = self.here.overall(), stage == len(self._margins) - 1
+        proven = np.where(self._copies[stage], self.here.everywhere(), here)
+        proven = np.where(last & ~self._copies[stage], np.minimum(here, self.lasting.everywhere()), proven)
+        return np.where(self.decided, proven, 0.0)
 
     def remember(self, stable: Floats, baseline: Floats) -> None:
         """Add the control's counts of a judged tick to what is known, and what the two arms of one version differed by."""

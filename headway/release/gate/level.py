@@ -47,7 +47,8 @@ class Level(Kept):
         worse = np.where(value > control * limits.tolerated + limits.floor, 1.0, -1.0)
         stake = np.where(there, at.stake, -1.0)
         for place, bet in enumerate(_BETS):
-            self.bets.multiply(place, np.log1p(bet * worse), stake, at.largest)
+            # What a tick brings beyond its limit is lost here: such numbers stay high for minutes without meaning more each minute.
+            self.bets.multiply(place, np.log1p(bet * worse), stake, at.largest, at.largest)
         fine = np.where(value <= control * limits.ruled_out + 2 * limits.floor, 1.0, -1.0)
         self.proof = np.where(there, np.clip(self.proof * (1 + _PROOF_BET * fine), 1 / _ENOUGH, _ENOUGH), self.proof)
         self.known = self.known | there
