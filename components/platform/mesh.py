@@ -30,6 +30,8 @@ UNREAD_SECONDS = 60
 """Of an answer that its client does not read."""
 UNUSED_SECONDS = 300
 """Of a connection that carries nothing; the load balancer forgets one after 350 s, and then nobody is told."""
+CONNECTIONS = 10_000
+"""At once, of one proxy and port; more are closed. At some 70 KiB each with TLS they fit into a proxy's memory."""
 
 _UNREAD_TAGS = ("connection_security_policy", "destination_principal", "source_canonical_revision", "source_principal", "source_version")
 """Labels that no query here reads: each multiplies the number of series."""
@@ -133,11 +135,22 @@ def _door() -> Manifest:
         "stream_flush_timeout": f"{UNREAD_SECONDS}s",
         "common_http_protocol_options": {"idle_timeout": f"{UNUSED_SECONDS}s"},
     }
-    patch = {
+    limit = {
+        "name": "envoy.filters.network.connection_limit",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.network.connection_limit.v3.ConnectionLimit",
+            "stat_prefix": "door",
+            "max_connections": CONNECTIONS,
+        },
+    }
+    where = {
         "applyTo": "NETWORK_FILTER",
         "match": {"context": "GATEWAY", "listener": {"filterChain": {"filter": {"name": manager}}}},
-        "patch": {"operation": "MERGE", "value": {"typed_config": config}},
     }
+    patches = [
+        {**where, "patch": {"operation": "MERGE", "value": {"typed_config": config}}},
+        {**where, "patch": {"operation": "INSERT_BEFORE", "value": limit}},
+    ]
     return Manifest(
         role="door",
         body=object_(
@@ -146,7 +159,7 @@ def _door() -> Manifest:
             "door",
             namespace=INGRESS_NAMESPACE,
             labels=labels("gateway"),
-            spec={"workloadSelector": {"labels": dict(GATEWAY_LABELS)}, "configPatches": [patch]},
+            spec={"workloadSelector": {"labels": dict(GATEWAY_LABELS)}, "configPatches": patches},
         ),
     )
 

@@ -197,7 +197,7 @@ def gateway(folder: Path, percent: int, *, switched_off: bool = False) -> Iterat
     doors = listeners.Doors(gateway={80: port}, mesh={8000: inside}, log=str(log))
     compiled = static(configuration.compile_(found, doors, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)}))
     for listener in compiled["static_resources"]["listeners"]:
-        for sink in listener["filter_chains"][0]["filters"][0]["typed_config"]["access_log"]:
+        for sink in listener["filter_chains"][0]["filters"][-1]["typed_config"]["access_log"]:
             sink["typed_config"]["path"] = str(log)
     compiled["static_resources"]["listeners"].append(answering_buckets(arithmetic))
     with proxied.envoy(folder, compiled, port):

@@ -225,7 +225,7 @@ def observed(found: dict[str, Any], of: World, collector: int) -> dict[str, Any]
     known = istiod.providers(istio.control_plane_values(otel.HOST, 4317))
     pods = {f"inbound-vision-{pod['metadata']['name']}": pod for pod in of.served_pods()}
     for listener in found["static_resources"]["listeners"]:
-        manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+        manager = listener["filter_chains"][0]["filters"][-1]["typed_config"]
         pod = next((pod for name, pod in pods.items() if listener["name"].startswith(name)), None)
         if pod is None:
             istiod.observed(manager, specs(of, istio.INGRESS_NAMESPACE, dict(istio.GATEWAY_LABELS)), known, {})

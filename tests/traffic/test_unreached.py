@@ -8,7 +8,7 @@ import os
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -38,6 +38,8 @@ ISSUER = tenant("vision").issuers[0]
 METHOD = "/inference.GRPCInferenceService/ServerLive"
 SHORT_SECONDS = 2
 """Instead of the minutes that a client may take."""
+CONNECTIONS = 40
+"""Instead of thousands."""
 
 
 class Server(BaseHTTPRequestHandler):
@@ -110,6 +112,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mesh, "REQUEST_SECONDS", SHORT_SECONDS)
         patch.setattr(mesh, "UNUSED_SECONDS", SHORT_SECONDS)
+        patch.setattr(mesh, "CONNECTIONS", CONNECTIONS)
         found = compiled(folder, port, issuers)
     with ExitStack() as stack:
         server = ThreadingHTTPServer((loopback(LIVING), 8000), Server)
@@ -185,3 +188,14 @@ def test_headers_beyond_any_use_are_refused(door: Door) -> None:
 def test_a_connection_that_carries_nothing_is_closed(door: Door) -> None:
     with door.connected() as client:
         assert client.recv(1) == b""
+
+
+def test_connections_beyond_what_a_proxy_can_hold_are_closed_and_others_go_on(door: Door) -> None:
+    with ExitStack() as stack:
+        clients = [stack.enter_context(door.connected()) for _ in range(2 * CONNECTIONS)]
+        answered = 0
+        for client in clients:
+            with suppress(OSError):
+                client.sendall(head(door, **{"content-length": "0"}))
+                answered += client.recv(1024).startswith(b"HTTP/1.1 200 ")
+    assert 0 < answered <= CONNECTIONS

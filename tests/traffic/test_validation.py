@@ -20,7 +20,7 @@ def static(found: configuration.Configuration, *, logs: bool = False) -> dict[st
     """The same configuration without files to watch, for `envoy --mode validate`; without logs, unless they are wanted."""
     listeners: list[dict[str, Any]] = []
     for listener in copy.deepcopy(list(found.listeners.values())):
-        manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+        manager = listener["filter_chains"][0]["filters"][-1]["typed_config"]
         source = manager.pop("rds", None)
         if source is not None:
             manager["route_config"] = found.routes[source["route_config_name"]]

@@ -148,7 +148,7 @@ def test_a_replicas_own_proxy_limits_its_requests_and_its_bodies() -> None:
     (threshold,) = found.clusters[name]["circuit_breakers"]["thresholds"]
     assert threshold["max_requests"] == 48, "overload_at of the contract"
     listener = found.listeners[f"inbound-vision-{served_pod(made)['metadata']['name']}-8000"]
-    manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    manager = listener["filter_chains"][0]["filters"][-1]["typed_config"]
     buffers = [each["typed_config"]["max_request_bytes"] for each in manager["http_filters"] if each["name"] == "envoy.filters.http.buffer"]
     assert buffers == [8 * 2**20]
     assert manager["local_reply_config"]["mappers"][0]["status_code"] == 429
@@ -208,7 +208,7 @@ def test_retries_are_a_share_of_what_an_arm_is_asked_at_the_moment() -> None:
 
 
 def test_what_clients_send_under_a_claims_name_is_dropped_before_the_token_is_read() -> None:
-    filters = compiled(cluster(two_arms(0))).listeners["gateway-80"]["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"]
+    filters = compiled(cluster(two_arms(0))).listeners["gateway-80"]["filter_chains"][0]["filters"][-1]["typed_config"]["http_filters"]
     names = [each["name"] for each in filters]
     assert (
         names.index("headway.claimed_headers") < names.index("envoy.filters.http.jwt_authn") < names.index("envoy.filters.http.rbac.deny")

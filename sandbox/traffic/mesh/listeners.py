@@ -82,8 +82,9 @@ def gateway_listener(world: World, item: Object, port: int, doors: Doors, folder
     ]
     name = route_name("gateway", port)
     manager = _manager(name, filters, _log(doors.log, {"at": "source"}), rds=folder)
-    made = patches.patched(manager, patches.GATEWAY, _ordered(world, namespace, labels))
-    return _listener(name, ("127.0.0.1", doors.gateway[port]), made)
+    applied = _ordered(world, namespace, labels)
+    made = patches.patched(manager, patches.GATEWAY, applied)
+    return _listener(name, ("127.0.0.1", doors.gateway[port]), made, patches.before_manager(patches.GATEWAY, applied))
 
 
 def mesh_listener(world: World, port: int, doors: Doors, folder: str) -> Config:
@@ -91,7 +92,8 @@ def mesh_listener(world: World, port: int, doors: Doors, folder: str) -> Config:
     name = route_name("mesh", port)
     manager = _manager(name, [_router()], _log(doors.log, {"at": "source"}), rds=folder)
     found = [item for item in world.of_kind("EnvoyFilter") if item["metadata"]["namespace"] == ROOT_NAMESPACE]
-    return _listener(name, ("127.0.0.1", doors.mesh[port]), patches.patched(manager, patches.OUTBOUND, found))
+    made = patches.patched(manager, patches.OUTBOUND, found)
+    return _listener(name, ("127.0.0.1", doors.mesh[port]), made, patches.before_manager(patches.OUTBOUND, found))
 
 
 def sidecar(world: World, pod: Object, port: int, ip: str, cluster: str, doors: Doors) -> Config:
@@ -112,8 +114,9 @@ def sidecar(world: World, pod: Object, port: int, ip: str, cluster: str, doors: 
     # As istiod: only where requests enter are their ids made anew.
     manager["use_remote_address"] = False
     manager["access_log"] += _samples(world, pod, doors)
-    made = patches.patched(manager, patches.INBOUND, _ordered(world, namespace, labels))
-    return _listener(name, (ip, port + INBOUND_OFFSET), made)
+    applied = _ordered(world, namespace, labels)
+    made = patches.patched(manager, patches.INBOUND, applied)
+    return _listener(name, (ip, port + INBOUND_OFFSET), made, patches.before_manager(patches.INBOUND, applied))
 
 
 def _samples(world: World, pod: Object, doors: Doors) -> Iterator[Config]:
@@ -163,12 +166,12 @@ def _ordered(world: World, namespace: str, labels: Object) -> list[Object]:
     )
 
 
-def _listener(name: str, place: tuple[str, int], manager: Config) -> Config:
+def _listener(name: str, place: tuple[str, int], manager: Config, before: Iterable[Config]) -> Config:
     typed = {"@type": _MANAGER_TYPE, **manager}
     return {
         "name": name,
         "address": address(*place),
-        "filter_chains": [{"filters": [{"name": patches.MANAGER, "typed_config": typed}]}],
+        "filter_chains": [{"filters": [*before, {"name": patches.MANAGER, "typed_config": typed}]}],
     }
 
 

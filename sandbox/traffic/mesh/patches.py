@@ -5,7 +5,7 @@ of their namespaces (the root's first) and creation; a merge into a list appends
 """
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sandbox.traffic.mesh.reading import Object, Reader, items
@@ -17,7 +17,7 @@ MANAGER = "envoy.filters.network.http_connection_manager"
 ROUTER = "envoy.filters.http.router"
 _OPERATIONS = {
     "HTTP_FILTER": {"INSERT_BEFORE", "INSERT_FIRST", "INSERT_AFTER", "MERGE"},
-    "NETWORK_FILTER": {"MERGE"},
+    "NETWORK_FILTER": {"INSERT_BEFORE", "MERGE"},
 }
 
 
@@ -47,19 +47,34 @@ def check(item: Object) -> Reader:
 def patched(manager: Config, context: str, filters: Iterable[Object]) -> Config:
     """The HTTP connection manager of a listener in `context`, with the patches of these EnvoyFilters."""
     found = copy.deepcopy(manager)
+    for patch, match in _of(context, filters):
+        network = ((match.get("listener") or {}).get("filterChain") or {}).get("filter") or {}
+        before = (network.get("subFilter") or {}).get("name")
+        value, operation = patch["patch"].get("value") or {}, patch["patch"]["operation"]
+        if patch["applyTo"] == "HTTP_FILTER":
+            found["http_filters"] = _filters(found["http_filters"], operation, before, value)
+        elif operation == "MERGE":
+            found = merged(found, value.get("typed_config") or {})
+    return found
+
+
+def before_manager(context: str, filters: Iterable[Object]) -> list[Config]:
+    """What these EnvoyFilters put before the HTTP connection manager of a listener in `context`."""
+    wanted = ("NETWORK_FILTER", "INSERT_BEFORE")
+    return [
+        copy.deepcopy(dict(patch["patch"]["value"]))
+        for patch, _ in _of(context, filters)
+        if (patch["applyTo"], patch["patch"]["operation"]) == wanted
+    ]
+
+
+def _of(context: str, filters: Iterable[Object]) -> Iterator[tuple[Object, Object]]:
+    """(patch, its match) of what applies in `context`."""
     for item in filters:
         for patch in item["spec"].get("configPatches") or ():
             match = patch.get("match") or {}
-            if match.get("context", "ANY") not in (context, "ANY"):
-                continue
-            network = ((match.get("listener") or {}).get("filterChain") or {}).get("filter") or {}
-            before = (network.get("subFilter") or {}).get("name")
-            value = patch["patch"].get("value") or {}
-            if patch["applyTo"] == "NETWORK_FILTER":
-                found = merged(found, value.get("typed_config") or {})
-            else:
-                found["http_filters"] = _filters(found["http_filters"], patch["patch"]["operation"], before, value)
-    return found
+            if match.get("context", "ANY") in (context, "ANY"):
+                yield patch, match
 
 
 def _filters(filters: list[Config], operation: str, beside: str | None, value: Mapping[str, Any]) -> list[Config]:
