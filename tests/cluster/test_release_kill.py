@@ -17,13 +17,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 TENANTS = Path(__file__).parents[2] / "tenants"
 
 
-@pytest.fixture
-def promoted() -> Callable[[], Scene]:
+EXPERIMENT = {"strategy": "ab", "split": {"share": "20%", "duration": "1h", "user_claim": "sub", "experiment": "tone"}}
+
+
+@pytest.fixture(params=[{"weights": ["10%"]}, EXPERIMENT], ids=["canary", "experiment"])
+def promoted(request: pytest.FixtureRequest) -> Callable[[], Scene]:
     (found,) = load_tenant(TENANTS / "vision").contracts
     contract = next(model for model in found.models if model.name == "defects")
 
     def made() -> Scene:
-        scene = Scene.of(Shelf(), contract, mirror=None, weights=["10%"])
+        scene = Scene.of(Shelf(), contract, mirror=None, **request.param)
         promoting(scene, 2)
         return scene
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from release_kill import Shelf, killed_at, walk
+from release_kill import KilledError, Shelf, killed_at, walk
 from release_world import BAD, CHAIN, Reading, Scene
 
 from headway.cli import release_view
@@ -17,7 +17,7 @@ from headway.contract.model import Model
 from headway.contract.rollout import Rollout as Policy
 from headway.errors import UserError
 from headway.release import words
-from headway.release.driver import targets
+from headway.release.driver import beginning, targets
 from headway.release.driver.beginning import tick_seconds
 from headway.release.driver.kinds import Kind, Outcome, Wish
 from headway.release.driver.rollout import Rollout, Service
@@ -25,7 +25,7 @@ from headway.release.driver.verify import recomputed
 from headway.release.driver.wishes import ask
 from headway.release.experiment import assigned
 from headway.release.ledger.division import Division, Split, latest
-from headway.release.ledger.events import Event
+from headway.release.ledger.events import Event, parse
 from headway.release.ledger.ledger import verify
 from headway.release.plan import Room, plan
 from headway.release.report import page
@@ -47,6 +47,12 @@ def experiment(contract: Model, **rollout: Any) -> Scene:
 @pytest.fixture
 def scene(contract: Model) -> Scene:
     return experiment(contract)
+
+
+@pytest.fixture
+def longer_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour's experiment in a dozen ticks."""
+    monkeypatch.setattr(beginning, "TICK_SECONDS", 300.0)
 
 
 def deciding(scene: Scene, wish: Wish, on: Kind = Kind.DUE) -> Callable[[Event, Service], None]:
@@ -135,7 +141,7 @@ def test_users_are_taken_back_on_the_route_before_the_stack_is_touched(scene: Sc
     assert scene.world.done[-2:] == ["patch", "up stable=100"]
 
 
-def test_when_its_time_is_over_users_stay_divided_until_a_person_says_so(scene: Scene) -> None:
+def test_when_its_time_is_over_users_stay_divided_until_a_person_says_so(scene: Scene, longer_ticks: None) -> None:
     after: list[int] = []
 
     def told(event: Event, service: Service) -> None:
@@ -152,7 +158,7 @@ def test_when_its_time_is_over_users_stay_divided_until_a_person_says_so(scene: 
     assert len(after) >= 10
 
 
-def test_a_version_that_breaks_after_its_time_still_goes_back(scene: Scene) -> None:
+def test_a_version_that_breaks_after_its_time_still_goes_back(scene: Scene, longer_ticks: None) -> None:
     def told(event: Event, _: Service) -> None:
         if event.kind == Kind.DUE:
             scene.world.errors = 0.6
@@ -295,6 +301,29 @@ def test_the_walk_meets_the_division_of_users(quick: Callable[[], Scene]) -> Non
     ending, boundaries = killed_at(quick(), None)
     assert boundaries > 50
     assert "up stable=100 canary=0 users=20" in ending.done
+
+
+@pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
+def test_a_runner_killed_as_the_time_is_over_leaves_one_that_says_so_once(
+    contract: Model, written: bool, monkeypatch: pytest.MonkeyPatch, longer_ticks: None
+) -> None:
+    scene, create = experiment(contract), Shelf.create
+
+    def killed(store: Shelf, key: str, body: bytes) -> None:
+        due = parse(body).kind == Kind.DUE if "/events/" in key else False
+        if written or not due:
+            create(store, key, body)
+        if due:
+            monkeypatch.setattr(Shelf, "create", create)
+            raise KilledError
+
+    monkeypatch.setattr(Shelf, "create", killed)
+    with pytest.raises(KilledError):
+        scene.run()
+    assert (scene.kinds().count(Kind.DUE), scene.world.led) == (int(written), ("tone", scene.release))
+    ask(scene.ledger("person"), Wish.PROMOTE, "it is better")
+    ended = scene.driver("two", gone=lambda _: True).run()
+    assert (ended.outcome, scene.kinds().count(Kind.DUE)) == (Outcome.PROMOTED, int(written))
 
 
 # words ----------------------------------------------------------------------------------------------------------------------------------
