@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headway.release.driver.api import Api
     from headway.release.driver.cluster import Cluster
     from headway.release.driver.deployment import Deployment
+    from headway.release.evidence.kept import Samples
     from headway.release.evidence.reading import Evidence
     from headway.release.ledger.ledger import Ledger
     from headway.release.ledger.store import Store
@@ -209,7 +210,23 @@ class Place:
             service=service,
             run=self._executed,
             scrape_seconds=self.scrape_seconds,
+            samples=self._samples(model),
+            compared_by=model.health.valued,
         )
+
+    def _samples(self, model: "Model") -> "Samples | None":
+        """Where samples of the model's requests are; None where none are kept, or nobody asks for them."""
+        from headway.release.evidence.kept import SampleBucket, SampleFile
+
+        if not model.data.sampled or model.rollout.mirror is None or model.rollout.mirror.differ is None:
+            return None
+        if self.environment == SANDBOX:
+            return SampleFile(self._layout.logs / "samples" / f"{self.tenant}.{self.model}.jsonl")
+        from headway.contract.sampling import prefix
+        from headway.release.ledger.store import client
+
+        bucket = _outputs(self.project, self.environment, "cluster").get("telemetry_bucket")
+        return SampleBucket(client(), str(bucket), prefix(self.tenant, self.model, model.data.retention)) if bucket else None
 
     def _executed(self, pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
         """Python in the serving container of a pod. Raises OutOfReachError."""

@@ -49,6 +49,8 @@ def begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guard
     if not answers.compared:
         trade = " So no trade can hold: it may be as slow as any version, and no slower." if model.rollout.trade else ""
         view.say(f"Golden answers will not be compared: {answers.reason}.{trade}")
+    if answers.simulated and model.rollout.mirror and model.rollout.mirror.differ:
+        view.say("Answers to copies will not be compared: the replicas are simulated.")
     begin(here.ledger(), here.store, model, _room(here, model), start, answers)
     return None
 
@@ -90,7 +92,7 @@ def _answers(here: "Place", model: "Model") -> "Asked":
     except OutOfReachError as failure:
         return Asked(compared=False, reason=f"the stable version's replicas could not be asked ({failure})")
     if found is None:
-        return Asked(compared=False, reason="the replicas are simulated")
+        return Asked(compared=False, reason="the replicas are simulated", simulated=True)
     if not found.pairs:
         return Asked(compared=False, reason=f"the stable version answered none of its golden requests ({'; '.join(found.examples)})")
     said = f"the stable version gave {found.pairs - found.mismatches} of {found.pairs} golden answers"

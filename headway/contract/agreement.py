@@ -336,6 +336,37 @@ def _golden_requests_reach_a_model(model: "Model") -> Iterator[Violation]:
             )
 
 
+def _copies_can_be_compared(model: "Model") -> Iterator[Violation]:
+    mirror = model.rollout.mirror
+    if mirror is None or mirror.differ is None:
+        return
+    valued = model.health.valued
+    if valued is None:
+        yield problem(
+            "copies-can-be-compared",
+            "rollout",
+            "mirror",
+            "differ",
+            value=mirror.differ,
+            fact="no golden request says how two answers are compared: all of them look at a form or at parts of a text",
+            consequence="No answer to a copy would ever be compared, and no release would get past its copies",
+            remedy="Add a golden request with compare: exact, near, top or cosine; or leave differ out",
+        )
+        return
+    way = ["response", *(step for step in valued.answer.split("/")[1:] if not step.isdigit())]
+    kept = any(field.split(".") == way[: len(field.split("."))] for field in model.data.log_fields)
+    if not kept or not model.data.sampled:
+        yield problem(
+            "copies-can-be-compared",
+            "data",
+            "log_fields",
+            value=list(model.data.log_fields),
+            fact=f"samples of requests do not keep {'.'.join(way)}, which answers to copies are compared by (rollout.mirror.differ)",
+            consequence="No answer to a copy would ever be compared, and no release would get past its copies",
+            remedy=f"Add {'.'.join(way[:2])} to data.log_fields, with a data.sample above 0 %; or leave rollout.mirror.differ out",
+        )
+
+
 def _artifact_holds_the_models(model: "Model") -> Iterator[Violation]:
     if isinstance(model.runtime, Triton):
         for number, served in enumerate(model.runtime.models):
@@ -505,6 +536,7 @@ _RULES: tuple[Callable[["Model"], Iterator[Violation]], ...] = (
     _optimisation_fits_runtime,
     _signals_exist,
     _golden_requests_reach_a_model,
+    _copies_can_be_compared,
     _artifact_holds_the_models,
     _md5_is_for_models_of_triton,
     _running_requests_can_finish,

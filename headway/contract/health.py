@@ -152,6 +152,11 @@ class Liveness(Part):
 class Health(Part):
     """What healthy means for this model."""
 
+    @property
+    def valued(self) -> Golden | None:
+        """The first golden request that is compared with a value, and so says how two answers are compared; None where all have a form only."""
+        return next((golden for golden in self.golden if isinstance(golden.expect, Exact | Near | Top | Cosine)), None)
+
     startup_budget: Annotated[Duration, between(Duration.parse("10s"), Duration.parse("4h"))]
     """Longest from pod start to ready: image, artifact, engine start, warmup. The startup probe gives up after it."""
     engine_start: Annotated[Duration, between(Duration.parse("1s"), Duration.parse("2h"))]

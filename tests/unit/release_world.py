@@ -49,7 +49,9 @@ class Reading:
         answers: Mapping[str, int] = raw.get("answers", {})
         named = ("pairs", "mismatches", "labelled", "only_canary_right", "only_stable_right")
         compared = {name: answers.get(name, 0) for name in named}
-        return Tick(**arms, **compared, answered=raw["answered"], ready=raw["ready"], freeze=frozen)
+        copies: Mapping[str, int] = raw.get("compared", {})
+        copied = {f"mirrored_{name}": copies.get(name, 0) for name in ("pairs", "mismatches")}
+        return Tick(**arms, **compared, **copied, answered=raw["answered"], ready=raw["ready"], freeze=frozen)
 
 
 def _counts(document: Mapping[str, Any]) -> Counts:
@@ -107,6 +109,8 @@ class Memory:
     """Share of golden answers that differ while it has traffic."""
     labelled: Mapping[str, tuple[bool, bool]] = field(default_factory=dict)
     """Whether the new and the stable version get a request right; half a dozen are asked in a tick."""
+    copied: tuple[int, int] = (0, 0)
+    """Answers to copies that are compared in a tick, and how many of them differ."""
     hidden: bool = False
     """Whether requests to the new version can be seen while draining."""
 
@@ -199,6 +203,8 @@ class Memory:
         raw = {arm: _document(counts(n * share[arm], errors=0.001, rng=rng)) for arm in ("stable", "baseline")}
         raw["canary"] = _document(counts(n * share[CANARY], self.shares, self.errors, rng))
         raw["mirrored"] = _document(counts(n * share["stable"] * self.copies / 100, self.shares, self.errors, rng))
+        if rollout.body["policy"]["mirrored"] is not None and self.copies:
+            raw["compared"] = {"pairs": self.copied[0], "mismatches": self.copied[1]}
         if rollout.body["policy"]["golden"]:
             raw["answers"] = {"pairs": 25, "mismatches": int(rng.binomial(25, self.wrong))}
             asked = sorted(set(self.labelled) - rollout.compared)[:6]

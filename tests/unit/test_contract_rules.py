@@ -38,6 +38,8 @@ SYSTEM_POOL: dict[str, Any] = {
 }
 SPLIT = {"share": "20%", "duration": "14d", "user_claim": "sub", "experiment": "tone"}
 FILE = {"path": "x/1/model.onnx", "sha256": "ab" * 32, "size": "1B"}
+COPIED = changed(DEFECTS, {"rollout/mirror": {"share": "100%", "differ": "5%"}, "data/log_fields": ["response.outputs"]})
+COPIED_CHAT = changed(CHAT, {"rollout/mirror": {"share": "10%"}})
 BATCH = {
     "max_replicas": 1,
     "messages_per_replica": 10,
@@ -190,6 +192,9 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("golden-asks-a-model", EMBEDDINGS, {"health/golden/0/model": GONE}, "health.golden[0].model"),
     ("golden-asks-a-model", CHAT, {"health/golden/0/model": "chat"}, "health.golden[0].model"),
     ("every-model-is-proved", EMBEDDINGS, {"health/golden/1/model": "image-encoder"}, "health.golden"),
+    ("copies-can-be-compared", COPIED, {"data/log_fields": ["request.inputs"]}, "data.log_fields"),
+    ("copies-can-be-compared", COPIED, {"data/sample": "0%"}, "data.log_fields"),
+    ("copies-can-be-compared", COPIED_CHAT, {"rollout/mirror/differ": "5%"}, "rollout.mirror.differ"),
     ("golden-named-once", DEFECTS, {"health/golden/1/name": "scratch"}, "health.golden"),
     ("golden-has-one-request", DEFECTS, {"health/golden/0/request": {}}, "health.golden[0].request"),
     ("golden-has-one-request", DEFECTS, {"health/golden/0/file": GONE}, "health.golden[0].request"),

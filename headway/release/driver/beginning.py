@@ -49,6 +49,8 @@ class Asked:
     reason: str
     pairs: int = 0
     mismatches: int = 0
+    simulated: bool = False
+    """Whether replicas only pretend to run: then nothing answers copies either."""
 
 
 def begin(ledger: Ledger, store: Store, model: Model, room: Room, start: Start, answers: Asked) -> Event:
@@ -180,7 +182,8 @@ def _policy(rollout: Policy, made: Plan, steps: list[dict[str, Any]], answers: A
     found = GatePolicy.from_contract(rollout, weights=weights, tick_seconds=tick, golden=answers.compared)
     # A model that does not always agree with itself is allowed twice what the stable version does.
     mismatch = max(found.mismatch, 2 * answers.mismatches / answers.pairs if answers.pairs else 0.0)
-    return replace(found, baseline=made.baseline_arm, mirror=mirror, mismatch=mismatch)
+    copied = found.mirrored if mirror and not answers.simulated else None
+    return replace(found, baseline=made.baseline_arm, mirror=mirror, mismatch=mismatch, mirrored=copied)
 
 
 def _difference(old: Model, new: Model) -> dict[str, Any]:

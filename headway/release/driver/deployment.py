@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from headway.contract.health import Golden
 from headway.release.driver.answers import Answers, Run, asked, failing, in_a_tick, judged
 from headway.release.driver.cluster import Cluster
 from headway.release.driver.labelled import compared
+from headway.release.driver.mirrored import paired
 from headway.release.driver.rollout import Rollout
 from headway.release.driver.world import Drained, OutOfReachError, Probed, Raw, Route
+from headway.release.evidence.kept import Samples, UnkeptError
 from headway.release.evidence.reading import Arms, Evidence, Service, Window, unanswered
 from headway.release.ledger.division import BASELINE, CANARY, STABLE, Division
 from headway.release.plan import Kind as StepKind
@@ -42,6 +45,10 @@ class Deployment:
     """Runs Python in a serving container."""
     scrape_seconds: float
     """How often counters are scraped: no look at them can be shorter than two of these."""
+    samples: Samples | None = None
+    """Kept samples of requests; None where nothing is kept."""
+    compared_by: Golden | None = None
+    """How an answer to a copy is compared with the user's."""
     _shifted: float | None = field(default=None, init=False)
 
     @property
@@ -108,7 +115,7 @@ class Deployment:
 
     def read(self, rollout: Rollout, start: float, end: float) -> Raw:
         raw = self._counted(rollout, start, end)
-        raw = {**raw, "room": room_ahead(rollout, raw)}
+        raw = {**raw, "room": room_ahead(rollout, raw), **self._copies(rollout, start, end)}
         if not rollout.body["policy"]["golden"]:
             return raw
         seconds = min(PROBE_SECONDS, (end - start) / 4)
@@ -125,6 +132,23 @@ class Deployment:
         except OutOfReachError as failure:
             both = {"labelled": 0, "not_compared": str(failure)}
         return {**raw, "answers": {**found, **both}}
+
+    def _copies(self, rollout: Rollout, start: float, end: float) -> dict[str, Any]:
+        """Answers to copies beside those that users got, where the release is judged by them: of as long a time as the tick, but of late
+        enough a one that every sample has been stored."""
+        if rollout.body["policy"].get("mirrored") is None:
+            return {}
+        nothing = {"pairs": 0, "mismatches": 0}
+        if self.samples is None or self.compared_by is None:
+            return {"compared": {**nothing, "reason": "no samples of requests are kept"}}
+        late = self.samples.late_seconds
+        try:
+            arms = self._arms(rollout)
+            users = tuple(name for name in (arms.stable, arms.baseline) if name)
+            found = paired(self.samples.read(start - late, end - late), users, arms.canary or "", self.compared_by)
+        except (OutOfReachError, UnkeptError) as failure:
+            return {"compared": {**nothing, "reason": str(failure)}}
+        return {"compared": {**found.document(), "of": [start - late, end - late]}}
 
     def _counted(self, rollout: Rollout, start: float, end: float) -> Raw:
         try:

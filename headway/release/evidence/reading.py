@@ -31,6 +31,7 @@ SHAPE: Mapping[str, str] = {
     "memory": "largest share of GPU memory in use over the canary's GPUs; null: unknown",
     "answers": "optional, from whoever asks golden requests: pairs, mismatches, invalid; and where both versions were asked labelled ones, "
     "each once in a release: labelled, only_canary_right, only_stable_right",
+    "compared": "optional, where answers to copies are compared: pairs, mismatches; the times they are of; or why there are none",
     "room": "optional: GPU seconds that the canary would have in this window with the replicas of the next weight; null: unknown",
     "absent": "metrics that no source had",
     "queries": "what was asked, word for word",
@@ -158,6 +159,7 @@ def learnt(raw: Raw) -> Counts:
 def tick(raw: Raw, *, frozen: bool = False) -> Tick:
     """What the gate takes in. Bit for bit the same for the same `raw`."""
     answers: Mapping[str, int] = raw.get("answers") or {}
+    copies: Mapping[str, int] = raw.get("compared") or {}
     ready = raw["ready"]
     return Tick(
         stable=_counts(raw, "stable"),
@@ -177,6 +179,8 @@ def tick(raw: Raw, *, frozen: bool = False) -> Tick:
         pairs=answers.get("pairs", 0),
         mismatches=answers.get("mismatches", 0),
         invalid_answers=answers.get("invalid", 0),
+        mirrored_pairs=copies.get("pairs", 0),
+        mirrored_mismatches=copies.get("mismatches", 0),
         labelled=answers.get("labelled", 0),
         only_canary_right=answers.get("only_canary_right", 0),
         only_stable_right=answers.get("only_stable_right", 0),

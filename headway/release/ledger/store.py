@@ -145,7 +145,12 @@ class S3:
 
 
 def connect(bucket: str, prefix: str = "", *, endpoint: str | None = None, region: str | None = None) -> S3:
-    """A bucket by boto3's own credentials, with timeouts and no blind retries of writes. `endpoint` is for S3-compatible stores."""
+    """A bucket by boto3's own credentials. `endpoint` is for S3-compatible stores. Raises UserError where there are no usable ones."""
+    return S3(client(endpoint=endpoint, region=region), bucket, prefix)
+
+
+def client(*, endpoint: str | None = None, region: str | None = None) -> Any:
+    """A client of S3 with timeouts and no blind retries of writes. Raises UserError where there are no usable credentials."""
     import boto3
     from botocore.config import Config
 
@@ -155,7 +160,7 @@ def connect(bucket: str, prefix: str = "", *, endpoint: str | None = None, regio
         session: Any = boto3.Session()
         return session.client("s3", endpoint_url=endpoint, region_name=region, config=config)
 
-    return S3(_asked(made), bucket, prefix)
+    return _asked(made)
 
 
 def prove(store: Store, token: Callable[[], str] = lambda: secrets.token_hex(8)) -> None:

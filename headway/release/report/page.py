@@ -21,7 +21,8 @@ from headway.release.report.style import STYLE
 _SIGNALS: Mapping[str, str] = {
     "latency": "Requests slower than each edge of the histogram, compared with the same moment's control.",
     "errors": "Failed requests, against the control and against a floor below which errors do not matter.",
-    "correctness": "Answers that differ from what is expected, on golden or copied requests.",
+    "correctness": "Golden answers that differ from what is expected.",
+    "mirrored": "Answers to copies that differ from what users got for the same requests.",
     "queue": "Time spent waiting inside the server, against the control.",
     "cost": "What an inference costs, by GPU time, against the control.",
     "memory": "GPU memory in use: nearly full, or rising steadily towards it.",
