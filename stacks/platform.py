@@ -102,7 +102,10 @@ class _Layer:
         )
         store = self._addon("loki", versions.LOKI, prometheus.NAMESPACE, loki.values(**stored, days=wanted.logs_days), after=[logs])
         self._addon("tempo", versions.TEMPO, prometheus.NAMESPACE, tempo.values(**stored, days=wanted.traces_days), after=[traces])
-        self._addon("otel", versions.OTEL_COLLECTOR, prometheus.NAMESPACE, otel.values(), release=otel.RELEASE)
+        samples = self._identify(
+            "otel", prometheus.NAMESPACE, otel.SERVICE_ACCOUNT, otel.permissions(bucket_arn(bucket)), uses_key=("kms:GenerateDataKey",)
+        )
+        self._addon("otel", versions.OTEL_COLLECTOR, prometheus.NAMESPACE, otel.values(**stored), release=otel.RELEASE, after=[samples])
         self._addon(
             "otel-logs",
             versions.OTEL_COLLECTOR,

@@ -6,13 +6,19 @@ of prompt attributes leaks the first attribute that a new model server invents; 
 span has free text beside them.
 """
 
+import copy
 import json
 from collections.abc import Mapping
 from typing import Any
 
+import pulumi
+
+from components.addons.istio import SAMPLES_PLACE
 from components.addons.placement import ON_SYSTEM_NODES
 from components.addons.prometheus import LOKI_URL, NAMESPACE
 from components.addons.tempo import OTLP_PORT
+from components.permissions import Statement
+from headway.contract.sampling import PREFIX
 
 RELEASE = "otel-collector"
 HOST = f"{RELEASE}.{NAMESPACE}.svc.cluster.local"
@@ -97,6 +103,12 @@ NOT_SPOKEN = ("jaeger-compact", "jaeger-grpc", "jaeger-thrift", "zipkin")
 METRICS_PORT = 8888
 METRICS: Mapping[str, Any] = {"metrics": {"enabled": True}}
 
+SERVICE_ACCOUNT = RELEASE
+SAMPLES_SECONDS = 10
+"""How late a sample is stored at most, while the bucket answers."""
+_A_PLACE = "^[0-9]+d/[a-z0-9-]+/[a-z0-9-]+$$"
+"""The collector expands a single dollar."""
+
 SHORT_NAME = "(?s)^([^ ]{1,100}(?: [^ ]{1,100}){0,2}).*"
 """Three words of a span's name: `POST /v1/chat/completions`, `async outbound|8000||... egress`."""
 
@@ -104,8 +116,8 @@ ALWAYS_KEPT_MILLISECONDS = 1_000
 SAMPLED_PERCENT = 5
 
 
-def values() -> dict[str, Any]:
-    """Chart values. Two replicas: each decides about the traces that it receives."""
+def values(*, bucket: pulumi.Input[str], region: str) -> dict[str, Any]:
+    """Chart values. Two replicas: each decides about the traces that it receives. Samples of requests go to `bucket`."""
     return {
         "mode": "deployment",
         "fullnameOverride": RELEASE,
@@ -117,8 +129,63 @@ def values() -> dict[str, Any]:
         "podMonitor": monitored(),
         "resources": {"limits": {"memory": "1Gi"}, "requests": {"cpu": "200m", "memory": "512Mi"}},
         # `config` would be merged with the chart's own pipelines, and a release cannot carry the nulls that remove those.
-        "alternateConfig": config(),
+        "alternateConfig": sampling(config(), bucket=bucket, region=region),
+        "serviceAccount": {"create": True, "name": SERVICE_ACCOUNT},
     }
+
+
+def permissions(bucket_arn: str) -> tuple[Statement, ...]:
+    """Write samples, and nothing else; it never reads one."""
+    return (Statement(sid="WriteSamples", actions=["s3:PutObject"], resources=[f"{bucket_arn}/{PREFIX}/*"]),)
+
+
+def sampling(config: Mapping[str, Any], *, bucket: pulumi.Input[str], region: str) -> dict[str, Any]:
+    """The configuration with a way of their own for samples of requests: past Loki to the bucket, by day and minute, each below its model's prefix.
+
+    A sample is a line that says where it belongs (`SAMPLES_PLACE`). Its text is JSON: as an object every value in it is masked by itself, and stays
+    JSON. The trap: one batch of a proxy is one model's, which is why its place may be said of the whole batch.
+    """
+    place = f'log.attributes["{SAMPLES_PLACE}"]'
+    chosen = {
+        "error_mode": "ignore",
+        "log_statements": [
+            f'set(resource.attributes["{SAMPLES_PLACE}"], {place}) where IsMatch({place}, "{_A_PLACE}")',
+            "set(log.body, ParseJSON(log.body))",
+        ],
+    }
+    # What belongs nowhere is dropped; so is what is no JSON, for then its body is still text.
+    strays = [f'resource.attributes["{SAMPLES_PLACE}"] == nil', "not IsMap(body)"]
+    masked = {"allow_all_keys": True, "blocked_values": list(MASKED), "summary": "silent"}
+    store = {
+        "s3uploader": {
+            "region": region,
+            "s3_bucket": bucket,
+            "s3_base_prefix": PREFIX,
+            "s3_partition_format": "%Y/%m/%d/%H/%M",
+            "compression": "gzip",
+        },
+        "marshaler": "body",
+        "resource_attrs_to_s3": {"s3_prefix": SAMPLES_PLACE},
+        "sending_queue": {"enabled": True},
+    }
+    found = copy.deepcopy(dict(config))
+    found["processors"] |= {
+        "batch/samples": {"timeout": f"{SAMPLES_SECONDS}s"},
+        "filter/lines": {"error_mode": "ignore", "logs": {"log_record": [f'attributes["{SAMPLES_PLACE}"] != nil']}},
+        "filter/samples": {"error_mode": "ignore", "logs": {"log_record": [f'attributes["{SAMPLES_PLACE}"] == nil']}},
+        "filter/strays": {"error_mode": "ignore", "logs": {"log_record": strays}},
+        "redaction/samples": masked,
+        "transform/samples": chosen,
+    }
+    found["exporters"] |= {"awss3": store}
+    pipelines = found["service"]["pipelines"]
+    pipelines["logs"]["processors"] = ["filter/lines", *pipelines["logs"]["processors"]]
+    pipelines["logs/samples"] = {
+        "receivers": ["otlp"],
+        "processors": ["memory_limiter", "filter/samples", "transform/samples", "filter/strays", "redaction/samples", "batch/samples"],
+        "exporters": ["awss3"],
+    }
+    return found
 
 
 def monitored() -> dict[str, Any]:

@@ -4,7 +4,8 @@ The trap: Object Lock can be switched on only when a bucket is made, and a bucke
 ends; in governance mode whoever holds `s3:BypassGovernanceRetention` still can.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pulumi
 import pulumi_aws as aws
@@ -30,6 +31,8 @@ class BucketArgs:
     """Days for which no one may delete an object version (Object Lock, governance mode)."""
     expire_days: int | None = None
     """Days after which current objects are deleted too; None keeps them."""
+    expire_below: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Days after which objects below a prefix are deleted, their former versions a day later."""
     access_logs: pulumi.Input[str] | None = None
     """The bucket that receives the access log."""
     more: tuple[Statement, ...] = ()
@@ -141,9 +144,20 @@ def _lifecycle(args: BucketArgs) -> list[aws.s3.BucketLifecycleConfigurationRule
         "noncurrent_version_expiration": {"noncurrent_days": args.superseded_days},
         "abort_incomplete_multipart_upload": {"days_after_initiation": MULTIPART_DAYS},
     }
+    below: list[aws.s3.BucketLifecycleConfigurationRuleArgsDict] = [
+        {
+            "id": prefix.strip("/").replace("/", "-"),
+            "status": "Enabled",
+            "filter": {"prefix": prefix},
+            "expiration": {"days": days},
+            "noncurrent_version_expiration": {"noncurrent_days": 1},
+        }
+        for prefix, days in sorted(args.expire_below.items())
+    ]
     if args.expire_days is None:
-        return [superseded]
+        return [superseded, *below]
     return [
         superseded,
+        *below,
         {"id": "expired", "status": "Enabled", "filter": {"prefix": ""}, "expiration": {"days": args.expire_days}},
     ]

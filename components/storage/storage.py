@@ -4,6 +4,7 @@ The trap: a model's files are found by their digest and a release event by its n
 refuse to.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pulumi
@@ -14,6 +15,7 @@ from components.platform.namespaces import ARTIFACT_CACHE
 from components.storage.bucket import Bucket, BucketArgs
 from components.storage.queue import Queue, QueueArgs
 from components.storage.registry import Registry, RegistryArgs
+from headway.contract.sampling import KEPT_DAYS, PREFIX
 
 NAMESPACE_TAG = "aws:PrincipalTag/kubernetes-namespace"
 """Session tag that EKS Pod Identity puts on a pod's credentials; the pod cannot change it."""
@@ -52,7 +54,8 @@ class Storage(pulumi.ComponentResource):
         self._access_logs = self._create_access_logs()
         self.artifacts = self._create_bucket("artifacts", write_once=True, more=(namespaces_apart(self._name_of("artifacts")),))
         self.ledger = self._create_bucket("ledger", write_once=True, lock_days=args.ledger_lock_days)
-        self.telemetry = self._create_bucket("telemetry", expire_days=args.telemetry_days)
+        samples = {f"{PREFIX}/{days}d/": days for days in KEPT_DAYS}
+        self.telemetry = self._create_bucket("telemetry", expire_days=args.telemetry_days, expire_below=samples)
         self.registry = Registry(
             f"{name}-images",
             RegistryArgs(
@@ -108,6 +111,7 @@ class Storage(pulumi.ComponentResource):
         write_once: bool = False,
         lock_days: int | None = None,
         expire_days: int | None = None,
+        expire_below: Mapping[str, int] | None = None,
         more: tuple[Statement, ...] = (),
     ) -> Bucket:
         args = self._args
@@ -121,6 +125,7 @@ class Storage(pulumi.ComponentResource):
                 write_once=write_once,
                 lock_days=lock_days,
                 expire_days=expire_days,
+                expire_below=expire_below or {},
                 access_logs=self._access_logs.name,
                 more=more,
             ),

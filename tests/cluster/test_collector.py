@@ -129,10 +129,10 @@ def told(sink: Sink, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sink]
             "pipelines": {"traces": {"exporters": ["otlp_http/traces"]}},
         },
     }
-    arguments = [argument for name, body in (("platform", otel.config()), ("local", local)) for argument in _file(folder, name, body)]
+    arguments = [argument for name, body in (("platform", otel.config()), ("local", local)) for argument in file(folder, name, body)]
     with (folder / "log").open("w") as log, subprocess.Popen([binary(), *arguments], env=ENVIRONMENT, stderr=log) as process:
         try:
-            eventually(lambda: process.poll() is not None or _answers(f"http://127.0.0.1:{health}"), within=60)
+            eventually(lambda: process.poll() is not None or answers(f"http://127.0.0.1:{health}"), within=60)
             assert process.poll() is None, (folder / "log").read_text()
             _send(otlp)
             eventually(lambda: len(sink.records) >= len(BODIES) and {FAILED, SLOW} <= {s["traceId"] for s in sink.spans}, within=60)
@@ -150,13 +150,13 @@ def free_ports() -> tuple[int, int, int]:
         return one.getsockname()[1], two.getsockname()[1], three.getsockname()[1]
 
 
-def _file(folder: Path, name: str, body: Any) -> tuple[str, str]:
+def file(folder: Path, name: str, body: Any) -> tuple[str, str]:
     path = folder / f"{name}.yaml"
     path.write_text(json.dumps(body))
     return "--config", str(path)
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=5):
             return True
@@ -201,11 +201,11 @@ def _send(port: int) -> None:
         }
         for body in BODIES
     ]
-    _post(port, "traces", {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]})
-    _post(port, "logs", {"resourceLogs": [{"resource": {"attributes": []}, "scopeLogs": [{"scope": scope, "logRecords": records}]}]})
+    post(port, "traces", {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]})
+    post(port, "logs", {"resourceLogs": [{"resource": {"attributes": []}, "scopeLogs": [{"scope": scope, "logRecords": records}]}]})
 
 
-def _post(port: int, kind: str, body: dict[str, Any]) -> None:
+def post(port: int, kind: str, body: dict[str, Any]) -> None:
     request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/{kind}", json.dumps(body).encode(), {"content-type": "application/json"})
     with urllib.request.urlopen(request, timeout=30) as answer:
         assert answer.status == 200
@@ -269,7 +269,7 @@ def on_nodes() -> dict[str, Any]:
 @pytest.mark.parametrize("config", [otel.config(), on_nodes()], ids=["gateway", "nodes"])
 def test_the_collector_finds_no_fault_in_its_configuration(config: Any, tmp_path: Path) -> None:
     done = subprocess.run(
-        [binary(), "validate", *_file(tmp_path, "config", config)], env=ENVIRONMENT, capture_output=True, text=True, check=False
+        [binary(), "validate", *file(tmp_path, "config", config)], env=ENVIRONMENT, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -278,6 +278,6 @@ def test_an_invented_setting_is_found(tmp_path: Path) -> None:
     config = json.loads(json.dumps(otel.config()))
     config["processors"]["redaction"]["blocked_valuez"] = []
     done = subprocess.run(
-        [binary(), "validate", *_file(tmp_path, "config", config)], env=ENVIRONMENT, capture_output=True, text=True, check=False
+        [binary(), "validate", *file(tmp_path, "config", config)], env=ENVIRONMENT, capture_output=True, text=True, check=False
     )
     assert done.returncode != 0 and "blocked_valuez" in done.stderr

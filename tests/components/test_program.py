@@ -238,7 +238,10 @@ def test_a_pod_reaches_artifacts_of_its_own_namespace_only(stack: str) -> None:
     assert (apart["Effect"], apart["Principal"], apart["Action"]) == ("Deny", "*", ["s3:*"])
     (spared,) = apart["NotResource"]
     assert spared.startswith("arn:aws:s3:::headway-") and spared.endswith("/${aws:PrincipalTag/kubernetes-namespace}/*")
-    assert apart["Condition"] == {"Null": {"aws:PrincipalTag/kubernetes-namespace": "false"}}, "who is no pod would be locked out"
+    assert apart["Condition"] == {
+        "Null": {"aws:PrincipalTag/kubernetes-namespace": "false"},
+        "StringNotEquals": {"aws:PrincipalTag/kubernetes-namespace": "artifact-cache"},
+    }, "who is no pod would be locked out, and so would the nodes' stores of artifacts"
 
 
 @pytest.mark.parametrize("stack", CLUSTERS)

@@ -6,15 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contracts import MODELS
+from contracts import DEFECTS, MODELS, changed
 
 from components.addons import istio, loki, otel, prometheus
-from components.model_service import observing
+from components.model_service import observing, routing
 from components.model_service.routing import DEGRADE_HEADER
 from components.observability import layers, links, trail
 from components.observability.panels import Dashboard, Panel, Store
 from components.observability.service import service_dashboard
 from components.platform import mesh
+from headway.contract import sampling
+from headway.contract.units import Duration
+from sandbox.traffic.mesh import listeners
 
 
 def sources() -> dict[str, dict[str, Any]]:
@@ -43,6 +46,35 @@ def test_every_pipeline_redacts_before_anything_leaves() -> None:
         assert pipeline["processors"].index("redaction") < pipeline["processors"].index("batch")
         assert set(pipeline["processors"]) <= set(otel.config()["processors"])
         assert set(pipeline["exporters"]) <= set(otel.config()["exporters"])
+
+
+def test_samples_pass_a_redaction_of_their_own_and_the_log_of_requests_holds_none() -> None:
+    config = otel.sampling(otel.config(), bucket="telemetry", region="us-east-1")
+    pipelines = config["service"]["pipelines"]
+    assert pipelines["logs"]["processors"][0] == "filter/lines"
+    samples = pipelines["logs/samples"]
+    assert samples["processors"].index("redaction/samples") < samples["processors"].index("batch/samples")
+    assert config["processors"]["redaction/samples"]["blocked_values"] == list(otel.MASKED)
+    assert set(samples["exporters"]) == {"awss3"}
+    assert istio.SAMPLES_PLACE not in otel.ALLOWED_ATTRIBUTES
+    assert set(istio.sample_labels()) == {istio.SAMPLES_PLACE}
+
+
+def test_samples_are_kept_no_longer_than_their_contract_says() -> None:
+    days = {each: sampling.kept_days(Duration.parse(each)) for each in ("1d", "2d", "29d", "30d", "45d", "400d", "3650d")}
+    assert days == {"1d": 1, "2d": 1, "29d": 14, "30d": 30, "45d": 30, "400d": 365, "3650d": 365}
+    assert sampling.prefix("vision", "defects", Duration.parse("45d")) == "samples/30d/vision/defects/"
+
+
+def test_the_sandbox_writes_samples_as_the_mesh_does() -> None:
+    assert (listeners.SAMPLES, listeners.SAMPLE) == (istio.SAMPLES, istio.SAMPLE)
+
+
+@pytest.mark.parametrize("fields", [{"log_fields": []}, {"sample": "0%"}])
+def test_without_consent_no_proxy_keeps_anything(fields: dict[str, Any]) -> None:
+    model = changed(DEFECTS, batch=None, **{f"data__{key}": value for key, value in fields.items()})
+    assert "accessLogging" not in observing.telemetry("vision", model)["spec"]
+    assert "headway.sample" not in json.dumps(routing.guard("vision", model))
 
 
 def test_a_log_line_leads_to_its_trace_and_a_trace_to_its_log_lines() -> None:

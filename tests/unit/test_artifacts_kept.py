@@ -65,7 +65,10 @@ def file(data: bytes, tenant: str = "vision", size: int | None = None) -> File:
 
 
 def writes(data: bytes) -> Callable[[File, Path], None]:
-    return lambda _, path: path.write_bytes(data) and None
+    def write(_: File, path: Path) -> None:
+        path.write_bytes(data)
+
+    return write
 
 
 class Clock:
@@ -126,7 +129,7 @@ def test_room_is_made_of_what_no_release_names_the_longest_unused_first(tmp_path
     old, used, new = (file(bytes([n]) * 10) for n in (1, 2, 3))
     found.want([old, used, new])
     for clock.now, each in enumerate((old, used, new)):
-        found.bring(each, writes(each.sha256 and bytes([[old, used, new].index(each) + 1]) * 10))
+        found.bring(each, writes(bytes([int(clock.now) + 1]) * 10))
     clock.now = 10
     assert read(found, old)
     last = file(b"x" * 10)
