@@ -7,45 +7,20 @@ plane writes them.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from components.labels import labels
-from components.manifests import Manifest, object_
+from components.manifests import Manifest
 from components.nodes import gpu_node
+from components.platform import boundaries
+from components.platform.rule import NAMESPACES, Rule, manifests_of
 from headway.contract.labels import MODEL, POOL, RELEASE, TENANT
 from headway.contract.pool import Pool
 
-_PODS = ("pods", "pods/ephemeralcontainers", "pods/resize")
-"""Every way to write the containers of a pod. Not `pods/status`: a rule that a running pod breaks must not silence its kubelet."""
-_NAMESPACES = ("namespaces", "namespaces/finalize", "namespaces/status")
-"""Every way to write the labels of a namespace."""
-_CONTAINERS = (
-    "dyn(object.spec.containers)"
-    " + (has(object.spec.initContainers) ? dyn(object.spec.initContainers) : dyn([]))"
-    # As `kubectl debug` adds them; dyn, because their type is another.
-    " + (has(object.spec.ephemeralContainers) ? dyn(object.spec.ephemeralContainers) : dyn([]))"
-)
-_LABELS = "has(object.metadata.labels) ? object.metadata.labels : {}"
-_STAYS = {"name": "is-not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
-"""What leaves is let go: a Job's controller takes its finalizer off by an update."""
 _MESH_IMAGE = "registry.istio.io/release/proxyv2:"
 _LEVEL = "pod-security.kubernetes.io/enforce"
 _GPU_POD = (
     "variables.containers.exists(c, has(c.resources) && has(c.resources.requests) && "
     "c.resources.requests.exists(k, k.startsWith('nvidia.com/')))"
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """One rule: CEL that must hold for every pod of a tenant, or for other `resources`, and what is said when it does not."""
-
-    name: str
-    expression: str
-    message: str
-    variables: tuple[tuple[str, str], ...] = ()
-    """Its own, beside a pod's `containers` and `labels`: name and expression."""
-    resources: tuple[str, ...] = _PODS
 
 
 RULES = (
@@ -117,7 +92,7 @@ RULES = (
     ),
     Rule(
         name="tenant-namespace-stays",
-        resources=_NAMESPACES,
+        resources=NAMESPACES,
         variables=(
             ("before", f"oldObject != null && has(oldObject.metadata.labels) && '{TENANT}' in oldObject.metadata.labels"),
             ("owner", f"'{TENANT}' in variables.labels ? variables.labels['{TENANT}'] : ''"),
@@ -166,58 +141,11 @@ def own_tolerations(pools: Sequence[Pool]) -> Rule:
     )
 
 
-def rules(pools: Sequence[Pool]) -> tuple[Rule, ...]:
-    """Every rule of a cluster with `pools`, by name."""
-    return tuple(sorted((*RULES, own_tolerations(pools)), key=lambda rule: rule.name))
+def rules(pools: Sequence[Pool], hosts: Sequence[str]) -> tuple[Rule, ...]:
+    """Every rule of a cluster with `pools` and a gateway for `hosts`, by name."""
+    return tuple(sorted((*RULES, own_tolerations(pools), *boundaries.rules(hosts)), key=lambda rule: rule.name))
 
 
-def manifests(pools: Sequence[Pool]) -> tuple[Manifest, ...]:
+def manifests(pools: Sequence[Pool], hosts: Sequence[str]) -> tuple[Manifest, ...]:
     """A policy and its binding for each rule."""
-    return tuple(manifest for rule in rules(pools) for manifest in (_policy(rule), _binding(rule)))
-
-
-def _policy(rule: Rule) -> Manifest:
-    return Manifest(
-        role=rule.name,
-        body=object_(
-            "admissionregistration.k8s.io/v1",
-            "ValidatingAdmissionPolicy",
-            f"headway-{rule.name}",
-            labels=labels("admission"),
-            spec={
-                "failurePolicy": "Fail",
-                "matchConstraints": {
-                    "resourceRules": [
-                        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": list(rule.resources)}
-                    ]
-                },
-                "matchConditions": [_STAYS],
-                "variables": [
-                    *([{"name": "containers", "expression": _CONTAINERS}] if rule.resources == _PODS else []),
-                    {"name": "labels", "expression": _LABELS},
-                    *({"name": name, "expression": expression} for name, expression in rule.variables),
-                ],
-                "validations": [{"expression": rule.expression, "message": rule.message, "reason": "Invalid"}],
-            },
-        ),
-    )
-
-
-def _binding(rule: Rule) -> Manifest:
-    # What a namespace is bound by is decided by its new labels, so the rule that keeps them is bound to all.
-    tenants = {"matchResources": {"namespaceSelector": {"matchExpressions": [{"key": TENANT, "operator": "Exists"}]}}}
-    return Manifest(
-        role=f"{rule.name}-binding",
-        after=(rule.name,),
-        body=object_(
-            "admissionregistration.k8s.io/v1",
-            "ValidatingAdmissionPolicyBinding",
-            f"headway-{rule.name}",
-            labels=labels("admission"),
-            spec={
-                "policyName": f"headway-{rule.name}",
-                "validationActions": ["Deny"],
-                **(tenants if rule.resources == _PODS else {}),
-            },
-        ),
-    )
+    return tuple(manifest for rule in rules(pools, hosts) for manifest in manifests_of(rule))

@@ -26,6 +26,7 @@ POOLS = (
     Pool.model_validate({**_POOL, "name": "blue", "taints": [{"key": "team", "value": "blue"}]}),
     Pool.model_validate({**_POOL, "name": "plain"}),
 )
+HOSTS = ("models.test",)
 Change = Callable[[dict[str, Any]], object]
 
 
@@ -53,7 +54,7 @@ def pod(change: Change = lambda body: None) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def guarded(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """The control plane with every rule bound, and a tenant's namespace."""
-    bodies = [dict(manifest.body) for manifest in admission.manifests(POOLS)]
+    bodies = [dict(manifest.body) for manifest in admission.manifests(POOLS, HOSTS)]
     namespaces: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {TENANT: NAMESPACE}}}
     ]
@@ -316,7 +317,7 @@ def test_the_api_server_finds_no_fault_in_the_rules_themselves(guarded: ControlP
     def checked() -> list[dict[str, Any]]:
         policies = [
             guarded.get("ValidatingAdmissionPolicy", f"headway-{rule.name}", api_version="admissionregistration.k8s.io/v1", namespace=None)
-            for rule in admission.rules(POOLS)
+            for rule in admission.rules(POOLS, HOSTS)
         ]
         return (
             [policy["status"] for policy in policies]

@@ -292,9 +292,9 @@ def test_a_regression_of_a_fifth_shows_in_the_histograms() -> None:
     assert json.loads(mesh.histogram_buckets()) == {"istiocustom": list(edges)}
 
 
-def test_admission_binds_every_rule_for_pods_to_tenants_namespaces_and_the_one_for_namespaces_to_all() -> None:
-    found = by_role(admission.manifests([pool("l4")]))
-    for rule in admission.rules([pool("l4")]):
+def test_admission_binds_every_rule_to_tenants_namespaces_and_the_one_for_namespaces_to_all() -> None:
+    found = by_role(admission.manifests([pool("l4")], ["models.test"]))
+    for rule in admission.rules([pool("l4")], ["models.test"]):
         binding = found[f"{rule.name}-binding"]["spec"]
         assert binding["policyName"] == found[rule.name]["metadata"]["name"]
         assert binding["validationActions"] == ["Deny"]
@@ -305,7 +305,7 @@ def test_admission_binds_every_rule_for_pods_to_tenants_namespaces_and_the_one_f
 
 
 def test_a_refusal_by_the_api_server_says_fact_consequence_and_remedy() -> None:
-    assert all(rule.message.count(". ") == 2 and rule.message.endswith(".") for rule in admission.rules([pool("l4")]))
+    assert all(rule.message.count(". ") == 2 and rule.message.endswith(".") for rule in admission.rules([pool("l4")], ["models.test"]))
 
 
 def test_warm_capacity_gives_way_to_everything() -> None:

@@ -1,0 +1,153 @@
+"""What a tenant's deployers may write beside pods stays within the tenant: Services, routes, proxies' settings, autoscalers. Pure.
+
+Roles say which kinds they may write (`components/tenant/access.py`); these rules say what may stand in them. The trap: one gateway serves all
+tenants, and it takes a route for any host from any namespace: who may claim a host, and whose servers it leads to, is said here and nowhere
+else. A route to another's server would pass that tenant's tokens and rates by, because the request comes from the gateway.
+"""
+
+import json
+from collections.abc import Sequence
+
+from components.addons import prometheus
+from components.platform.rule import Rule
+from components.tenant.isolation import POD_IDENTITY_AGENT
+
+MESH = "networking.istio.io"
+_OWN = "namespaceObject.metadata.name"
+_SERVICES = ("own", f"'.' + {_OWN} + '.svc.cluster.local'")
+"""How the host of a Service of the tenant ends. A short name is refused: what it means depends on who reads it."""
+
+
+def rules(hosts: Sequence[str]) -> tuple[Rule, ...]:
+    """By name. `hosts` are the gateway's."""
+    return (
+        _autoscalers(),
+        _DESTINATIONS,
+        _DISRUPTIONS,
+        _PODS_STAY,
+        _routes(hosts),
+        _SERVICES_STAY,
+        _SIDECARS,
+    )
+
+
+_SERVICES_STAY = Rule(
+    name="services-stay-inside",
+    resources=("services",),
+    expression=(
+        "(!has(object.spec.externalIPs) || object.spec.externalIPs.size() == 0) && (!has(object.spec.type) || object.spec.type == 'ClusterIP')"
+    ),
+    message=(
+        "The Service takes addresses of others, or leads out of the cluster. Requests of all tenants to those addresses would arrive here, or "
+        "the mesh would open to the outside. Make it a ClusterIP Service without externalIPs; models are reached through the gateway."
+    ),
+)
+
+_DESTINATIONS = Rule(
+    name="destinations-of-own-services",
+    group=MESH,
+    resources=("destinationrules",),
+    variables=(_SERVICES,),
+    expression="object.spec.host.endsWith(variables.own)",
+    message=(
+        "The DestinationRule is for a host that is not a Service of this namespace. It could take encryption or limits off the way to "
+        "another's servers. Name a Service of your own by <service>.<namespace>.svc.cluster.local."
+    ),
+)
+
+_SIDECARS = Rule(
+    name="sidecars-stay-closed",
+    group=MESH,
+    resources=("sidecars",),
+    expression=(
+        "!has(object.spec.outboundTrafficPolicy) || (has(object.spec.outboundTrafficPolicy.mode) && "
+        "object.spec.outboundTrafficPolicy.mode == 'REGISTRY_ONLY' && !has(object.spec.outboundTrafficPolicy.egressProxy))"
+    ),
+    message=(
+        "The Sidecar opens its proxies to hosts that are not registered. What a model is asked could leave for anywhere. "
+        "Leave out outboundTrafficPolicy; ask the platform for a ServiceEntry."
+    ),
+)
+
+_DISRUPTIONS = Rule(
+    name="disruptions-stay-possible",
+    group="policy",
+    resources=("poddisruptionbudgets",),
+    expression=(
+        "!(has(object.spec.maxUnavailable) && string(object.spec.maxUnavailable) in ['0', '0%']) && "
+        "!(has(object.spec.minAvailable) && string(object.spec.minAvailable) == '100%')"
+    ),
+    message=(
+        "The PodDisruptionBudget allows no disruption. A broken node could never be emptied, nor any node be upgraded. "
+        "Allow at least one pod to be away: maxUnavailable: 1."
+    ),
+)
+
+_EMPTY = ["", POD_IDENTITY_AGENT]
+_PODS_STAY = Rule(
+    name="pods-stay-in-the-mesh",
+    variables=(("notes", "has(object.metadata.annotations) ? object.metadata.annotations : {}"),),
+    # The injector's own annotations are here too: it writes them before this is asked.
+    expression=(
+        "[variables.labels, variables.notes].all(m, !('sidecar.istio.io/inject' in m) || m['sidecar.istio.io/inject'] == 'true') && "
+        "variables.notes.all(k, !(k in ['inject.istio.io/templates', 'sidecar.istio.io/bootstrapOverride', "
+        "'traffic.sidecar.istio.io/excludeInterfaces', 'traffic.sidecar.istio.io/kubevirtInterfaces', "
+        "'istio.io/reroute-virtual-interfaces'])) && "
+        "variables.notes.all(k, k != 'sidecar.istio.io/interceptionMode' || variables.notes[k] == 'REDIRECT') && "
+        "variables.notes.all(k, k != 'traffic.sidecar.istio.io/includeOutboundIPRanges' || variables.notes[k] == '*') && "
+        f"variables.notes.all(k, k != 'traffic.sidecar.istio.io/excludeOutboundIPRanges' || variables.notes[k] in {json.dumps(_EMPTY)}) && "
+        "variables.notes.all(k, !(k in ['traffic.sidecar.istio.io/excludeOutboundPorts', 'traffic.sidecar.istio.io/includeOutboundPorts'])"
+        " || variables.notes[k] == '') && "
+        "variables.notes.all(k, k != 'proxy.istio.io/config' || !variables.notes[k].lowerAscii().matches('interception_?mode'))"
+    ),
+    message=(
+        "The pod leads traffic past its proxy, or has none. Nothing would encrypt, count or close what it sends. "
+        "Leave Istio's annotations of injection and interception as they are."
+    ),
+)
+
+
+def _routes(hosts: Sequence[str]) -> Rule:
+    public = " || ".join(f"h.endsWith('.' + {_OWN} + '.{host}')" for host in sorted(hosts))
+    parts = ("http", "tcp", "tls")
+    routes = " && ".join(
+        f"(!has(object.spec.{part}) || object.spec.{part}.all(r, !has(r.route) || "
+        "r.route.all(d, has(d.destination) && d.destination.host.endsWith(variables.own))))"
+        for part in parts
+    )
+    copies = (
+        "(!has(object.spec.http) || object.spec.http.all(r, !has(r.delegate) && "
+        "(!has(r.mirror) || r.mirror.host.endsWith(variables.own)) && "
+        "(!has(r.mirrors) || r.mirrors.all(m, m.destination.host.endsWith(variables.own)))))"
+    )
+    return Rule(
+        name="routes-of-own-hosts",
+        group=MESH,
+        resources=("virtualservices",),
+        variables=(_SERVICES,),
+        expression=(
+            f"has(object.spec.hosts) && object.spec.hosts.all(h, h.endsWith(variables.own){f' || {public}' if public else ''}) && "
+            f"{routes} && {copies}"
+        ),
+        message=(
+            "The VirtualService claims a host that is not this namespace's, or leads to another's servers. It would take another tenant's "
+            "requests, or pass its tokens and rates by. Use hosts that end with the namespace's name before the gateway's, and own Services."
+        ),
+    )
+
+
+def _autoscalers() -> Rule:
+    return Rule(
+        name="autoscalers-ask-the-platform",
+        group="keda.sh",
+        resources=("scaledobjects",),
+        expression=(
+            "!has(object.spec.triggers) || object.spec.triggers.all(t, !has(t.authenticationRef) && "
+            f"((t.type == 'prometheus' && has(t.metadata.serverAddress) && t.metadata.serverAddress == '{prometheus.SERVICE}') || "
+            "t.type == 'aws-sqs-queue'))"
+        ),
+        message=(
+            "The ScaledObject has KEDA ask something else than the platform's Prometheus and queues. KEDA would carry requests to wherever "
+            "a tenant says, with its own rights. Use signals of the contract."
+        ),
+    )

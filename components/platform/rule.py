@@ -1,0 +1,73 @@
+"""One admission rule, and the policy and binding that it becomes. Pure.
+
+The trap: what a namespace is bound by is decided by its new labels, so a rule about namespaces themselves is bound to all of them.
+"""
+
+from dataclasses import dataclass
+
+from components.labels import labels
+from components.manifests import Manifest, object_
+from headway.contract.labels import TENANT
+
+PODS = ("pods", "pods/ephemeralcontainers", "pods/resize")
+"""Every way to write the containers of a pod. Not `pods/status`: a rule that a running pod breaks must not silence its kubelet."""
+NAMESPACES = ("namespaces", "namespaces/finalize", "namespaces/status")
+"""Every way to write the labels of a namespace."""
+
+_CONTAINERS = (
+    "dyn(object.spec.containers)"
+    " + (has(object.spec.initContainers) ? dyn(object.spec.initContainers) : dyn([]))"
+    # As `kubectl debug` adds them; dyn, because their type is another.
+    " + (has(object.spec.ephemeralContainers) ? dyn(object.spec.ephemeralContainers) : dyn([]))"
+)
+_LABELS = "has(object.metadata.labels) ? object.metadata.labels : {}"
+_STAYS = {"name": "is-not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
+"""What leaves is let go: a Job's controller takes its finalizer off by an update."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One rule: CEL that must hold for every pod of a tenant, or for other `resources`, and what is said when it does not."""
+
+    name: str
+    expression: str
+    message: str
+    variables: tuple[tuple[str, str], ...] = ()
+    """Its own, beside an object's `labels` and a pod's `containers`: name and expression."""
+    resources: tuple[str, ...] = PODS
+    group: str = ""
+
+
+def manifests_of(rule: Rule) -> tuple[Manifest, Manifest]:
+    """The policy, and what binds it: to tenants' namespaces, or to all where the rule is about namespaces."""
+    name = f"headway-{rule.name}"
+    kind = "admissionregistration.k8s.io/v1"
+    matched = {
+        "apiGroups": [rule.group],
+        # A kind of another group may be written in any version that its definition serves.
+        "apiVersions": ["*" if rule.group else "v1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": list(rule.resources),
+    }
+    policy = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [matched]},
+        "matchConditions": [_STAYS],
+        "variables": [
+            *([{"name": "containers", "expression": _CONTAINERS}] if rule.resources == PODS else []),
+            {"name": "labels", "expression": _LABELS},
+            *({"name": variable, "expression": expression} for variable, expression in rule.variables),
+        ],
+        "validations": [{"expression": rule.expression, "message": rule.message, "reason": "Invalid"}],
+    }
+    tenants = {"matchResources": {"namespaceSelector": {"matchExpressions": [{"key": TENANT, "operator": "Exists"}]}}}
+    binding = {"policyName": name, "validationActions": ["Deny"], **({} if rule.resources == NAMESPACES else tenants)}
+    found = labels("admission")
+    return (
+        Manifest(role=rule.name, body=object_(kind, "ValidatingAdmissionPolicy", name, labels=found, spec=policy)),
+        Manifest(
+            role=f"{rule.name}-binding",
+            after=(rule.name,),
+            body=object_(kind, "ValidatingAdmissionPolicyBinding", name, labels=found, spec=binding),
+        ),
+    )
