@@ -10,10 +10,11 @@ from contracts import TENANTS, document
 from recording import Recording, Registration, record
 from test_tenant_stack import UPSTREAM, settings_of, write
 
+from headway.contract.assignment import HASH
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.contract.released import release_id
-from headway.release.ledger.division import ADOPTED, BASELINE, CANARY, INTENDED, STABLE, Division, Portion, latest
+from headway.release.ledger.division import ADOPTED, BASELINE, CANARY, INTENDED, STABLE, Division, Portion, Split, latest
 from headway.release.ledger.ledger import Ledger, register
 from headway.release.ledger.store import Folder, MissingStoreError, Store, UnreachableError
 from stacks import tenant
@@ -117,6 +118,43 @@ def test_a_plan_in_the_middle_of_a_canary_renders_its_weights_mirror_and_arms(tm
     assert len(servers(found)) == 3
     assert spec(found, "ScaledObject", f"defects-{release_id(new)}")["maxReplicaCount"] == 1
     assert not any("release start" in said for said in found.log)
+
+
+def divided(store: Store, tmp_path: Path, hash: str = HASH) -> str:
+    """An experiment is under way, and the contract of today knows nothing of it; answers the new version's release."""
+    old, new = contract(), contract(edited(tmp_path, **NEW_VERSION))
+    division = Division(
+        portions=(
+            Portion(release=release_id(old), arm=STABLE, weight=100, at_least=1),
+            Portion(release=release_id(new), arm=CANARY, weight=0, at_least=1),
+        ),
+        digests={release_id(old): kept(store, old), release_id(new): kept(store, new)},
+        split=Split(experiment="tone", share=20, user_claim="account", hash=hash),
+    )
+    adopted(store, old).append(INTENDED, {"division": division.document()})
+    return release_id(new)
+
+
+def test_a_plan_in_the_middle_of_an_experiment_renders_its_filter_and_its_rule_from_the_ledger(tmp_path: Path) -> None:
+    store = Folder(tmp_path / "ledger")
+    new = divided(store, tmp_path)
+    found = plan(tmp_path, store)
+    rules = spec(found, "VirtualService", "defects")["http"]
+    (led,) = [rule for rule in rules if rule["name"] == "split"]
+    assert led["match"][0]["headers"] == {"x-experiment": {"exact": "tone"}}
+    assert led["route"][0]["destination"]["host"].startswith(f"defects-{new}.")
+    assert weights(found) == [100, 0]
+    (patch,) = spec(found, "EnvoyFilter", "experiment.vision.defects")["configPatches"]
+    code = patch["patch"]["value"]["typed_config"]["default_source_code"]["inline_string"]
+    assert 'token["payload"]["account"]' in code and "found < 2000" in code
+    assert spec(found, "ScaledObject", f"defects-{new}")["maxReplicaCount"] > 1
+
+
+def test_an_experiment_of_another_function_is_not_planned(tmp_path: Path) -> None:
+    store = Folder(tmp_path / "ledger")
+    divided(store, tmp_path, hash="sha-1")
+    with pytest.raises(SettingsError, match="users of experiment tone are divided by sha-1"):
+        plan(tmp_path, store)
 
 
 def test_a_kept_release_keeps_its_name_whatever_it_would_hash_to_today(tmp_path: Path) -> None:
