@@ -27,6 +27,11 @@ class Extra:
     """Add-ons whose work the processes do here; their charts are recorded all the same."""
 
 
+def ran_before(extra: Extra, layout: Layout) -> bool:
+    """Whether its processes ran here once: what they serve may then be waited for."""
+    return all((layout.logs / f"{name}.log").exists() for name in extra.processes)
+
+
 def _monitoring(layout: Layout, progress: Progress) -> None:
     from sandbox.monitoring import follow, servers
 

@@ -23,7 +23,7 @@ from sandbox.cluster.control_plane import Cluster
 from sandbox.cluster.toolchain import ensure_toolchain, is_built
 from sandbox.deploy import LayerResult
 from sandbox.engine.command import EmbeddedPulumi
-from sandbox.extras import Extra
+from sandbox.extras import Extra, ran_before
 from sandbox.layout import Layout
 from sandbox.progress import Progress
 
@@ -67,7 +67,8 @@ class Session:
     def up(self, rehearsed: Told, deployed: Told, extras: Sequence[Extra] = ()) -> Report:
         """The main job. While the control plane is built and started for the first time, every layer is previewed with its packs.
 
-        Programs of `extras` are built while the layers are applied; the extras are started once all are.
+        Programs of `extras` are built while the layers are applied; the extras are started once all are. One that ran here before is started
+        first: pods that it serves are there already, and the update of one would wait for it.
         """
         first = self.first
         with held(self._layout, "up"):
@@ -87,6 +88,10 @@ class Session:
                 serving.result()
                 more = [tool_set for extra in extras for tool_set in extra.tool_sets]
                 built = background.submit(ensure_toolchain, self._layout, self._progress, more, cancel=self._cancelled)
+                if again := [extra for extra in extras if not first and ran_before(extra, self._layout)]:
+                    built.result()
+                    for extra in again:
+                        extra.start(self._layout, self._progress)
                 results = self._deploy(deployed, plans if first else ())
                 if not self._whole(results):
                     self._cancelled.set()
