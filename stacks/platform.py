@@ -74,7 +74,7 @@ class _Layer:
         self._namespaces = self._objects("namespaces", namespaces.manifests([zone.intra for zone in zones]))
         self._capacity = self._objects("capacity", capacity.manifests(self._warm()), after=[self._namespace(namespaces.WARM_CAPACITY)])
         self._objects("volumes", volumes.manifests(self._upstream.require("volumes_key_arn")))
-        self._objects("admission", admission.manifests(self._settings.pools))
+        self._objects("admission", admission.manifests(self._settings.pools, self._settings.gateway.hosts))
         self._objects("node-health", node_health.manifests(self._settings.pools), after=[self._namespace(namespaces.NODE_HEALTH)])
         replaces = node_health.permissions(self._cluster, self._account.id, self._account.region)
         self._replaces = self._identify("node-health", namespaces.NODE_HEALTH, node_health.SERVICE_ACCOUNT, replaces)
