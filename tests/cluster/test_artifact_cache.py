@@ -134,7 +134,9 @@ def start(node: Node) -> None:
     ]
     arguments: list[str] = made["spec"]["template"]["spec"]["containers"][0]["args"]
     changed_ = {"--folder": str(node.folder), "--serve": "127.0.0.1:0", "--metrics": "0"}
-    given: list[str] = [changed_.get(before, each) for before, each in zip(["", *arguments], arguments, strict=False) if each != "--in-cluster"]
+    given: list[str] = [
+        changed_.get(before, each) for before, each in zip(["", *arguments], arguments, strict=False) if each != "--in-cluster"
+    ]
     environment = {**os.environ, **node.keys, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION, "KUBECONFIG": str(node.kubeconfig)}
     command = [sys.executable, "-m", "headway.cli.main", *given]
     node.process = subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
