@@ -145,6 +145,21 @@ def test_a_canary_that_is_up_and_gets_nothing_of_what_it_should_cannot_be_reache
     assert reason(one.observe(dataclasses.replace(tick(decision), canary=counts(0.0)))) is Reason.NOT_ROUTABLE
 
 
+def test_what_a_restarted_container_had_counted_is_no_proof_that_nothing_reached_it():
+    one = gate(NO_MIRROR)
+    decision = run(one, 4)[-1]
+    assert one.observe(dataclasses.replace(tick(decision), canary=counts(0.0), restarts=1)).phase == Phase.RELEASING
+
+
+def test_a_long_warm_up_is_no_slow_version():
+    """Half as slow again for five minutes that count, at few enough requests that the minutes after hardly speak against it."""
+    one = gate(QUICK)
+    decision = one.start()
+    for minute in range(60):
+        decision = one.observe(tick(decision, requests=180.0, shares=SLOW if minute < 7 else SHARES))
+    assert decision.phase in (Phase.BAKING, Phase.DONE)
+
+
 def test_a_canary_that_may_have_had_no_luck_is_not_called_unreachable():
     one = gate(NO_MIRROR)
     decision = run(one, 4)[-1]

@@ -22,6 +22,8 @@ LARGEST_GAIN = 10.0
 LARGEST_GAIN_WHILE_YOUNG = 1.8
 """How much of it may show after that minute, for latency while users see nothing, or the canary has not been ready for long; what is more
 shows in the minutes after, unless they speak against it: a slow warm-up is not mistaken for a slow version."""
+WORTH_WHILE_YOUNG = 2.5
+"""What a minute is worth in the end while the canary has not been ready for long: of a warm-up of some minutes, less than it takes to fail."""
 LARGEST_GAIN_OF_PROOF = 8.0
 """How much of a proof may show after a minute: one lucky minute proves nothing either."""
 
@@ -74,7 +76,7 @@ class At:
     """What evidence may grow by in the tick."""
     largest_of_proof: float = LARGEST_GAIN_OF_PROOF
     """What proof may grow by in it."""
-    worth: float = LARGEST_GAIN
+    worth: Floats | float = LARGEST_GAIN
     """What the tick may multiply evidence by in the end."""
 
     @property
@@ -107,7 +109,7 @@ class Mixture(Kept):
         self.won[..., place, :] = np.where(counts, (won + new) * gains, won)
         self.wealth[..., place, :] = np.where(counts, np.minimum(self.won[..., place, :], (wealth + new) * largest), wealth)
 
-    def update(self, logs: Floats, stake: Floats, largest: Floats | float = LARGEST_GAIN, worth: float = LARGEST_GAIN) -> None:
+    def update(self, logs: Floats, stake: Floats, largest: Floats | float = LARGEST_GAIN, worth: Floats | float = LARGEST_GAIN) -> None:
         """All alternatives at once."""
         for place in range(self.wealth.shape[-2]):
             self.multiply(place, np.ascontiguousarray(logs[..., place, :]), stake, largest, worth)

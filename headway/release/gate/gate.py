@@ -17,6 +17,7 @@ from headway.release.gate.evidence import (
     LARGEST_GAIN,
     LARGEST_GAIN_OF_PROOF,
     LARGEST_GAIN_WHILE_YOUNG,
+    WORTH_WHILE_YOUNG,
     At,
     Stakes,
     of_a_tick,
@@ -158,8 +159,10 @@ class Gate(Kept):
         self._absolute(tick, ~over)
         self.saturation.observe(judged.busy, judged.total(), counted)
 
-        told = answered & ~over
-        self.restarts = np.where(told, self.restarts + read_count(tick.restarts, self._n), self.restarts)
+        told, restarts = answered & ~over, read_count(tick.restarts, self._n)
+        self.restarts = np.where(told, self.restarts + restarts, self.restarts)
+        restarted = restarts > 0
+        """What a container counted before it died is lost, and is no proof that nothing reached it."""
         routed = (ladder.here > ticks_in(_MINUTES_UNTIL_ROUTED, self._tick_minutes)) | self.share.settled
         signals = self._signals(clocked, blind | wrong)
         fails = {name: signal.verdict == Verdict.FAIL for name, signal in signals.items()}
@@ -169,7 +172,7 @@ class Gate(Kept):
         passed = proven & ~unasked & ~saturating
         failures: list[tuple[Bools, Reason]] = [
             (known & catastrophic(judged, same_version), Reason.CATASTROPHIC),
-            (known & releasing & routed & self._unreachable(canary, stable, baseline), Reason.NOT_ROUTABLE),
+            (known & releasing & routed & ~restarted & self._unreachable(canary, stable, baseline), Reason.NOT_ROUTABLE),
             (told & gpu, Reason.GPU),
             (told & (oom | (self.restarts >= _RESTARTS)), Reason.RESTARTS),
             (~over & (read_count(tick.invalid_answers, self._n) > 0), Reason.INVALID_ANSWER),
@@ -247,9 +250,9 @@ class Gate(Kept):
         ladder, minutes = self.ladder, self._tick_minutes
         largest, while_young = of_a_tick(LARGEST_GAIN, minutes), of_a_tick(LARGEST_GAIN_WHILE_YOUNG, minutes)
         patient = np.where(ladder.mirroring, while_young, largest)
-        young = np.where(ladder.ready <= ticks_in(_YOUNG_MINUTES, minutes), while_young, patient)
-        worth = worth_of_a_tick(minutes)
-        at = At(stake, ladder.stage, young, of_a_tick(LARGEST_GAIN_OF_PROOF, minutes), worth)
+        young = ladder.ready <= ticks_in(_YOUNG_MINUTES, minutes)
+        shown, of_proof = np.where(young, while_young, patient), of_a_tick(LARGEST_GAIN_OF_PROOF, minutes)
+        at = At(stake, ladder.stage, shown, of_proof, np.where(young, of_a_tick(WORTH_WHILE_YOUNG, minutes), worth_of_a_tick(minutes)))
         n, n_control = canary.total(), control.total()
         # What a request costs depends on how many a replica batches, so it is compared between arms of one size and load only.
         usual_cost = np.where(alike, control.busy, np.nan)
@@ -259,7 +262,7 @@ class Gate(Kept):
             for name, signal in histograms.items():
                 signal.choose()
                 signal.compare(canary.buckets[name], control.buckets[name], same.buckets[name], at)
-        self.errors.compare(canary, control, At(stake, ladder.stage, patient, at.largest_of_proof, worth))
+        self.errors.compare(canary, control, At(stake, ladder.stage, patient, of_proof, np.full(self._n, largest)))
 
     def _absolute(self, tick: Tick, known: Bools) -> None:
         """Signals that need no control; answers come from the pods themselves, so that only a rollout that is over is not judged."""
