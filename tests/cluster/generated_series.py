@@ -79,6 +79,7 @@ def _gauges() -> Iterator[str]:
     yield f"vllm:num_requests_waiting{{{VLLM}}} 1"
     yield f"vllm:kv_cache_usage_perc{{{VLLM}}} 0.6"
     yield "cluster_autoscaler_unschedulable_pods_count 0"
+    yield 'headway_artifact_cache_missing_files{platform_io_pool="l4",namespace="artifact-cache",pod="artifact-cache-l4-x"} 0'
     yield 'kube_deployment_status_replicas_available{namespace="rate-limit",deployment="limiter"} 2'
     for namespace, service, node, pod in _SERVICES:
         gpu = _gpu(node, pod)

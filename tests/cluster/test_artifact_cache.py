@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection
 from pathlib import Path
@@ -181,14 +181,13 @@ def node(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
     kubeconfig.write_text(yaml.safe_dump(own))
     made = Node(plane=control_plane, kubeconfig=kubeconfig, folder=folder / "store", process=None)  # pyright: ignore[reportArgumentType]
     made.s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
-    start(made)
-    yield made
-    assert end(made.process) == 0
-    objectstore_down(control_plane)
-
-
-def objectstore_down(plane: ControlPlane) -> None:
-    plane.cluster.supervisor.stop(objectstore.NAME, Silent())
+    try:
+        start(made)
+        yield made
+        assert end(made.process) == 0
+    finally:
+        made.process.kill()
+        control_plane.cluster.supervisor.stop(objectstore.NAME, Silent())
 
 
 def test_a_replica_takes_from_its_node_what_was_fetched_before_and_needs_no_s3(node: Node, tmp_path: Path) -> None:
@@ -281,9 +280,11 @@ def test_a_store_that_dies_in_the_middle_of_a_file_costs_nothing_but_time(node: 
     node.await_file("vision", WEIGHTS[1:])
     # Another life of the store, so that the module's own goes on.
     other = replace(node, folder=tmp_path / "store", lines=[])
-    start(other)
-    other.await_file("vision", WEIGHTS[1:])
-    with cut(other.port, 1_000_000, lambda: end(other.process, signal.SIGKILL)) as port:
+    with ExitStack() as stack:
+        start(other)
+        stack.callback(other.process.kill)
+        other.await_file("vision", WEIGHTS[1:])
+        port = stack.enter_context(cut(other.port, 1_000_000, lambda: end(other.process, signal.SIGKILL)))
         done = node.fetch(made, tmp_path / "pod", node.token("vision"), node.keys, port)
     assert done.returncode == 0, done.stderr
     assert "the node's store is not asked again" in done.stdout
