@@ -1,16 +1,20 @@
 """A/B releases on a world in memory: users are divided for as long as was said, the gate may end it, and only people promote."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import Result
 from release_kill import KilledError, Shelf, killed_at, walk
 from release_world import BAD, CHAIN, Reading, Scene
+from typer.testing import CliRunner
 
-from headway.cli import release_view
+from headway.cli import release, release_place, release_view
 from headway.contract.assignment import HASH, bucket, buckets_of
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
@@ -366,6 +370,34 @@ def test_the_machine_readable_summary_tells_of_the_experiment(told_of: tuple[Sce
         "due": True,
     }
     assert found["since"] < found["ends"]
+
+
+@pytest.fixture
+def command(told_of: tuple[Scene, Rollout, list[str]], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """`headway release assign` on that service's ledger."""
+    here = SimpleNamespace(chain=CHAIN, ledger=told_of[0].ledger)
+    monkeypatch.setattr(release_place, "place", lambda *_: here)
+    return lambda *words, **more: CliRunner().invoke(release.app, ["assign", CHAIN, *words], **more)
+
+
+def test_the_command_names_a_users_bucket_arm_and_release(
+    command: Callable[..., Result], told_of: tuple[Scene, Rollout, list[str]]
+) -> None:
+    scene, rollout, _ = told_of
+    said = command("carol").stdout
+    assert said == f"carol: bucket 880 of experiment tone, arm canary, release {scene.release} (until {rollout.split_until})\n"
+
+
+def test_the_command_reads_many_users_and_answers_an_object_each(command: Callable[..., Result]) -> None:
+    lines = [json.loads(line) for line in command("-", "--output", "json", input="alice\ncarol\n").stdout.splitlines()]
+    assert [(line["user"], line["bucket"], line["arm"]) for line in lines] == [("alice", 3649, "stable"), ("carol", 880, "canary")]
+
+
+@pytest.mark.parametrize(("words", "refusal"), [(("alice", "--number", "9"), "has no release 9; there are 1"), (("",), "is no user")])
+def test_the_command_refuses_by_name(command: Callable[..., Result], words: tuple[str, ...], refusal: str) -> None:
+    found = command(*words)
+    assert isinstance(found.exception, UserError)
+    assert refusal in str(found.exception)
 
 
 # arithmetic -----------------------------------------------------------------------------------------------------------------------------
