@@ -129,7 +129,7 @@ class Stage:
     artifacts: Artifacts
     speed: float
     """How much faster the minutes of a rollout pass."""
-    _child: "subprocess.Popen[bytes] | None" = None
+    _children: "list[subprocess.Popen[bytes]]" = field(default_factory=list["subprocess.Popen[bytes]"])
 
     @classmethod
     def of(cls, checkout: Path, layout: Layout, speed: float) -> "Stage":
@@ -142,7 +142,7 @@ class Stage:
 
     def up(self) -> bool:
         """Whether everything runs now."""
-        return self._wait(self.headway("sandbox", "up", "--with", "traffic")) == 0
+        return self.headway("sandbox", "up", "--with", "traffic").wait() == 0
 
     def loads(self) -> Loads:
         return Loads(self.layout, self.artifacts)
@@ -170,14 +170,16 @@ class Stage:
         """Start `headway` on the workspace, its output ours."""
         python = self.layout.project / ".venv" / "bin" / "python"
         out = subprocess.DEVNULL if quiet else None
-        self._child = subprocess.Popen(
+        self._children = [child for child in self._children if child.poll() is None]
+        child = subprocess.Popen(
             [str(python), "-m", "headway.cli.main", *arguments, "--project", str(self.layout.project)],
             env={**os.environ, HOME_VARIABLE: str(self.layout.state)},
             cwd=self.checkout,
             stdin=subprocess.DEVNULL,
             stdout=out,
         )
-        return self._child
+        self._children.append(child)
+        return child
 
     def begin(self, name: str, reason: str, *, quiet: bool = False) -> "subprocess.Popen[bytes]":
         """Let the model team write release `name` of the classifier into its contract, and start it."""
@@ -193,7 +195,7 @@ class Stage:
         except subprocess.TimeoutExpired:
             held = self.ended(name, before, time.monotonic() - began, tally.answered_by - seen)
             self.headway("release", "rollback", CHAIN, "--reason", "held for too long; nobody is there to decide", quiet=True).wait()
-        self._wait(child)
+        child.wait()
         found = self.ended(name, before, time.monotonic() - began, tally.answered_by - seen)
         return replace(held, outcome="held") if held and found.outcome != "promoted" else found
 
@@ -242,7 +244,7 @@ class Stage:
         """Write the report of one release; where it lies."""
         place = self.layout.state.parent / "reports" / f"{number:02}-{name}.html"
         place.parent.mkdir(parents=True, exist_ok=True)
-        self._wait(self.headway("release", "report", CHAIN, "--number", str(number), "--out", str(place)))
+        self.headway("release", "report", CHAIN, "--number", str(number), "--out", str(place)).wait()
         return place
 
     def weight(self) -> int:
@@ -257,10 +259,10 @@ class Stage:
         return pods + sum(each.memory_bytes for each in Supervisor(self.layout).list())
 
     def stop(self) -> None:
-        """End the command that runs, then every process of the workspace."""
-        child = self._child
-        if child is not None and child.poll() is None:
+        """End the commands that run, then every process of the workspace."""
+        for child in self._children:
             child.terminate()
+        for child in self._children:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(timeout=_END_SECONDS)
             child.kill()
@@ -269,11 +271,6 @@ class Stage:
 
     def _ledger(self) -> Ledger:
         return Ledger(Folder(self.layout.ledger), CHAIN, "onlooker", lambda: datetime.now(UTC))
-
-    def _wait(self, child: "subprocess.Popen[bytes]") -> int:
-        code = child.wait()
-        self._child = None
-        return code
 
 
 def _where(events: Sequence[Event], rollout: Rollout) -> str:

@@ -2,7 +2,10 @@
 
 import ast
 import http.server
+import signal
+import subprocess
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +17,7 @@ from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
 from sandbox.traffic import stage
 from sandbox.traffic.demo import STORY, WANTED, forget, main
+from sandbox.traffic.load import Tally
 from sandbox.traffic.stage import BEFORE_TRAFFIC, Ended, Stage
 
 BUILD = Path(stage.__file__).parent / "models" / "build.py"
@@ -82,6 +86,47 @@ def test_no_release_begins_before_prometheus_holds_requests_to_judge_it_by(tmp_p
             stage.measured(within=0.1)
     server.shutdown()
     server.server_close()
+
+
+@pytest.mark.parametrize(("first", "last", "said"), [("not over", "rolled back", "held"), ("not over", "promoted", "promoted")])
+def test_a_release_that_nobody_decides_is_taken_back_and_said_to_be_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, last: str, said: str
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    class Undecided(Stage):
+        def count(self) -> int:
+            return 0
+
+        def begin(self, name: str, reason: str, *, quiet: bool = False) -> "subprocess.Popen[bytes]":
+            self._children.append(subprocess.Popen(["sleep", "60"]))
+            return self._children[0]
+
+        def headway(self, *arguments: str, quiet: bool = False) -> "subprocess.Popen[bytes]":
+            asked.append(arguments)
+            self._children[0].terminate()
+            return subprocess.Popen(["true"])
+
+        def ended(self, name: str, before: int, seconds: float, answered_by: Mapping[str, int]) -> Ended:
+            return ended(last if asked else first, "10%")
+
+    monkeypatch.setattr(stage, "HELD_SECONDS", 0.05)
+    nothing = cast(Any, None)
+    layout = Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path)
+    found = Undecided(tmp_path, layout, nothing, 15.0).release("better", Tally("release"))
+    assert (found.outcome, found.where) == (said, "10%")
+    assert [one[:2] for one in asked] == [("release", "rollback")]
+
+
+def test_whoever_stops_ends_every_command_that_was_started_and_not_only_the_last(tmp_path: Path) -> None:
+    python, nothing = tmp_path / ".venv" / "bin" / "python", cast(Any, None)
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nexec sleep 60\n")
+    python.chmod(0o755)
+    busy = Stage(tmp_path, Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path), nothing, 15.0)
+    started = [busy.headway("release", "start"), busy.headway("release", "promote")]
+    busy.stop()
+    assert [child.poll() for child in started] == [-signal.SIGTERM, -signal.SIGTERM]
 
 
 def test_a_demonstration_begins_from_nothing_and_keeps_earlier_reports(tmp_path: Path) -> None:
