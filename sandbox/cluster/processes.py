@@ -224,7 +224,11 @@ class Supervisor:
         while (missing := spec.ready()) is not None:
             record = self._record(spec.name)
             if record is None or self._alive(record) is None:
-                raise self._failure(spec, f"{spec.name} ended while it was starting")
+                if fresh:
+                    raise self._failure(spec, f"{spec.name} ended while it was starting")
+                progress.step(spec.name, "starting it anew: it has ended just now")
+                self._launch(spec, progress)
+                return self._await_ready(spec, progress, fresh=True)
             if monotonic() > deadline:
                 if fresh:
                     raise self._failure(spec, f"{spec.name} is not ready after {spec.start_seconds:.0f} s: {missing}")

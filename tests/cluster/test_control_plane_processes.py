@@ -170,6 +170,22 @@ def test_a_changed_file_that_it_reads_restarts_it(supervisor: Supervisor, tmp_pa
     assert supervisor.ensure(spec(inputs=(file,)), Silent())
 
 
+def test_a_process_that_ends_while_it_is_looked_at_is_started_anew(supervisor: Supervisor, spec: Callable[..., Process]) -> None:
+    asked = spec()
+    supervisor.ensure(asked, Silent())
+    first = pid(supervisor)
+
+    def ready() -> str | None:
+        if alive(first):
+            os.kill(first, signal.SIGKILL)
+        while alive(first):
+            time.sleep(0.01)
+        return asked.ready()
+
+    supervisor.ensure(replace(asked, ready=ready), Silent())
+    assert pid(supervisor) != first
+
+
 def test_a_process_that_hangs_is_started_anew(supervisor: Supervisor, spec: Callable[..., Process]) -> None:
     supervisor.ensure(spec(stop_seconds=0.2), Silent())
     before = pid(supervisor)
@@ -179,7 +195,7 @@ def test_a_process_that_hangs_is_started_anew(supervisor: Supervisor, spec: Call
     def ready() -> str | None:
         return next(verdicts) if alive(before) else spec().ready()
 
-    supervisor.ensure(spec(ready=ready, start_seconds=0.5), Silent())
+    supervisor.ensure(spec(ready=ready, start_seconds=3), Silent())
     assert not alive(before)
     assert pid(supervisor) != before
 
