@@ -9,10 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import Result
 from release_kill import KilledError, Shelf, killed_at, walk
 from release_world import BAD, CHAIN, Reading, Scene
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from headway.cli import release, release_place, release_view
 from headway.contract.assignment import HASH, bucket, buckets_of
