@@ -29,8 +29,12 @@ if TYPE_CHECKING:
     from headway.release.ledger.store import Store
 
 SANDBOX = "sandbox"
-PROMETHEUS, TOKEN_FILE, CA_FILE = "HEADWAY_PROMETHEUS", "HEADWAY_PROMETHEUS_TOKEN_FILE", "HEADWAY_PROMETHEUS_CA_FILE"
-"""Addresses, separated by commas, in order of preference; a file with a bearer token, a file with a certificate authority."""
+PROMETHEUS = "HEADWAY_PROMETHEUS"
+"""Addresses, separated by commas, in order of preference."""
+TOKEN_FILE, LOGIN_FILE = f"{PROMETHEUS}_TOKEN_FILE", f"{PROMETHEUS}_LOGIN_FILE"
+"""A file with a bearer token, or one with `user:password`."""
+CA_FILE, CERTIFICATE_FILE, KEY_FILE = f"{PROMETHEUS}_CA_FILE", f"{PROMETHEUS}_CERTIFICATE_FILE", f"{PROMETHEUS}_KEY_FILE"
+"""Who may have signed the server's certificate; ours, and its key."""
 PRODUCTION_SCRAPE_SECONDS = 15.0
 """What the platform's monitors ask for."""
 
@@ -259,7 +263,15 @@ class Place:
             return Path(os.environ[variable]) if os.environ.get(variable) else None
 
         addresses = [address.strip() for address in self._prometheus().split(",")]
-        endpoints = [Endpoint(url=url, token_file=file(TOKEN_FILE), ca_file=file(CA_FILE)) for url in addresses]
+        certificate, key = file(CERTIFICATE_FILE), file(KEY_FILE)
+        ours = (certificate, key or certificate) if certificate else None
+        more: dict[str, Any] = {
+            "token_file": file(TOKEN_FILE),
+            "login_file": file(LOGIN_FILE),
+            "ca_file": file(CA_FILE),
+            "certificate": ours,
+        }
+        endpoints = [Endpoint(url=url, **more) for url in addresses]
         settle = min(5.0, self.scrape_seconds)
         return PrometheusEvidence(endpoints, Settings(scrape_seconds=self.scrape_seconds, settle_seconds=settle))
 

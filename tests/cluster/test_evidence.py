@@ -1,25 +1,31 @@
 """Evidence from a real Prometheus: what each tick counted, whatever pods and scrapes did meanwhile."""
 
 import json
+import socket
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from headway.cli.main import app
 from headway.release.evidence.past import history_of
-from headway.release.evidence.prometheus import Endpoint
+from headway.release.evidence.prometheus import Endpoint, Prometheus, UnansweredError
 from headway.release.evidence.reader import PrometheusEvidence, Settings
 from headway.release.evidence.reading import Arms, Service, Window, classes, edges, learnt, tick
 from headway.release.gate import Gate, GatePolicy, Phase
+from sandbox.cluster import certificates
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
 from sandbox.monitoring import servers
 from sandbox.monitoring.configuration import Settings as MonitoringSettings
 from sandbox.monitoring.servers import Monitoring
 from sandbox.progress import Silent
-from tests.cluster.conftest import PROJECT
+from tests.cluster.conftest import PROJECT, eventually
+from tests.cluster.exporter import shown
 from tests.cluster.mesh_history import EDGES, SCRAPE, Pod, openmetrics, steady
 
 pytestmark = pytest.mark.timeout(1800)  # on a fresh machine the first test waits for the programs to be built
@@ -30,6 +36,8 @@ SERVICE = Service(tenant="assist", model="chat", classes=("short", "long"))
 STABLE, CANARY = "chat-r1", "chat-r2"
 ARMS = Arms(stable=STABLE, canary=CANARY)
 HOURS = 4
+PASSWORD_HASH = "$2b$04$S90uc50RhS2QuyIXmoVYvuIir4ETA6sZxBKFaDLR/Pvcqw4O8T.Oe"
+"""Of `let me in`, by bcrypt."""
 
 
 def scrapes(pod: Pod, values: Sequence[float | None], *, failed: float = 0.0) -> Pod:
@@ -66,6 +74,8 @@ def situations() -> list[Pod]:
     world("churn", [scrapes(pod("churn", "ccccc"), [10.0 * k for k in range(9)]), scrapes_from(pod("churn", "ddddd"), 9)])
     # Two scrapes in a row fail in the third tick.
     world("gap", [scrapes(pod("gap"), [10.0 * k for k in range(9)] + [None, None] + [10.0 * k for k in range(11, 21)])])
+    # The last scrape of the second tick fails: what it would have shown is seen in the third.
+    world("late", [scrapes(pod("late"), [10.0 * k for k in range(8)] + [None] + [10.0 * k for k in range(9, 21)])])
     copies = Pod(f"{CANARY}-7c9d-bbbbb", CANARY, "copies", extra={"mirrored": "true"})
     world("copies", [scrapes(copies, [10.0 * k for k in range(21)])])
     return made
@@ -144,6 +154,116 @@ def test_a_scrape_gap_of_the_canary_is_no_data_and_loses_nothing(evidence: Prome
     assert [reading["up"]["canary"] for reading in readings] == [True, True, False, True, True]
     assert all(reading["up"]["control"] for reading in readings)
     assert requests(readings, "canary") == [40, 40, 40, 40, 40]
+
+
+def test_a_scrape_that_comes_late_is_counted_in_the_tick_it_comes_in_and_nothing_is_lost(evidence: PrometheusEvidence) -> None:
+    readings = read(evidence, "late")
+    assert requests(readings, "canary") == [40, 30, 50, 40, 40]
+
+
+def test_a_target_that_is_gone_counts_until_its_last_scrape_and_never_after(monitoring: Monitoring, evidence: PrometheusEvidence) -> None:
+    """Prometheus itself marks the series of a target that is gone as stale."""
+    labels = f'reporter="destination",destination_workload_namespace="gone",destination_workload="{STABLE}",pod="{STABLE}-7c9d-aaaaa"'
+
+    def counters(value: float) -> str:
+        buckets = "".join(f'istio_request_duration_milliseconds_bucket{{{labels},le="{edge}"}} {value}\n' for edge in ("10", "100", "+Inf"))
+        return f'istio_requests_total{{{labels},response_code="200"}} {value}\n{buckets}'
+
+    def latest() -> float | None:
+        found = source.samples(f"istio_requests_total{{{labels}}}", time.time())
+        return found[0].samples[-1][1] if found else None
+
+    source = Prometheus(Endpoint(url=monitoring.prometheus))
+    file = monitoring.folder / "targets" / "gone.json"
+    began = time.time()
+    with shown(counters(10)) as exporter:
+        file.write_text(json.dumps([{"targets": [exporter.target], "labels": {"job": "gone"}}]), encoding="utf-8")
+        eventually(lambda: latest() == 10, within=60.0)
+        exporter.text = counters(25)
+        eventually(lambda: latest() == 25, within=60.0)
+        file.unlink()
+        eventually(lambda: latest() is None, within=60.0)
+    over = time.time()
+    live = PrometheusEvidence([Endpoint(url=monitoring.prometheus)], Settings(scrape_seconds=1.0))
+    service, arms = Service(tenant="gone", model="chat"), Arms(stable=STABLE)
+    assert requests([dict(live.read(service, arms, Window(began, over)))], "stable") == [25]
+    after = live.read(service, arms, Window(over, over + 30))
+    assert (after["arms"].get("stable") or {"requests": [0]})["requests"] == [0]
+    assert not after["up"]["control"]
+    live.close()
+    source.close()
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A Prometheus that speaks TLS only, to whoever has its password."""
+
+    url: str
+    authority: Path
+    other: Path
+    login: Path
+
+
+@pytest.fixture(scope="module")
+def guarded(monitoring: Monitoring, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    folder = tmp_path_factory.mktemp("guarded")
+    ours, other = (certificates.authority(folder, name) for name in ("ours", "other"))
+    pair = certificates.issue(folder, "server", certificates.Subject(common_name="prometheus", hosts=("127.0.0.1",)), ours)
+    (folder / "prometheus.yml").write_text("{}")
+    tls = {"cert_file": str(pair.certificate), "key_file": str(pair.key)}
+    (folder / "web.yml").write_text(json.dumps({"tls_server_config": tls, "basic_auth_users": {"reader": PASSWORD_HASH}}))
+    (folder / "login").write_text("reader:let me in\n")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = ("--config.file", "prometheus.yml", "--web.config.file", "web.yml", "--storage.tsdb.path", "data", "--log.level", "error")
+    server = subprocess.Popen([monitoring.toolchain.binary("prometheus"), *words, f"--web.listen-address=127.0.0.1:{port}"], cwd=folder)
+    found = Guarded(f"https://127.0.0.1:{port}", ours.certificate, other.certificate, folder / "login")
+    try:
+        eventually(lambda: says(found, ca_file=found.authority, login_file=found.login) == "", within=60.0)
+        yield found
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+def says(server: Guarded, **how: Path) -> str:
+    """Why it gives no answer to whoever asks so; empty where it does."""
+    asking = Prometheus(Endpoint(url=server.url, **how))
+    try:
+        asking.samples("vector(1)", time.time())
+    except UnansweredError as failure:
+        return str(failure)
+    finally:
+        asking.close()
+    return ""
+
+
+def test_a_prometheus_that_somebody_else_vouches_for_is_not_believed(guarded: Guarded) -> None:
+    for how in ({"ca_file": guarded.other}, {}):
+        why = says(guarded, login_file=guarded.login, **how)
+        assert "is not who it should be" in why and "HEADWAY_PROMETHEUS_CA_FILE" in why
+    assert "let me in" not in why
+
+
+def test_without_the_right_login_there_is_no_answer(guarded: Guarded, tmp_path: Path) -> None:
+    (tmp_path / "wrong").write_text("reader:open sesame")
+    assert "401" in says(guarded, ca_file=guarded.authority, login_file=tmp_path / "wrong")
+    assert "401" in says(guarded, ca_file=guarded.authority)
+    assert says(guarded, ca_file=guarded.authority, login_file=guarded.login) == ""
+
+
+def test_a_release_is_not_begun_on_a_prometheus_that_is_not_believed_and_goes_on_with_the_next_one(
+    monitoring: Monitoring, guarded: Guarded
+) -> None:
+    service, arms = Service(tenant="steady", model="chat"), Arms(stable=STABLE)
+    wrong, right = Endpoint(url=guarded.url, ca_file=guarded.other), Endpoint(url=monitoring.prometheus)
+    alone = PrometheusEvidence([wrong], Settings(scrape_seconds=SCRAPE))
+    assert any(found.blocking and "is not who it should be" in found.fact for found in alone.preflight(service, arms, now=BEGIN + 300))
+    both = PrometheusEvidence([wrong, right], Settings(scrape_seconds=SCRAPE))
+    assert both.read(service, arms, Window(BEGIN, BEGIN + 60))["endpoints"] == [monitoring.prometheus]
+    alone.close()
+    both.close()
 
 
 def test_copies_are_not_users_requests(evidence: PrometheusEvidence) -> None:

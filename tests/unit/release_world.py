@@ -109,6 +109,8 @@ class Memory:
     """Share of golden answers that differ while it has traffic."""
     labelled: Mapping[str, tuple[bool, bool]] = field(default_factory=dict)
     """Whether the new and the stable version get a request right; half a dozen are asked in a tick."""
+    lag: Callable[["Rollout", float], float] = lambda _rollout, asked: asked
+    """What share of requests the new version really gets, of the one that the route says."""
     copied: tuple[int, int] = (0, 0)
     """Answers to copies that are compared in a tick, and how many of them differ."""
     hidden: bool = False
@@ -199,10 +201,13 @@ class Memory:
             share[portion.arm] += (1 - users) * self.routed.get(portion.key, 0) / 100
             if self.led and self.led[1] == portion.key:
                 share[portion.arm] += users
+        really = self.lag(rollout, share[CANARY])
+        share["stable"], share[CANARY] = share["stable"] + share[CANARY] - really, really
         n = self.requests * (end - start) / 60.0
         raw = {arm: _document(counts(n * share[arm], errors=0.001, rng=rng)) for arm in ("stable", "baseline")}
         raw["canary"] = _document(counts(n * share[CANARY], self.shares, self.errors, rng))
         raw["mirrored"] = _document(counts(n * share["stable"] * self.copies / 100, self.shares, self.errors, rng))
+        raw["arms"] = {arm: {"requests": [float(np.sum(raw[arm]["buckets"]))]} for arm in share}
         if rollout.body["policy"]["mirrored"] is not None and self.copies:
             raw["compared"] = {"pairs": self.copied[0], "mismatches": self.copied[1]}
         if rollout.body["policy"]["golden"]:

@@ -613,6 +613,34 @@ def test_a_release_without_evidence_is_refused_before_anything_is_deployed(scene
     assert scene.world.done == []
 
 
+def test_ticks_are_no_evidence_until_requests_have_followed_the_weight_and_the_ledger_says_both(short: Scene) -> None:
+    short.world.lag = lambda rollout, asked: asked if rollout.ticks >= 4 or asked == 1 else 0.3 * asked
+    assert short.run().outcome == Outcome.PROMOTED
+    observed = [event.body for event in short.ledger().read() if event.kind == Kind.OBSERVED]
+    early, late = observed[:4], observed[4:8]
+    assert [body["seen"]["asked"] for body in observed[:8]] == [0.1] * 8
+    assert all(body["seen"]["share"] < 0.05 and not body["decision"]["counted"] for body in early)
+    assert early[-1]["decision"]["reason"] == "SHARE_SETTLING"
+    assert all(body["seen"]["share"] == pytest.approx(0.1, abs=0.03) and body["decision"]["counted"] for body in late)
+
+
+def test_while_requests_do_not_follow_the_weight_it_neither_grows_nor_goes_back(short: Scene) -> None:
+    class EnoughError(Exception):
+        pass
+
+    def lag(rollout: Rollout, asked: float) -> float:
+        if rollout.ticks == 60:
+            raise EnoughError
+        return 0.3 * asked
+
+    short.world.lag = lag
+    short.begin()
+    with pytest.raises(EnoughError):
+        short.driver().run()
+    assert weights(short) == [0, 10]
+    assert short.service().running is not None
+
+
 def test_a_route_that_somebody_changed_is_set_right(scene: Scene) -> None:
     changed = [False]
 

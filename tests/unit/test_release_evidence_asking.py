@@ -159,3 +159,33 @@ def test_a_reading_never_raises_for_a_source_that_is_down(server: Fake) -> None:
     assert raw["answered"] is False
     assert "did not answer" in raw["reason"]
     assert "the answer is partial" in raw["reason"]
+
+
+def test_a_login_is_sent_as_basic_authentication_and_never_shown(server: Fake, tmp_path: Path) -> None:
+    file = tmp_path / "login"
+    file.write_text("reader:let me in\n")
+    Prometheus(Endpoint(url=server.url, login_file=file)).samples("up", 5.0)
+    assert server.asked[-1]["authorization"] == "Basic cmVhZGVyOmxldCBtZSBpbg=="
+    file.write_text("reader")
+    with pytest.raises(UnansweredError, match="holds no user:password"):
+        Prometheus(Endpoint(url=server.url, login_file=file)).samples("up", 5.0)
+    file.write_bytes(b"\xff\xfe:")
+    with pytest.raises(UnansweredError, match="holds no text"):
+        Prometheus(Endpoint(url=server.url, login_file=file)).samples("up", 5.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"url": "http://[::1"}, "cannot be read"),
+        ({"url": "http://host:99999"}, "cannot be read"),
+        ({"url": "https://host", "token_file": Path("a"), "login_file": Path("b")}, "a token and a login"),
+        ({"url": "http://host", "login_file": Path("b")}, "is not encrypted"),
+        ({"url": "https://host", "ca_file": Path("/nowhere/ca.pem")}, "the certificates for https://host cannot be used"),
+        ({"url": "https://host", "ca_file": Path(__file__)}, "the certificates for https://host cannot be used"),
+        ({"url": "https://host", "certificate": (Path(__file__), Path(__file__))}, "the certificates for https://host cannot be used"),
+    ],
+)
+def test_what_could_never_be_asked_is_refused_before_anything_begins(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        Endpoint(**given)

@@ -20,7 +20,7 @@ from headway.release.driver.patience import patiently
 from headway.release.driver.refusal import by_policy, described, unevaluated, why
 from headway.release.driver.rollout import Rollout, Service
 from headway.release.driver.world import OutOfReachError, Probed, Route, World
-from headway.release.ledger.division import Division
+from headway.release.ledger.division import CANARY, WHOLE, Division
 from headway.release.ledger.ledger import Ledger, LostError
 from headway.release.ledger.store import UnreachableError
 from headway.release.plan import Kind as StepKind
@@ -202,7 +202,9 @@ class Driver:
         frozen = rollout.held
         decision = self._holding.judging(rollout).decide(raw, frozen=frozen)
         body = {"window": {"start": start, "end": end}, "raw": dict(raw), "frozen": frozen, "decision": decision}
-        body["seen"] = {"share": seen_share(raw), "after": end - datetime.fromisoformat(rollout.changed).timestamp()}
+        after = end - datetime.fromisoformat(rollout.changed).timestamp()
+        asked = None if rollout.divided else rollout.division.weight(rollout.release, CANARY) / WHOLE  # users are not requests
+        body["seen"] = {"share": seen_share(raw), "asked": asked, "after": after}
         divided = {"divided": True} if rollout.divided else {}
         self._holding.write(Kind.OBSERVED, {**body, **divided, "division": rollout.division_number})
 

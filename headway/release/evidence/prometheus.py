@@ -1,12 +1,14 @@
-"""Asking Prometheus, by prometheus-api-client, with what it lacks: limits of time and size, no hidden retries, warnings refused, TLS and a
-bearer token from a file.
+"""Asking Prometheus, by prometheus-api-client, with what it lacks: limits of time and size, no hidden retries, warnings refused, TLS, and a
+bearer token or a login from a file.
 
 The client throws away `warnings`, by which Thanos and Mimir say that an answer is partial; so every response is read here first, and an
 answer that is not whole raises UnansweredError. The trap: a timeout of requests bounds the silence between two bytes, not the whole answer.
 """
 
+import base64
 import io
 import json
+import ssl
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,23 +42,56 @@ class Endpoint:
     url: str
     token_file: Path | None = None
     """Holds a bearer token; read anew for each question, because tokens are rotated."""
+    login_file: Path | None = None
+    """Holds `user:password` for basic authentication; read anew like a token."""
     ca_file: Path | None = None
     """Certificates of who may have signed the server's; left out, the system's."""
     certificate: tuple[Path, Path] | None = None
     """Ours, and its key."""
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
+        try:
+            parts = urlsplit(self.url)
+            parts.port  # noqa: B018  raises for what is no number of a port
+        except ValueError as error:
+            raise UserError(
+                f"an address of Prometheus cannot be read ({error})", "It cannot be asked", "Give http://host:port or https://host:port"
+            ) from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UserError(
                 f"{self.shown} is no address of a Prometheus", "It cannot be asked", "Give http://host:port or https://host:port"
             )
         if parts.username or parts.password:
             raise UserError(
-                f"the address of {parts.hostname} holds credentials", "They would be seen in logs and in the ledger", "Use a token file"
+                f"the address of {parts.hostname} holds credentials",
+                "They would be seen in logs and in the ledger",
+                "Put them into a file: HEADWAY_PROMETHEUS_LOGIN_FILE",
             )
-        if self.token_file and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
-            raise UserError(f"{self.shown} is not encrypted", "Its token could be read on the way", "Use https, or leave the token out")
+        if self.token_file and self.login_file:
+            raise UserError(
+                f"{self.shown} is given a token and a login", "Only one of them could be sent", "Leave one of the two files out"
+            )
+        if (self.token_file or self.login_file) and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+            raise UserError(
+                f"{self.shown} is not encrypted", "What is in its file could be read on the way", "Use https, or leave the file out"
+            )
+        self._readable()
+
+    def _readable(self) -> None:
+        """Raise UserError for certificates that could never be used: a connection would fail with less to say."""
+        context = ssl.create_default_context()
+        try:
+            if self.ca_file:
+                context.load_verify_locations(self.ca_file)
+            if self.certificate:
+                context.load_cert_chain(*self.certificate)
+        except (OSError, ssl.SSLError) as error:
+            which = self.ca_file if not self.certificate else f"{self.ca_file or ''} {self.certificate[0]} {self.certificate[1]}".strip()
+            raise UserError(
+                f"the certificates for {self.shown} cannot be used ({which}: {error.strerror or error})",
+                "Nobody could tell whether it is who it should be, so it is not asked",
+                "Give a file of PEM certificates that exists (HEADWAY_PROMETHEUS_CA_FILE), and a key that fits its certificate",
+            ) from None
 
     @property
     def shown(self) -> str:
@@ -65,19 +100,31 @@ class Endpoint:
         return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"
 
 
-class _Token(AuthBase):
-    def __init__(self, file: Path) -> None:
-        self._file = file
+class _Secret(AuthBase):
+    """Sends what a file holds: a bearer token, or `user:password`."""
+
+    def __init__(self, file: Path, *, login: bool) -> None:
+        self._file, self._login = file, login
 
     def __call__(self, r: requests.PreparedRequest) -> requests.PreparedRequest:
+        what = "login" if self._login else "token"
         try:
-            token = self._file.read_text(encoding="utf-8").strip()
+            secret = self._file.read_text(encoding="utf-8").strip()
         except OSError as error:
-            raise UnansweredError(f"the token file {self._file} cannot be read: {error.strerror}") from None
-        if not token or not token.isprintable():
-            raise UnansweredError(f"the token file {self._file} holds no token")
-        r.headers["Authorization"] = f"Bearer {token}"
+            raise UnansweredError(f"the {what} file {self._file} cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise UnansweredError(f"the {what} file {self._file} holds no text") from None
+        if not secret or not secret.isprintable() or (self._login and ":" not in secret):
+            raise UnansweredError(f"the {what} file {self._file} holds no {'user:password' if self._login else 'token'}")
+        sent = f"Basic {base64.b64encode(secret.encode()).decode()}" if self._login else f"Bearer {secret}"
+        r.headers["Authorization"] = sent
         return r
+
+
+def _authentication(endpoint: Endpoint) -> _Secret | None:
+    if endpoint.login_file:
+        return _Secret(endpoint.login_file, login=True)
+    return _Secret(endpoint.token_file, login=False) if endpoint.token_file else None
 
 
 class _Whole(HTTPAdapter):
@@ -126,7 +173,7 @@ class Prometheus:
         session.trust_env = False
         session.verify = str(endpoint.ca_file) if endpoint.ca_file else True
         session.cert = (str(endpoint.certificate[0]), str(endpoint.certificate[1])) if endpoint.certificate else None
-        session.auth = _Token(endpoint.token_file) if endpoint.token_file else None
+        session.auth = _authentication(endpoint)
         self._client = PrometheusConnect(
             url=endpoint.url.rstrip("/"),
             session=session,
@@ -148,6 +195,12 @@ class Prometheus:
             raise
         except PrometheusApiClientException as error:
             raise UnansweredError(f"{self.endpoint.shown} refused {query}: {str(error)[:500]}") from None
+        except requests.exceptions.SSLError as error:
+            said = str(getattr(error.args[0], "reason", error) if error.args else error)
+            raise UnansweredError(
+                f"{self.endpoint.shown} is not who it should be, or speaks no TLS: {said.rpartition('] ')[2] or said}; "
+                "HEADWAY_PROMETHEUS_CA_FILE names who may have signed its certificate"
+            ) from None
         except requests.RequestException as error:
             raise UnansweredError(f"{self.endpoint.shown} did not answer: {type(error).__name__}") from None
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
