@@ -43,6 +43,7 @@ ALIKE = ("stable", "identical", "slow-start")
 """What behaves alike once it serves. Either of the first two is to the other what `identical` is to `stable`."""
 ORDER = ("wrong", "crash-at-maximum", "errors", "slow-tail", "leak", "dead", "identical", "slow-start", "better")
 """Of a run: one way back to the first version is enough."""
+LATE = 504
 SERVER, MODEL = "tritonserver", "triton_python_backend_stub"
 _UNDER_WAY_SECONDS = 600.0
 _SEEN_SECONDS = 2.0
@@ -71,6 +72,8 @@ class Cell:
     p50_ms: float | None = None
     p99_ms: float | None = None
     """Of users' requests meanwhile, from when they were due."""
+    late: int | None = None
+    """Of the lost, those that were answered 504: on a starved machine any may take longer than the contract lets it."""
     gate: str | None = None
     """Which gate decided it: cells of two gates are not of one table."""
 
@@ -198,6 +201,7 @@ def _cell(stage: Stage, loads: Loads, table: str, name: str, run: int, met: Call
     sent, lost, answered = tally.statuses.total(), len(tally.lost), tally.answered
     ended = play()
     gone = [due for due, _ in tally.lost[lost:]]
+    late = sum(status == LATE for _, status in tally.lost[lost:])
     found = Cell(
         table=table,
         name=name,
@@ -209,6 +213,7 @@ def _cell(stage: Stage, loads: Loads, table: str, name: str, run: int, met: Call
         users=ended.users,
         requests=tally.statuses.total() - sent,
         lost=len(gone),
+        late=late,
         out_of_service=round(max(gone) - min(gone), 2) if gone else 0.0,
         verdict=ended.verdict,
         load_average=round(os.getloadavg()[0], 1),
@@ -346,7 +351,7 @@ def table(cells: Sequence[Cell], kind: str) -> Iterator[str]:
             yield f"| `{name}` | {good} | {where} | {took} | {users} | {lost} of {sent} |"
         else:
             outcomes = ", ".join(sorted({f"{each.outcome}" for each in found}))
-            yield f"| {name} | {good} | {outcomes} | {took} | {sent} | {lost} | {max(each.out_of_service for each in found):.1f} s |"
+            yield f"| {name} | {good} | {outcomes} | {took} | {sent} | {lost}{_late(found)} | {max(each.out_of_service for each in found):.1f} s |"
 
 
 def circumstances(cells: Sequence[Cell], kind: str) -> str:
@@ -358,6 +363,11 @@ def circumstances(cells: Sequence[Cell], kind: str) -> str:
         f"{len(found)} releases; load average {min(loads)} to {max(loads)}; users' p99 {min(tails, default=0):.0f} to {max(tails, default=0):.0f} ms, "
         f"median {statistics.median(tails or [0]):.0f} ms; gate {', '.join(gates)}."
     )
+
+
+def _late(cells: Sequence[Cell]) -> str:
+    late = [each.late for each in cells if each.late is not None]
+    return f", {sum(late)} of them late" if any(late) else ""
 
 
 def main(arguments: Sequence[str]) -> int:
