@@ -25,7 +25,7 @@ def test_the_ladder_is_the_share_of_users_and_nothing_ends_it_by_itself() -> Non
 
 
 def test_it_never_promotes_however_much_is_proven() -> None:
-    last = seen(gate(BY_USER), 4800, 1200, ticks=400)[-1]
+    last = seen(gate(BY_USER), 4800, 1200, ticks=100)[-1]
     assert (Phase(int(last.phase)), Reason(int(last.reason))) == (Phase.RELEASING, Reason.FROZEN)
 
 
@@ -47,7 +47,7 @@ def test_a_night_in_which_only_one_versions_users_ask_moves_nobody() -> None:
     one = gate(BY_USER)
     seen(one, 4800, 1200, ticks=20)
     for stable, canary in ((3000.0, 0.0), (0.0, 3000.0)):
-        night = seen(one, stable, canary, ticks=600)
+        night = seen(one, stable, canary, ticks=60)
         assert {(float(d.weight), Phase(int(d.phase))) for d in night} == {(0.2, Phase.RELEASING)}
     assert Reason(int(seen(one, 4800, 1200)[-1].reason)) is Reason.FROZEN
 
