@@ -20,6 +20,7 @@ from components.model_service.queues import ARM, BATCH, queue_url
 from components.model_service.release import Release
 from components.model_service.serving import Serving
 from components.naming import physical
+from components.nodes.gpu_node import NO_DEVICES
 from components.tenant.priority import priority_class
 from components.tenant.surroundings import Surroundings
 from headway.contract.arithmetic.replica import WORKER_CPU, WORKER_MEMORY
@@ -156,6 +157,7 @@ class Worker:
             "image": self.release.model.runtime.image,
             "imagePullPolicy": "IfNotPresent",
             "command": ["python3", "-I", f"{WORKER_FOLDER}/{SCRIPT}", f"{WORKER_FOLDER}/{CONFIG}"],
+            "env": [dict(NO_DEVICES)],
             "resources": {"requests": dict(amounts), "limits": dict(amounts)},
             "securityContext": dict(pod.SECURITY),
             "terminationMessagePolicy": "FallbackToLogsOnError",

@@ -13,7 +13,7 @@ from components.model_service.configuration import FETCH_CONFIG, FETCH_SCRIPT, R
 from components.model_service.probing import FOLDER, probes
 from components.model_service.release import Release
 from components.model_service.serving import METRICS, MODELS, Serving
-from components.nodes.gpu_node import taints
+from components.nodes.gpu_node import NO_DEVICES, taints
 from components.platform.artifact_cache import AUDIENCE, TOKEN_SECONDS
 from components.tenant.priority import priority_class
 from headway.contract.arithmetic.replica import FETCH_CPU, FETCH_MEMORY, RELAY_CPU, RELAY_MEMORY
@@ -159,6 +159,7 @@ def _fetch(release: Release, artifact_cache: bool) -> dict[str, Any]:
         "image": model.runtime.image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-I", f"{FOLDER}/{FETCH_SCRIPT}", f"{FOLDER}/{FETCH_CONFIG}"],
+        "env": [dict(NO_DEVICES)],
         "resources": _exactly(amounts),
         "securityContext": dict(SECURITY),
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -185,6 +186,7 @@ def _relay(release: Release, serving: Serving) -> dict[str, Any]:
         "imagePullPolicy": "IfNotPresent",
         "restartPolicy": "Always",
         "command": ["python3", "-I", f"{FOLDER}/{RELAY_SCRIPT}", str(serving.ports[METRICS]), str(serving.relayed)],
+        "env": [dict(NO_DEVICES)],
         "ports": [{"name": METRICS, "containerPort": serving.ports[METRICS]}],
         "resources": _exactly({"cpu": str(RELAY_CPU), "memory": RELAY_MEMORY.kubernetes, "ephemeral-storage": "16Mi"}),
         "securityContext": dict(SECURITY),

@@ -18,6 +18,10 @@ AUTOSCALER_ACCELERATOR = "k8s.amazonaws.com/accelerator"
 GPU_TAINT = Taint(key=GPU, value="true", effect="NoSchedule")
 """Keeps everything off that does not ask for a GPU; every GPU pool has it."""
 
+NO_DEVICES: Mapping[str, str] = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
+"""Of a container beside the one that asks for a GPU. Images made for CUDA say `all` here, and NVIDIA's runtime, the default one on these nodes,
+gives what it says to whoever got nothing from the device plugin: every GPU of the node."""
+
 _HINT = "k8s.io/cluster-autoscaler/node-template"
 _EKS_EFFECT: Mapping[str, Literal["NO_SCHEDULE", "PREFER_NO_SCHEDULE", "NO_EXECUTE"]] = {
     "NoSchedule": "NO_SCHEDULE",

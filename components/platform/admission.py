@@ -21,6 +21,8 @@ _GPU_POD = (
     "variables.containers.exists(c, has(c.resources) && has(c.resources.requests) && "
     "c.resources.requests.exists(k, k.startsWith('nvidia.com/')))"
 )
+_VOID = f"e.name == '{gpu_node.NO_DEVICES['name']}' && has(e.value) && e.value == '{gpu_node.NO_DEVICES['value']}'"
+_OF_MESH = f"(c.name in ['istio-proxy', 'istio-validation'] && c.image.startsWith('{_MESH_IMAGE}'))"
 
 
 RULES = (
@@ -30,13 +32,26 @@ RULES = (
         expression=(
             "(!has(object.spec.resourceClaims) || object.spec.resourceClaims.size() == 0) && "
             "(!has(object.metadata.annotations) || object.metadata.annotations.all(k, !k.startsWith('cdi.k8s.io/'))) && "
-            "variables.containers.all(c, (!has(c.env) || c.env.all(e, !e.name.startsWith('NVIDIA_VISIBLE_DEVICES'))) && "
+            "variables.containers.all(c, (!has(c.env) || c.env.all(e, !e.name.startsWith('NVIDIA_VISIBLE_DEVICES') || "
+            f"({_VOID}))) && "
             "(!has(c.envFrom) || c.envFrom.size() == 0) && "
             "(!has(c.volumeMounts) || c.volumeMounts.all(m, !m.mountPath.startsWith('/var/run/nvidia-container-devices'))))"
         ),
         message=(
             "The pod chooses devices past the device plugin, or takes variables that nobody can see here. It could use GPUs that others "
             "were given. Ask for GPUs in limits, and name each variable in env."
+        ),
+    ),
+    Rule(
+        name="devices-for-who-asks",
+        expression=(
+            f"!{_GPU_POD} || variables.containers.all(c, {_OF_MESH} || "
+            "(has(c.resources) && has(c.resources.limits) && c.resources.limits.exists(k, k.startsWith('nvidia.com/'))) || "
+            f"(has(c.env) && c.env.exists(e, {_VOID})))"
+        ),
+        message=(
+            "A container beside the one that asks for the GPU does not say that it wants none. Its image may name every GPU of the node, and "
+            "would be given them. Give it the variable NVIDIA_VISIBLE_DEVICES with the value void."
         ),
     ),
     Rule(
@@ -52,7 +67,7 @@ RULES = (
         name="images-by-digest",
         expression=(
             "variables.containers.all(c, c.image.matches('@sha256:[0-9a-f]{64}$') || "
-            f"(c.name in ['istio-proxy', 'istio-validation'] && c.image.startsWith('{_MESH_IMAGE}'))) && "
+            f"{_OF_MESH}) && "
             "(!has(object.spec.volumes) || object.spec.volumes.all(v, !has(v.image) || "
             "(has(v.image.reference) && v.image.reference.matches('@sha256:[0-9a-f]{64}$'))))"
         ),

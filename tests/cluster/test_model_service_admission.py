@@ -200,6 +200,7 @@ def test_a_gpu_that_only_an_init_container_asks_for_needs_its_class_too(served: 
     (asking,) = body["spec"]["containers"]
     body["spec"]["initContainers"] = [{**asking, "name": "first"}]
     asking["resources"] = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+    asking["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
     assert "that class is for other pools" in refusal(served, body)
 
 

@@ -102,10 +102,14 @@ def by_tag(body: dict[str, Any]) -> None:
     container(body).update(image="registry.test/server:1.0")
 
 
+NO_GPU = {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]}
+
+
 def gpu_at_the_start(body: dict[str, Any]) -> None:
     """The GPU is asked for by an init container only."""
     first = {**container(body), "name": "first"}
     del container(body)["resources"]
+    container(body).update(NO_GPU)
     body["spec"]["initContainers"] = [first]
 
 
@@ -127,17 +131,24 @@ def test_the_meshs_own_proxy_is_admitted_by_tag(guarded: ControlPlane) -> None:
     assert refusal(guarded, pod(lambda body: body["spec"].update(initContainers=[proxy]))) == ""
 
 
+def beside(**more: Any) -> dict[str, Any]:
+    """A container that asks for no GPU; its image is perhaps one for CUDA."""
+    return {"name": "beside", "image": f"registry.test/beside@sha256:{'d' * 64}", **more}
+
+
 REFUSED: tuple[tuple[str, str, Change], ...] = (
     ("images-by-digest", "tag", lambda body: container(body).update(image="registry.test/server:1.0")),
     (
         "images-by-digest",
         "not the mesh",
-        lambda body: body["spec"].update(initContainers=[{"name": "other", "image": "registry.istio.io/release/proxyv2:1.30.3"}]),
+        lambda body: body["spec"].update(initContainers=[{"name": "other", "image": "registry.istio.io/release/proxyv2:1.30.3", **NO_GPU}]),
     ),
     (
         "images-by-digest",
         "not the mesh's proxy",
-        lambda body: body["spec"].update(initContainers=[{"name": "istio-proxy", "image": "registry.istio.io/release/pilot:1.30.3"}]),
+        lambda body: body["spec"].update(
+            initContainers=[{"name": "istio-proxy", "image": "registry.istio.io/release/pilot:1.30.3", **NO_GPU}]
+        ),
     ),
     (
         "images-by-digest",
@@ -155,6 +166,13 @@ REFUSED: tuple[tuple[str, str, Change], ...] = (
             container(body).update(volumeMounts=[{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}]),
             body["spec"].update(volumes=[{"name": "v", "emptyDir": {}}]),
         ),
+    ),
+    ("devices-for-who-asks", "beside it", lambda body: body["spec"]["containers"].append(beside())),
+    ("devices-for-who-asks", "before it", lambda body: body["spec"].update(initContainers=[beside()])),
+    (
+        "devices-for-who-asks",
+        "another variable",
+        lambda body: body["spec"]["containers"].append(beside(env=[{"name": "A", "value": "void"}])),
     ),
     ("no-host-access", "network", lambda body: body["spec"].update(hostNetwork=True)),
     ("no-host-access", "processes", lambda body: body["spec"].update(hostPID=True)),
@@ -193,6 +211,10 @@ def test_a_pod_that_breaks_a_rule_is_refused_by_that_rule(guarded: ControlPlane,
     assert f"headway-{rule}" in said, f"admitted, or refused by something else: {said!r}"
 
 
+def test_a_container_beside_that_wants_no_gpu_and_says_so_is_admitted(guarded: ControlPlane) -> None:
+    assert refusal(guarded, pod(lambda body: body["spec"]["containers"].append(beside(**NO_GPU)))) == ""
+
+
 def by_limits_only(body: dict[str, Any]) -> None:
     del container(body)["resources"]["requests"]
 
@@ -213,7 +235,7 @@ def test_a_large_pod_stays_within_the_rules_budget(guarded: ControlPlane) -> Non
     def grow(body: dict[str, Any]) -> None:
         one = container(body)
         small = {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
-        env = [{"name": f"V{number}", "value": "x"} for number in range(50)]
+        env = [{"name": f"V{number}", "value": "x"} for number in range(50)] + NO_GPU["env"]
         body["spec"]["containers"] += [{**one, "name": f"side-{number}", "env": env, "resources": small} for number in range(40)]
 
     assert refusal(guarded, pod(grow)) == ""
@@ -238,7 +260,7 @@ def relabelled(plane: ControlPlane, labels: dict[str, str | None], subresource: 
 
 
 def debugger(image: str) -> dict[str, Any]:
-    return {"spec": {"ephemeralContainers": [{"name": "debugger", "image": image}]}}
+    return {"spec": {"ephemeralContainers": [{"name": "debugger", "image": image, **NO_GPU}]}}
 
 
 def test_a_container_that_is_added_to_a_running_pod_meets_the_rules_too(guarded: ControlPlane) -> None:

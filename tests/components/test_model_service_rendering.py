@@ -533,3 +533,14 @@ def test_every_objective_has_its_rules_and_every_alert_a_runbook_and_a_receiver(
                 if "alert" in rule:
                     assert rule["annotations"]["runbook_url"].endswith(".md")
                     assert rule["labels"]["receiver"] == model.observability.receiver
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_container_beside_the_server_says_that_it_wants_no_gpu(name: str) -> None:
+    """Its image is the server's, which names all GPUs of the node."""
+    deployments = [m.body for m in service(name).manifests() if m.body["kind"] == "Deployment"]
+    for spec in (body["spec"]["template"]["spec"] for body in deployments):
+        containers = [*spec["containers"], *spec["initContainers"]]
+        others = [c for c in containers if not any(resource.startswith("nvidia.com/") for resource in c["resources"]["limits"])]
+        assert len(others) == len(containers) - 1
+        assert all({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in c["env"] for c in others)
