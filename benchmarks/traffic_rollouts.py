@@ -46,6 +46,7 @@ ORDER = ("wrong", "crash-at-maximum", "errors", "slow-tail", "leak", "dead", "id
 LATE = 504
 SERVER, MODEL = "tritonserver", "triton_python_backend_stub"
 _UNDER_WAY_SECONDS = 600.0
+_DEATHS = 3
 _SEEN_SECONDS = 2.0
 """Until the proxies surely have a replica that is ready."""
 
@@ -107,13 +108,21 @@ def _kept(stage: Stage, name: str) -> int:
     return next(each.pid for each in Supervisor(stage.layout).list() if each.name == name and each.pid)
 
 
+def _pods(stage: Stage, release: str) -> list[Path]:
+    """Records of the servers of `release` that run, by pod."""
+    return sorted((servers.folder(stage.layout) / "node" / "records").glob(f"quality_classifier-{release}-*_server.json"))
+
+
+def _process(record: Path, program: str) -> int | None:
+    """The pid of `program` in the pod of this record."""
+    return next((pid for pid in group(json.loads(record.read_text())["pid"]) if Path(f"/proc/{pid}/exe").readlink().name == program), None)
+
+
 def _pods_process(stage: Stage, release: str, program: str) -> int:
     """The pid of `program` in a pod of `release`."""
-    records = servers.folder(stage.layout) / "node" / "records"
-    for record in sorted(records.glob(f"quality_classifier-{release}-*_server.json")):
-        for pid in group(json.loads(record.read_text())["pid"]):
-            if Path(f"/proc/{pid}/exe").readlink().name == program:
-                return pid
+    for record in _pods(stage, release):
+        if (pid := _process(record, program)) is not None:
+            return pid
     raise LookupError(f"no pod of {release} runs {program}")
 
 
@@ -300,11 +309,12 @@ def operations(stage: Stage) -> Iterator[str]:
         seconds = _seconds_until(began, lambda field=field, name=name: int(kube.get(path)[field].get(name) or 0) == 2)
         yield f"| {what} | three times the load, 150 requests a second | {seconds} |"
     began = time.monotonic()
-    killed: set[int] = set()
-    while len(killed) < 3:
-        with contextlib.suppress(LookupError, OSError):
-            found = _pods_process(stage, release, SERVER)
-            if found not in killed:
+    killed: set[int | None] = {None}
+    victim = _pods(stage, release)[0]
+    while len(killed) <= _DEATHS:
+        with contextlib.suppress(OSError):  # it waits for its next start
+            found = _process(victim, SERVER)
+            if found is not None and found not in killed:
                 _kill(found)
                 killed.add(found)
         time.sleep(1.0)
