@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway.contract.labels import TENANT
 from sandbox.cluster.nodes import RUN_BY_AGENT, STATUS_BY_OTHERS
 from sandbox.traffic import address, marking
 from sandbox.traffic.node import cpu, spec
 from sandbox.traffic.node.backoff import BackOff, Probe, Streak
 from sandbox.traffic.node.cpu import NotServedError
+from sandbox.traffic.node.metrics import exposition, namespace_samples
 from sandbox.traffic.node.mounts import Mounts
 from sandbox.traffic.node.status import ContainerView, Running, Terminated, Waiting, pod_status
 from sandbox.traffic.profile import Served
@@ -199,3 +201,11 @@ def test_pods_of_served_services_are_marked_for_the_agent_and_against_kwok() -> 
         assert f'escapeKey("{key}"), value: "{value}"' in mutation["jsonPatch"]["expression"]
     assert "['quality/classifier', 'search/encoder']" in policy["spec"]["matchConditions"][0]["expression"]
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+
+
+def test_a_tenants_namespace_is_told_with_the_label_that_alerts_ask_for() -> None:
+    told = exposition(namespace_samples({"default": {}, "quality": {TENANT: "quality", "other": "x"}}))
+    assert told.splitlines() == [
+        'kube_namespace_labels{label_platform_io_tenant="quality",namespace="quality"} 1',
+        'kube_namespace_labels{namespace="default"} 1',
+    ]

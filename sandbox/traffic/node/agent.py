@@ -23,7 +23,7 @@ from sandbox.traffic.node.process import sweep
 from sandbox.traffic.node.spec import read
 from sandbox.traffic.node.status import timestamp
 
-PODS = "/api/v1/pods"
+PODS, NAMESPACES = "/api/v1/pods", "/api/v1/namespaces"
 _RETRY_SECONDS = 0.5
 
 
@@ -52,6 +52,7 @@ class Agent:
         self._node = node(self._config_map)
         self._served: dict[str, _Served] = {}
         self._watched: Watched | None = None
+        self._namespaces: dict[str, Mapping[str, str]] = {}
 
     async def run(self) -> None:
         """Until SIGTERM or SIGINT; then everything is ended."""
@@ -61,6 +62,7 @@ class Agent:
         for name in sweep(self._node.records):
             _log(f"ended what a former agent had left: {name}")
         self._watched = Watched(self._kube, PODS, lambda kind, item: _tell(loop, self._heard, kind, item)).start()
+        Watched(self._kube, NAMESPACES, lambda kind, item: _tell(loop, self._heard_of_namespace, kind, item)).start()
         await stop.wait()
         await self._leave()
 
@@ -77,7 +79,18 @@ class Agent:
         found = [(each.object, each.pod) for each in self._served.values() if each.pod is not None]
         return sorted(found, key=lambda each: (each[0]["metadata"]["namespace"], each[0]["metadata"]["name"]))
 
+    @property
+    def namespaces(self) -> dict[str, Mapping[str, str]]:
+        """Labels of every namespace, by name."""
+        return dict(sorted(self._namespaces.items()))
+
     # -- the cluster's wishes
+
+    def _heard_of_namespace(self, kind: str, item: Object) -> None:
+        if kind == "DELETED":
+            self._namespaces.pop(item["metadata"]["name"], None)
+        else:
+            self._namespaces[item["metadata"]["name"]] = item["metadata"].get("labels") or {}
 
     def _heard(self, kind: str, item: Object) -> None:
         metadata = item["metadata"]

@@ -10,8 +10,10 @@ import json
 import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from headway.contract.labels import TENANT
 from sandbox.traffic.node.pod import Pod
 from sandbox.traffic.node.status import ContainerView, Terminated
 
@@ -35,6 +37,13 @@ def pod_samples(pods: Iterable[tuple[Mapping[str, Any], Pod]]) -> Iterator[Sampl
         ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status["conditions"])
         for condition in ("true", "false"):
             yield "kube_pod_status_ready", place | {"condition": condition}, float(ready is (condition == "true"))
+
+
+def namespace_samples(labels: Mapping[str, Mapping[str, str]]) -> Iterator[Sample]:
+    """What kube-state-metrics says of namespaces, of which it is told to show one label; tenants' alerts hold where that one is set."""
+    for name, own in labels.items():
+        tenant = {"label_platform_io_tenant": own[TENANT]} if TENANT in own else {}
+        yield "kube_namespace_labels", {"namespace": name, **tenant}, 1.0
 
 
 def device_samples(pods: Iterable[tuple[Mapping[str, Any], Pod]]) -> Iterator[Sample]:
@@ -97,7 +106,7 @@ def serve(agent: "Agent", port: int) -> Generator[None]:
             text = {
                 "/ready": lambda: "ok",
                 "/gpu-metrics": lambda: exposition(device_samples(agent.pods)),
-            }.get(self.path, lambda: exposition(pod_samples(agent.pods)))
+            }.get(self.path, lambda: exposition(chain(pod_samples(agent.pods), namespace_samples(agent.namespaces))))
             body = (missing or text()).encode()
             self.send_response(503 if missing else 200)
             self.send_header("Content-Type", "text/plain; version=0.0.4")
