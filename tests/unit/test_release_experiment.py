@@ -411,12 +411,12 @@ def test_others_are_judged_each_minute() -> None:
     assert tick_seconds(Policy.model_validate({"strategy": "canary"})) == 60
 
 
-def test_both_versions_of_an_experiment_scale_with_their_own_users(scene: Scene) -> None:
+def test_the_new_version_of_an_experiment_does_not_scale_or_both_at_their_most_would_not_fit_the_quota(scene: Scene) -> None:
     scene.begin()
     service = scene.service()
     assert service.rollout is not None
     found = targets.judged(service.rollout, service.rollout.body["first"])
-    assert [(p.arm, p.weight, p.replicas, p.at_least) for p in found.portions] == [("stable", 100, None, 2), ("canary", 0, None, 1)]
+    assert [(p.arm, p.weight, p.replicas, p.at_least) for p in found.portions] == [("stable", 100, None, 2), ("canary", 0, 1, None)]
 
 
 def test_without_room_to_grow_neither_scales(contract: Model) -> None:

@@ -69,14 +69,12 @@ def _divided(rollout: Rollout, step: Step, *, canary: int, baseline: int, copies
         at_least=None if fixed else step.stable,
     )
     twin = Portion(release=rollout.stable, arm=BASELINE, weight=baseline, replicas=step.baseline or 1)
-    # Weeks of an experiment have days and nights: both versions scale, each with its own users.
-    scales = whole or (split is not None and not fixed)
     new = Portion(
         release=rollout.release,
         arm=CANARY,
         weight=canary,
-        replicas=None if scales else step.canary,
-        at_least=step.canary if scales else None,
+        replicas=None if whole else step.canary,
+        at_least=step.canary if whole else None,
     )
     return Division(
         portions=(stable, *((twin,) if baseline else ()), new),
