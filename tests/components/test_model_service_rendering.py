@@ -436,7 +436,7 @@ def test_a_division_that_no_mesh_could_carry_out_is_refused(arms: tuple[Live, ..
 
 def test_a_full_replica_tells_low_priority_to_come_back_later() -> None:
     (guard,) = bodies(service("defects"), "EnvoyFilter")
-    last, others = guard["spec"]["configPatches"][-1]["patch"]["value"]["typed_config"]["local_reply_config"]["mappers"]
+    last, others, _unreached = guard["spec"]["configPatches"][-1]["patch"]["value"]["typed_config"]["local_reply_config"]["mappers"]
     assert last["status_code"] == 429
     assert "status_code" not in others, "a priority that is kept gets the proxy's own 503"
     assert last["headers_to_add"] == others["headers_to_add"] == [{"header": {"key": "retry-after", "value": "2"}}]
