@@ -282,7 +282,13 @@ def _back(stage: Stage) -> None:
     deadline = time.monotonic() + _UNDER_WAY_SECONDS
     while child.poll() is None and time.monotonic() < deadline:
         rollout = stage.newest()
-        if rollout and not rollout.over and rollout.release == first and (not rollout.promote or rollout.phase == "baking"):
+        if (
+            rollout
+            and not rollout.over
+            and rollout.release == first
+            and rollout.decision
+            and (not rollout.promote or rollout.phase == "baking")
+        ):
             stage.headway("release", "promote", CHAIN, "--reason", "back to where each cell begins", quiet=True).wait()
         time.sleep(1.0)
     if child.wait() != 0 or stage.serving() != first:
