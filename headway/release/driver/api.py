@@ -1,6 +1,7 @@
 """Requests to a Kubernetes API server, by the official client's credentials and connections, with short timeouts and no retries.
 
-Whoever asks decides what a missing answer means. The trap: importing the client takes a second, so that happens with the first request.
+Whoever asks decides what a missing answer means. Two traps: importing the client takes a second, so that happens with the first request; and
+a server that has just been started refuses everybody until it has read the roles, so a refusal counts only from one that is ready.
 """
 
 import json
@@ -17,6 +18,9 @@ MANAGER = "headway-release"
 TIMEOUT_SECONDS = 5.0
 _GONE = 404
 _LATER = (409, 429)
+_REFUSED = (401, 403)
+_READY = "/readyz"
+"""May be asked by whoever can connect, whatever roles say (`--authorization-always-allow-paths`)."""
 
 
 class Api:
@@ -38,6 +42,29 @@ class Api:
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, content_type: str = "application/json"
     ) -> dict[str, Any] | None:
         """The answer; None for what is not there. Raises OutOfReachError, and UserError for what is not allowed."""
+        status, content = self._asked(method, path, query, body, content_type)
+        if status in _REFUSED:
+            if self._asked("GET", _READY)[0] != 200:
+                raise OutOfReachError(f"HTTP {status} of a server that is not ready")
+            status, content = self._asked(method, path, query, body, content_type)
+        if status >= 500 or status in _LATER:
+            raise OutOfReachError(f"HTTP {status}")
+        if status == _GONE:
+            return None
+        document: dict[str, Any] = json.loads(content)
+        if status >= 400:
+            raise UserError(
+                f"The API server refuses {method} {path}: {document.get('message', f'HTTP {status}')}",
+                "The release cannot be carried out with these rights; traffic stays where it is.",
+                "Use an identity that may read the tenant's namespace and patch its VirtualServices.",
+                Exit.REFUSED,
+            )
+        return document
+
+    def _asked(
+        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, content_type: str = "application/json"
+    ) -> tuple[int, bytes]:
+        """Status and content of one answer. Raises OutOfReachError."""
         import urllib3
 
         api = self._connected()
@@ -49,19 +76,7 @@ class Api:
             answer = api.rest_client.pool_manager.request(method, url, body=sent, headers=headers, timeout=TIMEOUT_SECONDS, retries=False)
         except urllib3.exceptions.HTTPError as failure:
             raise OutOfReachError(type(failure).__name__) from None
-        if answer.status >= 500 or answer.status in _LATER:
-            raise OutOfReachError(f"HTTP {answer.status}")
-        if answer.status == _GONE:
-            return None
-        document: dict[str, Any] = json.loads(answer.data)
-        if answer.status >= 400:
-            raise UserError(
-                f"The API server refuses {method} {path}: {document.get('message', f'HTTP {answer.status}')}",
-                "The release cannot be carried out with these rights; traffic stays where it is.",
-                "Use an identity that may read the tenant's namespace and patch its VirtualServices.",
-                Exit.REFUSED,
-            )
-        return document
+        return answer.status, answer.data
 
     def executed(self, namespace: str, pod: str, container: str, command: Sequence[str], seconds: float) -> str:
         """Standard output of a command in a pod's container. Raises OutOfReachError."""
