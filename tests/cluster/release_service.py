@@ -52,6 +52,8 @@ class Traffic:
     arms: dict[str, Arm] = field(default_factory=dict)
     log: list[tuple[float, Route]] = field(default_factory=list)
     """When each route was first seen."""
+    users: float = 0.2
+    """Share of requests that an experiment's users make, where the route leads them: what the gateway's filter marks."""
     last: dict[str, float] = field(default_factory=dict)
     """When each arm last got a request, or a copy."""
     _guard: threading.Lock = field(default_factory=threading.Lock)
@@ -82,8 +84,10 @@ class Traffic:
         with self._guard:
             if not self.log or self.log[-1][1] != route:
                 self.log.append((now, route))
+            led, by_user = route.led[1] if route.led else None, self.users if route.led else 0.0
             for key, weight in route.weights.items():
-                self._answer(rng, key, route.hosts[key], requests * weight / 100, now, copies=False)
+                share = (1 - by_user) * weight / 100 + (by_user if key == led else 0.0)
+                self._answer(rng, key, route.hosts[key], requests * share, now, copies=False)
             if route.mirrored:
                 key = next(k for k, host in route.hosts.items() if host == route.mirrored)
                 self._answer(rng, key, route.mirrored, requests * route.copies / 100, now, copies=True)

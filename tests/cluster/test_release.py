@@ -8,7 +8,8 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -54,6 +55,12 @@ ROLLOUT = {
     "baseline_arm": False,
     "classes": [{"name": "small", "body_up_to": "1Mi"}, {"name": "large"}],
 }
+EXPERIMENT = {
+    **{name: ROLLOUT[name] for name in ("bake", "step_at_least", "classes")},
+    "strategy": "ab",
+    "split": {"share": "20%", "duration": "1h", "user_claim": "sub", "experiment": "tone"},
+}
+FILTER = "/apis/networking.istio.io/v1alpha3/namespaces/istio-ingress/envoyfilters/experiment.vision.defects"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
 
@@ -110,22 +117,68 @@ class Bed:
         eventually(lambda: any(event.kind == "observed" for event in ledger.read()[seen:]), within=180.0)
         return next(dict(event.body["raw"]) for event in ledger.events[seen:] if event.kind == "observed")
 
-    def through_the_wire(self) -> None:
-        """Whoever reads the kubeconfig from now on, until the control plane is started again, reaches its API server by the wire."""
+    @contextmanager
+    def through_the_wire(self) -> Iterator[None]:
+        """Whoever reads the kubeconfig meanwhile reaches its API server by the wire, with the rights of a release runner and no others."""
+        file = self.sandbox.layout.kubeconfig
+        administrators = file.read_text(encoding="utf-8")
+        self.write_runners_kubeconfig()
+        try:
+            yield
+        finally:
+            file.write_text(administrators, encoding="utf-8")
+
+    def write_runners_kubeconfig(self) -> None:
         file = self.sandbox.layout.kubeconfig
         config = yaml.safe_load(file.read_text(encoding="utf-8"))
         config["clusters"][0]["cluster"]["server"] = self.api_server.url.replace("http:", "https:")
+        config["users"][0]["user"] = {"token": self.runners_token()}
         file.write_text(yaml.safe_dump(config), encoding="utf-8")
+
+    def runners_token(self) -> str:
+        """Of an identity that has the tenant's role for release runners, and what its group may read elsewhere."""
+        inside, rbac = "/api/v1/namespaces/vision/serviceaccounts", "/apis/rbac.authorization.k8s.io/v1"
+        account = {"kind": "ServiceAccount", "name": "ci", "namespace": "vision"}
+        by = {"fieldManager": "test"}
+        accounts = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "ci", "namespace": "vision"}}
+        self.api.request("PATCH", f"{inside}/ci", by, accounts, "application/apply-patch+yaml")
+        for path, kind, role in (
+            (f"{rbac}/namespaces/vision/rolebindings", "Role", "runner"),
+            (f"{rbac}/clusterrolebindings", "ClusterRole", "headway-release-vision"),
+        ):
+            binding = {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": f"{kind}Binding",
+                "metadata": {"name": "ci"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
+                "subjects": [account],
+            }
+            self.api.request("PATCH", f"{path}/ci", by, binding, "application/apply-patch+yaml")
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
+        answer = self.api.request("POST", f"{inside}/ci/token", None, asked)
+        assert answer is not None
+        return str(answer["status"]["token"])
+
+    def may(self, verb: str, resource: str, namespace: str = "vision", group: str = "", subresource: str = "") -> bool:
+        """Whether a release runner may."""
+        live = self.sandbox.layout.kubeconfig.read_text(encoding="utf-8")
+        config = yaml.safe_load(live)
+        config["users"][0]["user"] = {"token": self.runners_token()}
+        attributes = {"namespace": namespace, "verb": verb, "group": group, "resource": resource, "subresource": subresource}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": attributes}}
+        answer = Api(config).request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", None, review)
+        assert answer is not None
+        return bool(answer["status"]["allowed"])
 
     def kinds(self) -> list[str]:
         return [event.kind for event in self.ledger.read() if not event.kind.startswith("lease")]
 
-    def write(self, version: str) -> str:
+    def write(self, version: str, rollout: Mapping[str, Any] | None = None) -> str:
         """A new version of the contract in the checkout; answers its release."""
         file = self.sandbox.project / "tenants" / "vision" / "defects.yaml"
         content: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
         content["artifact"]["version"] = version
-        content["rollout"] = ROLLOUT
+        content["rollout"] = dict(rollout or ROLLOUT)
         file.write_text(yaml.safe_dump(content), encoding="utf-8")
         found = load_tenant(file.parent).tenant("vision")
         assert found is not None
@@ -215,30 +268,32 @@ def test_an_update_in_between_leaves_the_release_that_serves_and_says_how_to_sta
 
 
 def test_a_good_version_is_promoted_though_its_machine_died_and_every_network_failed(bed: Bed) -> None:
-    """Two runners, a killed one on a machine that is gone, each network cut, silent or slow in the middle of a step, a new API server."""
+    """Two runners, a killed one on a machine that is gone, each network cut, silent or slow in the middle of a step, a new API server.
+    All with the rights of the tenant's role for release runners."""
     release = bed.write("2027.1.2")
-    bed.through_the_wire()
-    first = bed.sandbox.begin_on("elsewhere", "release", "start", SERVICE, "--speed", SPEED)
-    first.until(r"Next: 25 % of requests")
-    second = bed.sandbox.begin("release", "start", SERVICE, "--speed", SPEED, "--output", "json")
-    second.until(r"Following it")
-    os.kill(first.pid, signal.SIGKILL)
-    first.wait(SECONDS)
-    assert bed.sandbox.run("release", "status", SERVICE)[0] == 6
-    second.until(r"taking over")
-    bed.next_tick()
-    with bed.prometheus.being(State.CUT):
-        eventually(lambda: not bed.next_tick()["answered"], within=120.0)
-    with bed.store.being(State.CUT):
-        eventually(lambda: bed.store.met >= 3, within=60.0)
-    with bed.store.being(State.SLOW):
+    with bed.through_the_wire():
+        first = bed.sandbox.begin_on("elsewhere", "release", "start", SERVICE, "--speed", SPEED)
+        first.until(r"Next: 25 % of requests")
+        second = bed.sandbox.begin("release", "start", SERVICE, "--speed", SPEED, "--output", "json")
+        second.until(r"Following it")
+        os.kill(first.pid, signal.SIGKILL)
+        first.wait(SECONDS)
+        assert bed.sandbox.run("release", "status", SERVICE)[0] == 6
+        second.until(r"taking over")
         bed.next_tick()
-    with bed.api_server.being(State.SILENT):
-        eventually(lambda: bed.api_server.met >= 2, within=60.0)
-    bed.sandbox.kill("kube-apiserver")
-    ControlPlane(bed.sandbox.layout).start(Silent())
-    code, output = second.end()
-    assert code == 0, output
+        with bed.prometheus.being(State.CUT):
+            eventually(lambda: not bed.next_tick()["answered"], within=120.0)
+        with bed.store.being(State.CUT):
+            eventually(lambda: bed.store.met >= 3, within=60.0)
+        with bed.store.being(State.SLOW):
+            bed.next_tick()
+        with bed.api_server.being(State.SILENT):
+            eventually(lambda: bed.api_server.met >= 2, within=60.0)
+        bed.sandbox.kill("kube-apiserver")
+        ControlPlane(bed.sandbox.layout).start(Silent())
+        bed.write_runners_kubeconfig()  # the start wrote the administrator's kubeconfig again
+        code, output = second.end()
+        assert code == 0, output
     assert json.loads(output.splitlines()[-1])["end"]["outcome"] == "promoted"
     assert bed.route() == {release: 100}
     assert {25, 100} <= {route.weights.get(release) for _, route in bed.traffic.log}
@@ -252,6 +307,31 @@ def test_whoever_might_get_an_unproven_version_was_watched_over_all_the_time(bed
     divided = [look for look in bed.looks if 100 not in look.route.weights.values() or look.route.mirrored]
     assert divided
     assert all(look.watched_until and look.watched_until > look.time for look in divided)
+
+
+MESH = "networking.istio.io"
+NOT_A_RUNNERS = (
+    ("get", "secrets", "vision", "", ""),
+    ("create", "pods", "vision", "", ""),
+    ("patch", "resourcequotas", "vision", "", ""),
+    ("patch", "roles", "vision", "rbac.authorization.k8s.io", ""),
+    ("create", "rolebindings", "vision", "rbac.authorization.k8s.io", ""),
+    ("patch", "authorizationpolicies", "vision", "security.istio.io", ""),
+    ("create", "serviceaccounts", "vision", "", "token"),
+    ("delete", "namespaces", "vision", "", ""),
+    ("create", "pods", "assist", "", "exec"),
+    ("get", "pods", "assist", "", "log"),
+    ("patch", "virtualservices", "assist", MESH, ""),
+    ("patch", "envoyfilters", "istio-ingress", MESH, ""),
+    ("patch", "nodes", "", "", ""),
+)
+
+
+def test_the_runner_of_that_release_could_have_done_no_more(bed: Bed) -> None:
+    assert bed.may("patch", "virtualservices", group=MESH)
+    assert bed.may("create", "pods", subresource="exec")
+    granted = [what for what in NOT_A_RUNNERS if bed.may(*what)]
+    assert granted == []
 
 
 def test_a_store_that_lets_a_second_writer_through_is_refused_before_anything_begins(bed: Bed) -> None:
@@ -277,6 +357,29 @@ def test_after_a_promotion_an_update_changes_nothing(bed: Bed) -> None:
     before = bed.sandbox.objects("vision")
     bed.sandbox.run("sandbox", "up", "--with", "monitoring")
     assert bed.sandbox.objects("vision") == before
+
+
+def test_an_experiment_divides_users_by_the_real_cluster_and_packs_until_a_person_ends_it(bed: Bed) -> None:
+    stable = next(iter(bed.route()))
+    release = bed.write("2027.1.4", EXPERIMENT)
+    runner = bed.sandbox.begin("release", "start", SERVICE, "--speed", SPEED)
+    runner.until(r"Next: 20 % of users")
+    assert bed.next_tick()["answered"]
+    live = bed.api.get(f"{ROUTES.format('vision')}/defects")
+    assert live is not None
+    assert (route_of(live).led, bed.route()) == (("tone", release), {stable: 100})
+    made = bed.api.get(FILTER)
+    assert made is not None
+    assert "found < 2000" in json.dumps(made["spec"])
+    code, output = bed.sandbox.run("release", "assign", SERVICE, "carol", "--output", "json")
+    found = json.loads(output)
+    assert (code, found["bucket"], found["arm"], found["release"], found["divided"]) == (0, 880, "canary", release, True)
+    assert bed.sandbox.run("release", "promote", SERVICE, "--reason", "conversion rose")[0] == 0
+    code, output = runner.end()
+    assert code == 0, output
+    assert bed.route() == {release: 100}
+    assert bed.api.get(FILTER) is None
+    assert bed.sandbox.run("release", "verify", SERVICE)[0] == 0
 
 
 def test_a_release_that_nobody_watches_any_more_loses_its_traffic_to_the_guard(bed: Bed) -> None:
