@@ -8,13 +8,13 @@ import http.server
 import threading
 from collections import Counter
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from headway.artifacts.callers import BusyError, Callers
 from headway.artifacts.store import Store
-from headway.errors import UserError
+from headway.listening import listening
 
 PATH = "/artifacts/"
 IDLE_SECONDS = 30.0
@@ -132,25 +132,6 @@ def served(watched: Watched, callers: Callers, address: str, port: int, metrics_
 
         def log_message(self, format: str, *args: object) -> None: ...
 
-    with ExitStack() as stack:
-        files = stack.enter_context(_listening(address, port, Files))
-        shown = stack.enter_context(_listening(address, metrics_port, Shown))
+    said = {"consequence": "Nothing was fetched and nothing is served.", "remedy": "Choose other ports for --serve and --metrics."}
+    with listening(address, port, Files, **said) as files, listening(address, metrics_port, Shown, **said) as shown:
         yield files, shown
-
-
-@contextmanager
-def _listening(address: str, port: int, handler: type[http.server.BaseHTTPRequestHandler]) -> Generator[int]:
-    try:
-        server = http.server.ThreadingHTTPServer((address, port), handler)
-    except OSError as failure:
-        raise UserError(
-            f"{address}:{port} cannot be listened on: {failure.strerror or failure}.",
-            "Nothing was fetched and nothing is served.",
-            "Choose other ports for --serve and --metrics.",
-        ) from None
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()

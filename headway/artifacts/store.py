@@ -15,7 +15,6 @@ from typing import BinaryIO
 
 from headway.artifacts.wanted import File
 
-_PIECE = 4 * 2**20
 _TENANT = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _PARTIAL = ".partial"
@@ -115,8 +114,5 @@ class Store:
 
 
 def _digest(path: Path) -> str:
-    sha = hashlib.sha256()
     with path.open("rb") as stream:
-        while piece := stream.read(_PIECE):
-            sha.update(piece)
-    return sha.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -5,14 +5,13 @@ format. The trap: a loop that waits for its turn is well, though it does nothing
 """
 
 import http.server
-import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from headway.errors import UserError
 from headway.health.cluster import Done
+from headway.listening import listening
 
 SILENT_ROUNDS = 8
 """Rounds without an answer of the API server after which the loop calls itself stuck: two minutes."""
@@ -84,17 +83,7 @@ def served(pulse: Pulse, address: str, port: int) -> Generator[int]:
 
         def log_message(self, format: str, *args: object) -> None: ...
 
-    try:
-        server = http.server.ThreadingHTTPServer((address, port), Handler)
-    except OSError as failure:
-        raise UserError(
-            f"{address}:{port} cannot be listened on: {failure.strerror or failure}.",
-            "The loop was not started.",
-            "Choose another address or port for --serve.",
-        ) from None
-    threading.Thread(target=server.serve_forever, name="pulse", daemon=True).start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
+    with listening(
+        address, port, Handler, consequence="The loop was not started.", remedy="Choose another address or port for --serve."
+    ) as found:
+        yield found

@@ -10,8 +10,6 @@ from typing import Any
 
 from sandbox.engine.values import ARCHIVE, ASSET, Properties, contains, signature_of
 
-_CHUNK_BYTES = 1 << 20
-
 
 class AssetError(Exception):
     """An asset that cannot be read."""
@@ -69,11 +67,8 @@ def _reading(value: Properties, root: Path, digest: Callable[[Path], str]) -> st
 
 
 def _file_digest(path: Path) -> str:
-    total = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            total.update(chunk)
-    return total.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _tree_digest(path: Path) -> str:
