@@ -1,10 +1,11 @@
 """A target that shows what a test tells it to."""
 
-import http.server
-import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from tests.loopback import Handler, served
 
 
 @dataclass
@@ -24,21 +25,11 @@ def shown(text: str | Callable[[], str]) -> Generator[Exporter]:
     """Show `text` until the end of the block."""
     found = Exporter(port=0, text=text)
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Server(Handler):
         def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
             text = found.text if isinstance(found.text, str) else found.text()
-            self.wfile.write(text.encode())
+            self.reply(200, text, content_type="text/plain; version=0.0.4")
 
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.port = server.server_port
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with served(Server) as url:
+        found.port = urlsplit(url).port or 0
         yield found
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -5,7 +5,6 @@ API server and divides requests by what stands there. So traffic really moves on
 """
 
 import contextlib
-import http.server
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ import numpy as np
 from headway.release.driver.cluster import Cluster
 from headway.release.driver.world import OutOfReachError, Route
 from headway.release.evidence import queries
+from tests.loopback import Handler, served
 
 EDGES = (0.5, 1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000)
 """Milliseconds: Istio's own buckets up to 10 s."""
@@ -118,22 +118,12 @@ class Traffic:
 def exported(traffic: Traffic, namespace: str) -> Generator[str]:
     """The counters as a mesh's proxies show them, on a port of this machine; answers `host:port`."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Server(Handler):
         def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write("".join(f"{line}\n" for line in _lines(traffic, namespace)).encode())
+            self.reply(200, "".join(f"{line}\n" for line in _lines(traffic, namespace)), content_type="text/plain; version=0.0.4")
 
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with served(Server) as url:
+        yield url.removeprefix("http://")
 
 
 def _lines(traffic: Traffic, namespace: str) -> Iterator[str]:

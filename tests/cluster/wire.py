@@ -5,12 +5,13 @@ What is cut is refused at once; what is silent takes everything and answers noth
 
 import contextlib
 import http.client
-import http.server
 import socket
 import threading
 import time
 from collections.abc import Generator
 from enum import Enum, auto
+
+from tests.loopback import Handler, served
 
 
 class State(Enum):
@@ -104,9 +105,9 @@ class Wire:
 def careless(store: Wire) -> Generator[str]:
     """An object store that takes no notice of the condition of a write; answers its address."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Store(Handler):
         def _forward(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self.body()
             headers = {name: value for name, value in self.headers.items() if name.lower() not in ("if-none-match", "connection")}
             connection = http.client.HTTPConnection("127.0.0.1", store.port, timeout=30.0)
             try:
@@ -115,22 +116,10 @@ def careless(store: Wire) -> Generator[str]:
                 content = answer.read()
             finally:
                 connection.close()
-            self.send_response(answer.status)
-            for name, value in answer.getheaders():
-                if name.lower() not in ("connection", "transfer-encoding", "content-length"):
-                    self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            kept = {k: v for k, v in answer.getheaders() if k.lower() not in ("connection", "transfer-encoding", "content-length")}
+            self.reply(answer.status, content, **kept)
 
         do_GET = do_PUT = do_HEAD = _forward  # noqa: N815  as http.server calls them
 
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with served(Store) as url:
+        yield url

@@ -4,10 +4,8 @@ import hashlib
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,8 @@ import pytest
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+
+from tests.loopback import Handler, served
 
 SCRIPT = Path(__file__).parents[2] / "components" / "model_service" / "scripts" / "fetch.py"
 UNHURRIED = "import runpy, sys, time; time.sleep = lambda seconds: None; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
@@ -51,41 +51,26 @@ class Bucket:
 def bucket() -> Iterator[Bucket]:
     found = Bucket({})
 
-    class Handler(BaseHTTPRequestHandler):
+    class Objects(Handler):
         def do_GET(self) -> None:
             found.requests.append(self.path)
             if found.elsewhere:
-                self.send_response(307)
-                self.send_header("location", found.elsewhere + self.path)
-                self.send_header("content-length", "0")
-                return self.end_headers()
+                return self.reply(307, location=found.elsewhere + self.path)
             if found.failures:
-                return self.answer(found.failures.pop(0), b"slow down")
+                return self.reply(found.failures.pop(0), "slow down")
             if not found.authorised(self.path, self.headers):
-                return self.answer(403, b"SignatureDoesNotMatch")
+                return self.reply(403, b"SignatureDoesNotMatch")
             data = found.objects.get(self.path)
             if data is None:
-                return self.answer(404, b"NoSuchKey")
+                return self.reply(404, b"NoSuchKey")
             span = self.headers.get("range")
             if span is None or found.whole:
-                return self.answer(200, data)
+                return self.reply(200, data)
             first, last = (int(n) for n in span.removeprefix("bytes=").split("-"))
-            return self.answer(206, data[first : last + 1][: -1 if found.truncate else None])
+            return self.reply(206, data[first : last + 1][: -1 if found.truncate else None])
 
-        def answer(self, status: int, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.url = f"http://127.0.0.1:{server.server_address[1]}"
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield found
-    server.shutdown()
-    server.server_close()
+    with served(Objects) as found.url:
+        yield found
 
 
 def fetch(
@@ -223,28 +208,19 @@ def test_pod_identity_credentials_are_taken_from_the_agent_and_never_printed(buc
     token.write_text("pod-token\n")
     seen: list[str | None] = []
 
-    class Agent(BaseHTTPRequestHandler):
+    class Agent(Handler):
         def do_GET(self) -> None:
             seen.append(self.headers["authorization"])
-            body = json.dumps({"AccessKeyId": KEYS.access_key, "SecretAccessKey": KEYS.secret_key, "Token": KEYS.token}).encode()
-            self.send_response(200)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(200, {"AccessKeyId": KEYS.access_key, "SecretAccessKey": KEYS.secret_key, "Token": KEYS.token})
 
-        def log_message(self, format: str, *args: Any) -> None: ...
-
-    agent = ThreadingHTTPServer(("127.0.0.1", 0), Agent)
-    threading.Thread(target=agent.serve_forever, args=(0.01,), daemon=True).start()
-    done = fetch(
-        bucket,
-        tmp_path,
-        {MODEL: data},
-        AWS_CONTAINER_CREDENTIALS_FULL_URI=f"http://127.0.0.1:{agent.server_address[1]}/v1/credentials",
-        AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(token),
-    )
-    agent.shutdown()
-    agent.server_close()
+    with served(Agent) as agent:
+        done = fetch(
+            bucket,
+            tmp_path,
+            {MODEL: data},
+            AWS_CONTAINER_CREDENTIALS_FULL_URI=f"{agent}/v1/credentials",
+            AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(token),
+        )
     assert done.returncode == 0, done.stderr
     assert seen == ["pod-token"]
     assert KEYS.secret_key not in done.stdout + done.stderr
@@ -261,20 +237,13 @@ def test_credentials_follow_no_redirect(bucket: Bucket, tmp_path: Path) -> None:
     """What is signed for one host would otherwise be shown, session token and all, to any host that it names."""
     asked: list[str] = []
 
-    class Elsewhere(BaseHTTPRequestHandler):
+    class Elsewhere(Handler):
         def do_GET(self) -> None:
             asked.append(str(self.headers))
-            self.send_response(404)
-            self.end_headers()
+            self.reply(404)
 
-        def log_message(self, format: str, *args: Any) -> None: ...
-
-    other = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
-    threading.Thread(target=other.serve_forever, args=(0.01,), daemon=True).start()
-    bucket.elsewhere = f"http://127.0.0.1:{other.server_address[1]}"
-    done = fetch(bucket, tmp_path, {MODEL: b"model"})
-    other.shutdown()
-    other.server_close()
+    with served(Elsewhere) as bucket.elsewhere:
+        done = fetch(bucket, tmp_path, {MODEL: b"model"})
     assert done.returncode == 1
     assert "307" in done.stderr
     assert asked == []

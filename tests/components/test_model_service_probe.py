@@ -7,11 +7,12 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.loopback import Handler, served
 
 SCRIPT = Path(__file__).parents[2] / "components" / "model_service" / "scripts" / "probe.py"
 RIGHT: dict[str, Any] = {"outputs": [{"name": "PROBS", "data": [[0.25, 0.75]]}]}
@@ -33,33 +34,21 @@ class Server:
 def server() -> Iterator[Server]:
     found = Server()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Health(Handler):
         def do_GET(self) -> None:
             found.asked.append(self.path)
             if self.path == "/metrics":
                 return self.reply(200, f'nv_inference_count{{model="resnet",version="1"}} {found.finished}\nnv_inference_count_other 7\n')
-            return self.reply(200, "")
+            return self.reply(200)
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
+            self.body()
             found.asked.append(self.path)
             time.sleep(found.delay_seconds)
-            self.reply(found.status, json.dumps(found.answer))
+            self.reply(found.status, found.answer)
 
-        def reply(self, status: int, text: str) -> None:
-            self.send_response(status)
-            self.send_header("content-length", str(len(text.encode())))
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, format: str, *args: Any) -> None: ...
-
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.url = f"http://127.0.0.1:{listener.server_address[1]}"
-    threading.Thread(target=listener.serve_forever, args=(0.01,), daemon=True).start()
-    yield found
-    listener.shutdown()
-    listener.server_close()
+    with served(Health) as found.url:
+        yield found
 
 
 INFER = "/v2/models/resnet/versions/1/infer"

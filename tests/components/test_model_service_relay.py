@@ -2,17 +2,17 @@
 
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from socket import socket
-from typing import Any
 
 import pytest
+
+from tests.loopback import Handler, served
 
 SCRIPT = Path(__file__).parents[2] / "components" / "model_service" / "scripts" / "relay.py"
 
@@ -23,34 +23,26 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-@pytest.fixture
-def server() -> Iterator[ThreadingHTTPServer]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = b"vllm:num_requests_running 3\n" if self.path == "/metrics" else b"secret"
-            self.send_response(200)
-            self.send_header("content-type", "text/plain; version=0.0.4")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None: ...
-
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=listener.serve_forever, args=(0.01,), daemon=True).start()
-    yield listener
-    listener.shutdown()
-    listener.server_close()
+class Server(Handler):
+    def do_GET(self) -> None:
+        self.reply(200, "vllm:num_requests_running 3\n" if self.path == "/metrics" else "secret", content_type="text/plain; version=0.0.4")
 
 
-@pytest.fixture
-def relay(server: ThreadingHTTPServer) -> Iterator[str]:
+@contextmanager
+def relaying(server: str) -> Generator[str]:
     port = free_port()
-    url = f"http://127.0.0.1:{server.server_address[1]}/metrics"
-    process = subprocess.Popen([sys.executable, "-I", str(SCRIPT), str(port), url])
-    yield f"http://127.0.0.1:{port}"
-    process.kill()
-    process.wait()
+    process = subprocess.Popen([sys.executable, "-I", str(SCRIPT), str(port), f"{server}/metrics"])
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def relay() -> Iterator[str]:
+    with served(Server) as server, relaying(server) as url:
+        yield url
 
 
 def get(url: str) -> tuple[int, str, str]:
@@ -71,10 +63,10 @@ def test_every_path_answers_the_metrics_page_and_nothing_else(relay: str) -> Non
         assert get(relay + path) == (200, "text/plain; version=0.0.4", "vllm:num_requests_running 3\n")
 
 
-def test_a_dead_server_makes_the_scrape_fail_instead_of_empty(relay: str, server: ThreadingHTTPServer) -> None:
-    assert get(relay + "/metrics")[0] == 200
-    server.shutdown()
-    server.server_close()
-    status, _, text = get(relay + "/metrics")
+def test_a_dead_server_makes_the_scrape_fail_instead_of_empty() -> None:
+    with ExitStack() as life, relaying(life.enter_context(served(Server))) as relay:
+        assert get(relay + "/metrics")[0] == 200
+        life.close()
+        status, _, text = get(relay + "/metrics")
     assert status == 502
     assert "cannot be read" in text

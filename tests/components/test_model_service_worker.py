@@ -8,12 +8,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,8 @@ import pytest
 from botocore.auth import S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+
+from tests.loopback import Handler, served
 
 SCRIPTS = Path(__file__).parents[2] / "components" / "model_service" / "scripts"
 KEYS = Credentials("AKIDEXAMPLE", "not-a-real-secret", "session-token")
@@ -79,23 +79,23 @@ class World:
 def world() -> Iterator[World]:
     found = World()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Services(Handler):
         def do_POST(self) -> None:
             body = self.body()
             if self.path == "/predict":
                 x = json.loads(body)["x"]
                 found.asked.append(x)
                 time.sleep(found.delays.get(x, 0))
-                return self.reply(found.statuses.get(x, 200), json.dumps({"y": found.golden if x == 0 else x * 2}).encode())
+                return self.reply(found.statuses.get(x, 200), {"y": found.golden if x == 0 else x * 2})
             self.check("sqs", body)
             action = self.headers["x-amz-target"].removeprefix("AmazonSQS.")
-            return self.reply(200, json.dumps(found.queue(action, json.loads(body))).encode())
+            return self.reply(200, found.queue(action, json.loads(body)))
 
         def do_PUT(self) -> None:
             body = self.body()
             self.check("s3", body)
             found.stored[self.path] = body
-            self.reply(200, b"")
+            self.reply(200)
 
         def do_GET(self) -> None:
             self.check("s3", b"")
@@ -112,31 +112,12 @@ def world() -> Iterator[World]:
             if not self.headers["authorization"].endswith(f"Signature={signature}"):
                 found.unsigned.append(f"{self.command} {self.path}")
 
-        def body(self) -> bytes:
-            return self.rfile.read(int(self.headers.get("content-length", 0)))
-
-        def reply(self, status: int, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None: ...
-
-    class Server(ThreadingHTTPServer):
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            """A worker that was killed does not wait for its answer."""
-
-    server = Server(("127.0.0.1", 0), Handler)
-    found.url = f"http://127.0.0.1:{server.server_address[1]}"
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield found
-    server.shutdown()
-    server.server_close()
+    with served(Services) as found.url:
+        yield found
 
 
 @contextmanager
-def working(world: World, tmp_path: Path, **changes: Any) -> Iterator[subprocess.Popen[str]]:
+def working(world: World, tmp_path: Path, **changes: Any) -> Generator[subprocess.Popen[str]]:
     config = {
         "region": "eu-west-1",
         "queue_url": "https://sqs.eu-west-1.amazonaws.com/111122223333/q",

@@ -1,10 +1,8 @@
 """What a preview answers, when it asks the cluster, and how the connection behaves."""
 
 import json
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from sandbox.cloud.kubernetes.planning import has_unknown, planned
 from sandbox.cloud.kubernetes.plans import Plans
 from sandbox.cloud.kubernetes.provider import KubernetesProvider
 from sandbox.engine.provider import UNKNOWN, Properties, ProviderError
+from tests.loopback import Handler, served
 
 SERVICE = Kind("", "v1", "Service")
 CONFIG_MAP = Kind("", "v1", "ConfigMap")
@@ -123,36 +122,23 @@ Answer = tuple[int, Any]
 
 
 @contextmanager
-def answering(answer: Callable[[str, str, Any], Answer]) -> Iterator[tuple[Properties, list[tuple[str, str, dict[str, str]]]]]:
+def answering(answer: Callable[[str, str, Any], Answer]) -> Generator[tuple[Properties, list[tuple[str, str, dict[str, str]]]]]:
     """An HTTP server that answers as told; gives its kubeconfig and the requests it saw."""
     seen: list[tuple[str, str, dict[str, str]]] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Server(Handler):
         protocol_version = "HTTP/1.1"
 
         def do(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            body = json.loads(self.rfile.read(length)) if length else None
+            body = json.loads(self.body() or "null")
             seen.append((self.command, self.path, dict(self.headers)))
             code, payload = answer(self.command, self.path, body)
-            data = json.dumps(payload).encode()
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            self.reply(code, json.dumps(payload))
 
         do_GET = do_PATCH = do_DELETE = do  # noqa: N815
 
-        def log_message(self, format: str, *args: Any) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    try:
-        yield kubeconfig(f"http://127.0.0.1:{server.server_port}"), seen
-    finally:
-        server.shutdown()
-        server.server_close()
+    with served(Server) as url:
+        yield kubeconfig(url), seen
 
 
 def kubeconfig(server: str) -> Properties:

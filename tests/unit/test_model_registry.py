@@ -1,10 +1,8 @@
 """What a contract says of its artifact against what the model registry says, by a double and by the real clients."""
 
 import json
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -21,6 +19,7 @@ from headway.errors import UserError
 from headway.registry.entry import DIGEST_TAG, ModelRegistry, Registered, disagreements
 from headway.registry.mlflow import Mlflow
 from headway.registry.sagemaker import SageMaker
+from tests.loopback import Handler, served
 
 ARTIFACT = model(DEFECTS).artifact
 ENTRY = ARTIFACT.registry
@@ -68,7 +67,7 @@ def test_a_version_that_nobody_registered_is_refused() -> None:
 def mlflow_server(versions: dict[tuple[str, str], dict[str, Any]], token: str = "") -> Generator[str]:
     """MLflow's two endpoints with its answers for what is there and what is not (mlflow.server.handlers)."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Server(Handler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             asked = {key: values[0] for key, values in parse_qs(parts.query).items()}
@@ -82,24 +81,10 @@ def mlflow_server(versions: dict[tuple[str, str], dict[str, Any]], token: str = 
             else:
                 assert parts.path == "/api/2.0/mlflow/model-versions/get"
                 status, body = 200, {"model_version": {**asked, "source": "models:/m-1", "status": found["status"], "tags": found["tags"]}}
-            data = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            self.reply(status, body)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with served(Server) as url:
+        yield url
 
 
 def version(artifact: Any = ARTIFACT, status: str = "READY") -> dict[str, Any]:

@@ -1,11 +1,9 @@
 """Golden requests: the script that replicas carry, asked by the driver, of a server that really answers."""
 
-import http.server
 import json
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +21,7 @@ from headway.release.driver.world import OutOfReachError
 from sandbox.layout import Layout
 from sandbox.traffic.execution import NotRunError, executed
 from sandbox.traffic.node.spec import PodSpec
+from tests.loopback import Handler, served
 
 PROBE = Path(probing.__file__).parent / "scripts" / "probe.py"
 POD = {"metadata": {"name": "defects-r1-abc"}}
@@ -36,24 +35,15 @@ RIGHT: Mapping[str, Any] = {"data": [0.1, 0.9], "label": "dent"}
 
 @contextmanager
 def answering(answer: Any, status: int = 200, heard: list[Any] | None = None) -> Generator[str]:
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Server(Handler):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            body = json.loads(self.body())
             if heard is not None:
                 heard.append(body)
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(json.dumps(answer).encode())
+            self.reply(status, json.dumps(answer))
 
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with served(Server) as url:
+        yield url
 
 
 @pytest.fixture

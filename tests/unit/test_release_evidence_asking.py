@@ -1,8 +1,5 @@
 """Asking over HTTP: what is not a whole answer is none, and no secret leaves its file."""
 
-import http.server
-import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,8 +11,9 @@ from headway.errors import UserError
 from headway.release.evidence.prometheus import Endpoint, Prometheus, UnansweredError
 from headway.release.evidence.reader import PrometheusEvidence
 from headway.release.evidence.reading import Arms, Service, Window
+from tests.loopback import Handler, served
 
-Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
+Answer = Callable[[Handler], None]
 GOOD = {"status": "success", "data": {"resultType": "vector", "result": [{"metric": {"a": "b"}, "value": [1.0, "2.5"]}]}}
 
 
@@ -25,39 +23,25 @@ class Fake:
     def __init__(self) -> None:
         self.answer: Answer = says(GOOD)
         self.asked: list[dict[str, str]] = []
-        fake = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                fake.asked.append({name.lower(): value for name, value in self.headers.items()})
-                fake.answer(self)
-
-            def log_message(self, format: str, *args: object) -> None: ...
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.url = ""
 
 
 def says(body: Any, status: int = 200) -> Answer:
-    def answer(handler: http.server.BaseHTTPRequestHandler) -> None:
-        text = (body if isinstance(body, str) else json.dumps(body)).encode()
-        handler.send_response(status)
-        handler.send_header("Content-Length", str(len(text)))
-        handler.end_headers()
-        handler.wfile.write(text)
-
-    return answer
+    return lambda handler: handler.reply(status, body)
 
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Fake]:
     fake = Fake()
-    threading.Thread(target=fake.server.serve_forever, args=(0.01,), daemon=True).start()
-    yield fake
-    fake.server.shutdown()
-    fake.server.server_close()
+
+    class Server(Handler):
+        def do_POST(self) -> None:
+            self.body()
+            fake.asked.append({name.lower(): value for name, value in self.headers.items()})
+            fake.answer(self)
+
+    with served(Server) as fake.url:
+        yield fake
 
 
 @pytest.fixture
@@ -94,7 +78,7 @@ def test_what_is_not_a_whole_answer_is_none(server: Fake, answer: Answer, why: s
 
 
 def test_an_answer_that_drips_is_given_up(server: Fake) -> None:
-    def drip(handler: http.server.BaseHTTPRequestHandler) -> None:
+    def drip(handler: Handler) -> None:
         handler.send_response(200)
         handler.send_header("Content-Length", "100000")
         handler.end_headers()

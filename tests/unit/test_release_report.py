@@ -1,8 +1,6 @@
 """What people are told of a release: the page, the summary, the sentences, the webhook."""
 
-import http.server
 import json
-import threading
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,6 +17,7 @@ from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import Rollout, fold
 from headway.release.notify import Webhook
 from headway.release.report import page, plots, summary
+from tests.loopback import Handler, served
 
 TENANTS = Path(__file__).parents[2] / "tenants"
 
@@ -161,36 +160,27 @@ def test_outside_a_github_step_no_summary_is_written() -> None:
     summary.append("text", {})
 
 
-class Hook(http.server.BaseHTTPRequestHandler):
+class Hook(Handler):
     heard: ClassVar[list[dict[str, Any]]] = []
     refusals: ClassVar[list[int]] = []
     """Statuses of the first answers; then every message is taken."""
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.body())
         status = self.refusals.pop(0) if self.refusals else 204
         if status == 204:
             self.heard.append(body)
-        self.send_response(status)
-        self.end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        return
+        self.reply(status)
 
 
 def told(events: Any, *refusals: int) -> str | None:
     """Tell a hook that answers so; what is said of it in the end."""
     Hook.heard, Hook.refusals = [], list(refusals)
-    server = http.server.HTTPServer(("127.0.0.1", 0), Hook)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    try:
-        hook = Webhook(f"http://127.0.0.1:{server.server_port}/secret-of-the-hook", CHAIN, pauses=(0.01, 0.01))
+    with served(Hook) as url:
+        hook = Webhook(f"{url}/secret-of-the-hook", CHAIN, pauses=(0.01, 0.01))
         for event in events:
             hook.tell(event, fold(events[: event.number]))
         return hook.close()
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def test_a_webhook_hears_of_the_beginning_the_trouble_and_the_end(ended: tuple[Scene, Rollout]) -> None:

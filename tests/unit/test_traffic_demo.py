@@ -1,10 +1,8 @@
 """What the demonstration holds its releases to, and what it says of them."""
 
 import ast
-import http.server
 import signal
 import subprocess
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +17,7 @@ from sandbox.traffic import stage
 from sandbox.traffic.demo import STORY, WANTED, forget, main
 from sandbox.traffic.load import Tally
 from sandbox.traffic.stage import BEFORE_TRAFFIC, Ended, Stage
+from tests.loopback import Handler, served
 
 BUILD = Path(stage.__file__).parent / "models" / "build.py"
 
@@ -65,27 +64,20 @@ def test_a_release_that_does_not_exist_is_refused_by_name(capsys: pytest.Capture
 
 @pytest.mark.parametrize(("result", "enough"), [(b'[{"value": [1, "5"]}]', True), (b"[]", False)], ids=["requests", "none"])
 def test_no_release_begins_before_prometheus_holds_requests_to_judge_it_by(tmp_path: Path, result: bytes, enough: bool) -> None:
-    class Prometheus(http.server.BaseHTTPRequestHandler):
+    class Prometheus(Handler):
         def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b'{"data": {"result": ' + result + b"}}")
-
-        def log_message(self, format: str, *args: object) -> None: ...
+            self.reply(200, b'{"data": {"result": ' + result + b"}}")
 
     layout, nothing = Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path), cast(Any, None)
     stage = Stage(tmp_path, layout, nothing, 15.0)
     with pytest.raises(UserError, match="shows no requests of quality/classifier"):
         stage.measured(within=0.1)
-    server = http.server.HTTPServer(("127.0.0.1", Supervisor(layout).port("prometheus")), Prometheus)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    if enough:
-        stage.measured()
-    else:
-        with pytest.raises(UserError, match="none was begun"):
-            stage.measured(within=0.1)
-    server.shutdown()
-    server.server_close()
+    with served(Prometheus, Supervisor(layout).port("prometheus")):
+        if enough:
+            stage.measured()
+        else:
+            with pytest.raises(UserError, match="none was begun"):
+                stage.measured(within=0.1)
 
 
 @pytest.mark.parametrize(("first", "last", "said"), [("not over", "rolled back", "held"), ("not over", "promoted", "promoted")])
