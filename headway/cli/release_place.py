@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headway.release.driver.cluster import Cluster
     from headway.release.driver.deployment import Deployment
     from headway.release.evidence.kept import Samples
-    from headway.release.evidence.reading import Evidence
+    from headway.release.evidence.stillness import Watch
     from headway.release.ledger.ledger import Ledger
     from headway.release.ledger.store import Store
 
@@ -213,7 +213,6 @@ class Place:
             evidence=self._evidence(),
             service=service,
             run=self._executed,
-            scrape_seconds=self.scrape_seconds,
             samples=self._samples(model),
             compared_by=model.health.valued,
         )
@@ -255,7 +254,7 @@ class Place:
             return SCRAPE_SECONDS
         return PRODUCTION_SCRAPE_SECONDS
 
-    def _evidence(self) -> "Evidence":
+    def _evidence(self) -> "Watch":
         from headway.release.evidence.prometheus import Endpoint
         from headway.release.evidence.reader import PrometheusEvidence, Settings
 

@@ -86,7 +86,7 @@ def looked(rollout: Rollout, down: str = "") -> tuple[dict[str, Any], list[str]]
             return json.dumps(["scratch", "wrong"])
         return json.dumps(["scratch" if '["dent"]' in arguments else "dent", "right", {}])
 
-    more: Any = {"runner": None, "stack": "", "packs": (), "cluster": Pods(), "evidence": None, "scrape_seconds": 5.0}
+    more: Any = {"runner": None, "stack": "", "packs": (), "cluster": Pods(), "evidence": None}
     here = Deployment(**more, service=reading.Service(tenant="vision", model="defects"), run=run)
     return dict(here.read(rollout, 0.0, 60.0)["answers"]), asked
 

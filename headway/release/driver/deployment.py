@@ -18,7 +18,8 @@ from headway.release.driver.mirrored import paired
 from headway.release.driver.rollout import Rollout
 from headway.release.driver.world import Drained, OutOfReachError, Probed, Raw, Route
 from headway.release.evidence.kept import Samples, UnkeptError
-from headway.release.evidence.reading import Arms, Evidence, Service, Window, unanswered
+from headway.release.evidence.reading import Arms, Service, Window, unanswered
+from headway.release.evidence.stillness import Seen, Watch
 from headway.release.ledger.division import BASELINE, CANARY, STABLE, Division
 from headway.release.plan import Kind as StepKind
 
@@ -39,17 +40,16 @@ class Deployment:
     stack: str
     packs: Sequence["PackSource"]
     cluster: Cluster
-    evidence: Evidence
+    evidence: Watch
     service: Service
     run: Run
     """Runs Python in a serving container."""
-    scrape_seconds: float
-    """How often counters are scraped: no look at them can be shorter than two of these."""
     samples: Samples | None = None
     """Kept samples of requests; None where nothing is kept."""
     compared_by: Golden | None = None
     """How an answer to a copy is compared with the user's."""
-    _shifted: float | None = field(default=None, init=False)
+    _seen: Seen | None = field(default=None, init=False)
+    """What the first look at a version that should get nothing found."""
 
     @property
     def settle_seconds(self) -> float:
@@ -158,17 +158,15 @@ class Deployment:
         return self.evidence.read(self.service, arms, Window(start, end))
 
     def drained(self, rollout: Rollout) -> Drained:
-        """Requests to the new version in the newest window that can be read in full and lies after the shift."""
-        now, settle = self.now().timestamp(), self.settle_seconds
-        self._shifted = self._shifted or now
-        length = 2.5 * self.scrape_seconds
-        end = now - settle
-        if end - length < self._shifted:
-            return Drained(requests=None, reason="the first window after the shift is not over")
-        raw = self._counted(rollout, end - length, end)
-        if not raw["answered"]:
-            return Drained(requests=None, reason=str(raw["reason"]))
-        return Drained(requests=_requests(raw, "canary") + _requests(raw, "mirrored"), reason=f"seen over {length:.0f} s")
+        """Requests to the new version between two scrapes since the first look; copies, and what reached no replica, count too."""
+        try:
+            arm = self._arms(rollout).canary
+        except OutOfReachError as failure:
+            return Drained(requests=None, reason=f"the API server does not answer ({failure})")
+        if arm is None:
+            return Drained(requests=None, reason="the live route does not name the new version")
+        found, self._seen = self.evidence.stillness(self.service, arm, self._seen)
+        return Drained(requests=found.requests, reason=found.reason)
 
     def _arms(self, rollout: Rollout) -> Arms:
         """Names of the arms' Services, as the live route has them."""
@@ -189,7 +187,3 @@ def room_ahead(rollout: Rollout, raw: Mapping[str, Any]) -> float | None:
     now = sum(each for each in known if each is not None)
     ahead = (*rollout.plan.traffic[int(decision["stage"]) + 1 :], rollout.plan.one(StepKind.BAKE))
     return now / new.replicas * ahead[0].canary if now else None
-
-
-def _requests(raw: Mapping[str, Any], arm: str) -> float:
-    return float(sum((raw["arms"].get(arm) or {}).get("requests", ())))

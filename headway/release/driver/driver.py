@@ -31,7 +31,9 @@ PAUSES = (5.0, 15.0, 30.0)
 BUSY_SECONDS = 900.0
 """How long an update of somebody else is waited for."""
 HISTORY_SECONDS = 900.0
-DRAIN_LOOKS = 60
+DRAIN_SECONDS = 60.0
+"""How long the last request to a version that was taken back is looked for: four scrapes in production, of which two new ones tell."""
+DRAIN_LOOK_SECONDS = SLICE_SECONDS / 4
 ROUTE_LOOKS = 40
 
 
@@ -226,15 +228,18 @@ class Driver:
 
     def _drain(self, rollout: Rollout) -> None:
         """Done when a look sees no request to the new version; after long without a look, done unseen, and said so."""
-        reason = "not measured"
-        for _ in range(DRAIN_LOOKS):
+        began = self._world.now()
+        while True:
             looked = self._world.drained(rollout)
+            after = self._since(_failing(rollout))
             if looked.requests == 0:
-                self._holding.write(Kind.DRAINED, {"measured": True, "seconds": self._since(_failing(rollout)), "reason": looked.reason})
+                self._holding.write(Kind.DRAINED, {"measured": True, "seconds": after, "reason": looked.reason})
                 return
-            reason = looked.reason or f"{looked.requests:.0f} requests in the last look"
-            self._world.sleep(SLICE_SECONDS)
-        self._holding.write(Kind.DRAINED, {"measured": False, "seconds": self._since(_failing(rollout)), "reason": reason})
+            if (self._world.now() - began).total_seconds() > DRAIN_SECONDS:
+                reason = looked.reason if looked.requests is None else f"{looked.requests:.0f} requests {looked.reason}".rstrip()
+                self._holding.write(Kind.DRAINED, {"measured": False, "seconds": after, "reason": reason})
+                return
+            self._world.sleep(DRAIN_LOOK_SECONDS)
 
     # -- the world -------------------------------------------------------------------------------------------------------------
 

@@ -183,13 +183,14 @@ class Prometheus:
         )
         session.mount(endpoint.url.rstrip("/"), _Whole(timeout_seconds, largest))
 
-    def samples(self, query: str, at: float) -> list[Series]:
-        """Evaluate `query` at a moment (Unix seconds): a range selector gives all samples in it, a vector the latest of each series.
+    def samples(self, query: str, at: float | None) -> list[Series]:
+        """Evaluate `query` at a moment (Unix seconds; None: its own now): a range selector gives all samples in it, a vector the latest
+        of each series.
 
         Raises UnansweredError.
         """
         try:
-            found = self._client.custom_query(query, params={"time": f"{at:.3f}"})
+            found = self._client.custom_query(query, params={"time": f"{at:.3f}"} if at is not None else {})
             return sorted(map(_series, found), key=lambda series: sorted(series.labels.items()))
         except UnansweredError:
             raise

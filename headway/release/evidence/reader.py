@@ -19,9 +19,12 @@ from headway.release.evidence.counted import Counted, mesh_counts
 from headway.release.evidence.prometheus import Endpoint, Prometheus, UnansweredError
 from headway.release.evidence.reading import Arms, Finding, Raw, Service, Window, unanswered
 from headway.release.evidence.samples import Series, UnreadableError, appeared, rises, scraped
+from headway.release.evidence.stillness import Seen, Still, newest, still
 
 REMEMBERED = "6h"
 """How far back a series' last value is looked for. One that was silent for longer counts as new."""
+_SCRAPES_BACK = 8
+"""How far back a look at an arm that should get nothing goes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +92,24 @@ class PrometheusEvidence:
     def history(self, service: Service, arms: Arms, before: float, seconds: float) -> Raw:
         """What the stable version did in the `seconds` before."""
         return self.read(service, Arms(stable=arms.stable), Window(before - seconds, before))
+
+    def stillness(self, service: Service, arm: str, seen: Seen | None) -> tuple[Still, Seen | None]:
+        """Whether `arm` still gets requests; never raises for a source that is down."""
+        reasons: list[str] = []
+        back = f"[{_SCRAPES_BACK * self._settings.scrape_seconds * 1000:.0f}ms]"
+        up = f"{queries.UP}{{namespace=~{queries.quoted('|' + service.tenant)}}}"
+        selectors = (queries.at_replica(queries.REQUESTS, service.tenant, (arm,)), queries.unreached(service.tenant, (arm,)))
+        for source in self._sources:
+            try:
+                alive = source.samples(up, None)
+                scrapes = source.samples(up + back, None)
+                first = seen is None or seen.endpoint != source.endpoint.shown
+                against = Seen(endpoint=source.endpoint.shown, scrapes=newest(scrapes)) if first or seen is None else seen
+                counters = [one for selector in selectors for one in source.samples(selector + back, None)]
+                return still(arm, counters, scrapes, alive, against), against
+            except UnansweredError as error:
+                reasons.append(str(error))
+        return Still(requests=None, reason="; ".join(reasons)), seen
 
     def readings(self, service: Service, arms: Arms, ends: Sequence[float]) -> list[Raw]:
         """A reading for each tick between two consecutive `ends`, all from the same answers."""

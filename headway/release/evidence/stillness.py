@@ -1,0 +1,89 @@
+"""Whether an arm still gets requests: two scrapes of everything that counts them, both newer than the first look. Pure.
+
+Nobody's clock is compared with another's: what the first look finds is old, what comes later is new, and a window lies between two new scrapes
+of one target. So it needs two scrapes after the traffic moved, however long they are apart. The trap: a target that is not scraped counts
+nothing, and that is no zero.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from headway.release.evidence import queries
+from headway.release.evidence.reading import Evidence, Service
+from headway.release.evidence.samples import Series
+
+Target = tuple[str, str]
+"""Job and instance."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What the first look found: the newest scrape of each target, as one endpoint knew it."""
+
+    endpoint: str
+    scrapes: Mapping[Target, float] = field(default_factory=dict[Target, float])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Still:
+    """Requests of all kinds between the two newest scrapes; None where that is not known, with the reason."""
+
+    requests: float | None
+    seconds: float = 0.0
+    """From the earliest of the scrapes that were compared to the latest."""
+    reason: str = ""
+
+
+class Watch(Evidence, Protocol):
+    """Evidence that can also tell whether an arm still gets requests."""
+
+    def stillness(self, service: Service, arm: str, seen: Seen | None) -> tuple[Still, Seen | None]:
+        """What `arm` got since `seen`, which is None at the first look; and what to look against next time. Never raises for a source
+        that is down."""
+        ...
+
+
+def newest(up: Sequence[Series]) -> dict[Target, float]:
+    """When each target was last scraped."""
+    return {_target(one): one.samples[-1][0] for one in up if one.samples}
+
+
+def still(arm: str, counters: Sequence[Series], up: Sequence[Series], alive: Sequence[Series], seen: Seen) -> Still:
+    """What `arm` got after `seen`. `counters`: its requests, wherever they are counted; `up`: how its targets were scraped; `alive`: `up` as
+    it is now, without targets that are gone."""
+    pods = queries.compiled_pods_of(arm)
+    counting = {_target(one) for one in counters}
+    concerned = [one for one in alive if _target(one) in counting or pods.fullmatch(one.labels.get(queries.POD, ""))]
+    if not concerned:
+        return Still(requests=None, reason=f"nobody who is scraped counts requests to {arm}")
+    scrapes = {_target(one): one.samples for one in up}
+    total, begins, ends = 0.0, list[float](), list[float]()
+    for one in concerned:
+        target = _target(one)
+        after = [each for each in scrapes.get(target, ()) if each[0] > seen.scrapes.get(target, float("-inf"))]
+        if one.samples[-1][1] != 1 or any(value != 1 for _, value in after[-2:]):
+            return Still(requests=None, reason=f"{one.labels.get(queries.POD) or target[1]} cannot be scraped")
+        if len(after) < 2:
+            return Still(requests=None, reason="no two scrapes since the traffic moved yet")
+        begin, end = after[-2][0], after[-1][0]
+        begins.append(begin)
+        ends.append(end)
+        total += sum(_rise(each, begin, end) for each in counters if _target(each) == target)
+    seconds = max(ends) - min(begins)
+    return Still(requests=total, seconds=seconds, reason=f"between two scrapes, {seconds:.1f} s")
+
+
+def _rise(one: Series, begin: float, end: float) -> float:
+    """From the last sample up to `begin`, or zero for a series that is born since, to the one at `end`."""
+    samples = [sample for sample in one.samples if sample[0] <= end]
+    if not samples or samples[-1][0] <= begin:
+        return 0.0
+    before = next((value for moment, value in reversed(samples) if moment <= begin), 0.0)
+    values = [before, *(value for moment, value in samples if moment > begin)]
+    return sum(late if late < early else late - early for early, late in itertools.pairwise(values))
+
+
+def _target(one: Series) -> Target:
+    return one.labels.get("job", ""), one.labels.get("instance", "")
