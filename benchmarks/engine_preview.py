@@ -57,14 +57,14 @@ def _model_service(name: str, provider: Any) -> None:
         "headway.dev/model": name,
     }
 
-    def meta(role: str) -> dict[str, Any]:
+    def meta(role: str) -> Any:
         return {"name": f"{name}-{role}", "namespace": "bench", "labels": labels}
 
     account = k8s.core.v1.ServiceAccount(f"{name}-account", metadata=meta("account"), opts=below)
     settings = k8s.core.v1.ConfigMap(
         f"{name}-settings", metadata=meta("settings"), data={f"key-{i}": f"value {i} of {name}" for i in range(12)}, opts=below
     )
-    container = {
+    container: Any = {
         "name": "server",
         "image": "registry.example/triton@sha256:" + "a" * 64,
         "args": ["tritonserver", "--model-repository=/models", "--strict-readiness=true", "--exit-timeout-secs=60"],
@@ -77,7 +77,7 @@ def _model_service(name: str, provider: Any) -> None:
         "readiness_probe": {"http_get": {"path": "/v2/health/ready", "port": "http"}, "period_seconds": 5},
         "volume_mounts": [{"name": "models", "mount_path": "/models"}, {"name": "shm", "mount_path": "/dev/shm"}],
     }
-    pod = {
+    pod: Any = {
         "metadata": {"labels": labels, "annotations": {"prometheus.io/port": "8002"}},
         "spec": {
             "service_account_name": account.metadata["name"],

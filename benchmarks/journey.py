@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +74,7 @@ def memory(state: Path) -> int:
 
 
 @contextmanager
-def fresh() -> Iterator[tuple[Path, dict[str, str]]]:
+def fresh() -> Generator[tuple[Path, dict[str, str]]]:
     """A fresh clone and an environment with a fresh HOME and nothing of ours."""
     folder = Path(tempfile.mkdtemp(prefix="headway-journey-"))
     home = folder / "home"

@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import beta
@@ -68,7 +69,7 @@ def judge(world: World, scenario: Scenario, rate: float, rollouts: int, seed: in
     for number in range(MINUTES):
         weight = decision.weight
         shown = service.minute(number, weight, decision.baseline_weight, decision.mirror, since)
-        arms = {arm: Counts(buckets=shown.buckets[arm], errors=shown.errors[arm]) for arm in shown.buckets}
+        arms: Any = {arm: Counts(buckets=shown.buckets[arm], errors=shown.errors[arm]) for arm in shown.buckets}
         before, exposed = decision.phase == Phase.RELEASING, shown.buckets["canary"].sum(axis=(1, 2))
         decision = gate.observe(Tick(**arms, answered=shown.answered, canary_up=shown.canary_up))
         exposure += np.where(before, exposed, 0.0) / (60 * rate)

@@ -72,12 +72,10 @@ def write(folder: Path, tenant: str, services: int) -> None:
 def one(folder: Path, tenant: str) -> Stack:
     """Build one stack in this process."""
     began = time.perf_counter()
-    sys.path.insert(0, str(PROJECT / "tests" / "components"))
-    from recording import record
-
     from headway.contract.loader import load_tenant
     from stacks import settings
     from stacks import tenant as program
+    from tests.components.recording import record
 
     loaded: Any = settings.load("sandbox-vision", {})
     pools = tuple(
