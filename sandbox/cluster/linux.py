@@ -5,6 +5,8 @@ that boot. Neither a reboot nor a changed clock can confuse it. Other systems ha
 """
 
 import contextlib
+import ctypes
+import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +57,23 @@ def memory_bytes(pid: int) -> int:
                 if line.startswith(field):
                     return int(line.split()[1]) * 1024
     return 0
+
+
+def file_watches(most: int) -> int:
+    """How many inotify instances this user can still have, counted up to `most`: each is opened once. `file_watches_limit` is of all of them."""
+    open_one = ctypes.CDLL(None).inotify_init1
+    opened: list[int] = []
+    try:
+        while len(opened) < most and (descriptor := open_one(os.O_CLOEXEC)) >= 0:
+            opened.append(descriptor)
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return len(opened)
+
+
+def file_watches_limit() -> str:
+    return (_PROC / "sys/fs/inotify/max_user_instances").read_text().strip()
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:

@@ -37,6 +37,11 @@ _PATIENCE_SECONDS = 300.0
 _PORT_GRACE_SECONDS = 2.0
 """A process that was killed looks dead a moment before its last thread lets go of its sockets."""
 
+_MORE_FILE_WATCHES = (
+    "`sudo sysctl fs.inotify.max_user_instances=1024`, or stop what takes them (`headway sandbox down` in other checkouts, editors); then run "
+    "the command again"
+)
+
 # The subshell is reparented when its shell ends: no zombie, no terminal, and `self` is the process that becomes the program.
 _LAUNCH = '( IFS= read -r stat </proc/self/stat && printf "%s\\n" "$stat" >"$0" && exec "$@" ) &'
 
@@ -55,6 +60,8 @@ class Process:
     """On which it listens on 127.0.0.1; checked to be free before it is started."""
     inputs: tuple[Path, ...] = ()
     """Files that it reads at its start: a change of one restarts it."""
+    file_watches: int = 0
+    """Inotify instances that it takes. Where the user has none left, Envoy aborts without a word, and others do not see their files change."""
     prepare: Callable[[], None] = lambda: None
     """Done right before each launch, when no process of this name runs."""
     start_seconds: float = 60.0
@@ -131,6 +138,7 @@ class Supervisor:
             for name in sorted(spec.name for spec in specs):
                 locks.enter_context(self.lock(name, progress))
             started = [spec for spec in specs if not self._runs_as_specified(spec, progress)]
+            _check_file_watches(started)
             for spec in started:
                 self._launch(spec, progress)
             for spec in specs:
@@ -246,7 +254,9 @@ class Supervisor:
         lines = [line for line in _read(self.log(spec.name)).splitlines() if line.strip()]
         # A Go program that gives up says why, and then prints where it was: the why is wanted.
         said = list(takewhile(lambda line: not line.startswith("goroutine "), lines))[-_TAIL_LINES:]
-        if any("no space left on device" in line for line in said):
+        if any("inotify" in line for line in lines):
+            remedy = _MORE_FILE_WATCHES
+        elif any("no space left on device" in line for line in said):
             remedy = f"free some space under {self._layout.state} and run the command again"
         elif any("address already in use" in line for line in said):
             remedy = "another process took the port at the same moment: run the command again"
@@ -333,6 +343,17 @@ class Supervisor:
 
     def _stat_file(self, name: str) -> Path:
         return self._folder / f"{name}.stat"
+
+
+def _check_file_watches(specs: Sequence[Process]) -> None:
+    wanted = sum(spec.file_watches for spec in specs)
+    if wanted and (left := linux.file_watches(wanted)) < wanted:
+        raise UserError(
+            f"{left} of this user's {linux.file_watches_limit()} inotify instances are left, and {wanted} are needed to start "
+            + ", ".join(sorted(spec.name for spec in specs if spec.file_watches)),
+            "servers would abort, or not see that their files change; none of them was started",
+            _MORE_FILE_WATCHES,
+        )
 
 
 def rotate(log: Path) -> None:

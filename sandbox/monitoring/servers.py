@@ -150,6 +150,7 @@ def _prometheus(toolchain: Toolchain, folder: Path, port: int) -> Process:
             f"--web.listen-address=127.0.0.1:{port}",
         ),
         ports=(port,),
+        file_watches=2,
         ready=lambda: Endpoint(port=port).unready("/-/ready"),
     )
 

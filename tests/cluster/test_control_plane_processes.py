@@ -234,6 +234,33 @@ def test_a_process_that_ends_at_its_start_is_told_with_its_last_words_and_its_lo
     assert str(layout.logs / "server.log") in failure.value.remedy
 
 
+def test_envoys_words_for_no_inotify_instance_left_are_understood(supervisor: Supervisor, spec: Callable[..., Process]) -> None:
+    """Its last words are a backtrace; the cause stands before it."""
+    words = "echo '[critical][assert] assert failure: inotify_fd_ >= 0.'; for n in 1 2 3 4 5 6 7 8; do echo \"#$n: 0x55\"; done; exit 134"
+    with pytest.raises(UserError) as caught:
+        supervisor.ensure(spec(argv=("/bin/sh", "-c", words)), Silent())
+    assert "sysctl fs.inotify.max_user_instances" in caught.value.remedy
+
+
+def test_what_would_find_too_few_inotify_instances_is_not_started(
+    supervisor: Supervisor, spec: Callable[..., Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linux, "file_watches", lambda most: min(most, 3))
+    with pytest.raises(UserError) as caught:
+        supervisor.ensure(spec(file_watches=4), Silent())
+    assert caught.value.fact.startswith("3 of this user's ")
+    assert "4 are needed to start server" in caught.value.fact
+    assert supervisor.list() == ()
+    assert supervisor.ensure(spec(file_watches=3), Silent())
+
+
+def test_inotify_instances_are_counted_by_opening_them_and_given_back() -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert linux.file_watches(1) == 1
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert int(linux.file_watches_limit()) > 0
+
+
 def test_a_program_that_does_not_exist_is_told_as_such(supervisor: Supervisor, spec: Callable[..., Process]) -> None:
     with pytest.raises(UserError, match="not found") as failure:
         supervisor.ensure(spec(argv=("/nowhere/etcd",)), Silent())

@@ -23,6 +23,8 @@ _DRAIN_SECONDS = 10
 _FLUSH_MILLISECONDS = 100
 """How late a request may be logged; Envoy's own ten seconds would hide a release's first errors."""
 _WARM_SECONDS = 5.0
+_FILE_WATCHES = 20
+"""One for each file: listeners, clusters, routes, and the endpoints of each cluster; 18 with two services and a release under way."""
 
 Config = dict[str, Any]
 
@@ -64,6 +66,7 @@ def process(programs: Programs, folder: Path, admin_port: int, ports: tuple[int,
         ),
         ready=lambda: Admin(admin_port).unready(),
         ports=(admin_port, *ports),
+        file_watches=_FILE_WATCHES,
         inputs=(path,),
         stop_seconds=5.0,
     )
