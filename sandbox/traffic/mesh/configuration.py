@@ -158,6 +158,7 @@ def _check_gateway(item: Object) -> Reader:
     for number, server in enumerate(item["spec"].get("servers") or ()):
         path = f"spec.servers[{number}]"
         reader.only(server, path, {"port", "hosts", "tls", "name"})
+        reader.only(server["port"], f"{path}.port", {"name", "number", "protocol"})
         if server["port"]["protocol"] not in {"HTTP", "HTTP2", "GRPC", "HTTPS"}:
             reader.refuse(f"{path}.port.protocol", f"{server['port']['protocol']} is not modelled here")
         if server["port"]["protocol"] != "HTTPS" and server.get("tls"):
@@ -168,6 +169,8 @@ def _check_gateway(item: Object) -> Reader:
 def _check_sidecar(item: Object) -> Reader:
     reader, spec = Reader.of(item), item["spec"]
     reader.only(spec, "spec", _SIDECAR)
+    for number, each in enumerate(spec.get("egress") or ()):
+        reader.only(each, f"spec.egress[{number}]", {"hosts"})
     pool = spec.get("inboundConnectionPool") or {}
     reader.only(pool, "spec.inboundConnectionPool", {"http"})
     reader.only(pool.get("http") or {}, "spec.inboundConnectionPool.http", {"http1MaxPendingRequests", "http2MaxRequests"})

@@ -52,6 +52,9 @@ def check(item: Object) -> Reader:
             if not reason.isdigit():
                 reader.choice(reason, f"{path}.retries.retryOn", _REASONS)
         reader.only(rule.get("mirror") or {}, f"{path}.mirror", {"host", "port"})
+        answer = rule.get("directResponse") or {}
+        reader.only(answer, f"{path}.directResponse", {"status", "body"})
+        reader.only(answer.get("body") or {}, f"{path}.directResponse.body", {"string"})
         if not rule.get("route") and "directResponse" not in rule:
             reader.refuse(path, "leads nowhere: neither route nor directResponse")
         if len(rule.get("route") or ()) > 1 and sum(int(each.get("weight", 0)) for each in rule["route"]) != 100:
@@ -86,7 +89,9 @@ def _rule(rule: Object, item: Object, gateway: str, listener_port: int, world: W
         named = [each if each == MESH or "/" in each else f"{namespace}/{each}" for each in match.get("gateways") or ()]
         if (named and gateway not in named) or match.get("port", listener_port) != listener_port:
             continue
-        made: Config = {"name": rule.get("name") or "default", "match": _match(match)}
+        # As istiod, so that a log tells which match it was.
+        name = ".".join(filter(None, (rule.get("name") or "default", match.get("name"))))
+        made: Config = {"name": name, "match": _match(match)}
         if "directResponse" in rule:
             answer = rule["directResponse"]
             body = (answer.get("body") or {}).get("string")
