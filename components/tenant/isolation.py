@@ -30,13 +30,27 @@ ADMIN_PATHS = (
     "/v2/models/{*}/trace/setting",
     "/v2/systemsharedmemory*",
     "/v2/cudasharedmemory*",
+    "/inference.GRPCInferenceService/CudaSharedMemory*",
+    "/inference.GRPCInferenceService/LogSettings",
+    "/inference.GRPCInferenceService/Repository*",
+    "/inference.GRPCInferenceService/SystemSharedMemory*",
+    "/inference.GRPCInferenceService/TraceSetting",
     "/v1/load_lora_adapter",
     "/v1/unload_lora_adapter",
+    "/collective_rpc",
+    "/pause",
+    "/reset_mm_cache",
     "/reset_prefix_cache",
+    "/scale_elastic_ep",
     "/sleep",
+    "/start_profile",
+    "/stop_profile",
     "/wake_up",
 )
-"""What changes a server instead of asking it. Nobody may call these from outside the pod."""
+"""What changes a server instead of asking it, by HTTP and by gRPC. Nobody may call these from outside the pod.
+
+Sources: Triton's grpc_service.proto and http_server.cc; vLLM's documentation, "Security".
+"""
 
 
 def network_policies(tenant: str, surroundings: Surroundings, queues: bool = False) -> list[tuple[str, dict[str, Any]]]:
