@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from policies.guardrails.identity import statements
+from policies.guardrails.identity import everyone, statements
 from policies.guardrails.rule import Breach, Domain, Rule, Severity
 from policies.guardrails.view import View
 
@@ -48,7 +48,10 @@ def _tls(r: View, _: Mapping[str, Any]) -> Findings:
     denies = [
         s
         for s in statements(r["policy"].value)
-        if s.get("Effect") == "Deny" and str(s.get("Condition", {}).get("Bool", {}).get("aws:SecureTransport")).lower() == "false"
+        if s.get("Effect") == "Deny"
+        and everyone(s.get("Principal"))
+        and s.get("Action") in ("*", "s3:*", ["*"], ["s3:*"])
+        and str(s.get("Condition", {}).get("Bool", {}).get("aws:SecureTransport")).lower() == "false"
     ]
     if not denies:
         yield Breach("policy", "the bucket answers plain HTTP")
@@ -154,7 +157,7 @@ RULES = (
         domain=Domain.ENCRYPTION,
         title="Buckets answer TLS only.",
         rationale="Weights and evidence could be read or altered on the way.",
-        remedy="deny aws:SecureTransport = false in the bucket policy.",
+        remedy="deny s3:* to everyone where aws:SecureTransport is false, in the bucket policy.",
         applies=("aws:s3/bucketPolicy:BucketPolicy",),
         check=_tls,
         requirements=("A4.6",),

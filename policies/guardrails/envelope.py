@@ -6,7 +6,7 @@ from typing import Any
 from headway.contract.gpu_resources import SHARED_GPU, WHOLE_GPU
 from policies.guardrails import workloads as w
 from policies.guardrails.rule import Breach, Domain, Rule, Severity
-from policies.guardrails.view import View
+from policies.guardrails.view import Node, View
 
 Findings = Iterator[Breach]
 
@@ -30,17 +30,22 @@ def _gpu_is_whole_number(r: View, _: Mapping[str, Any]) -> Findings:
                     yield Breach.at(amount, f"{name} is {amount.value!r}; GPUs are counted in whole positive numbers")
 
 
+def _stated(amount: Node) -> bool:
+    """Whether an amount is there and bounds anything: to the kubelet, 0 is no limit and no request."""
+    return amount.present and w.quantity(amount.value) > 0
+
+
 def _memory_limit(r: View, _: Mapping[str, Any]) -> Findings:
     for c in w.containers(r):
-        if not c["resources"]["limits"]["memory"].present:
+        if not _stated(c["resources"]["limits"]["memory"]):
             yield Breach(f"{c.path}.resources.limits.memory", f"container {c['name'].value} has no memory limit")
 
 
 def _requests(r: View, _: Mapping[str, Any]) -> Findings:
     for c in w.containers(r):
         for kind in ("cpu", "memory"):
-            resources = c["resources"]
-            if not resources["requests"][kind].present and not resources["limits"][kind].present:
+            requested = c["resources"]["requests"][kind]
+            if not _stated(requested if requested.present else c["resources"]["limits"][kind]):
                 yield Breach(f"{c.path}.resources.requests.{kind}", f"container {c['name'].value} states no {kind}")
 
 
@@ -58,19 +63,15 @@ def _shared_gpu_single(r: View, _: Mapping[str, Any]) -> Findings:
 
 
 def _gpu_ceiling(r: View, c: Mapping[str, Any]) -> Findings:
-    total = 0
-    for container in w.containers(r, init=False):
-        for name, amount in w.gpus(container):
-            if name == WHOLE_GPU and str(amount.value).isdigit():
-                total += int(str(amount.value))
+    total = w.gpu_demand(r).get(WHOLE_GPU, 0)
     if total > c["maxGpusPerPod"]:
-        yield Breach.at(w.pod(r), f"one pod asks for {total} GPUs; the ceiling is {c['maxGpusPerPod']}")
+        yield Breach.at(w.pod(r), f"one pod asks for {total:g} GPUs; the ceiling is {c['maxGpusPerPod']}")
 
 
 def _shm(r: View, _: Mapping[str, Any]) -> Findings:
     for volume in w.pod(r)["volumes"].each():
         empty = volume["emptyDir"]
-        if empty.present and empty["medium"].value == "Memory" and not empty["sizeLimit"].present:
+        if empty.present and empty["medium"].value == "Memory" and not _stated(empty["sizeLimit"]):
             yield Breach(f"{volume.path}.emptyDir.sizeLimit", f"volume {volume['name'].value} is memory without a size limit")
 
 

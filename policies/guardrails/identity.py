@@ -12,7 +12,13 @@ from policies.guardrails.view import Node, View
 
 Findings = Iterator[Breach]
 _SECRET_NAME = re.compile(r"(password|passwd|secret|token|api_?key|access_?key|private_?key|credential)", re.IGNORECASE)
-_SECRET_EXEMPT = re.compile(r"(max_|_limit|_per_|tokens?_(max|per)|tokenizer)", re.IGNORECASE)
+_SECRET_EXEMPT = re.compile(r"(max_|_limit|_per_|tokens?_(max|per)|tokenizer|_(file|path|dir)$)", re.IGNORECASE)
+_SECRET_FLAG = re.compile(
+    r"--?([a-z0-9_-]*(password|passwd|secret|api[-_]?key|access[-_]?key|private[-_]?key|credentials?)|((access|api|auth|bearer|hf)[-_])?token)",
+    re.IGNORECASE,
+)
+"""Other flags that end in `token` name tokens of a vocabulary."""
+_LOGIN_IN_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^/@:\s]*:[^/@\s]+@", re.IGNORECASE)
 
 
 def statements(document: Any) -> list[Mapping[str, Any]]:
@@ -39,31 +45,63 @@ def _policies(r: View) -> Iterator[tuple[str, Node]]:
         yield f"{inline.path}.policy", inline["policy"]
 
 
+def everyone(principal: Any) -> bool:
+    """Whether a statement's `Principal` is anybody at all."""
+    if isinstance(principal, Mapping):
+        return any(everyone(value) for value in principal.values())
+    return principal == "*" or (isinstance(principal, list) and "*" in principal)
+
+
+def _every_action(action: str) -> bool:
+    return not action.rpartition(":")[2].strip("*?")
+
+
+def _every_resource(resource: str) -> bool:
+    """`*`, and an ARN that names a service and none of its resources, such as `arn:aws:s3:::*`."""
+    return not resource.split(":", 5)[-1].strip("*?/:")
+
+
 def _wildcard(r: View, c: Mapping[str, Any]) -> Findings:
     for path, node in _policies(r):
         for i, s in enumerate(statements(node.value)):
             if s.get("Effect") != "Allow":
                 continue
             name = s.get("Sid") or i
-            if any(a == "*" or a.endswith(":*") for a in _many(s.get("Action"))):
+            for inverted in ("NotAction", "NotResource"):
+                if inverted in s:
+                    yield Breach(f"{path}.Statement[{name}].{inverted}", f"allows everything that {inverted} does not name")
+            if any(_every_action(a) for a in _many(s.get("Action"))):
                 yield Breach(f"{path}.Statement[{name}].Action", "allows every action of a service")
             scoped = [a for a in _many(s.get("Action")) if not any(fnmatchcase(a, known) for known in c["unscopedActions"])]
-            if scoped and "*" in _many(s.get("Resource")) and not s.get("Condition"):
+            if scoped and any(_every_resource(x) for x in _many(s.get("Resource"))) and not s.get("Condition"):
                 yield Breach(f"{path}.Statement[{name}].Resource", f"allows {', '.join(scoped)} on every resource, without a condition")
 
 
 def _trust(r: View, _: Mapping[str, Any]) -> Findings:
     for i, s in enumerate(statements(r["assumeRolePolicy"].value)):
-        principal = s.get("Principal")
-        everyone = principal == "*" or (isinstance(principal, Mapping) and "*" in [x for v in principal.values() for x in _many(v)])
-        if s.get("Effect") == "Allow" and everyone:
-            yield Breach(f"assumeRolePolicy.Statement[{s.get('Sid') or i}].Principal", "anyone may assume the role")
+        if s.get("Effect") != "Allow":
+            continue
+        path = f"assumeRolePolicy.Statement[{s.get('Sid') or i}]"
+        if everyone(s.get("Principal")) or "NotPrincipal" in s:
+            yield Breach(f"{path}.Principal", "anyone may assume the role")
+        if "sts:AssumeRoleWithWebIdentity" in _many(s.get("Action")) and not _names_a_subject(s):
+            yield Breach(f"{path}.Condition", "whoever the issuer vouches for may assume the role: no condition names a subject")
+
+
+def _names_a_subject(statement: Mapping[str, Any]) -> bool:
+    conditions = [pair for wanted in (statement.get("Condition") or {}).values() for pair in wanted.items()]
+    return any(key.endswith(":sub") and not any(_anybody(subject) for subject in _many(wanted)) for key, wanted in conditions)
+
+
+def _anybody(subject: str) -> bool:
+    return not subject.removeprefix("system:serviceaccount").strip("*?:")
 
 
 def _admin(r: View, _: Mapping[str, Any]) -> Findings:
-    arn = str(r["policyArn"].value or "")
-    if arn.endswith((":policy/AdministratorAccess", ":policy/PowerUserAccess", ":policy/IAMFullAccess")):
-        yield Breach("policyArn", f"{arn.rsplit('/', 1)[-1]} is attached")
+    for node in (r["policyArn"], *r["policyArns"].each(), *r["managedPolicyArns"].each()):
+        arn = str(node.value or "")
+        if arn.endswith((":policy/AdministratorAccess", ":policy/PowerUserAccess", ":policy/IAMFullAccess")):
+            yield Breach.at(node, f"{arn.rsplit('/', 1)[-1]} is attached")
 
 
 def _no_keys(r: View, _: Mapping[str, Any]) -> Findings:
@@ -92,20 +130,51 @@ def _secret_env(r: View, _: Mapping[str, Any]) -> Findings:
             name = str(env["name"].value)
             if _SECRET_NAME.search(name) and not _SECRET_EXEMPT.search(name) and env["value"].present:
                 yield Breach(f"{env.path}.value", f"{name} is given in clear in the pod specification")
+            elif env["value"].known and _LOGIN_IN_URL.match(str(env["value"].value or "")):
+                yield Breach(f"{env.path}.value", f"the URL in {name} holds a password")
+        for key in ("command", "args"):
+            yield from _secret_flags(c[key])
+
+
+def _secret_flags(words: Node) -> Findings:
+    """`--token VALUE` and `--token=VALUE`; a reference to a variable, `$(NAME)`, is none."""
+    flag = ""
+    for word in words.each():
+        text = str(word.value)
+        name, equals, value = text.partition("=") if text.startswith("-") else (flag, "=", text)
+        if (
+            equals
+            and value
+            and not value.startswith("$(")
+            and _SECRET_FLAG.fullmatch(name)
+            and not _SECRET_EXEMPT.search(name.replace("-", "_"))
+        ):
+            yield Breach.at(word, f"{name} is given in clear on the command line")
+        flag = text if text.startswith("-") and not equals else ""
 
 
 def _token(r: View, _: Mapping[str, Any]) -> Findings:
     spec = w.pod(r)
-    if w.asks_for_gpu(r) and spec["automountServiceAccountToken"].value is not False:
+    if not w.asks_for_gpu(r):
+        return
+    if spec["automountServiceAccountToken"].value is not False:
         yield Breach(f"{spec.path}.automountServiceAccountToken", "the model server can call the Kubernetes API")
+    for volume in spec["volumes"].each():
+        for source in volume["projected"]["sources"].each():
+            if source["serviceAccountToken"].present:
+                yield Breach.at(source["serviceAccountToken"], "the model server is given a token of its ServiceAccount")
 
 
 def _binding(r: View, _: Mapping[str, Any]) -> Findings:
     if r.at("roleRef", "name").value == "cluster-admin":
         yield Breach("roleRef.name", "cluster-admin is bound")
     for subject in r["subjects"].each():
-        if subject["name"].value in ("system:anonymous", "system:unauthenticated", "system:authenticated"):
+        if subject["name"].value in ("system:anonymous", "system:unauthenticated", "system:authenticated", "system:serviceaccounts"):
             yield Breach.at(subject["name"], f"{subject['name'].value} gets the role")
+
+
+_GROWING = ("bind", "escalate", "impersonate")
+"""Verbs that give rights which the role does not name (Kubernetes documentation, RBAC good practices)."""
 
 
 def _role_wildcard(r: View, _: Mapping[str, Any]) -> Findings:
@@ -113,6 +182,9 @@ def _role_wildcard(r: View, _: Mapping[str, Any]) -> Findings:
         for key in ("verbs", "resources", "apiGroups"):
             if key != "apiGroups" and any(x.value == "*" for x in rule[key].each()):
                 yield Breach(f"{rule.path}.{key}", f"{key} are all")
+        for verb in rule["verbs"].each():
+            if verb.value in _GROWING:
+                yield Breach.at(verb, f"whoever holds the role can take more by {verb.value}")
 
 
 _UNSCOPED = [
@@ -126,8 +198,21 @@ _UNSCOPED = [
 ]
 """Actions that know no resource type (AWS Service Authorization Reference): `*` is all that can be said of them."""
 
-_IAM = ("aws:iam/policy:Policy", "aws:iam/rolePolicy:RolePolicy", "aws:iam/role:Role")
-_ATTACH = ("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "aws:iam/policyAttachment:PolicyAttachment")
+_IAM = (
+    "aws:iam/groupPolicy:GroupPolicy",
+    "aws:iam/policy:Policy",
+    "aws:iam/role:Role",
+    "aws:iam/rolePolicy:RolePolicy",
+    "aws:iam/userPolicy:UserPolicy",
+)
+_ATTACH = (
+    "aws:iam/groupPolicyAttachment:GroupPolicyAttachment",
+    "aws:iam/policyAttachment:PolicyAttachment",
+    "aws:iam/role:Role",
+    "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
+    "aws:iam/rolePolicyAttachmentsExclusive:RolePolicyAttachmentsExclusive",
+    "aws:iam/userPolicyAttachment:UserPolicyAttachment",
+)
 
 RULES = (
     Rule(
@@ -147,7 +232,7 @@ RULES = (
         domain=Domain.IDENTITY,
         title="A role names who may assume it.",
         rationale="Any AWS account could take the role.",
-        remedy="name the service or the role in the trust policy's Principal.",
+        remedy="name the service or the role in the trust policy's Principal, and the subject in a condition where an OIDC issuer vouches.",
         applies=("aws:iam/role:Role",),
         check=_trust,
         severity=Severity.CRITICAL,
@@ -198,7 +283,7 @@ RULES = (
     Rule(
         id="no-secret-in-environment",
         domain=Domain.IDENTITY,
-        title="No secret stands in a pod's environment.",
+        title="No secret stands in a pod's environment or command line.",
         rationale="It is readable in the API, in state and in every support bundle (A4.5).",
         remedy="use valueFrom.secretKeyRef or workload identity.",
         applies=w.WORKLOADS,
@@ -211,7 +296,7 @@ RULES = (
         domain=Domain.IDENTITY,
         title="A model server gets no Kubernetes token.",
         rationale="Model code is untrusted; with a token it could read its neighbours.",
-        remedy="set automountServiceAccountToken: false. Pod Identity mounts its own token.",
+        remedy="set automountServiceAccountToken: false and project no token. Pod Identity mounts its own.",
         applies=w.WORKLOADS,
         check=_token,
         requirements=("A4.5",),
@@ -230,9 +315,9 @@ RULES = (
     Rule(
         id="role-names-verbs-and-resources",
         domain=Domain.IDENTITY,
-        title="A role names its verbs and resources.",
-        rationale="A wildcard also grants what the next Kubernetes version adds.",
-        remedy="list the verbs and resources.",
+        title="A role names its verbs and resources, and none that lets its holder take more.",
+        rationale="A wildcard also grants what the next Kubernetes version adds; bind, escalate and impersonate grant what others have.",
+        remedy="list the verbs and resources that are used.",
         applies=("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", "kubernetes:rbac.authorization.k8s.io/v1:Role"),
         check=_role_wildcard,
         requirements=("A4.5",),

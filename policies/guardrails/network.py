@@ -1,25 +1,52 @@
 """Network: nothing public by accident, one way in, and traffic rules that the mesh would refuse are refused here first."""
 
+import re
 from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
+from headway.contract.labels import TENANT
 from policies.guardrails import workloads as w
-from policies.guardrails.identity import statements
+from policies.guardrails.identity import everyone, statements
 from policies.guardrails.rule import Breach, Domain, Rule, Severity
 from policies.guardrails.view import Node, View
 
 Findings = Iterator[Breach]
-ANYWHERE = ("0.0.0.0/0", "::/0")
+INGRESS = "kubernetes:networking.k8s.io/v1:Ingress"
+GATEWAYS = ("kubernetes:gateway.networking.k8s.io/v1:Gateway", "kubernetes:networking.istio.io/v1:Gateway")
+LOAD_BALANCERS = ("aws:alb/loadBalancer:LoadBalancer", "aws:lb/loadBalancer:LoadBalancer")
+_BALANCER = "service.beta.kubernetes.io/aws-load-balancer-"
+_PUBLIC = {f"{_BALANCER}scheme": "internet-facing", f"{_BALANCER}internal": "false"}
+_PRIVATE_6 = IPv6Network("fc00::/7")
+_NO_TIME = re.compile(r"0+(\.0+)?(ms|s|m|h)?")
+
+
+def _anywhere(cidr: object) -> bool:
+    """Whether a network is the internet or a large part of it: larger than any that one organisation holds."""
+    network = ip_network(str(cidr), strict=False)
+    if isinstance(network, IPv4Network):
+        return network.prefixlen < 8
+    return network.prefixlen < 16 and not network.subnet_of(_PRIVATE_6)
 
 
 def _no_public_service(r: View, c: Mapping[str, Any]) -> Findings:
+    if r.type in LOAD_BALANCERS:
+        if r["internal"].value is not True:
+            yield Breach(r["internal"].path, "a load balancer with addresses of the internet")
+        return
     spec, annotations = r["spec"], r.at("metadata", "annotations")
     if w.namespace(r) in c["gatewayNamespaces"]:
         return
+    if r.type != w.SERVICE:
+        yield Breach("", f"the {r.kind} is a way in beside the gateway")
+        return
+    if spec["externalIPs"].filled:
+        yield Breach.at(spec["externalIPs"], "a Service that takes the traffic of addresses outside the cluster")
     if spec["type"].value in ("LoadBalancer", "NodePort"):
         yield Breach.at(spec["type"], f"a Service of type {spec['type'].value} outside the gateway")
-    if annotations["service.beta.kubernetes.io/aws-load-balancer-scheme"].value == "internet-facing":
-        yield Breach.at(annotations["service.beta.kubernetes.io/aws-load-balancer-scheme"], "an internet-facing load balancer")
+    for key, public in _PUBLIC.items():
+        if annotations[key].value == public:
+            yield Breach.at(annotations[key], "an internet-facing load balancer")
 
 
 def _endpoint_private(r: View, c: Mapping[str, Any]) -> Findings:
@@ -32,7 +59,7 @@ def _endpoint_private(r: View, c: Mapping[str, Any]) -> Findings:
         yield Breach(public.path, "the Kubernetes API answers from the internet" + ("" if public.present else " (AWS's default)"))
         return
     sources = [str(x.value) for x in cidrs.each()]
-    if not sources or any(s in ANYWHERE for s in sources):
+    if not sources or any(_anywhere(s) for s in sources):
         yield Breach(cidrs.path, "the public Kubernetes API may be called from anywhere")
 
 
@@ -42,11 +69,11 @@ def _ingress(r: View, _: Mapping[str, Any]) -> Findings:
         if rule["type"].value == "egress":
             continue
         for key in ("cidrIpv4", "cidrIpv6"):
-            if rule[key].value in ANYWHERE:
+            if rule[key].present and _anywhere(rule[key].value):
                 yield Breach.at(rule[key], f"{rule[key].value} may connect")
         for key in ("cidrBlocks", "ipv6CidrBlocks"):
             for cidr in rule[key].each():
-                if cidr.value in ANYWHERE:
+                if _anywhere(cidr.value):
                     yield Breach.at(cidr, f"{cidr.value} may connect")
 
 
@@ -67,17 +94,11 @@ def _bucket_blocked(r: View, _: Mapping[str, Any]) -> Findings:
             yield Breach(key, f"{key} is off")
 
 
-def _everyone(principal: Any) -> bool:
-    if isinstance(principal, Mapping):
-        return any(_everyone(value) for value in principal.values())
-    return principal == "*" or (isinstance(principal, list) and "*" in principal)
-
-
 def _not_for_everyone(r: View, _: Mapping[str, Any]) -> Findings:
     if not r["policy"].present:
         return
     for i, s in enumerate(statements(r["policy"].value)):
-        if s.get("Effect") == "Allow" and _everyone(s.get("Principal")) and not s.get("Condition"):
+        if s.get("Effect") == "Allow" and (everyone(s.get("Principal")) or "NotPrincipal" in s) and not s.get("Condition"):
             yield Breach(f"policy.Statement[{s.get('Sid') or i}].Principal", "anyone in the world may use it")
 
 
@@ -98,7 +119,7 @@ def _weights(r: View, _: Mapping[str, Any]) -> Findings:
 
 def _timeout(r: View, _: Mapping[str, Any]) -> Findings:
     for route in r.at("spec", "http").each():
-        if route["route"].present and not route["timeout"].present:
+        if route["route"].present and _NO_TIME.fullmatch(str(route["timeout"].value or "0")):
             yield Breach(f"{route.path}.timeout", "a route without a timeout")
 
 
@@ -112,12 +133,15 @@ def _mtls(r: View, _: Mapping[str, Any]) -> Findings:
 
 
 def _host_exact(r: View, _: Mapping[str, Any]) -> Findings:
-    for host in r.at("spec", "hosts").each():
+    hosts = r.at("spec", "hosts")
+    if not hosts.filled:
+        yield Breach(hosts.path, "the route names no host")
+    for host in hosts.each():
         if str(host.value).startswith("*"):
             yield Breach.at(host, f"host {host.value} takes requests meant for other services")
 
 
-_CONTEXTS, _PLACES = ("GATEWAY", "SIDECAR_INBOUND"), ("HTTP_FILTER", "NETWORK_FILTER")
+_CONTEXTS, _PLACES = ("GATEWAY", "SIDECAR_INBOUND"), ("HTTP_FILTER", "NETWORK_FILTER", "VIRTUAL_HOST")
 
 
 def _filter_bounded(r: View, c: Mapping[str, Any]) -> Findings:
@@ -132,8 +156,32 @@ def _filter_bounded(r: View, c: Mapping[str, Any]) -> Findings:
             yield Breach(context.path, f"context {context.value or 'ANY'} reaches proxies of callers too")
         if place.value not in _PLACES:
             yield Breach(place.path, f"{place.value} is changed, which no rule here can judge")
-        if place.value == "HTTP_FILTER" and namespace in c["gatewayNamespaces"] and not str(name.value).startswith(c["gatewayFilters"]):
-            yield Breach(name.path, f"{name.value} in the gateway is none of the platform's filters")
+        if place.value == "HTTP_FILTER" and namespace in c["gatewayNamespaces"]:
+            merged = patch.at("patch", "operation").value == "MERGE"
+            beside = patch.at("match", "listener", "filterChain", "filter", "subFilter", "name")
+            for each in (name, *([beside] if merged else [])):
+                if not str(each.value).startswith(c["gatewayFilters"]):
+                    yield Breach(each.path, f"{each.value} in the gateway is none of the platform's filters")
+        if place.value == "VIRTUAL_HOST":
+            yield from _only_tells(patch, r.at("metadata", "labels", TENANT).value, c["gatewayFilters"])
+
+
+def _only_tells(patch: Node, tenant: Any, filters: str) -> Findings:
+    """Of one host, of the tenant whose object it is, and nothing but what the platform's filters must know."""
+    domain, operation = patch.at("match", "routeConfiguration", "vhost", "domainName"), patch.at("patch", "operation")
+    if not domain.value:
+        yield Breach(domain.path, "every host of the gateway is changed")
+    elif tenant and f".{tenant}." not in str(domain.value):
+        yield Breach(domain.path, f"{domain.value} is not a host of tenant {tenant}")
+    if operation.value != "MERGE":
+        yield Breach(operation.path, f"a virtual host is changed by {operation.value}")
+    for key, told in patch.at("patch", "value").entries():
+        if key != "typed_per_filter_config":
+            yield Breach(told.path, f"{key} of a virtual host is changed, not what filters know of it")
+            continue
+        for name, config in told.entries():
+            if not name.startswith(filters):
+                yield Breach(config.path, f"{name} in the gateway is none of the platform's filters")
 
 
 RULES = (
@@ -142,8 +190,8 @@ RULES = (
         domain=Domain.NETWORK,
         title="Only the gateway has an address outside the cluster.",
         rationale="A second way in has no authentication, no rate limit and no audit (A4.3).",
-        remedy="use type ClusterIP and route through the gateway.",
-        applies=(w.SERVICE,),
+        remedy="use a Service of type ClusterIP and route through the gateway; a load balancer is internal.",
+        applies=(*GATEWAYS, INGRESS, *LOAD_BALANCERS, w.SERVICE),
         check=_no_public_service,
         severity=Severity.CRITICAL,
         settings={"gatewayNamespaces": {"type": "array", "items": {"type": "string"}, "default": ["istio-ingress"]}},
@@ -270,9 +318,9 @@ RULES = (
     Rule(
         id="proxy-filter-bounded",
         domain=Domain.NETWORK,
-        title="An EnvoyFilter picks its proxies, and adds filters of requests that come in.",
+        title="An EnvoyFilter picks its proxies; it adds filters of requests that come in, or tells the gateway's what they must know of a host.",
         rationale="It is raw configuration of the proxy: one in the gateway, or in all proxies, can undo tokens, limits and routes of every tenant.",
-        remedy="give it a workloadSelector and a context of GATEWAY or SIDECAR_INBOUND; in the gateway, build it by `gateway_filters`.",
+        remedy="give it a workloadSelector and a context of GATEWAY or SIDECAR_INBOUND; in the gateway, build it by `gateway_data`.",
         applies=("kubernetes:networking.istio.io/v1:EnvoyFilter",),
         check=_filter_bounded,
         settings={

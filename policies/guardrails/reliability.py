@@ -50,8 +50,12 @@ def _replicas_owned(r: View, _: Mapping[str, Any]) -> Findings:
 def _zero(r: View, c: Mapping[str, Any]) -> Findings:
     minimum = r.at("spec", "minReplicaCount").value
     online = w.label(r.properties, WORKLOAD_CLASS).value not in ("batch", "development")
-    if not c["scaleToZero"] and online and (minimum is None or minimum < 1):
+    if c["scaleToZero"] or not online:
+        return
+    if minimum is None or minimum < 1:
         yield Breach("spec.minReplicaCount", f"the minimum is {minimum or 0}")
+    if r.at("spec", "idleReplicaCount").present:
+        yield Breach("spec.idleReplicaCount", f"{r.at('spec', 'idleReplicaCount').value} replicas while idle, whatever the minimum says")
 
 
 def _order(r: View, _: Mapping[str, Any]) -> Findings:

@@ -10,16 +10,16 @@ from policies.guardrails.view import View
 
 Findings = Iterator[Breach]
 _PLACEHOLDER = "@sha256:" + "0" * 64
-_DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
+_DIGEST = re.compile(r"@sha256:[0-9a-f]{64}\Z")
 
 
 def _digest(r: View, _: Mapping[str, Any]) -> Findings:
-    for c in w.containers(r):
-        image = str(c["image"].value or "")
+    for node in w.images(r):
+        image = str(node.value or "")
         if not _DIGEST.search(image):
-            yield Breach(f"{c.path}.image", f"{image or 'no image'} is not named by a digest")
+            yield Breach.at(node, f"{image or 'no image'} is not named by a digest")
         elif image.endswith(_PLACEHOLDER):
-            yield Breach(f"{c.path}.image", f"{image.partition('@')[0]} has the placeholder of a starter for its digest")
+            yield Breach.at(node, f"{image.partition('@')[0]} has the placeholder of a starter for its digest")
 
 
 def registry(image: str) -> str:
@@ -32,11 +32,10 @@ def _registry(r: View, c: Mapping[str, Any]) -> Findings:
     allowed = tuple(c["registries"])
     if not allowed:
         return
-    for container in w.containers(r):
-        image = str(container["image"].value or "")
-        host = registry(image)
+    for node in w.images(r):
+        host = registry(str(node.value or ""))
         if not any(host == a or (a.startswith("*.") and host.endswith(a[1:])) for a in allowed):
-            yield Breach(f"{container.path}.image", f"{host} is not among the allowed registries {', '.join(allowed)}")
+            yield Breach.at(node, f"{host} is not among the allowed registries {', '.join(allowed)}")
 
 
 def _runtime(r: View, c: Mapping[str, Any]) -> Findings:

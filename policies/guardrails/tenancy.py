@@ -4,12 +4,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headway.contract.gpu_resources import WHOLE_GPU, is_gpu
-from headway.contract.labels import MODEL, RELEASE, TENANT, WORKLOAD_CLASS
+from headway.contract.labels import MODEL, POOL, RELEASE, TENANT, WORKLOAD_CLASS
 from policies.guardrails import workloads as w
 from policies.guardrails.rule import Breach, Domain, Rule, Severity
 from policies.guardrails.view import UNKNOWN, Node, View
 
 Findings = Iterator[Breach]
+
+
+_SCALERS = {w.SCALED_OBJECT: "maxReplicaCount", w.HORIZONTAL_POD_AUTOSCALER: "maxReplicas"}
+"""Kinds that raise the number of another object's replicas, and the field that says how far."""
 
 
 def _quota_at_maximum(r: View, _: Mapping[str, Any]) -> Findings:
@@ -22,14 +26,13 @@ def _quota_at_maximum(r: View, _: Mapping[str, Any]) -> Findings:
             if is_gpu(resource) and not r.at("spec", "scopeSelector").present:
                 limit = w.quantity(amount.value)
                 place["hard"][resource] = min(limit, place["hard"].get(resource, limit))
-    elif r.type == w.SCALED_OBJECT:
-        target = r.at("spec", "scaleTargetRef", "name").value
-        place["maximum"][target] = int(r.at("spec", "maxReplicaCount").value or 100)
+    elif r.type in _SCALERS:
+        target, most = r.at("spec", "scaleTargetRef"), r.at("spec", _SCALERS[r.type])
+        place["maximum"][target["kind"].value or "Deployment", target["name"].value] = int(most.value or w.KEDAS_MAXIMUM)
     else:
         demand = w.gpu_demand(r)
         if demand:
-            name = r.at("metadata", "name").value or r.name
-            place["use"][name] = (demand, w.pods(r))
+            place["use"][r.kind, r.at("metadata", "name").value or r.name] = (demand, w.pods(r))
     yield from _over(place, namespace, r)
 
 
@@ -37,14 +40,14 @@ def _over(place: dict[str, Any], namespace: str, r: View) -> Findings:
     for resource, limit in sorted(place["hard"].items()):
         parts: list[str] = []
         total = 0.0
-        for name, (demand, replicas) in sorted(place["use"].items()):
-            count = max(place["maximum"].get(name, replicas), replicas)
+        for workload, (demand, replicas) in sorted(place["use"].items(), key=lambda each: each[0][::-1]):
+            count = max(place["maximum"].get(workload, replicas), replicas)
             if resource in demand:
                 total += demand[resource] * count
-                parts.append(f"{name} {count} x {demand[resource]:g}")
+                parts.append(f"{workload[1]} {count} x {demand[resource]:g}")
         if total > limit and (resource, total) not in place["told"]:
             place["told"].add((resource, total))
-            path = "spec.maxReplicaCount" if r.type == w.SCALED_OBJECT else "spec"
+            path = f"spec.{_SCALERS[r.type]}" if r.type in _SCALERS else "spec"
             yield Breach(
                 path,
                 f"at maximum replicas namespace {namespace} would use {total:g} {resource} ({', '.join(parts)}); its quota is {limit:g}",
@@ -59,8 +62,10 @@ def _tenant_labels(r: View, c: Mapping[str, Any]) -> Findings:
         return
     labels = holder.at("metadata", "labels")
     for key in c["labels"]:
-        if not labels[key].present:
+        if not labels[key].filled:
             yield Breach(f"{labels.path}.{key}", "the pod uses a GPU and does not say whose it is")
+        elif key == TENANT and labels[key].value != w.namespace(r):
+            yield Breach.at(labels[key], f"the pod says that it is {labels[key].value}'s and stands in namespace {w.namespace(r)}")
 
 
 def _tenant_namespace(r: View, _: Mapping[str, Any]) -> Findings:
@@ -75,26 +80,36 @@ def _toleration(r: View, c: Mapping[str, Any]) -> Findings:
     asks = w.asks_for_gpu(r)
     for toleration in spec["tolerations"].each():
         key = toleration["key"]
-        if toleration["operator"].value == "Exists" and not key.present:
+        if toleration["operator"].value == "Exists" and not key.filled:
             yield Breach.at(toleration, "tolerates every taint")
         elif key.value == c["taint"] and not asks:
             yield Breach.at(toleration, "tolerates the GPU taint and asks for no GPU")
 
 
-def _node_selector(r: View, _: Mapping[str, Any]) -> Findings:
-    if r.type == w.DAEMON_SET:
-        return
+def _node_selector(r: View, c: Mapping[str, Any]) -> Findings:
     spec = w.pod(r)
-    asks = w.asks_for_gpu(r)
-    required = spec.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    if asks and not spec["nodeSelector"].present and not required.present:
+    if r.type == w.DAEMON_SET or not w.asks_for_gpu(r):
+        return
+    if spec["nodeName"].filled:
+        yield Breach.at(spec["nodeName"], "a GPU pod that is put on a node past the scheduler, taints and priorities")
+    terms = list(spec.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms").each())
+    # Terms are alternatives: each of them has to name the pool.
+    required = bool(terms) and all(
+        any(each["key"].value == c["label"] and each["operator"].value == "In" for each in term["matchExpressions"].each())
+        for term in terms
+    )
+    if not spec["nodeSelector"][c["label"]].filled and not required:
         yield Breach(f"{spec.path}.nodeSelector", "a GPU pod that any pool may get")
 
 
 def _priority(r: View, _: Mapping[str, Any]) -> Findings:
-    spec = w.pod(r)
-    if w.asks_for_gpu(r) and not spec["priorityClassName"].present:
-        yield Breach(f"{spec.path}.priorityClassName", "a GPU pod without a priority class")
+    name = w.pod(r)["priorityClassName"]
+    if not w.asks_for_gpu(r):
+        return
+    if not name.filled:
+        yield Breach(name.path, "a GPU pod without a priority class")
+    elif str(name.value).startswith("system-"):
+        yield Breach.at(name, f"a GPU pod under {name.value}, before which every other pod has to yield")
 
 
 def _batch_yields(r: View, _: Mapping[str, Any]) -> Findings:
@@ -118,15 +133,25 @@ def _pod_security(r: View, _: Mapping[str, Any]) -> Findings:
 
 
 _HOST = ("hostNetwork", "hostPID", "hostIPC")
+_OFF = (None, False)
 
 
 def _host(r: View, c: Mapping[str, Any]) -> Findings:
     if w.namespace(r) in c["platformNamespaces"]:
         return
+    if r.type == w.PERSISTENT_VOLUME:
+        for kind in ("hostPath", "local"):
+            if r.at("spec", kind).present:
+                yield Breach.at(r.at("spec", kind), "the volume is a path of a node")
+        return
     spec = w.pod(r)
     for key in _HOST:
-        if spec[key].value is True:
+        if spec[key].value not in _OFF:
             yield Breach.at(spec[key], f"{key} is on")
+    for container in w.containers(r):
+        for port in container["ports"].each():
+            if port["hostPort"].value:
+                yield Breach.at(port["hostPort"], f"the container listens on port {port['hostPort'].value} of its node")
     for volume in spec["volumes"].each():
         if volume["hostPath"].present:
             yield Breach.at(volume["hostPath"], f"volume {volume['name'].value} is a path of the node")
@@ -137,14 +162,29 @@ def _context(container: Node, spec: Node, key: str) -> Node:
     return own if own.present or own.raw is UNKNOWN else spec["securityContext"][key]
 
 
+_HARMLESS = "NET_BIND_SERVICE"
+"""The one capability that the restricted Pod Security level lets a container add."""
+
+
 def _unprivileged(r: View, c: Mapping[str, Any]) -> Findings:
     if w.namespace(r) in c["platformNamespaces"]:
         return
     spec = w.pod(r)
     for container in w.containers(r):
         at = container["securityContext"]
-        if at["privileged"].value is True:
+        if at["privileged"].value not in _OFF:
             yield Breach.at(at["privileged"], "the container is privileged")
+        for added in at["capabilities"]["add"].each():
+            if added.value != _HARMLESS:
+                yield Breach.at(added, f"the container has capability {added.value}")
+        if at["procMount"].value not in (None, "Default"):
+            yield Breach.at(at["procMount"], "the container sees and writes all of /proc")
+        profile = _context(container, spec, "seccompProfile")["type"]
+        if profile.value == "Unconfined":
+            yield Breach.at(profile, "the container may make any system call")
+        user = _context(container, spec, "runAsUser")
+        if user.present and int(user.value) == 0:
+            yield Breach.at(user, "the container runs as root")
         if at["allowPrivilegeEscalation"].value is not False:
             yield Breach(f"{at.path}.allowPrivilegeEscalation", "the container may gain privileges")
         if _context(container, spec, "runAsNonRoot").value is not True:
@@ -161,7 +201,7 @@ RULES = (
         title="All workloads of a tenant fit its GPU quota at maximum replicas.",
         rationale="Scaling up would be refused in the hour of need, after the rollout was declared a success.",
         remedy="lower scaling.max_replicas or the envelope's GPUs in tenants/<tenant>/<model>.yaml, or have the tenant's quota raised.",
-        applies=(w.RESOURCE_QUOTA, w.SCALED_OBJECT, *w.WORKLOADS),
+        applies=(w.RESOURCE_QUOTA, *_SCALERS, *w.WORKLOADS),
         check=_quota_at_maximum,
         severity=Severity.CRITICAL,
         requirements=("A4.1", "D2", "C23"),
@@ -203,16 +243,17 @@ RULES = (
         domain=Domain.TENANCY,
         title="A GPU pod names the pool it belongs to.",
         rationale="A small model would take a place on the most expensive node, and a large one would wait behind it.",
-        remedy="select the pool's label in nodeSelector; in a contract, placement.pool.",
+        remedy=f"select {POOL} in nodeSelector, and name no node; in a contract, placement.pool.",
         applies=_GPU_WORKLOADS,
         check=_node_selector,
+        settings={"label": {"type": "string", "default": POOL}},
         requirements=("A3.7", "A6.5"),
     ),
     Rule(
         id="gpu-pod-has-priority",
         domain=Domain.TENANCY,
-        title="A GPU pod has a priority class.",
-        rationale="Without one, batch work and online serving are equals when GPUs run out.",
+        title="A GPU pod has a priority class of the platform.",
+        rationale="Without one, batch work and online serving are equals when GPUs run out; under one of the system's, nothing else is safe.",
         remedy="set priorityClassName to one of the platform's classes.",
         applies=_GPU_WORKLOADS,
         check=_priority,
@@ -255,7 +296,7 @@ RULES = (
         title="A pod has no access to its node.",
         rationale="Host namespaces and paths end the isolation between tenants on one GPU node.",
         remedy="remove the host setting; node-local caches are volumes of the platform. Platform add-ons are listed in platformNamespaces.",
-        applies=w.WORKLOADS,
+        applies=(w.PERSISTENT_VOLUME, *w.WORKLOADS),
         check=_host,
         severity=Severity.CRITICAL,
         settings=_PLATFORM,
@@ -266,7 +307,7 @@ RULES = (
         domain=Domain.TENANCY,
         title="Containers run unprivileged and not as root.",
         rationale="A broken model server would own its node.",
-        remedy="set securityContext: {runAsNonRoot: true, allowPrivilegeEscalation: false} and no privileged.",
+        remedy="set securityContext: {runAsNonRoot: true, allowPrivilegeEscalation: false}, and none of privileged, capabilities.add or user 0.",
         applies=w.WORKLOADS,
         check=_unprivileged,
         settings=_PLATFORM,

@@ -30,13 +30,21 @@ class UnevaluatedError(Exception):
         self.path = path
 
 
-_SAME_OBJECT = re.compile(r"kubernetes:(?:(v1)|([a-z.]+\.istio\.io)/v1(?:alpha[0-9]+|beta[0-9]+)):")
+_CORE = re.compile(r"kubernetes:v1:")
+_OLD_GROUP = re.compile(r"kubernetes:extensions/v1beta1:(?=DaemonSet|Deployment|ReplicaSet)")
+_SAME_OBJECT = re.compile(
+    r"kubernetes:([a-z.]+\.istio\.io|apps|autoscaling|batch|gateway\.networking\.k8s\.io|networking\.k8s\.io|policy|rbac\.authorization\.k8s\.io)"
+    r"/v[0-9]+(?:alpha[0-9]+|beta[0-9]+)?:"
+)
 
 
 def canonical(type: str) -> str:
-    """`type` under the one name that rules know an object by: the core group is also written without a name, by `CustomResource`, and the
-    mesh serves each of its kinds in several versions."""
-    return _SAME_OBJECT.sub(lambda m: "kubernetes:core/v1:" if m[1] else f"kubernetes:{m[2]}/v1:", type, count=1)
+    """`type` under the one name that rules know an object by: the core group is also written without a name, by `CustomResource`, and
+    other groups serve, or served, each of their kinds in several versions."""
+    if type.startswith("kubernetes:"):
+        type = _OLD_GROUP.sub("kubernetes:apps/v1:", _CORE.sub("kubernetes:core/v1:", type, count=1), count=1)
+        type = _SAME_OBJECT.sub(r"kubernetes:\1/v1:", type, count=1)
+    return type
 
 
 def plain(properties: Any) -> Any:
@@ -85,6 +93,11 @@ class Node:
     def present(self) -> bool:
         """Something is there, even if its value is not known yet."""
         return self.raw is not None
+
+    @property
+    def filled(self) -> bool:
+        """Present, and no empty text, map or list; a value that is not known yet counts as filled."""
+        return self.raw is UNKNOWN or self.raw not in (None, "", {}, [])
 
     def __getitem__(self, key: str) -> "Node":
         value = self.value

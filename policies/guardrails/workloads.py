@@ -13,8 +13,9 @@ REPLICA_SET = f"{APPS}ReplicaSet"
 JOB = "kubernetes:batch/v1:Job"
 CRON_JOB = "kubernetes:batch/v1:CronJob"
 POD = "kubernetes:core/v1:Pod"
+SCALED_JOB = "kubernetes:keda.sh/v1alpha1:ScaledJob"
 REPLICATION_CONTROLLER = "kubernetes:core/v1:ReplicationController"
-WORKLOADS = (CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, POD, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
+WORKLOADS = (CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, POD, REPLICA_SET, REPLICATION_CONTROLLER, SCALED_JOB, STATEFUL_SET)
 REPLICATED = (DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
 
 NAMESPACE = "kubernetes:core/v1:Namespace"
@@ -22,6 +23,8 @@ SERVICE = "kubernetes:core/v1:Service"
 RESOURCE_QUOTA = "kubernetes:core/v1:ResourceQuota"
 HELM_RELEASE = "kubernetes:helm.sh/v3:Release"
 SCALED_OBJECT = "kubernetes:keda.sh/v1alpha1:ScaledObject"
+HORIZONTAL_POD_AUTOSCALER = "kubernetes:autoscaling/v1:HorizontalPodAutoscaler"
+PERSISTENT_VOLUME = "kubernetes:core/v1:PersistentVolume"
 VIRTUAL_SERVICE = "kubernetes:networking.istio.io/v1:VirtualService"
 
 PLACEHOLDERS = {"placeholderNamespaces": {"type": "array", "items": {"type": "string"}, "default": ["warm-capacity"]}}
@@ -34,6 +37,8 @@ def template(resource: View) -> Node:
         return resource.properties
     if resource.type == CRON_JOB:
         return resource.at("spec", "jobTemplate", "spec", "template")
+    if resource.type == SCALED_JOB:
+        return resource.at("spec", "jobTargetRef", "template")
     return resource.at("spec", "template")
 
 
@@ -49,6 +54,15 @@ def containers(resource: View, *, init: bool = True) -> Iterator[Node]:
     yield from spec["containers"].each()
     if init:
         yield from spec["ephemeralContainers"].each()
+
+
+def images(resource: View) -> Iterator[Node]:
+    """Names of the images that a pod brings to its node: of containers, and of volumes that are images."""
+    for container in containers(resource):
+        yield container["image"]
+    for volume in pod(resource)["volumes"].each():
+        if volume["image"].present:
+            yield volume["image"]["reference"]
 
 
 def gpus(container: Node, side: str = "limits") -> Iterator[tuple[str, Node]]:
@@ -86,9 +100,16 @@ def pods(resource: View) -> int:
     """Pods that the workload runs at once as it is written; a DaemonSet's, which nodes decide, count as one."""
     if resource.type == POD:
         return 1
+    if resource.type == SCALED_JOB:
+        at_once = resource.at("spec", "jobTargetRef", "parallelism").value or 1
+        return int(at_once) * int(resource.at("spec", "maxReplicaCount").value or KEDAS_MAXIMUM)
     counted = {JOB: ("spec", "parallelism"), CRON_JOB: ("spec", "jobTemplate", "spec", "parallelism")}
     value = resource.at(*counted.get(resource.type, ("spec", "replicas"))).value
     return 1 if value is None else int(value)
+
+
+KEDAS_MAXIMUM = 100
+"""Replicas that KEDA takes for the most where nothing is said (keda.sh, ScaledObject and ScaledJob specifications)."""
 
 
 def label(holder: Node, key: str) -> Node:
@@ -120,10 +141,13 @@ _SUFFIXES = (
     ("Ti", 2.0**40),
     ("Pi", 2.0**50),
     ("Ei", 2.0**60),
+    ("n", 1e-9),
+    ("u", 1e-6),
     ("m", 1e-3),
     ("k", 1e3),
     ("M", 1e6),
     ("G", 1e9),
     ("T", 1e12),
     ("P", 1e15),
+    ("E", 1e18),
 )

@@ -69,15 +69,20 @@ GOOD: dict[str, dict[str, Any]] = {
         },
     },
     "kubernetes:networking.istio.io/v1:EnvoyFilter": {
-        "metadata": {"name": "experiment.vision.defects", "namespace": "istio-ingress"},
+        "metadata": {"name": "tenant-vision", "namespace": "istio-ingress", "labels": {"platform.io/tenant": "vision"}},
         "spec": {
             "workloadSelector": {"labels": {"istio": "ingressgateway"}},
             "configPatches": [
                 {
                     "applyTo": "HTTP_FILTER",
-                    "match": {"context": "GATEWAY"},
-                    "patch": {"operation": "INSERT_BEFORE", "value": {"name": "headway.experiment.vision.defects"}},
-                }
+                    "match": {"context": "GATEWAY", "listener": {"filterChain": {"filter": {"subFilter": {"name": "headway.rate_limit"}}}}},
+                    "patch": {"operation": "MERGE", "value": {"name": "headway.rate_limit"}},
+                },
+                {
+                    "applyTo": "VIRTUAL_HOST",
+                    "match": {"context": "GATEWAY", "routeConfiguration": {"vhost": {"domainName": "defects.vision.example"}}},
+                    "patch": {"operation": "MERGE", "value": {"typed_per_filter_config": {"headway.overload": {}}}},
+                },
             ],
         },
     },
@@ -129,7 +134,7 @@ GOOD: dict[str, dict[str, Any]] = {
         "rules": [{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "aws:kms", "kmsMasterKeyId": "k"}}]
     },
     "aws:s3/bucketPolicy:BucketPolicy": {
-        "policy": '{"Statement": [{"Effect": "Deny", "Action": "s3:*", "Resource": "*", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}]}'
+        "policy": '{"Statement": [{"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}]}'
     },
     "aws:sqs/queue:Queue": {"kmsMasterKeyId": "alias/queue"},
     "aws:kms/key:Key": {"enableKeyRotation": True},

@@ -1,0 +1,220 @@
+"""Ways around the rules that somebody who wants to get past them would try, each beside what is still allowed."""
+
+from typing import Any
+
+import pytest
+
+from headway.contract.labels import POOL, TENANT
+from policies.guardrails.registry import RULES
+from policies.guardrails.rule import evaluate
+from policies.guardrails.view import UNKNOWN, Node, View, canonical
+from tests.policies.world import ABSENT, DIGEST, GOOD, spoilt
+
+BY_ID = {rule.id: rule for rule in RULES}
+D, SO = "kubernetes:apps/v1:Deployment", "kubernetes:keda.sh/v1alpha1:ScaledObject"
+VS, GATE = "kubernetes:networking.istio.io/v1:VirtualService", "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+ROLE, IAM = "aws:iam/role:Role", "aws:iam/policy:Policy"
+POD = ("spec", "template", "spec")
+SERVER = (*POD, "containers", 0)
+LIMITS, SECURITY = (*SERVER, "resources", "limits"), (*SERVER, "securityContext")
+IMAGE = f"nvcr.io/nvidia/tritonserver@{DIGEST}"
+SECOND: dict[str, Any] = {"name": "second", "image": IMAGE, "securityContext": {"runAsNonRoot": True, "allowPrivilegeEscalation": False}}
+
+
+def statement(**changes: Any) -> dict[str, Any]:
+    allow = {"Sid": "A", "Effect": "Allow", "Action": ["s3:GetObject"], "Resource": ["arn:aws:s3:::models/vision/*"]}
+    return {"Statement": [{key: value for key, value in {**allow, **changes}.items() if value is not None}]}
+
+
+def trust(condition: dict[str, Any]) -> dict[str, Any]:
+    issuer = {"Federated": "arn:aws:iam::1:oidc-provider/issuer"}
+    return {"Statement": [{"Effect": "Allow", "Principal": issuer, "Action": "sts:AssumeRoleWithWebIdentity", "Condition": condition}]}
+
+
+PLAIN = {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def sidecar(gpus: int) -> list[dict[str, Any]]:
+    return [{**SECOND, "restartPolicy": "Always", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}]
+
+
+def required(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}}
+
+
+POOLS = {"matchExpressions": [{"key": POOL, "operator": "In", "values": ["l4"]}]}
+LINUX = {"matchExpressions": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]}
+
+REFUSED: list[tuple[str, str, tuple[str | int, ...], Any]] = [
+    ("memory-limit-present", D, (*LIMITS, "memory"), "0"),
+    ("requests-present", D, (*SERVER, "resources", "requests", "cpu"), "0"),
+    ("memory-volume-bounded", D, (*POD, "volumes", 0, "emptyDir", "sizeLimit"), "0"),
+    ("gpus-per-pod-bounded", D, (*POD, "initContainers"), sidecar(8)),
+    ("image-by-digest", D, (*SERVER, "image"), f"{IMAGE}\n"),
+    ("image-by-digest", D, (*POD, "volumes", 0), {"name": "weights", "image": {"reference": "docker.io/someone/weights:latest"}}),
+    ("gpu-workload-is-labelled", D, ("spec", "template", "metadata", "labels", TENANT), ""),
+    ("gpu-workload-is-labelled", D, ("spec", "template", "metadata", "labels", TENANT), "assist"),
+    ("gpu-taint-tolerated-by-gpu-pods-only", D, (*POD, "tolerations", 0), {"key": "", "operator": "Exists"}),
+    ("gpu-pod-names-its-pool", D, (*POD, "nodeSelector"), {}),
+    ("gpu-pod-names-its-pool", D, (*POD, "nodeSelector"), {"kubernetes.io/os": "linux"}),
+    ("gpu-pod-names-its-pool", D, (*POD, "nodeName"), "ip-10-0-0-7"),
+    ("gpu-pod-has-priority", D, (*POD, "priorityClassName"), ""),
+    ("gpu-pod-has-priority", D, (*POD, "priorityClassName"), "system-node-critical"),
+    ("no-host-access", D, (*POD, "hostPID"), "true"),
+    ("no-host-access", D, (*POD, "volumes", 0), {"name": "node", "hostPath": {"path": "/"}}),
+    ("no-host-access", D, (*SERVER, "ports"), [{"containerPort": 8000, "hostPort": 8000}]),
+    ("no-host-access", D, (*POD, "initContainers"), [{**SECOND, "ports": [{"containerPort": 1, "hostPort": 22}]}]),
+    ("containers-unprivileged", D, (*SECURITY, "privileged"), "true"),
+    ("containers-unprivileged", D, (*SECURITY, "capabilities"), {"add": ["SYS_ADMIN"]}),
+    ("containers-unprivileged", D, (*SECURITY, "procMount"), "Unmasked"),
+    ("containers-unprivileged", D, (*SECURITY, "seccompProfile"), {"type": "Unconfined"}),
+    ("containers-unprivileged", D, (*POD, "securityContext"), {"runAsUser": 0}),
+    ("containers-unprivileged", D, (*POD, "ephemeralContainers"), [{"name": "debug", "image": IMAGE}]),
+    ("no-secret-in-environment", D, (*SERVER, "env", 0), {"name": "DATABASE_URL", "value": "postgres://writer:hunter2@db/releases"}),
+    ("no-secret-in-environment", D, (*SERVER, "args"), ["--api-key=sk-123"]),
+    ("no-secret-in-environment", D, (*SERVER, "command"), ["serve", "--hf-token", "hf_123"]),
+    ("model-server-has-no-token", D, (*POD, "volumes", 0), {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}),
+    ("online-never-at-zero", SO, ("spec", "idleReplicaCount"), 0),
+    ("iam-no-wildcard", IAM, ("policy",), statement(Action=None, NotAction=["iam:*"])),
+    ("iam-no-wildcard", IAM, ("policy",), statement(Resource=None, NotResource=["arn:aws:s3:::ledger/*"])),
+    ("iam-no-wildcard", IAM, ("policy",), statement(Action="s3:**")),
+    ("iam-no-wildcard", IAM, ("policy",), statement(Resource="arn:aws:s3:::*")),
+    ("iam-no-wildcard", IAM, ("policy",), statement(Resource="arn:aws:s3:::*/*")),
+    ("iam-trust-named", ROLE, ("assumeRolePolicy",), trust({})),
+    ("iam-trust-named", ROLE, ("assumeRolePolicy",), trust({"StringEquals": {"issuer:aud": "sts.amazonaws.com"}})),
+    ("iam-trust-named", ROLE, ("assumeRolePolicy",), trust({"StringLike": {"issuer:sub": "system:serviceaccount:*:*"}})),
+    ("iam-trust-named", ROLE, ("assumeRolePolicy",), {"Statement": [{"Effect": "Allow", "NotPrincipal": {"AWS": "1"}, "Action": "sts:AssumeRole"}]}),
+    ("iam-no-administrator", ROLE, ("managedPolicyArns",), ["arn:aws:iam::aws:policy/AdministratorAccess"]),
+    ("no-cluster-admin-binding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding", ("subjects", 0, "name"), "system:serviceaccounts"),
+    ("no-public-service", "kubernetes:core/v1:Service", ("spec", "externalIPs"), ["203.0.113.7"]),
+    ("no-public-service", "kubernetes:core/v1:Service", ("metadata", "annotations"), {"service.beta.kubernetes.io/aws-load-balancer-internal": "false"}),
+    ("route-has-timeout", VS, ("spec", "http", 0, "timeout"), "0s"),
+    ("route-host-exact", VS, ("spec", "hosts"), []),
+    ("no-ingress-from-anywhere", GATE, ("cidrIpv4",), "0.0.0.0/1"),
+    ("no-ingress-from-anywhere", GATE, ("cidrIpv4",), "1.2.3.4/0"),
+    ("no-ingress-from-anywhere", GATE, ("cidrIpv6",), "0::/0"),
+    ("resource-policy-not-public", "aws:s3/bucketPolicy:BucketPolicy", ("policy",), statement(NotPrincipal={"AWS": "arn:aws:iam::1:root"})),
+    ("role-names-verbs-and-resources", "kubernetes:rbac.authorization.k8s.io/v1:Role", ("rules", 0, "verbs"), ["get", "escalate"]),
+    ("bucket-tls-only", "aws:s3/bucketPolicy:BucketPolicy", ("policy",), statement(Effect="Deny", Principal="*", Condition=PLAIN)),
+]  # fmt: skip
+ALLOWED: list[tuple[str, str, tuple[str | int, ...], Any]] = [
+    ("memory-limit-present", D, (*LIMITS, "memory"), "1Mi"),
+    ("requests-present", D, (*SERVER, "resources", "requests", "cpu"), "1m"),
+    ("gpus-per-pod-bounded", D, (*POD, "initContainers"), sidecar(7)),
+    ("image-by-digest", D, (*POD, "volumes", 0), {"name": "weights", "image": {"reference": IMAGE}}),
+    ("gpu-pod-has-priority", D, (*POD, "priorityClassName"), UNKNOWN),
+    ("no-host-access", D, (*POD, "hostUsers"), False),
+    ("no-host-access", D, (*SERVER, "ports"), [{"containerPort": 8000}]),
+    ("containers-unprivileged", D, (*SECURITY, "capabilities"), {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}),
+    ("containers-unprivileged", D, (*SECURITY, "runAsUser"), 1000),
+    ("no-secret-in-environment", D, (*SERVER, "args"), ["--api-key=$(API_KEY)", "--max-num-batched-tokens", "8192", "--eos-token", "</s>"]),
+    ("no-secret-in-environment", D, (*SERVER, "env", 0), {"name": "AWS_WEB_IDENTITY_TOKEN_FILE", "value": "/var/run/token"}),
+    ("no-secret-in-environment", D, (*SERVER, "env", 0), {"name": "PEER", "value": "http://counts.rate-limit:6379/0"}),
+    ("model-server-has-no-token", D, (*POD, "volumes", 0), {"name": "t", "projected": {"sources": [{"configMap": {"name": "x"}}]}}),
+    ("iam-no-wildcard", IAM, ("policy",), statement(Action="s3:Get*")),
+    ("no-ingress-from-anywhere", GATE, ("cidrIpv4",), "10.0.0.0/8"),
+    ("no-ingress-from-anywhere", GATE, ("cidrIpv6",), "fd00::/8"),
+    ("route-has-timeout", VS, ("spec", "http", 0, "timeout"), "0.5s"),
+    ("iam-no-wildcard", IAM, ("policy",), statement(Effect="Deny", Action="*", Resource="*")),
+    ("iam-trust-named", ROLE, ("assumeRolePolicy",), trust({"StringEquals": {"issuer:sub": "system:serviceaccount:keda:operator"}})),
+]  # fmt: skip
+
+
+def resource(type: str, properties: dict[str, Any], state: dict[str, Any] | None = None) -> View:
+    return View(canonical(type), "x", f"urn:pulumi:s::p::{type}::x", Node(properties), True, {} if state is None else state)
+
+
+def breached(rule: str, type: str, properties: dict[str, Any]) -> bool:
+    return bool(evaluate(BY_ID[rule], resource(type, properties)).breaches)
+
+
+@pytest.mark.parametrize(("rule", "type", "place", "value"), REFUSED, ids=[f"{r[0]}-{n}" for n, r in enumerate(REFUSED)])
+def test_a_way_around_a_rule_breaches_it(rule: str, type: str, place: tuple[str | int, ...], value: Any) -> None:
+    assert breached(rule, type, spoilt(type, place, value))
+
+
+@pytest.mark.parametrize(("rule", "type", "place", "value"), ALLOWED, ids=[f"{r[0]}-{n}" for n, r in enumerate(ALLOWED)])
+def test_what_stops_short_of_it_is_allowed(rule: str, type: str, place: tuple[str | int, ...], value: Any) -> None:
+    assert not breached(rule, type, spoilt(type, place, value))
+
+
+@pytest.mark.parametrize(
+    ("terms", "refused"), [([POOLS], False), ([POOLS, POOLS], False), ([POOLS, LINUX], True), ([LINUX], True), ([], True)]
+)
+def test_every_alternative_of_an_affinity_names_a_pool(terms: list[dict[str, Any]], refused: bool) -> None:
+    pod = spoilt(D, (*POD, "nodeSelector"), ABSENT)
+    pod["spec"]["template"]["spec"]["affinity"] = required(*terms)
+    assert breached("gpu-pod-names-its-pool", D, pod) is refused
+
+
+def test_a_volume_of_the_cluster_is_no_way_to_a_nodes_disk() -> None:
+    for kind in ("hostPath", "local"):
+        assert breached("no-host-access", "kubernetes:core/v1:PersistentVolume", {"spec": {kind: {"path": "/"}}})
+    assert not breached("no-host-access", "kubernetes:core/v1:PersistentVolume", {"spec": {"csi": {"driver": "ebs.csi.aws.com"}}})
+
+
+@pytest.mark.parametrize(
+    "type",
+    [
+        "kubernetes:networking.k8s.io/v1:Ingress",
+        "kubernetes:networking.istio.io/v1beta1:Gateway",
+        "kubernetes:gateway.networking.k8s.io/v1beta1:Gateway",
+    ],
+)
+def test_every_kind_of_door_stands_at_the_gateway_only(type: str) -> None:
+    assert breached("no-public-service", type, {"metadata": {"namespace": "vision"}, "spec": {}})
+    assert not breached("no-public-service", type, {"metadata": {"namespace": "istio-ingress"}, "spec": {}})
+
+
+def test_a_load_balancer_of_aws_is_internal() -> None:
+    assert breached("no-public-service", "aws:lb/loadBalancer:LoadBalancer", {"name": "x"})
+    assert not breached("no-public-service", "aws:lb/loadBalancer:LoadBalancer", {"internal": True})
+
+
+@pytest.mark.parametrize(
+    ("written", "known"),
+    [
+        ("kubernetes:extensions/v1beta1:Deployment", D),
+        ("kubernetes:apps/v1beta2:StatefulSet", "kubernetes:apps/v1:StatefulSet"),
+        ("kubernetes:batch/v1beta1:CronJob", "kubernetes:batch/v1:CronJob"),
+        ("kubernetes:rbac.authorization.k8s.io/v1beta1:RoleBinding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding"),
+        ("kubernetes:extensions/v1beta1:Ingress", "kubernetes:extensions/v1beta1:Ingress"),
+    ],
+)
+def test_an_older_version_of_a_kind_is_the_same_kind(written: str, known: str) -> None:
+    assert canonical(written) == known
+
+
+class TestQuota:
+    """Ways to have more GPUs than a quota of four grants, each in two objects."""
+
+    RULE = BY_ID["tenant-quota-not-exceeded"]
+
+    def breaches(self, *objects: tuple[str, dict[str, Any]]) -> list[str]:
+        state: dict[str, Any] = {}
+        return [breach.fact for type, properties in objects for breach in evaluate(self.RULE, resource(type, properties, state)).breaches]
+
+    @staticmethod
+    def workload(name: str = "a", **spec: Any) -> dict[str, Any]:
+        pod = {"containers": [{"name": "s", "resources": {"limits": {"nvidia.com/gpu": "3"}}}]}
+        return {"metadata": {"name": name, "namespace": "vision"}, "spec": {"template": {"spec": pod}, **spec}}
+
+    QUOTA = ("kubernetes:core/v1:ResourceQuota", GOOD["kubernetes:core/v1:ResourceQuota"])
+
+    def test_one_workload_of_three_fits(self) -> None:
+        assert self.breaches(self.QUOTA, (D, self.workload())) == []
+
+    def test_two_workloads_of_one_name_and_different_kinds_are_two(self) -> None:
+        (fact,) = self.breaches(self.QUOTA, (D, self.workload()), ("kubernetes:batch/v1:Job", self.workload()))
+        assert "would use 6 nvidia.com/gpu (a 1 x 3, a 1 x 3)" in fact
+
+    def test_any_kind_of_autoscaler_counts_to_its_maximum(self) -> None:
+        scaler = {"metadata": {"namespace": "vision"}, "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "a"}, "maxReplicas": 2}}
+        (fact,) = self.breaches(self.QUOTA, (D, self.workload()), ("kubernetes:autoscaling/v2:HorizontalPodAutoscaler", scaler))
+        assert "would use 6 nvidia.com/gpu (a 2 x 3)" in fact
+
+    def test_scaled_jobs_count_to_their_maximum(self) -> None:
+        pod = self.workload()["spec"]["template"]
+        job = {"metadata": {"name": "j", "namespace": "vision"}, "spec": {"jobTargetRef": {"template": pod}, "maxReplicaCount": 2}}
+        (fact,) = self.breaches(self.QUOTA, ("kubernetes:keda.sh/v1alpha1:ScaledJob", job))
+        assert "would use 6 nvidia.com/gpu (j 2 x 3)" in fact
