@@ -27,6 +27,8 @@ class BucketArgs:
     disposable: bool
     write_once: bool = False
     """Whether an object, once written, is refused any further write under its name."""
+    replaced_below: str = ""
+    """Prefix of what may be replaced all the same, by whoever saw its newest version."""
     lock_days: int | None = None
     """Days for which no one may delete an object version (Object Lock, governance mode)."""
     expire_days: int | None = None
@@ -130,10 +132,20 @@ def policy(args: BucketArgs) -> tuple[Statement, ...]:
         effect="Deny",
         principal="*",
         actions=["s3:PutObject"],
-        resources=[f"{bucket}/*"],
+        resources=[] if args.replaced_below else [f"{bucket}/*"],
+        all_resources_but=[f"{bucket}/{args.replaced_below}*"] if args.replaced_below else [],
         conditions={"Null": {"s3:if-none-match": "true"}, "Bool": {"s3:ObjectCreationOperation": "true"}},
     )
-    return (tls_only, *([write_once] if args.write_once else []), *args.more)
+    replaced_knowingly = Statement(
+        sid="ReplacedKnowingly",
+        effect="Deny",
+        principal="*",
+        actions=["s3:PutObject"],
+        resources=[f"{bucket}/{args.replaced_below}*"],
+        conditions={"Null": {"s3:if-none-match": "true", "s3:if-match": "true"}, "Bool": {"s3:ObjectCreationOperation": "true"}},
+    )
+    conditional = [write_once, *([replaced_knowingly] if args.replaced_below else [])]
+    return (tls_only, *(conditional if args.write_once else []), *args.more)
 
 
 def _lifecycle(args: BucketArgs) -> list[aws.s3.BucketLifecycleConfigurationRuleArgsDict]:

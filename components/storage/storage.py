@@ -23,6 +23,9 @@ NAMESPACE_TAG = "aws:PrincipalTag/kubernetes-namespace"
 ACCESS_LOG_DAYS = 365
 """Who read which artifact: a year answers most questions of an audit."""
 
+LEASES = "leases/"
+"""Of the ledger's bucket: who drives each service's releases (ADR 23), renewed in place. Events and releases are written once."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class StorageArgs:
@@ -53,7 +56,7 @@ class Storage(pulumi.ComponentResource):
         self._name, self._args, self._child = name, args, pulumi.ResourceOptions(parent=self)
         self._access_logs = self._create_access_logs()
         self.artifacts = self._create_bucket("artifacts", write_once=True, more=(namespaces_apart(self._name_of("artifacts")),))
-        self.ledger = self._create_bucket("ledger", write_once=True, lock_days=args.ledger_lock_days)
+        self.ledger = self._create_bucket("ledger", write_once=True, replaced_below=LEASES, lock_days=args.ledger_lock_days)
         samples = {f"{PREFIX}/{days}d/": days for days in KEPT_DAYS}
         self.telemetry = self._create_bucket("telemetry", expire_days=args.telemetry_days, expire_below=samples)
         self.registry = Registry(
@@ -109,6 +112,7 @@ class Storage(pulumi.ComponentResource):
         role: str,
         *,
         write_once: bool = False,
+        replaced_below: str = "",
         lock_days: int | None = None,
         expire_days: int | None = None,
         expire_below: Mapping[str, int] | None = None,
@@ -123,6 +127,7 @@ class Storage(pulumi.ComponentResource):
                 superseded_days=args.superseded_days,
                 disposable=args.disposable,
                 write_once=write_once,
+                replaced_below=replaced_below,
                 lock_days=lock_days,
                 expire_days=expire_days,
                 expire_below=expire_below or {},

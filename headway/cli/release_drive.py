@@ -71,7 +71,6 @@ def follow(here: "Place", view: "View", rollout: "Rollout") -> "Rollout":
 
 def _followed(here: "Place", view: "View", rollout: "Rollout", told: "Told", gone: "Callable[[str], bool] | None") -> "Rollout | None":
     """Read the ledger until the release is over; or until nobody holds its lease, where `gone` tells the dead: then None."""
-    from datetime import UTC, datetime
     from time import sleep
 
     from headway.release.driver.rollout import fold
@@ -82,6 +81,7 @@ def _followed(here: "Place", view: "View", rollout: "Rollout", told: "Told", gon
     while True:
         try:
             events = ledger.read()
+            lease = ledger.lease() if gone else None
         except UnreachableError as failure:
             if not silent:
                 view.say(f"The release ledger does not answer ({failure}); waiting for it.")
@@ -96,8 +96,7 @@ def _followed(here: "Place", view: "View", rollout: "Rollout", told: "Told", gon
         found = service.begun_with(rollout.number)
         if found and found.over:
             return found
-        lease = ledger.lease()
-        if gone and not (lease and lease.live(datetime.now(UTC)) and not gone(lease.holder)):
+        if gone and not (lease and lease.live and not gone(lease.holder)):
             return None
         sleep(_LOOK_SECONDS)
 

@@ -18,6 +18,7 @@ import pytest
 from program import layer, run
 from recording import EKS_CLUSTER, STACK_REFERENCE, Recording, Registration
 
+from headway.release.ledger.store import LEASES
 from stacks.settings import FOLDER
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -228,7 +229,12 @@ def test_releases_are_recorded_where_nobody_can_change_them(stack: str) -> None:
     assert lock.inputs["rule"]["defaultRetention"]["mode"] == "GOVERNANCE"
     for role in ("artifacts", "ledger"):
         policy = json.loads(found.one("aws:s3/bucketPolicy:BucketPolicy", f"storage-{role}-policy").inputs["policy"])
-        assert "WriteOnce" in {s["Sid"] for s in policy["Statement"]}, f"an object of the {role} bucket could be overwritten"
+        denied = {s["Sid"]: s for s in policy["Statement"]}
+        assert "WriteOnce" in denied, f"an object of the {role} bucket could be overwritten"
+        leases = [each.partition("/")[2] for each in denied["WriteOnce"].get("NotResource", [])]
+        assert leases == ([f"{LEASES}*"] if role == "ledger" else []), "only leases are replaced"
+    assert denied["ReplacedKnowingly"]["Resource"] == denied["WriteOnce"]["NotResource"]
+    assert denied["ReplacedKnowingly"]["Condition"]["Null"] == {"s3:if-none-match": "true", "s3:if-match": "true"}
 
 
 @pytest.mark.parametrize("stack", CLUSTERS)

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from release_world import Memory, Scene
+from release_world import START, Memory, Scene
 
 from headway.release.driver.kinds import Kind, Wish
 from headway.release.driver.rollout import Rollout
 from headway.release.ledger.ledger import Ledger, verify
-from headway.release.ledger.store import Folder, TakenError
+from headway.release.ledger.store import Folder, Held, TakenError, digest_of
 
 
 class KilledError(BaseException):
@@ -21,6 +22,8 @@ class Shelf:
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
+        self.clock: Callable[[], datetime] = lambda: START
+        self.written: dict[str, datetime] = {}
 
     def get(self, key: str) -> bytes | None:
         return self.objects.get(key)
@@ -29,6 +32,17 @@ class Shelf:
         if key in self.objects:
             raise TakenError(key)
         self.objects[key] = body
+
+    def held(self, key: str) -> Held | None:
+        body = self.objects.get(key)
+        return Held(body, digest_of(body), (self.clock() - self.written[key]).total_seconds()) if body is not None else None
+
+    def replace(self, key: str, body: bytes, tag: str | None) -> str:
+        there = self.objects.get(key)
+        if (digest_of(there) if there is not None else None) != tag:
+            raise TakenError(key)
+        self.objects[key], self.written[key] = body, self.clock()
+        return digest_of(body)
 
     def list(self, prefix: str) -> tuple[str, ...]:
         return tuple(sorted(key for key in self.objects if key.startswith(prefix)))
@@ -59,17 +73,21 @@ class Sword:
 MET = ("preview", "up", "patch", "vouch", "unready", "probe", "check", "history", "read", "drained")
 """What of the world a boundary lies around; looking at the route and sleeping change nothing."""
 
+WRITES = ("create", "replace")
+
 
 def armed(scene: Scene, sword: Sword) -> None:
     for name in MET:
         setattr(scene.world, name, sword.around(getattr(scene.world, name)))
-    scene.store.create = sword.around(scene.store.create)  # type: ignore[method-assign]
+    for name in WRITES:
+        setattr(scene.store, name, sword.around(getattr(scene.store, name)))
 
 
 def disarmed(scene: Scene) -> None:
     for name in MET:
         delattr(scene.world, name)
-    del scene.store.create  # type: ignore[attr-defined]
+    for name in WRITES:
+        delattr(scene.store, name)
 
 
 def promoting(scene: Scene, after_ticks: int) -> None:

@@ -251,6 +251,7 @@ class Scene:
         artifact = {**old.model_dump(mode="json")["artifact"], "version": "2026.12.1"}
         new = Model.model_validate({**old.model_dump(mode="json"), "artifact": artifact, "rollout": policy})
         scene = cls(store, old, new, Memory(store))
+        setattr(store, "clock", lambda: scene.world.clock)  # noqa: B010  a store's clock is its own; here it goes with the world's
         adopt(scene.ledger(), store, old.model_dump(mode="json"), release_id(old))
         scene.world.stack = latest(store, CHAIN)
         scene.world.routed = {release_id(old): 100}

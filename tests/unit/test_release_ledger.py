@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +48,15 @@ def ledger(store: Store, actor: str = "ci", clock: Clock | None = None) -> Ledge
 
 
 class Forgetful(Folder):
-    """A store that does not honour the condition."""
+    """A store that does not honour conditions; with `kept`, one that honours that there is nothing yet."""
 
-    def create(self, key: str, body: bytes) -> None:
-        path = self._root / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(body)
+    def __init__(self, root: Path, *, kept: bool) -> None:
+        super().__init__(root)
+        self.kept = kept
+
+    def replace(self, key: str, body: bytes, tag: str | None) -> str:
+        there = self.held(key)
+        return super().replace(key, body, tag if tag is None and self.kept else there.tag if there else None)
 
 
 class Lossy(Folder):
@@ -96,9 +99,40 @@ def test_a_store_that_enforces_conditions_is_accepted(store: Store) -> None:
     prove(store)
 
 
-def test_a_store_that_ignores_conditions_is_refused_at_the_start(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="does not enforce conditional writes"):
-        prove(Forgetful(tmp_path))
+@pytest.mark.parametrize(
+    ("kept", "what"), [(False, "overwrite an object"), (True, "replace an object whose newest writing it had not seen")]
+)
+def test_a_store_that_ignores_a_condition_is_refused_at_the_start(tmp_path: Path, kept: bool, what: str) -> None:
+    with pytest.raises(UserError, match=f"let a second writer {what}: it does not enforce conditional writes"):
+        prove(Forgetful(tmp_path, kept=kept))
+
+
+def test_what_is_replaced_is_replaced_by_who_saw_its_newest_writing(store: Store) -> None:
+    first = store.replace("leases/a", b"1", None)
+    second = store.replace("leases/a", b"2", first)
+    for tag in (None, first, '"0"'):
+        with pytest.raises(TakenError):
+            store.replace("leases/a", b"3", tag)
+    with pytest.raises(TakenError):
+        store.replace("leases/gone", b"3", second)
+    found = store.held("leases/a")
+    assert found is not None and (found.body, found.tag, found.age < 60) == (b"2", second, True)
+    assert store.held("leases/none") is None
+
+
+def test_of_many_who_saw_the_same_writing_one_replaces_it(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    tag = folder.replace("leases/k", b"0", None)
+
+    def attempt(i: int) -> bool:
+        try:
+            folder.replace("leases/k", str(i + 1).encode(), tag)
+        except TakenError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(attempt, range(32))) == 1
 
 
 @pytest.mark.parametrize(
@@ -164,32 +198,6 @@ def test_a_write_that_never_arrived_is_reported_and_can_be_repeated(tmp_path: Pa
         writer.append("step", {})
     writer.append("step", {})
     assert len(ledger(Folder(tmp_path)).read()) == 1
-
-
-def test_a_live_lease_keeps_others_out_and_a_dead_ones_runs_out(store: Store) -> None:
-    clock = Clock()
-    ledger(store, "one", clock).acquire("one", timedelta(minutes=1))
-    other = ledger(store, "two", clock)
-    with pytest.raises(UserError, match="driven by one until 2026-11-21T12:01:00"):
-        other.acquire("two", timedelta(minutes=1))
-    clock.now += timedelta(minutes=1)
-    assert other.acquire("two", timedelta(minutes=1)).holder == "two"
-
-
-def test_a_lease_given_back_is_free_at_once(store: Store) -> None:
-    clock = Clock()
-    one = ledger(store, "one", clock)
-    one.acquire("one", timedelta(hours=1))
-    one.release("one")
-    assert ledger(store, "two", clock).acquire("two", timedelta(minutes=1)).holder == "two"
-
-
-def test_a_holder_renews_its_own_lease(store: Store) -> None:
-    clock = Clock()
-    one = ledger(store, "one", clock)
-    one.acquire("one", timedelta(minutes=1))
-    clock.now += timedelta(seconds=30)
-    assert one.acquire("one", timedelta(minutes=1)).until == START + timedelta(seconds=90)
 
 
 def chain_of(length: int) -> list[tuple[str, bytes]]:

@@ -71,9 +71,7 @@ class Holding:
         with self._guard:
             self._ledger.read()
             self._catch_up()
-            lease = self._ledger.lease()
-            left = (lease.until - self._world.now()).total_seconds() if lease and lease.holder == self._holder else 0.0
-            if left < self._lease_seconds / 2:
+            if self._ledger.left(self._holder) < self._lease_seconds / 2:
                 self.take()
                 rollout = self.service.running
                 if rollout and rollout.exposed and rollout.failing is None:

@@ -3,7 +3,7 @@
 from enum import StrEnum, unique
 
 from headway.release.ledger import division
-from headway.release.ledger.ledger import LEASE, RELEASED
+from headway.release.ledger.lease import RELEASED, TAKEN
 
 
 @unique
@@ -11,7 +11,8 @@ class Kind(StrEnum):
     """Of an event."""
 
     ADOPTED = division.ADOPTED
-    LEASE = LEASE
+    LEASE = TAKEN
+    """Means a runner began to drive, or took over."""
     LEASE_RELEASED = RELEASED
     STARTED = "started"
     """Means a release begins: what it is, the plan, the policy, the difference to what serves."""

@@ -1,37 +1,26 @@
 """One chain of events on a store: append as the owner of the next number, read all, hold a lease. The clock is injected.
 
-Who writes number N owns step N. A writer whose number is taken has lost: somebody else acted since it last read.
+Who writes number N owns step N. A writer whose number is taken has lost: somebody else acted since it last read. So whoever takes the lease
+writes an event, and nothing that its former holder still wants to write fits the chain.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headway.errors import Exit, UserError
+from headway.release.ledger import lease as leases
 from headway.release.ledger.events import GENESIS, Event, canonical, digest, flaws, key, parse
-from headway.release.ledger.store import Store, TakenError, UnreachableError
+from headway.release.ledger.lease import Lease, Mark, Standing, Turn, standing
+from headway.release.ledger.store import Held, Store, TakenError, UnreachableError
 
-LEASE = "lease"
-RELEASED = "lease-released"
 READERS = 16
 
 
 class LostError(Exception):
     """Somebody else wrote the event that this writer wanted to write: it must stop, read, and decide anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """Who may act on a rollout, until when."""
-
-    holder: str
-    until: datetime
-
-    def live(self, now: datetime) -> bool:
-        return now < self.until
 
 
 class Ledger:
@@ -40,6 +29,11 @@ class Ledger:
     def __init__(self, store: Store, chain: str, actor: str, now: Callable[[], datetime]) -> None:
         self._store, self.chain, self._actor, self._now = store, chain, actor, now
         self._events: list[Event] = []
+        self._turn = Turn()
+        self._mine: tuple[int, datetime] | None = None
+        """The turn that was taken here, and until when it lives without another renewal."""
+        self._missed: tuple[int, datetime] | None = None
+        """The turn whose lease the store does not show, and since when this reader knows."""
 
     @property
     def events(self) -> Sequence[Event]:
@@ -55,7 +49,7 @@ class Ledger:
         if not self._events:
             self._read_many()
         while (content := self._store.get(key(self.chain, len(self._events) + 1))) is not None:
-            self._events.append(self._accepted(content))
+            self._keep(self._accepted(content))
         return self.events
 
     def _read_many(self) -> None:
@@ -65,7 +59,7 @@ class Ledger:
             for content in pool.map(self._store.get, [key(self.chain, number) for number in range(1, count + 1)]):
                 if content is None:
                     return
-                self._events.append(self._accepted(content))
+                self._keep(self._accepted(content))
 
     def append(self, kind: str, body: Mapping[str, Any]) -> Event:
         """Write the next event. Raises LostError when its number is taken by somebody else, UnreachableError when nothing can be known.
@@ -89,8 +83,12 @@ class Ledger:
                 raise UnreachableError(str(doubt)) from None
             if there != event.stored():
                 raise LostError(f"event {event.number} of {self.chain} was written by somebody else") from None
-        self._events.append(event)
+        self._keep(event)
         return event
+
+    def _keep(self, event: Event) -> None:
+        self._events.append(event)
+        self._turn = self._turn.after(event)
 
     def _accepted(self, content: bytes) -> Event:
         number = len(self._events) + 1
@@ -109,13 +107,14 @@ class Ledger:
         return event
 
     def lease(self) -> Lease | None:
-        """The last lease in the chain, live or not; None if there is none or it was given back."""
-        for event in reversed(self._events):
-            if event.kind == RELEASED:
-                return None
-            if event.kind == LEASE:
-                return Lease(event.body["holder"], datetime.fromisoformat(event.body["until"]))
-        return None
+        """Whose turn it is by what was read so far, and whether he lives; None if it is nobody's. Raises UnreachableError."""
+        return self._standing()[1].lease
+
+    def left(self, holder: str) -> float:
+        """For how many seconds `holder` may certainly act on what it took here, as far as the chain was read."""
+        if self._mine is None or (self._mine[0], holder) != (self._turn.number, self._turn.holder):
+            return 0.0
+        return (self._mine[1] - self._now()).total_seconds()
 
     def acquire(self, holder: str, duration: timedelta, gone: Callable[[str], bool] = lambda _: False) -> Lease:
         """Become, or stay, the one who acts. Raises UserError when another holder's lease is live, LostError when a race was lost.
@@ -123,23 +122,44 @@ class Ledger:
         `gone` says of a holder whether it is known to have died; its lease is then free at once.
         """
         self.read()
-        now, current = self._now(), self.lease()
-        if current and current.holder != holder and current.live(now) and not gone(current.holder):
+        began = self._now()
+        held, found = self._standing()
+        current = found.lease
+        if current and current.holder != holder and current.live and not gone(current.holder):
             raise UserError(
-                f"The rollout of {self.chain} is driven by {current.holder} until {_text(current.until)}.",
+                f"The rollout of {self.chain} is driven by {current.holder} until {_text(began + timedelta(seconds=current.left))}.",
                 "Two drivers would move traffic against each other; nothing was done.",
                 "Wait for it to end, or for its lease to run out if it died.",
                 Exit.BUSY,
             )
-        lease = Lease(holder, now + duration)
-        self.append(LEASE, {"holder": holder, "until": _text(lease.until)})
-        return lease
+        stays = current is not None and (current.number, holder) == (self._turn.number, self._turn.holder)
+        number = self._turn.number if stays else len(self._events) + 1
+        mark = Mark(holder, number, duration.total_seconds(), _text(began), found.written + 1)
+        try:
+            self._store.replace(leases.key(self.chain), mark.stored(), held.tag if held else None)
+        except TakenError:
+            raise LostError(f"the lease of {self.chain} was written by somebody else") from None
+        if not stays:
+            self.append(leases.TAKEN, {"holder": holder, "until": _text(began + duration)})
+        self._mine = (number, began + duration)
+        return Lease(holder, number, duration.total_seconds())
 
     def release(self, holder: str) -> None:
         """Give the lease back; nothing happens if somebody else has it."""
-        current = self.lease()
-        if current and current.holder == holder:
-            self.append(RELEASED, {"holder": holder})
+        if self._turn.holder == holder:
+            self.append(leases.RELEASED, {"holder": holder})
+
+    def _standing(self) -> tuple[Held | None, Standing]:
+        """A lease that the store does not show (somebody deleted it) lives on for its time, in which its holder shows it again."""
+        held = self._store.held(leases.key(self.chain))
+        found = standing(self._turn, held)
+        if found.lease is None or found.shown:
+            self._missed = None
+            return held, found
+        if self._missed is None or self._missed[0] != found.lease.number:
+            self._missed = (found.lease.number, self._now())
+        left = found.lease.left - (self._now() - self._missed[1]).total_seconds()
+        return held, found._replace(lease=Lease(found.lease.holder, found.lease.number, left))
 
 
 def verify(store: Store, chain: str, head: str | None = None) -> tuple[str, ...]:

@@ -1,13 +1,19 @@
-"""Where ledger objects lie: S3, or a folder with the same guarantee. One promise matters: a key is written once, by one writer.
+"""Where ledger objects lie: S3, or a folder with the same guarantee. Two promises matter: a key is written once, by one writer; and what may
+be replaced, a lease, is replaced only by who saw its newest writing.
 
-The trap: a store that ignores the condition answers success to both of two writers. `prove` finds that out before anything relies on it.
+The trap: a store that ignores a condition answers success to both of two writers. `prove` finds that out before anything relies on it.
 """
 
 import base64
+import fcntl
 import hashlib
 import os
 import secrets
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -40,6 +46,21 @@ class MissingStoreError(Exception):
     """There is no such bucket: the environment was never deployed, and no release was ever registered in it."""
 
 
+LEASES = "leases/"
+"""Below it lies what is replaced in place; everything else is written once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An object that is replaced in place."""
+
+    body: bytes
+    tag: str
+    """Which writing of it this is."""
+    age: float
+    """Seconds since that writing, by the store's clock; never more than really passed."""
+
+
 class Store(Protocol):
     """Objects by key. Keys are `/`-separated and safe as file names."""
 
@@ -55,12 +76,24 @@ class Store(Protocol):
         """Keys that begin with `prefix`, sorted. Raises UnreachableError."""
         ...
 
+    def held(self, key: str) -> Held | None:
+        """What is replaced in place, or None. Raises UnreachableError."""
+        ...
+
+    def replace(self, key: str, body: bytes, tag: str | None) -> str:
+        """Write where the writing `tag` is still the newest, or where there is none (None); answers the new tag.
+
+        Raises TakenError when it is another by now, UnreachableError when the outcome is unknown.
+        """
+        ...
+
 
 class Folder:
-    """A folder of one machine. `link` fails when the name exists, which makes creation exclusive even between processes."""
+    """A folder of one machine. `link` fails when the name exists, which makes creation exclusive even between processes; whoever replaces
+    holds a lock. `clock`: seconds."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, root: Path, clock: Callable[[], float] = time.time) -> None:
+        self._root, self._clock = root, clock
 
     def get(self, key: str) -> bytes | None:
         try:
@@ -70,13 +103,8 @@ class Folder:
 
     def create(self, key: str, body: bytes) -> None:
         path = self._root / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        draft = _drafted(path, body)
         try:
-            with draft.open("xb") as file:
-                file.write(body)
-                file.flush()
-                os.fsync(file.fileno())
             try:
                 os.link(draft, path)
             except FileExistsError:
@@ -85,10 +113,50 @@ class Folder:
         finally:
             draft.unlink(missing_ok=True)
 
+    def held(self, key: str) -> Held | None:
+        try:
+            with (self._root / key).open("rb") as file:
+                body, written = file.read(), os.fstat(file.fileno()).st_mtime
+        except FileNotFoundError:
+            return None
+        return Held(body, digest_of(body), max(0.0, self._clock() - written))
+
+    def replace(self, key: str, body: bytes, tag: str | None) -> str:
+        path = self._root / key
+        draft = _drafted(path, body)
+        now = self._clock()
+        os.utime(draft, (now, now))
+        try:
+            with path.with_name(f".{path.name}.lock").open("ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                there = self.held(key)
+                if (there.tag if there else None) != tag:
+                    raise TakenError(key)
+                draft.rename(path)
+                _sync_folder(path.parent)
+        finally:
+            draft.unlink(missing_ok=True)
+        return digest_of(body)
+
     def list(self, prefix: str) -> tuple[str, ...]:
         start = self._root / prefix.rpartition("/")[0]
         found = (p for p in start.rglob("*") if p.is_file() and not p.name.startswith("."))
         return tuple(sorted(key for p in found if (key := p.relative_to(self._root).as_posix()).startswith(prefix)))
+
+
+def digest_of(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def _drafted(path: Path, body: bytes) -> Path:
+    """The content on disk, under a hidden name beside `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    with draft.open("xb") as file:
+        file.write(body)
+        file.flush()
+        os.fsync(file.fileno())
+    return draft
 
 
 def _sync_folder(path: Path) -> None:
@@ -117,24 +185,39 @@ class S3:
         return _asked(act)
 
     def create(self, key: str, body: bytes) -> None:
-        digest = base64.b64encode(hashlib.sha256(body).digest()).decode()
+        self._put(key, body, {"IfNoneMatch": "*"})
 
-        def act() -> None:
-            self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=body, IfNoneMatch="*", ChecksumSHA256=digest)
+    def held(self, key: str) -> Held | None:
+        def act() -> Held | None:
+            try:
+                answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
+                return Held(answer["Body"].read(), answer["ETag"], _age(answer))
+            except self._client.exceptions.NoSuchKey:
+                return None
 
+        return _asked(act)
+
+    def replace(self, key: str, body: bytes, tag: str | None) -> str:
+        return self._put(key, body, {"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag})
+
+    def _put(self, key: str, body: bytes, condition: Mapping[str, str]) -> str:
         from botocore.exceptions import ClientError
 
-        def conditional() -> None:
+        digest = base64.b64encode(hashlib.sha256(body).digest()).decode()
+
+        def conditional() -> str:
             try:
-                act()
+                answer = self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=body, ChecksumSHA256=digest, **condition)
             except ClientError as refusal:
-                if _status(refusal) == 412:
+                # What a condition names and is gone is answered with 404 (S3 user guide, conditional writes).
+                if _status(refusal) == 412 or refusal.response.get("Error", {}).get("Code") == "NoSuchKey":
                     raise TakenError(key) from None
-                if _status(refusal) == 409:  # another conditional write to this key is under way (S3 user guide, conditional writes)
+                if _status(refusal) == 409:  # another conditional write to this key is under way (ibid.)
                     raise UnreachableError(f"a concurrent write to {key}") from None
                 raise
+            return answer["ETag"]
 
-        _asked(conditional)
+        return _asked(conditional)
 
     def list(self, prefix: str) -> tuple[str, ...]:
         def act() -> tuple[str, ...]:
@@ -142,6 +225,13 @@ class S3:
             return tuple(sorted(o["Key"].removeprefix(self._prefix) for page in pages for o in page.get("Contents", [])))
 
         return _asked(act)
+
+
+def _age(answer: Mapping[str, Any]) -> float:
+    """Seconds since S3 wrote an object, by its own clock, which tells whole seconds."""
+    said = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+    now = parsedate_to_datetime(said) if said else datetime.now(UTC)
+    return max(0.0, (now - answer["LastModified"]).total_seconds() - 1.0)
 
 
 def connect(bucket: str, prefix: str = "", *, endpoint: str | None = None, region: str | None = None) -> S3:
@@ -165,16 +255,22 @@ def client(*, endpoint: str | None = None, region: str | None = None) -> Any:
 
 def prove(store: Store, token: Callable[[], str] = lambda: secrets.token_hex(8)) -> None:
     """Make sure that the store enforces conditional writes. Raises UserError when it lets a second writer through."""
-    key = f"probe/{token()}"
-    store.create(key, b"first")
+    key = f"{LEASES}probe/{token()}"
+    first = store.replace(key, b"first", None)
+    lets = "overwrite an object"
     try:
-        store.create(key, b"second")
+        store.replace(key, b"second", None)
     except TakenError:
-        return
+        store.replace(key, b"second", first)
+        lets = "replace an object whose newest writing it had not seen"
+        try:
+            store.replace(key, b"third", first)
+        except TakenError:
+            return
     raise UserError(
-        "The ledger's store let a second writer overwrite an object: it does not enforce conditional writes.",
+        f"The ledger's store let a second writer {lets}: it does not enforce conditional writes.",
         "Two runners could both believe that they own a rollout, and the audit trail could be rewritten; nothing was started.",
-        "Use S3, or a store that honours If-None-Match: * on PutObject.",
+        "Use S3, or a store that honours If-None-Match: * and If-Match on PutObject.",
     )
 
 

@@ -1,0 +1,103 @@
+"""Who may act on a service's releases: an object beside the chain that its holder renews in place, and the event by which it was taken. Pure.
+
+Renewals would fill a chain with what nobody reads, so the chain holds only who took the lease and who gave it back. The event decides whose
+the lease is, the object whether its holder still lives. The trap: nobody's clock may judge another's, so a lease's age is told by the store
+that holds it, and how much is left of one's own is counted from before it was asked for.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from headway.release.ledger.events import Event, canonical
+from headway.release.ledger.store import LEASES, Held
+
+TAKEN = "lease"
+RELEASED = "lease-released"
+
+
+def key(chain: str) -> str:
+    """Where the lease of a chain lies."""
+    return f"{LEASES}{chain}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a chain says: the newest event that took the lease, or gave it back (then `holder` is None)."""
+
+    number: int = 0
+    holder: str | None = None
+    seconds: float = 0.0
+
+    def after(self, event: Event) -> "Turn":
+        if event.kind == RELEASED:
+            return Turn(event.number)
+        if event.kind != TAKEN:
+            return self
+        length = datetime.fromisoformat(event.body["until"]) - datetime.fromisoformat(event.time)
+        return Turn(event.number, event.body["holder"], length.total_seconds())
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The object's content. `number`: of the event that takes the lease, which is written right after the object. `renewed` and `count` make
+    each writing another one, so that whoever read the one before cannot replace this one."""
+
+    holder: str
+    number: int
+    seconds: float
+    renewed: str
+    count: int
+
+    def stored(self) -> bytes:
+        return canonical(asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who may act. `left`: for how many more seconds, when nothing renews it."""
+
+    holder: str
+    number: int
+    left: float
+
+    @property
+    def live(self) -> bool:
+        return self.left > 0
+
+
+class Standing(NamedTuple):
+    """What chain and object say together."""
+
+    lease: Lease | None
+    """None: nobody's. One that the object does not show is believed to be whole."""
+    shown: bool
+    written: int
+    """How often the object was written, as far as it says so."""
+
+
+def standing(turn: Turn, held: Held | None) -> Standing:
+    """Whose the lease is. An object of an earlier turn, one that is gone and one that is no lease all show nothing."""
+    mark = _read(held)
+    count = mark.count if mark else 0
+    if held and mark and mark.number > turn.number:  # being taken; its event is not there yet
+        return Standing(_of(mark, held), shown=True, written=count)
+    if turn.holder is None:
+        return Standing(None, shown=True, written=count)
+    if held and mark and (mark.number, mark.holder) == (turn.number, turn.holder):
+        return Standing(_of(mark, held), shown=True, written=count)
+    return Standing(Lease(turn.holder, turn.number, turn.seconds), shown=False, written=count)
+
+
+def _of(mark: Mark, held: Held) -> Lease:
+    return Lease(mark.holder, mark.number, mark.seconds - held.age)
+
+
+def _read(held: Held | None) -> Mark | None:
+    try:
+        found: Mapping[str, Any] = json.loads(held.body if held else b"null")
+        return Mark(str(found["holder"]), int(found["number"]), float(found["seconds"]), str(found["renewed"]), int(found["count"]))
+    except (ValueError, TypeError, KeyError):
+        return None
