@@ -139,7 +139,6 @@ LOKI = Chart(
     digest="d4d99424d197e1460878093c9fced02346669ab0698a0dca7c575ab76fff7aeb",
     images=(
         "docker.io/grafana/loki:3.7.6",
-        "docker.io/kiwigrid/k8s-sidecar:2.10.1",
         "docker.io/nginxinc/nginx-unprivileged:1.31-alpine",
         "ghcr.io/jkroepke/access-log-exporter:0.4.11",
     ),

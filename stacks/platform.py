@@ -16,7 +16,7 @@ from components.labels import tags
 from components.manifests import Manifest
 from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_name
 from components.network.plan import subnets
-from components.observability.manifests import platform_manifests
+from components.observability import manifests as observability
 from components.permissions import Statement
 from components.platform import admission, artifact_cache, capacity, limiter, mesh, namespaces, node_health, release_guard, volumes
 from components.platform.objects import Objects, ObjectsArgs
@@ -87,15 +87,16 @@ class _Layer:
         self._definitions = self._addon(
             "prometheus-definitions", versions.PROMETHEUS_DEFINITIONS, prometheus.NAMESPACE, prometheus.definitions_values(), early=True
         )
+        rights = self._objects("observability-rights", observability.rights())
         self._monitoring = self._addon(
             "prometheus",
             versions.PROMETHEUS_STACK,
             prometheus.NAMESPACE,
             prometheus.values(days=wanted.metrics_days, storage_bytes=int(wanted.metrics_storage)),
-            after=[self._definitions],
+            after=[self._definitions, rights],
             early=True,
         )
-        self._objects("observability", platform_manifests(RUNBOOKS), after=[self._monitoring])
+        self._objects("observability", observability.platform_manifests(RUNBOOKS), after=[self._monitoring])
         logs = self._identify("loki", prometheus.NAMESPACE, loki.SERVICE_ACCOUNT, loki.permissions(bucket_arn(bucket)), uses_key=STORES)
         traces = self._identify(
             "tempo", prometheus.NAMESPACE, tempo.SERVICE_ACCOUNT, tempo.permissions(bucket_arn(bucket)), uses_key=STORES
@@ -147,7 +148,7 @@ class _Layer:
             "istio-cni", versions.ISTIO_CNI, istio.SYSTEM_NAMESPACE, istio.node_agent_values(), release="istio-cni", after=[base]
         )
         control = self._addon(
-            "istiod", versions.ISTIOD, istio.SYSTEM_NAMESPACE, istio.control_plane_values(otel.HOST, 4317), after=[base, agent]
+            "istiod", versions.ISTIOD, istio.SYSTEM_NAMESPACE, istio.control_plane_values(otel.HOST, otel.PORT), after=[base, agent]
         )
         values = istio.gateway_values(
             public=gateway.public,
@@ -201,7 +202,7 @@ class _Layer:
         pulumi.export("gateway_hosts", list(self._settings.gateway.hosts))
         pulumi.export("keda_role_arn", self._keda.role_arn)
         pulumi.export("prometheus_address", prometheus.SERVICE)
-        pulumi.export("otel_endpoint", f"{otel.HOST}:4317")
+        pulumi.export("otel_endpoint", f"{otel.HOST}:{otel.PORT}")
 
     def _warm(self) -> list[capacity.Warm]:
         """Room and images for each pool: what the contracts of this environment's tenants need, and no less room than the settings say."""

@@ -102,7 +102,8 @@ def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
 
 
 def access_log() -> dict[str, str]:
-    """What a request leaves in the log: an allow-list. No body, no query, no header that may hold a prompt or a token."""
+    """What a request leaves in the log: an allow-list. No body, no query, no header that may hold a prompt or a token. Whose it is, the collector
+    says."""
     return {
         "bytes_received": "%BYTES_RECEIVED%",
         "bytes_sent": "%BYTES_SENT%",
@@ -116,7 +117,6 @@ def access_log() -> dict[str, str]:
         "response_flags": "%RESPONSE_FLAGS%",
         "route": "%ROUTE_NAME%",
         "status": "%RESPONSE_CODE%",
-        "tenant": "%REQ(X-TENANT-ID)%",
         "upstream": "%UPSTREAM_CLUSTER%",
     }
 

@@ -11,7 +11,7 @@ import pulumi
 
 from components.addons.placement import ON_SYSTEM_NODES, requests
 from components.addons.prometheus import STORAGE_CLASS
-from components.permissions import Statement
+from components.permissions import Statement, lists
 
 SERVICE_ACCOUNT = "loki"
 PREFIX = "logs"
@@ -33,6 +33,8 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, An
         "deploymentMode": "Monolithic",
         "loki": {
             "auth_enabled": False,
+            # Its default tells its maker about the installation.
+            "analytics": {"reporting_enabled": False},
             "commonConfig": {"replication_factor": 3},
             "compactor": {"delete_request_store": "s3", "retention_enabled": True},
             "limits_config": {
@@ -92,6 +94,8 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, An
         "resultsCache": {"enabled": False},
         "lokiCanary": {"enabled": False},
         "test": {"enabled": False},
+        # Would look for rules in every ConfigMap and Secret of the cluster, with the right to read them all.
+        "sidecar": {"rules": {"enabled": False}},
         "monitoring": {"serviceMonitor": {"enabled": True}},
         "serviceAccount": {"name": SERVICE_ACCOUNT},
     }
@@ -100,8 +104,6 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, An
 def permissions(bucket_arn: str) -> tuple[Statement, ...]:
     """Its own prefix of the telemetry bucket."""
     return (
-        Statement(
-            sid="List", actions=["s3:ListBucket"], resources=[bucket_arn], conditions={"StringLike": {"s3:prefix": [PREFIX, f"{PREFIX}/*"]}}
-        ),
+        lists(bucket_arn, PREFIX),
         Statement(sid="ReadWrite", actions=["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], resources=[f"{bucket_arn}/{PREFIX}/*"]),
     )

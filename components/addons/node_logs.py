@@ -8,7 +8,7 @@ pod has no model and no release, while its namespace, which is in the file's nam
 from collections.abc import Mapping
 from typing import Any
 
-from components.addons.otel import IMAGE, LABELS, METRICS, NOT_SPOKEN, monitored, redaction, telemetry
+from components.addons.otel import IMAGE, LABELS, METRICS, NOT_SPOKEN, READS, monitored, redaction, telemetry
 from components.addons.prometheus import LOKI_URL
 from headway.contract.labels import MODEL, RELEASE, TENANT
 
@@ -18,7 +18,6 @@ LINE_BYTES = 16_384
 STARTED_AT_ONCE = "25%"
 """Of the nodes, at an upgrade: one after the other, sixty would take longer than Helm waits."""
 
-_READS = [{"apiGroups": [""], "resources": ["namespaces", "pods"], "verbs": ["get", "list", "watch"]}]
 _AS_ROOT = {
     # The files are root's, and nobody else's to read. It needs no capability to read what is its own.
     "runAsUser": 0,
@@ -39,7 +38,7 @@ def values(priority: str) -> dict[str, Any]:
         # Mounts the node's logs read-only. Checkpoints would need a folder of the node to write to: without them, what is printed while the
         # agent itself restarts is not read.
         "presets": {"logsCollection": {"enabled": True, "maxRecombineLogSize": LINE_BYTES}},
-        "clusterRole": {"create": True, "rules": _READS},
+        "clusterRole": {"create": True, "rules": READS},
         "ports": {**{port: {"enabled": False} for port in ("otlp", "otlp-http", *NOT_SPOKEN)}, **METRICS},
         "podMonitor": monitored(),
         "priorityClassName": priority,

@@ -1,9 +1,10 @@
 """The OpenTelemetry collector: everything that describes a request passes here, and what could hold a prompt ends here.
 
 Attributes pass by an allow-list; what is left over is free text (`node_logs.py`), in which secrets and what names a prompt are masked. A request
-is called by its tenant, model and release, as its metrics are, which the collector reads off the name of the upstream. The traps: a deny-list
-of prompt attributes leaks the first attribute that a new model server invents; and the redaction processor knows attributes only, while a
-span has free text beside them.
+is called by its tenant, model and release, as its metrics are. Who may say so: every pod of every tenant reaches this port, so what a sender
+says of itself is thrown away, and who it is is asked of Kubernetes by the address of its connection. Only the gateway speaks of others, by the
+names of its upstreams. The traps: a deny-list of prompt attributes leaks the first attribute that a new model server invents; the redaction
+processor knows attributes only, while a span has free text beside them; and behind a processor that batches, no connection is known any more.
 """
 
 import copy
@@ -13,15 +14,19 @@ from typing import Any
 
 import pulumi
 
-from components.addons.istio import SAMPLES_PLACE
+from components.addons.istio import INGRESS_NAMESPACE, SAMPLES_PLACE
 from components.addons.placement import ON_SYSTEM_NODES
 from components.addons.prometheus import LOKI_URL, NAMESPACE
 from components.addons.tempo import OTLP_PORT
 from components.permissions import Statement
-from headway.contract.sampling import PREFIX
+from headway.contract.labels import MODEL, TENANT
+from headway.contract.labels import RELEASE as RELEASE_LABEL
+from headway.contract.sampling import KEPT_DAYS, PREFIX
 
 RELEASE = "otel-collector"
-HOST = f"{RELEASE}.{NAMESPACE}.svc.cluster.local"
+HOST, PORT = f"{RELEASE}.{NAMESPACE}.svc.cluster.local", OTLP_PORT
+PODS = {"app.kubernetes.io/instance": RELEASE}
+"""The labels of its pods, as the chart writes them."""
 IMAGE = "otel/opentelemetry-collector-contrib"
 TEMPO = f"tempo.{NAMESPACE}.svc.cluster.local:{OTLP_PORT}"
 
@@ -90,8 +95,14 @@ of cards.
 A net with holes, unlike the list above: a program that prints a prompt without saying so is heard. Servers here are told not to.
 """
 
-ACCESS_LOG = "access-log"
-"""The service that proxies' lines belong to in Loki."""
+ACCESS_LOG, TOLD = "access-log", "told"
+"""The services of Loki that proxies' lines belong to, and lines that a program sent under a service's name: a name of its own choice would be
+a stream of its own choice."""
+
+READS = [{"apiGroups": [""], "resources": ["namespaces", "pods"], "verbs": ["get", "list", "watch"]}]
+"""What a collector needs to know whose a pod is."""
+_SOURCE = "source"
+"""What Kubernetes says of a sender stands under keys of this prefix, which the redaction lets through nowhere."""
 
 OF_UPSTREAM = (
     "^outbound[|][0-9]+[|][^|]*[|](?P<model>[a-z0-9-]+?)-(?P<release>r[0-9a-f]{10})(?:-baseline)?[.](?P<tenant>[a-z0-9-]+)[.]svc[.]"
@@ -106,8 +117,11 @@ METRICS: Mapping[str, Any] = {"metrics": {"enabled": True}}
 SERVICE_ACCOUNT = RELEASE
 SAMPLES_SECONDS = 10
 """How late a sample is stored at most, while the bucket answers."""
-_A_PLACE = "^[0-9]+d/[a-z0-9-]+/[a-z0-9-]+$$"
-"""The collector expands a single dollar."""
+_DAYS = f"^(?P<days>{'|'.join(map(str, KEPT_DAYS))})d/"
+"""All that a proxy may say of where its sample belongs; whose it is, its address says."""
+
+_KNOWN = ("transform/claims", "k8s_attributes")
+"""Whoever sends is what Kubernetes calls the pod at the other end, and nothing that it says itself."""
 
 SHORT_NAME = "(?s)^([^ ]{1,100}(?: [^ ]{1,100}){0,2}).*"
 """Three words of a span's name: `POST /v1/chat/completions`, `async outbound|8000||... egress`."""
@@ -131,6 +145,7 @@ def values(*, bucket: pulumi.Input[str], region: str) -> dict[str, Any]:
         # `config` would be merged with the chart's own pipelines, and a release cannot carry the nulls that remove those.
         "alternateConfig": sampling(config(), bucket=bucket, region=region),
         "serviceAccount": {"create": True, "name": SERVICE_ACCOUNT},
+        "clusterRole": {"create": True, "rules": READS},
     }
 
 
@@ -142,14 +157,15 @@ def permissions(bucket_arn: str) -> tuple[Statement, ...]:
 def sampling(config: Mapping[str, Any], *, bucket: pulumi.Input[str], region: str) -> dict[str, Any]:
     """The configuration with a way of their own for samples of requests: past Loki to the bucket, by day and minute, each below its model's prefix.
 
-    A sample is a line that says where it belongs (`SAMPLES_PLACE`). Its text is JSON: as an object every value in it is masked by itself, and stays
-    JSON. The trap: one batch of a proxy is one model's, which is why its place may be said of the whole batch.
+    A sample is a line that says where it belongs (`SAMPLES_PLACE`), of which the days are believed. Its text is JSON: as an object every value in
+    it is masked by itself, and stays JSON. The trap: one batch of a proxy is one model's, which is why its place may be said of the whole batch.
     """
-    place = f'log.attributes["{SAMPLES_PLACE}"]'
+    place, tenant, model = f'log.attributes["{SAMPLES_PLACE}"]', _source("tenant"), _source("model")
+    own = f'Concat([Concat([ExtractPatterns({place}, "{_DAYS}")["days"], "d"], ""), {tenant}, {model}], "/")'
     chosen = {
         "error_mode": "ignore",
         "log_statements": [
-            f'set(resource.attributes["{SAMPLES_PLACE}"], {place}) where IsMatch({place}, "{_A_PLACE}")',
+            f'set(resource.attributes["{SAMPLES_PLACE}"], {own}) where IsMatch({place}, "{_DAYS}") and {tenant} != nil and {model} != nil',
             "set(log.body, ParseJSON(log.body))",
         ],
     }
@@ -162,6 +178,7 @@ def sampling(config: Mapping[str, Any], *, bucket: pulumi.Input[str], region: st
             "s3_bucket": bucket,
             "s3_base_prefix": PREFIX,
             "s3_partition_format": "%Y/%m/%d/%H/%M",
+            "s3_partition_timezone": "UTC",
             "compression": "gzip",
         },
         "marshaler": "body",
@@ -182,7 +199,15 @@ def sampling(config: Mapping[str, Any], *, bucket: pulumi.Input[str], region: st
     pipelines["logs"]["processors"] = ["filter/lines", *pipelines["logs"]["processors"]]
     pipelines["logs/samples"] = {
         "receivers": ["otlp"],
-        "processors": ["memory_limiter", "filter/samples", "transform/samples", "filter/strays", "redaction/samples", "batch/samples"],
+        "processors": [
+            "memory_limiter",
+            "filter/samples",
+            *_KNOWN,
+            "transform/samples",
+            "filter/strays",
+            "redaction/samples",
+            "batch/samples",
+        ],
         "exporters": ["awss3"],
     }
     return found
@@ -228,24 +253,55 @@ def _linked() -> dict[str, Any]:
     return {"error_mode": "propagate", "traces": {"span": ["Len(span.links) > 0"]}}
 
 
-def _named() -> dict[str, Any]:
-    """Lines and spans of proxies get the labels that metrics have; over the tenant that a caller's header named."""
+def _source(name: str) -> str:
+    return f'resource.attributes["{_SOURCE}.{name}"]'
 
-    def merged(kind: str, attribute: str) -> str:
-        found = f'{kind}.attributes["{attribute}"]'
-        return f'merge_maps({kind}.attributes, ExtractPatterns({found}, "{OF_UPSTREAM}"), "upsert") where {found} != nil'
+
+def _claims() -> dict[str, Any]:
+    """A sender keeps the name of its service. Fails closed: what cannot be stripped is not taken."""
+    kept = ['keep_keys(resource.attributes, ["service.name"])']
+    return {"error_mode": "propagate", "log_statements": kept, "trace_statements": kept}
+
+
+def _senders() -> dict[str, Any]:
+    """Who is no pod that is known is nobody, as is one in its node's network: its lines and spans have no tenant, its samples no place."""
+    labels = zip(LABELS, (MODEL, RELEASE_LABEL, TENANT), strict=True)
+    of_pod = [{"tag_name": f"{_SOURCE}.{name}", "key": key, "from": "pod"} for name, key in labels]
+    # Not as `k8s.namespace.name`, which would be a label of streams.
+    namespace = {"tag_name": f"{_SOURCE}.namespace", "key": "kubernetes.io/metadata.name", "from": "namespace"}
+    return {
+        "pod_association": [{"sources": [{"from": "connection"}]}],
+        "extract": {"metadata": ["k8s.node.name", "k8s.pod.name"], "labels": [*of_pod, namespace]},
+        # Else nobody would be known while it starts.
+        "wait_for_metadata": True,
+    }
+
+
+def _named() -> dict[str, Any]:
+    """Lines and spans get the labels that metrics have: the gateway's by the upstream that it asked, anyone else's by its pod's."""
+    names = "|".join(LABELS)
+
+    def owned(kind: str, upstream: str) -> list[str]:
+        asked, by_gateway = f'{kind}.attributes["{upstream}"]', f'{_source("namespace")} == "{INGRESS_NAMESPACE}"'
+        found = f'ExtractPatterns({asked}, "{OF_UPSTREAM}")'
+        return [
+            f'delete_matching_keys({kind}.attributes, "^({names})$$")',
+            f'merge_maps({kind}.attributes, {found}, "upsert") where {by_gateway} and IsString({asked})',
+            *(f'set({kind}.attributes["{name}"], {_source(name)}) where {_source(name)} != nil' for name in LABELS),
+        ]
 
     service = 'resource.attributes["service.name"]'
+    called = [f'set({service}, "{TOLD}") where {service} != nil', f'set({service}, "{ACCESS_LOG}") where {service} == nil']
     return {
-        "error_mode": "ignore",
-        "log_statements": [f'set({service}, "{ACCESS_LOG}") where {service} == nil', merged("log", "upstream")],
-        "trace_statements": [merged("span", "upstream_cluster")],
+        "error_mode": "propagate",
+        "log_statements": [{"statements": called}, {"statements": owned("log", "upstream")}],
+        "trace_statements": owned("span", "upstream_cluster"),
     }
 
 
 def config() -> Mapping[str, Any]:
     """The collector's whole configuration: traces to Tempo, logs to Loki."""
-    redact = ["memory_limiter", "transform", "redaction"]
+    redact = ["memory_limiter", *_KNOWN, "transform", "redaction"]
     traces = ["filter/links", *redact, "transform/contents", "tail_sampling", "batch"]
     return {
         "extensions": {"health_check": {"endpoint": "${env:MY_POD_IP}:13133"}},
@@ -255,6 +311,7 @@ def config() -> Mapping[str, Any]:
         "processors": {
             "batch": {},
             "filter/links": _linked(),
+            "k8s_attributes": _senders(),
             "memory_limiter": {"check_interval": "5s", "limit_percentage": 80, "spike_limit_percentage": 25},
             "redaction": redaction(),
             "tail_sampling": {
@@ -266,6 +323,7 @@ def config() -> Mapping[str, Any]:
                 ],
             },
             "transform": _named(),
+            "transform/claims": _claims(),
             "transform/contents": _free_text(),
         },
         "exporters": {

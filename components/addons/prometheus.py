@@ -14,6 +14,9 @@ NAMESPACE = "monitoring"
 SERVICE = f"http://prometheus-operated.{NAMESPACE}.svc.cluster.local:9090"
 LOKI_URL = f"http://loki-gateway.{NAMESPACE}.svc.cluster.local"
 TEMPO_URL = f"http://tempo.{NAMESPACE}.svc.cluster.local:3200"
+DASHBOARDS_READER = "headway-dashboards-reader"
+"""What Grafana may read of the cluster, by the name of its role (`components.observability.manifests.rights`). The chart's own role reads every
+Secret of every namespace, for a page that anybody in the network can open."""
 TRAIL = "headway-trail"
 """The dashboard of requests and logs, by its uid."""
 STORAGE_CLASS = "gp3-encrypted"
@@ -21,6 +24,8 @@ RETAINED_SHARE_PERCENT = 85
 """Of its volume; the rest is for the write-ahead log and compaction."""
 DISK_TO_MEMORY = 80
 """Thirty days of a series are 430 KB on the volume; in memory it takes some 5."""
+COUNTED = ("deployments", "horizontalpodautoscalers", "namespaces", "nodes", "pods", "resourcequotas")
+"""The kinds whose objects become series (`kube_*`), which is also what the exporter may read: the default has Secrets among them."""
 _GI = 2**30
 
 
@@ -55,6 +60,7 @@ def values(*, days: int, storage_bytes: int) -> dict[str, Any]:
         },
         "grafana": _grafana(),
         "kube-state-metrics": {
+            "collectors": list(COUNTED),
             "metricLabelsAllowlist": [
                 f"nodes=[{POOL},{WORKLOAD_CLASS}]",
                 f"pods=[{TENANT},{MODEL},{RELEASE},{WORKLOAD_CLASS}]",
@@ -98,6 +104,8 @@ def _grafana() -> dict[str, Any]:
     return {
         "env": {"GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION": "true"},
         "grafana.ini": {
+            # The defaults tell its maker about the installation, and ask it for news.
+            "analytics": {"check_for_plugin_updates": False, "check_for_updates": False, "reporting_enabled": False},
             "auth": {"disable_login_form": True},
             "auth.anonymous": {"enabled": True, "org_role": "Viewer"},
             "users": {"allow_sign_up": False},
@@ -106,7 +114,8 @@ def _grafana() -> dict[str, Any]:
         "defaultDashboardsEnabled": False,
         "nodeSelector": dict(ON_SYSTEM_NODES),
         "resources": requests("100m", "256Mi"),
-        "sidecar": {"dashboards": {"searchNamespace": "ALL"}},
+        "rbac": {"useExistingClusterRole": DASHBOARDS_READER},
+        "sidecar": {"dashboards": {"resource": "configmap", "searchNamespace": "ALL"}, "datasources": {"resource": "configmap"}},
         "testFramework": {"enabled": False},
     }
 

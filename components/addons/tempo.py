@@ -11,7 +11,7 @@ import pulumi
 
 from components.addons.placement import ON_SYSTEM_NODES, requests
 from components.addons.prometheus import STORAGE_CLASS
-from components.permissions import Statement
+from components.permissions import Statement, lists
 
 SERVICE_ACCOUNT = "tempo"
 PREFIX = "traces"
@@ -43,9 +43,7 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, An
 def permissions(bucket_arn: str) -> tuple[Statement, ...]:
     """Its own prefix of the telemetry bucket."""
     return (
-        Statement(
-            sid="List", actions=["s3:ListBucket"], resources=[bucket_arn], conditions={"StringLike": {"s3:prefix": [PREFIX, f"{PREFIX}/*"]}}
-        ),
+        lists(bucket_arn, PREFIX),
         Statement(
             sid="ReadWrite",
             actions=["s3:DeleteObject", "s3:GetObject", "s3:GetObjectTagging", "s3:PutObject", "s3:PutObjectTagging"],

@@ -6,7 +6,7 @@ The trap: a ConfigMap holds at most 1 MiB, so each dashboard of the platform has
 from collections.abc import Sequence
 from typing import Any
 
-from components.addons.prometheus import NAMESPACE
+from components.addons.prometheus import DASHBOARDS_READER, NAMESPACE
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.observability import alerts, recording, routes, trail
@@ -17,6 +17,13 @@ from headway.contract.model import Model
 
 DASHBOARD_LABEL = {"grafana_dashboard": "1"}
 """By which Grafana's sidecar finds dashboards, in every namespace."""
+
+
+def rights() -> tuple[Manifest, ...]:
+    """What Grafana may read to find dashboards; before the chart, which binds it."""
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]
+    role = object_("rbac.authorization.k8s.io/v1", "ClusterRole", DASHBOARDS_READER, labels=labels("dashboard"), rules=rules)
+    return (Manifest(role="dashboards-reader", body=role),)
 
 
 def platform_manifests(runbooks: str) -> tuple[Manifest, ...]:

@@ -4,13 +4,13 @@ Each is closed to other namespaces but for scrapes and for the API server's webh
 the intra subnets. The trap: a namespace whose webhook the API server cannot reach stops every create of that kind, cluster-wide.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Any
 
-from components.addons import cluster_autoscaler, gpu_operator, istio, keda, prometheus
+from components.addons import cluster_autoscaler, gpu_operator, istio, keda, otel, prometheus
 from components.labels import labels
 from components.manifests import Manifest, object_
 from headway.contract.labels import TENANT
@@ -33,6 +33,15 @@ class PodSecurity(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Door:
+    """Ports of some pods of a namespace that anybody's pods may use, and of no others beside them."""
+
+    name: str
+    pods: Mapping[str, str]
+    ports: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlatformNamespace:
     """`webhooks` has ports that the API server calls, `open_to_all` ports that any pod or client may use, `open_to_tenants` ports that tenants'
     pods may.
@@ -43,6 +52,7 @@ class PlatformNamespace:
     webhooks: tuple[int, ...] = ()
     open_to_all: tuple[int, ...] = ()
     open_to_tenants: tuple[int, ...] = ()
+    doors: tuple[Door, ...] = ()
     meshed: bool = False
     """Whether its pods have proxies of the mesh, and so are reached by mutual TLS only."""
 
@@ -59,8 +69,15 @@ NAMESPACES = (
     PlatformNamespace(name=keda.NAMESPACE, level=PodSecurity.RESTRICTED, webhooks=(6443, 9443)),
     # A diagnostic takes every GPU of its node, past the device plugin.
     PlatformNamespace(name=NODE_HEALTH, level=PodSecurity.PRIVILEGED),
-    # The node exporter is part of the node. 10250: the operator's webhook; 4317: traces and access logs of every proxy; 9090: KEDA's queries.
-    PlatformNamespace(name=prometheus.NAMESPACE, level=PodSecurity.PRIVILEGED, webhooks=(10250,), open_to_all=(4317, 9090)),
+    # The node exporter is part of the node. 10250: the operator's webhook; 9090: KEDA's queries; and what proxies tell goes to the collector
+    # alone, for Tempo listens on the same port, and would take a span with whatever is in it.
+    PlatformNamespace(
+        name=prometheus.NAMESPACE,
+        level=PodSecurity.PRIVILEGED,
+        webhooks=(10250,),
+        open_to_all=(9090,),
+        doors=(Door(name="collector", pods=otel.PODS, ports=(otel.PORT,)),),
+    ),
     # The gateway's questions; the mesh lets nobody else ask.
     PlatformNamespace(name=RATE_LIMIT, level=PodSecurity.RESTRICTED, open_to_all=(8081,), meshed=True),
     PlatformNamespace(name=RELEASE_GUARD, level=PodSecurity.RESTRICTED),
@@ -90,6 +107,20 @@ def _namespace(namespace: PlatformNamespace, intra: Sequence[IPv4Network]) -> It
             spec={"podSelector": {}, "policyTypes": ["Ingress"], "ingress": list(_allowed(namespace, intra))},
         ),
     )
+    for door in namespace.doors:
+        selected = {"matchLabels": dict(door.pods)}
+        yield Manifest(
+            role=f"{namespace.name}-{door.name}-open",
+            after=(namespace.name,),
+            body=object_(
+                "networking.k8s.io/v1",
+                "NetworkPolicy",
+                f"{door.name}-open",
+                namespace=namespace.name,
+                labels=labels("isolation"),
+                spec={"podSelector": selected, "policyTypes": ["Ingress"], "ingress": [{"ports": _ports(door.ports)}]},
+            ),
+        )
 
 
 def _allowed(namespace: PlatformNamespace, intra: Sequence[IPv4Network]) -> Iterator[dict[str, Any]]:

@@ -1,15 +1,13 @@
 """The collector's real pipelines, sent prompts, names and keys: what comes out says of a request how it went, and nothing of what was asked.
+And whose it was is not for the sender to say.
 
 Runs where the collector has been built (`make collector`, minutes of CPU once); the configuration is the platform's, but for addresses.
 """
 
 import http.server
 import json
-import socket
-import subprocess
 import threading
 import time
-import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,26 +17,17 @@ from typing import Any
 import pytest
 
 from components.addons import node_logs, otel
-from sandbox.cluster.toolchain import ensure_toolchain, is_built
-from sandbox.layout import Layout
-from sandbox.progress import Silent
-from tests.cluster.conftest import PROJECT, eventually
+from tests.cluster.collecting import DEFECTS, FRAUD, UPSTREAM, Running, Sender, attributes, built, collecting, populate, text, validated
+from tests.cluster.conftest import ControlPlane, eventually
 
-LAYOUT = Layout.of(PROJECT)
-pytestmark = pytest.mark.skipif(not is_built(LAYOUT, ("collector",)), reason="build the collector first: make collector")
+pytestmark = built
 
-ENVIRONMENT = {"MY_POD_IP": "127.0.0.1", "OTEL_K8S_NODE_NAME": "node"}
 SAID = "my mother Anna has diabetes"
 SECRETS = (SAID, "anna@example.com", "sk-live-0123456789abcdef", "4111 1111 1111 1111")
-UPSTREAM = "outbound|8000||defects-r0123456789.vision.svc.cluster.local"
 FAILED, SLOW, LINKED = (f"{number:032x}" for number in (1, 2, 3))
 OTHERS = 1_000
 MULTIPLIER = 0x9E3779B97F4A7C15
 """Spreads trace ids, by which the sampler draws lots."""
-
-
-def text(key: str, value: str) -> dict[str, Any]:
-    return {"key": key, "value": {"stringValue": value}}
 
 
 CONTENTS = [
@@ -83,10 +72,14 @@ class Sink:
         return [s for body in self.bodies["traces"] for r in body["resourceSpans"] for scope in r["scopeSpans"] for s in scope["spans"]]
 
     @property
+    def lines(self) -> list[tuple[dict[str, str], dict[str, Any]]]:
+        """Each with its resource's attributes."""
+        found = [each for body in self.bodies["logs"] for each in body["resourceLogs"]]
+        return [(attributes(each["resource"]), line) for each in found for scope in each["scopeLogs"] for line in scope["logRecords"]]
+
+    @property
     def records(self) -> list[dict[str, Any]]:
-        return [
-            r for body in self.bodies["logs"] for each in body["resourceLogs"] for scope in each["scopeLogs"] for r in scope["logRecords"]
-        ]
+        return [line for _, line in self.lines]
 
 
 @pytest.fixture(scope="module")
@@ -109,67 +102,59 @@ def sink() -> Iterator[Sink]:
         server.shutdown()
 
 
-def binary() -> Path:
-    return ensure_toolchain(LAYOUT, Silent(), ("collector",)).binary("otelcol")
+CLAIMS = {
+    "k8s.namespace.name": "istio-ingress",
+    "k8s.pod.ip": Sender.DEFECTS,
+    "k8s.pod.name": "defects",
+    "service.name": "payments",
+    "source.namespace": "istio-ingress",
+    "source.tenant": "vision",
+    **DEFECTS,
+}
+"""What a sender may say of itself, and is not believed."""
+SENDERS = (Sender.DEFECTS, Sender.FRAUD, Sender.STRANGER)
+PROBE = "is anybody known?"
 
 
 @pytest.fixture(scope="module")
-def told(sink: Sink, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sink]:
-    """What came out after a thousand and three traces and six lines of the log went in."""
-    folder = tmp_path_factory.mktemp("collector")
-    otlp, health, metrics = free_ports()
+def told(sink: Sink, control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sink]:
+    """What came out after a thousand traces and some lines of the log went in by the gateway, and a few under others' names."""
+    populate(control_plane)
     exporter = {"endpoint": f"http://127.0.0.1:{sink.port}", "encoding": "json", "compression": "none"}
     local = {
-        "extensions": {"health_check": {"endpoint": f"127.0.0.1:{health}"}},
-        "receivers": {"otlp": {"protocols": {"grpc": {"endpoint": "127.0.0.1:0"}, "http": {"endpoint": f"127.0.0.1:{otlp}"}}}},
         "processors": {"batch": {"timeout": "100ms"}, "tail_sampling": {"decision_wait": "1s"}},
         "exporters": {"otlp_http": exporter, "otlp_http/traces": exporter},
-        "service": {
-            "telemetry": {"metrics": {"readers": [{"pull": {"exporter": {"prometheus": {"host": "127.0.0.1", "port": metrics}}}}]}},
-            "pipelines": {"traces": {"exporters": ["otlp_http/traces"]}},
-        },
+        "service": {"pipelines": {"traces": {"exporters": ["otlp_http/traces"]}}},
     }
-    arguments = [argument for name, body in (("platform", otel.config()), ("local", local)) for argument in file(folder, name, body)]
-    with (folder / "log").open("w") as log, subprocess.Popen([binary(), *arguments], env=ENVIRONMENT, stderr=log) as process:
-        try:
-            eventually(lambda: process.poll() is not None or answers(f"http://127.0.0.1:{health}"), within=60)
-            assert process.poll() is None, (folder / "log").read_text()
-            _send(otlp)
-            eventually(lambda: len(sink.records) >= len(BODIES) and {FAILED, SLOW} <= {s["traceId"] for s in sink.spans}, within=60)
-            eventually(lambda: _decided(metrics) >= OTHERS + 2, within=60)
-        finally:
-            process.terminate()  # what was decided is sent on before it ends
+    with collecting(tmp_path_factory.mktemp("collector"), control_plane, otel.config(), local) as collector:
+        _known(collector, sink)
+        _send(collector)
+        kept = {FAILED, SLOW, *map(trace_of, SENDERS)}
+        count = len(BODIES) + 1 + len(SENDERS)
+        eventually(lambda: len(of_senders(sink)) >= count and kept <= {s["traceId"] for s in sink.spans}, within=60)
+        decided = "otelcol_processor_tail_sampling_global_count_traces_sampled"
+        eventually(lambda: collector.counted(decided) >= OTHERS + 2 + len(SENDERS), within=60)
     yield sink
 
 
-def free_ports() -> tuple[int, int, int]:
-    """For somebody who cannot be asked which one it got."""
-    with socket.socket() as one, socket.socket() as two, socket.socket() as three:
-        for each in (one, two, three):
-            each.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], two.getsockname()[1], three.getsockname()[1]
+def _known(collector: Running, sink: Sink) -> None:
+    """Wait until the collector has heard of the pods."""
+
+    def heard() -> bool:
+        for sender in (Sender.DEFECTS, Sender.FRAUD):
+            collector.tell(sender, "logs", {}, {"timeUnixNano": str(time.time_ns()), "body": {"stringValue": PROBE}})
+        return {"vision", "fraud"} <= {attributes(record).get("tenant") for record in sink.records}
+
+    eventually(heard, within=60)
 
 
-def file(folder: Path, name: str, body: Any) -> tuple[str, str]:
-    path = folder / f"{name}.yaml"
-    path.write_text(json.dumps(body))
-    return "--config", str(path)
+def of_senders(sink: Sink) -> list[tuple[dict[str, str], dict[str, Any]]]:
+    """The lines that came out, each with its resource's attributes."""
+    return [(resource, record) for resource, record in sink.lines if record["body"] != {"stringValue": PROBE}]
 
 
-def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5):
-            return True
-    except OSError:
-        return False
-
-
-def _decided(port: int) -> int:
-    """Traces about which the sampler has decided."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-        lines = answer.read().decode().splitlines()
-    name = "otelcol_processor_tail_sampling_global_count_traces_sampled"
-    return sum(int(float(line.rpartition(" ")[2])) for line in lines if line.startswith(name))
+def trace_of(sender: Sender) -> str:
+    return f"{int(sender.rpartition('.')[2]) << 96:032x}"
 
 
 BODIES: tuple[dict[str, Any], ...] = (
@@ -182,7 +167,11 @@ BODIES: tuple[dict[str, Any], ...] = (
 )
 
 
-def _send(port: int) -> None:
+def record(body: Any, *more: dict[str, Any]) -> dict[str, Any]:
+    return {"timeUnixNano": str(time.time_ns()), "body": body, "attributes": [text("tenant", "claimed"), *more]}
+
+
+def _send(collector: Running) -> None:
     spans = [
         span(FAILED, 1, status={"code": 2, "message": f"refused: {SAID}"}),
         span(SLOW, 2, milliseconds=otel.ALWAYS_KEPT_MILLISECONDS * 5),
@@ -193,26 +182,16 @@ def _send(port: int) -> None:
     ]
     scope = {"name": "server", "attributes": [text("gen_ai.prompt", SAID)]}
     resource = {"attributes": [text("service.name", "gateway"), text("process.command_line", f"--prompt {SAID}")]}
-    records = [
-        {
-            "timeUnixNano": str(time.time_ns()),
-            "body": body,
-            "attributes": [text("upstream", UPSTREAM), text("tenant", "claimed"), *CONTENTS],
-        }
-        for body in BODIES
-    ]
-    post(port, "traces", {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]})
-    post(port, "logs", {"resourceLogs": [{"resource": {"attributes": []}, "scopeLogs": [{"scope": scope, "logRecords": records}]}]})
-
-
-def post(port: int, kind: str, body: dict[str, Any]) -> None:
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/{kind}", json.dumps(body).encode(), {"content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        assert answer.status == 200
-
-
-def attributes(of: dict[str, Any]) -> dict[str, str]:
-    return {each["key"]: each["value"].get("stringValue", "") for each in of["attributes"]}
+    records = [record(body, text("upstream", UPSTREAM), *CONTENTS) for body in BODIES]
+    nowhere = record({"stringValue": "GET - 404 NR 0"}, text("upstream", "-"))
+    collector.post(Sender.GATEWAY, "traces", {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]})
+    logs = [{"resource": {"attributes": []}, "scopeLogs": [{"scope": scope, "logRecords": [*records, nowhere]}]}]
+    collector.post(Sender.GATEWAY, "logs", {"resourceLogs": logs})
+    lies = [text("upstream", UPSTREAM), *(text(key, value) for key, value in DEFECTS.items())]
+    for number, sender in enumerate(SENDERS):
+        collector.tell(sender, "logs", CLAIMS, record({"stringValue": sender}, *lies))
+        told = span(trace_of(sender), 10 + number, status={"code": 2})
+        collector.tell(sender, "traces", CLAIMS, {**told, "attributes": [*told["attributes"], *lies]})
 
 
 def test_nothing_that_a_caller_said_comes_out(told: Sink) -> None:
@@ -224,14 +203,41 @@ def test_the_same_words_would_be_found_were_they_let_through() -> None:
     assert all(secret in json.dumps([span(SLOW, 1), BODIES]) for secret in SECRETS), "the check above could not fail"
 
 
-def test_a_line_and_a_span_say_whose_request_it_was_by_its_upstream_and_not_by_its_caller(told: Sink) -> None:
-    owner = {"tenant": "vision", "model": "defects", "release": "r0123456789"}
-    for each in (*told.records, *told.spans):
-        assert owner.items() <= attributes(each).items()
+def owner(of: dict[str, Any]) -> dict[str, str]:
+    return {key: value for key, value in attributes(of).items() if key in otel.LABELS}
+
+
+def test_a_line_and_a_span_of_the_gateway_say_whose_request_it_was_by_its_upstream_and_not_by_its_caller(told: Sink) -> None:
+    lines = [line for resource, line in of_senders(told) if resource.get("k8s.pod.name") == "gateway" and "NR" not in str(line["body"])]
+    spans = [s for s in told.spans if s["traceId"] not in map(trace_of, SENDERS)]
+    assert len(lines) == len(BODIES)
+    assert len(spans) > 2
+    assert [each for each in (*lines, *spans) if owner(each) != DEFECTS] == []
+
+
+def test_a_request_that_reached_nobody_is_nobodys_whatever_its_caller_said(told: Sink) -> None:
+    (line,) = [line for _, line in of_senders(told) if "NR" in str(line["body"])]
+    assert owner(line) == {}
+
+
+@pytest.mark.parametrize(("sender", "whose"), [(Sender.DEFECTS, DEFECTS), (Sender.FRAUD, FRAUD), (Sender.STRANGER, {})])
+def test_whoever_is_not_the_gateway_speaks_for_its_own_pod_whatever_it_claims(told: Sink, sender: Sender, whose: dict[str, str]) -> None:
+    ((resource, line),) = [(resource, line) for resource, line in of_senders(told) if line["body"] == {"stringValue": sender}]
+    (seen,) = [s for s in told.spans if s["traceId"] == trace_of(sender)]
+    assert owner(line) == owner(seen) == whose
+    assert resource["service.name"] == otel.TOLD, "a name of its own choice would be a stream of its own choice"
+    assert not resource.keys() & {*otel.LABELS, "k8s.namespace.name"}, (
+        "labels of streams, of which the gateway's lines would make thousands"
+    )
+    assert resource.get("k8s.pod.name") == {Sender.DEFECTS: "defects", Sender.FRAUD: "scores"}.get(sender)
+
+
+def test_a_proxys_line_belongs_to_the_log_of_requests(told: Sink) -> None:
+    assert {resource["service.name"] for resource, _ in of_senders(told) if resource.get("k8s.pod.name") == "gateway"} == {otel.ACCESS_LOG}
 
 
 def test_what_describes_a_request_passes(told: Sink) -> None:
-    assert told.records[0]["body"] == {"stringValue": "POST weights 200 - 12"}
+    assert {"stringValue": "POST weights 200 - 12"} in [line["body"] for line in told.records]
     failed = next(s for s in told.spans if s["traceId"] == FAILED)
     assert attributes(failed)["http.request.method"] == "POST"
     assert failed["status"] == {"code": 2}, "that it failed, and not with which words"
@@ -239,7 +245,7 @@ def test_what_describes_a_request_passes(told: Sink) -> None:
 
 
 def test_every_trace_that_failed_or_was_slow_is_kept_and_a_share_of_the_others(told: Sink) -> None:
-    kept = {s["traceId"] for s in told.spans}
+    kept = {s["traceId"] for s in told.spans} - {trace_of(sender) for sender in SENDERS}
     assert {FAILED, SLOW} <= kept
     # Six standard deviations of the draw among a thousand.
     assert abs(len(kept) - 2 - OTHERS * otel.SAMPLED_PERCENT / 100) < 42
@@ -266,18 +272,17 @@ def on_nodes() -> dict[str, Any]:
     return {**found, "receivers": {"file_log": OF_FILES}}
 
 
-@pytest.mark.parametrize("config", [otel.config(), on_nodes()], ids=["gateway", "nodes"])
+SAMPLING = otel.sampling(otel.config(), bucket="telemetry", region="us-east-1")
+
+
+@pytest.mark.parametrize("config", [SAMPLING, on_nodes()], ids=["gateway", "nodes"])
 def test_the_collector_finds_no_fault_in_its_configuration(config: Any, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [binary(), "validate", *file(tmp_path, "config", config)], env=ENVIRONMENT, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert validated(tmp_path, config) == (0, "")
 
 
 def test_an_invented_setting_is_found(tmp_path: Path) -> None:
     config = json.loads(json.dumps(otel.config()))
     config["processors"]["redaction"]["blocked_valuez"] = []
-    done = subprocess.run(
-        [binary(), "validate", *file(tmp_path, "config", config)], env=ENVIRONMENT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode != 0 and "blocked_valuez" in done.stderr
+    code, said = validated(tmp_path, config)
+    assert code != 0
+    assert "blocked_valuez" in said

@@ -1,116 +1,170 @@
-"""Samples of requests on their way through the real collector: to their own place, masked, and past the log of all requests.
+"""Samples of requests all their way: a proxy's line, the real collector, an object in the bucket, the release's reader, and what it finds.
 
-Runs where the collector has been built (`make collector`). It holds no exporter for S3, so the last step is another's here: what would be an object
-in the bucket is a request to a server of the test.
+Runs where the collector has been built (`make collector`). The bucket is moto's; whether the role may write there is IAM's to say, and not said here.
 """
 
+import gzip
 import json
-import subprocess
+import re
+import time
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from components.addons import otel
 from components.addons.istio import SAMPLES_PLACE
-from headway.contract.sampling import samples
-from tests.cluster.conftest import eventually
-from tests.cluster.test_collector import ENVIRONMENT, Sink, answers, binary, file, free_ports, post, pytestmark, sink, text
+from headway.contract.health import Golden, Top
+from headway.contract.sampling import Sample, prefix
+from headway.contract.units import Duration
+from headway.release.driver.mirrored import paired
+from headway.release.evidence.kept import SampleBucket
+from sandbox.cloud import objectstore
+from sandbox.progress import Silent
+from tests.cluster.collecting import Running, Sender, attributes, built, collecting, populate, text
+from tests.cluster.conftest import ControlPlane, eventually
+from tests.cluster.test_collector import Sink, sink
 
-__all__ = ["pytestmark", "sink"]
-PLACE = "30d/vision/defects"
-RECORD = {
-    "time": "2026-11-21T17:14:36.555Z",
-    "workload": "defects-r0123456789",
-    "request_id": "390112d5-2924-9fff-b2ed-4a348243f257",
-    "mirrored": False,
-    "request": {"inputs": [{"data": [1, 2.5, 1e21]}], "note": "mail anna@example.com, token: abcdefgh12345678"},
-    "status": 200,
-    "response": {"outputs": [{"data": [0.125]}]},
-}
+__all__ = ["sink"]
+pytestmark = built
+
+BUCKET, REGION = "telemetry", "eu-west-1"
+OURS, THEIRS = (prefix(tenant, model, Duration.parse("45d")) for tenant, model in (("vision", "defects"), ("fraud", "scores")))
+STABLE, CANARY = "defects-r0123456789", "defects-rfedcba9876"
+NOTE = "mail anna@example.com, token: abcdefgh12345678"
+REQUEST = {"inputs": [{"data": [1, 2.5, 1e21]}], "note": NOTE}
+LOUDEST = Golden(name="one", request={}, answer="/outputs/0/data", expect=Top(compare="top", index=0))
 
 
-def line(body: str, *attributes: dict[str, Any]) -> dict[str, Any]:
-    return {"timeUnixNano": "1", "body": {"stringValue": body}, "attributes": list(attributes)}
+def kept(name: str, workload: str, scores: list[float], *, mirrored: bool = False) -> str:
+    """A sample as a proxy writes it (`components.addons.istio.SAMPLE`)."""
+    record = {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "workload": workload,
+        "request_id": name,
+        "mirrored": mirrored,
+        "request": REQUEST,
+        "status": 200,
+        "response": {"outputs": [{"data": scores}]},
+    }
+    return json.dumps(record)
+
+
+def line(body: str, place: str | None = None) -> dict[str, Any]:
+    attributes = [] if place is None else [text(SAMPLES_PLACE, place)]
+    return {"timeUnixNano": str(time.time_ns()), "body": {"stringValue": body}, "attributes": attributes}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What came of the lines that went in."""
+
+    sink: Sink
+    client: Any
+    since: float
+
+    @property
+    def objects(self) -> dict[str, bytes]:
+        return {
+            each["Key"]: self.client.get_object(Bucket=BUCKET, Key=each["Key"])["Body"].read()
+            for each in self.client.list_objects_v2(Bucket=BUCKET).get("Contents", ())
+        }
+
+    def below(self, place: str) -> list[Sample]:
+        """As a release reads them."""
+        return SampleBucket(self.client, BUCKET, place).read(self.since, time.time())
 
 
 @pytest.fixture(scope="module")
-def told(sink: Sink, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sink]:
-    """What came out after a sample, a line of the log, and samples that are none went in."""
-    folder = tmp_path_factory.mktemp("samples")
-    otlp, health, metrics = free_ports()
-    config = otel.sampling(otel.config(), bucket="telemetry", region="us-east-1")
-    store = {"endpoint": f"http://127.0.0.1:{sink.port}/bucket", "encoding": "json", "compression": "none"}
-    log = {**store, "endpoint": f"http://127.0.0.1:{sink.port}/loki"}
-    del config["exporters"]["awss3"]
-    config["exporters"] |= {"otlp_http": log, "otlp_http/samples": {**store, "logs_endpoint": f"http://127.0.0.1:{sink.port}/bucket"}}
-    config["service"]["pipelines"]["logs/samples"]["exporters"] = ["otlp_http/samples"]
-    config["processors"] |= {"batch": {"timeout": "100ms"}, "batch/samples": {"timeout": "100ms"}}
-    config["extensions"] = {"health_check": {"endpoint": f"127.0.0.1:{health}"}}
-    config["receivers"]["otlp"]["protocols"] = {"http": {"endpoint": f"127.0.0.1:{otlp}"}}
-    reader = {"pull": {"exporter": {"prometheus": {"host": "127.0.0.1", "port": metrics}}}}
-    config["service"]["telemetry"] = {"metrics": {"readers": [reader]}}
-    with (folder / "log").open("w") as output:
-        process = subprocess.Popen([binary(), *file(folder, "config", config)], env=ENVIRONMENT, stderr=output)
-        try:
-            eventually(lambda: process.poll() is not None or answers(f"http://127.0.0.1:{health}"), within=60)
-            assert process.poll() is None, (folder / "log").read_text()
+def stored(sink: Sink, control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+    populate(control_plane)
+    address = objectstore.ensure_running(control_plane.layout, Silent())
+    client = objectstore.client("s3", REGION, address)
+    client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+    found = Stored(sink, client, time.time() - 1)
+    config = otel.sampling(otel.config(), bucket=BUCKET, region=REGION)
+    local = {
+        "processors": {"batch": {"timeout": "100ms"}, "batch/samples": {"timeout": "100ms"}},
+        "exporters": {"otlp_http": {"endpoint": f"http://127.0.0.1:{sink.port}", "encoding": "json", "compression": "none"}},
+    }
+    environment = dict(objectstore.environment(control_plane.layout))
+    with collecting(tmp_path_factory.mktemp("samples"), control_plane, config, local, **environment) as collector:
+        eventually(lambda: _known(collector, sink), within=60)
+        _send(collector)
+        eventually(lambda: len(found.below(OURS)) >= 5 and found.below(THEIRS) and len(_requests(sink)) >= 1, within=60)
+    yield found
+
+
+def _known(collector: Running, sink: Sink) -> bool:
+    """Whether the collector has heard of both tenants' pods."""
+    for sender in (Sender.DEFECTS, Sender.FRAUD):
+        collector.tell(sender, "logs", {}, line("known?"))
+    return {"vision", "fraud"} <= {attributes(record).get("tenant") for record in sink.records}
+
+
+def _requests(sink: Sink) -> list[str]:
+    return [text for record in sink.records if (text := record["body"].get("stringValue", "")) != "known?"]
+
+
+def _send(collector: Running) -> None:
+    place = OURS.removeprefix("samples/").removesuffix("/")
+    # Lies first: what is stored at last was sent after them.
+    collector.tell(Sender.STRANGER, "logs", {SAMPLES_PLACE: place}, line(kept("stranger", STABLE, [1, 0]), place))
+    collector.tell(Sender.GATEWAY, "logs", {}, line(kept("gateway", STABLE, [1, 0]), place))
+    collector.tell(Sender.FRAUD, "logs", {SAMPLES_PLACE: place, "source.tenant": "vision"}, line(kept("fraud", STABLE, [1, 0]), place))
+    for wrong in ("../logs", "2d/vision/defects", "30d", ""):
+        collector.tell(Sender.DEFECTS, "logs", {SAMPLES_PLACE: "365d/fraud/scores"}, line(kept("wrong", STABLE, [1, 0]), wrong))
+    collector.tell(Sender.DEFECTS, "logs", {}, line("no json", place))
+    collector.tell(Sender.DEFECTS, "logs", {}, line("POST weights 200 - 12"))
+    collector.tell(
+        Sender.DEFECTS,
+        "logs",
+        {},
+        *(
+            line(each, place)
             for each in (
-                line("no json", text(SAMPLES_PLACE, PLACE)),
-                line(json.dumps(RECORD), text(SAMPLES_PLACE, "../assist")),
-                line("POST weights 200 - 12", text("status", "200")),
-                line(json.dumps(RECORD), text(SAMPLES_PLACE, PLACE)),
-            ):
-                post(otlp, "logs", {"resourceLogs": [{"resource": {"attributes": []}, "scopeLogs": [{"logRecords": [each]}]}]})
-            eventually(lambda: len(sink.bodies["logs"]) and len(sink.bodies["bucket"]), within=60)
-        finally:
-            process.terminate()
-            process.wait(60)
-    yield sink
-
-
-def kept(told: Sink) -> list[tuple[dict[str, str], Any]]:
-    """Where each sample belongs, and the record, as values of the protocol."""
-    return [
-        ({each["key"]: each["value"].get("stringValue", "") for each in resource["resource"]["attributes"]}, record["body"])
-        for body in told.bodies["bucket"]
-        for resource in body["resourceLogs"]
-        for scope in resource["scopeLogs"]
-        for record in scope["logRecords"]
-    ]
-
-
-def plain(value: dict[str, Any]) -> Any:
-    """A value of the protocol as JSON has it."""
-    ((kind, held),) = value.items()
-    if kind == "kvlistValue":
-        return {each["key"]: plain(each["value"]) for each in held.get("values", ())}
-    if kind == "arrayValue":
-        return [plain(each) for each in held.get("values", ())]
-    return int(held) if kind == "intValue" else held
-
-
-def test_a_sample_arrives_where_it_belongs_masked_and_is_still_json(told: Sink) -> None:
-    ((where, body),) = kept(told)
-    assert where[SAMPLES_PLACE] == PLACE
-    said = plain(body)
-    (found,) = samples([json.dumps(said)])
-    assert found.request == {**RECORD["request"], "note": "mail ****, ****"}  # pyright: ignore[reportGeneralTypeIssues]
-    assert said | {"request": None} == RECORD | {"request": None}
-
-
-def test_no_sample_is_among_the_lines_of_requests(told: Sink) -> None:
-    records = told.records
-    assert [record["body"]["stringValue"] for record in records] == ["POST weights 200 - 12"]
-
-
-def test_the_collector_finds_no_fault_in_the_rest_of_the_configuration(tmp_path: Path) -> None:
-    config = otel.sampling(otel.config(), bucket="telemetry", region="us-east-1")
-    store = config["exporters"].pop("awss3")
-    config["service"]["pipelines"]["logs/samples"]["exporters"] = ["otlp_http"]
-    done = subprocess.run(
-        [binary(), "validate", *file(tmp_path, "config", config)], env=ENVIRONMENT, capture_output=True, text=True, check=False
+                kept("alike", STABLE, [0.1, 0.9]),
+                kept("alike", CANARY, [0.2, 0.8], mirrored=True),
+                kept("other", STABLE, [0.1, 0.9]),
+                kept("other", CANARY, [0.8, 0.2], mirrored=True),
+                kept("alone", STABLE, [0.5, 0.5]),
+            )
+        ),
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert store["resource_attrs_to_s3"]["s3_prefix"] == SAMPLES_PLACE
+
+
+def test_a_sample_becomes_a_gzipped_object_of_json_lines_below_its_models_prefix_by_minute_of_utc(stored: Stored) -> None:
+    ours = {key: body for key, body in stored.objects.items() if key.startswith(OURS)}
+    assert ours
+    begun, now = (datetime.fromtimestamp(at, UTC) for at in (stored.since, time.time()))
+    for key, body in ours.items():
+        assert re.fullmatch(r"samples/30d/vision/defects/\d{4}/\d\d/\d\d/\d\d/\d\d/logs_\d+[.]txt[.]gz", key)
+        minute = datetime.strptime(key.removeprefix(OURS)[:16], "%Y/%m/%d/%H/%M").replace(tzinfo=UTC)
+        assert begun.replace(second=0, microsecond=0) <= minute <= now, "the collector's own clock is Tokyo's here"
+        assert [json.loads(each) for each in gzip.decompress(body).splitlines()]
+
+
+def test_a_release_reads_what_was_kept_masked_and_otherwise_as_it_was(stored: Stored) -> None:
+    found = {(each.request_id, each.workload): each for each in stored.below(OURS)}
+    assert sorted(found) == [("alike", STABLE), ("alike", CANARY), ("alone", STABLE), ("other", STABLE), ("other", CANARY)]
+    one = found["alike", CANARY]
+    assert (one.mirrored, one.status) == (True, 200)
+    assert one.request == REQUEST | {"note": "mail ****, ****"}
+    assert one.response == {"outputs": [{"data": [0.2, 0.8]}]}
+
+
+def test_answers_to_copies_are_judged_beside_those_that_users_got(stored: Stored) -> None:
+    found = paired(stored.below(OURS), (STABLE,), CANARY, LOUDEST)
+    assert (found.pairs, found.mismatches) == (2, 1)
+    assert found.examples == ("other: the largest number stands at 0, the user's at 1",)
+
+
+def test_nobody_can_put_a_sample_below_anothers_prefix(stored: Stored) -> None:
+    assert {each.request_id for each in stored.below(THEIRS)} == {"fraud"}, "its own, whatever place it named"
+    assert {key for key in stored.objects if not key.startswith((OURS, THEIRS))} == set(), "nobody's samples are kept nowhere"
+
+
+def test_no_sample_is_among_the_lines_of_requests(stored: Stored) -> None:
+    assert set(_requests(stored.sink)) == {"POST weights 200 - 12"}

@@ -146,11 +146,24 @@ def test_what_is_no_release_is_not_called_one(upstream: str) -> None:
     assert re.match(otel.OF_UPSTREAM, upstream) is None
 
 
-def test_lines_and_spans_get_the_labels_from_the_fields_that_proxies_fill() -> None:
-    transform = otel.config()["processors"]["transform"]
-    assert any('log.attributes["upstream"]' in each and otel.OF_UPSTREAM in each for each in transform["log_statements"])
-    assert any('span.attributes["upstream_cluster"]' in each and otel.OF_UPSTREAM in each for each in transform["trace_statements"])
+def test_statements_can_hold_the_pattern_of_an_upstream() -> None:
     assert '"' not in otel.OF_UPSTREAM and "\\" not in otel.OF_UPSTREAM, "it stands in a string of the language of statements"
+
+
+@pytest.mark.parametrize("pipeline", sorted(COLLECTORS["requests"]["alternateConfig"]["service"]["pipelines"]))
+def test_a_sender_is_asked_of_kubernetes_before_anything_forgets_its_connection_or_believes_what_it_says(pipeline: str) -> None:
+    config = COLLECTORS["requests"]["alternateConfig"]
+    order = config["service"]["pipelines"][pipeline]["processors"]
+    stripped, known = order.index("transform/claims"), order.index("k8s_attributes")
+    assert known == stripped + 1
+    assert not [name for name in order[:known] if name.startswith(("batch", "tail_sampling"))]
+    assert config["processors"]["k8s_attributes"]["pod_association"] == [{"sources": [{"from": "connection"}]}]
+    assert {verb for rule in COLLECTORS["requests"]["clusterRole"]["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
+
+
+def test_what_kubernetes_says_of_a_sender_leaves_with_no_line_and_no_span() -> None:
+    extracted = COLLECTORS["requests"]["alternateConfig"]["processors"]["k8s_attributes"]["extract"]
+    assert not {label["tag_name"] for label in extracted["labels"]} & set(otel.ALLOWED_ATTRIBUTES)
 
 
 def test_the_text_of_an_access_log_line_holds_nothing_that_a_caller_wrote() -> None:

@@ -236,6 +236,16 @@ def test_every_namespace_states_its_pod_security_and_is_closed() -> None:
         assert (policy["podSelector"], policy["policyTypes"]) == ({}, ["Ingress"])
 
 
+def test_what_proxies_tell_arrives_at_the_collector_and_at_nothing_beside_it() -> None:
+    """Tempo listens on the same port, and takes a span with whatever is in it, from whomever."""
+    found = by_role(namespaces.manifests(INTRA))
+    port = {"port": otel.PORT, "protocol": "TCP"}
+    assert not any(port in rule.get("ports", ()) for rule in found["monitoring-closed"]["spec"]["ingress"])
+    door = found["monitoring-collector-open"]["spec"]
+    assert (door["podSelector"], door["ingress"]) == ({"matchLabels": {"app.kubernetes.io/instance": "otel-collector"}}, [{"ports": [port]}])
+    assert otel.values(bucket="b", region="r")["fullnameOverride"] == otel.RELEASE
+
+
 def test_webhooks_are_reached_from_the_control_plane_and_from_nowhere_else() -> None:
     rules = by_role(namespaces.manifests(INTRA))["keda-closed"]["spec"]["ingress"]
     webhook = next(rule for rule in rules if {"port": 9443, "protocol": "TCP"} in rule.get("ports", []))

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from contracts import DEFECTS, MODELS, changed
 
-from components.addons import istio, loki, otel, prometheus
+from components.addons import istio, loki, otel, prometheus, tempo
 from components.model_service import observing, routing
 from components.model_service.routing import DEGRADE_HEADER
-from components.observability import layers, links, trail
+from components.observability import layers, links, manifests, trail
 from components.observability.panels import Dashboard, Panel, Store
 from components.observability.service import service_dashboard
 from components.platform import mesh
@@ -86,6 +86,40 @@ def test_a_log_line_leads_to_its_trace_and_a_trace_to_its_log_lines() -> None:
     assert found[back["datasourceUid"]]["type"] == "loki"
     for text in (*(field["url"] for field in fields), back["query"]):
         assert re.search(r"(?<!\$)\$(?!\$)", text) is None, "Grafana would put an empty environment variable there"
+
+
+def test_whoever_watches_the_cluster_can_read_no_secret_of_it() -> None:
+    """The charts' own roles can: Loki's for rules, Grafana's for dashboards, the exporter's to count them."""
+    assert loki.values(bucket="b", region="r", days=1)["sidecar"]["rules"] == {"enabled": False}
+    values = prometheus.values(days=1, storage_bytes=1)
+    (role,) = [manifest.body for manifest in manifests.rights()]
+    assert role["metadata"]["name"] == values["grafana"]["rbac"]["useExistingClusterRole"]
+    assert [(rule["resources"], rule["verbs"]) for rule in role["rules"]] == [(["configmaps"], ["get", "list", "watch"])]
+    asked = [values["grafana"]["sidecar"][kind]["resource"] for kind in ("dashboards", "datasources")]
+    assert asked == ["configmap", "configmap"], "what it may not read it must not ask for"
+    assert "secrets" not in values["kube-state-metrics"]["collectors"]
+
+
+def test_every_kind_whose_series_are_asked_for_is_counted() -> None:
+    text = json.dumps([manifest.body for manifest in manifests.platform_manifests("runbooks")]) + SERVICE.json()
+    asked = {found.removeprefix("kube_") for found in re.findall(r"\bkube_[a-z]+", text)}
+    assert len(asked) > 4
+    assert asked <= {kind.removesuffix("s") for kind in prometheus.COUNTED}
+
+
+def test_nothing_tells_its_maker_about_the_installation() -> None:
+    assert loki.values(bucket="b", region="r", days=1)["loki"]["analytics"] == {"reporting_enabled": False}
+    assert tempo.values(bucket="b", region="r", days=1)["tempo"]["reportingEnabled"] is False
+    assert set(prometheus.values(days=1, storage_bytes=1)["grafana"]["grafana.ini"]["analytics"].values()) == {False}
+
+
+@pytest.mark.parametrize("store", [loki, tempo], ids=["logs", "traces"])
+def test_a_store_learns_that_an_object_is_missing_and_is_not_just_refused(store: Any) -> None:
+    """S3 says 404 to who may list, and 403 to all others; Loki 3.7 does not start on a 403 (`failed to init delete store`)."""
+    listing, access = (statement.wire() for statement in store.permissions("arn:aws:s3:::telemetry"))
+    assert listing["Action"] == ["s3:ListBucket"]
+    assert listing["Condition"] == {"StringLikeIfExists": {"s3:prefix": [store.PREFIX, f"{store.PREFIX}/*"]}}
+    assert access["Resource"] == [f"arn:aws:s3:::telemetry/{store.PREFIX}/*"]
 
 
 SERVICE = service_dashboard("vision", MODELS["defects"])
