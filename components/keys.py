@@ -13,18 +13,21 @@ import pulumi_aws as aws
 
 from components.permissions import Statement, document
 
+LONGEST_SAVED_DAYS, SHORTEST_SAVED_DAYS = 30, 7
+"""What KMS offers between a key's deletion and its end."""
+
 _USE = ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
 _THIS_KEY = "In a key's own policy '*' is that key"
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeysArgs:
-    """`deletion_days` (7 to 30) is how long a deleted key can still be saved."""
+    """`disposable`: whether what the keys encrypt may be lost with the environment."""
 
     cluster_name: str
     account_id: str
     region: str
-    deletion_days: int
+    disposable: bool
 
 
 class Keys(pulumi.ComponentResource):
@@ -45,14 +48,15 @@ class Keys(pulumi.ComponentResource):
         self.register_outputs({"secrets_arn": self.secrets_arn, "data_arn": self.data_arn})
 
     def _create(self, role: str, purpose: str, users: Sequence[Statement]) -> pulumi.Output[str]:
-        child = pulumi.ResourceOptions(parent=self)
+        child, keep = pulumi.ResourceOptions(parent=self), not self._args.disposable
         key = aws.kms.Key(
             f"{self._name}-{role}",
             description=f"{self._args.cluster_name}: {purpose}",
             enable_key_rotation=True,
-            deletion_window_in_days=self._args.deletion_days,
+            deletion_window_in_days=LONGEST_SAVED_DAYS if keep else SHORTEST_SAVED_DAYS,
             policy=document(account_decides(self._args.account_id), *users),
-            opts=child,
+            # What a key encrypts ends with it: a destroy, or a renamed component without an alias, must not take it along.
+            opts=pulumi.ResourceOptions(parent=self, protect=keep),
         )
         aws.kms.Alias(f"{self._name}-{role}-alias", name=f"alias/{self._args.cluster_name}-{role}", target_key_id=key.key_id, opts=child)
         return key.arn

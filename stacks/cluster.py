@@ -17,9 +17,6 @@ from components.storage.storage import Storage, StorageArgs
 from components.versions import KUBERNETES
 from stacks.settings import CLUSTER, ClusterSettings
 
-LONGEST_SAVED_DAYS, SHORTEST_SAVED_DAYS = 30, 7
-"""What KMS offers between a key's deletion and its end."""
-
 
 def build(settings: ClusterSettings) -> None:
     """Register the layer and export what the other layers stand on."""
@@ -40,7 +37,7 @@ def build(settings: ClusterSettings) -> None:
             cluster_name=physical,
             account_id=account.id,
             region=account.region,
-            deletion_days=SHORTEST_SAVED_DAYS if settings.storage.disposable else LONGEST_SAVED_DAYS,
+            disposable=settings.storage.disposable,
         ),
         inside,
     )

@@ -79,7 +79,11 @@ def _prefetch(warm: Warm) -> Manifest:
     pool = warm.pool
     picked = {POOL: pool.name, "app.kubernetes.io/component": "prefetch"}
     small = {"cpu": "10m", "memory": "16Mi"}
-    pulls = [{**_container(f"pull-{number}", image, small), "command": ["/bin/true"]} for number, image in enumerate(warm.images)]
+    # An image made for CUDA would be given every GPU of the node, and would not start where it is newer than the driver.
+    pulls = [
+        {**_container(f"pull-{number}", image, small), "command": ["/bin/true"], "env": [dict(gpu_node.NO_DEVICES)]}
+        for number, image in enumerate(warm.images)
+    ]
     pod = _pod(pool, [_container("stay", PAUSE_IMAGE, small)], initContainers=pulls, priorityClassName=PLATFORM_PRIORITY)
     return Manifest(
         role=f"prefetch-{pool.name}",
@@ -116,7 +120,7 @@ def _pod(pool: Pool, containers: Sequence[Mapping[str, Any]], **more: Any) -> di
         "automountServiceAccountToken": False,
         "containers": list(containers),
         "nodeSelector": {POOL: pool.name},
-        "securityContext": {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 65534, "runAsGroup": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
         "terminationGracePeriodSeconds": 0,
         "tolerations": [
             {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect} for taint in gpu_node.taints(pool)

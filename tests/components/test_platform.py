@@ -403,6 +403,9 @@ def test_every_node_pulls_the_images_of_its_pools_models_before_they_are_asked_f
     pod = found["prefetch-l4"]["spec"]["template"]["spec"]
     assert tuple(container["image"] for container in pod["initContainers"]) == images
     assert not any(name.startswith("nvidia.com/") for container in pod["initContainers"] for name in container["resources"]["limits"])
+    assert all({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in container["env"] for container in pod["initContainers"]), (
+        "an image made for CUDA would be given every GPU of the node, or fail where it is newer than the driver"
+    )
     assert pod["nodeSelector"] == {"platform.io/pool": "l4"}
 
 

@@ -264,6 +264,13 @@ def test_every_key_rotates(stack: str) -> None:
 
 
 @pytest.mark.parametrize("stack", CLUSTERS)
+def test_what_cannot_be_made_again_is_protected_where_nothing_may_be_lost(stack: str) -> None:
+    stored = [r for kind in ("aws:kms/key:Key", "aws:s3/bucket:Bucket") for r in layer(stack).of_type(kind)]
+    lasting = stack.startswith(("staging-", "prod-"))
+    assert stored and all(r.protect is lasting for r in stored), "a destroy or a rename would take keys, and all that they encrypt"
+
+
+@pytest.mark.parametrize("stack", CLUSTERS)
 def test_images_cannot_be_replaced_behind_their_tag(stack: str) -> None:
     for r in layer(stack).of_type("aws:ecr/repository:Repository"):
         assert r.inputs["imageTagMutability"] == "IMMUTABLE"
