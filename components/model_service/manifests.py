@@ -76,7 +76,7 @@ class Service:
     @property
     def public_hosts(self) -> list[str]:
         """Where applications reach the model."""
-        return routing.public_hosts(self.tenant, self.model.name, self.surroundings)
+        return self.surroundings.public_hosts(self.tenant, self.model.name)
 
     def manifests(self) -> tuple[Manifest, ...]:
         """Every object, those before others that need them."""

@@ -14,6 +14,8 @@ from components.model_service.release import Release
 from components.model_service.traffic import Arm, Live, Traffic
 from components.model_service.workload import arm_name, arm_selector
 from components.naming import physical
+from components.platform.gateway_filters import PRIORITY
+from components.platform.gateway_scripts import DEGRADE_HEADER, EXPERIMENT_HEADER, PRIORITY_HEADER
 from components.platform.namespaces import ARTIFACT_CACHE
 from components.tenant.surroundings import Surroundings
 from headway.contract.batching import NoBatching
@@ -22,13 +24,7 @@ from headway.contract.runtime import Triton
 
 RELEASE_HEADER = "x-model-release"
 """On the way in, and only from inside the mesh: which release must answer. On the way out: which one did."""
-PRIORITY_HEADER = "x-request-priority"
-"""Set by the gateway from the caller's token; what a client sends under this name is dropped there."""
-DEGRADE_HEADER = "x-degrade"
-"""Set by the gateway's overload control (`overload.py`) while a model is overloaded; holds the model's name."""
 CLASS_HEADER = "x-request-class"
-EXPERIMENT_HEADER = "x-experiment"
-"""Set by the gateway (`experiment.py`) on requests of users that an experiment gives the new version; holds the experiment's name."""
 
 SPLIT = "split"
 """Name of the route of an experiment's users; without it all of them get the stable version."""
@@ -55,11 +51,6 @@ PENDING_REQUESTS = 1024
 
 def host(tenant: str, service: str) -> str:
     return f"{service}.{tenant}.svc.cluster.local"
-
-
-def public_hosts(tenant: str, model: str, surroundings: Surroundings) -> list[str]:
-    """Where applications reach the model; the same names whatever its releases."""
-    return [f"{model}.{tenant}.{host}" for host in surroundings.hosts]
 
 
 def virtual_service(tenant: str, model: Model, traffic: Traffic, surroundings: Surroundings, fallback: str | None) -> dict[str, Any]:
@@ -115,7 +106,7 @@ def virtual_service(tenant: str, model: Model, traffic: Traffic, surroundings: S
         namespace=tenant,
         labels=labels("route", tenant=tenant, model=model.name),
         spec={
-            "hosts": [host(tenant, model.name), *public_hosts(tenant, model.name, surroundings)],
+            "hosts": [host(tenant, model.name), *surroundings.public_hosts(tenant, model.name)],
             "gateways": ["mesh", surroundings.gateway],
             "http": [each for route in (*routes, stable) for each in _by_protocol(route, model)],
         },
@@ -265,7 +256,7 @@ def guard(tenant: str, model: Model) -> dict[str, Any]:
         model.name,
         namespace=tenant,
         labels=labels("limit", tenant=tenant, model=model.name),
-        spec={"workloadSelector": {"labels": selector(tenant=tenant, model=model.name)}, "configPatches": patches},
+        spec={"workloadSelector": {"labels": selector(tenant=tenant, model=model.name)}, "priority": PRIORITY, "configPatches": patches},
     )
 
 

@@ -11,13 +11,15 @@ from components.addons.istio import ACCESS_LOG, ADDED_TAGS, GATEWAY_LABELS, INGR
 from components.addons.prometheus import NAMESPACE as MONITORING
 from components.labels import labels
 from components.manifests import Manifest, object_
+from components.platform import gateway_filters
+from components.platform.gateway_scripts import DEGRADE_HEADER, EXPERIMENT_HEADER, PRIORITY_HEADER
 from headway.signals.buckets import latency_edges_milliseconds
 
 GATEWAY = "headway"
 TRACED_PERCENT = 10
 """Head sampling; the collector keeps a share of these, and all that failed or were slow."""
 
-OWN_HEADERS = ("x-degrade", "x-experiment", "x-request-class", "x-request-priority", "x-user-id")
+OWN_HEADERS = (DEGRADE_HEADER, EXPERIMENT_HEADER, "x-request-class", PRIORITY_HEADER, "x-user-id")
 """Written by the platform's proxies only; what a client sends under these names never gets past the gateway's door."""
 HEADERS_SECONDS, HEADERS_KIB = 10, 32
 """A client that takes longer to say what it wants, or says more, is cut off."""
@@ -83,6 +85,7 @@ def manifests(*, hosts: Sequence[str], certificate: str | None, region: str) -> 
         ),
         _gateway(hosts, certificate),
         _door(),
+        gateway_filters.manifest(port=80 if certificate is None else 443),
         _telemetry(),
         _aws(region),
         *_monitors(),
@@ -126,6 +129,8 @@ def _door() -> Manifest:
                 },
             }
         ],
+        # istiod chooses a route without looking at the port of a request's host, and policies by host would see it.
+        "strip_any_host_port": True,
         # The id that the gateway gave it, by which a caller can ask what became of its request.
         "always_set_request_id_in_response": True,
         "max_request_headers_kb": HEADERS_KIB,
@@ -159,7 +164,7 @@ def _door() -> Manifest:
             "door",
             namespace=INGRESS_NAMESPACE,
             labels=labels("gateway"),
-            spec={"workloadSelector": {"labels": dict(GATEWAY_LABELS)}, "configPatches": patches},
+            spec={"workloadSelector": {"labels": dict(GATEWAY_LABELS)}, "priority": gateway_filters.PRIORITY, "configPatches": patches},
         ),
     )
 

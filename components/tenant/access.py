@@ -4,17 +4,20 @@ The trap: a RequestAuthentication alone lets requests without any token pass; th
 stand in the gateway's namespace, because that is where a caller is still a caller.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from components.labels import labels
 from components.manifests import object_
+from components.platform.gateway_scripts import PRIORITY_HEADER
 from components.tenant import releasing
 from components.tenant.limits import rate_limit
 from components.tenant.surroundings import Surroundings
+from headway.contract.model import Model
 from headway.contract.tenant import Issuer, Tenant
 
-USER_HEADER, PRIORITY_HEADER = "x-user-id", "x-request-priority"
-"""Set from verified claims; what a client sends under these names is replaced or dropped by the proxy that verifies the token."""
+USER_HEADER = "x-user-id"
+"""Set, as PRIORITY_HEADER is, from verified claims; what a client sends under these names is replaced or dropped by the proxy that verifies the token."""
 PRIORITY_CLAIM = "priority"
 
 _READ = ("get", "list", "watch")
@@ -97,13 +100,14 @@ def _binding(tenant: str, role: str, groups: tuple[str, ...]) -> dict[str, Any]:
     )
 
 
-def gateway_rules(tenant: Tenant, surroundings: Surroundings) -> list[tuple[str, dict[str, Any]]]:
+def gateway_rules(tenant: Tenant, models: Iterable[Model], surroundings: Surroundings) -> list[tuple[str, dict[str, Any]]]:
     """(role, object): whose tokens open the tenant's hosts, and how much passes."""
     name = f"tenant-{tenant.name}"
     found = labels("access", tenant=tenant.name)
     gateway = {"matchLabels": dict(surroundings.gateway_labels)}
     place = surroundings.gateway_namespace
-    to = [{"operation": {"hosts": [f"*.{tenant.name}.{host}{port}" for host in surroundings.hosts for port in ("", ":443")]}}]
+    # Without ports, which the gateway's door takes off (`components/platform/mesh.py`): no pattern here fits every port.
+    to = [{"operation": {"hosts": [f"*{ending}" for ending in surroundings.guarded(tenant.name)]}}]
     vouched = [f"{issuer.issuer}/*" for issuer in tenant.issuers]
     audiences = sorted({audience for issuer in tenant.issuers for audience in issuer.audiences})
     refused = [
@@ -134,7 +138,7 @@ def gateway_rules(tenant: Tenant, surroundings: Surroundings) -> list[tuple[str,
                 spec={"selector": gateway, "action": "DENY", "rules": refused},
             ),
         ),
-        ("rate", rate_limit(tenant, surroundings, name)),
+        ("rate", rate_limit(tenant, models, surroundings, name)),
     ]
 
 

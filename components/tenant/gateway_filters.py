@@ -1,43 +1,49 @@
-"""Filters in every proxy of the gateway, put before its router by an EnvoyFilter. Pure.
+"""What the gateway's filters must know of a host, put where Envoy keeps it: with the host's virtual host, by an EnvoyFilter. Pure.
 
-The trap: the gateway is everybody's, so each filter has to leave the requests of other tenants alone by itself.
+The filters themselves are the platform's, each once (`components/platform/gateway_filters.py`). The trap: istiod names virtual hosts by host
+and port and makes one of several whose routes are equal, so a host is found by its domain and never by that name; and a map is merged
+entry by entry, so two objects may speak of one host, but not of one filter there.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from components.manifests import object_
 from components.tenant.surroundings import Surroundings
 
-_ROUTER = {"name": "envoy.filters.network.http_connection_manager", "subFilter": {"name": "envoy.filters.http.router"}}
+_PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.LuaPerRoute"
 
 
-def gateway_filters(
-    name: str, filters: Sequence[tuple[str, Mapping[str, Any]]], surroundings: Surroundings, labels: Mapping[str, str]
-) -> dict[str, Any]:
-    """The EnvoyFilter of `filters`, each a name and its typed configuration, in the order in which a request meets them."""
-    before_router = {"context": "GATEWAY", "listener": {"filterChain": {"filter": _ROUTER}}}
+def host_data(hosts: Iterable[str], known: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Patches that tell scripts, by the names of their filters, what they must know of `hosts`."""
+    filters = {name: {"@type": _PER_ROUTE, "filter_context": dict(context)} for name, context in sorted(known.items())}
+    return [
+        {
+            "applyTo": "VIRTUAL_HOST",
+            "match": {"context": "GATEWAY", "routeConfiguration": {"vhost": {"domainName": host}}},
+            "patch": {"operation": "MERGE", "value": {"typed_per_filter_config": filters}},
+        }
+        for host in hosts
+    ]
+
+
+def filter_data(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The patch that adds `config`, with its type, to the configuration of the gateway's filter `name`."""
+    chain = {"filterChain": {"filter": {"name": "envoy.filters.network.http_connection_manager", "subFilter": {"name": name}}}}
+    return {
+        "applyTo": "HTTP_FILTER",
+        "match": {"context": "GATEWAY", "listener": chain},
+        "patch": {"operation": "MERGE", "value": {"name": name, "typed_config": dict(config)}},
+    }
+
+
+def gateway_data(name: str, patches: Sequence[Mapping[str, Any]], surroundings: Surroundings, labels: Mapping[str, str]) -> dict[str, Any]:
+    """The EnvoyFilter of these patches for every proxy of the gateway."""
     return object_(
         "networking.istio.io/v1alpha3",
         "EnvoyFilter",
         name,
         namespace=surroundings.gateway_namespace,
         labels=labels,
-        spec={
-            "workloadSelector": {"labels": dict(surroundings.gateway_labels)},
-            "configPatches": [
-                {
-                    "applyTo": "HTTP_FILTER",
-                    "match": before_router,
-                    "patch": {"operation": "INSERT_BEFORE", "value": {"name": each, "typed_config": dict(config)}},
-                }
-                for each, config in filters
-            ],
-        },
+        spec={"workloadSelector": {"labels": dict(surroundings.gateway_labels)}, "configPatches": [dict(patch) for patch in patches]},
     )
-
-
-def lua_set(names: Iterable[str]) -> str:
-    """The inside of a Lua table in which `names` are true."""
-    return ", ".join(f"[{json.dumps(name)}] = true" for name in names)

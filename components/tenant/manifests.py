@@ -62,7 +62,11 @@ class Plan:
         if alert is not None:
             inside.append(("alerts", alert))
         inside += tenant_manifests(tenant.name, self.models)
-        for role, body in (*inside, *admission.admission(tenant.name, self.pools), *access.gateway_rules(tenant, surroundings)):
+        for role, body in (
+            *inside,
+            *admission.admission(tenant.name, self.pools),
+            *access.gateway_rules(tenant, self.models, surroundings),
+        ):
             yield Manifest(role=role, body=body, after=("namespace",))
 
     def _namespace(self) -> dict[str, Any]:

@@ -36,3 +36,11 @@ class Surroundings:
     mesh_namespace: str = SYSTEM_NAMESPACE
     monitoring_namespace: str = NAMESPACE
     prometheus: str = SERVICE
+
+    def public_hosts(self, tenant: str, model: str) -> list[str]:
+        """Where applications reach the model; the same names whatever its releases."""
+        return [f"{model}{ending}" for ending in self.guarded(tenant)]
+
+    def guarded(self, tenant: str) -> list[str]:
+        """How every host of the tenant ends: what its policies at the gateway judge requests by."""
+        return [f".{tenant}.{host}" for host in self.hosts]

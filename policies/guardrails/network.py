@@ -157,7 +157,10 @@ def _filter_bounded(r: View, c: Mapping[str, Any]) -> Findings:
         if place.value not in _PLACES:
             yield Breach(place.path, f"{place.value} is changed, which no rule here can judge")
         if place.value == "HTTP_FILTER" and namespace in c["gatewayNamespaces"]:
-            merged = patch.at("patch", "operation").value == "MERGE"
+            operation = patch.at("patch", "operation")
+            if operation.value not in ("INSERT_BEFORE", "MERGE"):
+                yield Breach(operation.path, f"{operation.value} takes another filter's place, or one away")
+            merged = operation.value == "MERGE"
             beside = patch.at("match", "listener", "filterChain", "filter", "subFilter", "name")
             for each in (name, *([beside] if merged else [])):
                 if not str(each.value).startswith(c["gatewayFilters"]):
@@ -182,6 +185,9 @@ def _only_tells(patch: Node, tenant: Any, filters: str) -> Findings:
         for name, config in told.entries():
             if not name.startswith(filters):
                 yield Breach(config.path, f"{name} in the gateway is none of the platform's filters")
+            for said, value in config.entries():
+                if said not in ("@type", "filter_context"):
+                    yield Breach(value.path, f"{said} for a host changes what the filter does, not what it knows")
 
 
 RULES = (

@@ -1,4 +1,4 @@
-"""What an A/B release adds to a service's objects: one rule of its route, one filter of the gateway, and nothing that a client could use."""
+"""What an A/B release adds to a service's objects: one rule of its route, a word to the gateway's filter, and nothing that a client could use."""
 
 import copy
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from components.model_service.manifests import Service
 from components.model_service.release import Release
 from components.model_service.routing import EXPERIMENT_HEADER
 from components.model_service.traffic import Arm, Live, Split, Traffic
+from components.platform import gateway_filters
 from headway.contract.assignment import HASH
 from headway.release.driver.cluster import SAFE_RELEASE, WATCHED_UNTIL, applied, route_of
 from headway.release.driver.world import OutOfReachError
@@ -35,13 +36,14 @@ def by_role(found: Service) -> dict[str, Mapping[str, Any]]:
     return {manifest.role: manifest.body for manifest in found.manifests()}
 
 
-def filter_of(found: Service) -> str:
+def told(found: Service) -> Mapping[str, Any]:
+    """What the gateway's filter of experiments knows of the model's only host."""
     (patch,) = by_role(found)["experiment"]["spec"]["configPatches"]
-    assert patch["match"]["context"] == "GATEWAY"
-    return patch["patch"]["value"]["typed_config"]["default_source_code"]["inline_string"]
+    assert patch["match"] == {"context": "GATEWAY", "routeConfiguration": {"vhost": {"domainName": "defects.vision.inference.example.com"}}}
+    return patch["patch"]["value"]["typed_per_filter_config"][gateway_filters.EXPERIMENT]["filter_context"]
 
 
-def test_an_experiment_is_one_filter_more_and_two_rules_of_the_route() -> None:
+def test_an_experiment_is_one_object_more_and_two_rules_of_the_route() -> None:
     plain, found = by_role(made(None)), by_role(made())
     assert set(found) - set(plain) == {"experiment"}
     assert {role for role in plain if plain[role] != found[role]} == {"route"}
@@ -74,20 +76,15 @@ def test_only_the_gateway_leads_an_experiments_users_and_the_model_is_not_told()
 
 
 @pytest.mark.parametrize(
-    ("change", "text"),
+    ("change", "known"),
     [
-        ({"percent": 33}, "found < 3300"),
-        ({"experiment": "other"}, 'bucket("other", user)'),
-        ({"user_claim": "https://example.com/id"}, '["payload"]["https://example.com/id"]'),
+        ({"percent": 33}, {"below": 3300}),
+        ({"experiment": "other"}, {"experiment": "other"}),
+        ({"user_claim": "https://example.com/id"}, {"claim": "https://example.com/id"}),
     ],
 )
-def test_the_filter_is_of_this_experiment(change: dict[str, Any], text: str) -> None:
-    assert text in filter_of(made(**change))
-    assert text not in filter_of(made())
-
-
-def test_the_filter_leaves_other_hosts_alone() -> None:
-    assert 'local hosts = {["defects.vision.inference.example.com"] = true}' in filter_of(made())
+def test_the_gateway_knows_of_this_experiment(change: dict[str, Any], known: Mapping[str, Any]) -> None:
+    assert told(made(**change)) == {"experiment": "tone", "claim": "sub", "below": 2000, **known}
 
 
 def test_an_experiment_gives_the_program_no_further_right_in_the_gateway() -> None:

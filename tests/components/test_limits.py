@@ -5,22 +5,42 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from contracts import SURROUNDINGS, tenant
+from contracts import MODELS, SURROUNDINGS, tenant
 from hypothesis import given
 from hypothesis import strategies as st
 
 from components.addons.istio import INGRESS_NAMESPACE
-from components.platform import limiter, namespaces
+from components.platform import gateway_filters, limiter, namespaces
 from components.tenant import limits
 from headway.contract.units import Rate
 
 SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3_600}
 
 
-def filters(name: str) -> Mapping[str, Mapping[str, Any]]:
-    """The tenant's filters in the gateway by kind, in their order."""
-    patches = limits.rate_limit(tenant(name), SURROUNDINGS, "limits")["spec"]["configPatches"]
-    return {patch["patch"]["value"]["name"].split(".")[1]: patch["patch"]["value"]["typed_config"] for patch in patches}
+def bucket(name: str, **changes: Any) -> Mapping[str, Any]:
+    """The tenant's bucket in each proxy."""
+    surroundings = replace(SURROUNDINGS, **changes)
+    first, *_ = limits.rate_limit(tenant(name), (), surroundings, "limits")["spec"]["configPatches"]
+    assert first["match"]["listener"]["filterChain"]["filter"]["subFilter"]["name"] == gateway_filters.OWN_LIMIT
+    (descriptor,) = first["patch"]["value"]["typed_config"]["descriptors"]
+    assert descriptor["entries"] == [{"key": "tenant", "value": name}]
+    return descriptor["token_bucket"]
+
+
+def told(name: str, *models: str, **changes: Any) -> Mapping[str, Mapping[str, Any]]:
+    """What the gateway's scripts know, by host."""
+    body = limits.rate_limit(tenant(name), [MODELS[each] for each in models], replace(SURROUNDINGS, **changes), "limits")
+    _, *patches = body["spec"]["configPatches"]
+    return {
+        patch["match"]["routeConfiguration"]["vhost"]["domainName"]: {
+            each: config["filter_context"] for each, config in patch["patch"]["value"]["typed_per_filter_config"].items()
+        }
+        for patch in patches
+    }
+
+
+def configs() -> Mapping[str, Mapping[str, Any]]:
+    return {each["name"]: each["typed_config"] for each in gateway_filters.chain()}
 
 
 def objects() -> Mapping[str, Mapping[str, Any]]:
@@ -32,36 +52,31 @@ def test_a_proxy_alone_lets_through_twice_its_part_and_never_more_than_the_whole
     assert limits.rate_of_one_proxy(tenant("vision"), replace(SURROUNDINGS, gateway_replicas=replicas)) == each
 
 
-def test_a_tenants_own_bucket_slows_no_other_tenant() -> None:
-    config = filters("vision")["rate_limit"]
-    assert config["token_bucket"]["max_tokens"] == 2**32 - 1
-    (descriptor,) = config["descriptors"]
-    assert descriptor["token_bucket"] == {"max_tokens": 4000, "tokens_per_fill": 2000, "fill_interval": "1s"}
+def test_a_tenants_own_bucket_holds_two_seconds_of_its_rate_and_what_has_no_bucket_yet_is_not_slowed() -> None:
+    assert bucket("vision") == {"max_tokens": 4000, "tokens_per_fill": 2000, "fill_interval": "1s"}
+    assert configs()[gateway_filters.OWN_LIMIT]["token_bucket"]["max_tokens"] == 2**32 - 1
 
 
-def test_a_request_meets_the_cheap_limit_before_the_exact_one_and_the_exact_one_before_its_answer_is_counted() -> None:
-    assert list(filters("assist")) == ["rate_limit", "limits", "global_rate_limit", "tokens"]
+def test_every_host_of_a_tenants_models_brings_what_the_tenant_is_granted() -> None:
+    found = told("assist", "chat", "chat-mig", hosts=("a.example", "b.example"))
+    assert list(found) == ["chat-mig.assist.a.example", "chat-mig.assist.b.example", "chat.assist.a.example", "chat.assist.b.example"]
+    for known in found.values():
+        granted = known[gateway_filters.TENANT]
+        assert (granted["tenant"], granted["guarded"]) == ("assist", [".assist.a.example", ".assist.b.example"])
+        for limit, quota in (("requests", tenant("assist").quota.requests), ("tokens", tenant("assist").quota.tokens)):
+            assert quota is not None
+            assert granted[limit]["requests_per_unit"] / SECONDS[granted[limit]["unit"]] == quota.per_second
 
 
-def test_a_tenant_without_a_quota_of_tokens_has_no_answer_counted() -> None:
-    assert list(filters("vision")) == ["rate_limit", "limits", "global_rate_limit"]
-    assert all("hits_addend" not in asked for asked in filters("vision")["global_rate_limit"]["rate_limits"])
-
-
-def test_every_question_carries_the_limit_that_its_tenant_is_granted() -> None:
-    config = filters("assist")
-    granted = {entry["metadata_namespace"]: entry["value"] for entry in config["limits"]["metadata"]}
-    for asked in config["global_rate_limit"]["rate_limits"]:
-        key = asked["limit"]["dynamic_metadata"]["metadata_key"]
-        (step,) = key["path"]
-        quota = {"requests": tenant("assist").quota.requests, "tokens": tenant("assist").quota.tokens}[step["key"]]
-        found = granted[key["key"]][step["key"]]
-        assert quota is not None
-        assert found["requests_per_unit"] / SECONDS[found["unit"]] == quota.per_second
+def test_only_answers_of_a_tenant_with_a_quota_of_tokens_are_read() -> None:
+    assert gateway_filters.TOKENS in told("assist", "chat")["chat.assist.inference.example.com"]
+    (known,) = told("vision", "defects").values()
+    assert set(known) == {gateway_filters.TENANT}
+    assert "tokens" not in known[gateway_filters.TENANT]
 
 
 def test_while_the_limiter_is_away_requests_pass() -> None:
-    assert filters("vision")["global_rate_limit"]["failure_mode_deny"] is False
+    assert configs()[gateway_filters.GLOBAL_LIMIT]["failure_mode_deny"] is False
 
 
 @given(st.integers(1, 10_000_000 * 3_600), st.sampled_from(["SECOND", "MINUTE"]))
@@ -74,7 +89,7 @@ def test_a_rate_is_a_whole_number_of_a_window_that_the_limiter_can_hold(hourly: 
 def test_the_gateway_asks_the_service_that_the_platform_runs() -> None:
     service = objects()["service"]
     name, namespace, (port,) = service["metadata"]["name"], service["metadata"]["namespace"], service["spec"]["ports"]
-    asked = filters("vision")["global_rate_limit"]["rate_limit_service"]["grpc_service"]["envoy_grpc"]["cluster_name"]
+    asked = configs()[gateway_filters.GLOBAL_LIMIT]["rate_limit_service"]["grpc_service"]["envoy_grpc"]["cluster_name"]
     assert asked == f"outbound|{port['port']}||{name}.{namespace}.svc.cluster.local"
     assert port["name"] == "grpc", "a proxy speaks HTTP/2 to ports of this name only"
 
@@ -96,4 +111,4 @@ def test_the_limiters_namespace_is_meshed_and_lets_questions_in() -> None:
 
 def test_the_limiter_reads_the_one_set_of_questions_that_the_gateway_names() -> None:
     (text,) = objects()["configuration"]["data"].values()
-    assert text == f"domain: {filters('vision')['global_rate_limit']['domain']}\n"
+    assert text == f"domain: {configs()[gateway_filters.GLOBAL_LIMIT]['domain']}\n"

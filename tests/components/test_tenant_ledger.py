@@ -145,8 +145,8 @@ def test_a_plan_in_the_middle_of_an_experiment_renders_its_filter_and_its_rule_f
     assert led["route"][0]["destination"]["host"].startswith(f"defects-{new}.")
     assert weights(found) == [100, 0]
     (patch,) = spec(found, "EnvoyFilter", "experiment.vision.defects")["configPatches"]
-    code = patch["patch"]["value"]["typed_config"]["default_source_code"]["inline_string"]
-    assert 'token["payload"]["account"]' in code and "found < 2000" in code
+    (told,) = patch["patch"]["value"]["typed_per_filter_config"].values()
+    assert told["filter_context"] == {"experiment": "tone", "claim": "account", "below": 2000}
     assert spec(found, "ScaledObject", f"defects-{new}")["maxReplicaCount"] > 1
 
 

@@ -97,13 +97,13 @@ def test_a_tenants_pods_reach_no_private_address_but_the_identity_agent() -> Non
 
 
 def test_a_caller_without_a_token_of_the_tenants_issuers_is_refused_at_the_gateway() -> None:
-    rules = dict(access.gateway_rules(tenant("vision"), SURROUNDINGS))
+    rules = dict(access.gateway_rules(tenant("vision"), (), SURROUNDINGS))
     assert rules["hosts"]["spec"]["action"] == "DENY"
     nobody, elsewhere = rules["hosts"]["spec"]["rules"]
     issuer = document("vision", "tenant")["issuers"][0]
     assert nobody["from"] == [{"source": {"notRequestPrincipals": [f"{issuer['issuer']}/*"]}}]
     assert elsewhere["when"] == [{"key": "request.auth.audiences", "notValues": issuer["audiences"]}]
-    hosts = ["*.vision.inference.example.com", "*.vision.inference.example.com:443"]
+    hosts = ["*.vision.inference.example.com"]
     assert nobody["to"] == elsewhere["to"] == [{"operation": {"hosts": hosts}}]
 
 

@@ -68,6 +68,8 @@ MUTATIONS: list[tuple[str, str, tuple[str | int, ...], Any, str]] = [
     ("proxy-filter-bounded", EF, ("spec", "configPatches", 1, "patch", "operation"), "REPLACE", "spec.configPatches[1].patch.operation"),
     ("proxy-filter-bounded", EF, ("spec", "configPatches", 1, "patch", "value"), {"require_tls": "NONE"}, "spec.configPatches[1].patch.value.require_tls"),
     ("proxy-filter-bounded", EF, ("spec", "configPatches", 1, "patch", "value", "typed_per_filter_config"), {"envoy.filters.http.rbac": {}}, "spec.configPatches[1].patch.value.typed_per_filter_config.envoy.filters.http.rbac"),
+    ("proxy-filter-bounded", EF, ("spec", "configPatches", 0, "patch", "operation"), "REPLACE", "spec.configPatches[0].patch.operation"),
+    ("proxy-filter-bounded", EF, ("spec", "configPatches", 1, "patch", "value", "typed_per_filter_config", "headway.overload"), {"disabled": True}, "spec.configPatches[1].patch.value.typed_per_filter_config.headway.overload.disabled"),
     ("mutual-tls-strict", "kubernetes:security.istio.io/v1:PeerAuthentication", ("spec", "mtls", "mode"), "PERMISSIVE", "spec.mtls.mode"),
     ("disruption-budget-allows-one", "kubernetes:policy/v1:PodDisruptionBudget", ("spec", "maxUnavailable"), 0, "spec.maxUnavailable"),
     ("no-cluster-admin-binding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding", ("roleRef", "name"), "cluster-admin", "roleRef.name"),

@@ -17,13 +17,12 @@ from typing import Any
 
 import pytest
 
-from components.model_service import experiment
 from components.model_service.manifests import Service
 from components.model_service.release import Release
 from components.model_service.routing import EXPERIMENT_HEADER, RELEASE_HEADER
 from components.model_service.traffic import Arm, Live, Split, Traffic
 from components.model_service.workload import arm_name
-from components.platform import mesh
+from components.platform import gateway_scripts, mesh
 from components.tenant.manifests import Plan
 from headway.contract.assignment import VECTORS, bucket, buckets_of
 from headway.release.driver.cluster import applied
@@ -45,7 +44,9 @@ SIGMAS = 4
 def release(version: str) -> Release:
     policy = {"strategy": "ab", "split": {"share": "20%", "duration": "7d", "user_claim": CLAIM, "experiment": EXPERIMENT}}
     artifact = {**DEFECTS["artifact"], "version": version}
-    return Release(model=changed({**DEFECTS, "batch": None, "artifact": artifact, "rollout": policy}))
+    # A busy machine may take longer to answer than the contract lets callers wait.
+    patient = {"envelope__largest_request__timeout": "60s", "health__drain": "60s"}
+    return Release(model=changed({**DEFECTS, "batch": None, "artifact": artifact, "rollout": policy}, **patient))
 
 
 OLD, NEW = release("2026.11.0"), release("2026.12.0")
@@ -151,7 +152,7 @@ def replicas(made: Service) -> Iterator[dict[str, Any]]:
 def answering_buckets(port: int) -> dict[str, Any]:
     """A listener of the same proxy that answers with the bucket of what it is asked, by the filter's own text."""
     code = (
-        experiment.BUCKET
+        gateway_scripts.BUCKET
         + """
 local function plain(text) return (text:gsub("%x%x", function(pair) return string.char(tonumber(pair, 16)) end)) end
 function envoy_on_request(handle)

@@ -1,10 +1,10 @@
-"""What a tenant's filters do in a real Envoy: one gateway proxy, a model server that answers as OpenAI's API does, and a limiter.
+"""What tenants' limits do in a real Envoy: one gateway proxy for two tenants, a model server that answers as OpenAI's API does, a limiter.
 
 The limiter here answers what a test tells it and keeps what it was asked, on the wire format of envoy.service.ratelimit.v3; it counts nothing.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -12,27 +12,29 @@ from http.client import HTTPConnection, HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
 from threading import Thread
+from time import monotonic
 from typing import Any
 
 import grpc
 import pytest
-import yaml
 
+from components.platform import gateway_filters
 from components.platform.limiter import CLUSTER
 from components.tenant import limits
-from headway.contract.tenant import Tenant
 from headway.contract.units import Rate
 from sandbox.traffic.mesh import clusters, patches
-from tests.traffic.bed import PROJECT, SURROUNDINGS
+from tests.components.contracts import MODELS, SURROUNDINGS, tenant
 from tests.traffic.proxied import envoy, free_port
 
 PASSES, REFUSED = b"\x08\x01", b"\x08\x02\x12\x0c\x08\x02\x12\x04\x08\x32\x10\x01\x22\x02\x08\x07"
 """RateLimitResponse with overall_code OK, and OVER_LIMIT of 50 a second for another seven seconds."""
 RATE, PROXIES = 50, 10
 """Requests a second of all proxies together, and how many proxies share them."""
-GIVEN = Tenant.model_validate(yaml.safe_load((PROJECT / "tenants" / "assist" / "tenant.yaml").read_text()))
-TENANT = GIVEN.name
-HOST = f"chat.{TENANT}.{SURROUNDINGS.hosts[0]}"
+TENANT, OTHER = tenant("assist"), tenant("vision")
+HOST, SECOND = (f"{model}.{TENANT.name}.{SURROUNDINGS.hosts[0]}" for model in ("chat", "chat-mig"))
+OTHERS_HOST = f"defects.{OTHER.name}.{SURROUNDINGS.hosts[0]}"
+UNKNOWN = f"shadow.{TENANT.name}.{SURROUNDINGS.hosts[0]}"
+"""A route leads from here to the tenant's servers, and no contract is behind it."""
 
 
 def parts(message: bytes) -> Iterator[tuple[int, Any]]:
@@ -164,29 +166,36 @@ def limiter() -> Iterator[tuple[Limiter, int]]:
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory, limiter: tuple[Limiter, int]) -> Iterator[Gateway]:
-    """Envoy with the filters of a tenant that may ask 50 times a second and generate 20 tokens a second."""
+    """Envoy between a tenant that may ask 50 times a second and generate 20 tokens a second, and one with no quota of tokens."""
     model = ThreadingHTTPServer(("127.0.0.1", 0), Model)
     Thread(target=model.serve_forever, daemon=True).start()
-    quota = GIVEN.quota.model_copy(update={"requests": Rate.parse(f"{RATE}/s"), "tokens": Rate.parse("20/s")})
+    quota = TENANT.quota.model_copy(update={"requests": Rate.parse(f"{RATE}/s"), "tokens": Rate.parse("20/s")})
     with pytest.MonkeyPatch.context() as patch:
         # A busy machine may take longer to answer than a proxy waits, and then nothing is asked.
-        patch.setattr(limits, "ANSWER_SECONDS", 30)
-        filters = limits.rate_limit(GIVEN.model_copy(update={"quota": quota}), replace(SURROUNDINGS, gateway_replicas=PROXIES), "limits")
+        patch.setattr(gateway_filters, "ANSWER_SECONDS", 30)
+        chain = gateway_filters.manifest(port=80).body
+    around, granted = replace(SURROUNDINGS, gateway_replicas=PROXIES), TENANT.model_copy(update={"quota": quota})
+    data = (
+        limits.rate_limit(granted, (MODELS["chat"], MODELS["chat-mig"]), around, "limits"),
+        limits.rate_limit(OTHER, (MODELS["defects"],), around, "others-limits"),
+    )
     port = free_port()
     try:
-        with envoy(tmp_path_factory.mktemp("proxy"), configuration(port, filters, model.server_port, limiter[1]), port):
+        with envoy(tmp_path_factory.mktemp("proxy"), configuration(port, [chain, *data], model.server_port, limiter[1]), port):
             yield Gateway(port=port, limiter=limiter[0])
     finally:
         model.shutdown()
 
 
-def configuration(port: int, filters: Any, model: int, limiter: int) -> dict[str, Any]:
+def configuration(port: int, filters: Sequence[Mapping[str, Any]], model: int, limiter: int) -> dict[str, Any]:
     router = {"name": patches.ROUTER, "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}
-    hosts = [{"name": "all", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": {"cluster": "model", "timeout": "0s"}}]}]
-    manager = {"stat_prefix": "gateway", "http_filters": [router], "route_config": {"virtual_hosts": hosts}}
+    routes = [{"match": {"prefix": "/"}, "route": {"cluster": "model", "timeout": "0s"}}]
+    hosts = [{"name": each, "domains": [each], "routes": routes} for each in (HOST, SECOND, OTHERS_HOST, UNKNOWN)]
+    table = {"virtual_hosts": patches.patched_hosts(hosts, filters)}
+    manager = {"stat_prefix": "gateway", "http_filters": [router], "route_config": table}
     typed = {
         "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-        **patches.patched(manager, patches.GATEWAY, [filters]),
+        **patches.patched(manager, patches.GATEWAY, 80, filters),
     }
     listener = {
         "name": "gateway",
@@ -210,7 +219,7 @@ def gateway(proxy: Gateway) -> Gateway:
 
 def test_every_request_is_counted_over_all_proxies_against_the_quota_that_it_brings(gateway: Gateway) -> None:
     assert gateway.ask()[0].status == 200
-    assert gateway.limiter.question("requests", None) == Question((("tenant", TENANT), ("limit", "requests")), (RATE, 1), None)
+    assert gateway.limiter.question("requests", None) == Question((("tenant", TENANT.name), ("limit", "requests")), (RATE, 1), None)
 
 
 def test_what_the_limiter_refuses_is_told_to_come_back(gateway: Gateway) -> None:
@@ -219,11 +228,17 @@ def test_what_the_limiter_refuses_is_told_to_come_back(gateway: Gateway) -> None
     assert (answer.status, answer.getheader("retry-after")) == (429, "7")
 
 
-def test_other_tenants_requests_are_neither_counted_nor_refused(gateway: Gateway) -> None:
-    gateway.limiter.answer = REFUSED
-    assert gateway.ask(host=HOST.replace(f".{TENANT}.", ".other."))[0].status == 200
+def test_another_tenants_requests_are_counted_as_its_own_and_of_its_tokens_nothing_is_asked(gateway: Gateway) -> None:
+    assert gateway.ask(host=OTHERS_HOST.upper(), tokens=5)[0].status == 200
+    asked = gateway.limiter.question("requests", None)
+    assert asked == Question((("tenant", OTHER.name), ("limit", "requests")), (round(OTHER.quota.requests.per_second), 1), None)
     # Tokens of an earlier test's answer may still come.
-    assert not any(("limit", "requests") in each.entries for each in gateway.limiter.asked.queue)
+    assert not any(("tenant", OTHER.name) in each.entries for each in gateway.limiter.asked.queue)
+
+
+def test_a_host_that_no_contract_has_is_not_served_for_no_limit_would_hold_there(gateway: Gateway) -> None:
+    answer, body = gateway.ask(host=UNKNOWN)
+    assert (answer.status, body) == (404, b"no model answers at this host\n")
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -255,7 +270,11 @@ def test_an_answer_larger_than_any_buffer_passes_whole(gateway: Gateway) -> None
 
 
 def test_without_an_answer_of_the_limiter_requests_pass_up_to_the_proxys_own_limit(gateway: Gateway) -> None:
-    gateway.limiter.answer = b"\xff"
+    gateway.limiter.answer, begun = b"\xff", monotonic()
     with ThreadPoolExecutor(16) as callers:
-        asked = [callers.submit(gateway.ask) for _ in range(200)]
-    assert {each.result()[0].status for each in asked} == {200, 429}
+        asked = [callers.submit(gateway.ask, (HOST, SECOND)[number % 2]) for number in range(200)]
+    statuses = [each.result()[0].status for each in asked]
+    assert set(statuses) == {200, 429}
+    of_one_proxy = RATE / PROXIES * limits.UNEVEN
+    assert statuses.count(200) <= of_one_proxy * (limits.BURST_SECONDS + 1 + monotonic() - begun), "of all its models together"
+    assert gateway.ask(host=OTHERS_HOST)[0].status == 200, "nobody else waits for it"

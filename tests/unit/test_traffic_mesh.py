@@ -155,6 +155,112 @@ def test_a_replicas_own_proxy_limits_its_requests_and_its_bodies() -> None:
     assert manager["http_filters"][-1]["name"] == patches.ROUTER
 
 
+FALLBACK_HOST = "defects-slice.vision.inference.example.com"
+
+
+def aged(objects: Iterable[dict[str, Any]], *, youngest_first: bool) -> list[dict[str, Any]]:
+    """The same objects, created one after the other in this order or the other."""
+    found = [copy.deepcopy(each) for each in objects]
+    for number, each in enumerate(found):
+        each["metadata"]["creationTimestamp"] = f"2026-11-21T12:00:{59 - number if youngest_first else number:02}Z"
+    return found
+
+
+def at_the_gateway(*names: str) -> list[dict[str, Any]]:
+    """What platform, tenant and these models put before the gateway's proxies."""
+    plan = Plan(tenant=tenant("vision"), models=[MODELS[each] for each in names], pools=POOLS, surroundings=SURROUNDINGS)
+    manifests = [
+        *mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1"),
+        *plan.manifests(),
+        *(each for name in names for each in service(name).manifests()),
+    ]
+    bodies = [each.body for each in manifests]
+    wanted = ("AuthorizationPolicy", "EnvoyFilter", "Gateway", "RequestAuthentication", "VirtualService")
+    return [
+        {**each, "metadata": {**each["metadata"], "uid": f"uid-{number}"}} for number, each in enumerate(bodies) if each["kind"] in wanted
+    ]
+
+
+def met_at_the_gateway(objects: Iterable[dict[str, Any]]) -> list[str]:
+    """Names of filters in the order in which a request meets them."""
+    chain = compiled(objects).listeners["gateway-80"]["filter_chains"][0]["filters"]
+    manager = chain[-1]["typed_config"]
+    assert manager["strip_any_host_port"], "policies by host do not look at ports"
+    return [each["name"] for each in (*chain[:-1], *manager["http_filters"])]
+
+
+@pytest.mark.parametrize("youngest_first", [False, True])
+def test_a_request_meets_the_gateways_filters_in_one_order_whichever_object_is_older(youngest_first: bool) -> None:
+    assert met_at_the_gateway(aged(at_the_gateway("defects", "defects-slice"), youngest_first=youngest_first)) == [
+        "envoy.filters.network.connection_limit",
+        "headway.claimed_headers",
+        "envoy.filters.http.jwt_authn",
+        "envoy.filters.http.rbac.deny",
+        "envoy.filters.http.rbac.allow",
+        "headway.tenant",
+        "headway.rate_limit",
+        "headway.global_rate_limit",
+        "headway.tokens",
+        "headway.experiment",
+        "headway.overload",
+        patches.ROUTER,
+    ]
+
+
+def test_a_models_fallback_costs_the_gateway_no_filter() -> None:
+    one, more = at_the_gateway("defects"), at_the_gateway("defects", "defects-slice", "plain")
+    assert met_at_the_gateway(one) == met_at_the_gateway(more)
+
+
+def test_each_host_brings_what_the_gateways_filters_must_know_of_it() -> None:
+    hosts = {each["name"]: each for each in compiled(at_the_gateway("defects", "defects-slice")).routes["gateway-80"]["virtual_hosts"]}
+    told = {name: set(host["typed_per_filter_config"]) for name, host in hosts.items()}
+    assert told == {"defects.vision.inference.example.com": {"headway.tenant"}, FALLBACK_HOST: {"headway.tenant", "headway.overload"}}
+    ladder = hosts[FALLBACK_HOST]["typed_per_filter_config"]["headway.overload"]["filter_context"]
+    assert ladder == {"service": "vision/defects-slice", "model": "defects-slice", "moved": {"normal": True}, "hold": 2}
+
+
+def test_a_port_that_only_redirects_has_no_filter_that_would_refuse_what_is_to_be_redirected() -> None:
+    rules = {each.role: each.body for each in mesh.manifests(hosts=["m.test"], certificate="tls", region="r")}
+    assert {patch["match"]["listener"]["portNumber"] for patch in rules["filters"]["spec"]["configPatches"]} == {443}
+
+
+def test_a_merge_reaches_a_filter_that_a_later_object_puts_there() -> None:
+    at = {"context": "GATEWAY", "listener": {"filterChain": {"filter": {"name": patches.MANAGER, "subFilter": {"name": "f"}}}}}
+    merge = {"applyTo": "HTTP_FILTER", "match": at, "patch": {"operation": "MERGE", "value": {"typed_config": {"list": [2]}}}}
+    first = {"operation": "INSERT_FIRST", "value": {"name": "f", "typed_config": {"list": [1]}}}
+    insert = {"applyTo": "HTTP_FILTER", "match": {"context": "GATEWAY"}, "patch": first}
+    found = patches.patched({"http_filters": []}, patches.GATEWAY, 80, [{"spec": {"configPatches": [each]}} for each in (merge, insert)])
+    assert found["http_filters"] == [{"name": "f", "typed_config": {"list": [1, 2]}}]
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "change", "path"),
+    [
+        ("overload.vision.defects-slice", 0, {"match": {"context": "SIDECAR_OUTBOUND"}}, "match.context"),
+        ("overload.vision.defects-slice", 0, {"match": {"context": "GATEWAY"}}, "match.routeConfiguration.vhost.domainName"),
+        (
+            "overload.vision.defects-slice",
+            0,
+            {"match": {"context": "GATEWAY", "routeConfiguration": {"vhost": {"name": "a:80"}}}},
+            "match.routeConfiguration.vhost.name",
+        ),
+        ("overload.vision.defects-slice", 0, {"patch": {"operation": "REMOVE"}}, "patch.operation"),
+        ("overload.vision.defects-slice", 0, {"patch": {"operation": "MERGE", "value": {"routes": []}}}, "patch.value.routes"),
+        ("tenant-vision", 0, {"patch": {"operation": "MERGE", "value": {"disabled": True}}}, "patch.value.disabled"),
+        ("tenant-vision", 0, {"match": {"context": "GATEWAY"}}, "match.listener.filterChain.filter.subFilter"),
+        ("defects", 0, {"match": {"context": "SIDECAR_INBOUND", "listener": {"portNumber": 8000}}}, "match.listener.portNumber"),
+    ],
+)
+def test_a_patch_that_istiod_would_make_something_else_of_is_refused(name: str, number: int, change: dict[str, Any], path: str) -> None:
+    objects = at_the_gateway("defects", "defects-slice")
+    (item,) = [each for each in objects if (each["kind"], each["metadata"]["name"]) == ("EnvoyFilter", name)]
+    item = copy.deepcopy(item)
+    item["spec"]["configPatches"][number] |= change
+    refused = configuration.judge(World.of([item]))[item["metadata"]["uid"]]
+    assert f"spec.configPatches[{number}].{path}" in [each.path for each in refused]
+
+
 def test_outliers_are_ejected_as_the_destination_rule_says() -> None:
     made = two_arms(10)
     name = cluster_name(f"defects-{made.traffic.ordered[0].release}.vision.svc.cluster.local", 8000)

@@ -62,7 +62,9 @@ def compile_(world: World, doors: Doors, folder: str, keys: Mapping[str, str]) -
             name = listeners.route_name("gateway", port)
             made_listeners[name] = listeners.gateway_listener(world, item, port, doors, rds, keys)
             gateway = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
-            made_routes[name] = _gateway_routes(name, gateway, server["hosts"], port, world)
+            table = _gateway_routes(name, gateway, server["hosts"], port, world)
+            filters = listeners.applied(world, item["metadata"]["namespace"], item["spec"].get("selector") or {})
+            made_routes[name] = {**table, "virtual_hosts": patches.patched_hosts(table["virtual_hosts"], filters)}
     for port in sorted(set(MESH_PORTS) & set(doors.mesh)):
         name = listeners.route_name("mesh", port)
         made_listeners[name] = listeners.mesh_listener(world, port, doors, rds)
@@ -143,7 +145,8 @@ def _mesh_routes(name: str, port: int, world: World) -> Config:
 
 def _table(name: str, hosts: Mapping[str, list[Config]]) -> Config:
     virtual = [{"name": host, "domains": [host], "routes": found} for host, found in sorted(hosts.items())]
-    return {"name": name, "validate_clusters": False, "virtual_hosts": virtual}
+    # As istiod: the port in a request's host does not matter here, and every filter sees it.
+    return {"name": name, "validate_clusters": False, "ignore_port_in_host_matching": True, "virtual_hosts": virtual}
 
 
 def _serves(pattern: str, host: str) -> bool:

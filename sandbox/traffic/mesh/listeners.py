@@ -82,9 +82,9 @@ def gateway_listener(world: World, item: Object, port: int, doors: Doors, folder
     ]
     name = route_name("gateway", port)
     manager = _manager(name, filters, _log(doors.log, {"at": "source"}), rds=folder)
-    applied = _ordered(world, namespace, labels)
-    made = patches.patched(manager, patches.GATEWAY, applied)
-    return _listener(name, ("127.0.0.1", doors.gateway[port]), made, patches.before_manager(patches.GATEWAY, applied))
+    found = applied(world, namespace, labels)
+    made = patches.patched(manager, patches.GATEWAY, port, found)
+    return _listener(name, ("127.0.0.1", doors.gateway[port]), made, patches.before_manager(patches.GATEWAY, port, found))
 
 
 def mesh_listener(world: World, port: int, doors: Doors, folder: str) -> Config:
@@ -92,8 +92,8 @@ def mesh_listener(world: World, port: int, doors: Doors, folder: str) -> Config:
     name = route_name("mesh", port)
     manager = _manager(name, [_router()], _log(doors.log, {"at": "source"}), rds=folder)
     found = [item for item in world.of_kind("EnvoyFilter") if item["metadata"]["namespace"] == ROOT_NAMESPACE]
-    made = patches.patched(manager, patches.OUTBOUND, found)
-    return _listener(name, ("127.0.0.1", doors.mesh[port]), made, patches.before_manager(patches.OUTBOUND, found))
+    made = patches.patched(manager, patches.OUTBOUND, port, found)
+    return _listener(name, ("127.0.0.1", doors.mesh[port]), made, patches.before_manager(patches.OUTBOUND, port, found))
 
 
 def sidecar(world: World, pod: Object, port: int, ip: str, cluster: str, doors: Doors) -> Config:
@@ -114,9 +114,9 @@ def sidecar(world: World, pod: Object, port: int, ip: str, cluster: str, doors: 
     # As istiod: only where requests enter are their ids made anew.
     manager["use_remote_address"] = False
     manager["access_log"] += _samples(world, pod, doors)
-    applied = _ordered(world, namespace, labels)
-    made = patches.patched(manager, patches.INBOUND, applied)
-    return _listener(name, (ip, port + INBOUND_OFFSET), made, patches.before_manager(patches.INBOUND, applied))
+    found = applied(world, namespace, labels)
+    made = patches.patched(manager, patches.INBOUND, port, found)
+    return _listener(name, (ip, port + INBOUND_OFFSET), made, patches.before_manager(patches.INBOUND, port, found))
 
 
 def _samples(world: World, pod: Object, doors: Doors) -> Iterator[Config]:
@@ -152,14 +152,14 @@ def sidecar_limits(world: World, pod: Object) -> Object:
     return {}
 
 
-def _ordered(world: World, namespace: str, labels: Object) -> list[Object]:
-    """EnvoyFilters that apply: the root's first, then by age and name, as istiod."""
+def applied(world: World, namespace: str, labels: Object) -> list[Object]:
+    """EnvoyFilters that apply to a workload, in istiod's order: by priority, then the root's first, then by age and name."""
     found = world.selecting("EnvoyFilter", namespace, labels)
     return sorted(
         found,
         key=lambda item: (
-            item["metadata"]["namespace"] != ROOT_NAMESPACE,
             int(item["spec"].get("priority", 0)),
+            item["metadata"]["namespace"] != ROOT_NAMESPACE,
             item["metadata"].get("creationTimestamp") or "",
             item["metadata"]["name"],
         ),
@@ -182,7 +182,6 @@ def _manager(name: str, filters: Sequence[Config], log: Config, *, rds: str | No
         "codec_type": "AUTO",
         "http_filters": list(filters),
         "access_log": [log],
-        "strip_any_host_port": True,
         "use_remote_address": True,
         "stream_idle_timeout": "0s",  # as istiod
         "upgrade_configs": [],

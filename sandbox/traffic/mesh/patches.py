@@ -1,11 +1,12 @@
 """EnvoyFilters: raw pieces of Envoy configuration, put where istiod puts them. Pure.
 
-The pieces themselves are not judged here: Envoy does that, and what it refuses is told with its words. The trap: patches apply in the order
-of their namespaces (the root's first) and creation; a merge into a list appends.
+The pieces themselves are not judged here: Envoy does that, and what it refuses is told with its words. The trap: filters are merged after all
+of them are in place, whoever put them there; a merge into a list appends, and one into a map replaces the entry
+(istio/istio, pilot/pkg/networking/core/envoyfilter: listener_patch.go, rc_patch.go).
 """
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sandbox.traffic.mesh.reading import Object, Reader, items
@@ -18,7 +19,10 @@ ROUTER = "envoy.filters.http.router"
 _OPERATIONS = {
     "HTTP_FILTER": {"INSERT_BEFORE", "INSERT_FIRST", "INSERT_AFTER", "MERGE"},
     "NETWORK_FILTER": {"INSERT_BEFORE", "MERGE"},
+    "VIRTUAL_HOST": {"MERGE"},
 }
+_MERGED = {"HTTP_FILTER": {"name", "typed_config"}, "VIRTUAL_HOST": {"typed_per_filter_config"}}
+"""What a merge may hold. Of an HTTP filter istiod takes no more; of a virtual host more is not modelled."""
 
 
 def check(item: Object) -> Reader:
@@ -27,45 +31,97 @@ def check(item: Object) -> Reader:
     reader.only(spec, "spec", {"workloadSelector", "configPatches", "priority"})
     for path, patch in items(spec.get("configPatches"), "spec.configPatches"):
         reader.only(patch, path, {"applyTo", "match", "patch"})
-        applied = patch.get("applyTo", "")
+        applied, operation = patch.get("applyTo", ""), (patch.get("patch") or {}).get("operation")
         reader.choice(applied, f"{path}.applyTo", _OPERATIONS)
+        reader.choice(operation, f"{path}.patch.operation", _OPERATIONS.get(applied, ()))
         match = patch.get("match") or {}
-        reader.only(match, f"{path}.match", {"context", "listener"})
-        reader.choice(match.get("context", "ANY"), f"{path}.match.context", {GATEWAY, INBOUND, OUTBOUND, "ANY"})
-        listener = match.get("listener") or {}
-        reader.only(listener, f"{path}.match.listener", {"filterChain"})
-        chain = listener.get("filterChain") or {}
-        reader.only(chain, f"{path}.match.listener.filterChain", {"filter"})
-        network = chain.get("filter") or {}
-        reader.only(network, f"{path}.match.listener.filterChain.filter", {"name", "subFilter"})
-        if network:
-            reader.choice(network.get("name"), f"{path}.match.listener.filterChain.filter.name", {MANAGER})
-        reader.choice((patch.get("patch") or {}).get("operation"), f"{path}.patch.operation", _OPERATIONS.get(applied, ()))
+        if applied == "VIRTUAL_HOST":
+            _check_host(reader, match, f"{path}.match")
+        else:
+            _check_listener(reader, match, f"{path}.match")
+        if operation == "MERGE" and applied in _MERGED:
+            reader.only((patch.get("patch") or {}).get("value") or {}, f"{path}.patch.value", _MERGED[applied])
+        if operation == "MERGE" and applied == "HTTP_FILTER" and not _beside(match):
+            reader.refuse(f"{path}.match.listener.filterChain.filter.subFilter", "a merge into every filter is not modelled here")
     return reader
 
 
-def patched(manager: Config, context: str, filters: Iterable[Object]) -> Config:
+def _check_listener(reader: Reader, match: Object, path: str) -> None:
+    reader.only(match, path, {"context", "listener"})
+    reader.choice(match.get("context", "ANY"), f"{path}.context", {GATEWAY, INBOUND, OUTBOUND, "ANY"})
+    listener = match.get("listener") or {}
+    # Elsewhere it is not the port that a proxy listens on.
+    reader.only(listener, f"{path}.listener", {"filterChain", *(["portNumber"] if match.get("context") == GATEWAY else [])})
+    chain = listener.get("filterChain") or {}
+    reader.only(chain, f"{path}.listener.filterChain", {"filter"})
+    network = chain.get("filter") or {}
+    reader.only(network, f"{path}.listener.filterChain.filter", {"name", "subFilter"})
+    if network:
+        reader.choice(network.get("name"), f"{path}.listener.filterChain.filter.name", {MANAGER})
+
+
+def _check_host(reader: Reader, match: Object, path: str) -> None:
+    """Only hosts of a gateway that are found by their domain: by name istiod's are host and port, and equal ones are made one."""
+    reader.only(match, path, {"context", "routeConfiguration"})
+    reader.choice(match.get("context", "ANY"), f"{path}.context", {GATEWAY})
+    table = match.get("routeConfiguration") or {}
+    reader.only(table, f"{path}.routeConfiguration", {"vhost"})
+    host = table.get("vhost") or {}
+    reader.only(host, f"{path}.routeConfiguration.vhost", {"domainName"})
+    if not host.get("domainName"):
+        reader.refuse(f"{path}.routeConfiguration.vhost.domainName", "a patch of every virtual host is not modelled here")
+
+
+def patched(manager: Config, context: str, port: int, filters: Iterable[Object]) -> Config:
     """The HTTP connection manager of a listener in `context`, with the patches of these EnvoyFilters."""
-    found = copy.deepcopy(manager)
-    for patch, match in _of(context, filters):
-        network = ((match.get("listener") or {}).get("filterChain") or {}).get("filter") or {}
-        before = (network.get("subFilter") or {}).get("name")
+    found, merges = copy.deepcopy(manager), list[tuple[str | None, Mapping[str, Any]]]()
+    for patch, match in _of_listener(context, port, filters):
         value, operation = patch["patch"].get("value") or {}, patch["patch"]["operation"]
         if patch["applyTo"] == "HTTP_FILTER":
-            found["http_filters"] = _filters(found["http_filters"], operation, before, value)
+            if operation == "MERGE":
+                merges.append((_beside(match), value))
+            else:
+                found["http_filters"] = _inserted(found["http_filters"], operation, _beside(match), value)
         elif operation == "MERGE":
             found = merged(found, value.get("typed_config") or {})
+    for name, value in merges:
+        found["http_filters"] = [merged(each, value) if each["name"] == name else each for each in found["http_filters"]]
     return found
 
 
-def before_manager(context: str, filters: Iterable[Object]) -> list[Config]:
+def before_manager(context: str, port: int, filters: Iterable[Object]) -> list[Config]:
     """What these EnvoyFilters put before the HTTP connection manager of a listener in `context`."""
     wanted = ("NETWORK_FILTER", "INSERT_BEFORE")
     return [
         copy.deepcopy(dict(patch["patch"]["value"]))
-        for patch, _ in _of(context, filters)
+        for patch, _ in _of_listener(context, port, filters)
         if (patch["applyTo"], patch["patch"]["operation"]) == wanted
     ]
+
+
+def patched_hosts(hosts: Sequence[Config], filters: Iterable[Object]) -> list[Config]:
+    """The virtual hosts of a gateway, each with what these EnvoyFilters say of one of its domains."""
+    said = [
+        (match["routeConfiguration"]["vhost"]["domainName"], patch["patch"].get("value") or {})
+        for patch, match in _of(GATEWAY, filters)
+        if patch["applyTo"] == "VIRTUAL_HOST"
+    ]
+    known: dict[str, Config] = {}
+    for domain, value in said:
+        known[domain] = {**known.get(domain, {}), **copy.deepcopy(dict(value["typed_per_filter_config"]))}
+    found: list[Config] = []
+    for host in hosts:
+        told = {name: config for domain in host["domains"] for name, config in known.get(domain, {}).items()}
+        found.append({**host, "typed_per_filter_config": told} if told else host)
+    return found
+
+
+def _of_listener(context: str, port: int, filters: Iterable[Object]) -> Iterator[tuple[Object, Object]]:
+    """(patch, its match) of what applies to a listener in `context` at `port`."""
+    for patch, match in _of(context, filters):
+        asked = (match.get("listener") or {}).get("portNumber")
+        if patch["applyTo"] != "VIRTUAL_HOST" and asked in (None, port):
+            yield patch, match
 
 
 def _of(context: str, filters: Iterable[Object]) -> Iterator[tuple[Object, Object]]:
@@ -77,15 +133,19 @@ def _of(context: str, filters: Iterable[Object]) -> Iterator[tuple[Object, Objec
                 yield patch, match
 
 
-def _filters(filters: list[Config], operation: str, beside: str | None, value: Mapping[str, Any]) -> list[Config]:
+def _beside(match: Object) -> str | None:
+    """The HTTP filter that a patch is about."""
+    network = ((match.get("listener") or {}).get("filterChain") or {}).get("filter") or {}
+    return (network.get("subFilter") or {}).get("name")
+
+
+def _inserted(filters: list[Config], operation: str, beside: str | None, value: Mapping[str, Any]) -> list[Config]:
     place = next((number for number, each in enumerate(filters) if each["name"] == beside), None)
     new = copy.deepcopy(dict(value))
     if operation == "INSERT_FIRST":
         return [new, *filters]
     if place is None:
         return filters
-    if operation == "MERGE":
-        return [*filters[:place], merged(filters[place], value), *filters[place + 1 :]]
     place += operation == "INSERT_AFTER"
     return [*filters[:place], new, *filters[place:]]
 

@@ -1,0 +1,159 @@
+"""The Lua that the gateway's proxies run, each script once for all hosts. Pure text.
+
+What a script must know of the host stands in its filter context, which Envoy takes from the virtual host that it has found anyway
+(`LuaPerRoute.filter_context`, read by `get`; of a host without one every `get` is nil). The trap: a worker keeps one Lua state for a
+script, so what a script remembers it has to remember by model.
+"""
+
+from headway.contract.assignment import BUCKETS
+
+DEGRADE_HEADER = "x-degrade"
+"""Set by `OVERLOAD` while a model is overloaded; holds the model's name."""
+EXPERIMENT_HEADER = "x-experiment"
+"""Set by `EXPERIMENT` on requests of users that an experiment gives the new version; holds the experiment's name."""
+PRIORITY_HEADER = "x-request-priority"
+"""Set by the gateway from the caller's token; what a client sends under this name is dropped there."""
+
+TENANT_STATE = "headway.tenant"
+"""Namespace of dynamic metadata: `name`, and `requests` and `tokens` as the limiter takes a limit; `counted` says that tokens are."""
+TOKENS_STATE = "headway.tokens"
+"""Namespace of dynamic metadata: the tokens of an answer, `generated`."""
+EXPERIMENT_STATE = "headway.experiment"
+"""Namespace of dynamic metadata: `experiment`, `arm`, `bucket`."""
+
+TENANT = f"""
+local function ends(text, endings)
+  for _, ending in ipairs(endings) do
+    if text:sub(-#ending) == ending then return true end
+  end
+end
+
+function envoy_on_request(handle)
+  local host = handle:filterContext()
+  local tenant, tokens = host:get("tenant"), host:get("tokens")
+  if not tenant or not ends((handle:headers():get(":authority") or ""):lower(), host:get("guarded")) then
+    handle:respond({{[":status"] = "404", ["content-type"] = "text/plain"}}, "no model answers at this host\\n")
+    return
+  end
+  local told = handle:streamInfo():dynamicMetadata()
+  told:set("{TENANT_STATE}", "name", tenant)
+  told:set("{TENANT_STATE}", "requests", host:get("requests"))
+  if tokens then
+    told:set("{TENANT_STATE}", "tokens", tokens)
+    told:set("{TENANT_STATE}", "counted", "tokens")
+    told:set("{TOKENS_STATE}", "generated", 0)
+  end
+end
+"""
+"""Says whose host it is and what its tenant is granted, for the limits behind. A host that no contract has is served by nobody: else its
+requests would meet no limit. An answer in which nothing is counted is charged nothing.
+
+`guarded` is how hosts end that the tenant's AuthorizationPolicy judges. Envoy finds a virtual host by a text that is not quite what policies
+read (it looks away from a port, and from what only looks like one); what they have not judged must not pass."""
+
+TOKENS = f"""
+local function last(text, pattern)
+  local found = nil
+  for number in text:gmatch(pattern) do found = number end
+  return found
+end
+
+function envoy_on_response(handle)
+  local kind = handle:headers():get("content-type") or ""
+  local streamed = kind:find("text/event-stream", 1, true)
+  if not (streamed or kind:find("application/json", 1, true)) then return end
+  local rest, events, said = "", 0, nil
+  for chunk in handle:bodyChunks() do
+    local length = chunk:length()
+    if length > 0 then
+      local text = rest .. chunk:getBytes(0, length)
+      said = last(text, '"completion_tokens":%s*(%d+)') or said
+      if streamed then
+        for _ in text:gmatch("data: {{") do events = events + 1 end
+        for _ in rest:gmatch("data: {{") do events = events - 1 end
+      end
+      rest = text:sub(-64)
+      local spent = tonumber(said) or events
+      if spent > 0 then handle:streamInfo():dynamicMetadata():set("{TOKENS_STATE}", "generated", spent) end
+    end
+  end
+end
+"""
+"""Counts while the answer passes, and holds none of it back.
+
+Servers of the OpenAI API say `usage.completion_tokens` at the end of an answer; of a stream that is left before, each event is one token at
+least. A number inside a generated text does not match: there its quotation marks are escaped.
+"""
+
+BUCKET = f"""
+local function times(word, by)
+  return bit.tobit(bit.band(word, 0xffff) * by + bit.lshift(bit.rshift(word, 16) * by, 16))
+end
+
+local function scrambled(word)
+  return times(bit.rol(times(word, 0xcc9e2d51), 15), 0x1b873593)
+end
+
+local function bucket(experiment, user)
+  local key = experiment .. "\\n" .. user
+  local mixed, length = 0, #key
+  local whole = length - length % 4
+  for at = 1, whole, 4 do
+    local a, b, c, d = key:byte(at, at + 3)
+    local word = bit.bor(a, bit.lshift(b, 8), bit.lshift(c, 16), bit.lshift(d, 24))
+    mixed = bit.tobit(bit.rol(bit.bxor(mixed, scrambled(word)), 13) * 5 + 0xe6546b64)
+  end
+  local a, b, c = key:byte(whole + 1, length)
+  if a then mixed = bit.bxor(mixed, scrambled(bit.bor(a, bit.lshift(b or 0, 8), bit.lshift(c or 0, 16)))) end
+  mixed = bit.bxor(mixed, length)
+  mixed = times(bit.bxor(mixed, bit.rshift(mixed, 16)), 0x85ebca6b)
+  mixed = times(bit.bxor(mixed, bit.rshift(mixed, 13)), 0xc2b2ae35)
+  return bit.bxor(mixed, bit.rshift(mixed, 16)) % 4294967296 % {BUCKETS}
+end
+"""
+"""`headway.contract.assignment.bucket` in the Lua of Envoy (LuaJIT: numbers are doubles, `bit` has 32 bits)."""
+
+EXPERIMENT = f"""{BUCKET}
+local function user_of(claim)
+  if type(claim) == "number" and claim % 1 == 0 and math.abs(claim) < 2 ^ 53 then return string.format("%.0f", claim) end
+  if type(claim) == "string" and claim ~= "" then return claim end
+end
+
+function envoy_on_request(handle)
+  local running, told = handle:filterContext(), handle:streamInfo():dynamicMetadata()
+  local token, experiment = told:get("envoy.filters.http.jwt_authn"), running:get("experiment")
+  local user = token and token["payload"] and user_of(token["payload"][running:get("claim")])
+  if not user then return end
+  local found, arm = bucket(experiment, user), "stable"
+  if found < running:get("below") then
+    arm = "canary"
+    handle:headers():replace("{EXPERIMENT_HEADER}", experiment)
+    handle:clearRouteCache()
+  end
+  told:set("{EXPERIMENT_STATE}", "experiment", experiment)
+  told:set("{EXPERIMENT_STATE}", "arm", arm)
+  told:set("{EXPERIMENT_STATE}", "bucket", found)
+end
+"""
+"""Istio keeps a verified token's claims where this looks for them (EnvoyJwtFilterPayload in istiod's filters)."""
+
+OVERLOAD = f"""
+local full_until = {{}}
+
+function envoy_on_request(handle)
+  local model, headers = handle:filterContext(), handle:headers()
+  if os.time() >= (full_until[model:get("service")] or 0) then return end
+  if model:get("moved")[headers:get("{PRIORITY_HEADER}") or ""] then
+    headers:replace("{DEGRADE_HEADER}", model:get("model"))
+    handle:clearRouteCache()
+  end
+end
+
+function envoy_on_response(handle)
+  local model, headers = handle:filterContext(), handle:headers()
+  if headers:get("x-envoy-overloaded") and not headers:get("x-degraded") then
+    full_until[model:get("service")] = os.time() + model:get("hold")
+  end
+end
+"""
+"""The sign of an overload is a full replica's own answer: its proxy marks what it turns away."""
