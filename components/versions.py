@@ -24,7 +24,7 @@ class Chart:
     images: tuple[str, ...]
     digest: str | None = None
     """SHA-256 of the package, as the index of its repository says (in the charts' source trees: branch gh-pages, or docs/). None where no public
-    source tree holds that index: the mirror's copy is then the pin."""
+    source tree holds that index: then `headway mirror --charts FOLDER`, run once by somebody who can pull the packages, says what to record."""
 
 
 KUBERNETES = "1.35"
@@ -79,6 +79,8 @@ GPU_OPERATOR = Chart(
     chart="gpu-operator",
     repository="https://helm.ngc.nvidia.com/nvidia",
     version="v26.3.3",
+    # Its index is in no source tree; four public projects that compare the package with a digest state this one.
+    digest="59abb5852a24b3ae0ef757bfea3051f419acbf559ee5efd72f0672d28af56a68",
     images=(
         "nvcr.io/nvidia/cloud-native/k8s-mig-manager:v0.14.2@sha256:313586bfa5c07601a83f310dd700db0007d489df2ad42bb52c611802cbb7a278",
         "nvcr.io/nvidia/gpu-operator:v26.3.3",

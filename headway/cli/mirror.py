@@ -1,5 +1,10 @@
-"""`headway mirror`: what a registry of one's own must hold before a cluster without internet can run the platform."""
+"""`headway mirror`: what a registry of one's own must hold before a cluster without internet can run the platform.
 
+The trap: Helm installs a chart by its version, and a version is what its repository says today. What pins a chart is that its package was
+compared before it was copied (`--charts`).
+"""
+
+import hashlib
 import json
 import subprocess
 import sys
@@ -9,20 +14,27 @@ from typing import Annotated, Any
 import typer
 
 from headway.cli.output import Output
-from headway.errors import UserError
+from headway.errors import Exit, UserError
 
 UNPINNED = "no digest known: pin at the copy"
 
 
 def mirror(
-    listed: Annotated[bool, typer.Option("--list", help="Print every chart and image. The only thing this command does.")] = True,
+    listed: Annotated[bool, typer.Option("--list", help="Print every chart and image, which is what happens without options.")] = True,
+    charts: Annotated[
+        Path | None, typer.Option("--charts", help="Compare the packages in this folder (`helm pull`) with the charts' digests instead.")
+    ] = None,
     project: Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")] = None,
     output: Annotated[Output, typer.Option("--output", "-o", help="text for people, json for scripts that copy")] = Output.TEXT,
 ) -> None:
-    """List every chart and image of the platform: version, digest where one is known, and how it gets into ECR."""
+    """List every chart and image of the platform: version, digest where one is known, and how it gets into ECR. Or compare packages with it."""
     from headway.cli.project import find
 
     found = _read(find(project))
+    if charts is not None:
+        compare(found["charts"], charts)
+        typer.echo(f"{len(found['charts'])} charts are what components/versions.py says")
+        return
     typer.echo(json.dumps(found, indent=2) if output is Output.JSON else _text(found))
 
 
@@ -39,6 +51,31 @@ def _read(project: Path) -> dict[str, Any]:
     return json.loads(ended.stdout)
 
 
+def compare(charts: list[dict[str, Any]], folder: Path) -> None:
+    """Raises UserError with everything at once: packages that are missing, other than their digest says, or without one."""
+    problems, record = list[str](), list[str]()
+    for chart in charts:
+        package = folder / f"{chart['chart']}-{chart['version']}.tgz"
+        if not package.is_file():
+            problems.append(
+                f"{package.name} is missing: helm pull {chart['chart']} --repo {chart['repository']} --version {chart['version']}"
+            )
+            continue
+        with package.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if chart["digest"] is None:
+            record.append(f'{chart["chart"]} {chart["version"]}: digest="{digest}"')
+        elif chart["digest"] != f"sha256:{digest}":
+            problems.append(f"{package.name} is sha256:{digest}, and not {chart['digest']}")
+    if problems or record:
+        raise UserError(
+            "\n".join([*problems, *(f"no digest is recorded for {each}" for each in record)]),
+            "What would be copied and installed is not what was reviewed.",
+            "Copy no package that differs. Compare a new digest with what the chart's publisher states, then record it in components/versions.py.",
+            Exit.REFUSED,
+        )
+
+
 def _text(found: dict[str, Any]) -> str:
     lines = [f"Charts (read at their sources {found['read']})"]
     width = max(len(f"{c['chart']} {c['version']}") for c in found["charts"])
@@ -51,5 +88,6 @@ def _text(found: dict[str, Any]) -> str:
         lines.append(f"  {image['image']:<{width}}  {image['how']:<12}  {image['target']}")
         lines.append(f"    {image['digest'] or UNPINNED}; used by {', '.join(image['usedBy'])}")
     known = sum(1 for image in found["images"] if image["digest"])
-    lines += ["", f"{len(found['charts'])} charts, {len(found['images'])} images, {known} with a digest"]
+    pinned = sum(1 for chart in found["charts"] if chart["digest"])
+    lines += ["", f"{len(found['charts'])} charts, {pinned} with a digest; {len(found['images'])} images, {known} with a digest"]
     return "\n".join(lines)

@@ -1,13 +1,17 @@
 """What must be copied before a cluster without internet can run the platform."""
 
+import hashlib
 import json
 import re
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from components import mirror, versions
+from headway.cli import mirror as command
 from headway.cli.main import app
+from headway.errors import Exit, UserError
 
 
 def test_every_chart_and_every_image_is_listed_once() -> None:
@@ -42,6 +46,7 @@ def test_a_chart_is_named_by_the_digest_of_its_package_where_its_repository_stat
     assert all(digest is None or re.fullmatch("sha256:[0-9a-f]{64}", digest) for digest in digests.values())
     assert {name for name, digest in digests.items() if digest} >= {
         "cluster-autoscaler",
+        "gpu-operator",
         "keda",
         "loki",
         "opentelemetry-collector",
@@ -56,3 +61,34 @@ def test_the_command_prints_what_the_program_installs() -> None:
     ended = CliRunner().invoke(app, ["mirror", "--list", "--output", "json"])
     assert ended.exit_code == 0, ended.output
     assert json.loads(ended.output) == json.loads(json.dumps(mirror.listing()))
+
+
+def packages(folder: Path, recorded: dict[str, str | None]) -> list[dict[str, str | None]]:
+    """Charts as the listing has them, each with a package of its own name beside it."""
+    for name in recorded:
+        (folder / f"{name}-1.0.0.tgz").write_text(name)
+    return [{"chart": name, "version": "1.0.0", "repository": "https://charts.test", "digest": digest} for name, digest in recorded.items()]
+
+
+def test_packages_that_are_what_was_recorded_pass(tmp_path: Path) -> None:
+    charts = packages(tmp_path, {"one": f"sha256:{hashlib.sha256(b'one').hexdigest()}"})
+    command.compare(charts, tmp_path)
+
+
+def test_a_package_that_differs_is_missing_or_has_no_digest_is_refused_all_at_once(tmp_path: Path) -> None:
+    charts = packages(tmp_path, {"altered": "sha256:0", "new": None, "gone": "sha256:0"})
+    (tmp_path / "gone-1.0.0.tgz").unlink()
+    with pytest.raises(UserError) as refused:
+        command.compare(charts, tmp_path)
+    assert refused.value.exit is Exit.REFUSED
+    assert f"altered-1.0.0.tgz is sha256:{hashlib.sha256(b'altered').hexdigest()}, and not sha256:0" in refused.value.fact
+    assert "helm pull gone --repo https://charts.test --version 1.0.0" in refused.value.fact
+    assert f'new 1.0.0: digest="{hashlib.sha256(b"new").hexdigest()}"' in refused.value.fact
+
+
+def test_the_command_compares_a_folder_with_what_the_program_installs(tmp_path: Path) -> None:
+    ended = CliRunner().invoke(app, ["mirror", "--charts", str(tmp_path)])
+    assert isinstance(ended.exception, UserError)
+    assert [line.split(" is missing")[0] for line in ended.exception.fact.splitlines()] == [
+        f"{chart.chart}-{chart.version}.tgz" for chart in versions.CHARTS
+    ]
