@@ -231,8 +231,7 @@ def test_a_batch_variant_is_a_queue_and_workers_within_the_twenty_resources_of_a
     found = fed_by_a_queue(tmp_path)
     children = services(found)["defects"]
     assert len(children) + 1 <= 20, [child.name for child in children]
-    dead, live = (r for r in found.registrations if r.type == "aws:sqs/queue:Queue")
-    assert (dead.name, live.name) == ("defects-batch-dead", "defects-batch-queue")
+    dead, live = (found.one("aws:sqs/queue:Queue", f"defects-batch-{name}") for name in ("dead", "queue"))
     assert dead.urn in live.depends_on, "a queue cannot name a dead-letter queue that is not there"
     assert live.inputs["kmsMasterKeyId"] == "arn:aws:kms:us-east-1:0:key/k"
     rights = next(r for r in found.registrations if r.name == "vision-models-batch").inputs["policy"]
@@ -241,7 +240,9 @@ def test_a_batch_variant_is_a_queue_and_workers_within_the_twenty_resources_of_a
 
 def test_the_owner_is_told_of_messages_that_grow_old_and_of_those_that_nothing_could_answer(tmp_path: Path) -> None:
     found = fed_by_a_queue(tmp_path)
-    late, unanswered = (r.inputs for r in found.registrations if r.type == "aws:cloudwatch/metricAlarm:MetricAlarm")
+    late, unanswered = (
+        found.one("aws:cloudwatch/metricAlarm:MetricAlarm", f"vision-defects-batch-{name}").inputs for name in ("late", "unanswered")
+    )
     queue = "headway-sandbox-batch-vision-defects"
     assert (late["dimensions"], late["metricName"], late["threshold"]) == (
         {"QueueName": queue},

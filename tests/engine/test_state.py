@@ -484,7 +484,7 @@ KINDS: list[PendingKind] = ["creating", "updating", "deleting", "reading"]
 step = st.tuples(st.sampled_from(["begin", "put", "remove", "abandon", "save", "clear"]), st.sampled_from("abc"), st.integers(0, 2))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(step, max_size=20))
 def test_after_any_history_a_new_process_sees_what_the_old_one_saw(
     tmp_path_factory: pytest.TempPathFactory, history: list[tuple[str, str, int]]

@@ -112,7 +112,7 @@ def test_ten_thousand_mutations_are_accepted_or_refused_with_reasons() -> None:
     assert 0 < accepted < 10_000
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(SEEDS), st.integers(0, 10_000), st.binary(max_size=4), st.integers(0, 3))
 def test_damaged_text_is_accepted_or_refused_with_reasons(
     seed: tuple[dict[str, Any], type[Model]], position: int, bytes_: bytes, taken: int
@@ -132,7 +132,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(SEEDS), st.integers(0, 10_000), JSON)
 def test_any_value_in_any_place_is_accepted_or_refused_with_reasons(
     seed: tuple[dict[str, Any], type[Model]], place: int, value: Any

@@ -415,7 +415,7 @@ def test_state_of_another_gate_is_refused():
 
 
 @given(seed=st.integers(0, 2**32 - 1), policy=st.sampled_from([QUICK, NO_MIRROR]), before=st.integers(0, 4))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_without_data_nothing_ever_passes_or_fails(seed, policy, before):
     rng = np.random.default_rng(seed)
     one = gate(policy)
@@ -431,7 +431,7 @@ def test_without_data_nothing_ever_passes_or_fails(seed, policy, before):
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_the_order_of_classes_decides_nothing(seed):
     rng = np.random.default_rng(seed)
     usual, turned = gate(QUICK), Gate(QUICK, EDGES, CLASSES[::-1])
@@ -452,7 +452,7 @@ def test_the_order_of_classes_decides_nothing(seed):
 
 
 @given(extra=st.integers(1, 40), at=st.integers(3, 8))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_more_failed_canary_requests_never_lower_the_evidence_against_it(extra, at):
     better, worse = gate(QUICK), gate(QUICK)
     decision = run(better, at)[-1]

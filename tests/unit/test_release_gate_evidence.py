@@ -116,7 +116,7 @@ def test_what_a_bad_tick_brought_is_gone_when_the_next_speaks_against_it():
 
 
 @given(logs=st.lists(st.floats(-5, 5), min_size=1, max_size=30), largest=st.floats(1.05, 10), worth=st.floats(1.05, 20))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_more_shows_than_an_e_process_with_the_same_stakes_has(logs, largest, worth):
     """So that whatever is shown late is still covered by Ville's inequality."""
     mixture, stakes, whole = Mixture((1, 1)), Stakes(1, 240, 1), 0.0
@@ -153,7 +153,7 @@ def test_the_mean_over_alternatives_is_the_evidence():
     planned=st.integers(1, 300),
     every=st.integers(1, 5),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_stakes_of_a_rollout_never_add_up_to_more_than_one(counted, steps, planned, every):
     stakes, total = Stakes(steps, planned, 1), 0.0
     for place, counts in enumerate(counted):
@@ -210,7 +210,7 @@ def test_the_luck_of_one_tick_shows_in_the_next_unless_that_speaks_against_it():
 
 
 @given(counted=st.lists(st.booleans(), min_size=1, max_size=400), planned=st.integers(1, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_stake_of_a_proof_never_adds_up_to_more_than_one(counted, planned):
     proof = Proof((1, 1))
     for counts in counted:

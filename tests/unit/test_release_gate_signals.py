@@ -44,7 +44,7 @@ def test_a_histogram_without_requests_has_no_tail():
 
 
 @given(buckets=st.lists(st.integers(0, 1000), min_size=5, max_size=5), small=st.floats(0.01, 1.0), more=st.floats(0.0, 1.0))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_larger_slow_down_never_has_a_smaller_ratio(buckets, small, more):
     tail = Tail(EDGES)
     masses = tail.masses(np.asarray(buckets, dtype=float)[None, :, None])
