@@ -25,6 +25,8 @@ LINE = "%REQ(:METHOD)% %ROUTE_NAME% %RESPONSE_CODE% %RESPONSE_FLAGS% %DURATION%"
 """The text of a line, beside its fields. Without one istiod takes Envoy's own, with the query, the user agent and the client's address."""
 SAMPLE = f'{{"time":"%START_TIME%","workload":"%ENVIRONMENT(ISTIO_META_WORKLOAD_NAME)%",%DYNAMIC_METADATA({SAMPLES_STATE}:record)%}}'
 """A sample as a line of JSON. The workload is that of the proxy itself, which istiod tells it."""
+PATHS = "DECODE_AND_MERGE_SLASHES"
+"""How every proxy of the mesh writes a path before anything judges it, and hands it on."""
 DRAIN_SECONDS = 60
 """A proxy finishes what it has for this long after its pod was told to stop."""
 
@@ -33,8 +35,8 @@ ADDED_TAGS = {
     "degraded": '"x-degrade" in request.headers ? "true" : "false"',
     # What the replica's own proxy wrote there, by the size of the body; nothing for models without classes.
     "request_class": '"x-request-class" in request.headers ? request.headers["x-request-class"] : ""',
-    # Envoy ends the host of a copy so.
-    "mirrored": 'request.host.endsWith("-shadow") ? "true" : "false"',
+    # Envoy ends the host of a copy so, before its port: callers inside the mesh write one.
+    "mirrored": 'request.host.endsWith("-shadow") || request.host.contains("-shadow:") ? "true" : "false"',
 }
 """Labels of requests beyond Istio's own, with the expression that fills each: what releases are judged by (`headway.release.evidence`), and
 what fallbacks answered.
@@ -81,6 +83,8 @@ def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
             "enablePrometheusMerge": False,
             "enableTracing": True,
             "outboundTrafficPolicy": {"mode": "REGISTRY_ONLY"},
+            # Servers read an escaped slash as a slash; policies by path would not, and a server's administration is closed by them.
+            "pathNormalization": {"normalization": PATHS},
             "defaultConfig": {
                 "extraStatTags": sorted(ADDED_TAGS),
                 "holdApplicationUntilProxyStarts": True,

@@ -422,9 +422,12 @@ def told(*lines: dict[str, Any]) -> str:
 
 
 def test_a_copy_is_told_from_a_users_request_by_its_host() -> None:
-    text = told(line(), line(authority="defects.vision.inference.example.com-shadow"))
+    text = told(
+        line(), line(authority="defects.vision.inference.example.com-shadow"), line(authority="a.vision.svc.cluster.local-shadow:8000")
+    )
     requests = [each for each in text.splitlines() if each.startswith("istio_requests_total{")]
     assert sorted(each.split('mirrored="')[1].split('"')[0] for each in requests) == ["false", "true"]
+    assert sorted(each.rsplit(" ", 1)[1] for each in requests) == ["1", "2"]
 
 
 def test_a_request_that_no_replica_answered_is_counted_at_its_caller() -> None:

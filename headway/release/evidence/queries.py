@@ -5,7 +5,7 @@ those of the replica's own proxy (`reporter="destination"`), which sees users' r
 from the same place; the caller's proxy (`reporter="source"`) adds what never reached a replica.
 
 The trap: copies never appear at the caller's proxy, and at the replica's they look like users' requests, save that Envoy ends their host
-with `-shadow`; the label `mirrored` says so.
+with `-shadow`, before a port; the label `mirrored` says so.
 """
 
 import functools
@@ -27,7 +27,7 @@ CLASS = "request_class"
 """Written by the gateway (header x-request-class, from the size of the body, whatever the client sent); "" or absent: no class."""
 CLASS_HEADER = "x-request-class"
 MIRRORED = "mirrored"
-"""`"true"` for copies: `request.host.endsWith("-shadow") ? "true" : "false"`."""
+"""`"true"` for copies, else `"false"`."""
 POD = "pod"
 """Which target; added by the scrape. Counters of one pod start anew together."""
 

@@ -183,6 +183,10 @@ def _manager(name: str, filters: Sequence[Config], log: Config, *, rds: str | No
         "http_filters": list(filters),
         "access_log": [log],
         "use_remote_address": True,
+        # As istiod, where the mesh asks for DECODE_AND_MERGE_SLASHES (`components/addons/istio.py` does).
+        "normalize_path": True,
+        "merge_slashes": True,
+        "path_with_escaped_slashes_action": "UNESCAPE_AND_FORWARD",
         "stream_idle_timeout": "0s",  # as istiod
         "upgrade_configs": [],
     }

@@ -6,6 +6,7 @@ introduced.
 """
 
 import json
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,7 +18,8 @@ from sandbox.traffic.mesh.world import SUFFIX
 
 REQUESTS = "istio_requests_total"
 DURATION = "istio_request_duration_milliseconds"
-SHADOW = "-shadow"
+SHADOW = re.compile(r"-shadow(:\d+)?$")
+"""How Envoy ends the host of a copy."""
 _NO_FLAGS = "-"
 _ROTATE_BYTES = 64 * 2**20
 
@@ -34,7 +36,7 @@ def labels_of(line: dict[str, Any]) -> dict[str, str] | None:
         "grpc_response_status": str(line["grpc"]) if grpc and line.get("grpc") is not None else "",
     }
     if line["at"] == "destination":
-        mirrored = "true" if str(line.get("authority") or "").endswith(SHADOW) else "false"
+        mirrored = "true" if SHADOW.search(str(line.get("authority") or "")) else "false"
         return common | of_replica(line["namespace"], line["workload"], line["pod"]) | {"mirrored": mirrored}
     parts = str(line.get("cluster") or "").split("|")
     if len(parts) != 4 or not parts[3].endswith(f".{SUFFIX}"):

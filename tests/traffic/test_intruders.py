@@ -1,0 +1,359 @@
+"""Who tries to get past the gateway's rules, through a real Envoy: one gateway before models of two tenants, and the proxies of their replicas.
+
+An intruder has a token of one tenant or none, and says what it likes: hosts, paths, tokens and headers that filters might read otherwise
+than Envoy does. The servers behind are stand-ins that keep what reached them.
+"""
+
+import base64
+import hmac
+import json
+import socket
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from hashlib import sha256
+from http.client import HTTPResponse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from time import sleep, time
+from typing import Any
+
+import pytest
+
+from components.model_service.manifests import Service
+from components.platform import mesh
+from components.tenant.manifests import Plan
+from headway.contract.tenant import Issuer
+from sandbox.traffic.address import loopback
+from sandbox.traffic.mesh import configuration, listeners
+from sandbox.traffic.mesh.tokens import Issuers
+from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, changed, tenant
+from tests.components.contracts import service as sample
+from tests.traffic import proxied
+from tests.traffic.test_validation import static
+
+OWN, OTHERS = "assist", "vision"
+"""The intruder's tenant, and whose models it wants."""
+SERVED = {OWN: ("chat", "10.191.9.1"), OTHERS: ("defects", "10.191.9.2")}
+HOST, OTHERS_HOST = (f"{SERVED[each][0]}.{each}.{SURROUNDINGS.hosts[0]}" for each in (OWN, OTHERS))
+ISSUERS: Mapping[str, Issuer] = {name: tenant(name).issuers[0] for name in SERVED}
+REFUSED = {400, 401, 403, 404}
+
+
+class Server(BaseHTTPRequestHandler):
+    """Keeps what it is asked. A path that ends in `slow` takes its time, one that ends in `broken` fails."""
+
+    protocol_version = "HTTP/1.1"
+    asked: list[tuple[str, dict[str, str]]]
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length") or 0))
+        self.asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
+        if self.path.endswith("slow"):
+            sleep(0.3)
+        self.send_response(500 if self.path.endswith("broken") else 200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.do_POST()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gateway:
+    port: int
+    issuers: Issuers
+    intruders: Issuers
+    """Keys that nobody trusts."""
+    servers: Mapping[str, type[Server]] = field(default_factory=dict[str, type[Server]])
+
+    def token(self, of: str, **claims: Any) -> str:
+        issuer = ISSUERS[of]
+        return self.issuers.token(issuer.issuer, issuer.audiences, "somebody", now=time(), seconds=600, claims=claims)
+
+    def say(self, text: str, *, host: str | None = HOST, token: str | None = None, target: str = "/v1/models", method: str = "POST") -> int:
+        """The answer's status to a request with these headers, written as they are; no answer at all counts as a refusal (400)."""
+        lines = [f"{method} {target} HTTP/1.1", *([] if host is None else [f"Host: {host}"]), "Content-Length: 0", "Connection: close"]
+        if token is not None:
+            lines.append(f"Authorization: Bearer {token}")
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
+            connection.sendall("\r\n".join([*lines, *text.splitlines(), "", ""]).encode("latin-1"))
+            answer = HTTPResponse(connection)
+            try:
+                answer.begin()
+            except ConnectionError:
+                return 400
+            answer.read()
+            return answer.status
+
+    def reached(self, tenant: str) -> int:
+        return len(self.servers[tenant].asked)
+
+    def told(self, tenant: str) -> Mapping[str, str]:
+        """Headers of the last request that reached the tenant's server."""
+        return self.servers[tenant].asked[-1][1]
+
+
+def services() -> Iterator[Service]:
+    for name, (model, _) in SERVED.items():
+        contract = MODELS[model].model_dump(mode="json", exclude_none=True)
+        patient = changed(contract, batch=None, envelope__largest_request__timeout="60s", health__drain="60s")
+        yield Service.of(name, patient, sample(model).pool, SURROUNDINGS)
+
+
+def compiled(folder: Any, port: int, issuers: Issuers) -> configuration.Configuration:
+    made = list(services())
+    plans = [Plan(tenant=tenant(each.tenant), models=(each.model,), pools=POOLS, surroundings=SURROUNDINGS) for each in made]
+    rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
+    manifests = [*rules, *(one for each in (*plans, *made) for one in each.manifests())]
+    world = proxied.world(manifests, *(body for each in made for body in proxied.replicas(each, [SERVED[each.tenant][1]])))
+    assert configuration.judge(world) == {}
+    doors = listeners.Doors(gateway={80: port}, mesh={}, log="/dev/null")
+    return configuration.compile_(world, doors, str(folder), {each.issuer: issuers.keys(each.issuer) for each in ISSUERS.values()})
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    folder, port = tmp_path_factory.mktemp("intruders"), proxied.free_port()
+    issuers = Issuers(folder / "issuers")
+    servers: dict[str, type[Server]] = {name: type(name, (Server,), {"asked": []}) for name in SERVED}
+    with ExitStack() as stack:
+        for name, (_, ip) in SERVED.items():
+            server = ThreadingHTTPServer((loopback(ip), 8000), servers[name])
+            stack.callback(server.server_close)
+            stack.callback(server.shutdown)
+            Thread(target=server.serve_forever, daemon=True).start()
+        stack.enter_context(proxied.envoy(folder, static(compiled(folder, port, issuers)), port))
+        yield Gateway(port=port, issuers=issuers, intruders=Issuers(folder / "intruders"), servers=servers)
+
+
+# hosts -----------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", [HOST, HOST.upper(), f"{HOST}:80", f"{HOST}:443", f"{HOST}:18080"])
+def test_a_host_may_be_written_as_clients_write_it(gateway: Gateway, host: str) -> None:
+    assert gateway.say("", host=host, token=gateway.token(OWN)) == 200
+
+
+@pytest.mark.parametrize("intruder", ["nobody", "a stranger"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "{}",
+        "{}:80",
+        "{}:8443",
+        "{}:99999999999",
+        "{}:",
+        "{}:x",
+        "{}:1-shadow",
+        "{}-shadow",
+        "{}.",
+        "{}.:80",
+        "user@{}",
+        "{}#",
+        "{}?",
+        "{}/",
+        "%20{}",
+        "x.{}",
+    ],
+)
+def test_no_spelling_of_a_host_leads_past_its_tenants_rules(gateway: Gateway, intruder: str, written: str) -> None:
+    token, before = gateway.token(OWN) if intruder == "a stranger" else None, gateway.reached(OTHERS)
+    for host in (OTHERS_HOST, OTHERS_HOST.upper()):
+        assert gateway.say("", host=written.format(host), token=token) in REFUSED
+    assert gateway.reached(OTHERS) == before
+
+
+@pytest.mark.parametrize("written", ["{}:", "{}:x", "{}:1-shadow", "{}-shadow"])
+def test_even_a_tenants_own_caller_cannot_write_its_host_so_that_proxies_take_it_for_something_else(gateway: Gateway, written: str) -> None:
+    """A host that ends as a copy's would keep the request out of what its release is judged by."""
+    before = gateway.reached(OWN)
+    assert gateway.say("", host=written.format(HOST), token=gateway.token(OWN)) in REFUSED
+    assert gateway.reached(OWN) == before
+
+
+@pytest.mark.parametrize(
+    ("host", "target", "more"),
+    [
+        (HOST, f"http://{OTHERS_HOST}/v1/models", ""),
+        (HOST, f"http://{OTHERS_HOST}:99/v1/models", ""),
+        (HOST, "/v1/models", f"Host: {OTHERS_HOST}"),
+        (OTHERS_HOST, "/v1/models", f"Host: {HOST}"),
+        (None, "/v1/models", ""),
+        (HOST, f"{OTHERS_HOST}:80", ""),
+    ],
+)
+def test_two_hosts_in_one_request_are_none(gateway: Gateway, host: str | None, target: str, more: str) -> None:
+    before = gateway.reached(OTHERS)
+    assert gateway.say(more, host=host, target=target, token=gateway.token(OWN)) in REFUSED
+    assert gateway.reached(OTHERS) == before
+
+
+@pytest.mark.parametrize("header", ["X-Forwarded-Host", "X-Host", "X-Original-Host", "X-Envoy-Original-Host", "Forwarded: host"])
+def test_a_host_in_another_header_leads_nowhere_else(gateway: Gateway, header: str) -> None:
+    before = gateway.reached(OTHERS)
+    joint = "=" if "host" in header else ": "
+    assert gateway.say(f"{header}{joint}{OTHERS_HOST}", token=gateway.token(OWN)) == 200
+    assert gateway.reached(OTHERS) == before
+
+
+def test_by_http_2_the_host_is_the_one_that_was_judged(gateway: Gateway) -> None:
+    before, address = gateway.reached(OTHERS), f"127.0.0.1:{gateway.port}"
+    asked = ["curl", "-sS", "--max-time", "60", "--http2-prior-knowledge", "-o", "/dev/null", "-w", "%{http_code} %{http_version}"]
+    for host, url in ((OTHERS_HOST, HOST), (HOST, OTHERS_HOST)):
+        said = [*asked, "--connect-to", f"::{address}", "-H", f"Host: {host}", "-H", f"Authorization: Bearer {gateway.token(OWN)}"]
+        found = subprocess.run([*said, f"http://{url}:99/v1/models"], capture_output=True, text=True, timeout=90, check=True)
+        assert found.stdout in ({"403 2", "400 2"} if host == OTHERS_HOST else {"200 2", "400 2", "403 2"})
+    assert gateway.reached(OTHERS) == before
+
+
+# tokens ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def part(content: Mapping[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
+
+
+def claims(of: str) -> dict[str, Any]:
+    issuer = ISSUERS[of]
+    return {"iss": issuer.issuer, "aud": list(issuer.audiences), "sub": "admin", "iat": int(time()), "exp": int(time()) + 600}
+
+
+def unsigned(gateway: Gateway, algorithm: str) -> str:
+    return f"{part({'alg': algorithm, 'typ': 'JWT'})}.{part(claims(OTHERS))}."
+
+
+def signed_with_the_public_key(gateway: Gateway) -> str:
+    keys = gateway.issuers.keys(ISSUERS[OTHERS].issuer)
+    (key,) = json.loads(keys)["keys"]
+    text = f"{part({'alg': 'HS256', 'typ': 'JWT', 'kid': key['kid']})}.{part(claims(OTHERS))}"
+    return f"{text}.{base64.urlsafe_b64encode(hmac.new(keys.encode(), text.encode(), sha256).digest()).rstrip(b'=').decode()}"
+
+
+def signed_by_another_issuer(gateway: Gateway) -> str:
+    """The issuer's name and key's name, the intruder's own key."""
+    own = gateway.intruders
+    issuer = ISSUERS[OTHERS]
+    return own.token(issuer.issuer, issuer.audiences, "admin", now=time(), seconds=600, claims={})
+
+
+def with_claims_of_another(gateway: Gateway) -> str:
+    head, _, signature = gateway.token(OWN).split(".")
+    return f"{head}.{part(claims(OTHERS))}.{signature}"
+
+
+def bringing_its_own_key(gateway: Gateway) -> str:
+    own = gateway.intruders
+    issuer = ISSUERS[OTHERS]
+    (key,) = json.loads(own.keys(issuer.issuer))["keys"]
+    _, body, signature = own.token(issuer.issuer, issuer.audiences, "admin", now=time(), seconds=600, claims={}).split(".")
+    return f"{part({'alg': 'ES256', 'typ': 'JWT', 'jwk': key, 'jku': 'http://127.0.0.1/keys'})}.{body}.{signature}"
+
+
+def for_an_audience_beside(gateway: Gateway) -> str:
+    """Of the right issuer, for somebody else; and the intruder's own issuer vouches for the audience."""
+    return gateway.issuers.token(ISSUERS[OWN].issuer, ISSUERS[OTHERS].audiences, "admin", now=time(), seconds=600, claims={})
+
+
+FORGED: tuple[Callable[[Gateway], str], ...] = (
+    lambda gateway: unsigned(gateway, "none"),
+    lambda gateway: unsigned(gateway, "None"),
+    lambda gateway: unsigned(gateway, "ES256"),
+    signed_with_the_public_key,
+    signed_by_another_issuer,
+    with_claims_of_another,
+    bringing_its_own_key,
+    for_an_audience_beside,
+    lambda gateway: "",
+    lambda gateway: "..",
+)
+
+
+@pytest.mark.parametrize("forged", FORGED)
+@pytest.mark.parametrize("where", ["header", "query", "both"])
+def test_no_forged_token_opens_a_host(gateway: Gateway, forged: Callable[[Gateway], str], where: str) -> None:
+    token, before = forged(gateway), gateway.reached(OTHERS)
+    target = "/v1/models" if where == "header" else f"/v1/models?access_token={token}"
+    header = {"header": token, "query": None, "both": gateway.token(OWN)}[where]
+    assert gateway.say("", host=OTHERS_HOST, token=header, target=target) in REFUSED
+    assert gateway.reached(OTHERS) == before
+
+
+# headers ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_what_only_the_platform_may_say_of_a_request_no_client_says(gateway: Gateway) -> None:
+    forged = [
+        *mesh.OWN_HEADERS,
+        "X-EXPERIMENT",
+        "x-model-unreached",
+        "x-envoy-retriable-header-names",
+        "x-envoy-original-path",
+        "x-envoy-internal",
+    ]
+    said = "\n".join(f"{name}: forged" for name in forged)
+    assert gateway.say(said, token=gateway.token(OWN, priority="low")) == 200
+    told = gateway.told(OWN)
+    assert (told["x-user-id"], told["x-request-priority"]) == ("somebody", "low")
+    assert not {"x-degrade", "x-experiment"} & set(told)
+    assert [name for name, value in told.items() if "forged" in value and name.startswith("x-envoy-")] == []
+    assert "authorization" not in told, "a model has no use for a caller's token"
+
+
+def test_a_caller_without_a_priority_does_not_give_itself_one(gateway: Gateway) -> None:
+    assert gateway.say("x-request-priority: high\nX-Request-Priority: high", token=gateway.token(OWN)) == 200
+    assert "x-request-priority" not in gateway.told(OWN)
+
+
+def test_no_client_sets_the_proxys_timeouts_and_retries(gateway: Gateway) -> None:
+    assert gateway.say("x-envoy-upstream-rq-timeout-ms: 1", target="/v1/slow", token=gateway.token(OWN)) == 200
+    before = gateway.reached(OWN)
+    again = "x-envoy-retry-on: 5xx\nx-envoy-max-retries: 9\nx-envoy-retriable-status-codes: 500"
+    assert gateway.say(again, target="/v1/broken", token=gateway.token(OWN)) == 500
+    assert gateway.reached(OWN) == before + 1
+
+
+@pytest.mark.parametrize(
+    "more", ["Transfer-Encoding: chunked", "Content-Length: 5", "Transfer-Encoding: xchunked", "Transfer-Encoding: identity, chunked"]
+)
+def test_a_body_whose_end_is_written_twice_is_refused(gateway: Gateway, more: str) -> None:
+    before = gateway.reached(OWN)
+    assert gateway.say(more, token=gateway.token(OWN)) in {*REFUSED, 501}
+    assert gateway.reached(OWN) == before
+
+
+# paths -----------------------------------------------------------------------------------------------------------------------------------
+
+ADMINISTRATION = {OWN: "/v1/load_lora_adapter", OTHERS: "/v2/repository/index"}
+
+
+@pytest.mark.parametrize("tenant", [OWN, OTHERS])
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        lambda path: path,
+        lambda path: path + "?a=b",
+        lambda path: path + "#x",
+        lambda path: "/" + path,
+        lambda path: path.replace("/", "//"),
+        lambda path: "/." + path,
+        lambda path: "/a/.." + path,
+        lambda path: "/a/%2e%2e" + path,
+        lambda path: path.replace("o", "%6f"),
+        lambda path: path.replace("o", "%6F"),
+        lambda path: "/" + path[1:].replace("/", "%2F"),
+        lambda path: "/" + path[1:].replace("/", "%2f"),
+        lambda path: "/a%2F.." + path,
+        lambda path: "/" + path[1:].replace("/", "\\"),
+        lambda path: "/" + path[1:].replace("/", "%5C"),
+    ],
+)
+def test_no_spelling_of_a_path_reaches_a_servers_administration(gateway: Gateway, tenant: str, spelling: Callable[[str], str]) -> None:
+    host = {OWN: HOST, OTHERS: OTHERS_HOST}[tenant]
+    before = gateway.reached(tenant)
+    assert gateway.say("", host=host, target=spelling(ADMINISTRATION[tenant]), token=gateway.token(tenant)) in {*REFUSED, 307}
+    assert gateway.reached(tenant) == before
