@@ -26,7 +26,7 @@ from headway.contract.arithmetic import warm
 from headway.contract.arithmetic.surge import pool_for
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
-from stacks.settings import CLUSTER, PLATFORM, PlatformSettings, tenants_of
+from stacks.settings import CLUSTER, PLATFORM, SANDBOX, PlatformSettings, tenants_of
 from stacks.upstream import Upstream
 
 STORES = ("kms:Decrypt", "kms:GenerateDataKey")
@@ -42,6 +42,7 @@ def build(settings: PlatformSettings, contracts: Path = CONTRACTS) -> None:
     layer.gpus()
     layer.mesh()
     layer.scaling()
+    layer.pins()
     layer.export()
 
 
@@ -182,6 +183,15 @@ class _Layer:
             cluster_autoscaler.values(self._cluster, self._account.region, self._settings.pools),
             after=[nodes, self._monitoring],
         )
+
+    def pins(self) -> None:
+        """Say what no digest pins, at every preview: it is whatever its repository answers."""
+        found = [f"{chart.chart} {chart.version}" for chart in versions.CHARTS if chart.digest is None]
+        if found and self._settings.environment != SANDBOX:
+            pulumi.log.warn(
+                f"{len(found)} charts have no recorded digest: {', '.join(found)}. Whatever their repositories answer for these versions is "
+                "installed. Pull them and run `headway mirror --charts FOLDER`, and record what it says in components/versions.py."
+            )
 
     def export(self) -> None:
         passed_on = (

@@ -29,6 +29,8 @@ from stacks.refusal import SettingsError, refusals, refuse
 NAMESPACE = "headway"
 CLUSTER = "cluster"
 PLATFORM = "platform"
+SANDBOX = "sandbox"
+"""The environment in which charts are not installed and nothing is AWS's."""
 SHARED: Mapping[str, Mapping[str, str]] = {
     PLATFORM: {"account": CLUSTER, "network": CLUSTER, "pools": CLUSTER},
     "tenant": {"account": CLUSTER, "gateway": PLATFORM, "loops": PLATFORM, "pools": CLUSTER},

@@ -30,11 +30,10 @@ from headway.release.ledger import location
 from headway.release.ledger.store import Store
 from stacks.live import Live, live
 from stacks.refusal import Refusal, SettingsError
-from stacks.settings import PLATFORM, TenantSettings
+from stacks.settings import PLATFORM, SANDBOX, TenantSettings
 from stacks.upstream import Upstream
 
 FOLDER = Path(__file__).parents[1] / "tenants"
-SANDBOX = "sandbox"
 
 
 def build(settings: TenantSettings, folder: Path = FOLDER, ledger: Store | None = None) -> None:
