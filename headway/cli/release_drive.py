@@ -15,8 +15,7 @@ from headway.errors import Exit, UserError
 if TYPE_CHECKING:
     from headway.cli.release_place import Place
     from headway.cli.release_view import View
-    from headway.release.driver.driver import Driver
-    from headway.release.driver.holding import Told
+    from headway.release.driver.holding import Holding, Told
     from headway.release.driver.rollout import Rollout, Service
     from headway.release.ledger.events import Event
 
@@ -31,6 +30,7 @@ def drive(here: "Place", view: "View", under_way: "Rollout | None" = None, regat
     from headway.release.driver.driver import Driver
     from headway.release.driver.holder import gone
     from headway.release.driver.holder import here as this_runner
+    from headway.release.driver.holding import Holding
     from headway.release.evidence import reading
     from headway.release.ledger.division import released
 
@@ -38,10 +38,10 @@ def drive(here: "Place", view: "View", under_way: "Rollout | None" = None, regat
     world, told = here.world(released(here.store, here.chain, rollout.digest)), _once(view)
     ended: Rollout | None = None
     while ended is None:
-        driver = Driver(here.ledger(), world, reading, this_runner(), gone=gone, told=told, regate=regate)
+        holding = Holding(here.ledger(), world, reading, this_runner(), gone=gone, told=told)
         try:
-            with _kept(driver):
-                ended = driver.run()
+            with _kept(holding):
+                ended = Driver(holding, regate=regate).run()
         except UserError as refusal:
             if refusal.exit is not Exit.BUSY:
                 raise
@@ -115,10 +115,10 @@ def _once(view: "View") -> "Told":
 
 
 @contextlib.contextmanager
-def _kept(driver: "Driver") -> Generator[None]:
+def _kept(holding: "Holding") -> Generator[None]:
     """The lease is renewed beside whatever takes long."""
     stopped = threading.Event()
-    keeper = threading.Thread(target=driver.keep, args=(stopped,), daemon=True)
+    keeper = threading.Thread(target=holding.keep, args=(stopped,), daemon=True)
     keeper.start()
     try:
         yield

@@ -3,6 +3,7 @@
 The trap: whoever supersedes drains the release under way; so all that can be refused is refused before that, and not after.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,13 +25,18 @@ def begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guard
     from headway.contract.released import release_id
     from headway.release.driver.adoption import adopt
     from headway.release.driver.beginning import begin, possible
+    from headway.release.driver.clocks import refusal
     from headway.release.driver.kinds import Wish
     from headway.release.driver.rollout import fold
     from headway.release.driver.wishes import ask
+    from headway.release.driver.world import OutOfReachError
     from headway.release.ledger.store import prove
 
     in_time(here, start.speed)
     model = here.contract()
+    with suppress(OutOfReachError):  # which the guard says in better words
+        if how := here.world(model).clocks_apart():
+            raise refusal(here.chain, how)
     if guarded:
         here.guard()
     prove(here.store)

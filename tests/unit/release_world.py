@@ -18,6 +18,7 @@ from headway.release import Counts, Tick
 from headway.release.driver.adoption import adopt
 from headway.release.driver.beginning import Asked, Start, begin
 from headway.release.driver.driver import Driver
+from headway.release.driver.holding import Holding
 from headway.release.driver.labelled import Compared
 from headway.release.driver.rollout import Rollout, Service, fold
 from headway.release.driver.world import Drained, OutOfReachError, Probed, Raw, Route
@@ -113,6 +114,8 @@ class Memory:
     """What share of requests the new version really gets, of the one that the route says."""
     copied: tuple[int, int] = (0, 0)
     """Answers to copies that are compared in a tick, and how many of them differ."""
+    apart: str = ""
+    """How wrong the runner's clock is."""
     hidden: bool = False
     """Whether requests to the new version can be seen while draining."""
 
@@ -122,6 +125,9 @@ class Memory:
 
     def now(self) -> datetime:
         return self.clock
+
+    def clocks_apart(self) -> str:
+        return self.apart
 
     def sleep(self, seconds: float) -> None:
         assert seconds > 0
@@ -160,7 +166,8 @@ class Memory:
     def route(self) -> Route:
         self.refuse("route")
         hosts = {key: key for key in self.routed}
-        return Route(weights=dict(self.routed), hosts=hosts, mirrored=self.mirrored, copies=self.copies, led=self.led)
+        more: dict[str, Any] = {"mirrored": self.mirrored, "copies": self.copies, "led": self.led}
+        return Route(weights=dict(self.routed), hosts=hosts, **more, watched_until=self.vouched)
 
     def patch(self, division: Division) -> None:
         self.refuse("patch")
@@ -271,8 +278,8 @@ class Scene:
     def begin(self, answers: Asked = UNASKED, **start: Any) -> None:
         begin(self.ledger(), self.store, self.new, ROOM, Start(**start), answers)
 
-    def driver(self, holder: str = "one", **more: Any) -> Driver:
-        return Driver(self.ledger(holder), self.world, Reading(), holder, **more)
+    def driver(self, holder: str = "one", *, regate: str | None = None, **more: Any) -> Driver:
+        return Driver(Holding(self.ledger(holder), self.world, Reading(), holder, **more), regate=regate)
 
     def service(self) -> Service:
         return fold(self.ledger().read())

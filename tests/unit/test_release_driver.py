@@ -362,6 +362,26 @@ def test_while_the_ledger_is_gone_for_too_long_traffic_goes_back_and_that_is_wri
     assert ended.failing is not None and "the ledger was out of reach" in ended.failing.reason
 
 
+def test_who_is_cut_off_from_the_ledger_leaves_a_release_to_the_runner_that_promised_to_watch_it(contract: Model) -> None:
+    store = Gone()
+    scene = Scene.of(store, contract, mirror=None)
+
+    class Watched(Memory):
+        lost_at: Any = None
+
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            if self.lost_at is None and self.routed.get(scene.release, 0) >= 5:
+                self.lost_at, store.away = self.clock, True
+            if self.lost_at and store.away:
+                self.vouched = self.clock + timedelta(minutes=10)
+                assert self.routed[scene.release] >= 5
+                store.away = self.clock - self.lost_at < timedelta(minutes=30)
+
+    scene.world.__class__ = Watched
+    assert scene.run().outcome is Outcome.PROMOTED
+
+
 # -- people ----------------------------------------------------------------------------------------------------------------------
 
 

@@ -66,6 +66,9 @@ class Here:
     def world(self, _: Model) -> Any:
         return self
 
+    def clocks_apart(self) -> str:
+        return self.scene.world.apart
+
     def answers(self, _: str) -> Any:
         raise OutOfReachError("connection refused")
 
@@ -181,3 +184,12 @@ def test_a_pace_that_cannot_be_measured_is_refused(scene: Scene, environment: st
         begun(Here(scene, scene.new, environment), ANY, Start(speed=speed), supersede=False, guarded=True)  # type: ignore[arg-type]
     assert refusal in f"{refused.value.fact} {refused.value.remedy}"
     assert scene.kinds() == ["adopted"]
+
+
+def test_nothing_begins_by_a_clock_that_is_wrong(scene: Scene) -> None:
+    scene.world.apart = "3600 s behind the API server"
+    here: Any = Here(scene, scene.new)
+    with pytest.raises(UserError, match="The clock of this machine is 3600 s behind the API server"):
+        begun(here, ANY, Start(), supersede=False, guarded=True)
+    assert here.guarded == [], "it could not tell whether the guard lives"
+    assert scene.service().running is None

@@ -5,12 +5,15 @@ a server that has just been started refuses everybody until it has read the role
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from headway.errors import Exit, UserError
 from headway.kubeconfig import connected
+from headway.release.driver.clocks import Apart
 from headway.release.driver.world import OutOfReachError
 
 MANAGER = "headway-release"
@@ -24,10 +27,10 @@ _READY = "/readyz"
 
 
 class Api:
-    """An API server. `kubeconfig`: its content, or the path of its file; None inside a pod."""
+    """An API server. `kubeconfig`: its content, or the path of its file; None inside a pod. `clock`: this machine's, in Unix seconds."""
 
-    def __init__(self, kubeconfig: Mapping[str, Any] | str | None) -> None:
-        self._kubeconfig = kubeconfig
+    def __init__(self, kubeconfig: Mapping[str, Any] | str | None, clock: Callable[[], float] = time.time) -> None:
+        self._kubeconfig, self._clock = kubeconfig, clock
         self._client: Any = None
 
     def get(self, path: str) -> dict[str, Any] | None:
@@ -42,11 +45,11 @@ class Api:
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, content_type: str = "application/json"
     ) -> dict[str, Any] | None:
         """The answer; None for what is not there. Raises OutOfReachError, and UserError for what is not allowed."""
-        status, content = self._asked(method, path, query, body, content_type)
+        status, content, _ = self._asked(method, path, query, body, content_type)
         if status in _REFUSED:
             if self._asked("GET", _READY)[0] != 200:
                 raise OutOfReachError(f"HTTP {status} of a server that is not ready")
-            status, content = self._asked(method, path, query, body, content_type)
+            status, content, _ = self._asked(method, path, query, body, content_type)
         if status >= 500 or status in _LATER:
             raise OutOfReachError(f"HTTP {status}")
         if status == _GONE:
@@ -61,10 +64,19 @@ class Api:
             )
         return document
 
+    def apart(self) -> Apart:
+        """How far this machine's clock is from the server's. Raises OutOfReachError."""
+        asked = self._clock()
+        told = self._asked("GET", _READY)[2]
+        answered = self._clock()
+        if told is None:
+            raise OutOfReachError("it does not say what time it is")
+        return Apart.read(asked, answered, parsedate_to_datetime(told).timestamp(), resolution=1.0)
+
     def _asked(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, content_type: str = "application/json"
-    ) -> tuple[int, bytes]:
-        """Status and content of one answer. Raises OutOfReachError."""
+    ) -> tuple[int, bytes, str | None]:
+        """Status, content and date of one answer. Raises OutOfReachError."""
         import urllib3
 
         api = self._connected()
@@ -76,7 +88,7 @@ class Api:
             answer = api.rest_client.pool_manager.request(method, url, body=sent, headers=headers, timeout=TIMEOUT_SECONDS, retries=False)
         except urllib3.exceptions.HTTPError as failure:
             raise OutOfReachError(type(failure).__name__) from None
-        return answer.status, answer.data
+        return answer.status, answer.data, answer.headers.get("date")
 
     def executed(self, namespace: str, pod: str, container: str, command: Sequence[str], seconds: float) -> str:
         """Standard output of a command in a pod's container. Raises OutOfReachError."""

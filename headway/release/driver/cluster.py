@@ -6,7 +6,7 @@ manager no longer says; so it says everything that the object says now.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
@@ -17,6 +17,7 @@ from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.release.driver.answers import CONTAINER
 from headway.release.driver.api import MANAGER, Api
+from headway.release.driver.clocks import Apart
 from headway.release.driver.room import Needs, room
 from headway.release.driver.world import OutOfReachError, Route
 from headway.release.ledger.division import BASELINE, STABLE, Division, Portion
@@ -63,10 +64,17 @@ class Cluster:
         patch(self._api, live, division)
 
     def vouch(self, until: datetime | None, safe: str) -> None:
-        """Write on the route until when it is watched; None takes that away. Raises OutOfReachError."""
+        """Write on the route until when it is watched, by the cluster's clock, which the dead man's switch reads; None takes that away.
+        Raises OutOfReachError."""
+        if until:
+            until -= timedelta(seconds=self.apart().certain)
         text = until.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if until else None
         body = {"metadata": {"annotations": {WATCHED_UNTIL: text, SAFE_RELEASE: safe if until else None}}}
         self._api.request("PATCH", self._route_path(), {"fieldManager": MANAGER}, body, "application/merge-patch+json")
+
+    def apart(self) -> Apart:
+        """How far this machine's clock is from the API server's. Raises OutOfReachError."""
+        return self._api.apart()
 
     # -- replicas --------------------------------------------------------------------------------------------------------------
 
@@ -142,6 +150,7 @@ class Cluster:
 def route_of(live: Mapping[str, Any]) -> Route:
     """What a VirtualService of ours says: arms by the header that tells clients which release answered."""
     entry, split = _rule(live, WEIGHTS), _rule(live, SPLIT)
+    until = (live.get("metadata", {}).get("annotations") or {}).get(WATCHED_UNTIL)
     arms = {_key(d): d for d in entry.get("route", ())}
     percent = entry.get("mirrorPercentage", {}).get("value", 100.0) if entry.get("mirror") else 0.0
     return Route(
@@ -150,6 +159,7 @@ def route_of(live: Mapping[str, Any]) -> Route:
         mirrored=_service(entry["mirror"]["host"]) if entry.get("mirror") else None,
         copies=float(percent),
         led=(str(split["match"][0]["headers"][EXPERIMENT_HEADER]["exact"]), _key(split["route"][0])) if split else None,
+        watched_until=datetime.fromisoformat(until) if until else None,
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.contract.health import Golden
 from headway.release.driver.answers import Answers, Run, asked, failing, in_a_tick, judged
+from headway.release.driver.clocks import Apart, wrong
 from headway.release.driver.cluster import Cluster
 from headway.release.driver.labelled import compared
 from headway.release.driver.mirrored import paired
@@ -60,6 +61,12 @@ class Deployment:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    def clocks_apart(self) -> str:
+        asked = time.time()
+        told = self.evidence.time()
+        by_prometheus = wrong(Apart.read(asked, time.time(), told, resolution=0.0), "Prometheus") if told is not None else ""
+        return " and ".join(filter(None, (wrong(self.cluster.apart(), "the API server"), by_prometheus)))
 
     # -- the stack -------------------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,6 @@ write can arrive without its answer; so every action looks at the world first, a
 """
 
 import contextlib
-import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -13,15 +12,16 @@ from typing import Any
 from headway.errors import Exit, UserError
 from headway.release.driver import actions
 from headway.release.driver.actions import Action, following
-from headway.release.driver.holding import LEASE_SECONDS, SLICE_SECONDS, Holding, Told
-from headway.release.driver.judge import Reading, carried_over, gate_version
+from headway.release.driver.clocks import refusal
+from headway.release.driver.holding import SLICE_SECONDS, Holding
+from headway.release.driver.judge import carried_over, gate_version
 from headway.release.driver.kinds import Kind
 from headway.release.driver.patience import patiently
 from headway.release.driver.refusal import by_policy, described, unevaluated, why
-from headway.release.driver.rollout import Rollout, Service
-from headway.release.driver.world import OutOfReachError, Probed, Route, World
+from headway.release.driver.rollout import Rollout
+from headway.release.driver.world import OutOfReachError, Probed, Route
 from headway.release.ledger.division import CANARY, WHOLE, Division
-from headway.release.ledger.ledger import Ledger, LostError
+from headway.release.ledger.ledger import LostError
 from headway.release.ledger.store import UnreachableError
 from headway.release.plan import Kind as StepKind
 
@@ -35,34 +35,16 @@ DRAIN_SECONDS = 60.0
 """How long the last request to a version that was taken back is looked for: four scrapes in production, of which two new ones tell."""
 DRAIN_LOOK_SECONDS = SLICE_SECONDS / 4
 ROUTE_LOOKS = 40
+TICKS_BETWEEN_CLOCKS = 10
+"""How often a running release compares clocks."""
 
 
 class Driver:
-    """Drives the running release of one service. `told` hears of every event, also those of others."""
+    """Drives the running release of one service. `regate`: why this gate may decide a release that another one began; without a reason it
+    does not."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        world: World,
-        reading: Reading,
-        holder: str,
-        *,
-        gone: Callable[[str], bool] = lambda _: False,
-        told: Told = lambda _event, _service: None,
-        lease_seconds: float = LEASE_SECONDS,
-        regate: str | None = None,
-    ) -> None:
-        """`regate`: why this gate may decide a release that another one began; without a reason it does not."""
-        self._world, self._regate = world, regate
-        self._holding = Holding(ledger, world, reading, holder, gone=gone, told=told, lease_seconds=lease_seconds)
-
-    @property
-    def service(self) -> Service:
-        return self._holding.service
-
-    def keep(self, stopped: threading.Event) -> None:
-        """Renew the lease while an update takes long. For a thread of its own; ends when `stopped`."""
-        self._holding.keep(stopped)
+    def __init__(self, holding: Holding, *, regate: str | None = None) -> None:
+        self._holding, self._world, self._regate = holding, holding.world, regate
 
     def run(self) -> Rollout:
         """Carry on until the running release is over; answers how it ended. One that is over already is answered at once.
@@ -81,6 +63,7 @@ class Driver:
             )
         try:
             if not rollout.over:
+                self._patiently(self._by_the_right_clock)
                 self._patiently(lambda: self._unless_unwatched(rollout))
                 self._patiently(lambda: self._by_its_gate(rollout.number))
             while not (current := self._holding.current(rollout.number)).over:
@@ -93,7 +76,7 @@ class Driver:
         return current
 
     def _patiently(self, act: Callable[[], None]) -> None:
-        patiently(self._holding, self._world, act)
+        patiently(self._holding, act)
 
     # -- one step --------------------------------------------------------------------------------------------------------------
 
@@ -146,6 +129,7 @@ class Driver:
                 return
             done = planned
             if planned.ok and planned.changed:
+                self._holding.renew()  # a plan takes long enough to lose the lease in
                 done = self._world.up(refresh=refresh)
             if done.ok and self._carried(division):
                 took = (self._world.now() - began).total_seconds()
@@ -200,6 +184,8 @@ class Driver:
         if not route.carries(rollout.division):
             self._drifted(rollout, route)
             return
+        if rollout.ticks % TICKS_BETWEEN_CLOCKS == 0:
+            self._by_the_right_clock()
         raw = self._world.read(rollout, start, end)
         frozen = rollout.held
         decision = self._holding.judging(rollout).decide(raw, frozen=frozen)
@@ -253,6 +239,12 @@ class Driver:
 
     def _since(self, time: str) -> float:
         return (self._world.now() - datetime.fromisoformat(time)).total_seconds()
+
+    def _by_the_right_clock(self) -> None:
+        """A runner whose clock is wrong judges nothing, neither evidence nor who watched."""
+        if how := self._world.clocks_apart():
+            self._holding.release()
+            raise refusal(self._holding.chain, how)
 
     def _unless_unwatched(self, rollout: Rollout) -> None:
         """The dead man's limit, seen from the next runner: what nobody watched for too long goes back, whatever it looks like now."""

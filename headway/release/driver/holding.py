@@ -27,7 +27,8 @@ Told = Callable[[Event, Service], None]
 
 
 class Holding:
-    """The chain as `holder` holds it. `told` hears of every event, also those of others."""
+    """The chain of one service, and its world, as `holder` holds them. `told` hears of every event, also those of others; `gone` tells of a
+    holder whether it is known to have died."""
 
     def __init__(
         self,
@@ -36,11 +37,11 @@ class Holding:
         reading: Reading,
         holder: str,
         *,
-        gone: Callable[[str], bool],
-        told: Told,
-        lease_seconds: float,
+        gone: Callable[[str], bool] = lambda _: False,
+        told: Told = lambda _event, _service: None,
+        lease_seconds: float = LEASE_SECONDS,
     ) -> None:
-        self._ledger, self._world, self._reading, self._holder = ledger, world, reading, holder
+        self._ledger, self.world, self._reading, self._holder = ledger, world, reading, holder
         self._gone, self._told, self._lease_seconds = gone, told, lease_seconds
         self._judge: Judge | None = None
         self._guard = threading.RLock()
@@ -92,7 +93,7 @@ class Holding:
 
     def vouch(self, rollout: Rollout) -> None:
         """Say on the live route until when this release is watched. Raises OutOfReachError."""
-        self._world.vouch(self._world.now() + timedelta(seconds=float(rollout.body["unwatched_at_most"])), rollout.stable)
+        self.world.vouch(self.world.now() + timedelta(seconds=float(rollout.body["unwatched_at_most"])), rollout.stable)
 
     def write(self, kind: Kind, body: Mapping[str, Any]) -> None:
         with self._guard:
@@ -107,7 +108,7 @@ class Holding:
         """Sleep, looking now and then; True when somebody wrote something, so that what is next must be asked anew."""
         left = seconds
         while left > 0:
-            self._world.sleep(min(left, SLICE_SECONDS))
+            self.world.sleep(min(left, SLICE_SECONDS))
             left -= SLICE_SECONDS
             before = self.service.count
             self.renew()

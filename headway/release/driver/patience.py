@@ -8,17 +8,19 @@ from datetime import datetime
 
 from headway.release.driver import targets
 from headway.release.driver.holding import SLICE_SECONDS, Holding
-from headway.release.driver.world import OutOfReachError, World
+from headway.release.driver.world import OutOfReachError
 from headway.release.ledger.ledger import LostError
 from headway.release.ledger.store import UnreachableError
 
 
-def patiently(holding: Holding, world: World, act: Callable[[], None]) -> None:
+def patiently(holding: Holding, act: Callable[[], None]) -> None:
     """Do it; again when a race was lost, and again and again while ledger or API server do not answer.
 
     While the ledger is out of reach for longer than the dead man's limit, traffic of an unproven release goes back at once: it would
-    be watched by someone who cannot act. That is written down when the ledger is back.
+    be watched by someone who cannot act. That is written down when the ledger is back. But where another runner, who reaches the ledger,
+    has promised to watch, it is his.
     """
+    world = holding.world
     silent_since, reverted = world.now(), False
     while True:
         try:
@@ -28,7 +30,7 @@ def patiently(holding: Holding, world: World, act: Callable[[], None]) -> None:
         except OutOfReachError:
             world.sleep(SLICE_SECONDS / 2)
         except UnreachableError:
-            reverted = reverted or _give_up_watching(holding, world, silent_since)
+            reverted = reverted or _give_up_watching(holding, silent_since)
             world.sleep(SLICE_SECONDS)
         else:
             return
@@ -36,13 +38,16 @@ def patiently(holding: Holding, world: World, act: Callable[[], None]) -> None:
             _confess(holding)
 
 
-def _give_up_watching(holding: Holding, world: World, since: datetime) -> bool:
-    rollout = holding.service.running
+def _give_up_watching(holding: Holding, since: datetime) -> bool:
+    rollout, world = holding.service.running, holding.world
     if rollout is None or not rollout.unproven:
         return False
     if (world.now() - since).total_seconds() <= float(rollout.body["unwatched_at_most"]):
         return False
     try:
+        promised = world.route().watched_until
+        if promised and promised > world.now():
+            return False
         world.patch(targets.back(rollout))
     except OutOfReachError:
         return False

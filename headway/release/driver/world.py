@@ -35,6 +35,8 @@ class Route:
     copies: float = 0.0
     led: tuple[str, str] | None = None
     """An experiment, and the key of the arm that its users are led to."""
+    watched_until: datetime | None = field(default=None, compare=False)
+    """What the last runner promised."""
 
     def carries(self, division: Division) -> bool:
         """Whether it is what `division` asks for. An arm that gets nothing may still be there: it is on its way out."""
@@ -74,6 +76,11 @@ class World(Protocol):
         ...
 
     def sleep(self, seconds: float) -> None: ...
+
+    def clocks_apart(self) -> str:
+        """By how much this machine's clock differs from the cluster's and from Prometheus', in words; empty where that can be tolerated.
+        Raises OutOfReachError."""
+        ...
 
     def preview(self, *, refresh: bool) -> "StackResult":
         """Plan the tenant's stack with the packs."""

@@ -93,6 +93,15 @@ class PrometheusEvidence:
         """What the stable version did in the `seconds` before."""
         return self.read(service, Arms(stable=arms.stable), Window(before - seconds, before))
 
+    def time(self) -> float | None:
+        """What time it is where the first that answers runs; None where none does."""
+        for source in self._sources:
+            try:
+                return source.samples("vector(time())", None)[0].samples[-1][1]
+            except (UnansweredError, IndexError):
+                continue
+        return None
+
     def stillness(self, service: Service, arm: str, seen: Seen | None) -> tuple[Still, Seen | None]:
         """Whether `arm` still gets requests; never raises for a source that is down."""
         reasons: list[str] = []

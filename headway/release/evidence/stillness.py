@@ -37,11 +37,15 @@ class Still:
 
 
 class Watch(Evidence, Protocol):
-    """Evidence that can also tell whether an arm still gets requests."""
+    """Evidence that can also tell whether an arm still gets requests, and the time."""
 
     def stillness(self, service: Service, arm: str, seen: Seen | None) -> tuple[Still, Seen | None]:
         """What `arm` got since `seen`, which is None at the first look; and what to look against next time. Never raises for a source
         that is down."""
+        ...
+
+    def time(self) -> float | None:
+        """What time it is there, in Unix seconds; None where nobody answers."""
         ...
 
 

@@ -1,0 +1,50 @@
+"""Whether this machine's clock agrees with those of the cluster and of Prometheus. Pure.
+
+Ticks are windows of time that Prometheus is asked for, and how long nobody watched is told by the times of events: a runner whose clock is
+wrong reads windows that are not over, and takes a release for abandoned. The trap: an answer takes time, and a `Date` header tells whole
+seconds, so a reading is only as good as that.
+"""
+
+from dataclasses import dataclass
+
+from headway.errors import Exit, UserError
+
+TOLERATED_SECONDS = 5.0
+"""How long samples are waited for before a window is read in production: a clock that is further off than that loses counts."""
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Seconds by which this machine's clock is ahead of another's, and by how much that may be wrong."""
+
+    ahead: float
+    uncertain: float
+
+    @classmethod
+    def read(cls, asked: float, answered: float, told: float, resolution: float) -> "Apart":
+        """`told`: what the other clock said in a question that lasted from `asked` to `answered`; it tells multiples of `resolution`."""
+        return cls((asked + answered) / 2 - (told + resolution / 2), (answered - asked) / 2 + resolution / 2)
+
+    @property
+    def certain(self) -> float:
+        """Seconds ahead (negative: behind) that are beyond doubt."""
+        return max(0.0, self.ahead - self.uncertain) + min(0.0, self.ahead + self.uncertain)
+
+
+def wrong(apart: Apart, whose: str) -> str:
+    """In words; empty where it can be tolerated."""
+    off = apart.certain
+    if abs(off) <= TOLERATED_SECONDS:
+        return ""
+    return f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} {whose}"
+
+
+def refusal(chain: str, how: str) -> UserError:
+    """What a person is told whose machine is wrong."""
+    return UserError(
+        f"The clock of this machine is {how}.",
+        f"It would read evidence of {chain} from windows that are not over or long past, and could take its release for abandoned; it does"
+        " nothing. A release under way is left to the next runner and to the dead man's switch.",
+        f"Set the clock (`chronyc tracking`, `timedatectl`), then `headway release resume {chain}` or start again.",
+        Exit.REFUSED,
+    )
