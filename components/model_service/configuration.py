@@ -17,22 +17,23 @@ from components.platform.artifact_cache import ADDRESS
 from headway.contract.model import Model
 
 FETCH_SCRIPT, FETCH_CONFIG = "fetch.py", "fetch.json"
-RELAY_SCRIPT = "relay.py"
+RELAY_SCRIPT, FATE_SCRIPT = "relay.py", "fate.py"
 TOKENS, TOKEN = "/var/run/secrets/artifact-cache", "token"
 NODE = {"url": ADDRESS, "token": f"{TOKENS}/{TOKEN}"}
 """Where the fetcher asks before it asks S3, and the file of the token by which the node's store knows whose pod it is."""
-_SCRIPTS = Path(__file__).parent / "scripts"
+SCRIPTS = Path(__file__).parent / "scripts"
 
 
 def files(model: Model, serving: Serving, region: str, *, artifact_cache: bool = False) -> dict[str, str]:
     """Content of the ConfigMap by file name, sorted. `artifact_cache` is whether the node may have the artifact already."""
     found = {
-        probing.SCRIPT: (_SCRIPTS / probing.SCRIPT).read_text(),
-        FETCH_SCRIPT: (_SCRIPTS / FETCH_SCRIPT).read_text(),
+        probing.SCRIPT: (SCRIPTS / probing.SCRIPT).read_text(),
+        FETCH_SCRIPT: (SCRIPTS / FETCH_SCRIPT).read_text(),
         probing.CONFIG: _json(probing.configuration(model, serving)),
         FETCH_CONFIG: _json(fetch_configuration(model, serving, region) | ({"node": NODE} if artifact_cache else {})),
-        **({RELAY_SCRIPT: (_SCRIPTS / RELAY_SCRIPT).read_text()} if serving.relayed else {}),
-        **({probing.INFERENCE: (_SCRIPTS / probing.INFERENCE).read_text()} if serving.asks_by_grpc else {}),
+        **({RELAY_SCRIPT: (SCRIPTS / RELAY_SCRIPT).read_text()} if serving.relayed else {}),
+        **({FATE_SCRIPT: (SCRIPTS / FATE_SCRIPT).read_text()} if serving.fate else {}),
+        **({probing.INFERENCE: (SCRIPTS / probing.INFERENCE).read_text()} if serving.asks_by_grpc else {}),
         **serving.files,
     }
     return dict(sorted(found.items()))

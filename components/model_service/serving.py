@@ -11,7 +11,7 @@ from typing import Any
 from components.model_service import triton, vllm
 from headway.contract.health import Golden
 from headway.contract.model import Model
-from headway.contract.runtime import Container, Triton, Vllm
+from headway.contract.runtime import Backend, Container, Triton, Vllm
 
 LOOPBACK = "http://127.0.0.1"
 MODELS = "/models"
@@ -57,6 +57,8 @@ class Serving:
     """Counters of finished work on the metrics page; empty where the runtime has none that are known."""
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     places: Mapping[str, str] = field(default_factory=dict[str, str])
+    fate: str | None = None
+    """Where the server computes in processes of its own: the page that answers 2xx once it ends with the first of them (`scripts/fate.py`)."""
     asks_by_grpc: bool = False
     """The server speaks gRPC only: questions are put by the Open Inference Protocol, by a script of its own."""
 
@@ -98,6 +100,7 @@ def _triton(model: Model, runtime: Triton, exit_seconds: int) -> Serving:
         progress=("nv_inference_count",),
         files={f"{served.name}.pbtxt": triton.config_pbtxt(model, served) for served in runtime.models},
         places={f"{served.name}.pbtxt": f"{MODELS}/{served.name}/config.pbtxt" for served in runtime.models},
+        fate=triton.READY if any(each.backend is Backend.PYTHON for each in runtime.models) else None,
     )
 
 

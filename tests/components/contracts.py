@@ -121,6 +121,8 @@ MODELS: dict[str, Model] = {
         DEFECTS,
         name="defects-dense",
         artifact__files__0__md5="c" * 32,
+        artifact__files__0__path="defects/1/model.py",
+        runtime__models__0__backend="python",
         workload_class="throughput",
         batch=None,
         batching={"kind": "none", "max_concurrent": 2},

@@ -152,7 +152,7 @@ def test_triton_proves_files_again_that_have_an_md5() -> None:
     )
     (agent,) = dense.model_repository_agents.agents
     assert agent.name == "checksum"
-    assert {pair.key: pair.value for pair in agent.parameters} == {"MD5:1/model.onnx": "c" * 32}
+    assert {pair.key: pair.value for pair in agent.parameters} == {"MD5:1/model.py": "c" * 32}
     assert not plain.HasField("model_repository_agents")
 
 

@@ -18,7 +18,7 @@ from tests.traffic.bed import Bed
 from tests.traffic.serving import CLASSIFIER, ENCODER, LATE, PATIENCE, Serving, is_ready, lost, page
 from tests.traffic.slow import slow_bodies, slow_heads
 from tests.traffic.test_degradation import ADMITTED
-from tests.traffic.test_node_agent import SERVER, process
+from tests.traffic.test_node_agent import MODEL, SERVER, process
 
 RATE, SECONDS = 30.0, 25.0
 
@@ -52,12 +52,14 @@ def one_replica(serving: Serving) -> None:
     eventually(lambda: len(serving.pods(CLASSIFIER)) == 1, within=PATIENCE)
 
 
-def test_a_killed_server_of_two_costs_at_most_what_it_had_in_flight(serving: Serving) -> None:
-    two_replicas(serving)
+def test_a_killed_server_of_two_or_its_model_process_costs_at_most_what_it_had_in_flight(serving: Serving) -> None:
+    """A server would notice its model process's death after a second or two, and answer 500 till it is ejected."""
     try:
-        victim = next(each for each in serving.pods(CLASSIFIER) if is_ready(each))
-        results = serving.load(CLASSIFIER, RATE, SECONDS, lambda: os.kill(process(serving, victim, SERVER), signal.SIGKILL))
-        assert len(lost(results)) <= 3, lost(results)
+        for program in (SERVER, MODEL):
+            two_replicas(serving)
+            victim = process(serving, serving.pods(CLASSIFIER)[0], program)
+            results = serving.load(CLASSIFIER, RATE, SECONDS, lambda victim=victim: os.kill(victim, signal.SIGKILL))
+            assert len(lost(results)) <= 3, (program, lost(results))
     finally:
         one_replica(serving)
 

@@ -111,12 +111,14 @@ def test_copies_reach_the_canary_are_told_apart_and_their_errors_reach_nobody(se
     stable, canary = serving.arms(CLASSIFIER, "dead", percent=0, copies=100)
     try:
         eventually(lambda: serving.ready(CLASSIFIER, canary), within=PATIENCE)
-        results = serving.load(CLASSIFIER, rate=60, seconds=10)
+        # Slow enough for the stable replica on a starved machine, long enough for the canary to hang.
+        results = serving.load(CLASSIFIER, rate=40, seconds=14)
         assert set(results.statuses) == {200}
         assert set(results.by(RELEASE)) == {stable}
         copies = {"destination_workload": f"classifier-{canary}", "mirrored": "true", "reporter": "destination"}
         eventually(lambda: serving.total("istio_requests_total", **copies) > 100)
-        eventually(lambda: serving.total("istio_requests_total", response_code="500", **copies) > 0, within=PATIENCE)
+        # Given up by the gateway after the contract's two seconds, or never let through.
+        eventually(lambda: sum(serving.total("istio_requests_total", response_code=code, **copies) for code in ("0", "503")) > 10)
         assert serving.total("istio_requests_total", destination_workload=f"classifier-{stable}", mirrored="true") == 0
     finally:
         serving.retire(CLASSIFIER, canary)

@@ -71,10 +71,20 @@ def test_a_killed_server_is_restarted_counted_and_warmed_up_again(serving: Servi
     serving.await_answer(CLASSIFIER)
 
 
-def test_a_dead_model_behind_a_healthy_looking_server_is_found_by_the_probes(serving: Serving) -> None:
+def test_a_server_ends_with_its_model_process_and_says_so(serving: Serving) -> None:
+    pod = only_pod(serving)
+    before, model = container(pod)["restartCount"], process(serving, pod, MODEL)
+    os.kill(model, signal.SIGKILL)
+    now = eventually(lambda: restarted(serving, pod, before), within=PATIENCE)
+    ended = container(now)["lastState"]["terminated"]
+    assert ended["exitCode"] == 1
+    assert f"model process {model}" in ended["message"]
+
+
+def test_a_model_that_hangs_behind_a_healthy_looking_server_is_found_by_the_probes(serving: Serving) -> None:
     pod = only_pod(serving)
     before = container(pod)["restartCount"]
-    os.kill(process(serving, pod, MODEL), signal.SIGKILL)
+    os.kill(process(serving, pod, MODEL), signal.SIGSTOP)
     eventually(lambda: not is_ready(next(each for each in serving.pods(CLASSIFIER))), within=PATIENCE)
     eventually(lambda: restarted(serving, pod, before), within=PATIENCE * 2)
     serving.await_answer(CLASSIFIER)

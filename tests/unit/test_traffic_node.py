@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from headway.contract.labels import TENANT
 from sandbox.cluster.nodes import RUN_BY_AGENT, STATUS_BY_OTHERS
 from sandbox.traffic import address, marking
+from sandbox.traffic.environment import Programs
 from sandbox.traffic.node import cpu, spec
 from sandbox.traffic.node.backoff import BackOff, Probe, Streak
 from sandbox.traffic.node.cpu import NotServedError
@@ -21,6 +22,7 @@ from sandbox.traffic.profile import Served
 from tests.components.contracts import service
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+PROGRAMS = Programs(python=Path("/python"), tritonserver=Path("/t"), backend=(), envoy=Path("/envoy"), libraries=())
 MOUNTS = Mounts(
     folders={"/models": Path("/pod/artifact"), "/etc/headway": Path("/pod/config"), "/tmp": Path("/pod/t")}, address="127.130.1.2"
 )
@@ -92,10 +94,22 @@ def test_a_backend_without_a_cpu_build_is_refused_by_name(backend: str) -> None:
 
 def test_the_command_line_is_the_contracts_on_the_pods_own_address() -> None:
     command = ["tritonserver", "--model-repository=/x", "--http-max-input-size=5", "--allow-client-shm=false", "--strict-readiness=true"]
-    found = cpu.arguments(command, Path("/t"), "127.1.2.3", Path("/b"), "p-")
+    found = cpu.arguments(command, PROGRAMS, "127.1.2.3", Path("/b"), "p-")
     assert found[0] == "/t"
     assert {"--model-repository=/x", "--strict-readiness=true", "--http-address=127.1.2.3", "--metrics-address=127.1.2.3"} <= set(found)
     assert not any(flag.startswith(cpu.DROPPED_FLAGS) for flag in found)
+
+
+def test_a_server_ends_with_its_model_process_where_the_contract_says_so_and_where_a_gpus_would_be_in_the_server() -> None:
+    started = ("/python", "-I", "/etc/headway/fate.py", "http://127.1.2.3:8000/v2/health/ready")
+    bound = [*started, "tritonserver", "--strict-readiness=true"]
+    for runner in (True, False):
+        assert cpu.arguments(bound, PROGRAMS, "127.1.2.3", Path("/b"), "p-", runner=runner)[:5] == [*started, "/t"]
+    python, isolated, script, *rest = cpu.arguments(bound[4:], PROGRAMS, "127.1.2.3", Path("/b"), "p-", runner=True)
+    assert (python, isolated, *rest[:2]) == ("/python", "-I", started[3], "/t")
+    assert Path(script).is_file()
+    with pytest.raises(NotServedError, match="only tritonserver"):
+        cpu.arguments(["/bin/sh", "-c", *bound[4:]], PROGRAMS, "127.1.2.3", Path("/b"), "p-")
 
 
 def pod(**changes: Any) -> dict[str, Any]:

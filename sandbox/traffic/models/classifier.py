@@ -8,6 +8,7 @@ wrong. The trap: an error must be raised; a TritonError in a response counts as 
 
 import json
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ class TritonPythonModel:
             os._exit(1)
         self.served += len(requests)
         if wanted["dead_after_requests"] and self.served > wanted["dead_after_requests"]:
-            os._exit(1)
+            threading.Event().wait()  # alive, on every health page well, and never to answer again
         if wanted["leak_bytes"]:
             self.kept.extend(os.urandom(1) * wanted["leak_bytes"] for _ in requests)
         self._compute_as_long_as_a_gpu_would(rows)

@@ -12,6 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.model_service.configuration import FATE_SCRIPT, SCRIPTS
+from components.model_service.triton import READY
+from sandbox.traffic.environment import Programs
+
 SERVER = "tritonserver"
 DROPPED_FLAGS = ("--http-max-input-size", "--allow-client-shm")
 """Unknown to Triton 2.51. Bodies are limited by the proxy in front; a client's shared memory is refused by the mesh's own rule."""
@@ -57,13 +61,27 @@ def _without_block(lines: Iterable[str], key: str) -> list[str]:
     return kept
 
 
-def arguments(command: Sequence[str], program: Path, address: str, backends: Path, name: str) -> list[str]:
-    """The command line of Triton on this node: on the pod's own address, with its own prefix `name` in /dev/shm."""
-    if not command or command[0] != SERVER:
-        raise NotServedError(f"the server's command is {command[0] if command else 'its image own'}: only {SERVER} is served here")
-    kept = [flag for flag in command[1:] if flag.split("=", 1)[0] not in DROPPED_FLAGS]
+def split(command: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """What the contract's script starts the server by, if it does, and the server's own arguments. NotServedError for another server."""
+    if SERVER in command:
+        place = command.index(SERVER)
+        if place == 0 or FATE_SCRIPT in (Path(part).name for part in command[:place]):
+            return command[:place], command[place + 1 :]
+    raise NotServedError(f"the server's command is {command[0] if command else 'its image own'}: only {SERVER} is served here")
+
+
+def arguments(command: Sequence[str], programs: Programs, address: str, backends: Path, name: str, *, runner: bool = False) -> list[str]:
+    """The command line of Triton on this node: on the pod's own address, with its own prefix `name` in /dev/shm.
+
+    With a `runner` the server ends with its model process whatever the contract says: on a GPU that model is in the server itself.
+    """
+    before, given = split(command)
+    if runner and not before:
+        before = (str(programs.python), "-I", str(SCRIPTS / FATE_SCRIPT), READY.replace("127.0.0.1", address))
+    kept = [flag for flag in given if flag.split("=", 1)[0] not in DROPPED_FLAGS]
     return [
-        str(program),
+        *before,
+        str(programs.tritonserver),
         f"--id={name}",
         *kept,
         *(f"--{port}-address={address}" for port in _PORTED),

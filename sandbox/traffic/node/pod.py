@@ -7,7 +7,7 @@ its liveness probe is what it does to one that is deleted (preStop, SIGTERM, gra
 import asyncio
 import contextlib
 import shutil
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -104,8 +104,9 @@ class Pod:
             await self._initialise(each)
         self._place_runners(needs_runner)
         command = cpu.arguments(
-            [self._mounts.text(part) for part in self.spec.server.command],
-            *(self._node.programs.tritonserver, self._mounts.address, self._node.backends, self._prefix),
+            self._command(self.spec.server.command),
+            *(self._node.programs, self._mounts.address, self._node.backends, self._prefix),
+            runner=bool(needs_runner),
         )
         back_off = BackOff(first=self._node.first_backoff_seconds)
         while not self._stopping:
@@ -171,7 +172,7 @@ class Pod:
             **{name: self._mounts.text(value) for name, value in container.environment.items()},
         }
 
-    def _command(self, command: tuple[str, ...]) -> list[str]:
+    def _command(self, command: Sequence[str]) -> list[str]:
         program, *rest = command
         own = str(self._node.programs.python) if program == "python3" else program
         return [own, *(self._mounts.text(part) for part in rest)]

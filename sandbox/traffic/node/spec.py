@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox.traffic.node.backoff import Probe
-from sandbox.traffic.node.cpu import SERVER, NotServedError
+from sandbox.traffic.node.cpu import NotServedError, split
 
 _SUFFIXES = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9}
 _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
@@ -70,8 +70,11 @@ def _refused(spec: Mapping[str, Any]) -> Iterator[str]:
     containers: Sequence[Mapping[str, Any]] = spec["containers"]
     if len(containers) != 1:
         yield f"{len(containers)} containers: one is run"
-    elif (containers[0].get("command") or [""])[0] != SERVER:
-        yield f"command of {containers[0]['name']}: only {SERVER} is served"
+    else:
+        try:
+            split(containers[0].get("command") or ())
+        except NotServedError as error:
+            yield str(error)
     for volume in spec.get("volumes") or ():
         kinds = sorted(set(volume) - {"name"})
         if kinds not in (["configMap"], ["emptyDir"]):
