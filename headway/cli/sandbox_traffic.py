@@ -31,9 +31,10 @@ def logs(
     """Print what the containers of served pods said last."""
     folder = _layout(project).logs / "pods"
     tenant, _, wanted = service.partition("/")
-    found = sorted(path for path in (folder / tenant).glob(f"{wanted}*/{container}.log"))
+    kept = sorted(folder.glob("*/*/*.log"))
+    found = [each for each in kept if each.stem == container and each.parts[-3] == tenant and each.parts[-2].startswith(wanted)]
     if not found:
-        known = ", ".join(sorted(f"{path.parent.parent.name}/{path.parent.name}" for path in folder.glob("*/*/server.log")))
+        known = ", ".join(sorted({f"{each.parts[-3]}/{each.parts[-2]}" for each in kept if each.stem == container}))
         raise UserError(
             f"No served pod {service} has a log of {container}.",
             "Pods that are only simulated say nothing.",

@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from pathlib import Path
 from random import Random, SystemRandom
@@ -34,6 +34,7 @@ _POLL_SECONDS = 0.05
 _KEPT_LOGS = 3
 _TAIL_LINES = 5
 _PATIENCE_SECONDS = 300.0
+_LAUNCH_SECONDS = 2.0
 _PORT_GRACE_SECONDS = 2.0
 """A process that was killed looks dead a moment before its last thread lets go of its sockets."""
 
@@ -167,7 +168,10 @@ class Supervisor:
 
     def _runs_as_specified(self, spec: Process, progress: Progress) -> bool:
         record = self._record(spec.name)
-        if record is None or self._alive(record) is None:
+        if record is None:
+            return False
+        self._await_launch(record)
+        if self._alive(record) is None:
             return False
         if record.fingerprint == _fingerprint(spec):
             return True
@@ -270,6 +274,7 @@ class Supervisor:
         record = self._record(name)
         if record is None:
             return False
+        self._await_launch(record)
         process = self._alive(record)
         if process is not None:
             progress.step(name, "stopping")
@@ -289,6 +294,13 @@ class Supervisor:
         if process is not None:
             progress.done(name, "stopped")
         return process is not None
+
+    def _await_launch(self, record: _Record) -> None:
+        """A command that was killed while it launched has left a process that is about to say who it is, or none."""
+        deadline = monotonic() + _LAUNCH_SECONDS
+        young = datetime.now(UTC) - datetime.fromisoformat(record.since) < timedelta(minutes=1)
+        while young and not _read(self._stat_file(record.name)) and monotonic() < deadline:
+            sleep(_POLL_SECONDS)
 
     def _gone(self, record: _Record, seconds: float) -> bool:
         deadline = monotonic() + seconds

@@ -6,6 +6,7 @@ trap: a faster clock gives each tick fewer requests, not the gate less proof, so
 """
 
 import argparse
+import os
 import shutil
 import signal
 import sys
@@ -17,10 +18,10 @@ from pathlib import Path
 from types import FrameType
 
 from headway.errors import UserError
-from sandbox.cluster.processes import Supervisor
+from sandbox.cluster.locks import exclusive
 from sandbox.layout import Layout
-from sandbox.progress import Silent
-from sandbox.traffic.stage import BEFORE_TRAFFIC, CHAIN, Ended, Loads, Stage, layout_of
+from sandbox.traffic import commands
+from sandbox.traffic.stage import BEFORE_TRAFFIC, CHAIN, Ended, Loads, Stage, layout_of, stop
 
 SPEED = 15.0
 LOG_COLUMNS = 140
@@ -72,29 +73,40 @@ def main(arguments: Sequence[str]) -> int:
     checkout = Path(__file__).parents[2]
     layout = layout_of(checkout)
     stop_on_signals()
-    stage = None
     try:
-        forget(layout)
-        stage = Stage.of(checkout, layout, given.speed)
-        return demonstrate(stage, tuple(given.releases) or STORY)
-    except KeyboardInterrupt:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
-        _say("Interrupted: ending everything that was started")
-        if stage is not None:
-            stage.stop()
-        else:
-            stop(layout)
-        return INTERRUPTED
+        with exclusive(layout.state.parent / "demo.lock", what="plays the demonstration of this checkout", waiting=_say, patience=0):
+            try:
+                forget(layout)
+                commands.record(layout, os.getpid())
+                return demonstrate(Stage.of(checkout, layout, given.speed), tuple(given.releases) or STORY)
+            except KeyboardInterrupt:
+                _say("Interrupted: ending everything that was started")
+                stop(layout)
+                return INTERRUPTED
     except UserError as error:
-        sys.stderr.write(f"error: {error.fact}\n  {error.consequence}\n  {error.remedy}\n")
-        return int(error.exit)
+        return _refused(error)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        remedy = "Put that right (free some space, or correct the permissions) and run the command again."
+        return _refused(
+            UserError(f"{where}{error.strerror or error}.", "The demonstration has stopped; `make demo-down` ends what runs.", remedy)
+        )
+
+
+def _refused(error: UserError) -> int:
+    sys.stderr.write(f"error: {error.fact}\n  {error.consequence}\n  {error.remedy}\n")
+    return int(error.exit)
 
 
 def stop_on_signals() -> None:
-    """Let SIGTERM, and SIGINT even where the shell had it ignored, end this program by KeyboardInterrupt."""
+    """Let SIGTERM, and SIGINT even where the shell had it ignored, end this program by KeyboardInterrupt.
+
+    By one: whoever presses Ctrl-C twice would else interrupt what ends everything.
+    """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -158,11 +170,6 @@ def forget(layout: Layout) -> None:
     if layout.state.exists():
         stop(layout)
         shutil.rmtree(layout.state)
-
-
-def stop(layout: Layout) -> None:
-    """End every process of the demonstration."""
-    Supervisor(layout).stop_all(Silent())
 
 
 def _say(text: str) -> None:

@@ -36,7 +36,7 @@ from sandbox.cluster import linux
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import HOME_VARIABLE, Layout
 from sandbox.progress import Silent
-from sandbox.traffic import profile, servers, workspace
+from sandbox.traffic import commands, profile, servers, workspace
 from sandbox.traffic.load import Client, Request, Tally, run
 from sandbox.traffic.mesh.tokens import Issuers
 from sandbox.traffic.node.process import group
@@ -179,6 +179,7 @@ class Stage:
             stdout=out,
         )
         self._children.append(child)
+        commands.record(self.layout, child.pid)
         return child
 
     def begin(self, name: str, reason: str, *, quiet: bool = False) -> "subprocess.Popen[bytes]":
@@ -260,14 +261,9 @@ class Stage:
 
     def stop(self) -> None:
         """End the commands that run, then every process of the workspace."""
+        stop(self.layout)
         for child in self._children:
-            child.terminate()
-        for child in self._children:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(timeout=_END_SECONDS)
-            child.kill()
             child.wait()
-        Supervisor(self.layout).stop_all(Silent())
 
     def _ledger(self) -> Ledger:
         return Ledger(Folder(self.layout.ledger), CHAIN, "onlooker", lambda: datetime.now(UTC))
@@ -283,6 +279,12 @@ def _where(events: Sequence[Event], rollout: Rollout) -> str:
     if stages:
         return stages[-1]
     return str(rollout.body["first"]["where"]) if rollout.decision else BEFORE_TRAFFIC
+
+
+def stop(layout: Layout) -> None:
+    """End every command that works on the workspace, whoever started it, then every process of it."""
+    commands.end_all(layout)
+    Supervisor(layout).stop_all(Silent())
 
 
 def layout_of(checkout: Path) -> Layout:

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -289,6 +290,23 @@ def test_a_command_killed_between_record_and_launch_is_repaired(
     (layout.cluster / "processes" / "server.stat").unlink()
     assert [status.running for status in supervisor.list()] == [False]
     assert supervisor.ensure(spec(), Silent())
+
+
+@pytest.mark.parametrize("act", ["stop", "ensure"])
+def test_a_process_whose_launch_was_cut_off_before_it_said_who_it_is_is_waited_for(
+    supervisor: Supervisor, layout: Layout, spec: Callable[..., Process], act: str
+) -> None:
+    supervisor.ensure(spec(), Silent())
+    launched, stat = pid(supervisor), layout.cluster / "processes" / "server.stat"
+    said = stat.read_text()
+    stat.unlink()
+    threading.Timer(0.3, stat.write_text, (said,)).start()
+    if act == "stop":
+        assert supervisor.stop("server", Silent())
+        assert not alive(launched)
+    else:
+        assert not supervisor.ensure(spec(), Silent())
+        assert pid(supervisor) == launched
 
 
 def test_only_the_path_and_the_home_are_inherited(

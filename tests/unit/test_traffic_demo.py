@@ -1,6 +1,7 @@
 """What the demonstration holds its releases to, and what it says of them."""
 
 import ast
+import os
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -10,13 +11,14 @@ from typing import Any, cast
 import pytest
 
 from benchmarks.traffic_rollouts import ORDER
-from headway.errors import UserError
+from headway.errors import Exit, UserError
+from sandbox.cluster.locks import exclusive
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
-from sandbox.traffic import stage
+from sandbox.traffic import commands, demo, stage
 from sandbox.traffic.demo import STORY, WANTED, forget, main
 from sandbox.traffic.load import Tally
-from sandbox.traffic.stage import BEFORE_TRAFFIC, Ended, Stage
+from sandbox.traffic.stage import BEFORE_TRAFFIC, Ended, Stage, stop
 from tests.loopback import Handler, served
 
 BUILD = Path(stage.__file__).parent / "models" / "build.py"
@@ -119,6 +121,60 @@ def test_whoever_stops_ends_every_command_that_was_started_and_not_only_the_last
     started = [busy.headway("release", "start"), busy.headway("release", "promote")]
     busy.stop()
     assert [child.poll() for child in started] == [-signal.SIGTERM, -signal.SIGTERM]
+
+
+def test_whoever_stops_ends_what_a_killed_demonstration_has_left_and_no_process_that_has_its_number_now(tmp_path: Path) -> None:
+    layout = Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path)
+    left, stranger = (subprocess.Popen(["sleep", "60"]) for _ in range(2))
+    for each in (left, stranger):
+        commands.record(layout, each.pid)
+    record = layout.state / "commands" / str(stranger.pid)
+    record.write_text(record.read_text() + "1")
+    commands.record(layout, os.getpid())
+    try:
+        stop(layout)
+        assert left.wait(10) == -signal.SIGTERM
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_a_second_demonstration_beside_a_running_one_is_refused_and_leaves_it_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = Layout(project=tmp_path / "demo" / "checkout", state=tmp_path / "demo" / "state", cache=tmp_path)
+    layout.state.mkdir(parents=True)
+    monkeypatch.setattr(demo, "layout_of", lambda _: layout)
+    monkeypatch.setattr(demo, "stop_on_signals", lambda: None)
+    with exclusive(tmp_path / "demo" / "demo.lock", what="plays", waiting=print, patience=0):
+        assert main([]) == Exit.BUSY
+    assert f"process {os.getpid()} still plays the demonstration" in capsys.readouterr().err
+    assert layout.state.exists()
+
+
+def test_ctrl_c_twice_interrupts_once() -> None:
+    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        demo.stop_on_signals()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        for each, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
+            signal.signal(each, handler)
+
+
+def test_a_folder_that_cannot_be_written_is_told_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    layout = Layout(project=tmp_path / "file" / "checkout", state=tmp_path / "file" / "demo" / "state", cache=tmp_path)
+    monkeypatch.setattr(demo, "layout_of", lambda _: layout)
+    monkeypatch.setattr(demo, "stop_on_signals", lambda: None)
+    assert main([]) == Exit.ENVIRONMENT
+    assert "file/demo: Not a directory" in capsys.readouterr().err
 
 
 def test_a_demonstration_begins_from_nothing_and_keeps_earlier_reports(tmp_path: Path) -> None:

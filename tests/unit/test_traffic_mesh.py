@@ -12,7 +12,7 @@ from components.model_service.traffic import Arm, Live, Mirror, Traffic
 from components.platform import mesh
 from components.tenant.manifests import Plan
 from sandbox.traffic.mesh import configuration, listeners, patches, routes
-from sandbox.traffic.mesh.controller import Accepted
+from sandbox.traffic.mesh.controller import Accepted, Controller
 from sandbox.traffic.mesh.reading import duration, seconds
 from sandbox.traffic.mesh.telemetry import Telemetry
 from sandbox.traffic.mesh.tokens import Issuers
@@ -385,6 +385,19 @@ def test_durations_are_read_as_istio_writes_them(text: str, value: float) -> Non
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no duration"):
         seconds(text)
+
+
+def test_files_that_cannot_be_written_are_told_and_written_once_they_can_be(tmp_path: Any) -> None:
+    nobody: Any = None
+    folder = tmp_path / "mesh"
+    controller = Controller(nobody, folder, DOORS, nobody, nobody)
+    folder.rename(tmp_path / "gone")
+    controller.apply()
+    assert "cannot be written" in (controller.ready() or "")
+    (tmp_path / "gone").rename(folder)
+    controller.apply()
+    assert controller.ready() is None
+    assert (folder / "listeners.json").exists()
 
 
 def test_the_same_objects_give_the_same_bytes_in_whatever_order_they_come() -> None:

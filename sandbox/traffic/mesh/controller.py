@@ -40,6 +40,7 @@ _SETTLE_SECONDS = 0.02
 """What comes in one breath is compiled once."""
 _READ_SECONDS = 0.1
 _PRUNE_SECONDS = 5.0
+_AGAIN_SECONDS = 1.0
 
 
 @dataclass
@@ -75,6 +76,7 @@ class Controller:
         self._prune_at = float("inf")
         self._telemetry = Telemetry()
         self._telemetry_lock = threading.Lock()
+        self._unwritten = ""
         self.refusals: tuple[str, ...] = ()
         """What is not in force, and why."""
 
@@ -89,7 +91,7 @@ class Controller:
             if self._changed.wait(_READ_SECONDS):
                 threading.Event().wait(_SETTLE_SECONDS)
                 self._changed.clear()
-                self._compile()
+                self.apply()
             if monotonic() > self._prune_at and self._written is not None:
                 self._prune_at = float("inf")
                 self._files.prune(self._written)
@@ -97,6 +99,8 @@ class Controller:
 
     def ready(self) -> str | None:
         """None while Envoy is configured and the cluster is followed, else what is missing."""
+        if self._unwritten:
+            return f"Envoy's files cannot be written: {self._unwritten}"
         if self._written is None:
             return "reading the mesh's objects"
         return next((watch.failure for watch in self._watches if watch.failure), None)
@@ -113,6 +117,17 @@ class Controller:
             else:
                 self._objects[uid] = item
         self._changed.set()
+
+    def apply(self) -> None:
+        """Bring Envoy to what the cluster says. Where its files cannot be written it goes on with what it has, and this is tried again."""
+        try:
+            self._compile()
+            self._unwritten = ""
+        except OSError as error:
+            if str(error) != self._unwritten:
+                _log(f"Envoy's files cannot be written, so changes are not in force: {error}")
+            self._unwritten = str(error)
+            threading.Timer(_AGAIN_SECONDS, self._changed.set).start()
 
     def _compile(self) -> None:
         with self._lock:

@@ -134,7 +134,7 @@ class Agent:
             except NotServedError as error:
                 served.refusal, served.pod = str(error), None
                 served.dirty.set()
-            except (ConnectionError, Gone) as error:
+            except (OSError, Gone) as error:  # the API server is away, a config map is not there yet, the disk is full
                 self._say(served, "Warning", "FailedMount", str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
