@@ -51,6 +51,8 @@ ADMIN_PATHS = (
 
 Sources: Triton's grpc_service.proto and http_server.cc; vLLM's documentation, "Security".
 """
+UNSERVED_PATHS = ("/inference.GRPCInferenceService/ModelStreamInfer",)
+"""What would hang: each replica's proxy holds a request until it knows its size, and this one ends only when its caller wants no more."""
 
 
 def network_policies(tenant: str, surroundings: Surroundings, queues: bool = False) -> list[tuple[str, dict[str, Any]]]:
@@ -137,7 +139,7 @@ def mesh_rules(tenant: str, surroundings: Surroundings) -> list[tuple[str, dict[
                 "no-administration",
                 namespace=tenant,
                 labels=found,
-                spec={"action": "DENY", "rules": [{"to": [{"operation": {"paths": list(ADMIN_PATHS)}}]}]},
+                spec={"action": "DENY", "rules": [{"to": [{"operation": {"paths": [*ADMIN_PATHS, *UNSERVED_PATHS]}}]}]},
             ),
         ),
     ]
