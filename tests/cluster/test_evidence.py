@@ -1,5 +1,6 @@
 """Evidence from a real Prometheus: what each tick counted, whatever pods and scrapes did meanwhile."""
 
+import itertools
 import json
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from headway.release.evidence.past import history_of
 from headway.release.evidence.prometheus import Endpoint, Prometheus, UnansweredError
 from headway.release.evidence.reader import PrometheusEvidence, Settings
 from headway.release.evidence.reading import Arms, Service, Window, classes, edges, learnt, tick
+from headway.release.evidence.stillness import Seen, Still
 from headway.release.gate import Gate, GatePolicy, Phase
 from sandbox.cluster import certificates
 from sandbox.cluster.processes import Supervisor
@@ -192,6 +194,37 @@ def test_a_target_that_is_gone_counts_until_its_last_scrape_and_never_after(moni
     assert not after["up"]["control"]
     live.close()
     source.close()
+
+
+def test_what_still_gets_requests_and_what_gets_none_is_told_by_two_scrapes_and_nothing_by_none(monitoring: Monitoring) -> None:
+    labels = f'reporter="destination",destination_workload_namespace="still",destination_workload="{STABLE}",response_code="200"'
+    answered, busy = itertools.count(1), True
+    newest = 0
+
+    def text() -> str:
+        nonlocal newest
+        newest = next(answered) if busy else newest
+        return f"istio_requests_total{{{labels}}} {newest}\n"
+
+    live = PrometheusEvidence([Endpoint(url=monitoring.prometheus)], Settings(scrape_seconds=1.0), timeout_seconds=60.0)
+    seen: Seen | None = None
+
+    def look() -> Still:
+        nonlocal seen
+        found, seen = live.stillness(Service(tenant="still", model="chat"), STABLE, seen)
+        return found
+
+    file = monitoring.folder / "targets" / "still.json"
+    with shown(text) as exporter:
+        file.write_text(json.dumps([{"targets": [exporter.target], "labels": {"job": "still"}}]), encoding="utf-8")
+        eventually(lambda: (look().requests or 0) > 0, within=60.0)
+        busy, seen = False, None
+        assert look().requests is None, "nothing is said by the scrapes of before"
+        assert eventually(lambda: look() if look().requests is not None else None, within=60.0).requests == 0
+    eventually(lambda: "cannot be scraped" in look().reason, within=60.0)
+    file.unlink()
+    eventually(lambda: "nobody who is scraped" in look().reason, within=60.0)
+    live.close()
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,8 @@ class Deployment:
     """Kept samples of requests; None where nothing is kept."""
     compared_by: Golden | None = None
     """How an answer to a copy is compared with the user's."""
+    _leaving: str | None = field(default=None, init=False)
+    """Name of the Service of a version that should get nothing any more."""
     _seen: Seen | None = field(default=None, init=False)
     """What the first look at a version that should get nothing found."""
 
@@ -167,12 +169,12 @@ class Deployment:
     def drained(self, rollout: Rollout) -> Drained:
         """Requests to the new version between two scrapes since the first look; copies, and what reached no replica, count too."""
         try:
-            arm = self._arms(rollout).canary
+            self._leaving = self._leaving or self._arms(rollout).canary
         except OutOfReachError as failure:
             return Drained(requests=None, reason=f"the API server does not answer ({failure})")
-        if arm is None:
+        if self._leaving is None:
             return Drained(requests=None, reason="the live route does not name the new version")
-        found, self._seen = self.evidence.stillness(self.service, arm, self._seen)
+        found, self._seen = self.evidence.stillness(self.service, self._leaving, self._seen)
         return Drained(requests=found.requests, reason=found.reason)
 
     def _arms(self, rollout: Rollout) -> Arms:

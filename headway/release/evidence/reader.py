@@ -19,7 +19,7 @@ from headway.release.evidence.counted import Counted, mesh_counts
 from headway.release.evidence.prometheus import Endpoint, Prometheus, UnansweredError
 from headway.release.evidence.reading import Arms, Finding, Raw, Service, Window, unanswered
 from headway.release.evidence.samples import Series, UnreadableError, appeared, rises, scraped
-from headway.release.evidence.stillness import Seen, Still, newest, still
+from headway.release.evidence.stillness import NOT_YET, Seen, Still, newest, still, waiting
 
 REMEMBERED = "6h"
 """How far back a series' last value is looked for. One that was silent for longer counts as new."""
@@ -110,10 +110,12 @@ class PrometheusEvidence:
         selectors = (queries.at_replica(queries.REQUESTS, service.tenant, (arm,)), queries.unreached(service.tenant, (arm,)))
         for source in self._sources:
             try:
-                alive = source.samples(up, None)
                 scrapes = source.samples(up + back, None)
-                first = seen is None or seen.endpoint != source.endpoint.shown
-                against = Seen(endpoint=source.endpoint.shown, scrapes=newest(scrapes)) if first or seen is None else seen
+                known = seen if seen and seen.endpoint == source.endpoint.shown else None
+                against = known or Seen(endpoint=source.endpoint.shown, scrapes=newest(scrapes))
+                if waiting(scrapes, against):
+                    return Still(requests=None, reason=NOT_YET), against
+                alive = source.samples(up, None)
                 counters = [one for selector in selectors for one in source.samples(selector + back, None)]
                 return still(arm, counters, scrapes, alive, against), against
             except UnansweredError as error:

@@ -12,8 +12,9 @@ from typing import Protocol
 
 from headway.release.evidence import queries
 from headway.release.evidence.reading import Evidence, Service
-from headway.release.evidence.samples import Series
+from headway.release.evidence.samples import Sample, Series
 
+NOT_YET = "no two scrapes since the traffic moved yet"
 Target = tuple[str, str]
 """Job and instance."""
 
@@ -54,6 +55,11 @@ def newest(up: Sequence[Series]) -> dict[Target, float]:
     return {_target(one): one.samples[-1][0] for one in up if one.samples}
 
 
+def waiting(up: Sequence[Series], seen: Seen) -> bool:
+    """Whether no target has been scraped twice since `seen`, so that there is nothing to compare yet."""
+    return all(len(_after(one.samples, seen.scrapes.get(_target(one)))) < 2 for one in up)
+
+
 def still(arm: str, counters: Sequence[Series], up: Sequence[Series], alive: Sequence[Series], seen: Seen) -> Still:
     """What `arm` got after `seen`. `counters`: its requests, wherever they are counted; `up`: how its targets were scraped; `alive`: `up` as
     it is now, without targets that are gone."""
@@ -66,17 +72,21 @@ def still(arm: str, counters: Sequence[Series], up: Sequence[Series], alive: Seq
     total, begins, ends = 0.0, list[float](), list[float]()
     for one in concerned:
         target = _target(one)
-        after = [each for each in scrapes.get(target, ()) if each[0] > seen.scrapes.get(target, float("-inf"))]
+        after = _after(scrapes.get(target, ()), seen.scrapes.get(target))
         if one.samples[-1][1] != 1 or any(value != 1 for _, value in after[-2:]):
             return Still(requests=None, reason=f"{one.labels.get(queries.POD) or target[1]} cannot be scraped")
         if len(after) < 2:
-            return Still(requests=None, reason="no two scrapes since the traffic moved yet")
+            return Still(requests=None, reason=NOT_YET)
         begin, end = after[-2][0], after[-1][0]
         begins.append(begin)
         ends.append(end)
         total += sum(_rise(each, begin, end) for each in counters if _target(each) == target)
     seconds = max(ends) - min(begins)
     return Still(requests=total, seconds=seconds, reason=f"between two scrapes, {seconds:.1f} s")
+
+
+def _after(samples: Sequence[Sample], seen: float | None) -> Sequence[Sample]:
+    return samples if seen is None else [each for each in samples if each[0] > seen]
 
 
 def _rise(one: Series, begin: float, end: float) -> float:
