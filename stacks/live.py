@@ -71,7 +71,7 @@ def _live(model: Model, division: Division, snapshots: Mapping[str, Model]) -> L
     releases = {name: Release(model=snapshot, registered=name) for name, snapshot in snapshots.items()}
     traffic = Traffic(
         arms=tuple(
-            LiveArm(release=p.release, arm=Arm(p.arm), weight=p.weight, fixed_replicas=p.replicas, at_least=p.at_least)
+            LiveArm(release=p.release, arm=Arm(p.arm), weight=p.weight, fixed_replicas=p.replicas, at_least=p.at_least, at_most=p.at_most)
             for p in division.portions
         ),
         mirror=Mirror(release=division.mirrored, percent=division.copies) if division.mirrored else None,

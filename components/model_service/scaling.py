@@ -30,6 +30,8 @@ GPU hours, against 0.2 % at 2.4x for targets with warm places); kept to compare 
 def scaled_object(tenant: str, live: Live, model: Model, surroundings: Surroundings) -> dict[str, Any]:
     scaling, name = model.scaling, arm_name(model.name, live)
     low, high = max(scaling.min_replicas, live.at_least or 0), max(scaling.max_replicas, live.at_least or 0)
+    if live.at_most is not None:
+        low, high = min(live.at_least or scaling.min_replicas, live.at_most), live.at_most
     if live.fixed_replicas is not None:
         low = high = live.fixed_replicas
     scope = Scope(tenant=tenant, model=model.name, release=live.release)

@@ -34,6 +34,8 @@ class Live:
     """Replicas of an arm that must not scale while it is compared; None leaves them to the autoscaler."""
     at_least: int | None = None
     """Replicas that the autoscaler must not go below, because the arm may have to take over all traffic at once."""
+    at_most: int | None = None
+    """Replicas that it must not go above, in place of the contract's maximum: two versions divide users, and share that maximum."""
 
     @property
     def key(self) -> str:

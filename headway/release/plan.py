@@ -85,6 +85,8 @@ class Step:
     at_most: Duration
     gated: bool
     """Whether the gate must pass it; else it is over when what it asks for is so."""
+    scales_to: Fleet | None = None
+    """How far each arm may grow by itself while the step lasts; None where the new version keeps its replicas."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,17 +107,18 @@ class Plan:
         return max(sum(step.fleet) for step in self.steps)
 
 
-def plan(rollout: Rollout, room: Room) -> Plan:
-    """The plan for `rollout` where the pool has `room`. Raises UserError where there is none that keeps users served."""
+def plan(rollout: Rollout, room: Room, most: int | None = None) -> Plan:
+    """The plan for `rollout` where the pool has `room`; `most`: replicas that the contract allows the service. Raises UserError where there is
+    none that keeps users served."""
     refused: list[str] = []
     for surge in (Surge.SURGE, Surge.BORROW, Surge.NO_SURGE) if rollout.surge is Surge.AUTO else (rollout.surge,):
         capacity = room.replicas + {Surge.SURGE: room.free, Surge.BORROW: room.free + room.warm}.get(surge, 0)
         for baseline in (True, False) if rollout.baseline_arm and rollout.strategy is Strategy.CANARY else (False,):
-            steps = tuple(_steps(rollout, room.replicas, surge, baseline))
+            steps = tuple(_steps(rollout, room.replicas, surge, baseline, most))
             served = all(step.fleet.stable > 0 for step in steps if step.weight < _ALL and step.kind is not Kind.RETIRE)
             if served and max(sum(step.fleet) for step in steps) <= capacity and 1 + baseline <= room.arms:
                 return Plan(steps=steps, surge=surge, baseline_arm=baseline, notes=tuple(_notes(rollout, surge, baseline)))
-        needed = max(sum(step.fleet) for step in _steps(rollout, room.replicas, surge, baseline=False))
+        needed = max(sum(step.fleet) for step in _steps(rollout, room.replicas, surge, baseline=False, most=most))
         refused.append(f"{surge} needs room for {needed} replicas at once and has it for {capacity}")
     if not room.arms:
         refused.append("no object of a further version may be made")
@@ -128,7 +131,7 @@ def plan(rollout: Rollout, room: Room) -> Plan:
     )
 
 
-def _steps(rollout: Rollout, replicas: int, surge: Surge, baseline: bool) -> Iterator[Step]:
+def _steps(rollout: Rollout, replicas: int, surge: Surge, baseline: bool, most: int | None) -> Iterator[Step]:
     rolling = rollout.strategy is Strategy.ROLLING
 
     def arms(share: Share, *, shrinks: bool = surge is Surge.NO_SURGE, beside: bool = False) -> Fleet:
@@ -156,10 +159,22 @@ def _steps(rollout: Rollout, replicas: int, surge: Surge, baseline: bool) -> Ite
             yield paced(Kind.WEIGHT, share, arms(share, beside=baseline))
     if rollout.split:
         share, length = rollout.split.share, rollout.split.duration
-        yield Step(kind=Kind.SPLIT, weight=share, fleet=arms(share), at_least=length, at_most=length, gated=True)
+        fleet = arms(share)
+        scales_to = together(fleet, share, most) if most is not None and surge is not Surge.NO_SURGE else None
+        yield Step(kind=Kind.SPLIT, weight=share, fleet=fleet, at_least=length, at_most=length, gated=True, scales_to=scales_to)
     shrinks = rolling or surge is Surge.NO_SURGE
     yield Step(kind=Kind.BAKE, weight=_ALL, fleet=arms(_ALL, shrinks=shrinks), at_least=rollout.bake, at_most=rollout.bake, gated=True)
     yield Step(kind=Kind.RETIRE, weight=_ALL, fleet=Fleet(0, 0, replicas), at_most=_STARTED, gated=False)
+
+
+def together(fleet: Fleet, share: Share, most: int) -> Fleet:
+    """How far two versions may grow between which users are divided: the new one to its share of `most`, the old one to the rest.
+
+    Both at their maximum are what a service at its maximum and a new version that does not scale would be, so the tenant's quota, which
+    holds that, holds this; and each has what its users need when the service needs `most`.
+    """
+    new = max(fleet.canary, -(-most * int(share) // Share.WHOLE))
+    return Fleet(max(fleet.stable, most + fleet.canary - new), 0, new)
 
 
 def _notes(rollout: Rollout, surge: Surge, baseline: bool) -> Iterator[str]:

@@ -410,6 +410,14 @@ def test_the_baseline_is_the_stable_release_again_with_pods_of_its_own() -> None
     assert (scaler["spec"]["minReplicaCount"], scaler["spec"]["maxReplicaCount"]) == (1, 1)
 
 
+def test_a_version_with_a_share_of_the_users_scales_within_its_share_of_the_contracts_maximum() -> None:
+    old = Release(model=MODELS["defects"])
+    assert (MODELS["defects"].scaling.min_replicas, MODELS["defects"].scaling.max_replicas) == (2, 6)
+    found = two_arms(0, arms=(Live(release=old.id, arm=Arm.BASELINE, weight=0, at_least=1, at_most=3),))
+    scaler = next(b["spec"] for b in bodies(found, "ScaledObject") if b["metadata"]["name"].endswith("-baseline"))
+    assert (scaler["minReplicaCount"], scaler["maxReplicaCount"], scaler["fallback"]["replicas"]) == (1, 3, 1)
+
+
 def test_a_mirror_adds_no_object_and_no_weight() -> None:
     plain, found = two_arms(0), two_arms(0)
     mirrored = two_arms(0, mirror=Mirror(release=found.traffic.ordered[-1].release, percent=25))

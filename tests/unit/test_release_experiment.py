@@ -9,6 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from release_kill import KilledError, Shelf, killed_at, walk
 from release_world import BAD, CHAIN, Reading, Scene
 from typer.testing import CliRunner, Result
@@ -411,17 +413,49 @@ def test_others_are_judged_each_minute() -> None:
     assert tick_seconds(Policy.model_validate({"strategy": "canary"})) == 60
 
 
-def test_the_new_version_of_an_experiment_does_not_scale_or_both_at_their_most_would_not_fit_the_quota(scene: Scene) -> None:
+def bounds(found: Division) -> list[tuple[str, int, int | None, int | None, int | None]]:
+    return [(p.arm, p.weight, p.replicas, p.at_least, p.at_most) for p in found.portions]
+
+
+def test_while_users_are_divided_both_versions_scale_within_what_the_service_may_have(scene: Scene) -> None:
+    """Six at most, two run; the new version's fifth of six is two, and one of them was there from the start."""
+    scene.begin()
+    service = scene.service()
+    assert service.rollout is not None and scene.new.scaling.max_replicas == 6
+    first = service.rollout.body["first"]
+    assert bounds(targets.judged(service.rollout, first)) == [("stable", 100, None, 2, 5), ("canary", 0, None, 1, 2)]
+    blind = targets.judged(service.rollout, {**first, "weight": 0.0})
+    assert bounds(blind) == [("stable", 100, None, 2, None), ("canary", 0, 1, None, None)], "the old version serves everyone again"
+
+
+def test_neither_is_held_smaller_than_it_is_before_its_users_move(scene: Scene) -> None:
     scene.begin()
     service = scene.service()
     assert service.rollout is not None
-    found = targets.judged(service.rollout, service.rollout.body["first"])
-    assert [(p.arm, p.weight, p.replicas, p.at_least) for p in found.portions] == [("stable", 100, None, 2), ("canary", 0, 1, None)]
+    divided = targets.judged(service.rollout, service.rollout.body["first"])
+    baking = targets.judged(service.rollout, {"phase": "baking"})
+    assert bounds(baking) == [("stable", 0, 2, None, None), ("canary", 100, None, 2, None)]
+    assert bounds(targets.capacity_first(divided, baking)) == [("stable", 100, None, 2, 5), ("canary", 0, None, 2, 2)]
+
+
+@given(most=st.integers(1, 200), running=st.integers(1, 200), share=st.integers(1, 99))
+def test_each_version_may_have_what_its_users_need_at_the_most_and_both_no_more_than_the_quota_holds(
+    most: int, running: int, share: int
+) -> None:
+    running = min(running, most)
+    split = {**SPLIT, "share": f"{share}%"}
+    made = plan(Policy.model_validate({"strategy": "ab", "split": split}), Room(replicas=running, free=1000), most)
+    step = next(step for step in made.steps if step.kind == "split")
+    assert step.scales_to is not None
+    assert step.scales_to.canary * 100 >= most * share
+    assert step.scales_to.stable * 100 >= most * (100 - share)
+    assert sum(step.scales_to) == most + step.fleet.canary, "what a new version that keeps its replicas would take beside the old one"
+    assert all(to >= now for to, now in zip(step.scales_to, step.fleet, strict=True))
 
 
 def test_without_room_to_grow_neither_scales(contract: Model) -> None:
     policy = Policy.model_validate({"strategy": "ab", "split": SPLIT})
-    made = plan(policy, Room(replicas=4, free=0))
+    made = plan(policy, Room(replicas=4, free=0), 12)
     split = next(step for step in made.steps if step.kind == "split")
-    assert (split.fleet.stable, split.fleet.canary) == (3, 1)
+    assert (split.fleet.stable, split.fleet.canary, split.scales_to) == (3, 1, None)
     assert any("has to start it again" in note for note in made.notes)

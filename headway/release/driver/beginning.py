@@ -57,7 +57,7 @@ def begin(ledger: Ledger, store: Store, model: Model, room: Room, start: Start, 
     """Write down that `model` is to be released. Raises UserError for what cannot be, LostError when a race was lost."""
     service = fold(ledger.read())
     stable = possible(ledger.chain, service, store, model, start)
-    made = plan(model.rollout, room)
+    made = plan(model.rollout, room, model.scaling.max_replicas)
     steps = [_step(step) for step in made.steps]
     tick = tick_seconds(model.rollout)
     policy = _policy(model.rollout, made, steps, answers, tick)
@@ -167,6 +167,7 @@ def _step(step: Step) -> dict[str, Any]:
         "at_least": step.at_least.seconds,
         "at_most": step.at_most.seconds,
         "gated": step.gated,
+        **({"stable_to": step.scales_to.stable, "canary_to": step.scales_to.canary} if step.scales_to else {}),
     }
 
 

@@ -32,6 +32,10 @@ class Step:
     at_least: float
     at_most: float
     gated: bool
+    stable_to: int | None = None
+    """How far it may grow by itself; None: as far as its contract says."""
+    canary_to: int | None = None
+    """None: it keeps its replicas."""
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> "Step":

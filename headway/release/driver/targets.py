@@ -49,7 +49,7 @@ def back(rollout: Rollout) -> Division:
 def capacity_first(now: Division, wanted: Division) -> Division:
     """The replicas of `wanted`, and every arm that still has traffic, at the weights of `now`."""
     keys = {p.key: p for p in now.portions}
-    grown = tuple(replace(p, weight=keys[p.key].weight if p.key in keys else 0) for p in wanted.portions)
+    grown = tuple(_grown(keys.get(p.key), p) for p in wanted.portions)
     leaving = tuple(p for p in now.portions if p.weight and p.key not in {q.key for q in wanted.portions})
     digests = {**{p.release: now.digests[p.release] for p in leaving}, **wanted.digests}
     mirrored = now.mirrored if now.mirrored in digests else None
@@ -57,8 +57,22 @@ def capacity_first(now: Division, wanted: Division) -> Division:
     return Division(portions=(*grown, *leaving), digests=digests, mirrored=mirrored, copies=copies, split=now.split)
 
 
+def _grown(now: Portion | None, wanted: Portion) -> Portion:
+    """An arm before its weight moves: nothing that still has its users is held smaller, and nothing that has not got them yet scales."""
+    if now is None or wanted.replicas is not None:
+        scales = now is not None and now.replicas is None and now.weight > wanted.weight
+        if now and scales:
+            return replace(now, at_least=max(now.at_least or 0, wanted.replicas or 0))
+        return replace(wanted, weight=now.weight if now else 0)
+    if now.replicas is None:
+        to = max(now.at_most, wanted.at_least or 0) if now.at_most is not None else None
+        return replace(wanted, weight=now.weight, at_most=to)
+    return replace(wanted, weight=now.weight, replicas=wanted.at_least, at_least=None)
+
+
 def _divided(rollout: Rollout, step: Step, *, canary: int, baseline: int, copies: int, split: Split | None = None) -> Division:
     whole = canary == WHOLE
+    scales = whole or (split is not None and step.canary_to is not None)
     # Kept warm, or shrinking as the new one grows, it does not scale: two fleets that may both grow would not fit the tenant's quota.
     fixed = whole or rollout.plan.surge == "no_surge" or step.stable < rollout.plan.steps[0].stable
     stable = Portion(
@@ -67,14 +81,16 @@ def _divided(rollout: Rollout, step: Step, *, canary: int, baseline: int, copies
         weight=WHOLE - canary - baseline,
         replicas=step.stable if fixed else None,
         at_least=None if fixed else step.stable,
+        at_most=step.stable_to if split else None,
     )
     twin = Portion(release=rollout.stable, arm=BASELINE, weight=baseline, replicas=step.baseline or 1)
     new = Portion(
         release=rollout.release,
         arm=CANARY,
         weight=canary,
-        replicas=None if whole else step.canary,
-        at_least=step.canary if whole else None,
+        replicas=None if scales else step.canary,
+        at_least=step.canary if scales else None,
+        at_most=step.canary_to if split else None,
     )
     return Division(
         portions=(stable, *((twin,) if baseline else ()), new),

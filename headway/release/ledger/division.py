@@ -28,7 +28,8 @@ WHOLE = 100
 class Portion:
     """One arm: the part a release plays and its percentage of users' requests.
 
-    `replicas` where it must not scale while it is compared; `at_least` where it may scale, but not below what it may have to take over.
+    `replicas` where it must not scale while it is compared; `at_least` where it may scale, but not below what it may have to take over;
+    `at_most` where it may grow no further than that, in place of its contract's maximum.
     """
 
     release: str
@@ -36,11 +37,17 @@ class Portion:
     weight: int
     replicas: int | None = None
     at_least: int | None = None
+    at_most: int | None = None
 
     @property
     def key(self) -> str:
         """Name part of the arm's objects."""
         return f"{self.release}-baseline" if self.arm == BASELINE else self.release
+
+    def document(self) -> dict[str, Any]:
+        """As part of an event; without `at_most` where it says nothing, so that who does not know it can read all others."""
+        found = asdict(self)
+        return {key: value for key, value in found.items() if key != "at_most" or value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +102,7 @@ class Division:
     def document(self) -> dict[str, Any]:
         """As the body of an event."""
         return {
-            "arms": [asdict(portion) for portion in self.portions],
+            "arms": [portion.document() for portion in self.portions],
             "digests": dict(sorted(self.digests.items())),
             "mirror": {"release": self.mirrored, "percent": self.copies} if self.mirrored else None,
             **({"split": asdict(self.split)} if self.split else {}),
