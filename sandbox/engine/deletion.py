@@ -104,7 +104,7 @@ class Remover:
             if context.halt.stopping:
                 return False
             try:
-                self._one(resource, Op.DELETE_REPLACED if resource.delete else Op.DELETE, going)
+                self._one(resource, _operation(resource), going)
             except Stopped:
                 return False
             except StepError as error:
@@ -198,6 +198,13 @@ class Remover:
         return instance.provider.diff(
             resource.urn, resource.type, resource.id, inputs, plain(resource.outputs), {**inputs, **unknown}, resource.ignore_changes
         ).replaces
+
+
+def _operation(resource: Resource) -> Op:
+    """How the resource leaves the state: what was only read is forgotten."""
+    if resource.delete:
+        return Op.DELETE_REPLACED
+    return Op.DISCARD if resource.external else Op.DELETE
 
 
 def renamed_references(resource: Resource, names: dict[str, str]) -> Resource:

@@ -8,7 +8,7 @@ an error of any kind.
 import gc
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -39,7 +39,7 @@ from sandbox.engine.policy import Policies
 from sandbox.engine.providers import Providers
 from sandbox.engine.refresh import refresh
 from sandbox.engine.registration import Registrar
-from sandbox.engine.targets import Selection
+from sandbox.engine.targets import Selection, absent
 from sandbox.engine.urns import Namer
 
 # An operation makes many objects that live to its end; collecting rarely saves a fifth of the CPU time (docs/benchmarks.md).
@@ -88,6 +88,7 @@ def execute(
             if request.kind == "update":
                 if program is None:
                     raise StepError("an update needs a program")
+                _refuse_missing(context, absent(request.replaces, (resource.urn for resource in context.ledger.recorded)))
                 versions = _Update(context, loaded, program, stack_outputs).run()
             elif request.kind == "destroy":
                 _destroy(context, loaded)
@@ -150,10 +151,7 @@ class _Update:
         if context.halt.error is not None:
             raise Stopped
         known = [*(resource.urn for resource in context.ledger.recorded), *context.ledger.new, *context.ledger.skipped]
-        for urn in context.selection.missing(known):
-            context.report(f"Target '{urn}' could not be found in the stack. Did you forget to escape $ in your shell?")
-        if context.halt.error is not None:
-            raise Stopped
+        _refuse_missing(context, context.selection.missing(known))
         self._policies.review_stack(list(context.ledger.new.values()), next(iter(context.root), ""))
         self._remover.remove_unregistered()
 
@@ -194,10 +192,16 @@ class _Running:
             self._finished.set()
 
 
+def _refuse_missing(context: Context, urns: Sequence[str]) -> None:
+    """Raises Stopped where the user named resources that there are not."""
+    for urn in urns:
+        context.report(f"Target '{urn}' could not be found in the stack. Did you forget to escape $ in your shell?", fatal=True)
+    if urns:
+        raise Stopped
+
+
 def _destroy(context: Context, providers: Providers) -> None:
-    for urn in context.selection.missing(resource.urn for resource in context.ledger.recorded):
-        context.report(f"Target '{urn}' could not be found in the stack. Did you forget to escape $ in your shell?")
-    context.halt.check()
+    _refuse_missing(context, context.selection.missing(resource.urn for resource in context.ledger.recorded))
     _remover(context, providers, Callbacks(context)).remove_everything()
 
 

@@ -77,12 +77,26 @@ def goal_of(request: Request, urn: str, context: Context) -> Goal:
 
 
 def with_ignored(inputs: Properties, old: Properties, wanted: Resource) -> Properties:
-    """`inputs` with the recorded values (or their absence) wherever ignoreChanges says. Raises StepError for a path it cannot read."""
+    """`inputs` with the recorded values (or their absence) wherever ignoreChanges says.
+
+    Raises StepError for a path that cannot be read, and for all that name a place which only the program or only the state has.
+    """
+    missing: list[str] = []
     for text in wanted.ignore_changes:
         try:
-            inputs = carried(inputs, old, parse(text))
+            path = parse(text)
         except PathError as error:
             raise StepError(f"ignoreChanges of {wanted.name}: {error}", wanted.urn) from error
+        try:
+            inputs = carried(inputs, old, path)
+        except PathError as error:
+            missing.append(f"{text} ({error})")
+    if missing:
+        raise StepError(
+            f"{wanted.name} cannot ignore changes to the following properties, because the program and the state do not agree on the way "
+            f"there: {', '.join(missing)}. Ignore a property further up, or none that comes and goes.",
+            wanted.urn,
+        )
     return inputs
 
 

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from sandbox.engine.halt import StepError
 from sandbox.engine.model import Op, Resource
 
 # Parts of one replacement: the replacement itself is counted once, by Op.REPLACE.
@@ -55,7 +56,10 @@ class Ledger:
         return urn in self._claimed
 
     def predecessor(self, urn: str, aliases: Sequence[str]) -> Resource | None:
-        """The recorded entry that a registration continues, under its own name or the first alias that is free."""
+        """The recorded entry that a registration continues, under its own name or the first alias that is recorded.
+
+        Raises StepError where another registration of this operation continues that one.
+        """
         with self._lock:
             self._aliases[urn] = tuple(aliases)
             found = self.old.get(urn)
@@ -63,10 +67,17 @@ class Ledger:
                 return found
             for alias in aliases:
                 found = self.old.get(alias)
-                if found is not None and alias not in self._claimed:
-                    self._claimed.add(alias)
-                    self.renamed[alias] = urn
-                    return found
+                if found is None:
+                    continue
+                if alias in self._claimed:
+                    raise StepError(
+                        f"Duplicate resource alias '{alias}' applied to resource with URN '{urn}' conflicting with resource with URN "
+                        f"'{self.renamed.get(alias, alias)}': one recorded resource cannot become two; take the alias away from one of them",
+                        urn,
+                    )
+                self._claimed.add(alias)
+                self.renamed[alias] = urn
+                return found
             return None
 
     def aliases(self, urn: str) -> tuple[str, ...]:

@@ -171,6 +171,9 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         self._callbacks.add_hook(request)
         return empty_pb2.Empty()
 
+    def ExistsResource(self, request: Any, context: grpc.ServicerContext) -> NoReturn:
+        _refuse(context, "asking whether a resource exists")
+
     def RegisterErrorHook(self, request: Any, context: grpc.ServicerContext) -> NoReturn:
         _refuse(context, "an error hook")
 

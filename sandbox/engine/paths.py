@@ -4,14 +4,18 @@ Owns reading a path and following it. Values are never changed in place: `carrie
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
+
+from sandbox.engine.provider import UNKNOWN
+from sandbox.engine.values import is_secret, secret
 
 Path = tuple[str | int, ...]
 
 WILDCARD = "*"
 _PLAIN_KEY = re.compile(r"^[^.\[\]\"]+$")
 _ABSENT = object()
+_MISSING = "one of its elements is missing"
 
 
 class PathError(ValueError):
@@ -55,28 +59,75 @@ def render(path: Iterable[str | int]) -> str:
 
 
 def covers(pattern: Path, path: Path) -> bool:
-    """Whether a change at `path` is a change of what `pattern` names: one is a prefix of the other, `*` standing for any one part."""
-    return all(one in (WILDCARD, other) or other == WILDCARD for one, other in zip(pattern, path, strict=False))
+    """Whether `path` is what `pattern` names or lies within it; `*` stands for any one part."""
+    return len(path) >= len(pattern) and all(one in (WILDCARD, other) for one, other in zip(pattern, path, strict=False))
 
 
 def carried(new: Any, old: Any, path: Path) -> Any:
-    """`new` with what `old` holds at `path`, its absence too: the meaning of ignoreChanges."""
-    if not path:
-        return new if old is _ABSENT else old
+    """`new` with what `old` holds at `path`, its absence too: the meaning of ignoreChanges (`PropertyPath.Reset` in pulumi/pulumi,
+    sdk/go/common/resource). No place is made on the way and no list grows or shrinks.
+
+    Raises PathError where that would be needed, as the engine does: one of the two has the place and the other has not.
+    """
+    if is_secret(new):
+        return {**new, "value": carried(new["value"], old["value"] if is_secret(old) else old, path)}
+    if is_secret(old):
+        return carried(new, _hidden(old["value"], path), path)
     part, rest = path[0], path[1:]
-    if part == WILDCARD:
-        for key in _keys(new, old):
-            new = carried(new, old, (key, *rest))
+    if new == UNKNOWN:
         return new
-    was = _child(old, part)
-    now = _child(new, part)
-    if was is _ABSENT and (not rest or now is _ABSENT):
-        return _without(new, part)
+    if part == WILDCARD:
+        return _carried_each(new, old, rest)
+    kind = list if isinstance(part, int) else dict
+    if isinstance(new, kind) is not isinstance(old, kind) and (rest or kind is list):
+        raise PathError(_MISSING)
+    was = _child(old, part) if isinstance(old, kind) else _ABSENT
+    now = _child(new, part) if isinstance(new, kind) else _ABSENT
+    if was is _ABSENT and now is _ABSENT and (not rest or kind is dict or not isinstance(new, list)):
+        return new
+    if kind is list and (was is _ABSENT or now is _ABSENT):
+        raise PathError(_MISSING)
     if not rest:
-        return _with(new, part, was)
+        return _carried_leaf(new, part, was)
     if now is _ABSENT:
-        return _with(new, part, carried({}, was, rest)) if isinstance(was, dict) else new
+        raise PathError(_MISSING)
     return _with(new, part, carried(now, None if was is _ABSENT else was, rest))
+
+
+def _carried_leaf(new: Any, part: str | int, was: Any) -> Any:
+    if was is _ABSENT:
+        return _without(new, part)
+    if not isinstance(new, (dict, list)):
+        raise PathError(_MISSING)
+    return _with(new, part, was)
+
+
+def _carried_each(new: Any, old: Any, rest: Path) -> Any:
+    """The meaning of `*`, as the last part of a path and on the way."""
+    if isinstance(new, list) and isinstance(old, list):
+        if len(new) != len(old):
+            raise PathError("the lists that it goes through differ in length")
+        return [carried(now, was, rest) if rest else was for now, was in zip(new, old, strict=True)]
+    if isinstance(new, dict) and isinstance(old, dict):
+        if not rest:
+            return dict(old)
+        if not old.keys() <= new.keys():
+            raise PathError(_MISSING)
+        return {key: carried(now, old[key], rest) if key in old else now for key, now in new.items()}
+    if rest or not isinstance(new, (dict, list)):
+        raise PathError(_MISSING)
+    return new
+
+
+def _hidden(value: Any, path: Path) -> Any:
+    """What stood in a secret, with the leaf at `path` secret on its own: it must not come to light in a value that is none."""
+    if not path:
+        return value if is_secret(value) else secret(value)
+    if isinstance(value, dict):
+        return {key: _hidden(inner, path[1:]) if path[0] in (WILDCARD, key) else inner for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_hidden(inner, path[1:]) if path[0] in (WILDCARD, index) else inner for index, inner in enumerate(value)]
+    return value
 
 
 def value_at(value: Any, path: Path) -> tuple[bool, Any]:
@@ -103,16 +154,6 @@ def _bracket(text: str, at: int) -> tuple[str | int, int]:
     if end < 0 or not (inner.isdigit() or inner == WILDCARD):
         raise PathError(f"property path {text!r} has a bracket that holds neither an index, a quoted key nor *")
     return (WILDCARD if inner == WILDCARD else int(inner)), end + 1
-
-
-def _keys(*values: Any) -> Iterator[str | int]:
-    seen: dict[str | int, None] = {}
-    for value in values:
-        if isinstance(value, dict):
-            seen.update(dict.fromkeys(value))
-        elif isinstance(value, list):
-            seen.update(dict.fromkeys(range(len(value))))
-    return iter(seen)
 
 
 def _child(value: Any, part: str | int) -> Any:

@@ -3,12 +3,13 @@
 Knows nothing of providers, state or threads; every row of the decision is a test.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sandbox.engine.changes import changes
 from sandbox.engine.model import Op, Resource
-from sandbox.engine.paths import WILDCARD, covers, parse
+from sandbox.engine.paths import Path, covers, parse
 from sandbox.engine.provider import DiffResult
+from sandbox.engine.values import plain
 
 NO_CHANGE = DiffResult()
 
@@ -44,13 +45,21 @@ class Decision:
     delete_first: bool = False
 
 
-def replacing_paths(diff: DiffResult, replace_on_changes: Sequence[str]) -> tuple[str, ...]:
-    """Changed paths that force a replacement: the provider's, and those that replaceOnChanges covers."""
-    if not replace_on_changes:
+def replacing_paths(diff: DiffResult, old: Resource, wanted: Resource) -> tuple[str, ...]:
+    """Changed paths that force a replacement: the provider's, and those that replaceOnChanges covers.
+
+    A provider may name a structure of which only a part has changed; the parts are then found in the inputs.
+    """
+    if not wanted.replace_on_changes:
         return diff.replaces
-    patterns = [parse(pattern) for pattern in replace_on_changes]
-    extra = [path for path in diff.details if any(pattern == (WILDCARD,) or covers(pattern, parse(path)) for pattern in patterns)]
-    return tuple(dict.fromkeys((*diff.replaces, *extra)))
+    patterns = [parse(pattern) for pattern in wanted.replace_on_changes]
+    changed = [parse(path) for path in changes(plain(old.inputs), plain(wanted.inputs))]
+
+    def forces(path: Path) -> bool:
+        parts = [path, *(part for part in changed if covers(path, part))]
+        return any(covers(pattern, part) for pattern in patterns for part in parts)
+
+    return tuple(dict.fromkeys((*diff.replaces, *(path for path in diff.details if forces(parse(path))))))
 
 
 def decide(
@@ -63,7 +72,7 @@ def decide(
     """`diff` is between `old` and `wanted`; without `old` it is not looked at. `delete_before_replace` is the user's choice, if any."""
     if old is None or old.pending_replacement:
         return Decision(Op.IMPORT if wanted.import_id and old is None else Op.CREATE)
-    replaces = (*replacing_paths(diff, wanted.replace_on_changes), *forced.reasons) if wanted.custom else ()
+    replaces = (*replacing_paths(diff, old, wanted), *forced.reasons) if wanted.custom else ()
     if replaces:
         first = diff.delete_before_replace if delete_before_replace is None else delete_before_replace
         return Decision(Op.REPLACE, diff, replaces, delete_first=first or bool(forced.displaced))

@@ -25,8 +25,8 @@ class Selection:
     excluded: Callable[[str], bool] | None
     target_dependents: bool
     exclude_dependents: bool
-    exact: tuple[str, ...]
-    """Targets and excludes that name one URN, which must exist somewhere."""
+    asked: tuple[str, ...]
+    """Targets and excludes as they were given."""
 
     @classmethod
     def of(cls, request: Request) -> Self:
@@ -35,7 +35,7 @@ class Selection:
             matcher(request.excludes) if request.excludes else None,
             request.target_dependents,
             request.exclude_dependents,
-            tuple(pattern for pattern in (*request.targets, *request.excludes) if "*" not in pattern),
+            (*request.targets, *request.excludes),
         )
 
     @property
@@ -78,8 +78,13 @@ class Selection:
 
     def missing(self, known: Iterable[str]) -> list[str]:
         """Exact targets that no resource has."""
-        present = set(known)
-        return sorted(urn for urn in self.exact if urn not in present)
+        return absent(self.asked, known)
+
+
+def absent(patterns: Sequence[str], known: Iterable[str]) -> list[str]:
+    """Patterns that name one URN, and none that is known."""
+    present = set(known)
+    return sorted(pattern for pattern in patterns if "*" not in pattern and pattern not in present)
 
 
 def with_requirements(resources: Sequence[Resource], kept: set[str]) -> set[str]:

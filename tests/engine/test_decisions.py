@@ -197,9 +197,16 @@ def test_every_path_survives_being_written(path: list[str | int]) -> None:
     assert parse(render(path)) == tuple(path)
 
 
-def test_a_change_is_covered_from_above_and_below() -> None:
-    assert covers(("a",), ("a", "b")) and covers(("a", "b"), ("a",)) and covers(("a", "*"), ("a", 3))
-    assert not covers(("a", "b"), ("a", "c"))
+def test_a_change_is_covered_from_above() -> None:
+    assert covers(("a",), ("a", "b")) and covers(("a", "*"), ("a", 3)) and covers(("*",), ("a", "b"))
+    assert not covers(("a", "b"), ("a", "c")) and not covers(("a", "b"), ("a",))
+
+
+@pytest.mark.parametrize(("path", "op"), [("deep.z", Op.REPLACE), ("deep.y[*]", Op.UPDATE), ("deep", Op.REPLACE), ("*", Op.REPLACE)])
+def test_of_a_structure_that_a_provider_names_only_the_part_that_changed_counts(path: str, op: Op) -> None:
+    old, new = ({"deep": {"y": [1], "z": z}} for z in (1, 2))
+    wanted = replace(NEW, inputs=new, replace_on_changes=(path,))
+    assert decide(replace(OLD, inputs=old), wanted, DiffResult({"deep": "update"})).op is op
 
 
 def test_carrying_takes_the_old_value_or_its_absence() -> None:
@@ -209,9 +216,38 @@ def test_carrying_takes_the_old_value_or_its_absence() -> None:
     assert carried(new, old, parse("a.own")) == {**new, "a": {"keep": 2}}
     assert carried(new, old, parse("list[*].v"))["list"] == [{"v": 1}, {"v": 2}]
     assert carried(new, old, parse("extra")) == {"a": new["a"], "list": new["list"]}
-    assert carried({}, old, parse("a.keep")) == {"a": {"keep": 1}}
-    assert carried(new, old, parse("nothing.here")) == new
+    assert carried({}, old, parse("a")) == {"a": {"keep": 1}}
+    assert carried(new, old, parse("list.*"))["list"] == old["list"]
+    assert carried(new, old, parse("*")) == old
+    assert carried(new, old, parse("nothing.here")) == carried(new, old, parse("a[0]")) == carried(new, old, parse("list[7]")) == new
+    assert carried({"a": UNKNOWN}, old, parse("a.keep")) == {"a": UNKNOWN}, "a preview knows no better"
     assert new["a"] == {"keep": 2, "own": 3}, "nothing is changed in place"
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "path"),
+    [
+        ({}, {"a": {"keep": 1}}, "a.keep"),
+        ({"a": {"b": {"c": 1}}}, {}, "a.b.c"),
+        ({"list": [1]}, {"list": [1, 2]}, "list[1]"),
+        ({"list": [1, 2]}, {"list": [1]}, "list[1]"),
+        ({"list": [{"v": 1}]}, {"list": [{"v": 1}]}, "list[7].v"),
+        ({"list": [{"v": 1}]}, {"list": []}, "list[*].v"),
+        ({"list": [1]}, {"list": [1, 2]}, "list[*]"),
+        ({"a": {}}, {"a": {"x": {"v": 1}}}, "a.*.v"),
+        ({"a": 1}, {"a": {"keep": 1}}, "a.keep"),
+    ],
+)
+def test_nothing_is_carried_to_a_place_that_only_one_side_has(new: dict[str, Any], old: dict[str, Any], path: str) -> None:
+    with pytest.raises(PathError, match=r"missing|length"):
+        carried(new, old, parse(path))
+
+
+def test_what_is_carried_out_of_a_secret_stays_one() -> None:
+    old = {"a": secret({"key": "k", "other": 1})}
+    assert carried({"a": {"key": "x"}}, old, parse("a.key")) == {"a": {"key": secret("k")}}
+    assert carried({"a": secret({"key": "x"})}, old, parse("a.key")) == {"a": secret({"key": "k"})}
+    assert carried({"a": secret({"key": "x"})}, {"a": {"key": "k"}}, parse("a.key")) == {"a": secret({"key": "k"})}
 
 
 json_values = st.recursive(

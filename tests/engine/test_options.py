@@ -70,6 +70,18 @@ def test_ignored_changes_keep_what_was_recorded(engine_workspace: Workspace, pat
     assert case.up(lambda: Thing("a", value={"inner": [2]}, opts=ignoring)) == {"same": 2}
 
 
+def test_a_place_that_only_the_state_has_cannot_be_ignored(engine_workspace: Workspace) -> None:
+    case = Changing(engine_workspace, lambda: Thing("a", value={"inner": [{"x": 1}, {"x": 2}]}))
+    case.up()
+    ignoring = Options(ignore_changes=["value.inner[1].x", "value.gone.x", "value.inner[*].x"])
+    with pytest.raises(auto.CommandError) as refused:
+        case.up(lambda: Thing("a", value={"inner": [{"x": 3}]}, opts=ignoring))
+    assert "cannot ignore changes to the following properties" in str(refused.value)
+    assert "value.inner[1].x" in str(refused.value) and "value.inner[*].x" in str(refused.value)
+    assert "value.gone.x" not in str(refused.value), "neither side has it: nothing would change"
+    assert engine_workspace.world.object("a")["value"] == {"inner": [{"x": 1}, {"x": 2}]}
+
+
 def test_a_key_with_dots_is_ignored_by_its_escaped_path(engine_workspace: Workspace) -> None:
     case = Changing(engine_workspace, lambda: Thing("a", value={"x.y": 1, "z": 1}))
     case.up()
@@ -201,6 +213,20 @@ def test_aliases_of_an_older_name_still_find_the_resource(engine_workspace: Work
     assert case.up(lambda: Thing("three", opts=Options(aliases=aliases))) == {"same": 2}
 
 
+@pytest.mark.parametrize("other", ["old", "second"])
+def test_two_resources_cannot_both_continue_what_was_one(engine_workspace: Workspace, other: str) -> None:
+    def both() -> None:
+        first = Thing(other, opts=Options(aliases=[pulumi.Alias(name="old")] if other != "old" else []))
+        Thing("new", opts=Options(aliases=[pulumi.Alias(name="old")], depends_on=[first]))
+
+    case = Changing(engine_workspace, lambda: Thing("old"))
+    case.up()
+    with pytest.raises(auto.CommandError, match=r"Duplicate resource alias .*Thing::old' applied to resource with URN .*Thing::new'"):
+        case.up(both)
+    assert names(case.stack) == [other], "the object is one resource's, and has no twin"
+    assert len(engine_workspace.world.live) == 1
+
+
 def test_resources_left_alone_refer_to_a_renamed_one_by_its_new_name(engine_workspace: Workspace) -> None:
     def before() -> None:
         base = Thing("old", name="base")
@@ -261,6 +287,14 @@ def test_a_named_output_of_what_is_read_is_secret(engine_workspace: Workspace) -
     assert engine_workspace.stack(program).up().outputs["arn"].secret is True
 
 
+def test_what_was_only_read_is_forgotten_and_not_deleted(engine_workspace: Workspace) -> None:
+    engine_workspace.world.live["ext"] = {"name": "ext", "value": 1}
+    case = Changing(engine_workspace, lambda: Thing("seen", Options(id="ext")))
+    case.up()
+    assert case.up(lambda: None) == {"same": 1, "discard": 1}
+    assert "ext" in engine_workspace.world.live
+
+
 def test_reading_what_does_not_exist_fails(engine_workspace: Workspace) -> None:
     with pytest.raises(auto.CommandError, match="resource 'nothing' does not exist"):
         Changing(engine_workspace, lambda: Thing("a", opts=Options(id="nothing"))).up()
@@ -271,6 +305,14 @@ def test_an_asked_replacement_replaces_what_has_not_changed(engine_workspace: Wo
     case.up()
     urn = entry(case.stack, "a")["urn"]
     assert case.up(replace=[urn]) == {"same": 2, "replace": 1}
+
+
+def test_an_asked_replacement_of_what_does_not_exist_is_named_before_anything_happens(engine_workspace: Workspace) -> None:
+    case = Changing(engine_workspace, lambda: Thing("a", value=1))
+    case.up()
+    with pytest.raises(auto.CommandError, match="Thing::nothing' could not be found"):
+        case.up(lambda: Thing("a", value=2), replace=["urn:pulumi:dev::case::mem:index:Thing::nothing"])
+    assert engine_workspace.world.object("a")["value"] == 1
 
 
 def test_a_changed_replacement_trigger_replaces(engine_workspace: Workspace) -> None:
@@ -333,6 +375,16 @@ def test_what_is_not_supported_is_refused_by_name(engine_workspace: Workspace, o
     with pytest.raises(auto.CommandError, match=f"{named}"):
         Changing(engine_workspace, lambda: Thing("a", opts=options())).up()  # type: ignore[operator]
     assert "a" not in engine_workspace.world.names("create")
+
+
+def test_asking_whether_a_resource_exists_is_refused_by_name(engine_workspace: Workspace) -> None:
+    from pulumi.runtime.resource import exists_resource
+
+    def program() -> None:
+        pulumi.export("there", exists_resource(None, "mem:index:Thing", "it", {}, Options()))
+
+    with pytest.raises(auto.CommandError, match="asking whether a resource exists is not supported"):
+        Changing(engine_workspace, program).up()
 
 
 def test_a_dynamic_provider_is_refused_by_name(engine_workspace: Workspace) -> None:
