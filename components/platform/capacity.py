@@ -20,6 +20,8 @@ PLATFORM_PRIORITY, PLATFORM_PRIORITY_VALUE = "headway-platform", 1_000_000
 PLACEHOLDER_PRIORITY, PLACEHOLDER_PRIORITY_VALUE = "headway-placeholder", -10
 """Below zero: the autoscaler's default cut-off is -10, at which it still makes nodes for them."""
 
+_SMALL: Mapping[str, str] = {"cpu": "10m", "memory": "16Mi", "ephemeral-storage": "16Mi"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Warm:
@@ -49,7 +51,7 @@ def _placeholders(warm: Warm) -> Manifest:
     pool = warm.pool
     resource = min(pool.resources_per_node)
     picked = {POOL: pool.name, "app.kubernetes.io/component": "placeholder"}
-    quantity = {resource: "1", "cpu": "10m", "memory": "16Mi"}
+    quantity = {resource: "1", **_SMALL}
     pod = _pod(pool, [_container("placeholder", PAUSE_IMAGE, quantity)], priorityClassName=PLACEHOLDER_PRIORITY)
     return Manifest(
         role=f"warm-{pool.name}",
@@ -78,13 +80,12 @@ def _prefetch(warm: Warm) -> Manifest:
     """
     pool = warm.pool
     picked = {POOL: pool.name, "app.kubernetes.io/component": "prefetch"}
-    small = {"cpu": "10m", "memory": "16Mi"}
     # An image made for CUDA would be given every GPU of the node, and would not start where it is newer than the driver.
     pulls = [
-        {**_container(f"pull-{number}", image, small), "command": ["/bin/true"], "env": [dict(gpu_node.NO_DEVICES)]}
+        {**_container(f"pull-{number}", image, _SMALL), "command": ["/bin/true"], "env": [dict(gpu_node.NO_DEVICES)]}
         for number, image in enumerate(warm.images)
     ]
-    pod = _pod(pool, [_container("stay", PAUSE_IMAGE, small)], initContainers=pulls, priorityClassName=PLATFORM_PRIORITY)
+    pod = _pod(pool, [_container("stay", PAUSE_IMAGE, _SMALL)], initContainers=pulls, priorityClassName=PLATFORM_PRIORITY)
     return Manifest(
         role=f"prefetch-{pool.name}",
         after=("platform",),

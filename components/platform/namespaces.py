@@ -55,6 +55,8 @@ class PlatformNamespace:
     doors: tuple[Door, ...] = ()
     meshed: bool = False
     """Whether its pods have proxies of the mesh, and so are reached by mutual TLS only."""
+    mute: bool = False
+    """Whether its pods open no connection at all."""
 
 
 NAMESPACES = (
@@ -81,7 +83,8 @@ NAMESPACES = (
     # The gateway's questions; the mesh lets nobody else ask.
     PlatformNamespace(name=RATE_LIMIT, level=PodSecurity.RESTRICTED, open_to_all=(8081,), meshed=True),
     PlatformNamespace(name=RELEASE_GUARD, level=PodSecurity.RESTRICTED),
-    PlatformNamespace(name=WARM_CAPACITY, level=PodSecurity.RESTRICTED),
+    # Tenants' images are started here, to be on the nodes before they are asked for.
+    PlatformNamespace(name=WARM_CAPACITY, level=PodSecurity.RESTRICTED, mute=True),
 )
 
 
@@ -104,7 +107,11 @@ def _namespace(namespace: PlatformNamespace, intra: Sequence[IPv4Network]) -> It
             "closed",
             namespace=namespace.name,
             labels=labels("isolation"),
-            spec={"podSelector": {}, "policyTypes": ["Ingress"], "ingress": list(_allowed(namespace, intra))},
+            spec={
+                "podSelector": {},
+                "policyTypes": ["Ingress", *(["Egress"] if namespace.mute else [])],
+                "ingress": list(_allowed(namespace, intra)),
+            },
         ),
     )
     for door in namespace.doors:

@@ -233,7 +233,7 @@ def test_every_namespace_states_its_pod_security_and_is_closed() -> None:
         labels = found[namespace.name]["metadata"]["labels"]
         assert labels["pod-security.kubernetes.io/enforce"] == namespace.level
         policy = found[f"{namespace.name}-closed"]["spec"]
-        assert (policy["podSelector"], policy["policyTypes"]) == ({}, ["Ingress"])
+        assert policy["podSelector"] == {} and "Ingress" in policy["policyTypes"]
 
 
 def test_what_proxies_tell_arrives_at_the_collector_and_at_nothing_beside_it() -> None:
@@ -412,6 +412,12 @@ def test_every_node_pulls_the_images_of_its_pools_models_before_they_are_asked_f
 def test_the_sandboxes_nodes_hold_what_its_tenants_run() -> None:
     daemon = layer("sandbox-platform").one("kubernetes:apps/v1:DaemonSet", "capacity-prefetch-l4")
     pulled = {container["image"] for container in daemon.inputs["spec"]["template"]["spec"]["initContainers"]}
+def test_what_starts_tenants_images_for_their_nodes_opens_no_connection() -> None:
+    policies = {role: body["spec"] for role, body in by_role(namespaces.manifests(INTRA)).items() if role.endswith("-closed")}
+    mute = sorted(role for role, spec in policies.items() if "Egress" in spec["policyTypes"] and not spec.get("egress"))
+    assert mute == ["warm-capacity-closed"], "code of a tenant would run outside its namespace's isolation"
+
+
     assert MODELS["defects"].runtime.image in pulled
 
 
