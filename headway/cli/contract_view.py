@@ -21,7 +21,7 @@ from headway.contract.arithmetic.surge import pool_for, spare_devices, surge
 from headway.contract.crosscheck import TenantContracts
 from headway.contract.difference import Difference
 from headway.contract.explanation import Line
-from headway.contract.finding import Finding, Level, shown
+from headway.contract.finding import Finding, Level, sentence, shown
 from headway.contract.loader import Result
 from headway.contract.model import Model
 from headway.contract.pool import Pool
@@ -61,7 +61,7 @@ def _print_findings(console: Console, findings: Sequence[Finding], prefix: str) 
         head.append(finding.rule, style="dim italic")
         console.print(head, soft_wrap=True)
         for text, style in ((finding.fact, ""), (finding.consequence, "dim"), (f"-> {finding.remedy}", "green")):
-            for line in wrap(text if text.endswith((".", "?")) else f"{text}.", max(40, console.width - 8)):
+            for line in wrap(sentence(text), max(40, console.width - 8)):
                 console.print(Text(f"      {line}", style=style), soft_wrap=True)
         console.print()
 

@@ -189,13 +189,14 @@ def _fallback(model: Model, models: Sequence[Model], unread: frozenset[str]) -> 
     path = ("degradation", "fallback", "model")
     name = model.degradation.fallback.model
     if name not in by_name:
+        others = sorted(set(by_name) - {model.name})
         yield problem(
             "fallback-exists",
             *path,
             value=name,
             fact=f"the tenant has no model {name}",
             consequence="Overload would send requests to nothing",
-            remedy=f"Use one of {', '.join(sorted(set(by_name) - {model.name})) or 'none: there is no other model'}",
+            remedy=f"Use one of {', '.join(others)}" if others else "Leave fallback out: the tenant has no other model",
         )
         return
     chain, at = [model.name], name

@@ -7,7 +7,7 @@ an unquoted `1.10` is a number and loses its zero; where a text is wanted, the m
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,12 @@ class Document:
     data: Data
     places: dict[Path, Place]
     findings: tuple[Finding, ...]
+    plain: Mapping[Path, str] = field(default_factory=dict)
+    """Numbers and flags as they are written, such as `1.10` and `1e3`."""
+
+    def written(self, path: Path, value: object) -> str:
+        """`value`, which stands at `path`, as it is written there."""
+        return self.plain.get(path) or (str(value).lower() if isinstance(value, bool) else str(value))
 
     def place(self, path: Path) -> Place:
         """Where `path` stands, or the nearest node above it."""
@@ -57,7 +63,8 @@ class Document:
         for part in path:
             data = data[part] if isinstance(data, dict) and part in data else None
         places = {(name, *key[len(path) :]): place for key, place in self.places.items() if key[: len(path)] == path}
-        return Document(self.file, {name: data}, places, self.findings)
+        plain = {(name, *key[len(path) :]): text for key, text in self.plain.items() if key[: len(path)] == path}
+        return Document(self.file, {name: data}, places, self.findings, plain)
 
 
 class _RefusedError(Exception):
@@ -83,7 +90,7 @@ def read(text: bytes, file: str) -> Document:
         data = reader.document(text)
     except _RefusedError:
         data = None
-    return Document(file, data, reader.places, tuple(reader.findings))
+    return Document(file, data, reader.places, tuple(reader.findings), reader.plain)
 
 
 class _Reader:
@@ -91,6 +98,7 @@ class _Reader:
         self.file = file
         self.places: dict[Path, Place] = {}
         self.findings: list[Finding] = []
+        self.plain: dict[Path, str] = {}
         self.nodes = 0
 
     def refuse(self, rule: str, place: Place, path: Path, value: object, fact: str, consequence: str, remedy: str) -> None:
@@ -117,7 +125,7 @@ class _Reader:
             raise self.stop(
                 "document-size",
                 Place(0, 0),
-                f"the file has {len(raw):,} bytes, the limit is {LARGEST_DOCUMENT:,}",
+                f"the file has more than {LARGEST_DOCUMENT:,} bytes",
                 "Keep large data in the artifact: golden requests can name a file there",
                 "It is not read at all",
             )
@@ -236,9 +244,17 @@ class _Reader:
         else:
             top.value.append(value)
 
+    def _escaped(self, text: str, place: Place, path: Path) -> None:
+        """Control characters that only an escape such as `\\0` can bring in; the text itself was looked through before."""
+        bad = next((c for c in text if c in "\x7f" or (c < " " and c not in "\n\r\t")), None)
+        if bad is not None:
+            fact = f"an escape that stands for a control character (U+{ord(bad):04X})"
+            self.refuse("document-character", place, path, None, fact, "Kubernetes, terminals and logs cannot carry it", "Remove it")
+
     def _scalar(self, event: Any, place: Place, path: Path) -> Data:
         text = str(event.value)
         if event.style or event.tag == "!":
+            self._escaped(text, place, path)
             return text
         if text in ("", "~", "null"):
             return None
@@ -255,6 +271,7 @@ class _Reader:
                 "Write a number",
             )
             return 0
+        self.plain[path] = text
         whole, fraction = _INT.fullmatch(text), _FLOAT.fullmatch(text)
         if whole and len(text) <= 20 and -(2**63) <= int(text) < 2**63:
             return int(text)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headway.contract.accelerators import GPUS, Accelerator, MigProfile
-from headway.contract.part import Count, Part, Violation, between, problem
+from headway.contract.part import Count, One, Part, Violation, between, problem
 from headway.contract.placement import Isolation
 from headway.contract.units import Bytes, Duration, MilliCpu
 
@@ -61,7 +61,7 @@ class MigGpu(Part):
     """The kind of GPU that is cut."""
     profile: Annotated[str, Field(pattern=r"^[1-7]g\.[0-9]{1,3}gb$", examples=["1g.10gb"])]
     """The MIG profile, such as `1g.10gb`; which exist depends on the accelerator."""
-    count: Literal[1] = 1
+    count: One = 1
     """Always 1: CUDA gives a process no more than one MIG instance."""
     memory: GpuMemory
     """GPU memory that the replica may use of the instance."""
@@ -105,7 +105,7 @@ class SharedGpu(Part):
     """`mps`: concurrent kernels, memory split equally by the pool. `slice`: time slicing, no memory isolation; never for latency."""
     accelerator: Accelerator
     """The kind of GPU that is shared."""
-    count: Literal[1] = 1
+    count: One = 1
     """Always 1: the device plugin refuses more than one share a container."""
     memory: GpuMemory
     """GPU memory that the replica may use; the pool must give a share at least this much."""

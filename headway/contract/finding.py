@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum, unique
+from typing import cast
 
 from headway.contract.part import Path
 
@@ -60,8 +61,13 @@ def dotted(path: Path) -> str:
     return text
 
 
+def sentence(text: str) -> str:
+    """`text` with a full stop, unless it ends a sentence already."""
+    return text if text.endswith((".", "?")) else f"{text}."
+
+
 def shown(value: object, limit: int = 60) -> str:
     """A value on one line, printable on any terminal, shortened."""
-    text = value if isinstance(value, str) else str(value)
+    text = f"[{', '.join(str(each) for each in cast(list[object], value))}]" if isinstance(value, list | tuple) else str(value)
     text = "".join(c if c.isprintable() and not 0xD800 <= ord(c) <= 0xDFFF else repr(c)[1:-1] for c in text[: limit + 1])
     return text if len(text) <= limit else text[: limit - 3] + "..."

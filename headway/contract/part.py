@@ -7,10 +7,10 @@ fields of that part are valid, so a contradiction may show up one `check` after 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from headway.contract.units import Quantity
 
@@ -54,13 +54,18 @@ class Part(BaseModel):
         return self
 
 
+_LABEL = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+
+
 def _dns_label(value: str) -> str:
-    if re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", value, re.ASCII) is None:
+    if _LABEL.fullmatch(value) is None:
+        meant = re.sub(r"[ ._]+", "-", value.strip().lower())
         raise PydanticCustomError(
             "name",
             "{fact}",
             {
-                "fact": f"{value[:40]!r} is not a name: lower-case ASCII letters, digits and inner hyphens, starting with a letter (RFC 1123)"
+                "fact": f"{value[:40]!r} is no name by RFC 1123: write "
+                + (f"{meant}" if _LABEL.fullmatch(meant) else "lower-case ASCII letters, digits and inner hyphens, starting with a letter")
             },
         )
     return value
@@ -72,7 +77,30 @@ Name = Annotated[str, AfterValidator(_dns_label), Field(max_length=40, json_sche
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"])]
 """A SHA-256 in lower-case hexadecimal."""
 
-Text = Annotated[str, Field(min_length=1, max_length=500)]
+_UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, and those that turn the direction of what follows: what people read would not be what is written."""
+
+
+def _readable(value: str) -> str:
+    found = _UNREADABLE.search(value)
+    if found:
+        raise PydanticCustomError("text", "{fact}", {"fact": f"it holds an invisible character (U+{ord(found[0]):04X}): remove it"})
+    if not value.strip():
+        raise PydanticCustomError("text", "{fact}", {"fact": "it is blank: say it in words"})
+    return value
+
+
+def _whole(value: Any) -> Any:
+    """Python's 1 equals True and 1.0, so a literal alone would take them."""
+    if type(value) is not int:
+        raise PydanticKnownError("int_type")
+    return value
+
+
+Text = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_readable)]
+"""Something that people read, in alerts and records."""
+One = Annotated[Literal[1], BeforeValidator(_whole)]
+"""A count that cannot be another."""
 Flag = Annotated[bool, Strict()]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 """A finite number; a text that looks like one is refused."""

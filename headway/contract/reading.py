@@ -5,7 +5,9 @@ chosen alternative of a union (`runtime.triton.models`), which is no key of the 
 """
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
+from enum import Enum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
@@ -38,10 +40,12 @@ def contract_of(data: Mapping[str, Any], kind: type[P], file: str = "") -> tuple
 def _errors(document: Document, kind: type[Part]) -> Iterator[Finding]:
     """Errors of form in a document that is already refused, so that all mistakes show at once."""
     if document.data is not None:
+        told = {finding.path for finding in document.findings if finding.rule == "document-finite-number"}
         try:
             kind.model_validate(document.data)
         except ValidationError as error:
-            yield from _findings(document, kind, error)
+            # What stands in for a number that could not be read was never written.
+            yield from (finding for finding in _findings(document, kind, error) if finding.path not in told)
 
 
 def _findings(document: Document, kind: type[Part], error: ValidationError) -> Iterator[Finding]:
@@ -118,6 +122,7 @@ def _wrong_alternative(document: Document, path: Path, given: Any, context: dict
     place = document.place(path)
     tags = ", ".join(_tags(field, chooser))
     tag = context.get("tag")
+    near = difflib.get_close_matches(str(tag), _tags(field, chooser), 1) if tag is not None else []
     if tag is not None:
         fact = f"{shown(tag)!r} is not one of {tags}"
     else:
@@ -131,10 +136,11 @@ def _wrong_alternative(document: Document, path: Path, given: Any, context: dict
         value="" if tag is None else shown(tag),
         fact=fact,
         consequence="It decides which other fields there are, so none of them can be read",
-        remedy=f"Write {chooser}: with one of {tags}",
+        remedy=f"Did you mean {near[0]}?" if near else f"Write {chooser}: with one of {tags}",
     )
 
 
+_SINGULAR = {"characters": "character", "entries": "entry"}
 _KINDS: dict[type, str] = {
     dict: "a mapping",
     list: "a list",
@@ -161,11 +167,19 @@ _EXPECTED = {
     "model_attributes_type": "a mapping",
     "tuple_type": "a list",
     "list_type": "a list",
+    "unit": "a quantity",
 }
 
 
 def _kind_of(value: Any) -> str:
     return _KINDS.get(type(value), "a value")
+
+
+def _meant(given: Any) -> int | None:
+    """The whole number that a text in decimal digits, or a number such as `1e3`, stands for."""
+    if isinstance(given, float) and given.is_integer() and abs(given) < 2**53:
+        return int(given)
+    return int(given) if isinstance(given, str) and re.fullmatch(r"-?(0|[1-9][0-9]{0,17})", given, re.ASCII) else None
 
 
 def _wrong_value(
@@ -187,21 +201,21 @@ def _wrong_value(
             rule, fact, consequence = "field-unknown", f"there is no field {shown(name)}", "It would be ignored, so it is refused"
             remedy = f"Did you mean {near[0]}?" if near else f"Fields here: {', '.join(legal)}"
         case "enum" | "literal_error":
-            rule = "value-not-legal"
-            legal_values = str(context.get("expected", "")).replace("'", "").replace(" or ", ", ")
-            fact = (
-                f"{shown(given)!r} is not one of {legal_values}"
-                if isinstance(given, str | int | float | bool)
-                else f"{_kind_of(given)}, not one of {legal_values}"
-            )
-            near = difflib.get_close_matches(str(given), legal_values.split(", "), 1)
-            remedy = f"Did you mean {near[0]}?" if near else f"Use one of {legal_values}"
+            legal_values = _legal(kind, raw) or [value.strip("'") for value in re.split(", | or ", str(context.get("expected", "")))]
+            rule, one_of = "value-not-legal", ("one of " if len(legal_values) > 1 else "") + ", ".join(legal_values)
+            fact = f"{shown(given)!r} is not {one_of}" if isinstance(given, str) else f"{_kind_of(given)}, where a text is expected"
+            near = difflib.get_close_matches(str(given), legal_values, 1)
+            remedy = f"Did you mean {near[0]}?" if near else f"Write {one_of}"
         case "unit" | "range" | "name" | "image":
             rule = {"unit": "unit", "range": "value-out-of-range"}.get(type_, "value-wrong-form")
             fact, _, remedy = str(context["fact"]).partition(": write ")
-            remedy = (
-                f"Write {remedy}" if remedy else f"Use a value {fact.partition('is not ')[2]}" if type_ == "range" else "Correct the name"
-            )
+            remedy = f"Write {remedy}" if remedy else f"Use a value {fact.partition('is not ')[2]}"
+            if given is None:
+                fact = f"nothing, where {_EXPECTED.get(type_, 'a value')} is expected"
+                remedy += "" if field is None or field.is_required() else f"; or leave {name} out"
+        case "text":
+            rule, (fact, _, remedy) = "value-wrong-form", str(context["fact"]).partition(": ")
+            remedy = remedy.capitalize()
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
             bound = next(context[key] for key in ("gt", "ge", "lt", "le") if key in context)
             words = {"greater_than": "more than", "greater_than_equal": "at least", "less_than": "less than", "less_than_equal": "at most"}[
@@ -211,25 +225,36 @@ def _wrong_value(
         case "string_pattern_mismatch":
             rule, fact = "value-wrong-form", f"{shown(given)!r} has not the form of {name}"
             example = next(iter(field.examples or ()), None) if field else None
-            remedy = f"Write it as in {example}" if example else f"Write what matches {context.get('pattern')}"
+            lower = isinstance(given, str) and given != given.lower() and re.search(str(context.get("pattern")), given.lower(), re.ASCII)
+            remedy = (
+                "Write it in lower case"
+                if lower
+                else f"Write it as in {example}"
+                if example
+                else f"Write what matches {context.get('pattern')}"
+            )
         case "string_too_short" | "string_too_long" | "too_short" | "too_long":
             short = type_.endswith("short")
             bound = context["min_length"] if short else context["max_length"]
             unit = "characters" if isinstance(given, str) else "entries"
             rule = "value-out-of-range"
-            fact = f"{name} has {'fewer than' if short else 'more than'} {bound} {unit}"
-            remedy = f"Use {'at least' if short else 'at most'} {bound}"
+            fact = f"{name} is empty" if not given else f"{name} has {'fewer than' if short else 'more than'} {bound} {unit}"
+            remedy = f"Give it {'at least' if short else 'at most'} {bound} {unit if bound > 1 else _SINGULAR[unit]}"
         case _ if type_ in _EXPECTED:
             rule, fact = "value-wrong-type", f"{_kind_of(given)}, where {_EXPECTED[type_]} is expected"
             remedy = f"Write {_EXPECTED[type_]}"
-            if _EXPECTED[type_] == "a text" and isinstance(given, int | float):
-                remedy = f'Put it in quotes: "{given}"'
+            if given is None and field is not None and not field.is_required():
+                remedy += f", or leave {name} out"
+            elif _EXPECTED[type_] == "a text" and isinstance(given, int | float):
+                remedy = f'Put it in quotes: "{document.written(path, given)}"'
+            elif _EXPECTED[type_] == "a whole number" and (meant := _meant(given)) is not None:
+                remedy = f"Write {meant}" + (", without quotes" if isinstance(given, str) else "")
             elif _EXPECTED[type_] == "true or false" and str(given).lower() in ("yes", "on", "no", "off"):
                 remedy = f"Write {'true' if str(given).lower() in ('yes', 'on') else 'false'}"
         case _:
             remedy = "Correct it as the reference says"
     place = document.place(path)
-    written = "" if isinstance(given, dict | list) or given is None or type_ == "missing" else shown(given)
+    written = "" if isinstance(given, dict | list) or given is None or type_ == "missing" else shown(document.written(path, given))
     if "environment" in path and names_a_secret(name):
         fact, written = "the value of a variable that looks like a secret is not of the right kind", ""
         remedy = "Take it out: contracts hold no secrets; use the workload identity"
@@ -297,6 +322,16 @@ def _walk(kind: type[Part], raw: Path) -> tuple[Any, FieldInfo | None]:
             else:
                 return None, field if part == raw[-1] and holder is None else None
     return annotation, field
+
+
+def _legal(kind: type[Part], raw: Path) -> list[str]:
+    """The values of an enumeration or of literals that `raw` leads to."""
+    for member in alternatives(_walk(kind, raw)[0]):
+        if get_origin(member) is Literal:
+            return [str(value) for value in get_args(member)]
+        if isinstance(member, type) and issubclass(member, Enum):
+            return [str(value) for value in member]
+    return []
 
 
 def _field(kind: type[Part], raw: Path) -> FieldInfo | None:

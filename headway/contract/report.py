@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from headway.contract.finding import Finding, Level
+from headway.contract.finding import Finding, Level, sentence
 from headway.contract.loader import Result
 
 SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
@@ -46,12 +46,13 @@ def as_sarif(findings: Sequence[Finding], version: str, prefix: str = "") -> dic
         "runs": [
             {
                 "tool": {"driver": {"name": "headway", "version": version, "rules": [{"id": rule, "name": rule} for rule in rules]}},
+                "columnKind": "unicodeCodePoints",
                 "results": [
                     {
                         "ruleId": finding.rule,
                         "ruleIndex": rules.index(finding.rule),
                         "level": finding.level.value,
-                        "message": {"text": f"{_at(finding)}{finding.fact}. {finding.consequence}. {finding.remedy}."},
+                        "message": {"text": f"{_at(finding)}{finding.fact}. {finding.consequence}. {sentence(finding.remedy)}"},
                         "locations": [
                             {
                                 "physicalLocation": {

@@ -52,17 +52,18 @@ class Quantity(int):
         exact = Decimal(f"{whole}.{fraction or 0}") * cls.units[unit]
         value = int(exact)
         if value != exact:
-            raise UnitError(f"{_shown(text)} is finer than {cls.what} can be: the smallest step is 1{cls._suffix(next(iter(cls.units)))}")
+            raise UnitError(f"{_shown(text)} is finer than {cls.what} can be: write a multiple of {cls(1)}")
         if value > LARGEST:
-            raise UnitError(f"{_shown(text)} is more than {cls.what} can be")
+            raise UnitError(f"{_shown(text)} is more than {cls.what} can be: write at most {cls(LARGEST)}")
         return cls(value)
 
     @classmethod
     def legal(cls) -> str:
         """What may be written, for messages and the reference."""
-        units = ", ".join(unit for unit in cls.units if unit)
+        units = [unit for unit in cls.units if unit]
+        named = f"the unit {units[0]}" if len(units) == 1 else f"one of the units {', '.join(units)}"
         bare = f" or none for {cls.bare}" if cls.bare else " or none" if "" in cls.units else ""
-        return f"a number with one of the units {units}{bare}, such as {' or '.join(cls.examples)}"
+        return f"a number with {named}{bare}, such as {' or '.join(cls.examples)}"
 
     @classmethod
     def _suffix(cls, unit: str) -> str:
@@ -98,8 +99,8 @@ class Quantity(int):
         try:
             if isinstance(value, str):
                 return cls.parse(value)
-            if type(value) is int and ("" in cls.units or cls.bare):
-                return cls.parse(str(value))
+            if type(value) in (int, float) and ("" in cls.units or cls.bare):
+                return cls.parse(repr(value))
             wrong = f"{value} has no unit" if type(value) in (int, float) else f"{_shown(value)} is not {cls.what}"
             raise UnitError(f"{wrong}: write {cls.legal()}")
         except UnitError as error:
@@ -122,7 +123,7 @@ class Quantity(int):
             "title": cls.__name__,
             "examples": list(cls.examples),
         }
-        return {**text, "type": ["string", "integer"], "minimum": 0} if optional else text
+        return {**text, "type": ["string", "number"], "minimum": 0} if optional else text
 
 
 def _three_figures(number: Decimal) -> str:

@@ -56,7 +56,7 @@ def test_quantities_are_exact_integers_of_the_smallest_unit(kind: type[Quantity]
         (Bytes, "500m", "such as 14Gi"),
         (Bytes, "14 Gi", "not a size in bytes"),
         (Bytes, "-1Gi", "not a size in bytes"),
-        (Bytes, "0.5B", "smallest step is 1B"),
+        (Bytes, "0.5B", "a multiple of 1B"),
         (Bytes, "9999999999Ti", "more than"),
         (Duration, "30", "has no unit"),
         (Duration, "1h30m", "not a span of time"),
@@ -64,7 +64,7 @@ def test_quantities_are_exact_integers_of_the_smallest_unit(kind: type[Quantity]
         (Money, "12USD", "not an amount of money"),
         (Money, "12 EUR", "such as 1200 USD"),
         (Rate, "50", "has no unit"),
-        (MilliCpu, "0.0001", "smallest step is 1m"),
+        (MilliCpu, "0.0001", "a multiple of 1m"),
         (Bytes, "\u0661\u0664Gi", "not a size"),
     ],
 )
