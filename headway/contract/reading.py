@@ -214,7 +214,7 @@ def _wrong_value(
                 fact = f"nothing, where {_EXPECTED.get(type_, 'a value')} is expected"
                 remedy += "" if field is None or field.is_required() else f"; or leave {name} out"
         case "text":
-            rule, (fact, _, remedy) = "value-wrong-form", str(context["fact"]).partition(": ")
+            rule, (fact, _, remedy) = "text-is-readable", str(context["fact"]).partition(": ")
             remedy = remedy.capitalize()
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
             bound = next(context[key] for key in ("gt", "ge", "lt", "le") if key in context)

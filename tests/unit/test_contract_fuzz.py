@@ -1,7 +1,9 @@
 """Mutated contracts: accepted or refused with three sentences each, never a traceback."""
 
 import copy
+import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import yaml
 from contract_samples import ASSIST, CHAT, CUSTOM, DEFECTS, EMBEDDINGS, H100_POOL, L4_POOL, MIG_POOL, VISION, pool
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from headway.contract.crosscheck import TenantContracts, check_model, check_pools, cross_check
 from headway.contract.document import read
@@ -17,6 +20,7 @@ from headway.contract.model import Model
 from headway.contract.reading import at, contract_from, contract_of
 from headway.contract.tenant import Tenant
 
+DOCS = Path(__file__).parents[2] / "docs/reference"
 SEEDS: list[tuple[dict[str, Any], type[Model] | type[Tenant]]] = [
     *((data, Model) for data in (DEFECTS, EMBEDDINGS, CHAT, CUSTOM)),
     *((data, Tenant) for data in (VISION, ASSIST)),
@@ -103,6 +107,29 @@ def hold(number: int) -> bool:
 def test_random_mutations_are_accepted_or_refused_with_reasons(block: int) -> None:
     accepted = [hold(number) for number in range(block * 50, block * 50 + 50)]
     assert not all(accepted), "mutations that never hurt test nothing"
+
+
+SCHEMAS = {
+    kind: Draft202012Validator(json.loads((DOCS / f"{name}.schema.json").read_text(encoding="utf-8")))
+    for kind, name in ((Model, "model"), (Tenant, "tenant"))
+}
+FORM = {"value-not-legal", "field-missing", "value-wrong-type", "field-unknown", "value-wrong-form", "value-wrong"}
+"""Rules of form that a schema can state too. It cannot state bounds of quantities: by its pattern, `3Gi` is a size, and never too large."""
+
+
+def test_an_editor_with_the_published_schema_and_the_command_agree() -> None:
+    agreed = 0
+    for number in range(400):
+        data, kind = SEEDS[number % len(SEEDS)]
+        changed = mutated(data, random.Random(number))
+        contract, found = contract_of(changed, kind, "x.yaml")
+        legal = SCHEMAS[kind].is_valid(changed)
+        assert legal or contract is None, f"{number}: accepted, and red in the editor"
+        if legal and contract is None and {each.rule for each in found} <= FORM:
+            # To JSON Schema 0.0 is a whole number.
+            assert all(each.fact.startswith("a number, where a whole number") for each in found), (number, found)
+        agreed += legal is (contract is not None)
+    assert agreed > 300
 
 
 @pytest.mark.slow
