@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from components.addons import prometheus
 from components.platform.rule import Rule
 from components.tenant.isolation import POD_IDENTITY_AGENT
+from components.tenant.surroundings import QUEUES
 
 MESH = "networking.istio.io"
 _OWN = "namespaceObject.metadata.name"
@@ -136,18 +137,27 @@ def _routes(hosts: Sequence[str]) -> Rule:
     )
 
 
+_OF_QUEUES = ("activationQueueLength", "awsRegion", "identityOwner", "queueLength", "queueURL", "scaleOnDelayed", "scaleOnInFlight")
+"""What a trigger may say of a queue. Not `awsEndpoint` or `queueURLFromEnv`: an address that is said otherwise."""
+
+
 def _autoscalers() -> Rule:
+    said = f"t.metadata.all(k, k in {json.dumps(_OF_QUEUES)})"
     return Rule(
         name="autoscalers-ask-the-platform",
         group="keda.sh",
         resources=("scaledobjects",),
+        variables=(
+            ("notes", "has(namespaceObject.metadata.annotations) ? namespaceObject.metadata.annotations : {}"),
+            ("queues", f"'{QUEUES}' in variables.notes ? variables.notes['{QUEUES}'].split(' ') : []"),
+        ),
         expression=(
             "!has(object.spec.triggers) || object.spec.triggers.all(t, !has(t.authenticationRef) && "
             f"((t.type == 'prometheus' && has(t.metadata.serverAddress) && t.metadata.serverAddress == '{prometheus.SERVICE}') || "
-            "t.type == 'aws-sqs-queue'))"
+            f"(t.type == 'aws-sqs-queue' && has(t.metadata.queueURL) && t.metadata.queueURL in variables.queues && {said})))"
         ),
         message=(
-            "The ScaledObject has KEDA ask something else than the platform's Prometheus and queues. KEDA would carry requests to wherever "
-            "a tenant says, with its own rights. Use signals of the contract."
+            "The ScaledObject has KEDA ask something else than the platform's Prometheus and the queues of this tenant's models. KEDA would "
+            "carry requests to wherever a tenant says, with its own rights. Use signals of the contract."
         ),
     )

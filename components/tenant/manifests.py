@@ -6,9 +6,10 @@ from typing import Any
 
 from components.labels import labels
 from components.manifests import Manifest, object_
+from components.model_service.queues import queue_url
 from components.observability.manifests import tenant_manifests
 from components.tenant import access, admission, isolation, priority, quotas, spending
-from components.tenant.surroundings import Surroundings
+from components.tenant.surroundings import QUEUES, Surroundings
 from headway.contract.labels import ENVIRONMENT, PREFIX, TENANT
 from headway.contract.model import Model
 from headway.contract.placement import WorkloadClass
@@ -86,10 +87,15 @@ class Plan:
                 f"{PREFIX}/description": tenant.description,
                 f"{PREFIX}/monthly-budget": str(tenant.quota.monthly_budget),
                 f"{PREFIX}/owner": tenant.owner,
+                **({QUEUES: " ".join(queues)} if (queues := self._queues()) else {}),
                 f"{PREFIX}/runtimes": ",".join(sorted(tenant.runtimes)),
                 f"{PREFIX}/gpu-memory-quota": tenant.quota.gpu_memory.kubernetes,
             },
         )
+
+    def _queues(self) -> list[str]:
+        """Addresses of the models' queues."""
+        return sorted(queue_url(self.tenant.name, model.name, self.surroundings) for model in self.models if model.batch is not None)
 
     def _priority_class(self, name: str, value: int) -> dict[str, Any]:
         batch = value == priority.BATCH_VALUE

@@ -4,6 +4,8 @@ from typing import Any
 
 from components.addons import prometheus
 from components.labels import labels
+from components.model_service.queues import queue_url
+from tests.components.contracts import SURROUNDINGS
 
 TENANT = "vision"
 OTHER = "assist"
@@ -42,14 +44,21 @@ def _asks(address: str, **more: Any) -> dict[str, Any]:
     return {"type": "prometheus", "metadata": {"serverAddress": address, "query": "up", "threshold": "1"}, **more}
 
 
+def _counts(queue: str, **more: str) -> dict[str, Any]:
+    metadata = {"awsRegion": SURROUNDINGS.region, "queueURL": queue, "queueLength": "1", "identityOwner": "operator", **more}
+    return {"type": "aws-sqs-queue", "metadata": metadata}
+
+
 def _budget(**spec: Any) -> dict[str, Any]:
     return _body(POLICY, "PodDisruptionBudget", {"selector": {"matchLabels": {"a": "b"}}, **spec})
 
 
+OWN_QUEUE = queue_url(TENANT, "defects-night", SURROUNDINGS)
 PUBLIC = "defects.vision.inference.example.com"
 
 STAYS: dict[str, dict[str, Any]] = {
     "autoscaler": _autoscaler(_asks(prometheus.SERVICE)),
+    "autoscaler by queue": _autoscaler(_counts(OWN_QUEUE, scaleOnInFlight="true")),
     "budget": _budget(maxUnavailable=1),
     "destination": _body(MESH, "DestinationRule", {"host": _host(TENANT)}),
     "route": _route(PUBLIC, mirror={"host": _host(TENANT)}),
@@ -63,6 +72,10 @@ REACHES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("autoscalers-ask-the-platform", "any scaler", _autoscaler({"type": "metrics-api", "metadata": {"url": "http://10.0.0.1", "a": "b"}})),
     ("autoscalers-ask-the-platform", "second of two", _autoscaler(_asks(prometheus.SERVICE), _asks("http://10.0.0.1"))),
     ("autoscalers-ask-the-platform", "another's rights", _autoscaler(_asks(prometheus.SERVICE, authenticationRef={"name": "x"}))),
+    ("autoscalers-ask-the-platform", "another's queue", _autoscaler(_counts(queue_url(OTHER, "chat", SURROUNDINGS)))),
+    ("autoscalers-ask-the-platform", "a name like its own", _autoscaler(_counts(f"{OWN_QUEUE}-dead"))),
+    ("autoscalers-ask-the-platform", "a queue anywhere", _autoscaler(_counts(OWN_QUEUE, awsEndpoint="http://10.0.0.1"))),
+    ("autoscalers-ask-the-platform", "a queue of its pod's choice", _autoscaler(_counts(OWN_QUEUE, queueURLFromEnv="ANY"))),
     ("destinations-of-own-services", "another's", _body(MESH, "DestinationRule", {"host": _host(OTHER)})),
     ("destinations-of-own-services", "all", _body(MESH, "DestinationRule", {"host": "*.svc.cluster.local"})),
     ("disruptions-stay-possible", "none away", _budget(maxUnavailable=0)),
