@@ -242,7 +242,10 @@ def test_what_proxies_tell_arrives_at_the_collector_and_at_nothing_beside_it() -
     port = {"port": otel.PORT, "protocol": "TCP"}
     assert not any(port in rule.get("ports", ()) for rule in found["monitoring-closed"]["spec"]["ingress"])
     door = found["monitoring-collector-open"]["spec"]
-    assert (door["podSelector"], door["ingress"]) == ({"matchLabels": {"app.kubernetes.io/instance": "otel-collector"}}, [{"ports": [port]}])
+    assert (door["podSelector"], door["ingress"]) == (
+        {"matchLabels": {"app.kubernetes.io/instance": "otel-collector"}},
+        [{"ports": [port]}],
+    )
     assert otel.values(bucket="b", region="r")["fullnameOverride"] == otel.RELEASE
 
 
@@ -409,15 +412,15 @@ def test_every_node_pulls_the_images_of_its_pools_models_before_they_are_asked_f
     assert pod["nodeSelector"] == {"platform.io/pool": "l4"}
 
 
-def test_the_sandboxes_nodes_hold_what_its_tenants_run() -> None:
-    daemon = layer("sandbox-platform").one("kubernetes:apps/v1:DaemonSet", "capacity-prefetch-l4")
-    pulled = {container["image"] for container in daemon.inputs["spec"]["template"]["spec"]["initContainers"]}
 def test_what_starts_tenants_images_for_their_nodes_opens_no_connection() -> None:
     policies = {role: body["spec"] for role, body in by_role(namespaces.manifests(INTRA)).items() if role.endswith("-closed")}
     mute = sorted(role for role, spec in policies.items() if "Egress" in spec["policyTypes"] and not spec.get("egress"))
     assert mute == ["warm-capacity-closed"], "code of a tenant would run outside its namespace's isolation"
 
 
+def test_the_sandboxes_nodes_hold_what_its_tenants_run() -> None:
+    daemon = layer("sandbox-platform").one("kubernetes:apps/v1:DaemonSet", "capacity-prefetch-l4")
+    pulled = {container["image"] for container in daemon.inputs["spec"]["template"]["spec"]["initContainers"]}
     assert MODELS["defects"].runtime.image in pulled
 
 
