@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,12 @@ class AccessLog:
             stream.seek(self._begins)
             return [json.loads(line) for line in stream]
 
+    def failures(self) -> str:
+        """How often proxies saw which failure: at the caller (source) or the replica (destination), status, response flags."""
+        failed = (line for line in self.lines() if line["code"] >= 500 or line["code"] == 0)
+        seen = Counter(f"{line['at']} {line['code']} {line['flags']}" for line in failed)
+        return ", ".join(f"{name}: {count}" for name, count in sorted(seen.items()))
+
 
 _FLUSHED_SECONDS = 0.5
 CHANGES = (10, 50, 25, 100, 0, 75, 5, 60, 30, 90, 1, 40, 99, 20, 80, 15, 45, 70, 35, 50)
@@ -63,11 +70,9 @@ def weights(serving: Serving) -> Iterator[str]:
             time.sleep(5.5)
 
     results = serving.load(CLASSIFIER, 80, 130, change)
-    lines = log.lines()
+    why = f" ({log.failures()})" if results.failed else ""
     serving.retire(CLASSIFIER, canary)
     assert set(results.by(RELEASE)) >= {stable, canary}
-    flags = Counter(f"{line['at']} {line['code']} {line['flags']}" for line in lines if line["code"] >= 500 or line["code"] == 0)
-    why = f" ({', '.join(f'{name}: {count}' for name, count in sorted(flags.items()))})" if flags else ""
     yield "| what | measured |"
     yield "|---|---|"
     yield f"| requests over {len(CHANGES)} weight changes, lost | {len(results.answers)}, {len(results.failed)}{why} |"
@@ -191,8 +196,8 @@ def _noise(port: int, requests: list[Request], rate: float, seconds: float) -> N
     asyncio.run(run(Client(port), requests, rate, seconds, 7, Results()))
 
 
-def faults(serving: Serving) -> Iterator[str]:
-    """What happens under a steady 30 requests a second: sent, lost, and seconds from the first lost to the last."""
+def faults(serving: Serving, case: str = "") -> Iterator[str]:
+    """What happens under a steady 30 requests a second: sent, lost, and seconds from the first lost to the last; of cases with `case` in their name."""
     bed = serving.bed
 
     def again() -> None:
@@ -223,6 +228,7 @@ def faults(serving: Serving) -> Iterator[str]:
         ("killed: Triton, one of two replicas", 2, lambda: tritons(SERVER)),
         ("killed: the model process of one of two replicas", 2, lambda: tritons(MODEL)),
         ("killed: Triton, the only replica", 1, lambda: tritons(SERVER)),
+        ("killed: the model process of the only replica", 1, lambda: tritons(MODEL)),
         ("killed: Envoy, started again at once", 1, lambda: (kill(bed, envoy.NAME), again())),
         ("killed: the mesh's control plane", 1, lambda: (kill(bed, servers.MESH), again())),
         ("killed: the API server", 1, lambda: (kill(bed, API_SERVER), Cluster(bed.layout).start(Silent()))),
@@ -234,14 +240,18 @@ def faults(serving: Serving) -> Iterator[str]:
         ("50 clients that never end their headers", 1, lambda: slow_heads(serving, 50)),
         ("the only replica full for a second", 1, crowded),
     ]
-    yield "| what happens | requests of others | lost | from the first lost to the last |"
-    yield "|---|---|---|---|"
+    yield "| what happens | requests of others | lost | from the first lost to the last | as proxies saw it |"
+    yield "|---|---|---|---|---|"
     for name, replicas, happens in cases:
+        if case not in name:
+            continue
         if replicas == 2:
             two_replicas(serving)
+        log = AccessLog(serving)
         results = serving.load(CLASSIFIER, 30, 40, happens)
         lost = [each.due for each in results.failed]
-        yield f"| {name} | {len(results.answers)} | {len(lost)} | {max(lost) - min(lost) if lost else 0.0:.1f} s |"
+        between = f"{max(lost) - min(lost) if lost else 0.0:.1f} s"
+        yield f"| {name} | {len(results.answers)} | {len(lost)} | {between} | {log.failures() if lost else ''} |"
         if replicas == 2:
             eventually(lambda: all(_ready(serving)), within=PATIENCE * 2)
             one_replica(serving)
@@ -264,7 +274,10 @@ MEASURES: Mapping[str, Callable[[Serving], Iterator[str]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.traffic", description="Real traffic, measured.")
     parser.add_argument("measures", nargs="*", choices=[*MEASURES, []], help="what to measure; everything by default")
-    chosen = parser.parse_args().measures or tuple(MEASURES)
+    parser.add_argument("--case", default="", help="of the faults only those with this in their name")
+    given = parser.parse_args()
+    chosen = given.measures or tuple(MEASURES)
+    measures = {**MEASURES, "faults": partial(faults, case=given.case)}
     with tempfile.TemporaryDirectory(prefix="headway-traffic-") as folder:
         for laid in running(Path(folder), Silent()):
             serving = Serving.start(laid)
@@ -272,7 +285,7 @@ def main() -> None:
                 serving.await_answer(each)
             for name in chosen:
                 print(f"\n{name}, at a load of {os.getloadavg()[0]:.1f}\n", flush=True)
-                for line in MEASURES[name](serving):
+                for line in measures[name](serving):
                     print(line, flush=True)
 
 

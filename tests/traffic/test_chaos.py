@@ -60,6 +60,7 @@ def test_a_killed_server_of_two_or_its_model_process_costs_at_most_what_it_had_i
             victim = process(serving, serving.pods(CLASSIFIER)[0], program)
             results = serving.load(CLASSIFIER, RATE, SECONDS, lambda victim=victim: os.kill(victim, signal.SIGKILL))
             assert len(lost(results)) <= 3, (program, lost(results))
+            assert 500 not in results.statuses, "what waits for a dead model process is answered 500 in the end"
     finally:
         one_replica(serving)
 
