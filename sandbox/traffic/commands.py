@@ -13,7 +13,7 @@ from sandbox.cluster import linux
 from sandbox.layout import Layout
 
 _FOLDER = "commands"
-_END_SECONDS = 20.0
+_WAYS = ((signal.SIGTERM, 5.0), (signal.SIGTERM, 15.0), (signal.SIGKILL, 20.0))
 _POLL_SECONDS = 0.02
 
 
@@ -26,10 +26,10 @@ def record(layout: Layout, pid: int) -> None:
 
 
 def end_all(layout: Layout) -> None:
-    """Ask every recorded process but this one to end, and kill what does not within 20 s."""
+    """Ask every recorded process but this one to end, ask again for at once, and kill what does not within 20 s."""
     records = {path: int(path.name) for path in sorted((layout.state / _FOLDER).glob("*")) if path.name != str(os.getpid())}
     alive = {pid for path, pid in records.items() if _is(path.read_text(), pid)}
-    for number, seconds in ((signal.SIGTERM, _END_SECONDS), (signal.SIGKILL, _END_SECONDS)):
+    for number, seconds in _WAYS:
         for pid in alive:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)

@@ -99,17 +99,18 @@ def _refused(error: UserError) -> int:
 
 
 def stop_on_signals() -> None:
-    """Let SIGTERM, and SIGINT even where the shell had it ignored, end this program by KeyboardInterrupt.
+    """Let SIGTERM, a closed terminal (unless by `nohup`), and SIGINT even where the shell had it ignored, end this by KeyboardInterrupt.
 
     By one: whoever presses Ctrl-C twice would else interrupt what ends everything.
     """
+    ending = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN else [])]
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        for each in (signal.SIGINT, signal.SIGTERM):
+        for each in ending:
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ending:
         signal.signal(number, interrupt)
 
 

@@ -177,6 +177,7 @@ class Stage:
             cwd=self.checkout,
             stdin=subprocess.DEVNULL,
             stdout=out,
+            start_new_session=True,  # Ctrl-C is for who started it, who then ends it
         )
         self._children.append(child)
         commands.record(self.layout, child.pid)

@@ -108,6 +108,7 @@ def gone(pid: int) -> bool:
 
 
 def test_a_server_ends_with_the_first_of_its_model_processes_and_says_which(served: Served) -> None:
+    served.looks()
     served.is_ready()
     first, other = served.models
     os.kill(first, signal.SIGKILL)

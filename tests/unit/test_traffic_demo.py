@@ -154,15 +154,16 @@ def test_a_second_demonstration_beside_a_running_one_is_refused_and_leaves_it_al
 
 
 def test_ctrl_c_twice_interrupts_once() -> None:
-    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(each) for each in ending]
     try:
         demo.stop_on_signals()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGTERM)
+        for each in ending:
+            signal.raise_signal(each)
     finally:
-        for each, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
+        for each, handler in zip(ending, before, strict=True):
             signal.signal(each, handler)
 
 

@@ -8,13 +8,12 @@ ends, the server ends its processes itself and says why. The trap: nothing here 
 interpreter offers no descriptor of a process (Linux 5.3, Python 3.9), the server simply takes its place.
 """
 
-import http.client
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +49,14 @@ def model_processes(server: int) -> "dict[int, str]":
 
 
 def answers(url: str) -> bool:
+    """Whether `http://HOST:PORT/PATH` answers 2xx; asked over a plain socket, for this process should stay small."""
+    place, _, path = url.removeprefix("http://").partition("/")
+    host, _, port = place.partition(":")
     try:
-        with urllib.request.urlopen(url, timeout=ASK_SECONDS):  # noqa: S310
-            return True
-    except (OSError, http.client.HTTPException):
+        with socket.create_connection((host, int(port)), timeout=ASK_SECONDS) as connection:
+            connection.sendall(f"GET /{path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n".encode())
+            return connection.recv(64).split()[1].startswith(b"2")
+    except (OSError, IndexError):
         return False
 
 
@@ -64,15 +67,17 @@ class Watch:
         self.poll = select.poll()
         self.pids: dict[int, int] = {}
 
-    def add(self, pid: int) -> None:
+    def add(self, pid: int) -> bool:
+        """False for one that is gone already."""
         if pid in self.pids.values():
-            return
+            return True
         try:
             descriptor = os.pidfd_open(pid)
         except ProcessLookupError:
-            return
+            return False
         self.pids[descriptor] = pid
         self.poll.register(descriptor, select.POLLIN)
+        return True
 
     def ended(self, milliseconds: "int | None") -> "list[int]":
         found = [descriptor for descriptor, _ in self.poll.poll(milliseconds)]
@@ -110,11 +115,11 @@ def run(ready: str, command: "list[str]") -> int:
             return code if code >= 0 else 128 - code
         dead.extend(ended)
         if not watching:
-            watching = answers(ready)
             models = {**model_processes(server.pid), **models}
-            for pid in models:
-                if pid not in dead:
-                    watch.add(pid)
+            watching = answers(ready)
+            # What came up or ended while it was asked.
+            models = {**model_processes(server.pid), **models}
+            dead.extend(pid for pid in models if pid not in dead and not watch.add(pid))
         if watching and dead and not stopping:
             names = ", ".join(f"{pid} ({models[pid]})" for pid in sorted(dead))
             say(f"model process {names} has ended, and the server with it: it would answer 500 from now on")
