@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
-from contracts import MODELS, POOLS, SURROUNDINGS, document, tenant
+from contracts import MODELS, POOLS, SURROUNDINGS, document, service, tenant
 
 from components.tenant import access, admission, isolation, priority, quotas, spending
 from components.tenant.manifests import Plan, artifact_prefix
+from components.tenant.surroundings import QUEUES
 from headway.contract.accelerators import Accelerator
 from headway.contract.placement import WorkloadClass
 from headway.contract.tenant import Tenant, TenantPriority
@@ -87,6 +88,16 @@ def test_nothing_may_talk_to_a_tenant_but_whom_it_names() -> None:
     assert policies["deny"]["spec"] == {"podSelector": {}, "policyTypes": ["Egress", "Ingress"]}
     sources = [next(iter(peer)) for rule in policies["ingress"]["spec"]["ingress"] for peer in rule["from"]]
     assert sources == ["namespaceSelector", "namespaceSelector", "podSelector"]
+
+
+def test_a_namespace_names_the_queues_that_its_autoscalers_may_count_and_only_those() -> None:
+    models = (MODELS["defects"], MODELS["defects-night"])
+    namespace, *_ = Plan(tenant=tenant("vision"), models=models, pools=POOLS, surroundings=SURROUNDINGS).manifests()
+    scaler = next(each.body for each in service("defects-night").manifests() if each.role == "batch-autoscaler")
+    (trigger,) = scaler["spec"]["triggers"]
+    assert namespace.body["metadata"]["annotations"][QUEUES] == trigger["metadata"]["queueURL"]
+    without, *_ = plan().manifests()
+    assert QUEUES not in without.body["metadata"]["annotations"]
 
 
 def test_a_tenants_pods_reach_no_private_address_but_the_identity_agent() -> None:
