@@ -37,10 +37,29 @@ def guard(
             "Nobody says whose services to guard.", "Nothing is guarded.", "Name a tenant; or use --in-cluster in a pod.", Exit.USAGE
         )
     api = Api(None) if in_cluster else Place(project=find(project), environment=environment, tenant=tenant or "", model="").api
+    if tenant:
+        _exists(api, tenant)
     while True:
         if look(api, tenant, lambda text: print(text, flush=True)) and looked:
             looked.touch()
         sleep(LOOK_SECONDS)
+
+
+def _exists(api: "Api", tenant: str) -> None:
+    """Raises UserError where the cluster has no such tenant: a guard of nobody would look alive. Who cannot be asked yet is asked later."""
+    from headway.release.driver.world import OutOfReachError
+
+    try:
+        found = api.get(f"/api/v1/namespaces/{tenant}")
+    except (OutOfReachError, UserError):
+        return
+    if found is None:
+        raise UserError(
+            f"The cluster has no tenant {tenant}.",
+            "Nothing is guarded.",
+            "Name a tenant that is deployed: `kubectl get namespaces`.",
+            Exit.USAGE,
+        )
 
 
 def look(api: "Api", tenant: str | None, say: Callable[[str], None]) -> bool:

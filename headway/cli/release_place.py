@@ -6,6 +6,7 @@ that the driver writes; its address is therefore handed to every stack operation
 
 import getpass
 import os
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ TOKEN_FILE, LOGIN_FILE = f"{PROMETHEUS}_TOKEN_FILE", f"{PROMETHEUS}_LOGIN_FILE"
 """A file with a bearer token, or one with `user:password`."""
 CA_FILE, CERTIFICATE_FILE, KEY_FILE = f"{PROMETHEUS}_CA_FILE", f"{PROMETHEUS}_CERTIFICATE_FILE", f"{PROMETHEUS}_KEY_FILE"
 """Who may have signed the server's certificate; ours, and its key."""
+_NAME = re.compile("[a-z]([a-z0-9-]*[a-z0-9])?")
+"""Of environments, tenants and models: what may be part of a path, a key and an object's name."""
 PRODUCTION_SCRAPE_SECONDS = 15.0
 """What the platform's monitors ask for."""
 
@@ -111,16 +114,7 @@ class Place:
     def pools(self) -> "tuple[Pool, ...]":
         from headway.contract.environment import pools_of
 
-        file = self.project / "stacks" / f"Pulumi.{self.environment}-cluster.yaml"
-        if not file.exists():
-            known = sorted(f.stem.removeprefix("Pulumi.").removesuffix("-cluster") for f in file.parent.glob("Pulumi.*-cluster.yaml"))
-            raise UserError(
-                f"There is no environment {self.environment}.",
-                "Nothing was done.",
-                f"Name one of {', '.join(known)} with --environment.",
-                Exit.USAGE,
-            )
-        return pools_of(file)[0]
+        return pools_of(_described(self.project, self.environment))[0]
 
     def contract(self) -> "Model":
         """The contract in the checkout. Raises UserError when it, or a neighbour, is refused."""
@@ -313,12 +307,34 @@ class Place:
         return Layout.of(self.project)
 
 
+def _described(project: Path, environment: str) -> Path:
+    """The file that describes the environment's cluster. Raises UserError where there is none: asking for its stack would make one."""
+    file = project / "stacks" / f"Pulumi.{environment}-cluster.yaml"
+    if _NAME.fullmatch(environment) and file.exists():
+        return file
+    known = sorted(f.stem.removeprefix("Pulumi.").removesuffix("-cluster") for f in file.parent.glob("Pulumi.*-cluster.yaml"))
+    raise UserError(
+        f"There is no environment {environment}.", "Nothing was done.", f"Name one of {', '.join(known)} with --environment.", Exit.USAGE
+    )
+
+
 @cache
 def _outputs(project: Path, environment: str, layer: str) -> Mapping[str, Any]:
-    """What a layer of the environment exported, asked once: the real engine takes seconds for it."""
+    """What a layer of the environment exported, asked once: the real engine takes seconds for it. Raises UserError without an answer."""
+    from pulumi.automation import CommandError
+
     from headway.automation import Runner
 
-    return Runner(project).outputs(f"{environment}-{layer}")
+    _described(project, environment)
+    stack = f"{environment}-{layer}"
+    try:
+        return Runner(project).outputs(stack)
+    except FileNotFoundError:
+        why, remedy = "there is no `pulumi` on the PATH", "Install the Pulumi CLI, or set HEADWAY_LEDGER and HEADWAY_PROMETHEUS"
+    except CommandError as failure:
+        said = [line.strip() for line in str(failure).splitlines() if "error:" in line]
+        why, remedy = said[0] if said else "pulumi failed", f"Try `pulumi stack output -s {stack}`: it says the same, and more"
+    raise UserError(f"What stack {stack} exported cannot be read: {why}.", "Nothing was done.", f"{remedy}.")
 
 
 def adopt_deployed(project: Path, environment: str) -> tuple[str, ...]:
@@ -348,8 +364,19 @@ def place(service: str, environment: str, project: Path | None, prometheus: str 
     from headway.cli.project import find
 
     tenant, slash, model = service.partition("/")
-    if not slash or not tenant or not model or "/" in model:
+    if not slash or not _NAME.fullmatch(tenant) or not _NAME.fullmatch(model):
         raise UserError(
             f"{service!r} names no service.", "Nothing was done.", "Write <tenant>/<model>, such as vision/defects.", Exit.USAGE
         )
-    return Place(project=find(project), environment=environment, tenant=tenant, model=model, prometheus=prometheus)
+    root = find(project)
+    _described(root, environment)
+    here = Place(project=root, environment=environment, tenant=tenant, model=model, prometheus=prometheus)
+    if not (root / "tenants" / tenant / f"{model}.yaml").exists() and not here.store.list(f"{here.chain}/events/"):
+        known = ", ".join(each.chain for each in places(root, environment))
+        raise UserError(
+            f"There is no service {service}: neither a contract of it nor a release.",
+            "Nothing was done.",
+            f"The checkout has contracts of {known}." if known else "Write its contract: `headway new`.",
+            Exit.USAGE,
+        )
+    return here

@@ -11,9 +11,10 @@ from typing import Any
 
 from headway.release.driver.kinds import Kind, Outcome, Wish
 from headway.release.ledger.division import STABLE, Division, Split
-from headway.release.ledger.events import Event
+from headway.release.ledger.events import Event, unreadable
 from headway.release.plan import Kind as StepKind
 
+_KINDS = frozenset(kind.value for kind in Kind)
 PROBES = (StepKind.WARM, StepKind.SYNTHETIC, StepKind.GOLDEN)
 TRAFFIC = (StepKind.MIRROR, StepKind.WEIGHT, StepKind.REPLACE, StepKind.SPLIT)
 """Steps that the gate climbs, one stage each."""
@@ -219,10 +220,15 @@ class Service:
 
 
 def fold(events: Iterable[Event], start: Service | None = None) -> Service:
-    """The service after `events`, which follow those that `start` has seen."""
+    """The service after `events`, which follow those that `start` has seen. Raises UserError for an event of a newer Headway."""
     service = start or Service()
     for event in events:
-        service = _after(service, event)
+        if event.kind not in _KINDS:
+            raise unreadable(event)
+        try:
+            service = _after(service, event)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise unreadable(event) from None
     return service
 
 

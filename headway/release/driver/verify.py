@@ -37,7 +37,14 @@ def recomputed(events: Sequence[Event], reading: Reading) -> Recomputed:
             gate = event.body["gate"]
             judge = Judge.of(events[begun : place + 1], reading)
             continue
-        decision = judge.follow(event) if judge else None
+        try:
+            decision = judge.follow(event) if judge else None
+        except (KeyError, TypeError, ValueError, IndexError):
+            flaws.append(
+                f"event {event.number} ({event.kind}) holds no counts that its gate could have read; what follows was not made again"
+            )
+            judge = None
+            continue
         if event.kind != Kind.OBSERVED:
             continue
         if decision is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from headway.contract.model import Model
 from headway.errors import Exit, UserError
-from headway.release.ledger.events import digest, parse
+from headway.release.ledger.events import digest, parse, unreadable
 from headway.release.ledger.store import Store
 
 ADOPTED = "adopted"
@@ -131,7 +131,10 @@ def latest(store: Store, chain: str) -> Division | None:
         except (ValueError, TypeError):
             raise _broken(chain, keys[at]) from None
         if event.kind in DIVIDES:
-            return Division.read(event.body["division"])
+            try:
+                return Division.read(event.body["division"])
+            except (KeyError, TypeError, ValueError):
+                raise unreadable(event) from None
         pointed = event.body.get("division")
         at = pointed - 1 if isinstance(pointed, int) and 0 < pointed <= at else at - 1
     return None

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headway.errors import Exit, UserError
+
 GENESIS = "0" * 64
 """What the first event of a chain carries as the hash of the one before."""
 
@@ -56,6 +58,16 @@ def parse(content: bytes) -> Event:
     if event.stored() != content:
         raise ValueError("not the canonical text of an event")
     return event
+
+
+def unreadable(event: Event) -> UserError:
+    """What is said of a sound event that means nothing here: a newer Headway wrote it."""
+    return UserError(
+        f"Event {event.number} of the release ledger ({event.kind}) says something that this Headway does not know.",
+        "Where the release stands cannot be told, so nothing is done; traffic stays where it is.",
+        "Use the Headway that wrote it, or a newer one. `headway release verify` tells whether the chain is whole.",
+        Exit.REFUSED,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from headway.release.ledger.events import Event, canonical
+from headway.release.ledger.events import Event, canonical, unreadable
 from headway.release.ledger.store import LEASES, Held
 
 TAKEN = "lease"
@@ -32,12 +32,16 @@ class Turn:
     seconds: float = 0.0
 
     def after(self, event: Event) -> "Turn":
+        """The turn once `event` is written. Raises UserError for one of a newer Headway."""
         if event.kind == RELEASED:
             return Turn(event.number)
         if event.kind != TAKEN:
             return self
-        length = datetime.fromisoformat(event.body["until"]) - datetime.fromisoformat(event.time)
-        return Turn(event.number, event.body["holder"], length.total_seconds())
+        try:
+            length = datetime.fromisoformat(event.body["until"]) - datetime.fromisoformat(event.time)
+            return Turn(event.number, event.body["holder"], length.total_seconds())
+        except (KeyError, TypeError, ValueError):
+            raise unreadable(event) from None
 
 
 @dataclass(frozen=True, slots=True)

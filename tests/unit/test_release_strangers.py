@@ -1,0 +1,151 @@
+"""What `headway release` says to who does not know it: wrong names, and ledgers that another Headway wrote."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from release_kill import promoting
+from release_world import CHAIN, START, Scene
+from typer.testing import CliRunner, Result
+
+from headway.cli import release, release_guard
+from headway.contract.loader import load_tenant
+from headway.errors import Exit, UserError
+from headway.release.driver.world import OutOfReachError
+from headway.release.ledger.division import latest
+from headway.release.ledger.ledger import Ledger
+from headway.release.ledger.store import Folder
+
+PROJECT = Path(__file__).parents[2]
+Command = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ledger of a release that was promoted."""
+    folder = tmp_path_factory.mktemp("ledger")
+    (found,) = load_tenant(PROJECT / "tenants" / "vision").contracts
+    scene = Scene.of(Folder(folder), next(model for model in found.models if model.name == "defects"), mirror=None, weights=["10%"])
+    promoting(scene, 1)
+    scene.run()
+    return folder
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    monkeypatch.setenv("HEADWAY_SANDBOX_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HEADWAY_SANDBOX_LEDGER", (tmp_path / "ledger").as_uri())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("HEADWAY_LEDGER", "HEADWAY_PROMETHEUS"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(release.app, [*words, "--project", str(PROJECT)])
+
+    return run
+
+
+def refusal(result: Result) -> UserError:
+    assert isinstance(result.exception, UserError), result.output
+    return result.exception
+
+
+READING = ("status", "history", "report", "verify", "watch")
+ACTING = (("freeze", "--reason", "x"), ("promote", "--reason", "x"), ("rollback", "--reason", "x"), ("resume",), ("start",))
+
+
+@pytest.mark.parametrize("words", [*((name,) for name in READING), *ACTING, ("assign", "bob")], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    ("service", "more", "says"),
+    [
+        ("vision/nosuch", (), "There is no service vision/nosuch"),
+        ("vision", (), "'vision' names no service"),
+        ("../..", (), "'../..' names no service"),
+        ("vision/../x", (), "names no service"),
+        ("vision/defects", ("--environment", "nosuch"), "There is no environment nosuch"),
+        ("vision/defects", ("--environment", "../x"), "There is no environment ../x"),
+    ],
+)
+def test_a_wrong_name_is_a_mistake_of_the_command_line_whatever_is_asked(
+    command: Command, words: tuple[str, ...], service: str, more: tuple[str, ...], says: str
+) -> None:
+    name, *rest = words
+    found = refusal(command(name, service, *rest, *more))
+    assert found.fact.startswith(says) or says in found.fact
+    assert found.exit is Exit.USAGE
+
+
+def test_who_mistypes_a_service_is_told_which_there_are(command: Command) -> None:
+    assert "assist/chat, vision/defects, vision/embeddings" in refusal(command("status", "vision/defect")).remedy
+
+
+def test_without_the_engine_of_an_environment_that_is_said(command: Command) -> None:
+    found = refusal(command("status", "vision/defects", "--environment", "prod"))
+    assert found.fact == "What stack prod-cluster exported cannot be read: there is no `pulumi` on the PATH."
+    assert found.exit is Exit.ENVIRONMENT
+
+
+def test_a_service_whose_contract_is_gone_is_still_read_from_its_ledger(command: Command, tmp_path: Path) -> None:
+    events = tmp_path / "ledger" / "vision" / "former" / "events"
+    events.mkdir(parents=True)
+    (events / "00000001.json").write_text("{}")
+    assert "does not fit the chain" in refusal(command("history", "vision/former")).fact
+
+
+def newer(tmp_path: Path, written: Path, kind: str, change: Callable[[Any], Any], files: int | None = None) -> Ledger:
+    """The ledger, or its first `files` events, with one event more, which a Headway of tomorrow wrote."""
+    store = Folder(tmp_path / "ledger")
+    kept = [*sorted(written.rglob("events/*.json"))[:files], *written.rglob("releases/*.json")]
+    for file in kept:
+        store.create(file.relative_to(written).as_posix(), file.read_bytes())
+    ledger = Ledger(store, CHAIN, "tomorrow", lambda: START)
+    divided = next(event.body for event in reversed(ledger.read()) if event.kind in ("intended", "adopted"))
+    ledger.append(kind, change(json.loads(json.dumps(divided))))
+    return ledger
+
+
+def recoloured(body: Any) -> Any:
+    body["division"]["arms"][0]["colour"] = "blue"
+    return body
+
+
+@pytest.mark.parametrize(("kind", "change"), [("teleported", lambda _: {}), ("intended", recoloured)])
+def test_a_ledger_of_a_newer_headway_is_refused_by_name_by_all_that_would_have_to_understand_it(
+    command: Command, tmp_path: Path, written: Path, kind: str, change: Callable[[Any], Any]
+) -> None:
+    number = len(newer(tmp_path, written, kind, change, files=-2).events)  # before it ended
+    for name in ("status", "history", "report", "watch"):
+        found = refusal(command(name, CHAIN))
+        assert found.fact == f"Event {number} of the release ledger ({kind}) says something that this Headway does not know."
+        assert found.exit is Exit.REFUSED
+    if kind == "intended":
+        with pytest.raises(UserError, match="this Headway does not know"):
+            latest(Folder(tmp_path / "ledger"), CHAIN)
+
+
+def test_verify_proves_such_a_chain_and_says_what_it_could_not_read(command: Command, tmp_path: Path, written: Path) -> None:
+    newer(tmp_path, written, "teleported", lambda _: {}, files=1)
+    result = command("verify", CHAIN, "--output", "json")
+    assert (result.exit_code, json.loads(result.output)["sound"]) == (0, True)
+    assert "(teleported) says something that this Headway does not know" in json.loads(result.output)["not_decided_again"][-1]
+
+
+class Api:
+    """An API server that has one tenant, or does not answer."""
+
+    def __init__(self, *, away: bool = False) -> None:
+        self.away = away
+
+    def get(self, path: str) -> dict[str, Any] | None:
+        if self.away:
+            raise OutOfReachError("connection refused")
+        return {} if path == "/api/v1/namespaces/vision" else None
+
+
+def test_a_guard_of_a_tenant_that_is_not_there_guards_nobody_and_says_so() -> None:
+    with pytest.raises(UserError, match="The cluster has no tenant visoin"):
+        release_guard._exists(Api(), "visoin")  # type: ignore[arg-type]
+    release_guard._exists(Api(), "vision")  # type: ignore[arg-type]
+    release_guard._exists(Api(away=True), "visoin")  # type: ignore[arg-type]
