@@ -65,6 +65,14 @@ def programs(project: Path, system: Iterable[Path] = _SYSTEM_LIBRARIES) -> Progr
     site = packages[-1]
     version = site.parent.name.removeprefix("python")
     triton = site / "pytriton" / "tritonserver"
+    server, envoy = triton / "bin" / "tritonserver", site / "envoy" / "_bin" / "envoy"
+    for each in (server, triton / "python_backend_stubs", triton / "backends" / "python", envoy):
+        if not each.exists():
+            raise UserError(
+                f"{each} is gone",
+                "the traffic environment was installed and is not whole any more, so no pod can serve",
+                f"delete {root} and install it anew: `make .venv-traffic/.ready` (about 500 MB)",
+            )
     stub = triton / "python_backend_stubs" / version / "triton_python_backend_stub"
     if not stub.exists():
         known = ", ".join(sorted(p.name for p in (triton / "python_backend_stubs").glob("3.*")))
@@ -76,9 +84,9 @@ def programs(project: Path, system: Iterable[Path] = _SYSTEM_LIBRARIES) -> Progr
     own = site / "nvidia_pytriton.libs"
     return Programs(
         python=python,
-        tritonserver=triton / "bin" / "tritonserver",
+        tritonserver=server,
         backend=(*sorted(p for p in (triton / "backends" / "python").iterdir() if p.suffix in {".py", ".so"}), stub),
-        envoy=site / "envoy" / "_bin" / "envoy",
+        envoy=envoy,
         libraries=(own, _libpython(root, version, system)),
     )
 

@@ -30,7 +30,8 @@ def envoy(folder: Path, configuration: Mapping[str, Any], port: int) -> Iterator
     """Envoy with this configuration, once it listens on `port`."""
     file = folder / "envoy.json"
     file.write_text(json.dumps(configuration))
-    process = subprocess.Popen([programs(PROJECT).envoy, "-c", file, "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "error"])
+    flags = ("--use-dynamic-base-id", "--concurrency", "1", "--log-level", "error", "--file-flush-interval-msec", "100")
+    process = subprocess.Popen([programs(PROJECT).envoy, "-c", file, *flags])
     try:
         _await_port(port, process)
         yield
