@@ -28,13 +28,17 @@ local function ends(text, endings)
   end
 end
 
+local function refuse(handle, status, why)
+  handle:respond({{[":status"] = status, ["content-type"] = "text/plain"}}, why .. "\\n")
+end
+
 function envoy_on_request(handle)
-  local host = handle:filterContext()
+  local host, headers = handle:filterContext(), handle:headers()
   local tenant, tokens = host:get("tenant"), host:get("tokens")
-  if not tenant or not ends((handle:headers():get(":authority") or ""):lower(), host:get("guarded")) then
-    handle:respond({{[":status"] = "404", ["content-type"] = "text/plain"}}, "no model answers at this host\\n")
-    return
+  if not tenant or not ends((headers:get(":authority") or ""):lower(), host:get("guarded")) then
+    return refuse(handle, "404", "no model answers at this host")
   end
+  if headers:get("upgrade") then return refuse(handle, "403", "connections are not upgraded here: ask one request at a time") end
   local told = handle:streamInfo():dynamicMetadata()
   told:set("{TENANT_STATE}", "name", tenant)
   told:set("{TENANT_STATE}", "requests", host:get("requests"))
@@ -49,7 +53,8 @@ end
 requests would meet no limit. An answer in which nothing is counted is charged nothing.
 
 `guarded` is how hosts end that the tenant's AuthorizationPolicy judges. Envoy finds a virtual host by a text that is not quite what policies
-read (it looks away from a port, and from what only looks like one); what they have not judged must not pass."""
+read (it looks away from a port, and from what only looks like one); what they have not judged must not pass. Nor may a WebSocket, which
+istiod lets through: it is one request to every limit, whatever is asked in it."""
 
 TOKENS = f"""
 local function last(text, pattern)

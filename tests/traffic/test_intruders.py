@@ -77,7 +77,9 @@ class Gateway:
 
     def say(self, text: str, *, host: str | None = HOST, token: str | None = None, target: str = "/v1/models", method: str = "POST") -> int:
         """The answer's status to a request with these headers, written as they are; no answer at all counts as a refusal (400)."""
-        lines = [f"{method} {target} HTTP/1.1", *([] if host is None else [f"Host: {host}"]), "Content-Length: 0", "Connection: close"]
+        lines = [f"{method} {target} HTTP/1.1", *([] if host is None else [f"Host: {host}"]), "Content-Length: 0"]
+        if "Connection:" not in text:
+            lines.append("Connection: close")
         if token is not None:
             lines.append(f"Authorization: Bearer {token}")
         with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
@@ -323,6 +325,14 @@ def test_no_client_sets_the_proxys_timeouts_and_retries(gateway: Gateway) -> Non
 def test_a_body_whose_end_is_written_twice_is_refused(gateway: Gateway, more: str) -> None:
     before = gateway.reached(OWN)
     assert gateway.say(more, token=gateway.token(OWN)) in {*REFUSED, 501}
+    assert gateway.reached(OWN) == before
+
+
+def test_nobody_turns_a_request_into_a_connection_that_no_limit_counts(gateway: Gateway) -> None:
+    before = gateway.reached(OWN)
+    upgrade = "Connection: Upgrade\nUpgrade: {}\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="
+    for protocol in ("websocket", "WebSocket", "spdy/3.1"):
+        assert gateway.say(upgrade.format(protocol), method="GET", target="/v1/realtime", token=gateway.token(OWN)) in REFUSED
     assert gateway.reached(OWN) == before
 
 

@@ -188,7 +188,7 @@ def _manager(name: str, filters: Sequence[Config], log: Config, *, rds: str | No
         "merge_slashes": True,
         "path_with_escaped_slashes_action": "UNESCAPE_AND_FORWARD",
         "stream_idle_timeout": "0s",  # as istiod
-        "upgrade_configs": [],
+        "upgrade_configs": [{"upgrade_type": "websocket"}],  # as istiod
     }
     if routes is not None:
         return {**found, "route_config": routes}
