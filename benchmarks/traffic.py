@@ -203,8 +203,8 @@ def faults(serving: Serving, case: str = "") -> Iterator[str]:
     def again() -> None:
         servers.start(bed.layout, Silent(), servers.Options(first_backoff_seconds=0.5))
 
-    def tritons(program: str) -> None:
-        os.kill(process(serving, serving.pods(CLASSIFIER)[0], program), signal.SIGKILL)
+    def tritons(program: str, number: signal.Signals = signal.SIGKILL) -> None:
+        os.kill(process(serving, serving.pods(CLASSIFIER)[0], program), number)
 
     def refused(**differs: str | None) -> None:
         for _ in range(200):
@@ -227,6 +227,7 @@ def faults(serving: Serving, case: str = "") -> Iterator[str]:
     cases: list[tuple[str, int, Callable[[], object]]] = [
         ("killed: Triton, one of two replicas", 2, lambda: tritons(SERVER)),
         ("killed: the model process of one of two replicas", 2, lambda: tritons(MODEL)),
+        ("stopped, so that it hangs: the model process of one of two replicas", 2, lambda: tritons(MODEL, signal.SIGSTOP)),
         ("killed: Triton, the only replica", 1, lambda: tritons(SERVER)),
         ("killed: the model process of the only replica", 1, lambda: tritons(MODEL)),
         ("killed: Envoy, started again at once", 1, lambda: (kill(bed, envoy.NAME), again())),

@@ -1,17 +1,12 @@
 """What an application meets at the gateway: its own tenant's tokens, limits and releases, real answers, and no lost request."""
 
 import json
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from sandbox.traffic.load import Request
 from tests.cluster.conftest import eventually
-from tests.traffic.bed import HOST, PROJECT
 from tests.traffic.serving import CLASSIFIER, ENCODER, PATIENCE, RELEASE, Serving, lost, page
-
-CLIENT = Path(__file__).parent / "protocol_client.py"
 
 
 def test_every_golden_request_is_answered_rightly_through_the_gateway(serving: Serving) -> None:
@@ -122,19 +117,3 @@ def test_copies_reach_the_canary_are_told_apart_and_their_errors_reach_nobody(se
         assert serving.total("istio_requests_total", destination_workload=f"classifier-{stable}", mirrored="true") == 0
     finally:
         serving.retire(CLASSIFIER, canary)
-
-
-@pytest.mark.parametrize("protocol", ["http", "grpc", "open-inference-protocol"])
-def test_the_reference_client_is_answered_through_the_gateway(serving: Serving, protocol: str) -> None:
-    python = PROJECT / ".venv-traffic" / "bin" / "python"
-    asked = serving.bed.artifacts.golden("classifier")[3]
-    given = {
-        "protocol": protocol,
-        "port": serving.addresses.gateway,
-        "host": f"classifier.quality.{HOST}",
-        "token": serving.token(CLASSIFIER),
-        "features": asked["request"]["inputs"][0]["data"],
-    }
-    done = subprocess.run([python, "-I", CLIENT], input=json.dumps(given), capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {"kind": 3, "ready": True, "version": "1"}
