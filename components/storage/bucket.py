@@ -33,6 +33,8 @@ class BucketArgs:
     """Days for which no one may delete an object version (Object Lock, governance mode)."""
     expire_days: int | None = None
     """Days after which current objects are deleted too; None keeps them."""
+    expire_prefixes: tuple[str, ...] = ("",)
+    """Below which they are: an object that two rules match goes by the shorter one."""
     expire_below: Mapping[str, int] = field(default_factory=dict[str, int])
     """Days after which objects below a prefix are deleted, their former versions a day later."""
     access_logs: pulumi.Input[str] | None = None
@@ -168,8 +170,13 @@ def _lifecycle(args: BucketArgs) -> list[aws.s3.BucketLifecycleConfigurationRule
     ]
     if args.expire_days is None:
         return [superseded, *below]
-    return [
-        superseded,
-        *below,
-        {"id": "expired", "status": "Enabled", "filter": {"prefix": ""}, "expiration": {"days": args.expire_days}},
+    expired: list[aws.s3.BucketLifecycleConfigurationRuleArgsDict] = [
+        {
+            "id": f"expired-{prefix.strip('/')}".rstrip("-"),
+            "status": "Enabled",
+            "filter": {"prefix": prefix},
+            "expiration": {"days": args.expire_days},
+        }
+        for prefix in sorted(args.expire_prefixes)
     ]
+    return [superseded, *below, *expired]

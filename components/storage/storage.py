@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pulumi
 
+from components.addons import loki, tempo
 from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_name
 from components.permissions import Statement
 from components.platform.namespaces import ARTIFACT_CACHE
@@ -58,7 +59,9 @@ class Storage(pulumi.ComponentResource):
         self.artifacts = self._create_bucket("artifacts", write_once=True, more=(namespaces_apart(self._name_of("artifacts")),))
         self.ledger = self._create_bucket("ledger", write_once=True, replaced_below=LEASES, lock_days=args.ledger_lock_days)
         samples = {f"{PREFIX}/{days}d/": days for days in KEPT_DAYS}
-        self.telemetry = self._create_bucket("telemetry", expire_days=args.telemetry_days, expire_below=samples)
+        self.telemetry = self._create_bucket(
+            "telemetry", expire_days=args.telemetry_days, expire_prefixes=(f"{loki.PREFIX}/", f"{tempo.PREFIX}/"), expire_below=samples
+        )
         self.registry = Registry(
             f"{name}-images",
             RegistryArgs(
@@ -115,6 +118,7 @@ class Storage(pulumi.ComponentResource):
         replaced_below: str = "",
         lock_days: int | None = None,
         expire_days: int | None = None,
+        expire_prefixes: tuple[str, ...] = ("",),
         expire_below: Mapping[str, int] | None = None,
         more: tuple[Statement, ...] = (),
     ) -> Bucket:
@@ -130,6 +134,7 @@ class Storage(pulumi.ComponentResource):
                 replaced_below=replaced_below,
                 lock_days=lock_days,
                 expire_days=expire_days,
+                expire_prefixes=expire_prefixes,
                 expire_below=expire_below or {},
                 access_logs=self._access_logs.name,
                 more=more,

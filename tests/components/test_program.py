@@ -222,6 +222,15 @@ def test_every_bucket_is_private_versioned_encrypted_and_tls_only(stack: str) ->
 
 
 @pytest.mark.parametrize("stack", CLUSTERS)
+def test_no_rule_of_a_bucket_deletes_what_another_keeps_for_longer(stack: str) -> None:
+    for r in layer(stack).of_type("aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"):
+        kept = {rule["filter"]["prefix"]: rule["expiration"]["days"] for rule in r.inputs["rules"] if "expiration" in rule}
+        for prefix, days in kept.items():
+            shorter = [other for other, end in kept.items() if prefix.startswith(other) and end < days]
+            assert not shorter, f"{r.name}: objects below {prefix} go by the rule of {shorter}, the shorter one"
+
+
+@pytest.mark.parametrize("stack", CLUSTERS)
 def test_releases_are_recorded_where_nobody_can_change_them(stack: str) -> None:
     found = layer(stack)
     assert found.one("aws:s3/bucket:Bucket", "storage-ledger-bucket").inputs["objectLockEnabled"] is True
