@@ -44,7 +44,7 @@ RETRIES_AT_ONCE_PERCENT, RETRIES_AT_ONCE = 20, 10
 
 EJECT_AFTER_ERRORS = 5
 EJECT_INTERVAL_SECONDS, EJECT_SECONDS, EJECT_PERCENT = 10, 30, 50
-"""A dead model process answers 500 within milliseconds and so draws load; half of the replicas always stay."""
+"""A replica whose GPU or model has failed answers 500 within milliseconds and so draws load; half of the replicas always stay."""
 PENDING_REQUESTS = 1024
 """Loose on purpose: the replica's own limit acts first."""
 
