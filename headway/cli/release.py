@@ -155,6 +155,7 @@ def rollback(
     from headway.release.driver.kinds import Wish
     from headway.release.driver.world import OutOfReachError
 
+    _reasoned(reason)
     here = place(service, environment, project, prometheus)
     found = running(here)
     _ask(here, Wish.ROLLBACK, reason)
@@ -170,6 +171,7 @@ def _wish(service: str, wish: str, reason: str, environment: str, project: Path 
     from headway.cli.release_place import place
     from headway.release.driver.kinds import Wish
 
+    _reasoned(reason)
     here = place(service, environment, project)
     found = running(here)
     if wish == Wish.PROMOTE and found.decision is None:
@@ -181,6 +183,13 @@ def _wish(service: str, wish: str, reason: str, environment: str, project: Path 
         )
     _ask(here, Wish(wish), reason)
     print(f"{here.chain}: asked to {wish}. The runner reads it within seconds; `headway release watch {here.chain}` shows it.")
+
+
+def _reasoned(reason: str) -> None:
+    if not reason.strip():
+        raise UserError(
+            "--reason says nothing.", "Who reads the ledger could not tell why; nothing was done.", "Write why, in a sentence.", Exit.USAGE
+        )
 
 
 def _ask(here: "Place", wish: "Wish", reason: str) -> None:

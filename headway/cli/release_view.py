@@ -294,7 +294,15 @@ def past(chain: str, rollouts: Sequence[Rollout]) -> None:
         colour = _OUTCOMES.get(rollout.outcome, "cyan") if rollout.outcome else "cyan"
         why = words.verdict(rollout)
         when = rollout.time[:16].replace("T", " ")
-        table.add_row(str(number), when, rollout.release, rollout.stable, rollout.actor, f"[{colour}]{rollout.status}[/]", escape(why))
+        table.add_row(
+            str(number),
+            when,
+            rollout.release,
+            rollout.stable,
+            escape(words.one_line(rollout.actor)),
+            f"[{colour}]{rollout.status}[/]",
+            escape(why),
+        )
     _console().print(table)
 
 

@@ -28,11 +28,16 @@ _OF_USERS = {
 
 
 def said(event: Event) -> str | None:
-    """One sentence or two; None for an event that only keeps the lease."""
+    """One sentence or two; None for an event of the lease."""
     if event.kind in _QUIET:
         return None
     teller = _TELLERS.get(event.kind)
-    return teller(event.body) if teller else f"{event.kind}."
+    return one_line(teller(event.body) if teller else f"{event.kind}.")
+
+
+def one_line(text: str) -> str:
+    """`text` without what a terminal would obey and a table would break at: whoever writes a reason writes to other people's terminals."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def division(found: Division) -> str:
@@ -49,7 +54,7 @@ def division(found: Division) -> str:
 def verdict(rollout: Rollout) -> str:
     """How it stands or ended, in a sentence or two."""
     how = rollout.outcome.value.capitalize() if rollout.outcome else "Going back" if rollout.failing else ""
-    return f"{how}. {why(rollout)}" if how else why(rollout)
+    return one_line(f"{how}. {why(rollout)}" if how else why(rollout))
 
 
 def why(rollout: Rollout) -> str:

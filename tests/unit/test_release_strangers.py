@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ from release_kill import promoting
 from release_world import CHAIN, START, Scene
 from typer.testing import CliRunner, Result
 
-from headway.cli import release, release_guard
+from headway.cli import release, release_guard, release_view
 from headway.contract.loader import load_tenant
 from headway.errors import Exit, UserError
+from headway.release.driver.rollout import fold
 from headway.release.driver.world import OutOfReachError
 from headway.release.ledger.division import latest
 from headway.release.ledger.ledger import Ledger
@@ -149,3 +151,38 @@ def test_a_guard_of_a_tenant_that_is_not_there_guards_nobody_and_says_so() -> No
         release_guard._exists(Api(), "visoin")  # type: ignore[arg-type]
     release_guard._exists(Api(), "vision")  # type: ignore[arg-type]
     release_guard._exists(Api(away=True), "visoin")  # type: ignore[arg-type]
+
+
+ODD = "50 % [bold]off[/bold] [/x]\x1b[31m\nand <b>more</b>"
+
+
+def asked_with(reason: str, actor: str, written: Path, tmp_path: Path) -> None:
+    """The ledger as it was before its end, with a freeze by somebody whose words are odd."""
+    store = Folder(tmp_path / "ledger")
+    for file in (*sorted(written.rglob("events/*.json"))[:-2], *written.rglob("releases/*.json")):
+        store.create(file.relative_to(written).as_posix(), file.read_bytes())
+    ledger = Ledger(store, CHAIN, actor, lambda: START)
+    ledger.read()
+    ledger.append("asked", {"wish": "freeze", "reason": reason})
+
+
+def test_what_people_write_is_shown_as_they_wrote_it_and_obeyed_by_no_terminal(command: Command, tmp_path: Path, written: Path) -> None:
+    asked_with(ODD, "dependabot[bot]", written, tmp_path)
+    for words in (("status", CHAIN), ("history", CHAIN), ("report", CHAIN, "--markdown")):
+        found = command(*words)
+        assert found.exception is None or isinstance(found.exception, SystemExit), words
+        assert "\x1b[31m" not in found.output
+    shown = command("report", CHAIN, "--markdown").output
+    assert "50 % [bold]off[/bold] [/x] [31m and &lt;b&gt;more&lt;/b&gt;" in shown
+
+
+def test_who_started_a_release_is_named_whole(capsys: pytest.CaptureFixture[str], written: Path) -> None:
+    rollout = replace(fold(Ledger(Folder(written), CHAIN, "x", lambda: START).read()).all[0], actor="ci[bot]")
+    release_view.past(CHAIN, [rollout])
+    assert "[bot]" in "".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("wish", ["freeze", "promote", "rollback"])
+def test_a_reason_that_says_nothing_is_none(command: Command, wish: str) -> None:
+    found = refusal(command(wish, CHAIN, "--reason", " "))
+    assert (found.fact, found.exit) == ("--reason says nothing.", Exit.USAGE)

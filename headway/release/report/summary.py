@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
 
 from headway.release import words
@@ -19,7 +20,7 @@ _LAST = 6
 def markdown(chain: str, rollout: Rollout, events: Sequence[Event]) -> str:
     """Verdict, signals, difference, last events."""
     mark = _MARKS[rollout.outcome] if rollout.outcome else "⏳"
-    lines = [f"### {mark} {chain}: {rollout.status}", "", words.verdict(rollout), ""]
+    lines = [f"### {mark} {chain}: {rollout.status}", "", escape(words.verdict(rollout), quote=False), ""]
     lines += [f"Release `{rollout.release}` against `{rollout.stable}`, {rollout.ticks} ticks of evidence."]
     if rollout.body["speed"] != 1:
         lines += [f"Minutes passed {rollout.body['speed']:g} times as fast as the contract says: this was a sandbox."]
@@ -34,7 +35,11 @@ def markdown(chain: str, rollout: Rollout, events: Sequence[Event]) -> str:
     if changes:
         lines += ["", "| field | before | now |", "|---|---|---|"]
         lines += [f"| `{c['path']}` | {_cell(c['old'])} | {_cell(c['new'])} |" for c in changes]
-    told = [f"- {e.time[11:19]} {words.said(e)}" for e in about(rollout, events) if e.kind != Kind.OBSERVED and words.said(e)]
+    told = [
+        f"- {e.time[11:19]} {escape(words.said(e) or '', quote=False)}"
+        for e in about(rollout, events)
+        if e.kind != Kind.OBSERVED and words.said(e)
+    ]
     return "\n".join([*lines, "", *told[-_LAST:]]) + "\n"
 
 
