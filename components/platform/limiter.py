@@ -25,6 +25,8 @@ CLUSTER = f"outbound|{GRPC_PORT}||{LIMITER}.{RATE_LIMIT}.svc.cluster.local"
 COUNTS_MEMORY = "64mb"
 """A count takes about 150 bytes and lives for a window: room for hundreds of thousands."""
 
+_DISK = {"ephemeral-storage": "64Mi"}
+"""Logs alone: neither keeps a file."""
 _CONFIGURATION = f"domain: {DOMAIN}\n"
 
 
@@ -150,7 +152,10 @@ def _container(name: str, image: str, port: int, *, cpu: str, memory: str) -> di
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "ports": [{"containerPort": port, "protocol": "TCP"}],
-        "resources": {"limits": {"cpu": "1", "memory": memory}, "requests": {"cpu": cpu, "memory": memory}},
+        "resources": {
+            "limits": {"cpu": "1", "memory": memory, **_DISK},
+            "requests": {"cpu": cpu, "memory": memory, **_DISK},
+        },
         "securityContext": dict(RESTRICTED_CONTAINER),
     }
 
