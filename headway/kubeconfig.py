@@ -9,6 +9,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from yaml import YAMLError
+
 _LOADING = threading.Lock()
 
 
@@ -21,12 +23,17 @@ def settings(kubeconfig: Mapping[str, Any] | str | None, context: str | None = N
 
     made: Any = client.Configuration()
     with _LOADING:
-        if kubeconfig is None:
-            config.load_incluster_config(client_configuration=made)
-        elif isinstance(kubeconfig, str):
-            config.load_kube_config(kubeconfig, context, made)
-        else:
-            config.load_kube_config_from_dict(dict(kubeconfig), context, made, persist_config=False)
+        try:
+            if kubeconfig is None:
+                config.load_incluster_config(client_configuration=made)
+            elif isinstance(kubeconfig, str):
+                config.load_kube_config(kubeconfig, context, made)
+            else:
+                config.load_kube_config_from_dict(dict(kubeconfig), context, made, persist_config=False)
+        except (YAMLError, UnicodeDecodeError, AttributeError, KeyError, TypeError):
+            # The client reads any file as if it were a kubeconfig, and what it meets there may be a secret.
+            named = kubeconfig if isinstance(kubeconfig, str) else "what was given"
+            raise config.ConfigException(f"{named} is no kubeconfig") from None
     return made
 
 

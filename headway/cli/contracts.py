@@ -128,6 +128,10 @@ def _load(path: Path, pools: "tuple[Pool, ...] | None", judge: "Judge | None" = 
             Exit.USAGE,
         )
     target = path.absolute()
+    if not target.is_dir() and (target.suffix != ".yaml" or not target.is_file()):
+        raise UserError(
+            f"{path} is neither a folder nor a contract.", "Nothing was checked.", "Contracts are files that end in .yaml.", Exit.USAGE
+        )
     if target.is_file():
         result, root = load_tenant(target.parent, pools, judge), target.parent.parent
         own = f"{target.parent.name}/{target.name}"

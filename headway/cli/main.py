@@ -63,11 +63,13 @@ def main() -> None:
 def _say(kind: str, fact: str, consequence: str, remedy: str) -> None:
     from rich.console import Console
 
+    from headway.contract.finding import sentence
+
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold red]{kind}[/bold red]: ", end="")
-    console.print(fact, markup=False)
+    console.print(sentence(fact), markup=False)
     for line in (consequence, remedy):
-        console.print(f"  {line}", markup=False)
+        console.print(f"  {sentence(line)}", markup=False)
 
 
 def _keep(error: Exception) -> Path:

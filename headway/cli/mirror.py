@@ -53,6 +53,10 @@ def _read(project: Path) -> dict[str, Any]:
 
 def compare(charts: list[dict[str, Any]], folder: Path) -> None:
     """Raises UserError with everything at once: packages that are missing, other than their digest says, or without one."""
+    if not folder.is_dir():
+        raise UserError(
+            f"There is no folder {folder}.", "Nothing was compared.", "Name the folder that holds the charts' packages.", Exit.USAGE
+        )
     problems, record = list[str](), list[str]()
     for chart in charts:
         package = folder / f"{chart['chart']}-{chart['version']}.tgz"

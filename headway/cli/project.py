@@ -15,6 +15,6 @@ def find(start: Path | None = None) -> Path:
     raise UserError(
         f"{here} is not inside a checkout of Headway.",
         "The command needs its Pulumi.yaml, stacks and tenants.",
-        "Change into the checkout, or name it with --project.",
+        "Change into the checkout; a command with --project may be told where it is.",
         Exit.USAGE,
     )

@@ -1,5 +1,6 @@
 """A finding: what is wrong where, what follows from it, what to do. The only form in which contract mistakes reach people and machines."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import cast
@@ -62,12 +63,23 @@ def dotted(path: Path) -> str:
 
 
 def sentence(text: str) -> str:
-    """`text` with a full stop, unless it ends a sentence already."""
-    return text if text.endswith((".", "?")) else f"{text}."
+    """`text` with a full stop, unless it is none or ends already."""
+    return text if not text or text.endswith((".", "?", ":")) else f"{text}."
+
+
+def _flow(value: object) -> str:
+    """As YAML would have it on one line."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_flow, cast(list[object], value)))}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_flow(each)}' for key, each in cast(Mapping[object, object], value).items())}}}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
 
 
 def shown(value: object, limit: int = 60) -> str:
     """A value on one line, printable on any terminal, shortened."""
-    text = f"[{', '.join(str(each) for each in cast(list[object], value))}]" if isinstance(value, list | tuple) else str(value)
+    text = _flow(value)
     text = "".join(c if c.isprintable() and not 0xD800 <= ord(c) <= 0xDFFF else repr(c)[1:-1] for c in text[: limit + 1])
     return text if len(text) <= limit else text[: limit - 3] + "..."

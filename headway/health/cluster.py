@@ -63,7 +63,7 @@ class Cluster:
             self._api = connected(kubeconfig or None)
         except config.ConfigException as failure:
             raise UserError(
-                f"No cluster is named: {failure}.",
+                f"No cluster is named: {str(failure).rstrip('.')}.",
                 "Nothing can be read or changed.",
                 'Set KUBECONFIG, or run `eval "$(headway sandbox env)"` for the sandbox.',
             ) from None

@@ -69,6 +69,8 @@ def test_a_starter_says_what_to_replace(folder: Path) -> None:
         ("new", "model", "acme", "tenant"),
         ("new", "tenant", "acme"),
         ("check", "nowhere"),
+        ("check", "notes.md"),
+        ("check", "/dev/null"),
         ("check", "--environment", "moon"),
         ("check", "--output", "xml"),
         ("diff", "tenants", "tenants"),
@@ -79,6 +81,7 @@ def test_a_starter_says_what_to_replace(folder: Path) -> None:
 def test_wrong_use_exits_with_2_and_changes_nothing(folder: Path, arguments: tuple[str, ...]) -> None:
     run("new", "tenant", "acme")
     (folder / "Pulumi.yaml").write_text("name: headway\n")
+    (folder / "notes.md").write_text("# Not a contract\n")
     before = sorted((path, path.read_bytes()) for path in folder.rglob("*") if path.is_file())
     assert code(run(*arguments)) == 2
     assert sorted((path, path.read_bytes()) for path in folder.rglob("*") if path.is_file()) == before
@@ -229,6 +232,12 @@ def test_names_that_no_terminal_can_show_do_not_break_the_output(folder: Path) -
         assert process.returncode == 1
         assert b"Traceback" not in process.stderr
         assert b"\x1b[31m" not in process.stdout, "a contract must not colour the terminal of who checks it"
+
+
+def test_a_difference_shows_values_as_they_are_written(folder: Path) -> None:
+    old = write(folder, "a/x.yaml", {**DEFECTS, "name": "x"})
+    new = write(folder, "b/x.yaml", changed({**DEFECTS, "name": "x"}, {"rollout/weights": ["5%", "50%"]}))
+    assert "[5%, 50%]" in run("diff", str(old), str(new)).stdout
 
 
 def test_schema_prints_json_schema_for_editors() -> None:

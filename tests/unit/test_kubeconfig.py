@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes.config import kube_config
+from kubernetes.config import ConfigException, kube_config
 
 from headway.kubeconfig import settings
 
@@ -18,6 +18,17 @@ KUBECONFIG = {
     "clusters": [{"name": "here", "cluster": {"server": "https://127.0.0.1:1", "certificate-authority-data": AUTHORITY}}],
     "users": [{"name": "me", "user": {}}],
 }
+
+
+@pytest.mark.parametrize(
+    "content", [b"# a page: with: colons", b"- a list", b"text", b"\xff\xfe", b"contexts: 3", b"current-context: here", b""]
+)
+def test_a_file_that_is_no_kubeconfig_is_refused_without_a_word_of_what_it_holds(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "secret.txt"
+    file.write_bytes(content)
+    with pytest.raises(ConfigException) as refused:
+        settings(str(file))
+    assert content.decode("latin-1") not in str(refused.value) or not content
 
 
 def test_no_thread_trusts_a_certificate_that_another_has_not_written_yet(monkeypatch: pytest.MonkeyPatch) -> None:
