@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 ProjectOption = Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")]
 
-_AN_HOUR = 3600.0
+_AN_HOUR = 3600
 
 
 def _layout(project: Path | None) -> "Layout":
@@ -50,7 +50,7 @@ def token(
     tenant: Annotated[str, typer.Argument(help="Whose hosts it opens.")],
     subject: Annotated[str, typer.Option("--subject", help="Who calls.")] = "somebody",
     priority: Annotated[str | None, typer.Option("--priority", help="Claim from which the gateway takes the request's priority.")] = None,
-    seconds: Annotated[float, typer.Option("--seconds", help="How long it is valid.")] = _AN_HOUR,
+    seconds: Annotated[int, typer.Option("--seconds", help="How long it is valid.")] = _AN_HOUR,
     project: ProjectOption = None,
 ) -> None:
     """Print a token of the tenant's first issuer, signed with the sandbox's own key; it opens nothing but this sandbox's gateway."""
@@ -61,10 +61,10 @@ def token(
     from sandbox.traffic import servers
     from sandbox.traffic.mesh.tokens import Issuers
 
-    folder = find(project) / "tenants" / tenant
-    found = load_tenant(folder).tenant(tenant) if folder.is_dir() else None
+    tenants = find(project) / "tenants"
+    found = load_tenant(tenants / tenant).tenant(tenant) if (tenants / tenant).is_dir() else None
     if found is None:
-        known = ", ".join(sorted(path.parent.name for path in folder.parent.glob("*/tenant.yaml")))
+        known = ", ".join(sorted(path.parent.name for path in tenants.glob("*/tenant.yaml")))
         raise UserError(f"There is no tenant {tenant} with a contract in order.", "No token was made.", f"Name one of {known}.", Exit.USAGE)
     issuer = found.tenant.issuers[0]
     claims = {"priority": priority} if priority else {}

@@ -1,4 +1,4 @@
-"""`headway sandbox logs`: what served pods said, by names that people type."""
+"""`headway sandbox logs` and `token`: what served pods said, and who may ask them, by names that people type."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headway.cli.main import app
-from headway.errors import UserError
+from headway.errors import Exit, UserError
 
 
 @pytest.fixture
@@ -40,3 +40,14 @@ def test_a_name_that_no_served_pod_has_is_answered_with_those_that_there_are(sta
     assert isinstance(found.exception, UserError)
     assert found.exception.fact == f"No served pod {name} has a log of server."
     assert "quality/classifier-r1-a, quality/classifier-r2-b, search/encoder-r1-c" in found.exception.remedy
+
+
+@pytest.mark.parametrize("tenant", ["nobody", "../vision"])
+def test_a_token_for_a_tenant_that_there_is_not_names_those_that_there_are(state: Path, tenant: str) -> None:
+    found = CliRunner().invoke(app, ["sandbox", "token", tenant])
+    assert isinstance(found.exception, UserError)
+    assert found.exception.remedy == "Name one of assist, vision."
+
+
+def test_a_time_that_is_no_number_of_seconds_is_a_fault_of_the_command_line(state: Path) -> None:
+    assert CliRunner().invoke(app, ["sandbox", "token", "vision", "--seconds", "nan"]).exit_code == Exit.USAGE
