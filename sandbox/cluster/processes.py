@@ -264,6 +264,8 @@ class Supervisor:
             remedy = f"free some space under {self._layout.state} and run the command again"
         elif any("address already in use" in line for line in said):
             remedy = "another process took the port at the same moment: run the command again"
+        elif not said:
+            remedy = "who says nothing was killed, by somebody or for want of memory: run the command again"
         else:
             remedy = f"read {self.log(spec.name)}; `headway sandbox reset` starts from nothing"
         return UserError(fact, "its last words: " + (" | ".join(said) or "none"), remedy)

@@ -235,6 +235,13 @@ def test_a_process_that_ends_at_its_start_is_told_with_its_last_words_and_its_lo
     assert str(layout.logs / "server.log") in failure.value.remedy
 
 
+def test_a_process_that_is_killed_at_its_start_is_worth_another_try(supervisor: Supervisor, spec: Callable[..., Process]) -> None:
+    with pytest.raises(UserError) as caught:
+        supervisor.ensure(spec(argv=("/bin/sh", "-c", "kill -9 $$")), Silent())
+    assert "its last words: none" in caught.value.consequence
+    assert caught.value.remedy.endswith("run the command again")
+
+
 def test_envoys_words_for_no_inotify_instance_left_are_understood(supervisor: Supervisor, spec: Callable[..., Process]) -> None:
     """Its last words are a backtrace; the cause stands before it."""
     words = "echo '[critical][assert] assert failure: inotify_fd_ >= 0.'; for n in 1 2 3 4 5 6 7 8; do echo \"#$n: 0x55\"; done; exit 134"
