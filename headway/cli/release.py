@@ -6,6 +6,7 @@ Whoever starts a release drives it, until it is over; any other terminal may loo
 """
 
 import contextlib
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -126,18 +127,26 @@ def watch(
 
 @app.command()
 def freeze(
-    service: ServiceArgument, reason: ReasonOption, environment: EnvironmentOption = "sandbox", project: ProjectOption = None
+    service: ServiceArgument,
+    reason: ReasonOption,
+    environment: EnvironmentOption = "sandbox",
+    project: ProjectOption = None,
+    output: OutputOption = Output.TEXT,
 ) -> None:
     """Hold the weight where it is. Evidence goes on, and a failure still goes back."""
-    _wish(service, "freeze", reason, environment, project)
+    _wish(service, "freeze", reason, environment, project, output)
 
 
 @app.command()
 def promote(
-    service: ServiceArgument, reason: ReasonOption, environment: EnvironmentOption = "sandbox", project: ProjectOption = None
+    service: ServiceArgument,
+    reason: ReasonOption,
+    environment: EnvironmentOption = "sandbox",
+    project: ProjectOption = None,
+    output: OutputOption = Output.TEXT,
 ) -> None:
     """Give it all traffic now, without proof; while it bakes, end the baking. The reason is kept."""
-    _wish(service, "promote", reason, environment, project)
+    _wish(service, "promote", reason, environment, project, output)
 
 
 @app.command()
@@ -167,7 +176,7 @@ def rollback(
     raise typer.Exit(code(ended))
 
 
-def _wish(service: str, wish: str, reason: str, environment: str, project: Path | None) -> None:
+def _wish(service: str, wish: str, reason: str, environment: str, project: Path | None, output: Output) -> None:
     from headway.cli.release_place import place
     from headway.release.driver.kinds import Wish
 
@@ -181,8 +190,22 @@ def _wish(service: str, wish: str, reason: str, environment: str, project: Path 
             "Ask again once it has its first weight, or its first copies.",
             Exit.REFUSED,
         )
-    _ask(here, Wish(wish), reason)
-    print(f"{here.chain}: asked to {wish}. The runner reads it within seconds; `headway release watch {here.chain}` shows it.")
+    event, driven = _ask(here, Wish(wish), reason), _driven(here)
+    if output is Output.JSON:
+        print(json.dumps({"service": here.chain, "asked": wish, "reason": reason, "event": event, "driven": driven}))
+    elif driven:
+        print(f"{here.chain}: asked to {wish}. The runner reads it within seconds; `headway release watch {here.chain}` shows it.")
+    else:
+        print(f"{here.chain}: asked to {wish}. Nobody drives it now, so nothing happens until `headway release resume {here.chain}`.")
+
+
+def _driven(here: "Place") -> bool:
+    from headway.release.driver.holder import gone
+
+    ledger = here.ledger()
+    ledger.read()
+    lease = ledger.lease()
+    return lease is not None and lease.live and not gone(lease.holder)
 
 
 def _reasoned(reason: str) -> None:
@@ -192,10 +215,11 @@ def _reasoned(reason: str) -> None:
         )
 
 
-def _ask(here: "Place", wish: "Wish", reason: str) -> None:
+def _ask(here: "Place", wish: "Wish", reason: str) -> int:
+    """Write it down; answers the number of the event."""
     from headway.release.driver.wishes import ask
 
-    ask(here.ledger(), wish, reason)
+    return len(ask(here.ledger(), wish, reason))
 
 
 for _read in (

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -186,3 +187,15 @@ def test_who_started_a_release_is_named_whole(capsys: pytest.CaptureFixture[str]
 def test_a_reason_that_says_nothing_is_none(command: Command, wish: str) -> None:
     found = refusal(command(wish, CHAIN, "--reason", " "))
     assert (found.fact, found.exit) == ("--reason says nothing.", Exit.USAGE)
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_wish_that_nobody_hears_now_says_so(command: Command, tmp_path: Path, written: Path, held: bool) -> None:
+    asked_with("noon", "somebody", written, tmp_path)
+    if held:
+        Ledger(Folder(tmp_path / "ledger"), CHAIN, "runner", lambda: START).acquire(
+            "ci@elsewhere/1/1", timedelta(minutes=1), lambda _: True
+        )
+    found = json.loads(command("freeze", CHAIN, "--reason", "lunch", "--output", "json").output)
+    assert (found["asked"], found["reason"], found["driven"]) == ("freeze", "lunch", held)
+    assert ("Nobody drives it now" in command("freeze", CHAIN, "--reason", "lunch").output) is not held
