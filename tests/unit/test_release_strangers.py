@@ -192,10 +192,10 @@ def test_a_reason_that_says_nothing_is_none(command: Command, wish: str) -> None
 @pytest.mark.parametrize("held", [False, True])
 def test_a_wish_that_nobody_hears_now_says_so(command: Command, tmp_path: Path, written: Path, held: bool) -> None:
     asked_with("noon", "somebody", written, tmp_path)
-    if held:
-        Ledger(Folder(tmp_path / "ledger"), CHAIN, "runner", lambda: START).acquire(
-            "ci@elsewhere/1/1", timedelta(minutes=1), lambda _: True
-        )
+    ledger = Ledger(Folder(tmp_path / "ledger"), CHAIN, "runner", lambda: START)
+    ledger.acquire("ci@elsewhere/1/1", timedelta(minutes=1), lambda _: True)
+    if not held:
+        ledger.release("ci@elsewhere/1/1")
     found = json.loads(command("freeze", CHAIN, "--reason", "lunch", "--output", "json").output)
     assert (found["asked"], found["reason"], found["driven"]) == ("freeze", "lunch", held)
     assert ("Nobody drives it now" in command("freeze", CHAIN, "--reason", "lunch").output) is not held
