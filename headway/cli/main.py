@@ -3,8 +3,10 @@
 Commands import what they need when they run, so that `headway --help` answers at once.
 """
 
+import os
 import sys
 import traceback
+from io import TextIOWrapper
 from pathlib import Path
 
 import typer
@@ -35,6 +37,12 @@ app.command("mirror")(mirror.mirror)
 
 def main() -> None:
     """Entry point. Exit codes: see `headway.errors.Exit`."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by who called us
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without the character is shown its number
     try:
         app()
     except UserError as error:
