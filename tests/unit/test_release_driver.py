@@ -264,6 +264,21 @@ def test_a_runner_that_comes_back_in_time_goes_on(scene: Scene) -> None:
     assert scene.driver("two", gone=lambda _: True).run().outcome is Outcome.PROMOTED
 
 
+@pytest.mark.parametrize("kind", ["lease", "started", "intended", "observed"])
+def test_whenever_a_person_interrupts_a_runner_its_lease_is_free_for_the_next_one(quick: Callable[[], Scene], kind: str) -> None:
+    scene = quick()
+    scene.begin()
+
+    def stop(event: Event, _: Any) -> None:
+        if event.kind == kind:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        scene.driver("one", told=stop).run()
+    assert scene.service().lease is None
+    assert scene.driver("two").run().outcome is Outcome.ROLLED_BACK
+
+
 def interrupted(scene: Scene, when: Callable[[], bool]) -> None:
     def stop(_event: Any, _service: Any) -> None:
         if when():

@@ -51,29 +51,32 @@ class Driver:
 
         Raises UserError when another runner drives it, or takes over; KeyboardInterrupt leaves everything as it is, to be resumed.
         """
-        self._patiently(self._holding.take)
-        rollout = self._holding.service.rollout
-        if rollout is None:
-            self._holding.release()
-            raise UserError(
-                f"There never was a release of {self._holding.chain}.",
-                "There is nothing to carry out.",
-                f"Start one: `headway release start {self._holding.chain}`.",
-                Exit.REFUSED,
-            )
         try:
+            self._patiently(self._holding.take)
+            rollout = self._begun()
             if not rollout.over:
                 self._patiently(self._by_the_right_clock)
                 self._patiently(lambda: self._unless_unwatched(rollout))
                 self._patiently(lambda: self._by_its_gate(rollout.number))
             while not (current := self._holding.current(rollout.number)).over:
                 self._patiently(self._step)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, UserError):
             with contextlib.suppress(LostError, UnreachableError):  # or the lease runs out
                 self._holding.release()
             raise
         self._patiently(self._holding.release)
         return current
+
+    def _begun(self) -> Rollout:
+        rollout = self._holding.service.rollout
+        if rollout is None:
+            raise UserError(
+                f"There never was a release of {self._holding.chain}.",
+                "There is nothing to carry out.",
+                f"Start one: `headway release start {self._holding.chain}`.",
+                Exit.REFUSED,
+            )
+        return rollout
 
     def _patiently(self, act: Callable[[], None]) -> None:
         patiently(self._holding, act)
@@ -243,7 +246,6 @@ class Driver:
     def _by_the_right_clock(self) -> None:
         """A runner whose clock is wrong judges nothing, neither evidence nor who watched."""
         if how := self._world.clocks_apart():
-            self._holding.release()
             raise refusal(self._holding.chain, how)
 
     def _unless_unwatched(self, rollout: Rollout) -> None:
@@ -262,7 +264,6 @@ class Driver:
             body = {"gate": gate_version(), "before": rollout.gate, "policy": carried_over(rollout.body["policy"]), "reason": self._regate}
             self._holding.write(Kind.REGATED, body)
             return
-        self._holding.release()
         raise UserError(
             f"Release {rollout.release} of {self._holding.chain} is decided by gate {rollout.gate}, and this Headway has gate {gate_version()}.",
             "The same counts could now be judged otherwise, half way; nothing was done, and the dead man's limit goes on.",
