@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from headway.release.driver.cluster import ROUTES, SAFE_RELEASE, WATCHED_UNTIL, 
 from headway.release.driver.world import Route
 from headway.release.evidence import queries
 from headway.release.guard import Guard
+from headway.release.ledger import lease
 from headway.release.ledger.ledger import Ledger
 from headway.release.ledger.store import connect
 from sandbox.cloud import objectstore
@@ -170,6 +172,10 @@ class Bed:
         assert answer is not None
         return bool(answer["status"]["allowed"])
 
+    def delete_the_lease(self) -> None:
+        made = objectstore.client("s3", "eu-west-1", self.address)
+        made.delete_object(Bucket=BUCKET, Key=PREFIX + lease.key(SERVICE))
+
     def kinds(self) -> list[str]:
         return [event.kind for event in self.ledger.read() if not event.kind.startswith("lease")]
 
@@ -281,6 +287,7 @@ def test_a_good_version_is_promoted_though_its_machine_died_and_every_network_fa
         assert bed.sandbox.run("release", "status", SERVICE)[0] == 6
         second.until(r"taking over")
         bed.next_tick()
+        bed.delete_the_lease()
         with bed.prometheus.being(State.CUT):
             eventually(lambda: not bed.next_tick()["answered"], within=120.0)
         with bed.store.being(State.CUT):
@@ -297,8 +304,11 @@ def test_a_good_version_is_promoted_though_its_machine_died_and_every_network_fa
     assert json.loads(output.splitlines()[-1])["end"]["outcome"] == "promoted"
     assert bed.route() == {release: 100}
     assert {25, 100} <= {route.weights.get(release) for _, route in bed.traffic.log}
-    holders = [event.body["holder"] for event in bed.ledger.read() if event.kind == "lease"]
-    assert {holder.partition("@")[2].partition("/")[0] for holder in holders} >= {"elsewhere", socket.gethostname()}
+    events = bed.ledger.read()
+    begun = max(event.number for event in events if event.kind == "started")
+    holders = [event.body["holder"] for event in events[begun:] if event.kind == "lease"]
+    machines = [holder.partition("@")[2].partition("/")[0] for holder in holders]
+    assert machines == ["elsewhere", socket.gethostname()], "renewals are no events, nor is a deleted lease that is shown again"
 
 
 def test_whoever_might_get_an_unproven_version_was_watched_over_all_the_time(bed: Bed) -> None:
@@ -370,7 +380,10 @@ def test_an_experiment_divides_users_by_the_real_cluster_and_packs_until_a_perso
     assert (route_of(live).led, bed.route()) == (("tone", release), {stable: 100})
     made = bed.api.get(FILTER)
     assert made is not None
-    assert "found < 2000" in json.dumps(made["spec"])
+    assert '"below": 2000' in json.dumps(made["spec"])
+    scaled = [bed.api.get(f"/apis/keda.sh/v1alpha1/namespaces/vision/scaledobjects/defects-{one}") or {} for one in (stable, release)]
+    most = [one["spec"]["maxReplicaCount"] for one in scaled]
+    assert most == [5, 2], "six at most, of which users of the new version need two; with the one it began with, seven in all"
     code, output = bed.sandbox.run("release", "assign", SERVICE, "carol", "--output", "json")
     found = json.loads(output)
     assert (code, found["bucket"], found["arm"], found["release"], found["divided"]) == (0, 880, "canary", release, True)
@@ -379,6 +392,24 @@ def test_an_experiment_divides_users_by_the_real_cluster_and_packs_until_a_perso
     assert code == 0, output
     assert bed.route() == {release: 100}
     assert bed.api.get(FILTER) is None
+    assert bed.sandbox.run("release", "verify", SERVICE)[0] == 0
+
+
+def test_a_ledger_that_is_away_for_longer_than_a_release_may_be_unwatched_costs_it_its_users_and_hears_of_it_later(bed: Bed) -> None:
+    """Whoever comes first takes them back, the guard or the runner who can read no wish; both need the API server only."""
+    stable = next(iter(bed.route()))
+    rollout = {name: value for name, value in ROLLOUT.items() if name != "mirror"}
+    release = bed.write("2027.1.5", {**rollout, "unwatched_at_most": "1m"})
+    runner = bed.sandbox.begin("release", "start", SERVICE, "--speed", SPEED)
+    eventually(lambda: bed.route() == {stable: 75, release: 25}, within=300.0)
+    with bed.store.being(State.CUT):
+        cut = time.monotonic()
+        eventually(lambda: bed.route() == {stable: 100}, within=300.0)
+        eventually(lambda: time.monotonic() - cut > 90, within=120.0)
+        assert bed.route() == {stable: 100}
+    code, output = runner.end()
+    assert code == 5, output
+    assert "the ledger was out of reach for longer than its contract lets it be unwatched" in " ".join(output.split())
     assert bed.sandbox.run("release", "verify", SERVICE)[0] == 0
 
 
