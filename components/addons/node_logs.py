@@ -8,13 +8,14 @@ pod has no model and no release, while its namespace, which is in the file's nam
 from collections.abc import Mapping
 from typing import Any
 
-from components.addons.otel import IMAGE, LABELS, METRICS, NOT_SPOKEN, READS, monitored, redaction, telemetry
+from components.addons.otel import IMAGE, LABELS, METRICS, NOT_SPOKEN, READS, monitored, redaction, telemetry, waiting
 from components.addons.prometheus import LOKI_URL
 from headway.contract.labels import MODEL, RELEASE, TENANT
 
 RELEASE_NAME = "otel-logs"
 LINE_BYTES = 16_384
 """A longer line is cut into pieces: the size of the pieces in which the container runtime writes it down."""
+MEMORY_MIB, QUEUE_MIB = 256, 16
 STARTED_AT_ONCE = "25%"
 """Of the nodes, at an upgrade: one after the other, sixty would take longer than Helm waits."""
 
@@ -45,7 +46,7 @@ def values(priority: str) -> dict[str, Any]:
         "tolerations": [{"operator": "Exists"}],
         "rollout": {"rollingUpdate": {"maxUnavailable": STARTED_AT_ONCE}},
         "securityContext": _AS_ROOT,
-        "resources": {"limits": {"memory": "256Mi"}, "requests": {"cpu": "50m", "memory": "128Mi"}},
+        "resources": {"limits": {"memory": f"{MEMORY_MIB}Mi"}, "requests": {"cpu": "50m", "memory": "128Mi"}},
         "alternateConfig": config(),
     }
 
@@ -71,7 +72,7 @@ def config() -> Mapping[str, Any]:
             "memory_limiter": {"check_interval": "5s", "limit_percentage": 80, "spike_limit_percentage": 25},
             "redaction": redaction(),
         },
-        "exporters": {"otlp_http": {"endpoint": f"{LOKI_URL}/otlp"}},
+        "exporters": {"otlp_http": {"endpoint": f"{LOKI_URL}/otlp", "sending_queue": waiting(QUEUE_MIB)}},
         "service": {
             "extensions": ["health_check"],
             "telemetry": telemetry(),

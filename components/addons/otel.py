@@ -117,6 +117,9 @@ METRICS: Mapping[str, Any] = {"metrics": {"enabled": True}}
 SERVICE_ACCOUNT = RELEASE
 SAMPLES_SECONDS = 10
 """How late a sample is stored at most, while the bucket answers."""
+SAMPLES_AT_ONCE = 64
+"""In an object, each of at most twice `BODY_BYTES`: 8 MiB, which S3's client stores in one piece. One of several pieces would need the right to read
+with the bucket's key."""
 _DAYS = f"^(?P<days>{'|'.join(map(str, KEPT_DAYS))})d/"
 """All that a proxy may say of where its sample belongs; whose it is, its address says."""
 
@@ -126,6 +129,9 @@ _KNOWN = ("transform/claims", "k8s_attributes")
 SHORT_NAME = "(?s)^([^ ]{1,100}(?: [^ ]{1,100}){0,2}).*"
 """Three words of a span's name: `POST /v1/chat/completions`, `async outbound|8000||... egress`."""
 
+MEMORY_MIB, QUEUE_MIB = 1_024, 60
+"""Of a replica, and of each of its three queues, whose contents take some three times their size. At 100 services a store may be away for ten minutes
+before lines are lost."""
 ALWAYS_KEPT_MILLISECONDS = 1_000
 SAMPLED_PERCENT = 5
 
@@ -141,7 +147,7 @@ def values(*, bucket: pulumi.Input[str], region: str) -> dict[str, Any]:
         "nodeSelector": dict(ON_SYSTEM_NODES),
         "ports": {**{port: {"enabled": False} for port in NOT_SPOKEN}, **METRICS},
         "podMonitor": monitored(),
-        "resources": {"limits": {"memory": "1Gi"}, "requests": {"cpu": "200m", "memory": "512Mi"}},
+        "resources": {"limits": {"memory": f"{MEMORY_MIB}Mi"}, "requests": {"cpu": "200m", "memory": "512Mi"}},
         # `config` would be merged with the chart's own pipelines, and a release cannot carry the nulls that remove those.
         "alternateConfig": sampling(config(), bucket=bucket, region=region),
         "serviceAccount": {"create": True, "name": SERVICE_ACCOUNT},
@@ -183,11 +189,12 @@ def sampling(config: Mapping[str, Any], *, bucket: pulumi.Input[str], region: st
         },
         "marshaler": "body",
         "resource_attrs_to_s3": {"s3_prefix": SAMPLES_PLACE},
-        "sending_queue": {"enabled": True},
+        # An object is one model's: what waits here is not put together once more.
+        "sending_queue": {key: value for key, value in waiting(QUEUE_MIB).items() if key != "batch"},
     }
     found = copy.deepcopy(dict(config))
     found["processors"] |= {
-        "batch/samples": {"timeout": f"{SAMPLES_SECONDS}s"},
+        "batch/samples": {"send_batch_max_size": SAMPLES_AT_ONCE, "send_batch_size": SAMPLES_AT_ONCE, "timeout": f"{SAMPLES_SECONDS}s"},
         "filter/lines": {"error_mode": "ignore", "logs": {"log_record": [f'attributes["{SAMPLES_PLACE}"] != nil']}},
         "filter/samples": {"error_mode": "ignore", "logs": {"log_record": [f'attributes["{SAMPLES_PLACE}"] == nil']}},
         "filter/strays": {"error_mode": "ignore", "logs": {"log_record": strays}},
@@ -221,6 +228,12 @@ def monitored() -> dict[str, Any]:
 def telemetry() -> dict[str, Any]:
     """A collector's own metrics, where Prometheus can reach them: by default only itself can."""
     return {"metrics": {"readers": [{"pull": {"exporter": {"prometheus": {"host": "${env:MY_POD_IP}", "port": METRICS_PORT}}}}]}}
+
+
+def waiting(mebibytes: int) -> dict[str, Any]:
+    """What one exporter holds while its store is away. By bytes: a thousand requests of any size, the default, would fill the memory before the
+    queue, and then nothing of any kind is taken. In pieces that the store takes: Loki's gateway refuses 4 MB, Tempo 4 MiB."""
+    return {"enabled": True, "queue_size": mebibytes * 2**20, "sizer": "bytes", "batch": {"max_size": 2 * 2**20}}
 
 
 def redaction() -> dict[str, Any]:
@@ -327,8 +340,8 @@ def config() -> Mapping[str, Any]:
             "transform/contents": _free_text(),
         },
         "exporters": {
-            "otlp_grpc": {"endpoint": TEMPO, "tls": {"insecure": True}},
-            "otlp_http": {"endpoint": f"{LOKI_URL}/otlp"},
+            "otlp_grpc": {"endpoint": TEMPO, "tls": {"insecure": True}, "sending_queue": waiting(QUEUE_MIB)},
+            "otlp_http": {"endpoint": f"{LOKI_URL}/otlp", "sending_queue": waiting(QUEUE_MIB)},
         },
         "service": {
             "extensions": ["health_check"],

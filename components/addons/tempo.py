@@ -23,6 +23,8 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, An
     return {
         "tempo": {
             "reportingEnabled": False,
+            # The default counts as live memory: garbage would be collected at 2 GiB, twice of what it asks for.
+            "memBallastSizeMbs": 0,
             "resources": requests("250m", "1Gi"),
             "retention": f"{days * 24}h",
             "receivers": {"otlp": {"protocols": {"grpc": {"endpoint": f"0.0.0.0:{OTLP_PORT}"}}}},

@@ -388,9 +388,12 @@ _PLATFORM = (
         name="TelemetryLost",
         layer=Layer.PLATFORM,
         severity=Severity.TICKET,
-        expression=('sum by (exporter) (rate({__name__=~"otelcol_exporter_(enqueue|send)_failed_(log_records|spans)(_total)?"}[10m])) > 0'),
+        expression=(
+            'sum by (exporter, receiver) (rate({__name__=~"otelcol_(exporter_(enqueue|send)_failed|receiver_(failed|refused))_(log_records|spans)'
+            '(_total)?"}[10m])) > 0'
+        ),
         hold="15m",
-        summary="The collector's exporter {{ $labels.exporter }} loses logs or traces",
+        summary="A collector loses logs or traces at {{ $labels.exporter }}{{ $labels.receiver }}",
     ),
 )
 

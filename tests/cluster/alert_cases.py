@@ -359,11 +359,19 @@ CASES = (
     ),
     Case(
         alert="TelemetryLost",
-        sick=('otelcol_exporter_send_failed_spans_total{exporter="otlp"} 0+1x480',),
-        well=('otelcol_exporter_send_failed_log_records{exporter="otlp"} 4x480',),
+        sick=('otelcol_exporter_send_failed_spans{exporter="otlp_grpc"} 0+1x480',),
+        well=('otelcol_exporter_send_failed_log_records{exporter="otlp_http"} 4x480',),
         at="30m",
-        labels={"exporter": "otlp"},
-        summary="The collector's exporter otlp loses logs or traces",
+        labels={"exporter": "otlp_grpc"},
+        summary="A collector loses logs or traces at otlp_grpc",
+    ),
+    Case(
+        alert="TelemetryLost",
+        sick=('otelcol_receiver_refused_log_records{receiver="otlp"} 0+1x480',),
+        well=('otelcol_receiver_accepted_log_records{receiver="otlp"} 0+1x480',),
+        at="30m",
+        labels={"receiver": "otlp"},
+        summary="A collector loses logs or traces at otlp",
     ),
 )
 """Watchdog fires always, which needs no series."""

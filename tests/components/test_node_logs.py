@@ -15,6 +15,7 @@ from components.model_service.traffic import Arm, Live
 from components.model_service.workload import arm_name
 from components.observability.sizing import Service, streams
 from components.platform.namespaces import NAMESPACES, PodSecurity
+from headway.contract import sampling
 from headway.contract.runtime import Engine
 
 COLLECTORS: Mapping[str, Mapping[str, Any]] = {
@@ -169,3 +170,24 @@ def test_what_kubernetes_says_of_a_sender_leaves_with_no_line_and_no_span() -> N
 def test_the_text_of_an_access_log_line_holds_nothing_that_a_caller_wrote() -> None:
     """Without a text of ours, istiod takes Envoy's default one (pilot/pkg/model/telemetry_logging.go, `EnvoyTextLogFormat`)."""
     assert set(re.findall(r"%([^%]+)%", LINE)) == {"REQ(:METHOD)", "ROUTE_NAME", "RESPONSE_CODE", "RESPONSE_FLAGS", "DURATION"}
+
+
+@pytest.mark.parametrize(("collector", "memory"), [("nodes", node_logs.MEMORY_MIB), ("requests", otel.MEMORY_MIB)])
+def test_what_waits_for_a_store_that_is_away_fits_into_memory_together(collector: str, memory: int) -> None:
+    """A thousand requests of any size, the default, do not: then the memory limiter refuses lines for stores that are there."""
+    values = COLLECTORS[collector]
+    queues = [exporter["sending_queue"] for exporter in values["alternateConfig"]["exporters"].values()]
+    assert {queue["sizer"] for queue in queues} == {"bytes"}
+    assert {queue["batch"]["max_size"] for queue in queues if "batch" in queue} == {2 * 2**20}, "Loki's gateway refuses 4 MB, Tempo 4 MiB"
+    # In memory they are about three times as large; refusals begin at the difference of the two percentages.
+    limiter = values["alternateConfig"]["processors"]["memory_limiter"]
+    assert values["resources"]["limits"]["memory"] == f"{memory}Mi"
+    refused = memory * 2**20 * (limiter["limit_percentage"] - limiter["spike_limit_percentage"]) // 100
+    assert 3 * sum(queue["queue_size"] for queue in queues) <= refused
+
+
+def test_an_object_of_samples_is_stored_in_one_piece() -> None:
+    """S3's client cuts above 16 MiB, and to put the pieces together needs the right to decrypt."""
+    assert otel.SAMPLES_AT_ONCE * 2 * sampling.BODY_BYTES <= 8 * 2**20
+    batch = COLLECTORS["requests"]["alternateConfig"]["processors"]["batch/samples"]
+    assert batch["send_batch_max_size"] == batch["send_batch_size"] == otel.SAMPLES_AT_ONCE
