@@ -40,7 +40,7 @@ def main() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by who called us
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  as long as the process
         elif isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without the character is shown its number
     try:
@@ -57,7 +57,11 @@ def main() -> None:
             "Put that right (free some space, or correct the permissions) and run the command again.",
         )
         sys.exit(Exit.ENVIRONMENT)
+    except KeyboardInterrupt:
+        sys.exit(Exit.INTERRUPTED)
     except Exception as error:
+        if str(error).rstrip(" :").endswith("KeyboardInterrupt"):  # while pydantic built a model, which tells of it as an error of its own
+            sys.exit(Exit.INTERRUPTED)
         log = _keep(error)
         _say(
             "internal error",
