@@ -9,6 +9,7 @@ import os
 import re
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, cached_property
@@ -340,14 +341,16 @@ def _outputs(project: Path, environment: str, layer: str) -> Mapping[str, Any]:
 def adopt_deployed(project: Path, environment: str) -> tuple[str, ...]:
     """Register whatever serves and no ledger knows yet as a first release; answers the services. From then on only a release replaces it."""
     from headway.release.driver.adoption import adopt
+    from headway.release.ledger.ledger import LostError
 
     done: list[str] = []
     for here in places(project, environment):
         if here.store.list(f"{here.chain}/events/"):
             continue
         deployed = here.deployed()
-        if deployed and adopt(here.ledger(), here.store, deployed["contract"], deployed["release"]):
-            done.append(here.chain)
+        with suppress(LostError):  # whoever starts a release just now adopts it too
+            if deployed and adopt(here.ledger(), here.store, deployed["contract"], deployed["release"]):
+                done.append(here.chain)
     return tuple(done)
 
 

@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 
 def begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guarded: bool) -> "Rollout | None":
     """Make sure that a release of the contract is under way; answers the one that already was, None for a new one. Raises UserError."""
+    from headway.release.ledger.ledger import LostError
+
+    while True:
+        try:
+            return _begun(here, view, start, supersede=supersede, guarded=guarded)
+        except LostError:  # two began at once, or it was adopted meanwhile: look again, and go on with what is there
+            continue
+
+
+def _begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guarded: bool) -> "Rollout | None":
     from headway.contract.released import release_id
     from headway.release.driver.adoption import adopt
     from headway.release.driver.beginning import begin, possible
@@ -57,7 +67,10 @@ def begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guard
         view.say(f"Golden answers will not be compared: {answers.reason}.{trade}")
     if answers.simulated and model.rollout.mirror and model.rollout.mirror.differ:
         view.say("Answers to copies will not be compared: the replicas are simulated.")
-    begin(here.ledger(), here.store, model, _room(here, model), start, answers)
+    room, other = _room(here, model), fold(here.ledger().read()).running
+    if other and other.release == release_id(model):  # while replicas were asked, somebody else began it
+        return other
+    begin(here.ledger(), here.store, model, room, start, answers)
     return None
 
 

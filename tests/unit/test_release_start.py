@@ -193,3 +193,16 @@ def test_nothing_begins_by_a_clock_that_is_wrong(scene: Scene) -> None:
         begun(here, ANY, Start(), supersede=False, guarded=True)
     assert here.guarded == [], "it could not tell whether the guard lives"
     assert scene.service().running is None
+
+
+def test_of_two_who_begin_at_once_the_second_goes_on_with_what_the_first_began(scene: Scene) -> None:
+    class Slow(Here):
+        def answers(self, _: str) -> Any:
+            if scene.service().running is None:
+                scene.begin()
+            return super().answers(_)
+
+    here: Any = Slow(scene, scene.new)
+    found = begun(here, ANY, Start(), supersede=False, guarded=True)
+    assert found is not None and found.release == scene.release
+    assert scene.kinds().count(Kind.STARTED) == 1
