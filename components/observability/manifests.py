@@ -42,8 +42,9 @@ def tenant_manifests(tenant: str, models: Sequence[Model]) -> list[tuple[str, di
     found = routes.tenant_routes(tenant, models)
     if found is None:
         return []
-    pages = {model.name: service_dashboard(tenant, model).json() for model in models}
-    return [("dashboards", _dashboards("dashboards", tenant, tenant, pages)), ("alert-routes", found)]
+    pages = [service_dashboard(tenant, model) for model in models]
+    # Grafana keeps them all in one folder, by the names that they have here: a model's own would be another tenant's too.
+    return [("dashboards", _dashboards("dashboards", tenant, tenant, {page.uid: page.json() for page in pages})), ("alert-routes", found)]
 
 
 def _rules(name: str, groups: list[dict[str, Any]]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 
 from components.addons import prometheus
+from components.observability.manifests import DASHBOARD_LABEL
 from components.platform.rule import Rule
 from components.tenant.isolation import POD_IDENTITY_AGENT
 from components.tenant.surroundings import QUEUES
@@ -23,6 +24,7 @@ def rules(hosts: Sequence[str]) -> tuple[Rule, ...]:
     """By name. `hosts` are the gateway's."""
     return (
         _autoscalers(),
+        _DASHBOARDS,
         _DESTINATIONS,
         _DISRUPTIONS,
         _PODS_STAY,
@@ -41,6 +43,19 @@ _SERVICES_STAY = Rule(
     message=(
         "The Service takes addresses of others, or leads out of the cluster. Requests of all tenants to those addresses would arrive here, or "
         "the mesh would open to the outside. Make it a ClusterIP Service without externalIPs; models are reached through the gateway."
+    ),
+)
+
+_DASHBOARDS = Rule(
+    name="dashboards-are-the-platforms",
+    resources=("configmaps",),
+    expression=(
+        f"variables.labels.all(k, k != {json.dumps(*DASHBOARD_LABEL)}) || "
+        f"authorizer.group('').resource('namespaces').name({_OWN}).check('patch').allowed()"
+    ),
+    message=(
+        "The ConfigMap would be a dashboard. Grafana takes dashboards from every namespace and shows them to everybody, on-call included: "
+        "one may take another's name or id. Leave the label out; a model's dashboard follows from its contract."
     ),
 )
 

@@ -9,6 +9,7 @@ from kubernetes.client.exceptions import ApiException
 
 from components.labels import labels
 from components.nodes import gpu_node
+from components.observability.manifests import DASHBOARD_LABEL
 from components.platform import admission
 from components.tenant.manifests import Plan
 from headway.contract.accelerators import INSTANCE_TYPES
@@ -274,6 +275,25 @@ def _said(control_plane: ControlPlane, body: dict[str, Any]) -> str:
     except ApiException as error:
         return str(error.body)
     return ""
+
+
+def as_deployer(control_plane: ControlPlane, body: dict[str, Any]) -> str:
+    """What the API server says when one of the tenant's deployers writes `body`."""
+    (group, *_) = roomy().people.deployers
+    who = {"Impersonate-User": "someone", "Impersonate-Group": group}
+    try:
+        control_plane.resource(body).create(body=body, namespace=TENANT, query_params=[("dryRun", "All")], header_params=who)
+    except ApiException as error:
+        return str(error.body)
+    return ""
+
+
+def test_what_everybody_sees_in_grafana_is_written_by_nobody_who_only_deploys(served: ControlPlane) -> None:
+    own = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "tried", "labels": labels("test", tenant=TENANT)}, "data": {}}
+    page = {**own, "metadata": {**own["metadata"], "labels": {**own["metadata"]["labels"], **DASHBOARD_LABEL}}}
+    assert as_deployer(served, own) == ""
+    assert "headway-dashboards-are-the-platforms" in eventually(lambda: as_deployer(served, page))
+    assert _said(served, page) == "", "who writes the tenant's namespace writes its dashboards"
 
 
 def allowed(control_plane: ControlPlane, right: Right) -> bool:
