@@ -186,7 +186,7 @@ def releases(stage: Stage, loads: Loads, book: Book, names: Sequence[str], runs:
         if not book.has("releases", name, run):
             serving = stage.known_as(stage.serving() or stage.first())
             played = "stable" if name == serving == "identical" else name
-            if not _over(stage) or (serving is not None and (serving not in ALIKE or serving == played)):
+            if not _over(stage) or (stage.serving() and (serving not in ALIKE or serving == played)):
                 _back(stage)
             book.add(_cell(stage, loads, "releases", name, run, WANTED[name].met, lambda played=played: _whole(stage, loads, played)))
 
@@ -271,12 +271,11 @@ def _over(stage: Stage) -> bool:
 
 
 def _back(stage: Stage) -> None:
-    """Have the first stable version serve, by a person's promotion where it does not."""
-    first = stage.first()
+    """Have the stable version serve, by a person's promotion where it does not. Its release is another one after a change of the code."""
     if not _over(stage):
         stage.headway("release", "rollback", CHAIN, "--reason", "left over", quiet=True).wait()
         stage.headway("release", "resume", CHAIN, quiet=True).wait()
-    if stage.serving() in (None, first):
+    if stage.serving() is None or stage.known_as(stage.serving()) == "stable":
         return
     child = stage.begin("stable", "back to where each cell begins", quiet=True)
     deadline = time.monotonic() + _UNDER_WAY_SECONDS
@@ -285,13 +284,13 @@ def _back(stage: Stage) -> None:
         if (
             rollout
             and not rollout.over
-            and rollout.release == first
+            and stage.known_as(rollout.release) == "stable"
             and rollout.decision
             and (not rollout.promote or rollout.phase == "baking")
         ):
             stage.headway("release", "promote", CHAIN, "--reason", "back to where each cell begins", quiet=True).wait()
         time.sleep(1.0)
-    if child.wait() != 0 or stage.serving() != first:
+    if child.wait() != 0 or stage.known_as(stage.serving()) != "stable":
         raise SystemExit(f"the stable version does not serve again; see `headway release history {CHAIN}`")
 
 
