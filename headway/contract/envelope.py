@@ -148,7 +148,7 @@ class LargestRequest(Part):
     context_tokens: Annotated[Count, Field(le=2_000_000)] | None = None
     """Language models: prompt and answer together, in tokens; becomes `--max-model-len` and the size of the KV cache."""
     output_tokens: Annotated[Count, Field(le=1_000_000)] | None = None
-    """Language models: longest answer, in tokens; the gateway caps `max_tokens` at it."""
+    """Language models: longest answer, in tokens; vLLM ends every answer there, whatever `max_tokens` asks."""
 
 
 class Envelope(Part):
@@ -163,7 +163,7 @@ class Envelope(Part):
     shared_memory: Annotated[Bytes, between(Bytes(0), Bytes(2**40))] = Bytes(0)
     """Size of `/dev/shm`; counts as RAM. Tensor-parallel servers and Triton's Python backend need it."""
     scratch: Annotated[Bytes, between(Bytes(_GI // 4), Bytes(4 * 2**40))] = Bytes(2 * _GI)
-    """Ephemeral storage for logs, compilation caches and temporary files; the artifact itself lies in the node's cache."""
+    """Ephemeral storage for logs, compilation caches and temporary files; the artifact has room of its own."""
     largest_request: LargestRequest
     """The largest request that the replica must bear within this envelope."""
 

@@ -153,7 +153,7 @@ def _secret_flags(words: Node) -> Findings:
         flag = text if text.startswith("-") and not equals else ""
 
 
-def _token(r: View, _: Mapping[str, Any]) -> Findings:
+def _token(r: View, c: Mapping[str, Any]) -> Findings:
     spec = w.pod(r)
     if not w.asks_for_gpu(r):
         return
@@ -161,8 +161,9 @@ def _token(r: View, _: Mapping[str, Any]) -> Findings:
         yield Breach(f"{spec.path}.automountServiceAccountToken", "the model server can call the Kubernetes API")
     for volume in spec["volumes"].each():
         for source in volume["projected"]["sources"].each():
-            if source["serviceAccountToken"].present:
-                yield Breach.at(source["serviceAccountToken"], "the model server is given a token of its ServiceAccount")
+            token = source["serviceAccountToken"]
+            if token.present and token["audience"].value not in c["audiences"]:
+                yield Breach.at(token, f"the model server is given a token for {token['audience'].value or 'the Kubernetes API'}")
 
 
 def _binding(r: View, _: Mapping[str, Any]) -> Findings:
@@ -173,6 +174,8 @@ def _binding(r: View, _: Mapping[str, Any]) -> Findings:
             yield Breach.at(subject["name"], f"{subject['name'].value} gets the role")
 
 
+_AUDIENCES = ("artifact-cache", "pods.eks.amazonaws.com", "sts.amazonaws.com")
+"""Who else a token may be for: the store of artifacts on the node, and AWS's exchanges of tokens for credentials. None opens the API."""
 _GROWING = ("bind", "escalate", "impersonate")
 """Verbs that give rights which the role does not name (Kubernetes documentation, RBAC good practices)."""
 
@@ -296,9 +299,10 @@ RULES = (
         domain=Domain.IDENTITY,
         title="A model server gets no Kubernetes token.",
         rationale="Model code is untrusted; with a token it could read its neighbours.",
-        remedy="set automountServiceAccountToken: false and project no token. Pod Identity mounts its own.",
+        remedy="set automountServiceAccountToken: false, and project tokens for `audiences` only. Pod Identity mounts its own.",
         applies=w.WORKLOADS,
         check=_token,
+        settings={"audiences": {"type": "array", "items": {"type": "string"}, "default": list(_AUDIENCES)}},
         requirements=("A4.5",),
     ),
     Rule(

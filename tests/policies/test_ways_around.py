@@ -34,6 +34,11 @@ def trust(condition: dict[str, Any]) -> dict[str, Any]:
 PLAIN = {"Bool": {"aws:SecureTransport": "false"}}
 
 
+def token(audience: str | None) -> dict[str, Any]:
+    projected: dict[str, Any] = {"path": "t", **({"audience": audience} if audience else {})}
+    return {"name": "t", "projected": {"sources": [{"serviceAccountToken": projected}]}}
+
+
 def sidecar(gpus: int) -> list[dict[str, Any]]:
     return [{**SECOND, "restartPolicy": "Always", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}]
 
@@ -73,7 +78,8 @@ REFUSED: list[tuple[str, str, tuple[str | int, ...], Any]] = [
     ("no-secret-in-environment", D, (*SERVER, "env", 0), {"name": "DATABASE_URL", "value": "postgres://writer:hunter2@db/releases"}),
     ("no-secret-in-environment", D, (*SERVER, "args"), ["--api-key=sk-123"]),
     ("no-secret-in-environment", D, (*SERVER, "command"), ["serve", "--hf-token", "hf_123"]),
-    ("model-server-has-no-token", D, (*POD, "volumes", 0), {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}),
+    ("model-server-has-no-token", D, (*POD, "volumes", 0), token(None)),
+    ("model-server-has-no-token", D, (*POD, "volumes", 0), token("https://kubernetes.default.svc")),
     ("online-never-at-zero", SO, ("spec", "idleReplicaCount"), 0),
     ("iam-no-wildcard", IAM, ("policy",), statement(Action=None, NotAction=["iam:*"])),
     ("iam-no-wildcard", IAM, ("policy",), statement(Resource=None, NotResource=["arn:aws:s3:::ledger/*"])),
@@ -111,6 +117,7 @@ ALLOWED: list[tuple[str, str, tuple[str | int, ...], Any]] = [
     ("no-secret-in-environment", D, (*SERVER, "env", 0), {"name": "AWS_WEB_IDENTITY_TOKEN_FILE", "value": "/var/run/token"}),
     ("no-secret-in-environment", D, (*SERVER, "env", 0), {"name": "PEER", "value": "http://counts.rate-limit:6379/0"}),
     ("model-server-has-no-token", D, (*POD, "volumes", 0), {"name": "t", "projected": {"sources": [{"configMap": {"name": "x"}}]}}),
+    ("model-server-has-no-token", D, (*POD, "volumes", 0), token("artifact-cache")),
     ("iam-no-wildcard", IAM, ("policy",), statement(Action="s3:Get*")),
     ("no-ingress-from-anywhere", GATE, ("cidrIpv4",), "10.0.0.0/8"),
     ("no-ingress-from-anywhere", GATE, ("cidrIpv6",), "fd00::/8"),
