@@ -63,22 +63,20 @@ def _exists(api: "Api", tenant: str) -> None:
 
 
 def look(api: "Api", tenant: str | None, say: Callable[[str], None]) -> bool:
-    """One look at the tenant's routes, or at every tenant's; whether the API server answered for all of them."""
-    from datetime import UTC, datetime
-
+    """One look at the tenant's routes, or at every tenant's, by the cluster's clock; whether the API server answered for all of them."""
     from headway.release.driver.holder import here as this_process
     from headway.release.driver.world import OutOfReachError
     from headway.release.guard import Guard, tenants
 
     try:
-        guarded = (tenant,) if tenant else tenants(api)
+        now, guarded = api.now(), (tenant,) if tenant else tenants(api)
     except OutOfReachError as failure:
         print(f"the API server does not answer ({failure})", file=sys.stderr, flush=True)
         return False
     answered = True
     for name in guarded:
         try:
-            for model in Guard(api, name, this_process(), lambda: datetime.now(UTC)).look():
+            for model in Guard(api, name, this_process(), lambda: now).look():
                 say(f"{name}/{model}: nobody watched its release any more; all traffic is on the stable version again")
         except (OutOfReachError, UserError) as failure:  # the others are guarded all the same
             print(f"{name}: {failure}", file=sys.stderr, flush=True)

@@ -22,6 +22,9 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 class Recorder:
     """An API server that remembers what was asked, as an authoriser sees it: verb, group, resource, name."""
 
+    def now(self) -> datetime:
+        return NOW
+
     def __init__(self) -> None:
         self.asked: set[tuple[str, str, str, str | None]] = set()
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from release_kill import Shelf
 from release_world import Scene
 
+from headway.cli.release_guard import look
 from headway.contract.loader import load_tenant
 from headway.errors import Exit, UserError
 from headway.release.driver import driver as driving
@@ -88,6 +89,7 @@ def servers(ahead: float, patched: list[dict[str, Any]]) -> Generator[tuple[Api,
 def test_the_servers_are_asked_what_time_it_is(ahead: float) -> None:
     with servers(ahead, []) as (api, url):
         assert api.apart().ahead == pytest.approx(ahead)
+        assert abs(api.now() - SERVER) <= timedelta(seconds=1)
         assert PrometheusEvidence([Endpoint(url=url)]).time() == SERVER.timestamp()
 
 
@@ -148,3 +150,33 @@ def test_an_api_server_that_is_away_says_nothing_about_the_time(scene: Scene, mo
 
     monkeypatch.setattr(scene.world, "clocks_apart", apart)
     assert scene.driver().run().outcome is Outcome.PROMOTED
+
+
+class Routes:
+    """An API server at `SERVER`, with one route that gives something to a release which is watched until `until`."""
+
+    def __init__(self, until: datetime) -> None:
+        self.until, self.asked = until, list[tuple[str, str]]()
+
+    def now(self) -> datetime:
+        return SERVER
+
+    def items(self, _: str) -> list[dict[str, Any]]:
+        notes = {"platform.io/watched-until": self.until.isoformat(), "platform.io/safe-release": "r1"}
+        arms = [
+            {"destination": {"host": f"defects-{key}"}, "weight": weight, "headers": {"response": {"set": {"x-model-release": key}}}}
+            for key, weight in (("r1", 90), ("r2", 10))
+        ]
+        head = {"name": "defects", "namespace": "vision", "annotations": notes}
+        return [{"metadata": head, "spec": {"hosts": [], "http": [{"name": "weights", "route": arms}]}}]
+
+    def request(self, method: str, path: str, *_: Any) -> dict[str, Any]:
+        self.asked.append((method, path.rpartition("/")[2]))
+        return {}
+
+
+@pytest.mark.parametrize(("until", "taken"), [(timedelta(minutes=10), False), (timedelta(seconds=-1), True)])
+def test_the_dead_mans_switch_reads_the_clusters_clock_and_not_that_of_its_own_machine(until: timedelta, taken: bool) -> None:
+    api: Any = Routes(SERVER + until)
+    assert look(api, "vision", lambda _: None)
+    assert (("PATCH", "defects") in api.asked) is taken

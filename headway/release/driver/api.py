@@ -7,6 +7,7 @@ a server that has just been started refuses everybody until it has read the role
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -72,6 +73,10 @@ class Api:
         if told is None:
             raise OutOfReachError("it does not say what time it is")
         return Apart.read(asked, answered, parsedate_to_datetime(told).timestamp(), resolution=1.0)
+
+    def now(self) -> datetime:
+        """The time by the server's clock, as far as it can be told from here. Raises OutOfReachError."""
+        return datetime.fromtimestamp(self._clock() - self.apart().certain, UTC)
 
     def _asked(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, content_type: str = "application/json"
