@@ -120,9 +120,9 @@ class Node:
             yield Node(item, f"{self.path}[{index}]")
 
     def entries(self) -> Iterator[tuple[str, "Node"]]:
-        """The entries of a map, sorted by key."""
+        """The entries of a map, sorted by key; nothing for anything else."""
         value = self.value
-        for key in sorted(value or ()):
+        for key in sorted(value) if isinstance(value, Mapping) else ():
             yield key, Node(value[key], f"{self.path}.{key}" if self.path else key)
 
 
