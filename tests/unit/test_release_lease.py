@@ -1,14 +1,17 @@
 """Whose turn it is to drive: renewed beside the chain, judged by no clock but the store's own, and fenced by the chain."""
 
+import io
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+from botocore.stub import Stubber
 from hypothesis import given
 from hypothesis import strategies as st
 from moto import mock_aws
@@ -283,3 +286,16 @@ def test_whatever_happens_at_most_one_runner_believes_that_it_may_act(wrong: lis
         believing = [name for name, ledger in runners if ledger.left(name) > 0]
         assert len(believing) <= 1
     assert verify(shelf, CHAIN) == ()
+
+
+def test_s3_tells_by_its_own_clock_how_old_a_lease_is_and_never_more_than_it_is() -> None:
+    """A day that is long past or to come for this machine; `Date` and `Last-Modified` tell whole seconds."""
+    made: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
+    written = datetime(2031, 5, 4, 12, 0, tzinfo=START.tzinfo)
+    with Stubber(made) as stub:
+        for seconds in (0, 30):
+            headers = {"date": format_datetime(written + timedelta(seconds=seconds), usegmt=True)}
+            body = {"Body": io.BytesIO(b"{}"), "ETag": '"e"', "LastModified": written, "ResponseMetadata": {"HTTPHeaders": headers}}
+            stub.add_response("get_object", body)
+        ages = [found.age for _ in range(2) if (found := S3(made, "ledger").held("leases/a"))]
+    assert ages == [0.0, 29.0]
