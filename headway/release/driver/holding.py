@@ -16,7 +16,7 @@ from headway.release.driver.rollout import Rollout, Service, fold
 from headway.release.driver.world import OutOfReachError, World
 from headway.release.ledger.events import Event
 from headway.release.ledger.ledger import Ledger, LostError
-from headway.release.ledger.store import UnreachableError
+from headway.release.ledger.store import MissingStoreError, UnreachableError
 
 LEASE_SECONDS = 60.0
 """How long a runner that fell silent keeps others out: no longer than the least dead man's limit. Renewed at half of it."""
@@ -83,7 +83,7 @@ class Holding:
         while not stopped.wait(self._lease_seconds / 4):
             try:
                 self.renew()
-            except (UserError, LostError, UnreachableError, OutOfReachError):
+            except (UserError, LostError, UnreachableError, MissingStoreError, OutOfReachError):
                 continue  # the main thread meets the same, and acts on it
 
     def release(self) -> None:

@@ -164,7 +164,9 @@ class Ledger:
 
 def verify(store: Store, chain: str, head: str | None = None) -> tuple[str, ...]:
     """Every flaw of a chain, as sentences; empty for a sound one. Reads the whole chain, also what lies beside it."""
-    objects = [(name, content) for name in store.list(f"{chain}/events/") if (content := store.get(name)) is not None]
+    names = store.list(f"{chain}/events/")
+    with ThreadPoolExecutor(max_workers=READERS) as pool:
+        objects = [(name, content) for name, content in zip(names, pool.map(store.get, names), strict=True) if content is not None]
     return tuple(f.fact for f in flaws(chain, objects, head))
 
 
