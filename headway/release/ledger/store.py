@@ -310,6 +310,7 @@ def _refused(why: str) -> UserError:
     return UserError(
         f"The release ledger refuses this identity or this request ({why}).",
         "Nothing can be written down, so nothing is done; a release under way is left to the dead man's limit.",
-        "Check credentials, region and the bucket's address: the runner needs to list, get and put its objects. Then run it again.",
+        "Check credentials, region and the bucket's address: the runner needs to list, get and put its objects, and the bucket's policy is that of"
+        " this version's cluster layer. Then run it again.",
         Exit.REFUSED,
     )
