@@ -16,6 +16,7 @@ from pulumi.automation import errors as automation_errors
 
 Operation = Literal["preview", "up", "destroy", "refresh"]
 UNCHANGED = frozenset({"same", "read", "refresh"})
+GONE = frozenset({"delete", "discard"})
 UNEVALUATED = "can't run policy"
 """How the SDK begins the advisory that replaces a whole policy once it touched an unknown value."""
 
@@ -60,7 +61,7 @@ class StackResult:
 
     @property
     def total(self) -> int:
-        return sum(n for op, n in self.changes.items() if op != "delete")
+        return sum(n for op, n in self.changes.items() if op not in GONE)
 
     @property
     def changed(self) -> int:

@@ -47,7 +47,15 @@ class Registering:
         return self.registrar.register(asked).resource.urn
 
     def resource(
-        self, type: str, name: str, inputs: Properties, *, parent: str, depends_on: Sequence[str] = (), version: str = ""
+        self,
+        type: str,
+        name: str,
+        inputs: Properties,
+        *,
+        parent: str,
+        depends_on: Sequence[str] = (),
+        ignore_changes: Sequence[str] = (),
+        version: str = "",
     ) -> Child:
         package = package_of(type)
         asked = Request(
@@ -57,6 +65,7 @@ class Registering:
             object=to_struct(inputs),
             parent=parent,
             dependencies=depends_on,
+            ignoreChanges=ignore_changes,
             provider=dict(self.request.providers).get(package, ""),
             version=version,
         )

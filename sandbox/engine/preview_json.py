@@ -1,10 +1,15 @@
-"""`preview --json`: one document for programs. Public definition: pkg/backend/display/json.go and sdk/go/common/display (PreviewDigest)."""
+"""`preview --json`: one document for programs. Public definition: pkg/backend/display/json.go and sdk/go/common/display (PreviewDigest).
+
+Steps are told in an order that follows from the plan alone: what others need before them, what goes last. Registrations that do not wait for
+each other arrive in any order, and two previews of one commit would differ.
+"""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sandbox.engine.checkpoint import to_json
 from sandbox.engine.events import metadata
+from sandbox.engine.graph import ordered
 from sandbox.engine.model import Op, Outcome, PolicyEvent, Resource, Severity, StepEvent
 from sandbox.engine.values import MASK, Properties
 
@@ -16,7 +21,7 @@ class PreviewDigest:
 
     def __init__(self, config: Mapping[str, str]) -> None:
         self._config = dict(config)
-        self._steps: list[Properties] = []
+        self._steps: list[tuple[StepEvent, Properties]] = []
         self._diagnostics: list[Properties] = []
         self._lock = threading.Lock()
 
@@ -35,7 +40,7 @@ class PreviewDigest:
         entry.update((key, value) for key, value in optional.items() if value)
         entry["detailedDiff"] = {path: {"kind": kind, "inputDiff": True} for path, kind in step.details.items()} if step.details else None
         with self._lock:
-            self._steps.append(entry)
+            self._steps.append((step, entry))
 
     def finished(self, step: StepEvent) -> None: ...
 
@@ -55,13 +60,25 @@ class PreviewDigest:
 
     def result(self, outcome: Outcome) -> Properties:
         with self._lock:
-            result: Properties = {"config": self._config, "steps": list(self._steps)}
+            result: Properties = {"config": self._config, "steps": [entry for _, entry in _in_order(self._steps)]}
             if self._diagnostics:
                 result["diagnostics"] = list(self._diagnostics)
         result["duration"] = round(outcome.duration * NANOSECONDS)
         result["changeSummary"] = {str(op): count for op, count in sorted(outcome.changes.items())}
         result["maybeCorrupt"] = False
         return result
+
+
+def _in_order(steps: Sequence[tuple[StepEvent, Properties]]) -> list[tuple[StepEvent, Properties]]:
+    subjects = [resource for step, _ in steps if (resource := step.new or step.old) is not None]
+    place = {resource.urn: number for number, resource in enumerate(ordered(sorted(subjects, key=lambda resource: resource.urn)))}
+
+    def key(told: tuple[StepEvent, Properties]) -> tuple[bool, int]:
+        step, _ = told
+        goes, number = step.op in (Op.DELETE, Op.DISCARD), place.get(step.urn, -1)
+        return goes, -number if goes else number
+
+    return sorted(steps, key=key)
 
 
 def _state(resource: Resource) -> Properties:

@@ -111,7 +111,15 @@ class ComponentContext(Protocol):
         ...
 
     def resource(
-        self, type: str, name: str, inputs: Properties, *, parent: str, depends_on: Sequence[str] = (), version: str = ""
+        self,
+        type: str,
+        name: str,
+        inputs: Properties,
+        *,
+        parent: str,
+        depends_on: Sequence[str] = (),
+        ignore_changes: Sequence[str] = (),
+        version: str = "",
     ) -> Child:
         """Register a child; its provider is the one the component was given for that package, else the default one."""
         ...

@@ -42,6 +42,9 @@ def test_an_environment_that_is_up_changes_nothing_when_it_is_brought_up_again(d
     result = dev.up()
     assert set(result.changes) == {"same"}
     assert dev.changes() == []
+    dev.settings("creator_is_administrator: false", "creator_is_administrator: true")
+    dev.preview()
+    assert dev.changes() == [], "a cluster, and every node group with it, would be replaced for a flag that counts when it is made"
 
 
 def test_a_new_ami_release_touches_node_groups_only_and_gpus_last(dev: Environment) -> None:

@@ -231,3 +231,17 @@ def test_the_json_preview_is_a_digest_without_unchanged_resources_or_secrets() -
     assert result["diagnostics"] == [{"urn": URN, "message": "slow\n", "severity": "warning"}]
     assert result["duration"] == 2_600_000_000
     assert MARKER not in json.dumps(result)
+
+
+def test_the_steps_of_the_json_preview_stand_in_the_order_of_the_plan_however_they_arrived() -> None:
+    def step(op: Op, name: str, *needs: str) -> StepEvent:
+        made = resource(urn=URN + name, dependencies=tuple(URN + need for need in needs))
+        old, new = (made, None) if op is Op.DELETE else (None, made)
+        return StepEvent(op=op, urn=made.urn, type="t:t:T", old=old, new=new)
+
+    plan = [step(Op.CREATE, "a", "z"), step(Op.CREATE, "b"), step(Op.CREATE, "z"), step(Op.DELETE, "c"), step(Op.DELETE, "d", "c")]
+    for arrived in (plan, plan[::-1], plan[2:] + plan[:2]):
+        digest = PreviewDigest({})
+        for each in arrived:
+            digest.started(each)
+        assert [told["urn"].removeprefix(URN) for told in digest.result(OUTCOME)["steps"]] == ["z", "a", "b", "d", "c"]

@@ -30,7 +30,15 @@ class Context:
         return urn_of(type, name)
 
     def resource(
-        self, type: str, name: str, inputs: Properties, *, parent: str, depends_on: Sequence[str] = (), version: str = ""
+        self,
+        type: str,
+        name: str,
+        inputs: Properties,
+        *,
+        parent: str,
+        depends_on: Sequence[str] = (),
+        ignore_changes: Sequence[str] = (),
+        version: str = "",
     ) -> Child:
         urn = urn_of(type, name)
         checked = self.world.checked(type, name, inputs)

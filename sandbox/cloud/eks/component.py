@@ -69,6 +69,10 @@ def refuse(inputs: Properties) -> None:
         raise ProviderError("; ".join(failures))
 
 
+DECIDED_AT_CREATION = ("accessConfig.bootstrapClusterCreatorAdminPermissions", "bootstrapSelfManagedAddons")
+"""Inputs of the cluster whose later changes the component ignores; they would replace it (pulumi-eks, nodejs/eks/cluster/cluster.ts)."""
+
+
 def role(name: str, inputs: Properties) -> tuple[str, Properties]:
     """The cluster's service role, where none is given."""
     trust = {

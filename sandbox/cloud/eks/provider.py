@@ -105,7 +105,8 @@ class _Construction:
         )
         groups = [_known(group.id)] if group else self._given_group()
         needed += [group.urn] if group else []
-        cluster = self._child(_CLUSTER, *component.cluster(self._name, inputs, role_arn, groups), after=needed)
+        described = component.cluster(self._name, inputs, role_arn, groups)
+        cluster = self._child(_CLUSTER, *described, after=needed, ignore=component.DECIDED_AT_CREATION)
         name = _output(cluster, "name")
         for addon, wanted in component.addons(self._name, inputs, name):
             self._child(_ADDON, addon, wanted, after=[cluster.urn])
@@ -122,8 +123,8 @@ class _Construction:
         context.outputs(self._urn, outputs)
         return outputs
 
-    def _child(self, type: str, name: str, inputs: Properties, after: Sequence[str] = ()) -> Child:
-        return self._context.resource(type, name, inputs, parent=self._urn, depends_on=after)
+    def _child(self, type: str, name: str, inputs: Properties, after: Sequence[str] = (), ignore: Sequence[str] = ()) -> Child:
+        return self._context.resource(type, name, inputs, parent=self._urn, depends_on=after, ignore_changes=ignore)
 
     def _role(self) -> tuple[str, list[str]]:
         given = self._inputs.get("serviceRole")
