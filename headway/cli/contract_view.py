@@ -17,7 +17,7 @@ from headway.contract.arithmetic.fit import fit, fit_ram
 from headway.contract.arithmetic.node import node_room
 from headway.contract.arithmetic.quota import quota_use, spare_devices_by_quota
 from headway.contract.arithmetic.startup import budget_burn, startup
-from headway.contract.arithmetic.surge import pool_for, spare_devices, surge
+from headway.contract.arithmetic.surge import pool_for, spare_for, surge
 from headway.contract.crosscheck import TenantContracts
 from headway.contract.difference import Difference
 from headway.contract.explanation import Line
@@ -88,8 +88,7 @@ def _sums(
         ("Cost", cost(model, pool).lines, f"on pool {pool.name}" if pool else "on the cheapest instance type"),
     ]
     if pool:
-        resource = model.envelope.gpu.resource
-        spare = max(0, spare_devices(pool, resource, [each for each in models if pool_for(each, pools or ()) is pool]))
+        spare = max(0, spare_for(model, pool, [each for each in models if pool_for(each, pools or ()) is pool]))
         spare = min(spare, spare_devices_by_quota(owner.tenant, owner.models, model))
         room = node_room(model, pool)
         parts += [

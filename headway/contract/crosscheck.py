@@ -12,7 +12,7 @@ from headway.contract.arithmetic.fit import fit, fit_ram
 from headway.contract.arithmetic.node import node_room
 from headway.contract.arithmetic.quota import quota_use, spare_devices_by_quota, token_use
 from headway.contract.arithmetic.startup import budget_burn, startup
-from headway.contract.arithmetic.surge import Room, batch_pool_for, first_arms, pool_for, spare_devices, surge
+from headway.contract.arithmetic.surge import Room, batch_pool_for, first_arms, pool_for, spare_for, surge
 from headway.contract.finding import Level
 from headway.contract.model import Model
 from headway.contract.part import Violation, problem
@@ -81,11 +81,12 @@ def check_pools(all_contracts: Sequence[TenantContracts], pools: Sequence[Pool])
     for pool in pools:
         models = [model for _, model in placed[pool.name]]
         for contracts, model in placed[pool.name]:
-            spare = min(
-                spare_devices(pool, model.envelope.gpu.resource, models), spare_devices_by_quota(contracts.tenant, contracts.models, model)
-            )
+            left = spare_for(model, pool, models)
+            spare = min(left, spare_devices_by_quota(contracts.tenant, contracts.models, model))
             for violation in _rollout_room(model, pool, max(0, spare)):
                 yield Concern(contracts.tenant.name, model.name, violation)
+            if left < 0:
+                yield Concern(contracts.tenant.name, model.name, _too_small(model, pool, left), Level.WARNING)
 
 
 def _quota(tenant: Tenant, models: Sequence[Model]) -> Iterator[Violation]:
@@ -392,6 +393,19 @@ def _rollout_room(model: Model, pool: Pool, spare: int) -> Iterator[Violation]:
             consequence="The two versions can never stand side by side",
             remedy="Use strategy: canary or rolling, raise the quota, or grow the pool",
         )
+
+
+def _too_small(model: Model, pool: Pool, left: int) -> Violation:
+    short = -(left // model.envelope.gpu.count)
+    return problem(
+        "pool-holds-the-maximum",
+        "scaling",
+        "max_replicas",
+        value=model.scaling.max_replicas,
+        fact=f"with every model at its maximum, pool {pool.name} at its largest has no place for {short} of this model's replicas",
+        consequence="At a load peak the last replicas would stay Pending, by GPU, CPU or RAM",
+        remedy="Grow the pool (size.max), or lower max_replicas of its models (`headway check --explain`)",
+    )
 
 
 def _needed(model: Model) -> int:

@@ -11,7 +11,7 @@ from headway.contract.arithmetic.fit import fit, fit_ram
 from headway.contract.arithmetic.node import allocatable_cpu, node_room
 from headway.contract.arithmetic.quota import quota_use, replicas_charged, spare_devices_by_quota, token_use
 from headway.contract.arithmetic.startup import budget_burn, startup
-from headway.contract.arithmetic.surge import Room, pool_for, spare_devices, surge
+from headway.contract.arithmetic.surge import Room, pool_for, spare_devices, spare_for, surge
 from headway.contract.explanation import Line, written
 from headway.contract.units import Bytes, Duration, Money
 
@@ -248,6 +248,17 @@ def test_a_contract_may_ask_for_less_than_there_is() -> None:
 def test_spare_devices_are_what_all_models_at_their_maximum_leave() -> None:
     assert spare_devices(pool(), "nvidia.com/gpu", [model(DEFECTS)]) == 16 - 7
     assert spare_devices(pool(L4_POOL, size__max=3), "nvidia.com/gpu", [model(DEFECTS)]) == -1
+
+
+def test_a_device_whose_node_has_no_cpu_or_ram_left_is_not_spare() -> None:
+    four = pool(L4_POOL, instance_types=["g6.12xlarge"])
+    assert spare_for(model(DEFECTS), four, [model(DEFECTS)]) == spare_devices(four, "nvidia.com/gpu", [model(DEFECTS)])
+    for greedy in ({"envelope__cpu": "40"}, {"envelope__memory": "170Gi"}):
+        one = model(DEFECTS, **greedy)
+        assert node_room(one, four).replicas == 1
+        assert spare_for(one, four, [one]) == 16 - 7, "48 cores or 192 GiB feed one replica on each of 16 nodes, whatever their 64 GPUs say"
+    neighbour = model(DEFECTS, name="neighbour", envelope__cpu="40", scaling__max_replicas=15)
+    assert spare_for(model(DEFECTS), four, [model(DEFECTS), neighbour]) < 64 - 7 - 16, "a neighbour's CPU is gone too"
 
 
 # Pools and nodes

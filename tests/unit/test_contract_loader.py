@@ -132,6 +132,7 @@ def test_a_number_where_a_text_is_wanted_is_told_to_be_quoted(load: Callable[...
             "batch-store-below-the-tenant",
         ),
         ({"vision/defects": changed(DEFECTS, {"rollout/surge": "surge"})}, "rollout-has-room"),
+        ({"vision/defects": changed(DEFECTS, {"scaling/max_replicas": 16})}, "pool-holds-the-maximum"),
         ({"vision/tenant": changed(VISION, {"quota/mig": {"1g.10gb": 5}})}, "blue-green-needs-both"),
         (
             {

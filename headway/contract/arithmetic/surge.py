@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum, unique
 
+from headway.contract.arithmetic.node import DAEMONS_CPU, DAEMONS_MEMORY, allocatable_cpu, allocatable_memory, node_room
 from headway.contract.arithmetic.quota import replicas_charged
+from headway.contract.arithmetic.replica import replica_cpu, replica_memory
 from headway.contract.explanation import Line
 from headway.contract.model import Model
 from headway.contract.placement import WorkloadClass
@@ -102,6 +104,18 @@ def _cheapest(model: Model, pools: Sequence[Pool]) -> Pool | None:
         key=lambda pool: (int(pool.instance_type.price) // pool.resources_per_node[gpu.resource], pool.name),
         default=None,
     )
+
+
+def spare_for(model: Model, pool: Pool, models: Sequence[Model]) -> int:
+    """Devices that a rollout of `model` finds on a full-grown `pool` with every one of `models` at its maximum: spare ones, on nodes with CPU
+    and RAM left for the replicas; negative when `models`, of which it is one, are too many.
+    """
+    gpu, instance = model.envelope.gpu, pool.instance_type
+    cpu = pool.max_nodes * (allocatable_cpu(instance) - DAEMONS_CPU) - sum(replicas_charged(m) * replica_cpu(m) for m in models)
+    memory = pool.max_nodes * (allocatable_memory(instance) - DAEMONS_MEMORY) - sum(replicas_charged(m) * replica_memory(m) for m in models)
+    whole_places = pool.max_nodes * node_room(model, pool).replicas - replicas_charged(model)
+    fed = min(whole_places, cpu // replica_cpu(model), memory // replica_memory(model))
+    return min(spare_devices(pool, gpu.resource, models), fed * gpu.count)
 
 
 def spare_devices(pool: Pool, resource: str, models: Sequence[Model]) -> int:
