@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from headway.contract.document import Document
 from headway.contract.finding import Finding, dotted, shown
 from headway.contract.part import Part, Path, Violation, problem
-from headway.contract.runtime import names_a_secret
+from headway.contract.secret_names import names_a_secret
 
 P = TypeVar("P", bound=Part)
 

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from headway.contract.part import Count, CountOrNone, Part, Violation, between, problem
+from headway.contract.secret_names import holds_a_login, names_a_secret, secret_flags
 from headway.contract.units import Bytes
 
 
@@ -35,11 +36,6 @@ Image = Annotated[str, AfterValidator(_by_digest), Field(max_length=400, json_sc
 ImageSize = Annotated[Bytes, between(Bytes(2**20), Bytes(100 * 2**30))]
 Driver = Annotated[str, Field(pattern=r"^[1-9][0-9]{2}(\.[0-9]{1,3}){1,2}$", examples=["570.86"])]
 _NO_ENV: dict[str, str] = {}
-
-
-def names_a_secret(name: str) -> bool:
-    """Whether a variable of this name would hold a secret, as far as its name tells."""
-    return re.search(r"(?i)(secret|passw|token|api_?key|private_?key|credential)", name) is not None
 
 
 @unique
@@ -327,6 +323,20 @@ class Container(Part):
                     consequence="Contracts are read by many and kept for ever; a secret in one counts as lost",
                     remedy="Use the workload identity; if it is no secret, give the variable another name",
                 )
+            elif holds_a_login(self.environment[name]):
+                yield _told("environment", name, fact=f"the address in {name} holds a password")
+        for number, flag in secret_flags(self.command):
+            yield _told("command", number, fact=f"{flag} gives a secret in clear")
+
+
+def _told(*path: str | int, fact: str) -> Violation:
+    return problem(
+        "no-secret-in-contract",
+        *path,
+        fact=fact,
+        consequence="Contracts are read by many and kept for ever; a secret in one counts as lost",
+        remedy="Use the workload identity, or let the server read it from where only it may read",
+    )
 
 
 Runtime = Annotated[Triton | Vllm | Container, Field(discriminator="engine")]

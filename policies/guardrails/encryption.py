@@ -69,7 +69,7 @@ def _force_destroy(r: View, c: Mapping[str, Any]) -> Findings:
 
 def _protected(r: View, c: Mapping[str, Any]) -> Findings:
     if c["required"] and not r.protect:
-        yield Breach("(options).protect", "a destroy, or a change that replaces the bucket, deletes it")
+        yield Breach("(options).protect", "a destroy, or a change that replaces it, deletes it")
 
 
 def _logs_key(r: View, _: Mapping[str, Any]) -> Findings:
@@ -187,10 +187,10 @@ RULES = (
     Rule(
         id="bucket-protected",
         domain=Domain.ENCRYPTION,
-        title="Buckets that matter are protected in the program's own state.",
-        rationale="Weights and release evidence would go with a mistyped destroy, or with a renamed bucket.",
-        remedy="set protect: true on the bucket; switch the rule's `required` off for environments that are thrown away.",
-        applies=("aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2"),
+        title="Buckets that matter, and the keys that read them, are protected in the program's own state.",
+        rationale="Weights and release evidence would go with a mistyped destroy, or with a renamed bucket or key.",
+        remedy="set protect: true on it; switch the rule's `required` off for environments that are thrown away.",
+        applies=("aws:kms/key:Key", "aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2"),
         check=_protected,
         settings={"required": {"type": "boolean", "default": True}},
         requirements=("A4.7",),

@@ -1,24 +1,16 @@
 """Identity: least privilege, no long-lived credentials, no hidden administrators."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from headway.contract.secret_names import holds_a_login, names_a_secret, secret_flags
 from policies.guardrails import workloads as w
 from policies.guardrails.rule import Breach, Domain, Rule, Severity
 from policies.guardrails.view import Node, View
 
 Findings = Iterator[Breach]
-_SECRET_NAME = re.compile(r"(password|passwd|secret|token|api_?key|access_?key|private_?key|credential)", re.IGNORECASE)
-_SECRET_EXEMPT = re.compile(r"(max_|_limit|_per_|tokens?_(max|per)|tokenizer|_(file|path|dir)$)", re.IGNORECASE)
-_SECRET_FLAG = re.compile(
-    r"--?([a-z0-9_-]*(password|passwd|secret|api[-_]?key|access[-_]?key|private[-_]?key|credentials?)|((access|api|auth|bearer|hf)[-_])?token)",
-    re.IGNORECASE,
-)
-"""Other flags that end in `token` name tokens of a vocabulary."""
-_LOGIN_IN_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^/@:\s]*:[^/@\s]+@", re.IGNORECASE)
 
 
 def statements(document: Any) -> list[Mapping[str, Any]]:
@@ -128,29 +120,14 @@ def _secret_env(r: View, _: Mapping[str, Any]) -> Findings:
     for c in w.containers(r):
         for env in c["env"].each():
             name = str(env["name"].value)
-            if _SECRET_NAME.search(name) and not _SECRET_EXEMPT.search(name) and env["value"].present:
+            if names_a_secret(name) and env["value"].present:
                 yield Breach(f"{env.path}.value", f"{name} is given in clear in the pod specification")
-            elif env["value"].known and _LOGIN_IN_URL.match(str(env["value"].value or "")):
+            elif env["value"].known and holds_a_login(str(env["value"].value or "")):
                 yield Breach(f"{env.path}.value", f"the URL in {name} holds a password")
         for key in ("command", "args"):
-            yield from _secret_flags(c[key])
-
-
-def _secret_flags(words: Node) -> Findings:
-    """`--token VALUE` and `--token=VALUE`; a reference to a variable, `$(NAME)`, is none."""
-    flag = ""
-    for word in words.each():
-        text = str(word.value)
-        name, equals, value = text.partition("=") if text.startswith("-") else (flag, "=", text)
-        if (
-            equals
-            and value
-            and not value.startswith("$(")
-            and _SECRET_FLAG.fullmatch(name)
-            and not _SECRET_EXEMPT.search(name.replace("-", "_"))
-        ):
-            yield Breach.at(word, f"{name} is given in clear on the command line")
-        flag = text if text.startswith("-") and not equals else ""
+            words = list(c[key].each())
+            for number, flag in secret_flags([str(word.value) for word in words]):
+                yield Breach.at(words[number], f"{flag} is given in clear on the command line")
 
 
 def _token(r: View, c: Mapping[str, Any]) -> Findings:

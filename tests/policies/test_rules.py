@@ -185,10 +185,11 @@ def test_long_lived_credentials_are_refused_whatever_they_say(type: str) -> None
     assert len(evaluate(BY_ID["iam-no-long-lived-credentials"], resource(type, {})).breaches) == 1
 
 
-def test_a_bucket_is_protected_unless_its_environment_is_thrown_away() -> None:
-    rule, bucket = BY_ID["bucket-protected"], resource("aws:s3/bucket:Bucket", {"bucket": "models"}, protect=False)
-    assert [b.path for b in evaluate(rule, bucket).breaches] == ["(options).protect"]
-    assert evaluate(rule, bucket, {"required": False}).breaches == ()
+@pytest.mark.parametrize("type", ["aws:s3/bucket:Bucket", "aws:kms/key:Key"])
+def test_a_bucket_and_its_key_are_protected_unless_their_environment_is_thrown_away(type: str) -> None:
+    rule, bare = BY_ID["bucket-protected"], resource(type, GOOD[type], protect=False)
+    assert [b.path for b in evaluate(rule, bare).breaches] == ["(options).protect"]
+    assert evaluate(rule, bare, {"required": False}).breaches == ()
 
 
 def test_a_floating_launch_template_is_no_pinned_release() -> None:

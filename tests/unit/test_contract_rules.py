@@ -139,6 +139,8 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("triton-model-named-once", EMBEDDINGS, {"runtime/models/1/name": "image-encoder"}, "runtime.models"),
     ("kv-heads-divide-heads", CHAT, {"runtime/architecture/kv_heads": 7}, "runtime.architecture.kv_heads"),
     ("no-secret-in-environment", CUSTOM, {"runtime/environment": {"API_TOKEN": "x"}}, "runtime.environment.API_TOKEN"),
+    ("no-secret-in-contract", CUSTOM, {"runtime/environment": {"DB": "postgres://me:hunter2@db/x"}}, "runtime.environment.DB"),
+    ("no-secret-in-contract", CUSTOM, {"runtime/command": ["serve", "--api-key", "sk-1"]}, "runtime.command[2]"),
     ("metrics-are-http", CUSTOM, {"runtime/protocol": "grpc"}, "runtime.metrics.port"),
     ("preferred-batches-ascend", DEFECTS, {"batching/preferred": [8, 4]}, "batching.preferred"),
     ("preferred-batch-within-maximum", DEFECTS, {"batching/preferred": [4, 32]}, "batching.preferred"),
@@ -383,6 +385,14 @@ def test_an_answer_schema_of_every_keyword_is_accepted() -> None:
         "additionalProperties": {"type": "array", "items": {"minimum": 0, "maximum": 1.5}, "minItems": 1, "maxItems": 2},
     }
     assert findings(changed(DEFECTS, {"health/golden/0/expect": {"compare": "schema", "document": schema}})) == {}
+
+
+def test_tokens_of_a_text_are_no_secrets() -> None:
+    told = {
+        "runtime/environment": {"TOKENIZERS_PARALLELISM": "false", "MAX_TOKENS": "4096"},
+        "runtime/command": ["serve", "--eos-token", "</s>"],
+    }
+    assert findings(changed(CUSTOM, told), Model) == {}
 
 
 def test_what_looks_like_a_secret_is_never_shown() -> None:
