@@ -114,6 +114,8 @@ CLAIMS = {
 """What a sender may say of itself, and is not believed."""
 SENDERS = (Sender.DEFECTS, Sender.FRAUD, Sender.STRANGER)
 PROBE = "is anybody known?"
+LONG, MANY = "x" * 50_000, 100
+"""Lines that make more than twice what a store takes at once."""
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +132,7 @@ def told(sink: Sink, control_plane: ControlPlane, tmp_path_factory: pytest.TempP
         _known(collector, sink)
         _send(collector)
         kept = {FAILED, SLOW, *map(trace_of, SENDERS)}
-        count = len(BODIES) + 1 + len(SENDERS)
+        count = len(BODIES) + 1 + len(SENDERS) + MANY
         eventually(lambda: len(of_senders(sink)) >= count and kept <= {s["traceId"] for s in sink.spans}, within=60)
         decided = "otelcol_processor_tail_sampling_global_count_traces_sampled"
         eventually(lambda: collector.counted(decided) >= OTHERS + 2 + len(SENDERS), within=60)
@@ -187,6 +189,7 @@ def _send(collector: Running) -> None:
     collector.post(Sender.GATEWAY, "traces", {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]})
     logs = [{"resource": {"attributes": []}, "scopeLogs": [{"scope": scope, "logRecords": [*records, nowhere]}]}]
     collector.post(Sender.GATEWAY, "logs", {"resourceLogs": logs})
+    collector.tell(Sender.DEFECTS, "logs", {}, *(record({"stringValue": LONG}) for _ in range(MANY)))
     lies = [text("upstream", UPSTREAM), *(text(key, value) for key, value in DEFECTS.items())]
     for number, sender in enumerate(SENDERS):
         collector.tell(sender, "logs", CLAIMS, record({"stringValue": sender}, *lies))
@@ -234,6 +237,12 @@ def test_whoever_is_not_the_gateway_speaks_for_its_own_pod_whatever_it_claims(to
 
 def test_a_proxys_line_belongs_to_the_log_of_requests(told: Sink) -> None:
     assert {resource["service.name"] for resource, _ in of_senders(told) if resource.get("k8s.pod.name") == "gateway"} == {otel.ACCESS_LOG}
+
+
+def test_much_at_once_is_pushed_in_pieces_that_the_store_takes(told: Sink) -> None:
+    """Loki's gateway refuses more than 4 MB, and what it refuses is lost."""
+    assert [line["body"] for line in told.records].count({"stringValue": LONG}) == MANY
+    assert max(len(json.dumps(body)) for body in told.bodies["logs"]) < 2.2 * 2**20
 
 
 def test_what_describes_a_request_passes(told: Sink) -> None:
