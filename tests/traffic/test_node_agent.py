@@ -103,11 +103,31 @@ def test_a_deleted_pod_finishes_its_requests_within_its_grace_and_leaves_no_proc
         serving.bed.kube.merge(scale, {"spec": {"replicas": 1}})
         eventually(lambda: all(each["metadata"]["name"] != name for each in serving.pods(CLASSIFIER)), within=PATIENCE)
 
-    results = serving.load(CLASSIFIER, rate=30, seconds=45, meanwhile=replace)
+    results = serving.load(CLASSIFIER, rate=15, seconds=45, meanwhile=replace)
     assert not lost(results)
     assert not any(group(leader) for leader in leaders)
     uid = old["metadata"]["uid"]
     assert not list(Path("/dev/shm").glob(f"headway-{uid[:13]}*"))
+
+
+def test_a_pod_whose_log_cannot_be_written_says_so_and_serves_once_it_can(serving: Serving) -> None:
+    old = only_pod(serving)
+    logs = serving.bed.layout.logs / "pods" / CLASSIFIER.tenant
+    aside = logs.with_name("aside")
+    logs.rename(aside)
+    logs.touch()
+    try:
+        serving.bed.kube.delete(f"/api/v1/namespaces/{CLASSIFIER.tenant}/pods/{old['metadata']['name']}", grace_seconds=0)
+
+        def complaint() -> bool:
+            events = serving.bed.kube.get(f"/api/v1/namespaces/{CLASSIFIER.tenant}/events")["items"]
+            return any(each["reason"] == "FailedMount" and str(logs) in each["message"] for each in events)
+
+        eventually(complaint, within=PATIENCE)
+    finally:
+        logs.unlink()
+        aside.rename(logs)
+    serving.await_answer(CLASSIFIER)
 
 
 @pytest.mark.parametrize(("release", "reason"), [("wrong", "golden request"), ("crash-at-maximum", "")])
