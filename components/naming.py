@@ -46,6 +46,13 @@ def physical(*parts: str, limit: int = LABEL_LIMIT) -> str:
     return f"{name[: limit - DIGEST_CHARACTERS - 1].rstrip('-')}-{digest}"
 
 
+def distinct(*parts: str, limit: int) -> str:
+    """One name out of DNS labels, at most `limit` characters, that no other labels give: hyphens between them would make the model `b-c` of
+    tenant `a` one with the model `c` of `a-b`, so they are joined by underscores, which no label holds."""
+    name = "_".join(parts)
+    return name if len(name) <= limit else physical(*parts, limit=limit)
+
+
 def label_value(text: str) -> str:
     """`text` as a Kubernetes label value: unchanged where that is legal, else made legal with a digest. Empty stays empty."""
     if len(text) <= LABEL_LIMIT and re.fullmatch(r"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?", text):

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.naming import QUEUE_LIMIT, cluster_name, physical
+from components.naming import QUEUE_LIMIT, batch_queue_name, distinct
 from components.tenant.surroundings import Surroundings
 from headway.contract.labels import PREFIX
 from headway.contract.model import Model
@@ -25,7 +25,7 @@ POLL_SECONDS = 20
 
 def queue_name(environment: str, tenant: str, model: str) -> str:
     """Physical name of a model's queue; its dead-letter queue adds `-dead`."""
-    return physical(cluster_name(environment), BATCH, tenant, model, limit=QUEUE_LIMIT)
+    return distinct(f"{batch_queue_name(environment)}-{tenant}", model, limit=QUEUE_LIMIT)
 
 
 def queue_arn(tenant: str, model: str, surroundings: Surroundings) -> str:

@@ -3,7 +3,7 @@
 It belongs to the tenant's stack, so that a team sees its own before anybody asks for it.
 """
 
-from components.naming import physical
+from components.naming import distinct
 from components.observability.expressions import BURN
 from components.observability.panels import Dashboard, Panel, Row, Unit, panel, row
 from headway.contract.model import Model
@@ -17,7 +17,7 @@ _RELEASE = "{{release}} {{source}}"
 def service_dashboard(tenant: str, model: Model) -> Dashboard:
     """What can be known of the model with its runtime; a panel that its runtime never fills is not there."""
     return Dashboard(
-        uid=physical("headway", tenant, model.name, limit=UID_LIMIT),
+        uid=distinct(f"headway-{tenant}", model.name, limit=UID_LIMIT),
         title=f"{tenant} / {model.name}",
         tags=("service", tenant),
         about={"tenant": tenant, "model": model.name},

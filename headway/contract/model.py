@@ -20,13 +20,15 @@ from headway.contract.envelope import Envelope
 from headway.contract.health import Health
 from headway.contract.observability import Observability
 from headway.contract.optimisation import Optimisation
-from headway.contract.part import Name, Part, Text, Violation
+from headway.contract.part import Name, Part, Text, Violation, problem
 from headway.contract.placement import Placement, WorkloadClass
 from headway.contract.rollout import Rollout
 from headway.contract.runtime import Runtime, Triton
 from headway.contract.scaling import Scaling
 from headway.contract.slo import Slo
 from headway.contract.units import Share
+
+_TAKEN = ("-shadow", "-batch")
 
 
 class Model(Part):
@@ -72,6 +74,16 @@ class Model(Part):
     """The batch variant on spot; nothing of it exists when left out."""
 
     def violations(self) -> Iterator[Violation]:
+        if self.name.endswith(_TAKEN):
+            yield problem(
+                "model-name-is-free",
+                "name",
+                value=self.name,
+                fact=f"{self.name} ends as the platform's own names do",
+                consequence="Proxies take requests to a host ...-shadow for copies, and ...-batch are the workers of a batch variant: the one "
+                "would be counted as the other",
+                remedy=f"Choose a name that ends with none of {', '.join(_TAKEN)}",
+            )
         yield from disagreements(self)
 
     @property

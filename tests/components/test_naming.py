@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.naming import BUCKET_LIMIT, LABEL_LIMIT, bucket_name, cluster_name, label_value, physical
+from components.naming import BUCKET_LIMIT, LABEL_LIMIT, bucket_name, cluster_name, distinct, label_value, physical
 
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 parts = st.lists(st.text(min_size=1, max_size=80), min_size=1, max_size=4).filter(
@@ -38,6 +38,15 @@ def test_every_name_is_a_dns_label_within_its_limit(found: list[str], limit: int
 @given(parts)
 def test_a_name_depends_on_its_parts_only(found: list[str]) -> None:
     assert physical(*found) == physical(*found)
+
+
+@given(st.lists(st.from_regex(LABEL, fullmatch=True), min_size=2, max_size=2), st.integers(min_value=12, max_value=80))
+def test_labels_joined_for_different_owners_never_meet(found: list[str], limit: int) -> None:
+    whole = "-".join(found)
+    others = [(whole[:at], whole[at + 1 :]) for at in range(1, len(whole) - 1) if whole[at] == "-"]
+    names = {distinct(*each, limit=limit) for each in others}
+    assert len(names) == len(others), others
+    assert all(len(name) <= limit for name in names)
 
 
 @given(st.text(max_size=200))

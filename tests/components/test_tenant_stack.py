@@ -235,7 +235,7 @@ def test_a_batch_variant_is_a_queue_and_workers_within_the_twenty_resources_of_a
     assert dead.urn in live.depends_on, "a queue cannot name a dead-letter queue that is not there"
     assert live.inputs["kmsMasterKeyId"] == "arn:aws:kms:us-east-1:0:key/k"
     rights = next(r for r in found.registrations if r.name == "vision-models-batch").inputs["policy"]
-    assert "headway-sandbox-batch-vision-defects" in rights
+    assert "headway-sandbox-batch-vision_defects" in rights
 
 
 def test_the_owner_is_told_of_messages_that_grow_old_and_of_those_that_nothing_could_answer(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_the_owner_is_told_of_messages_that_grow_old_and_of_those_that_nothing_c
     late, unanswered = (
         found.one("aws:cloudwatch/metricAlarm:MetricAlarm", f"vision-defects-batch-{name}").inputs for name in ("late", "unanswered")
     )
-    queue = "headway-sandbox-batch-vision-defects"
+    queue = "headway-sandbox-batch-vision_defects"
     assert (late["dimensions"], late["metricName"], late["threshold"]) == (
         {"QueueName": queue},
         "ApproximateAgeOfOldestMessage",

@@ -254,6 +254,7 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         {"degradation/fallback": {"model": "defects", "priorities": ["normal"]}},
         "degradation.fallback.model",
     ),
+    ("model-name-is-free", CHAT, {"name": "chat-shadow"}, "name"),
     ("personal-data-is-not-logged", CHAT, {"data/log_fields": ["request.messages"]}, "data.log_fields"),
     ("personal-data-is-short-lived", CHAT, {"data/retention": "31d"}, "data.retention"),
 ]
