@@ -11,6 +11,7 @@ from components.model_service.manifests import Service
 from components.model_service.traffic import Arm, Live, Mirror, Traffic
 from components.platform import mesh
 from components.tenant.manifests import Plan
+from sandbox.cluster import linux
 from sandbox.traffic.mesh import configuration, listeners, patches, routes
 from sandbox.traffic.mesh.controller import Accepted, Controller
 from sandbox.traffic.mesh.reading import duration, seconds
@@ -393,11 +394,29 @@ def test_files_that_cannot_be_written_are_told_and_written_once_they_can_be(tmp_
     controller = Controller(nobody, folder, DOORS, nobody, nobody)
     folder.rename(tmp_path / "gone")
     controller.apply()
-    assert "cannot be written" in (controller.ready() or "")
+    assert "not written" in (controller.ready() or "")
     (tmp_path / "gone").rename(folder)
     controller.apply()
     assert controller.ready() is None
     assert (folder / "listeners.json").exists()
+
+
+def test_envoy_is_asked_for_nothing_at_which_it_would_abort(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It watches a file for each cluster, and there are only so many watches."""
+    nobody: Any = None
+    controller = Controller(nobody, tmp_path, DOORS, nobody, nobody)
+    controller.apply()
+    before = (tmp_path / "clusters.json").read_text()
+    monkeypatch.setattr(linux, "file_watches", lambda most: most - 1)
+    item = {"kind": "Service", "metadata": {"name": "s", "namespace": "n", "uid": "s"}, "spec": {"ports": [{"name": "http", "port": 8000}]}}
+    controller.hear("ADDED", item)
+    controller.apply()
+    assert "sysctl fs.inotify" in (controller.ready() or "")
+    assert (tmp_path / "clusters.json").read_text() == before
+    monkeypatch.undo()
+    controller.apply()
+    assert controller.ready() is None
+    assert "outbound|8000||s.n" in (tmp_path / "clusters.json").read_text()
 
 
 def test_the_same_objects_give_the_same_bytes_in_whatever_order_they_come() -> None:

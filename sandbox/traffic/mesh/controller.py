@@ -5,14 +5,16 @@ compiled once. When the API server is away, Envoy goes on with what it has. The 
 predecessor away; `Accepted` remembers it.
 """
 
+import errno
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from sandbox.cluster import linux
 from sandbox.traffic.kube import Kube, Object, Watched
 from sandbox.traffic.mesh import configuration
 from sandbox.traffic.mesh.configuration import Configuration
@@ -76,31 +78,30 @@ class Controller:
         self._prune_at = float("inf")
         self._telemetry = Telemetry()
         self._telemetry_lock = threading.Lock()
-        self._unwritten = ""
+        self._unwritten, self._again_at = "", float("inf")
         self.refusals: tuple[str, ...] = ()
         """What is not in force, and why."""
 
     def run(self) -> None:
         """For ever."""
-        self._watches = [Watched(self._kube, path, self._heard).start() for path in PATHS]
+        self._watches = [Watched(self._kube, path, self.hear).start() for path in PATHS]
         for watch in self._watches:
             watch.synced.wait()
         tail = Tail(Path(self._doors.log), self._admin.reopen_logs)
         self._changed.set()
         while True:
-            if self._changed.wait(_READ_SECONDS):
+            if self._changed.wait(_READ_SECONDS) or monotonic() > self._again_at:
                 threading.Event().wait(_SETTLE_SECONDS)
                 self._changed.clear()
                 self.apply()
-            if monotonic() > self._prune_at and self._written is not None:
-                self._prune_at = float("inf")
-                self._files.prune(self._written)
+            if monotonic() > self._prune_at:
+                self._prune()
             self._count(tail)
 
     def ready(self) -> str | None:
         """None while Envoy is configured and the cluster is followed, else what is missing."""
         if self._unwritten:
-            return f"Envoy's files cannot be written: {self._unwritten}"
+            return f"Envoy's files are not written: {self._unwritten}"
         if self._written is None:
             return "reading the mesh's objects"
         return next((watch.failure for watch in self._watches if watch.failure), None)
@@ -109,7 +110,8 @@ class Controller:
         with self._telemetry_lock:
             return "".join(self._telemetry.exposition())
 
-    def _heard(self, kind: str, item: Object) -> None:
+    def hear(self, kind: str, item: Object) -> None:
+        """Take what the API server tells: ADDED, MODIFIED or DELETED, and the object."""
         uid = item["metadata"]["uid"]
         with self._lock:
             if kind == "DELETED":
@@ -119,21 +121,21 @@ class Controller:
         self._changed.set()
 
     def apply(self) -> None:
-        """Bring Envoy to what the cluster says. Where its files cannot be written it goes on with what it has, and this is tried again."""
+        """Bring Envoy to what the cluster says. Where its files cannot be written, or read, it goes on with what it has, and this is tried again."""
         try:
             self._compile()
-            self._unwritten = ""
+            self._unwritten, self._again_at = "", float("inf")
         except OSError as error:
             if str(error) != self._unwritten:
-                _log(f"Envoy's files cannot be written, so changes are not in force: {error}")
-            self._unwritten = str(error)
-            threading.Timer(_AGAIN_SECONDS, self._changed.set).start()
+                _log(f"Envoy's files are not written, so changes are not in force: {error}")
+            self._unwritten, self._again_at = str(error), monotonic() + _AGAIN_SECONDS
 
     def _compile(self) -> None:
         with self._lock:
             objects = dict(self._objects)
         world, refused = self._accepted.world(objects)
         wanted = configuration.compile_(world, self._doors, str(self._folder), self._keys(world))
+        _check_file_watches(self._files.watched(), wanted)
         if self._files.apply(wanted, self._written, self._admin if self._written is not None else None):
             self._prune_at = monotonic() + _PRUNE_SECONDS
         self._written = wanted
@@ -148,6 +150,14 @@ class Controller:
                 self._telemetry.introduce(metadata["namespace"], workload(pod), metadata["name"])
             self._telemetry.forget({(metadata["namespace"], metadata["name"]) for _, metadata in pods})
 
+    def _prune(self) -> None:
+        self._prune_at = float("inf")
+        try:
+            if self._written is not None:
+                self._files.prune(self._written)
+        except OSError:
+            self._prune_at = monotonic() + _PRUNE_SECONDS
+
     def _keys(self, world: World) -> Mapping[str, str]:
         rules: list[Any] = [rule for item in world.of_kind("RequestAuthentication") for rule in item["spec"].get("jwtRules") or ()]
         return {rule["issuer"]: self._issuers.keys(rule["issuer"]) for rule in rules}
@@ -156,6 +166,15 @@ class Controller:
         with self._telemetry_lock:
             for line in tail.lines():
                 self._telemetry.take(line)
+
+
+def _check_file_watches(watched: Collection[str], wanted: Configuration) -> None:
+    """OSError where Envoy, which watches a file for each cluster and route table, could not have one more: it would abort."""
+    clusters = {name for name, each in wanted.clusters.items() if each["type"] == "EDS"}
+    new = len({*clusters, *wanted.routes} - {*watched})
+    if new and linux.file_watches(new) < new:
+        words = f"Envoy would abort: {new} more inotify instances are not to be had; `sudo sysctl fs.inotify.max_user_instances=1024`"
+        raise OSError(errno.EMFILE, words)
 
 
 def _log(text: str) -> None:

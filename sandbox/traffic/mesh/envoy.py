@@ -87,6 +87,12 @@ class Files:
             if not (self._folder / f"{kind}.json").exists():
                 self._put(self._folder / f"{kind}.json", kind, [])
 
+    def watched(self) -> frozenset[str]:
+        """Names of the clusters and route tables that Envoy has been given."""
+        path = self._folder / "clusters.json"
+        clusters = json.loads(path.read_text())["resources"] if path.exists() else []
+        return frozenset([each["name"] for each in clusters] + [each.stem for each in (self._folder / RDS_FOLDER).glob("[!.]*.json")])
+
     def apply(self, wanted: Configuration, former: Configuration | None, admin: "Admin | None") -> bool:
         """Bring the files to `wanted` without ever routing to what is not there; whether anything changed."""
         changed = False
