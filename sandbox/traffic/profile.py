@@ -79,7 +79,9 @@ def build(programs: Programs, folder: Path) -> Artifacts:
         done = subprocess.run([str(programs.python), "-I", str(BUILD), str(folder)], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise UserError(
-                "the sandbox's models could not be written", done.stderr.strip()[-500:], "delete .venv-traffic and make it anew: `make .venv-traffic/.ready`"
+                "the sandbox's models could not be written",
+                done.stderr.strip()[-500:],
+                "delete .venv-traffic and make it anew: `make .venv-traffic/.ready`",
             )
     return Artifacts(folder=folder, manifest=json.loads(manifest.read_text()))
 
