@@ -32,7 +32,7 @@ def files(model: Model, serving: Serving, region: str, *, artifact_cache: bool =
         probing.CONFIG: _json(probing.configuration(model, serving)),
         FETCH_CONFIG: _json(fetch_configuration(model, serving, region) | ({"node": NODE} if artifact_cache else {})),
         **({RELAY_SCRIPT: (SCRIPTS / RELAY_SCRIPT).read_text()} if serving.relayed else {}),
-        **({FATE_SCRIPT: (SCRIPTS / FATE_SCRIPT).read_text()} if serving.fate else {}),
+        **({FATE_SCRIPT: (SCRIPTS / FATE_SCRIPT).read_text()} if serving.bound else {}),
         **({probing.INFERENCE: (SCRIPTS / probing.INFERENCE).read_text()} if serving.asks_by_grpc else {}),
         **serving.files,
     }

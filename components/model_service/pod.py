@@ -10,7 +10,7 @@ from typing import Any
 
 from components.labels import RELEASE, labels, selector
 from components.model_service.configuration import FATE_SCRIPT, FETCH_CONFIG, FETCH_SCRIPT, RELAY_SCRIPT, TOKEN, TOKENS
-from components.model_service.probing import FOLDER, probes
+from components.model_service.probing import FOLDER, PROVEN, probes
 from components.model_service.release import Release
 from components.model_service.serving import METRICS, MODELS, Serving
 from components.nodes.gpu_node import NO_DEVICES, taints
@@ -207,8 +207,8 @@ def _server(release: Release, serving: Serving) -> dict[str, Any]:
         "ephemeral-storage": _storage(release),
         envelope.gpu.resource: str(envelope.gpu.count),
     }
-    before = ["python3", "-I", f"{FOLDER}/{FATE_SCRIPT}", serving.fate] if serving.fate else []
-    command = {"command": [*before, *serving.command]} if serving.command else {}
+    bound = ["python3", "-I", f"{FOLDER}/{FATE_SCRIPT}", PROVEN] if serving.bound else []
+    command = {"command": [*bound, *serving.command]} if serving.command else {}
     shared = [{"name": "shm", "mountPath": "/dev/shm"}] if envelope.shared_memory else []  # noqa: S108
     return {
         "name": SERVER,

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.model_service.scripts.probe import DRIVER_SECONDS
+from components.model_service.scripts.probe import PROVEN as PROVEN_FILE
 from components.model_service.serving import Serving
 from headway.contract.model import Model
 from headway.contract.units import Duration
 
 FOLDER = "/etc/headway"
 STATE = "/tmp/headway"  # noqa: S108  on the pod's scratch volume
+PROVEN = f"{STATE}/{PROVEN_FILE}"
 SCRIPT, CONFIG = "probe.py", "probe.json"
 INFERENCE = "inference.py"
 """Lies beside the script where it asks by gRPC."""

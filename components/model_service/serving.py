@@ -57,8 +57,8 @@ class Serving:
     """Counters of finished work on the metrics page; empty where the runtime has none that are known."""
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     places: Mapping[str, str] = field(default_factory=dict[str, str])
-    fate: str | None = None
-    """Where the server computes in processes of its own: the page that answers 2xx once it ends with the first of them (`scripts/fate.py`)."""
+    bound: bool = False
+    """The server computes in processes of its own, and ends with the first of them (`scripts/fate.py`)."""
     asks_by_grpc: bool = False
     """The server speaks gRPC only: questions are put by the Open Inference Protocol, by a script of its own."""
 
@@ -100,7 +100,7 @@ def _triton(model: Model, runtime: Triton, exit_seconds: int) -> Serving:
         progress=("nv_inference_count",),
         files={f"{served.name}.pbtxt": triton.config_pbtxt(model, served) for served in runtime.models},
         places={f"{served.name}.pbtxt": f"{MODELS}/{served.name}/config.pbtxt" for served in runtime.models},
-        fate=triton.READY if any(each.backend is Backend.PYTHON for each in runtime.models) else None,
+        bound=any(each.backend is Backend.PYTHON for each in runtime.models),
     )
 
 

@@ -15,7 +15,6 @@ from headway.contract.runtime import Backend, DataType, Tensor, Triton, TritonMo
 
 HTTP_PORT, GRPC_PORT, METRICS_PORT = 8000, 8001, 8002
 REPOSITORY = "/models"
-READY = f"http://127.0.0.1:{HTTP_PORT}/v2/health/ready"
 HEADER_BYTES = 64 * 1024
 """The JSON before the binary tensors of a request."""
 CONNECTION_AGE_MS = 300_000

@@ -82,6 +82,7 @@ def probe(server: Server, tmp_path: Path, mode: str, **changes: Any) -> subproce
 def test_a_server_that_answers_correctly_passes_every_probe(server: Server, tmp_path: Path, mode: str) -> None:
     done = probe(server, tmp_path, mode)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (tmp_path / "state" / "proven").exists() is (mode == "startup")
 
 
 @pytest.mark.parametrize(("mode", "passes"), [("startup", False), ("ready", False), ("live", True)])
@@ -92,6 +93,7 @@ def test_garbage_keeps_a_server_out_of_traffic_but_is_no_reason_to_restart_it(
     done = probe(server, tmp_path, mode)
     assert (done.returncode == 0) is passes
     assert passes or "golden is 0.25" in done.stdout
+    assert not (tmp_path / "state" / "proven").exists()
 
 
 @pytest.mark.parametrize("mode", ["startup", "ready", "live"])

@@ -101,11 +101,11 @@ def test_the_command_line_is_the_contracts_on_the_pods_own_address() -> None:
 
 
 def test_a_server_ends_with_its_model_process_where_the_contract_says_so_and_where_a_gpus_would_be_in_the_server() -> None:
-    started = ("/python", "-I", "/etc/headway/fate.py", "http://127.1.2.3:8000/v2/health/ready")
+    started = ("/python", "-I", "/etc/headway/fate.py", "/scratch/headway/proven")
     bound = [*started, "tritonserver", "--strict-readiness=true"]
-    for runner in (True, False):
-        assert cpu.arguments(bound, PROGRAMS, "127.1.2.3", Path("/b"), "p-", runner=runner)[:5] == [*started, "/t"]
-    python, isolated, script, *rest = cpu.arguments(bound[4:], PROGRAMS, "127.1.2.3", Path("/b"), "p-", runner=True)
+    for proven in (None, "/scratch/headway/proven"):
+        assert cpu.arguments(bound, PROGRAMS, "127.1.2.3", Path("/b"), "p-", proven=proven)[:5] == [*started, "/t"]
+    python, isolated, script, *rest = cpu.arguments(bound[4:], PROGRAMS, "127.1.2.3", Path("/b"), "p-", proven=started[3])
     assert (python, isolated, *rest[:2]) == ("/python", "-I", started[3], "/t")
     assert Path(script).is_file()
     with pytest.raises(NotServedError, match="only tritonserver"):

@@ -1,17 +1,16 @@
-"""Runs a model server and ends it with the first of its model processes: `python3 -I fate.py READY COMMAND...`.
+"""Runs a model server and ends it with the first of its model processes: `python3 -I fate.py PROVEN COMMAND...`.
 
 Triton's python backend computes in processes of its own. When one dies, the server waits a second for an answer from the dead, answers 500,
 and starts no other; on all its health pages it is well. Ended with it, the server refuses connections at once: callers' proxies ask another
 replica for what it has not seen, and the kubelet starts it again. Runs as the container's first process, on the standard library; it passes
-signals on and ends as the server did. Model processes are watched from when READY, a page of the server, answers 2xx: while it loads or
-ends, the server ends its processes itself and says why. The trap: nothing here may be worse than no such script, so where the kernel or the
-interpreter offers no descriptor of a process (Linux 5.3, Python 3.9), the server simply takes its place.
+signals on and ends as the server did. Model processes are watched from when there is PROVEN, a file that the startup probe leaves when it
+has succeeded: until then nobody asks but the probe, which says what is wrong. The trap: nothing here may be worse than no such script, so
+where the kernel or the interpreter offers no descriptor of a process (Linux 5.3, Python 3.9), the server simply takes its place.
 """
 
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,9 +18,8 @@ from typing import Any
 
 MODEL_PROCESS = "triton_python_backend_stub"[:15]
 """As the kernel keeps a program's name: also of one that has ended and that nobody has asked after."""
-LOOK_MS = 250
-"""Between two looks at a server that is not ready yet."""
-ASK_SECONDS = 1
+LOOK_MS = 500
+"""Between two looks at a server that has not proven itself yet."""
 ENDED, NO_SERVER = 1, 127
 
 
@@ -46,18 +44,6 @@ def model_processes(server: int) -> "dict[int, str]":
             _, model, *_ = [*of_process(pid, "cmdline").split("\0"), "", ""]
             found[pid] = model
     return found
-
-
-def answers(url: str) -> bool:
-    """Whether `http://HOST:PORT/PATH` answers 2xx; asked over a plain socket, for this process should stay small."""
-    place, _, path = url.removeprefix("http://").partition("/")
-    host, _, port = place.partition(":")
-    try:
-        with socket.create_connection((host, int(port)), timeout=ASK_SECONDS) as connection:
-            connection.sendall(f"GET /{path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n".encode())
-            return connection.recv(64).split()[1].startswith(b"2")
-    except (OSError, IndexError):
-        return False
 
 
 class Watch:
@@ -87,7 +73,7 @@ class Watch:
         return [self.pids.pop(descriptor) for descriptor in found]
 
 
-def run(ready: str, command: "list[str]") -> int:
+def run(proven: Path, command: "list[str]") -> int:
     """The exit status of the server (128 + number for a signal), or ENDED where it was ended with a model process."""
     try:
         server = subprocess.Popen(command)
@@ -115,9 +101,7 @@ def run(ready: str, command: "list[str]") -> int:
             return code if code >= 0 else 128 - code
         dead.extend(ended)
         if not watching:
-            models = {**model_processes(server.pid), **models}
-            watching = answers(ready)
-            # What came up or ended while it was asked.
+            watching = proven.exists()
             models = {**model_processes(server.pid), **models}
             dead.extend(pid for pid in models if pid not in dead and not watch.add(pid))
         if watching and dead and not stopping:
@@ -137,12 +121,13 @@ def offered() -> bool:
     return True
 
 
-def main(ready: str, command: "list[str]") -> int:
+def main(proven: Path, command: "list[str]") -> int:
+    proven.unlink(missing_ok=True)  # of a server that ran before in this pod
     if not offered():
         say("processes cannot be watched here: a dead model process is found by the probes alone")
         os.execvp(command[0], command)  # noqa: S606
-    return run(ready, command)
+    return run(proven, command)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

@@ -29,6 +29,8 @@ DRIVER_SECONDS = 3
 """A driver that hangs is asked again at the next probe; the server's own answer then decides."""
 ACTIONS = ("Reset", "Reboot", "Drain P2P", "Drain and Reset")
 PERCENTILE = 0.99
+PROVEN = "proven"
+"""A file beside the memories: this server has passed its startup probe. Whoever starts the next one takes it away (`fate.py`)."""
 
 Json = Any
 
@@ -398,7 +400,9 @@ def startup(config: Json, memory: Memory) -> None:
     deadline = time.monotonic() + config["slice_seconds"]
     while True:
         try:
-            return startup_once(config, memory, deadline)
+            startup_once(config, memory, deadline)
+            Path(config["state"], PROVEN).touch()
+            return
         except NotYet:
             if time.monotonic() + PAUSE_SECONDS > deadline:
                 raise

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.model_service.configuration import FATE_SCRIPT, SCRIPTS
-from components.model_service.triton import READY
 from sandbox.traffic.environment import Programs
 
 SERVER = "tritonserver"
@@ -70,14 +69,17 @@ def split(command: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     raise NotServedError(f"the server's command is {command[0] if command else 'its image own'}: only {SERVER} is served here")
 
 
-def arguments(command: Sequence[str], programs: Programs, address: str, backends: Path, name: str, *, runner: bool = False) -> list[str]:
+def arguments(
+    command: Sequence[str], programs: Programs, address: str, backends: Path, name: str, *, proven: str | None = None
+) -> list[str]:
     """The command line of Triton on this node: on the pod's own address, with its own prefix `name` in /dev/shm.
 
-    With a `runner` the server ends with its model process whatever the contract says: on a GPU that model is in the server itself.
+    With `proven`, the file that the startup probe leaves, the server ends with its model process whatever the contract says: that of a model
+    which on a GPU is in the server itself.
     """
     before, given = split(command)
-    if runner and not before:
-        before = (str(programs.python), "-I", str(SCRIPTS / FATE_SCRIPT), READY.replace("127.0.0.1", address))
+    if proven and not before:
+        before = (str(programs.python), "-I", str(SCRIPTS / FATE_SCRIPT), proven)
     kept = [flag for flag in given if flag.split("=", 1)[0] not in DROPPED_FLAGS]
     return [
         *before,

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from components.model_service.probing import PROVEN
 from sandbox.traffic.address import loopback, pod_ip
 from sandbox.traffic.environment import Programs
 from sandbox.traffic.node import cpu, process
@@ -106,7 +107,7 @@ class Pod:
         command = cpu.arguments(
             self._command(self.spec.server.command),
             *(self._node.programs, self._mounts.address, self._node.backends, self._prefix),
-            runner=bool(needs_runner),
+            proven=self._mounts.text(PROVEN) if needs_runner else None,
         )
         back_off = BackOff(first=self._node.first_backoff_seconds)
         while not self._stopping:
