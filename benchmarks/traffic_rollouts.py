@@ -31,7 +31,7 @@ from sandbox.cluster.processes import Supervisor
 from sandbox.extras import EXTRAS
 from sandbox.progress import Silent
 from sandbox.traffic import servers
-from sandbox.traffic.demo import PROMOTED, WANTED, stop_on_signals
+from sandbox.traffic.demo import PROMOTED, WANTED, alone, stop_on_signals
 from sandbox.traffic.kube import Kube
 from sandbox.traffic.mesh import envoy
 from sandbox.traffic.node.process import group
@@ -47,6 +47,8 @@ LATE = 504
 SERVER, MODEL = "tritonserver", "triton_python_backend_stub"
 _UNDER_WAY_SECONDS = 600.0
 _DEATHS = 3
+PATIENCE_SECONDS = 60.0
+"""How long one that was interrupted may take to end what it started."""
 _SEEN_SECONDS = 2.0
 """Until the proxies surely have a replica that is ready."""
 
@@ -399,36 +401,46 @@ def main(arguments: Sequence[str]) -> int:
     stop_on_signals()
     layout = layout_of(PROJECT)
     path = layout.state.parent / "rollouts.jsonl"
-    if given.anew:
-        path.unlink(missing_ok=True)
     book = Book(path)
-    stage = Stage.of(PROJECT, layout, given.speed)
     try:
-        if not stage.up() and _over(stage):  # what an interrupted release left may not be ready, and is taken back
-            return 1
-        if given.kind == "operations":
-            for line in operations(stage):
-                print(line, flush=True)
-            return 0
-        loads = stage.loads()
-        loads.start()
-        stage.measured()
-        (releases if given.kind == "releases" else faults)(stage, loads, book, given.names or known, given.runs)
-        loads.stop()
+        with alone(layout, patience=PATIENCE_SECONDS):
+            if given.anew:
+                path.unlink(missing_ok=True)
+            if not _taken(Stage.of(PROJECT, layout, given.speed), book, given.kind, given.names or known, given.runs):
+                return 1
     except KeyboardInterrupt:
         print(f"Interrupted; finished cells are kept in {path}.", flush=True)
         return 130
     except UserError as error:
         print(f"error: {error.fact}\n  {error.consequence}\n  {error.remedy}", file=sys.stderr)
         return int(error.exit)
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)  # whoever is impatient now would leave half of it running
-        stage.stop()
+    if given.kind == "operations":
+        return 0
     cells = book.cells()
     print("\n".join(table(cells, given.kind)))
     print(f"\n{circumstances(cells, given.kind)}")
     return 0 if all(each.as_it_should for each in cells if each.table == given.kind) else 1
+
+
+def _taken(stage: Stage, book: Book, kind: str, names: Sequence[str], runs: int) -> bool:
+    """Take the cells that are missing; False where the workspace does not come up. Nothing of it runs afterwards."""
+    try:
+        if not stage.up() and _over(stage):  # what an interrupted release left may not be ready, and is taken back
+            return False
+        if kind == "operations":
+            for line in operations(stage):
+                print(line, flush=True)
+            return True
+        loads = stage.loads()
+        loads.start()
+        stage.measured()
+        (releases if kind == "releases" else faults)(stage, loads, book, names, runs)
+        loads.stop()
+        return True
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # whoever is impatient now would leave half of it running
+        stage.stop()
 
 
 if __name__ == "__main__":

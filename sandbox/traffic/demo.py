@@ -13,6 +13,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
     layout = layout_of(checkout)
     stop_on_signals()
     try:
-        with exclusive(layout.state.parent / "demo.lock", what="plays the demonstration of this checkout", waiting=_say, patience=0):
+        with alone(layout):
             try:
                 forget(layout)
                 commands.record(layout, os.getpid())
@@ -91,6 +92,11 @@ def main(arguments: Sequence[str]) -> int:
         return _refused(
             UserError(f"{where}{error.strerror or error}.", "The demonstration has stopped; `make demo-down` ends what runs.", remedy)
         )
+
+
+def alone(layout: Layout, patience: float = 0.0) -> AbstractContextManager[None]:
+    """Hold the workspace of the demonstration, which two would wreck for each other. Raises UserError (BUSY) after `patience` seconds."""
+    return exclusive(layout.state.parent / "demo.lock", what="plays the demonstration of this checkout", waiting=_say, patience=patience)
 
 
 def _refused(error: UserError) -> int:

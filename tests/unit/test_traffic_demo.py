@@ -6,10 +6,12 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 import pytest
 
+from benchmarks import traffic_rollouts
 from benchmarks.traffic_rollouts import ORDER
 from headway.errors import Exit, UserError
 from sandbox.cluster.locks import exclusive
@@ -140,17 +142,21 @@ def test_whoever_stops_ends_what_a_killed_demonstration_has_left_and_no_process_
         stranger.wait()
 
 
-def test_a_second_demonstration_beside_a_running_one_is_refused_and_leaves_it_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("player", "arguments"), [(demo, []), (traffic_rollouts, ["releases", "--anew"])], ids=["demo", "table"])
+def test_whoever_plays_beside_a_running_demonstration_is_refused_and_leaves_it_alone(
+    player: ModuleType, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     layout = Layout(project=tmp_path / "demo" / "checkout", state=tmp_path / "demo" / "state", cache=tmp_path)
     layout.state.mkdir(parents=True)
-    monkeypatch.setattr(demo, "layout_of", lambda _: layout)
-    monkeypatch.setattr(demo, "stop_on_signals", lambda: None)
+    cells = tmp_path / "demo" / "rollouts.jsonl"
+    cells.touch()
+    monkeypatch.setattr(player, "layout_of", lambda _: layout)
+    monkeypatch.setattr(player, "stop_on_signals", lambda: None)
+    monkeypatch.setattr(traffic_rollouts, "PATIENCE_SECONDS", 0.0)
     with exclusive(tmp_path / "demo" / "demo.lock", what="plays", waiting=print, patience=0):
-        assert main([]) == Exit.BUSY
+        assert player.main(arguments) == Exit.BUSY
     assert f"process {os.getpid()} still plays the demonstration" in capsys.readouterr().err
-    assert layout.state.exists()
+    assert layout.state.exists() and cells.exists()
 
 
 def test_ctrl_c_twice_interrupts_once() -> None:
