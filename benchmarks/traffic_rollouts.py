@@ -364,11 +364,11 @@ def table(cells: Sequence[Cell], kind: str) -> Iterator[str]:
         took = f"{statistics.median(seconds):.0f} s, {max(seconds):.0f} s"
         if kind == "releases":
             where = ", ".join(sorted({f"{each.outcome}, {each.where}" for each in found}))
-            users = "all in the end" if WANTED[name] == PROMOTED else str(max(each.users for each in found))
-            yield f"| `{name}` | {good} | {where} | {took} | {users} | {lost} of {sent} |"
+            users = "all in the end" if WANTED[name] == PROMOTED else f"{max(each.users for each in found):,}"
+            yield f"| `{name}` | {good} | {where} | {took} | {users} | {lost:,} of {sent:,} |"
         else:
             outcomes = ", ".join(sorted({f"{each.outcome}" for each in found}))
-            yield f"| {name} | {good} | {outcomes} | {took} | {sent} | {lost}{_late(found)} | {max(each.out_of_service for each in found):.1f} s |"
+            yield f"| {name} | {good} | {outcomes} | {took} | {sent:,} | {lost:,}{_late(found)} | {max(each.out_of_service for each in found):.1f} s |"
 
 
 def circumstances(cells: Sequence[Cell], kind: str) -> str:
