@@ -126,6 +126,8 @@ def test_a_token_is_read_anew_for_each_question_and_never_shown(server: Fake, tm
     ("url", "token", "why"),
     [
         ("http://me:word@prometheus.example", None, "holds credentials"),
+        ("prometheus:", None, "^prometheus: is no address"),
+        ("me:word@prometheus", None, "^prometheus is no address"),
         ("http://prometheus.example:9090", Path("token"), "not encrypted"),
         ("prometheus:9090", None, "no address"),
     ],

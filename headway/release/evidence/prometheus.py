@@ -58,9 +58,8 @@ class Endpoint:
                 f"an address of Prometheus cannot be read ({error})", "It cannot be asked", "Give http://host:port or https://host:port"
             ) from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UserError(
-                f"{self.shown} is no address of a Prometheus", "It cannot be asked", "Give http://host:port or https://host:port"
-            )
+            written = self.url.rpartition("@")[2] or "nothing"  # what stands before may be a login
+            raise UserError(f"{written} is no address of a Prometheus", "It cannot be asked", "Give http://host:port or https://host:port")
         if parts.username or parts.password:
             raise UserError(
                 f"the address of {parts.hostname} holds credentials",
