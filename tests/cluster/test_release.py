@@ -402,6 +402,7 @@ def test_a_ledger_that_is_away_for_longer_than_a_release_may_be_unwatched_costs_
     release = bed.write("2027.1.5", {**rollout, "unwatched_at_most": "1m"})
     runner = bed.sandbox.begin("release", "start", SERVICE, "--speed", SPEED)
     eventually(lambda: bed.route() == {stable: 75, release: 25}, within=300.0)
+    bed.next_tick()  # the runner watches now, and has no update under way that would fail for want of a ledger
     with bed.store.being(State.CUT):
         cut = time.monotonic()
         eventually(lambda: bed.route() == {stable: 100}, within=300.0)
