@@ -213,6 +213,7 @@ def test_a_killed_runner_is_taken_over_with_the_same_end_and_no_step_twice(quick
         assert killed == undisturbed, f"killed at boundary {at}"
 
 
+@pytest.mark.slow
 def test_a_runner_killed_on_the_way_to_promotion_is_taken_over_with_the_same_end(promoted: Callable[[], Scene]) -> None:
     for at, undisturbed, killed in walk(promoted, every=5):
         assert undisturbed.outcome == "promoted"
