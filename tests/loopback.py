@@ -29,8 +29,6 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that was killed does not wait for its answer."""
         if not isinstance(sys.exception(), ConnectionError):
@@ -38,11 +36,11 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def served(handler: type[Handler], port: int = 0) -> Generator[str]:
-    """The address of a server, `http://127.0.0.1:PORT`, until the end of the block; a free port unless one is given."""
-    with _Server(("127.0.0.1", port), handler) as server:
+def served(handler: type[Handler], port: int = 0, host: str = "127.0.0.1") -> Generator[str]:
+    """The address of a server, `http://HOST:PORT`, until the end of the block; a free port unless one is given."""
+    with _Server((host, port), handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield f"http://{host}:{server.server_port}"
         finally:
             server.shutdown()

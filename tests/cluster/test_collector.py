@@ -4,9 +4,7 @@ And whose it was is not for the sender to say.
 Runs where the collector has been built (`make collector`, minutes of CPU once); the configuration is the platform's, but for addresses.
 """
 
-import http.server
 import json
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ import pytest
 from components.addons import node_logs, otel
 from tests.cluster.collecting import DEFECTS, FRAUD, UPSTREAM, Running, Sender, attributes, built, collecting, populate, text, validated
 from tests.cluster.conftest import ControlPlane, eventually
+from tests.loopback import Handler, served
 
 pytestmark = built
 
@@ -84,22 +83,14 @@ class Sink:
 
 @pytest.fixture(scope="module")
 def sink() -> Iterator[Sink]:
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Server(Handler):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            found.bodies[self.path.rpartition("/")[2]].append(body)
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.end_headers()
-            self.wfile.write(b"{}")
+            found.bodies[self.path.rpartition("/")[2]].append(json.loads(self.body()))
+            self.reply(200, {}, content_type="application/json")
 
-        def log_message(self, format: str, *args: Any) -> None: ...
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        found = Sink(server.server_address[1])
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with served(Server) as url:
+        found = Sink(int(url.rpartition(":")[2]))
         yield found
-        server.shutdown()
 
 
 CLAIMS = {

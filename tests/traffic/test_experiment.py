@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from time import monotonic, sleep, time
 from typing import Any
 
@@ -31,6 +29,7 @@ from sandbox.traffic.address import loopback
 from sandbox.traffic.mesh import configuration, listeners
 from sandbox.traffic.mesh.tokens import Issuers
 from tests.components.contracts import DEFECTS, POOLS, SURROUNDINGS, changed, service, tenant
+from tests.loopback import Handler, served
 from tests.traffic import proxied
 from tests.traffic.test_validation import static
 
@@ -53,21 +52,14 @@ OLD, NEW = release("2026.11.0"), release("2026.12.0")
 ADDRESSES = {OLD.id: "10.191.8.1", NEW.id: "10.191.8.2"}
 
 
-class Server(BaseHTTPRequestHandler):
+class Server(Handler):
     """Answers at once with the headers that it was told."""
 
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        told = json.dumps({name.lower(): value for name, value in self.headers.items()}).encode()
-        self.send_response(200)
-        self.send_header("content-length", str(len(told)))
-        self.end_headers()
-        self.wfile.write(told)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        self.body()
+        self.reply(200, {name.lower(): value for name, value in self.headers.items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,10 +203,7 @@ def gateway(folder: Path, percent: int, *, switched_off: bool = False) -> Iterat
 def servers() -> Iterator[None]:
     with ExitStack() as stack:
         for ip in ADDRESSES.values():
-            server = ThreadingHTTPServer((loopback(ip), 8000), Server)
-            stack.callback(server.server_close)
-            stack.callback(server.shutdown)
-            Thread(target=server.serve_forever, daemon=True).start()
+            stack.enter_context(served(Server, 8000, loopback(ip)))
         yield
 
 

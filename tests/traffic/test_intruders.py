@@ -14,8 +14,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import sha256
 from http.client import HTTPResponse
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from time import sleep, time
 from typing import Any
 
@@ -30,6 +28,7 @@ from sandbox.traffic.mesh import configuration, listeners
 from sandbox.traffic.mesh.tokens import Issuers
 from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, changed, tenant
 from tests.components.contracts import service as sample
+from tests.loopback import Handler, served
 from tests.traffic import proxied
 from tests.traffic.test_validation import static
 
@@ -41,26 +40,21 @@ ISSUERS: Mapping[str, Issuer] = {name: tenant(name).issuers[0] for name in SERVE
 REFUSED = {400, 401, 403, 404}
 
 
-class Server(BaseHTTPRequestHandler):
+class Server(Handler):
     """Keeps what it is asked. A path that ends in `slow` takes its time, one that ends in `broken` fails."""
 
     protocol_version = "HTTP/1.1"
     asked: list[tuple[str, dict[str, str]]]
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("content-length") or 0))
+        self.body()
         self.asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
         if self.path.endswith("slow"):
             sleep(0.3)
-        self.send_response(500 if self.path.endswith("broken") else 200)
-        self.send_header("content-length", "0")
-        self.end_headers()
+        self.reply(500 if self.path.endswith("broken") else 200)
 
     def do_GET(self) -> None:
         self.do_POST()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,10 +119,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     servers: dict[str, type[Server]] = {name: type(name, (Server,), {"asked": []}) for name in SERVED}
     with ExitStack() as stack:
         for name, (_, ip) in SERVED.items():
-            server = ThreadingHTTPServer((loopback(ip), 8000), servers[name])
-            stack.callback(server.server_close)
-            stack.callback(server.shutdown)
-            Thread(target=server.serve_forever, daemon=True).start()
+            stack.enter_context(served(servers[name], 8000, loopback(ip)))
         stack.enter_context(proxied.envoy(folder, static(compiled(folder, port, issuers)), port))
         yield Gateway(port=port, issuers=issuers, intruders=Issuers(folder / "intruders"), servers=servers)
 

@@ -9,9 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection, HTTPResponse
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
-from threading import Thread
 from time import monotonic
 from typing import Any
 
@@ -24,6 +22,7 @@ from components.tenant import limits
 from headway.contract.units import Rate
 from sandbox.traffic.mesh import clusters, patches
 from tests.components.contracts import MODELS, SURROUNDINGS, tenant
+from tests.loopback import Handler, served
 from tests.traffic.proxied import envoy, free_port
 
 PASSES, REFUSED = b"\x08\x01", b"\x08\x02\x12\x0c\x08\x02\x12\x04\x08\x32\x10\x01\x22\x02\x08\x07"
@@ -101,27 +100,19 @@ class Limiter:
                 return found
 
 
-class Model(BaseHTTPRequestHandler):
+class Model(Handler):
     """Answers with as many tokens as it is asked for, in one piece or event by event; says the usage unless told not to."""
 
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        asked = json.loads(self.body())
         usage = {"usage": {"prompt_tokens": 900, "completion_tokens": asked["tokens"]}} if asked.get("usage", True) else {}
         with suppress(OSError):
             if asked.get("stream"):
                 self._stream([{"choices": [{"delta": {"content": "a"}}]}] * asked["tokens"] + [{"choices": [], **usage}] * bool(usage))
             else:
-                self._whole({"choices": [{"text": asked.get("text", "")}], **usage})
-
-    def _whole(self, answer: Any) -> None:
-        body = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+                self.reply(200, {"choices": [{"text": asked.get("text", "")}], **usage}, content_type="application/json")
 
     def _stream(self, events: list[Any]) -> None:
         self.send_response(200)
@@ -131,9 +122,6 @@ class Model(BaseHTTPRequestHandler):
         for text in [*(f"data: {json.dumps(event)}\n\n".encode() for event in events), b"data: [DONE]\n\n", b""]:
             self.wfile.write(b"%x\r\n%s\r\n" % (len(text), text))
             self.wfile.flush()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,8 +155,6 @@ def limiter() -> Iterator[tuple[Limiter, int]]:
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory, limiter: tuple[Limiter, int]) -> Iterator[Gateway]:
     """Envoy between a tenant that may ask 50 times a second and generate 20 tokens a second, and one with no quota of tokens."""
-    model = ThreadingHTTPServer(("127.0.0.1", 0), Model)
-    Thread(target=model.serve_forever, daemon=True).start()
     quota = TENANT.quota.model_copy(update={"requests": Rate.parse(f"{RATE}/s"), "tokens": Rate.parse("20/s")})
     with pytest.MonkeyPatch.context() as patch:
         # A busy machine may take longer to answer than a proxy waits, and then nothing is asked.
@@ -180,11 +166,10 @@ def proxy(tmp_path_factory: pytest.TempPathFactory, limiter: tuple[Limiter, int]
         limits.rate_limit(OTHER, (MODELS["defects"],), around, "others-limits"),
     )
     port = free_port()
-    try:
-        with envoy(tmp_path_factory.mktemp("proxy"), configuration(port, [chain, *data], model.server_port, limiter[1]), port):
+    with served(Model) as model:
+        config = configuration(port, [chain, *data], int(model.rpartition(":")[2]), limiter[1])
+        with envoy(tmp_path_factory.mktemp("proxy"), config, port):
             yield Gateway(port=port, limiter=limiter[0])
-    finally:
-        model.shutdown()
 
 
 def configuration(port: int, filters: Sequence[Mapping[str, Any]], model: int, limiter: int) -> dict[str, Any]:

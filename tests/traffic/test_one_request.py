@@ -11,9 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from time import monotonic, sleep, time
 from typing import Any
 from urllib.request import urlopen
@@ -40,6 +38,7 @@ from sandbox.traffic.mesh.telemetry import Telemetry
 from sandbox.traffic.mesh.tokens import Issuers
 from sandbox.traffic.mesh.world import INBOUND_OFFSET, World
 from tests.components.contracts import DEFECTS, MODELS, POOLS, SURROUNDINGS, changed, service, tenant
+from tests.loopback import Handler, served
 from tests.traffic import istiod, proxied
 from tests.traffic.test_validation import static
 
@@ -57,23 +56,16 @@ ASKED = {
 ANSWERED = {"model_name": PROMPT, "outputs": [{"name": "z", "data": [0.125]}]}
 
 
-class Server(BaseHTTPRequestHandler):
+class Server(Handler):
     """Answers with what `answer` holds."""
 
     protocol_version = "HTTP/1.1"
     answer: tuple[int, str, bytes] = (200, "application/json", json.dumps(ANSWERED, indent=1).encode())
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
+        self.body()
         status, kind, body = self.answer
-        self.send_response(status)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        self.reply(status, body, content_type=kind)
 
 
 @dataclass
@@ -257,9 +249,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
         server.start()
         stack.callback(server.stop, None)
         for ip in places.values():
-            model = ThreadingHTTPServer((loopback(ip), 8000), Server)
-            stack.callback(model.shutdown)
-            Thread(target=model.serve_forever, daemon=True).start()
+            stack.enter_context(served(Server, 8000, loopback(ip)))
         config = observed(static(compiled, logs=True), of, collecting)
         config["admin"] = {"address": {"socket_address": {"address": "127.0.0.1", "port_value": admin}}}
         stack.enter_context(proxied.envoy(folder, config, port))

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from time import monotonic, sleep, time
-from typing import Any
 
 import pytest
 
@@ -22,6 +20,7 @@ from sandbox.traffic.mesh import configuration, listeners
 from sandbox.traffic.mesh.tokens import Issuers
 from sandbox.traffic.mesh.world import World
 from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, changed, service, tenant
+from tests.loopback import Handler, served
 from tests.traffic import proxied
 from tests.traffic.test_validation import static
 
@@ -31,7 +30,7 @@ ISSUER = tenant("vision").issuers[0]
 HOLD_SECONDS = 1
 
 
-class Server(BaseHTTPRequestHandler):
+class Server(Handler):
     """Answers at once; a request that says `wait` is answered when `released` is set."""
 
     protocol_version = "HTTP/1.1"
@@ -39,16 +38,11 @@ class Server(BaseHTTPRequestHandler):
     released: Event
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
+        self.body()
         if self.path.endswith("wait"):
             self.waits.set()
             self.released.wait(60)
-        self.send_response(200)
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        self.reply(200)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,9 +119,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ladder]:
     servers: dict[str, type[Server]] = {name: type(name, (Server,), {"waits": Event(), "released": Event()}) for name in ADDRESSES}
     with ExitStack() as stack:
         for name, ip in ADDRESSES.items():
-            server = ThreadingHTTPServer((loopback(ip), 8000), servers[name])
-            stack.callback(server.shutdown)
-            Thread(target=server.serve_forever, daemon=True).start()
+            stack.enter_context(served(servers[name], 8000, loopback(ip)))
         stack.enter_context(proxied.envoy(folder, static(found), port))
         yield Ladder(port=port, issuers=issuers, servers=servers)
 

@@ -11,8 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from time import time
 from typing import Any, ClassVar
 
@@ -28,6 +26,7 @@ from sandbox.traffic.mesh import configuration, listeners
 from sandbox.traffic.mesh.tokens import Issuers
 from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, changed, tenant
 from tests.components.contracts import service as sample
+from tests.loopback import Handler, served
 from tests.traffic import proxied
 from tests.traffic.test_validation import static
 
@@ -42,7 +41,7 @@ CONNECTIONS = 40
 """Instead of thousands."""
 
 
-class Server(BaseHTTPRequestHandler):
+class Server(Handler):
     """Answers with the status at the end of the path; `break` ends the connection instead."""
 
     protocol_version = "HTTP/1.1"
@@ -50,17 +49,12 @@ class Server(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.asked.append(self.path)
-        self.rfile.read(int(self.headers["content-length"]))
+        self.body()
         if self.path.endswith("break"):
             self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
             return
-        self.send_response(int(self.path.rsplit("/", 1)[1]))
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        self.reply(int(self.path.rsplit("/", 1)[1]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +109,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
         patch.setattr(mesh, "CONNECTIONS", CONNECTIONS)
         found = compiled(folder, port, issuers)
     with ExitStack() as stack:
-        server = ThreadingHTTPServer((loopback(LIVING), 8000), Server)
-        stack.callback(server.shutdown)
-        Thread(target=server.serve_forever, daemon=True).start()
+        stack.enter_context(served(Server, 8000, loopback(LIVING)))
         remote = grpc.server(ThreadPoolExecutor(2))
         live = grpc.unary_unary_rpc_method_handler(lambda request, _: request)
         remote.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("inference.GRPCInferenceService", {"ServerLive": live}),))
