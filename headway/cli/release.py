@@ -205,7 +205,7 @@ def _driven(here: "Place") -> bool:
     ledger = here.ledger()
     ledger.read()
     lease = ledger.lease()
-    return lease is not None and lease.live and not gone(lease.holder)
+    return lease is not None and lease.kept(gone)
 
 
 def _reasoned(reason: str) -> None:

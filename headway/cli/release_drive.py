@@ -96,7 +96,7 @@ def _followed(here: "Place", view: "View", rollout: "Rollout", told: "Told", gon
         found = service.begun_with(rollout.number)
         if found and found.over:
             return found
-        if gone and not (lease and lease.live and not gone(lease.holder)):
+        if gone and not (lease and lease.kept(gone)):
             return None
         sleep(_LOOK_SECONDS)
 

@@ -6,7 +6,7 @@ that holds it, and how much is left of one's own is counted from before it was a
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -70,6 +70,10 @@ class Lease:
     @property
     def live(self) -> bool:
         return self.left > 0
+
+    def kept(self, gone: Callable[[str], bool]) -> bool:
+        """Whether its holder still acts on it; `gone` tells of a holder whether it is known to have died."""
+        return self.live and not gone(self.holder)
 
 
 class Standing(NamedTuple):

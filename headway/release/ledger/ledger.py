@@ -125,7 +125,7 @@ class Ledger:
         began = self._now()
         held, found = self._standing()
         current = found.lease
-        if current and current.holder != holder and current.live and not gone(current.holder):
+        if current and current.holder != holder and current.kept(gone):
             raise UserError(
                 f"The rollout of {self.chain} is driven by {current.holder} until {_text(began + timedelta(seconds=current.left))}.",
                 "Two drivers would move traffic against each other; nothing was done.",
