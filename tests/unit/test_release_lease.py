@@ -151,6 +151,19 @@ def test_a_clock_that_is_wrong_neither_breaks_a_live_lease_nor_keeps_a_dead_one(
         two.acquire("two", TERM)
 
 
+def test_a_lease_deleted_again_after_its_holder_showed_it_is_waited_for_anew(place: Place) -> None:
+    """Whoever missed it first saw neither: to him it was away all the time."""
+    one, two = place.ledger("one"), place.ledger("two")
+    one.acquire("one", TERM)
+    place.delete()
+    refused(two, "two")
+    place.time.passes(60)
+    one.acquire("one", TERM)
+    place.delete()
+    refused(two, "two")
+    assert one.left("one") > 0 and two.left("two") <= 0
+
+
 def test_a_lease_whose_object_is_deleted_is_shown_again_by_its_holder(place: Place) -> None:
     one, two = place.ledger("one"), place.ledger("two")
     one.acquire("one", TERM)

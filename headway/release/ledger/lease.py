@@ -87,15 +87,20 @@ class Standing(NamedTuple):
 
 
 def standing(turn: Turn, held: Held | None) -> Standing:
-    """Whose the lease is. An object of an earlier turn, one that is gone and one that is no lease all show nothing."""
+    """Whose the lease is. An object of an earlier turn, one that is gone and one that is no lease all show nothing.
+
+    One that somebody else wrote in this turn is a claim: who missed the object put it there. The holder replaces it when it renews, so while
+    it stands nothing was renewed since it was written, whatever was deleted before.
+    """
     mark = _read(held)
     count = mark.count if mark else 0
     if held and mark and mark.number > turn.number:  # being taken; its event is not there yet
         return Standing(_of(mark, held), shown=True, written=count)
     if turn.holder is None:
         return Standing(None, shown=True, written=count)
-    if held and mark and (mark.number, mark.holder) == (turn.number, turn.holder):
-        return Standing(_of(mark, held), shown=True, written=count)
+    if held and mark and mark.number == turn.number:
+        lease = _of(mark, held) if mark.holder == turn.holder else Lease(turn.holder, turn.number, turn.seconds - held.age)
+        return Standing(lease, shown=True, written=count)
     return Standing(Lease(turn.holder, turn.number, turn.seconds), shown=False, written=count)
 
 

@@ -125,6 +125,8 @@ class Ledger:
         began = self._now()
         held, found = self._standing()
         current = found.lease
+        if current and current.holder != holder and not found.shown and not gone(current.holder):
+            current = self._claim(holder, current, held, found.written)
         if current and current.holder != holder and current.kept(gone):
             raise UserError(
                 f"The rollout of {self.chain} is driven by {current.holder} until {_text(began + timedelta(seconds=current.left))}.",
@@ -134,15 +136,24 @@ class Ledger:
             )
         stays = current is not None and (current.number, holder) == (self._turn.number, self._turn.holder)
         number = self._turn.number if stays else len(self._events) + 1
-        mark = Mark(holder, number, duration.total_seconds(), _text(began), found.written + 1)
-        try:
-            self._store.replace(leases.key(self.chain), mark.stored(), held.tag if held else None)
-        except TakenError:
-            raise LostError(f"the lease of {self.chain} was written by somebody else") from None
+        self._show(Mark(holder, number, duration.total_seconds(), _text(began), found.written + 1), held)
         if not stays:
             self.append(leases.TAKEN, {"holder": holder, "until": _text(began + duration)})
         self._mine = (number, began + duration)
         return Lease(holder, number, duration.total_seconds())
+
+    def _claim(self, holder: str, current: Lease, held: Held | None, written: int) -> Lease:
+        """Stand in for a lease that the store does not show; it runs out when the claim is as old as it could last. Raises LostError."""
+        seconds = self._turn.seconds
+        self._show(Mark(holder, current.number, seconds, _text(self._now()), written + 1), held)
+        return Lease(current.holder, current.number, seconds)
+
+    def _show(self, mark: Mark, held: Held | None) -> None:
+        """Write the object in place of the one that was read. Raises LostError, UnreachableError."""
+        try:
+            self._store.replace(leases.key(self.chain), mark.stored(), held.tag if held else None)
+        except TakenError:
+            raise LostError(f"the lease of {self.chain} was written by somebody else") from None
 
     def release(self, holder: str) -> None:
         """Give the lease back; nothing happens if somebody else has it."""
