@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from pulumi.automation import EngineEvent, OpType, StepEventMetadata
 
-from headway.automation import Runner, StackResult
+from headway.environment.stacks import Runner, StackResult
 from sandbox.plan import Layer
 from sandbox.progress import Progress
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from headway.automation import PackSource
+from headway.environment.stacks import PackSource
 
 ENVIRONMENT = "sandbox"
 

@@ -16,7 +16,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from headway.automation import StackResult, Violation
+from headway.environment.stacks import StackResult, Violation
 from headway.release.ledger.location import opened
 from headway.release.ledger.store import MissingStoreError, UnreachableError
 from sandbox.layout import Layout

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 
-from headway.automation import Runner
+from headway.environment.stacks import Runner
 from headway.errors import Exit, UserError
 from sandbox import deploy, plan, receipts
 from sandbox.cluster.control_plane import Cluster

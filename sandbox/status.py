@@ -9,8 +9,8 @@ from typing import Any
 
 from headway.contract.gpu_resources import is_gpu
 from headway.contract.labels import MODEL, POOL, RELEASE, TENANT
+from headway.environment.kubeconfig import connected
 from headway.errors import UserError
-from headway.kubeconfig import connected
 
 PRODUCT = "nvidia.com/gpu.product"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"

@@ -26,7 +26,7 @@ from headway.contract.units import Bytes
 NAME = "artifact-cache"
 ADDRESS = f"http://{NAME}.{ARTIFACT_CACHE}.svc.cluster.local:{ARTIFACT_CACHE_PORT}"
 AUDIENCE = "artifact-cache"
-"""`headway.artifacts.callers` takes tokens for it and no others."""
+"""`headway.artifact_cache.callers` takes tokens for it and no others."""
 TOKEN_SECONDS = 3600
 METRICS, METRICS_PORT = "metrics", 8088
 _PORT = "tcp-artifacts"

@@ -22,7 +22,7 @@ SERVICE_ACCOUNT = "node-health"
 _RBAC = "rbac.authorization.k8s.io/v1"
 CLUSTER_ROLE = "headway-node-health"
 SETTINGS = "node-health"
-"""The ConfigMap that the loop reads (`headway.health.cluster`)."""
+"""The ConfigMap that the loop reads (`headway.node_health.cluster`)."""
 
 _EVERYWHERE = (
     ("", ("nodes",), ("get", "list", "watch", "patch")),

@@ -29,11 +29,11 @@ def artifact_cache(
     import boto3
     from kubernetes.config import ConfigException
 
-    from headway.artifacts import loop
-    from headway.artifacts.callers import Callers
-    from headway.artifacts.cluster import Cluster
-    from headway.artifacts.serving import Watched, served
-    from headway.artifacts.store import Store
+    from headway.artifact_cache import loop
+    from headway.artifact_cache.callers import Callers
+    from headway.artifact_cache.cluster import Cluster
+    from headway.artifact_cache.serving import Watched, served
+    from headway.artifact_cache.store import Store
 
     address, _, port = serve.rpartition(":")
     if not address or not port.isdigit():

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import typer
 
-from headway.cli import artifact, artifact_cache, backtest, contracts, cost, leftovers, mirror, nodes, policies, release, sandbox
+from headway.cli import artifact, artifact_cache, backtest, contracts, cost, leftovers, mirror, nodes, policies, release
 from headway.errors import Exit, UserError
+from sandbox.cli import commands as sandbox
 
 app = typer.Typer(
     name="headway",

@@ -14,9 +14,9 @@ from headway.cli.output import Output, OutputOption
 from headway.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from headway.health.cluster import Cluster, Done
-    from headway.health.facts import Node
-    from headway.health.watch import ReadBack
+    from headway.node_health.cluster import Cluster, Done
+    from headway.node_health.facts import Node
+    from headway.node_health.watch import ReadBack
 
 app = typer.Typer(help="GPU nodes: health, driver, quarantine, and what runs there.", invoke_without_command=True)
 
@@ -28,8 +28,8 @@ NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The node's na
 
 
 def _cluster(kubeconfig: str | None, *, replaces: bool = False) -> "Cluster":
-    from headway.health.cluster import Cluster
-    from headway.health.replacement import AutoScaling, refused
+    from headway.node_health.cluster import Cluster
+    from headway.node_health.replacement import AutoScaling, refused
 
     return Cluster(kubeconfig or os.environ.get("KUBECONFIG"), AutoScaling() if replaces else refused)
 
@@ -52,7 +52,7 @@ def quarantine(
     kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Set a node apart: nothing new lands there, what runs is drained by `headway nodes watch`, and it stays so until it is released."""
-    from headway.health.decision import by_hand
+    from headway.node_health.decision import by_hand
 
     cluster = _cluster(kubeconfig)
     found = _named(cluster, node)
@@ -74,7 +74,7 @@ def release(
     kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Let a node back into service: after a passing diagnostic, which `headway nodes watch` runs, or at once with --untested."""
-    from headway.health.decision import Readmit, released
+    from headway.node_health.decision import Readmit, released
 
     cluster = _cluster(kubeconfig)
     found = _named(cluster, node)
@@ -108,10 +108,10 @@ def watch(
     import signal
     import threading
 
-    from headway.health import watch as loop
-    from headway.health.decision import Policy
-    from headway.health.serving import SILENT_ROUNDS, Pulse, served
-    from headway.health.turns import Turn
+    from headway.node_health import watch as loop
+    from headway.node_health.decision import Policy
+    from headway.node_health.leader_election import Turn
+    from headway.node_health.serving import SILENT_ROUNDS, Pulse, served
 
     cluster = _cluster(kubeconfig, replaces=replaces)
     turn = Turn(cluster, _loop(), time.monotonic)
@@ -166,7 +166,7 @@ def check(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Read back after an update: the operator is ready, and every node offers the GPUs and runs the driver that its pool states."""
-    from headway.health.watch import read_back
+    from headway.node_health.watch import read_back
 
     seen = read_back(_cluster(kubeconfig), wait, time.monotonic, time.sleep)
     if output is Output.JSON:
@@ -204,7 +204,7 @@ def _named(cluster: "Cluster", name: str) -> "Node":
 
 
 def _act(cluster: "Cluster", actions: "Sequence[Any]") -> None:
-    from headway.health.cluster import Settings
+    from headway.node_health.cluster import Settings
 
     for done in cluster.perform(actions, Settings(diagnostic_image="", expected=())):
         if done.refused:
@@ -218,7 +218,7 @@ def _who() -> str:
 
 
 def _record(node: "Node") -> dict[str, Any]:
-    from headway.health.decision import Policy, fault
+    from headway.node_health.decision import Policy, fault
 
     return {
         "node": node.name,
@@ -238,7 +238,7 @@ def _record(node: "Node") -> dict[str, Any]:
 
 
 def _health(node: "Node") -> str:
-    from headway.health.decision import Policy, fault
+    from headway.node_health.decision import Policy, fault
 
     if node.quarantine is not None:
         return node.quarantine.state.value

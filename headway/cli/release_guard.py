@@ -11,7 +11,7 @@ from headway.cli.release_options import EnvironmentOption, ProjectOption
 from headway.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from headway.release.driver.api import Api
+    from headway.environment.kubernetes import Api
 
 
 def guard(
@@ -29,7 +29,7 @@ def guard(
 
     from headway.cli.project import find
     from headway.cli.release_place import Place
-    from headway.release.driver.api import Api
+    from headway.environment.kubernetes import Api
     from headway.release.guard import LOOK_SECONDS
 
     if not tenant and not in_cluster:

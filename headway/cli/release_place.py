@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 from headway.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from headway.automation import PackSource, Runner
     from headway.contract.model import Model
     from headway.contract.pool import Pool
-    from headway.release.driver.api import Api
+    from headway.environment.kubernetes import Api
+    from headway.environment.stacks import PackSource, Runner
     from headway.release.driver.cluster import Cluster
     from headway.release.driver.deployment import Deployment
     from headway.release.evidence.kept import Samples
@@ -95,7 +95,7 @@ class Place:
 
     @cached_property
     def runner(self) -> "Runner":
-        from headway.automation import Runner
+        from headway.environment.stacks import Runner
 
         if self.environment != SANDBOX:
             return Runner(self.project, environment={"HEADWAY_LEDGER": self.address} if "HEADWAY_LEDGER" in os.environ else {})
@@ -106,7 +106,7 @@ class Place:
 
     @cached_property
     def packs(self) -> tuple["PackSource", ...]:
-        from headway.automation import PackSource
+        from headway.environment.stacks import PackSource
 
         config = self.project / "policies" / "config" / f"{self.environment}.json"
         return (PackSource(path=self.project / "policies" / "tenant", config=config if config.exists() else None),)
@@ -138,7 +138,7 @@ class Place:
 
     @cached_property
     def api(self) -> "Api":
-        from headway.release.driver.api import Api
+        from headway.environment.kubernetes import Api
 
         return Api(self._kubeconfig)
 
@@ -324,7 +324,7 @@ def _outputs(project: Path, environment: str, layer: str) -> Mapping[str, Any]:
     """What a layer of the environment exported, asked once: the real engine takes seconds for it. Raises UserError without an answer."""
     from pulumi.automation import CommandError
 
-    from headway.automation import Runner
+    from headway.environment.stacks import Runner
 
     _described(project, environment)
     stack = f"{environment}-{layer}"

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from headway.contract.labels import TENANT
-from headway.release.driver.api import MANAGER, Api
+from headway.environment.kubernetes import MANAGER, Api
 from headway.release.driver.cluster import ROUTES, SAFE_RELEASE, WATCHED_UNTIL, patch, route_of
 from headway.release.ledger.division import STABLE, WHOLE, Division, Portion
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import yaml
 
-from headway.kubeconfig import settings
+from headway.environment.kubeconfig import settings
 from sandbox.engine.provider import ProviderError
 
 _EXISTS, _ABSENT = 409, 404

@@ -22,11 +22,11 @@ from components.platform import namespaces, node_health
 from headway.cli.main import app
 from headway.contract.labels import MODEL, QUARANTINE, RELEASE, TENANT
 from headway.contract.pool import Pool
-from headway.health import watch
-from headway.health.cluster import Cluster, Done
-from headway.health.decision import Policy, Replace, by_hand
-from headway.health.facts import Node, State
-from headway.health.replacement import refused
+from headway.node_health import watch
+from headway.node_health.cluster import Cluster, Done
+from headway.node_health.decision import Policy, Replace, by_hand
+from headway.node_health.facts import Node, State
+from headway.node_health.replacement import refused
 from sandbox.cluster.nodes import node_manifest
 from tests.cluster.conftest import ControlPlane, api_client, eventually
 

@@ -23,7 +23,7 @@ import yaml
 
 from headway.contract.loader import load_tenant
 from headway.contract.released import release_id
-from headway.release.driver.api import Api
+from headway.environment.kubernetes import Api
 from headway.release.driver.cluster import ROUTES, SAFE_RELEASE, WATCHED_UNTIL, Cluster, route_of
 from headway.release.driver.world import Route
 from headway.release.evidence import queries

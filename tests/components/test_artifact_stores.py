@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from components.model_service.manifests import Service
 from components.platform import artifact_cache, namespaces
 from components.tenant import isolation
-from headway.artifacts import callers, cluster
+from headway.artifact_cache import callers, cluster
 from headway.cli.artifact_cache import artifact_cache as command
 from headway.contract.arithmetic.warm import artifact_room
 from headway.contract.labels import POOL

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 from moto import mock_aws
 
-from headway.automation import PackSource, Runner, StackResult
+from headway.environment.stacks import PackSource, Runner, StackResult
 from sandbox.cloud import objectstore
 from sandbox.cloud.aws.account import Account
 from sandbox.cloud.aws.assembly import backends

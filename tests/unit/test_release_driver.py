@@ -11,9 +11,9 @@ from release_kill import Shelf, killed_at, promoting, walk
 from release_ticks import slowed
 from release_world import BAD, CHAIN, ROOM, UNASKED, Memory, OutOfReachError, Probed, Reading, Result, Scene
 
-from headway.automation import Violation
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
+from headway.environment.stacks import Violation
 from headway.errors import Exit, UserError
 from headway.release.driver import beginning
 from headway.release.driver import driver as driving

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from pulumi.automation import DiffKind, EngineEvent, OpType, PropertyDiff, ResOutputsEvent, StepEventMetadata
 
-from headway.automation import PackSource, Runner, StackResult
+from headway.environment.stacks import PackSource, Runner, StackResult
 from sandbox.deploy import LayerResult, deploy, rehearse
 from sandbox.plan import Layer
 from sandbox.progress import Silent

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.automation import StackResult, Violation
+from headway.environment.stacks import StackResult, Violation
 from sandbox.layout import Layout
 from sandbox.receipts import ROOMS, Receipt, given, read, receipt, recorded, write
 

@@ -15,8 +15,8 @@ from headway.contract.arithmetic.replica import replica_cpu, replica_memory
 from headway.contract.labels import MODEL, POOL, PREFIX, RELEASE, TENANT
 from headway.contract.model import Model
 from headway.contract.pool import Pool
+from headway.environment.kubernetes import MANAGER, Api
 from headway.release.driver.answers import CONTAINER
-from headway.release.driver.api import MANAGER, Api
 from headway.release.driver.clocks import Apart
 from headway.release.driver.room import Needs, room
 from headway.release.driver.world import OutOfReachError, Route

@@ -25,7 +25,7 @@ from headway.release.ledger.division import BASELINE, CANARY, STABLE, Division
 from headway.release.plan import Kind as StepKind
 
 if TYPE_CHECKING:
-    from headway.automation import PackSource, Runner, StackResult
+    from headway.environment.stacks import PackSource, Runner, StackResult
 
 _OWN_PROBES = "each replica's startup probe, which asks it before it is ready"
 _SIMULATED = "nobody"

@@ -6,7 +6,7 @@ The trap: a policy that could not be evaluated is no refusal; it is written down
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headway.automation import StackResult
+    from headway.environment.stacks import StackResult
 
 
 def by_policy(result: "StackResult") -> bool:

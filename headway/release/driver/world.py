@@ -14,7 +14,7 @@ from headway.release.ledger.division import Division
 from headway.release.plan import Kind as StepKind
 
 if TYPE_CHECKING:
-    from headway.automation import StackResult
+    from headway.environment.stacks import StackResult
 
 Raw = Mapping[str, Any]
 

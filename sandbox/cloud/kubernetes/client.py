@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from headway.kubeconfig import settings
+from headway.environment.kubeconfig import settings
 from sandbox.cloud.kubernetes.clock import Clock
 from sandbox.cloud.kubernetes.errors import Refusal, UnknownKindError, UnreachableError, refusal
 from sandbox.cloud.kubernetes.kinds import Kind

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.health.facts import Node
+from headway.node_health.facts import Node
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,9 @@ what happened meanwhile is only seen by listing anew.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headway import kubeconfig
-from headway.artifacts.callers import AUDIENCE
+from headway.artifact_cache.callers import AUDIENCE
 from headway.contract.labels import PART_OF, POOL
+from headway.environment import kubeconfig
 
 CONFIGURATIONS = f"app.kubernetes.io/component=configuration,app.kubernetes.io/part-of={PART_OF}"
 WATCH_SECONDS = 300

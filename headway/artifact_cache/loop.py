@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from headway.artifacts.cluster import Cluster
-from headway.artifacts.serving import FAILED, FETCHED, FETCHES, NO_ROOM, REFUSED, Watched
-from headway.artifacts.store import NoRoomError, RefusedError
-from headway.artifacts.wanted import File, ordered
+from headway.artifact_cache.cluster import Cluster
+from headway.artifact_cache.serving import FAILED, FETCHED, FETCHES, NO_ROOM, REFUSED, Watched
+from headway.artifact_cache.store import NoRoomError, RefusedError
+from headway.artifact_cache.wanted import File, ordered
 
 AGAIN_SECONDS = 60.0
 """What could not be fetched is tried again after so long, or when a release changes."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from headway.contract import xids
-from headway.health.facts import ACCELERATOR_READY, Diagnostic, Node, Pod, Quarantine, State
+from headway.node_health.facts import ACCELERATOR_READY, Diagnostic, Node, Pod, Quarantine, State
 
 LOOP = "headway"
 """Who put a node into quarantine when no person did."""

@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from headway.contract.labels import PREFIX, QUARANTINE
+from headway.environment.kubeconfig import connected
 from headway.errors import Exit, UserError
-from headway.health import facts
-from headway.health.decision import Action, Clear, Diagnose, Evict, Isolate, Readmit, Replace, Tell
-from headway.health.diagnostic import IMAGE_KEY, NAMESPACE, pod
-from headway.health.facts import DIAGNOSTIC_LABEL, Node
-from headway.health.readiness import Expected, Operator, cluster_policy_state
-from headway.health.turns import LeaseStore, Record
-from headway.kubeconfig import connected
+from headway.node_health import facts
+from headway.node_health.decision import Action, Clear, Diagnose, Evict, Isolate, Readmit, Replace, Tell
+from headway.node_health.diagnostic import IMAGE_KEY, NAMESPACE, pod
+from headway.node_health.facts import DIAGNOSTIC_LABEL, Node
+from headway.node_health.leader_election import LeaseStore, Record
+from headway.node_health.readiness import Expected, Operator, cluster_policy_state
 
 SETTINGS = "node-health"
 """The ConfigMap in which the platform layer says what this loop must know."""
@@ -109,12 +109,12 @@ class Cluster:
         return Operator(state=cluster_policy_state(body), recorded=recorded and body is None)
 
     def read(self) -> Record | None:
-        """Who holds the loops' Lease (`turns.Store`)."""
+        """Who holds the loops' Lease (`leader_election.Store`)."""
         with _told():
             return self._leases.read()
 
     def write(self, holder: str, over: Record | None) -> Record | None:
-        """Take or give up the loops' Lease (`turns.Store`)."""
+        """Take or give up the loops' Lease (`leader_election.Store`)."""
         with _told():
             return self._leases.write(holder, over)
 

@@ -7,7 +7,7 @@ DCGM's diagnostic tests whole GPUs only, so a node whose GPUs are cut by MIG is 
 from typing import Any
 
 from headway.contract.labels import PART_OF
-from headway.health.facts import DIAGNOSTIC_LABEL, Node
+from headway.node_health.facts import DIAGNOSTIC_LABEL, Node
 
 NAMESPACE = "node-health"
 IMAGE_KEY = "diagnosticImage"

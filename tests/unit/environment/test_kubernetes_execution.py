@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from headway.release.driver.execution import executed
+from headway.environment.execution import executed
 from headway.release.driver.world import OutOfReachError
 
 STDOUT, STDERR, ENDED = b"\x01", b"\x02", b"\x03"

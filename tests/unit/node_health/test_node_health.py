@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headway.contract.labels import MODEL, POOL, QUARANTINE, RELEASE, TENANT
 from headway.errors import UserError
-from headway.health.decision import (
+from headway.node_health.decision import (
     LOOP,
     Action,
     Clear,
@@ -30,9 +30,9 @@ from headway.health.decision import (
     fault,
     released,
 )
-from headway.health.facts import DIAGNOSTIC_LABEL, Condition, Diagnostic, Node, Pod, Quarantine, State, nodes
-from headway.health.readiness import Expected, Operator, cluster_policy_state, lacks
-from headway.health.replacement import AutoScaling
+from headway.node_health.facts import DIAGNOSTIC_LABEL, Condition, Diagnostic, Node, Pod, Quarantine, State, nodes
+from headway.node_health.readiness import Expected, Operator, cluster_policy_state, lacks
+from headway.node_health.replacement import AutoScaling
 
 POLICY = Policy()
 NOW = 1_000_000.0

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway.cli import sandbox_traffic
 from headway.errors import Exit, UserError
+from sandbox.cli import traffic
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from sandbox.status import ClusterView
 
 app = typer.Typer(help="The whole platform in miniature on this machine: no cloud, no cluster, no pulumi.", no_args_is_help=True)
-app.command()(sandbox_traffic.logs)
-app.command()(sandbox_traffic.token)
+app.command()(traffic.logs)
+app.command()(traffic.token)
 GPUS_WITHIN_SECONDS = 10
 """How long `up` waits for every node to offer its GPUs; simulated ones do from their first moment."""
 ProjectOption = Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")]
@@ -59,8 +59,8 @@ def up(project: ProjectOption = None, extras: ExtrasOption = "") -> None:
     """Bring everything up: check contracts, preview all layers with their packs, start the servers, apply, and show what is there."""
     from time import monotonic
 
-    from headway.cli import show
     from headway.cli.progress import ConsoleProgress, elapsed
+    from sandbox.cli import show
     from sandbox.cluster.processes import Supervisor
     from sandbox.extras import chosen, fallen, live
     from sandbox.session import Session
@@ -93,9 +93,9 @@ def _offered(layout: "Layout", console: "Console") -> bool:
     import time
 
     from headway.cli.nodes import lines
-    from headway.health.cluster import Cluster
-    from headway.health.replacement import refused
-    from headway.health.watch import read_back
+    from headway.node_health.cluster import Cluster
+    from headway.node_health.replacement import refused
+    from headway.node_health.watch import read_back
 
     seen = read_back(Cluster(str(layout.kubeconfig), refused), GPUS_WITHIN_SECONDS, time.monotonic, time.sleep)
     for line in lines(seen):
@@ -106,7 +106,7 @@ def _offered(layout: "Layout", console: "Console") -> bool:
 @app.command()
 def status(project: ProjectOption = None) -> None:
     """Show what is there now, from the live cluster: processes, nodes, accelerators, services."""
-    from headway.cli import show
+    from sandbox.cli import show
     from sandbox.cluster.processes import Supervisor
     from sandbox.extras import live
     from sandbox.status import read

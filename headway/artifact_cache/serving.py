@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from headway.artifacts.callers import BusyError, Callers
-from headway.artifacts.store import Store
+from headway.artifact_cache.callers import BusyError, Callers
+from headway.artifact_cache.store import Store
 from headway.listening import listening
 
 PATH = "/artifacts/"

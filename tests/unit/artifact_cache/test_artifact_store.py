@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.artifacts.callers import ASKED_PER_SECOND, AUDIENCE, REMEMBERED_SECONDS, BusyError, Callers
-from headway.artifacts.store import NoRoomError, RefusedError, Store
-from headway.artifacts.wanted import File, files, ordered
+from headway.artifact_cache.callers import ASKED_PER_SECOND, AUDIENCE, REMEMBERED_SECONDS, BusyError, Callers
+from headway.artifact_cache.store import NoRoomError, RefusedError, Store
+from headway.artifact_cache.wanted import File, files, ordered
 
 
 def configuration(tenant: str, uri: str, sizes: dict[str, int], created: str = "1", name: str = "r1") -> dict[str, Any]:

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import UserError
-from headway.health.cluster import Done
-from headway.health.decision import Readmit
-from headway.health.facts import Node
-from headway.health.serving import Pulse, served
-from headway.health.turns import Record, Turn
+from headway.node_health.cluster import Done
+from headway.node_health.decision import Readmit
+from headway.node_health.facts import Node
+from headway.node_health.leader_election import Record, Turn
+from headway.node_health.serving import Pulse, served
 
 
 @dataclass

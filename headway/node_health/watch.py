@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from threading import Event
 
 from headway.errors import UserError
-from headway.health.cluster import Cluster, Done
-from headway.health.decision import Policy, decide
-from headway.health.readiness import Lack, Operator, lacks
-from headway.health.serving import Pulse
-from headway.health.turns import Turn
+from headway.node_health.cluster import Cluster, Done
+from headway.node_health.decision import Policy, decide
+from headway.node_health.leader_election import Turn
+from headway.node_health.readiness import Lack, Operator, lacks
+from headway.node_health.serving import Pulse
 
 INTERVAL_SECONDS = 15
 BETWEEN_LOOKS_SECONDS = 2

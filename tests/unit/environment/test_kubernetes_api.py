@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from headway.environment.kubernetes import Api
 from headway.errors import UserError
-from headway.release.driver.api import Api
 from headway.release.driver.world import OutOfReachError
 from tests.loopback import Handler, served
 

@@ -8,8 +8,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from headway.automation import StackResult
 from headway.cli.progress import elapsed
+from headway.environment.stacks import StackResult
 from sandbox.cluster.processes import ProcessStatus
 from sandbox.deploy import LayerResult
 from sandbox.extras import Live

@@ -12,8 +12,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlencode
 
+from headway.environment.kubeconfig import connected
 from headway.errors import Exit, UserError
-from headway.kubeconfig import connected
 from headway.release.driver.clocks import Apart
 from headway.release.driver.world import OutOfReachError
 
@@ -97,7 +97,7 @@ class Api:
 
     def executed(self, namespace: str, pod: str, container: str, command: Sequence[str], seconds: float) -> str:
         """Standard output of a command in a pod's container. Raises OutOfReachError."""
-        from headway.release.driver.execution import executed
+        from headway.environment.execution import executed
 
         return executed(self._connected().configuration, namespace, pod, container, command, seconds)
 

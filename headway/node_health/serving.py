@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from headway.health.cluster import Done
 from headway.listening import listening
+from headway.node_health.cluster import Done
 
 SILENT_ROUNDS = 8
 """Rounds without an answer of the API server after which the loop calls itself stuck: two minutes."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from headway.errors import UserError
-from headway.health.facts import Node
+from headway.node_health.facts import Node
 
 
 class AutoScaling:
