@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from headway.environment.stacks import StackResult, Violation
-from headway.release.ledger.location import opened
-from headway.release.ledger.store import MissingStoreError, UnreachableError
+from headway.ledger.location import opened
+from headway.ledger.store import MissingStoreError, UnreachableError
 from sandbox.layout import Layout
 
 ROOMS = ("Pulumi.yaml", "__main__.py", "components", "headway", "policies", "sandbox", "stacks", "tenants")

@@ -16,8 +16,8 @@ from headway.contract.crosscheck import TenantContracts
 from headway.contract.model import Model
 from headway.contract.released import release_id, same_release, with_released
 from headway.errors import UserError
-from headway.release.ledger.division import CANARY, Division, latest, released
-from headway.release.ledger.store import MissingStoreError, Store, UnreachableError
+from headway.ledger.store import MissingStoreError, Store, UnreachableError
+from headway.ledger.traffic_split import CANARY, Division, latest, released
 from stacks.refusal import Refusal, SettingsError
 
 

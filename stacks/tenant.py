@@ -26,8 +26,8 @@ from headway.contract.crosscheck import TenantContracts
 from headway.contract.finding import Finding, Level
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
-from headway.release.ledger import location
-from headway.release.ledger.store import Store
+from headway.ledger import location
+from headway.ledger.store import Store
 from stacks.live import Live, live
 from stacks.refusal import Refusal, SettingsError
 from stacks.settings import PLATFORM, SANDBOX, TenantSettings

@@ -35,8 +35,8 @@ class _Plainly(typer.core.TyperGroup):
     """Says in plain words which server did not answer."""
 
     def invoke(self, ctx: Any) -> Any:
+        from headway.ledger.store import MissingStoreError, UnreachableError
         from headway.release.driver.world import OutOfReachError
-        from headway.release.ledger.store import MissingStoreError, UnreachableError
 
         try:
             return super().invoke(ctx)
@@ -69,7 +69,7 @@ def start(
     """Release what the contract now describes, and stay until it is promoted or back. Goes on with that release if it is under way."""
     from headway.cli.release_place import place
     from headway.cli.release_start import begun, commit_of
-    from headway.release.driver.beginning import Start
+    from headway.release.driver.start import Start
 
     here = place(service, environment, project, prometheus)
     beginning = Start(reason=reason, commit=commit or commit_of(here.project), speed=speed)
@@ -217,7 +217,7 @@ def _reasoned(reason: str) -> None:
 
 def _ask(here: "Place", wish: "Wish", reason: str) -> int:
     """Write it down; answers the number of the event."""
-    from headway.release.driver.wishes import ask
+    from headway.release.driver.requests import ask
 
     return len(ask(here.ledger(), wish, reason))
 

@@ -15,9 +15,9 @@ from headway.errors import Exit, UserError
 if TYPE_CHECKING:
     from headway.cli.release_place import Place
     from headway.cli.release_view import View
-    from headway.release.driver.holding import Holding, Told
+    from headway.ledger.events import Event
+    from headway.release.driver.leased_run import Holding, Told
     from headway.release.driver.rollout import Rollout, Service
-    from headway.release.ledger.events import Event
 
 _LOOK_SECONDS = 1.0
 
@@ -27,12 +27,12 @@ def drive(here: "Place", view: "View", under_way: "Rollout | None" = None, regat
 
     `regate`: see the driver.
     """
+    from headway.ledger.traffic_split import released
     from headway.release.driver.driver import Driver
     from headway.release.driver.holder import gone
     from headway.release.driver.holder import here as this_runner
-    from headway.release.driver.holding import Holding
+    from headway.release.driver.leased_run import Holding
     from headway.release.evidence import reading
-    from headway.release.ledger.division import released
 
     rollout = under_way or running(here)
     world, told = here.world(released(here.store, here.chain, rollout.digest)), _once(view)
@@ -73,8 +73,8 @@ def _followed(here: "Place", view: "View", rollout: "Rollout", told: "Told", gon
     """Read the ledger until the release is over; or until nobody holds its lease, where `gone` tells the dead: then None."""
     from time import sleep
 
+    from headway.ledger.store import UnreachableError
     from headway.release.driver.rollout import fold
-    from headway.release.ledger.store import UnreachableError
 
     ledger, silent = here.ledger(), False
     service, seen = fold(()), 0

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from headway.contract.pool import Pool
     from headway.environment.kubernetes import Api
     from headway.environment.stacks import PackSource, Runner
+    from headway.ledger.chain import Ledger
+    from headway.ledger.store import Store
     from headway.release.driver.cluster import Cluster
     from headway.release.driver.deployment import Deployment
     from headway.release.evidence.kept import Samples
     from headway.release.evidence.stillness import Watch
-    from headway.release.ledger.ledger import Ledger
-    from headway.release.ledger.store import Store
 
 SANDBOX = "sandbox"
 PROMETHEUS = "HEADWAY_PROMETHEUS"
@@ -69,7 +69,7 @@ class Place:
     @cached_property
     def address(self) -> str:
         """Of the ledger. Raises UserError where the environment has none."""
-        from headway.release.ledger.location import place
+        from headway.ledger.location import place
 
         if self.environment == SANDBOX:
             return self._layout.ledger_address
@@ -84,12 +84,12 @@ class Place:
 
     @cached_property
     def store(self) -> "Store":
-        from headway.release.ledger.location import opened
+        from headway.ledger.location import opened
 
         return opened(self.address)
 
     def ledger(self) -> "Ledger":
-        from headway.release.ledger.ledger import Ledger
+        from headway.ledger.chain import Ledger
 
         return Ledger(self.store, self.chain, self.actor, lambda: datetime.now(UTC))
 
@@ -221,7 +221,7 @@ class Place:
         if self.environment == SANDBOX:
             return SampleFile(self._layout.logs / "samples" / f"{self.tenant}.{self.model}.jsonl")
         from headway.contract.sampling import prefix
-        from headway.release.ledger.store import client
+        from headway.ledger.store import client
 
         bucket = _outputs(self.project, self.environment, "cluster").get("telemetry_bucket")
         return SampleBucket(client(), str(bucket), prefix(self.tenant, self.model, model.data.retention)) if bucket else None
@@ -340,8 +340,8 @@ def _outputs(project: Path, environment: str, layer: str) -> Mapping[str, Any]:
 
 def adopt_deployed(project: Path, environment: str) -> tuple[str, ...]:
     """Register whatever serves and no ledger knows yet as a first release; answers the services. From then on only a release replaces it."""
+    from headway.ledger.chain import LostError
     from headway.release.driver.adoption import adopt
-    from headway.release.ledger.ledger import LostError
 
     done: list[str] = []
     for here in places(project, environment):

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from headway.cli.release_place import Place
     from headway.cli.release_view import View
     from headway.contract.model import Model
-    from headway.release.driver.beginning import Asked, Start
     from headway.release.driver.rollout import Rollout
+    from headway.release.driver.start import Asked, Start
     from headway.release.plan import Room
 
 
 def begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guarded: bool) -> "Rollout | None":
     """Make sure that a release of the contract is under way; answers the one that already was, None for a new one. Raises UserError."""
-    from headway.release.ledger.ledger import LostError
+    from headway.ledger.chain import LostError
 
     while True:
         try:
@@ -33,14 +33,14 @@ def begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guard
 
 def _begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guarded: bool) -> "Rollout | None":
     from headway.contract.released import release_id
+    from headway.ledger.store import prove
     from headway.release.driver.adoption import adopt
-    from headway.release.driver.beginning import begin, possible
     from headway.release.driver.clocks import refusal
     from headway.release.driver.kinds import Wish
+    from headway.release.driver.requests import ask
     from headway.release.driver.rollout import fold
-    from headway.release.driver.wishes import ask
+    from headway.release.driver.start import begin, possible
     from headway.release.driver.world import OutOfReachError
-    from headway.release.ledger.store import prove
 
     in_time(here, start.speed)
     model = here.contract()
@@ -77,7 +77,7 @@ def _begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guar
 def in_time(here: "Place", speed: float) -> None:
     """Whether ticks at that speed can be measured. Raises UserError."""
     from headway.cli.release_place import SANDBOX
-    from headway.release.driver.beginning import TICK_SECONDS
+    from headway.release.driver.start import TICK_SECONDS
 
     if speed != 1.0 and here.environment != SANDBOX:
         raise UserError(
@@ -102,8 +102,8 @@ def commit_of(project: Path) -> str:
 
 def _answers(here: "Place", model: "Model") -> "Asked":
     """Ask the stable version its golden requests: who cannot be asked now could not be compared later."""
-    from headway.release.driver.beginning import Asked
     from headway.release.driver.rollout import fold
+    from headway.release.driver.start import Asked
     from headway.release.driver.world import OutOfReachError
 
     try:

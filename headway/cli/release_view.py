@@ -13,11 +13,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from headway.release import words
+from headway.ledger.events import Event
+from headway.ledger.traffic_split import CANARY
+from headway.release import messages
 from headway.release.driver.kinds import Kind, Outcome
 from headway.release.driver.rollout import Rollout, Service
-from headway.release.ledger.division import CANARY
-from headway.release.ledger.events import Event
 from headway.release.notify import Webhook
 
 BAR_CELLS, NARROW_BAR_CELLS = 24, 10
@@ -70,7 +70,7 @@ class Lines(View):
         self._console, self._last = Console(highlight=False, soft_wrap=True), ""
 
     def show(self, event: Event, service: Service) -> None:
-        text = words.said(event)
+        text = messages.said(event)
         if text is None or (event.kind == Kind.OBSERVED and text == self._last):
             return
         self._last = text
@@ -80,7 +80,7 @@ class Lines(View):
         self._console.print(escape(text))
 
     def ended(self, rollout: Rollout) -> None:
-        self._console.print(f"[bold {_OUTCOMES.get(rollout.outcome, 'default')}]{escape(words.verdict(rollout))}[/]")  # type: ignore[arg-type]
+        self._console.print(f"[bold {_OUTCOMES.get(rollout.outcome, 'default')}]{escape(messages.verdict(rollout))}[/]")  # type: ignore[arg-type]
 
 
 class Objects(View):
@@ -141,21 +141,21 @@ class Said:
     times: int = 1
 
     def __str__(self) -> str:
-        text = words.said(self.last) or ""
+        text = messages.said(self.last) or ""
         if self.times == 1:
             return text
         minutes = (datetime.fromisoformat(self.last.time) - datetime.fromisoformat(self.first.time)).total_seconds() / 60
-        so_far = words.evidence(self.last.body["decision"])
+        so_far = messages.evidence(self.last.body["decision"])
         return f"{text} {self.times} ticks in {minutes:.1f} min{f'; {so_far}' if so_far else ''}."
 
 
 def heard(lines: Sequence[Said], event: Event) -> tuple[Said, ...]:
     """The lines with one more event."""
-    text = words.said(event)
+    text = messages.said(event)
     if text is None:
         return tuple(lines)
     last = lines[-1] if lines else None
-    if last and event.kind == last.last.kind == Kind.OBSERVED and text == words.said(last.last):
+    if last and event.kind == last.last.kind == Kind.OBSERVED and text == messages.said(last.last):
         return (*lines[:-1], Said(last.first, event, last.times + 1))
     return (*lines, Said(event, event))
 
@@ -173,7 +173,7 @@ def panel(chain: str, rollout: Rollout, said: Sequence[Said], columns: int = WID
     """The whole picture of one release, for a terminal of so many columns."""
     colour = _OUTCOMES.get(rollout.outcome, "cyan") if rollout.outcome else "red" if rollout.failing else "cyan"
     head = Text.from_markup(f"[bold]{rollout.release}[/bold] against {rollout.stable}   {_ladder(rollout)}")
-    lines: list[RenderableType] = [head, Text(words.verdict(rollout), style=f"bold {colour}"), Text()]
+    lines: list[RenderableType] = [head, Text(messages.verdict(rollout), style=f"bold {colour}"), Text()]
     if rollout.decision:
         cells = BAR_CELLS if columns >= WIDE_COLUMNS else NARROW_BAR_CELLS
         lines += [_signals(rollout.decision.get("signals", {}), cells), Text()]
@@ -210,7 +210,7 @@ def _signals(signals: Mapping[str, Mapping[str, Any]], cells: int) -> Table:
 def _bar(value: float | str | None, bound: float | str, colour: str, of: int) -> str:
     if value is None:
         return ""
-    cells = round(words.reach(value, bound) * of)
+    cells = round(messages.reach(value, bound) * of)
     return f"[{colour}]{'━' * cells}[/][dim]{'─' * (of - cells)}[/]"
 
 
@@ -229,7 +229,7 @@ def summary(rollout: Rollout) -> dict[str, Any]:
         "stable": rollout.stable,
         "status": rollout.status,
         "outcome": str(rollout.outcome) if rollout.outcome else None,
-        "verdict": words.verdict(rollout),
+        "verdict": messages.verdict(rollout),
         "weight": rollout.division.weight(rollout.release, CANARY) if not rollout.over else None,
         "experiment": experiment(rollout),
         "frozen": rollout.frozen,
@@ -277,7 +277,7 @@ def overview(found: Mapping[str, Service]) -> None:
         elif rollout is None:
             table.add_row(chain, service.stable or "", "[dim]none yet[/]", "", "")
         else:
-            says = words.verdict(rollout)
+            says = messages.verdict(rollout)
             table.add_row(chain, service.stable or "", rollout.release, rollout.status, escape(says))
     _console().print(table)
 
@@ -292,14 +292,14 @@ def past(chain: str, rollouts: Sequence[Rollout]) -> None:
         table.add_column(column, overflow="fold")
     for number, rollout in enumerate(rollouts, 1):
         colour = _OUTCOMES.get(rollout.outcome, "cyan") if rollout.outcome else "cyan"
-        why = words.verdict(rollout)
+        why = messages.verdict(rollout)
         when = rollout.time[:16].replace("T", " ")
         table.add_row(
             str(number),
             when,
             rollout.release,
             rollout.stable,
-            escape(words.one_line(rollout.actor)),
+            escape(messages.one_line(rollout.actor)),
             f"[{colour}]{rollout.status}[/]",
             escape(why),
         )

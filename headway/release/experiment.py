@@ -9,8 +9,8 @@ from typing import Any
 
 from headway.contract.assignment import HASH, bucket, buckets_of
 from headway.errors import Exit, UserError
+from headway.ledger.traffic_split import CANARY, STABLE
 from headway.release.driver.rollout import Rollout
-from headway.release.ledger.division import CANARY, STABLE
 
 
 @dataclass(frozen=True, kw_only=True)

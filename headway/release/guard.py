@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 from headway.contract.labels import TENANT
 from headway.environment.kubernetes import MANAGER, Api
+from headway.ledger.traffic_split import STABLE, WHOLE, Division, Portion
 from headway.release.driver.cluster import ROUTES, SAFE_RELEASE, WATCHED_UNTIL, patch, route_of
-from headway.release.ledger.division import STABLE, WHOLE, Division, Portion
 
 LEASE = "headway-release-guard"
 LOOK_SECONDS = 5.0

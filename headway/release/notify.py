@@ -15,10 +15,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from headway.errors import Exit, UserError
-from headway.release import words
+from headway.ledger.events import Event
+from headway.release import messages
 from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import Service
-from headway.release.ledger.events import Event
 
 TOLD = frozenset(
     {Kind.STARTED, Kind.REFUSED, Kind.FAILED, Kind.LATE, Kind.ASKED, Kind.REGATED, Kind.SHIFTED, Kind.DRIFTED, Kind.DUE, Kind.ENDED}
@@ -56,7 +56,7 @@ class Webhook:
                 "number": event.number,
                 "time": event.time,
                 "actor": event.actor,
-                "text": f"{self._chain}: {words.said(event)}",
+                "text": f"{self._chain}: {messages.said(event)}",
             }
         )
         if self._thread is None:

@@ -25,13 +25,13 @@ import yaml
 from headway.contract.model import Model
 from headway.contract.released import release_id
 from headway.errors import UserError
-from headway.release import words
+from headway.ledger.chain import Ledger
+from headway.ledger.events import Event
+from headway.ledger.store import Folder
+from headway.ledger.traffic_split import CANARY
+from headway.release import messages
 from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import Rollout, fold
-from headway.release.ledger.division import CANARY
-from headway.release.ledger.events import Event
-from headway.release.ledger.ledger import Ledger
-from headway.release.ledger.store import Folder
 from sandbox.cluster import linux
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import HOME_VARIABLE, Layout
@@ -212,7 +212,7 @@ class Stage:
             release=name,
             outcome=str(rollout.outcome) if rollout.outcome else "not over",
             where=_where(events, rollout),
-            verdict=words.why(rollout),
+            verdict=messages.why(rollout),
             seconds=seconds,
             users=answered_by.get(rollout.release, 0),
             number=number,

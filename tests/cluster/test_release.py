@@ -24,13 +24,13 @@ import yaml
 from headway.contract.loader import load_tenant
 from headway.contract.released import release_id
 from headway.environment.kubernetes import Api
+from headway.ledger import lease
+from headway.ledger.chain import Ledger
+from headway.ledger.store import connect
 from headway.release.driver.cluster import ROUTES, SAFE_RELEASE, WATCHED_UNTIL, Cluster, route_of
 from headway.release.driver.world import Route
 from headway.release.evidence import queries
 from headway.release.guard import Guard
-from headway.release.ledger import lease
-from headway.release.ledger.ledger import Ledger
-from headway.release.ledger.store import connect
 from sandbox.cloud import objectstore
 from sandbox.cluster.control_plane import Cluster as ControlPlane
 from sandbox.cluster.processes import Supervisor

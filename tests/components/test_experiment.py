@@ -14,11 +14,11 @@ from components.model_service.routing import EXPERIMENT_HEADER
 from components.model_service.traffic import Arm, Live, Split, Traffic
 from components.platform import gateway_filters
 from headway.contract.assignment import HASH
+from headway.ledger.traffic_split import Division, Portion
+from headway.ledger.traffic_split import Split as UserSplit
 from headway.release.driver.cluster import SAFE_RELEASE, WATCHED_UNTIL, applied, route_of
 from headway.release.driver.world import OutOfReachError
 from headway.release.guard import overdue, safe
-from headway.release.ledger.division import Division, Portion
-from headway.release.ledger.division import Split as UserSplit
 from tests.components.contracts import DEFECTS, changed, service
 
 OLD = Release(model=changed({**DEFECTS, "batch": None}))

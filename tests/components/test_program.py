@@ -19,7 +19,7 @@ from program import layer, run
 from recording import EKS_CLUSTER, STACK_REFERENCE, Recording, Registration
 
 from components.versions import CHARTS
-from headway.release.ledger.store import LEASES
+from headway.ledger.store import LEASES
 from stacks.settings import FOLDER
 
 GOLDEN = Path(__file__).parent.parent / "golden"

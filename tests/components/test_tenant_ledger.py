@@ -14,9 +14,9 @@ from headway.contract.assignment import HASH
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.contract.released import release_id
-from headway.release.ledger.division import ADOPTED, BASELINE, CANARY, INTENDED, STABLE, Division, Portion, Split, latest
-from headway.release.ledger.ledger import Ledger, register
-from headway.release.ledger.store import Folder, MissingStoreError, Store, UnreachableError
+from headway.ledger.chain import Ledger, register
+from headway.ledger.store import Folder, MissingStoreError, Store, UnreachableError
+from headway.ledger.traffic_split import ADOPTED, BASELINE, CANARY, INTENDED, STABLE, Division, Portion, Split, latest
 from stacks import tenant
 from stacks.refusal import SettingsError
 

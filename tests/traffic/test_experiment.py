@@ -23,8 +23,8 @@ from components.model_service.workload import arm_name
 from components.platform import gateway_scripts, mesh
 from components.tenant.manifests import Plan
 from headway.contract.assignment import VECTORS, bucket, buckets_of
+from headway.ledger.traffic_split import Division
 from headway.release.driver.cluster import applied
-from headway.release.ledger.division import Division
 from sandbox.traffic.address import loopback
 from sandbox.traffic.mesh import configuration, listeners
 from sandbox.traffic.mesh.tokens import Issuers

@@ -7,10 +7,10 @@ from typing import Any
 
 from release_world import START, Memory, Scene
 
+from headway.ledger.chain import Ledger, verify
+from headway.ledger.store import Folder, Held, TakenError, digest_of
 from headway.release.driver.kinds import Kind, Wish
 from headway.release.driver.rollout import Rollout
-from headway.release.ledger.ledger import Ledger, verify
-from headway.release.ledger.store import Folder, Held, TakenError, digest_of
 
 
 class KilledError(BaseException):

@@ -14,17 +14,17 @@ from release_ticks import CLASSES, EDGES, SHARES, SLOW, counts
 
 from headway.contract.model import Model
 from headway.contract.released import release_id
+from headway.ledger.chain import Ledger
+from headway.ledger.store import Store
+from headway.ledger.traffic_split import CANARY, Division, latest
 from headway.release import Counts, Tick
 from headway.release.driver.adoption import adopt
-from headway.release.driver.beginning import Asked, Start, begin
 from headway.release.driver.driver import Driver
-from headway.release.driver.holding import Holding
 from headway.release.driver.labelled import Compared
+from headway.release.driver.leased_run import Holding
 from headway.release.driver.rollout import Rollout, Service, fold
+from headway.release.driver.start import Asked, Start, begin
 from headway.release.driver.world import Drained, OutOfReachError, Probed, Raw, Route
-from headway.release.ledger.division import CANARY, Division, latest
-from headway.release.ledger.ledger import Ledger
-from headway.release.ledger.store import Store
 from headway.release.plan import Kind as StepKind
 from headway.release.plan import Room
 

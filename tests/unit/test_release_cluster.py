@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from headway.ledger.traffic_split import CANARY, STABLE, Division, Portion
 from headway.release.driver.cluster import SAFE_RELEASE, WATCHED_UNTIL, applied, owner, route_of
 from headway.release.driver.world import OutOfReachError
 from headway.release.guard import overdue, safe
-from headway.release.ledger.division import CANARY, STABLE, Division, Portion
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

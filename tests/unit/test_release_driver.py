@@ -15,20 +15,20 @@ from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.environment.stacks import Violation
 from headway.errors import Exit, UserError
-from headway.release.driver import beginning
+from headway.ledger.chain import Ledger, LostError, verify
+from headway.ledger.events import Event
+from headway.ledger.store import Store, UnreachableError
 from headway.release.driver import driver as driving
 from headway.release.driver import judge as judging
-from headway.release.driver.beginning import Asked, Start, begin
+from headway.release.driver import start as starting
 from headway.release.driver.kinds import Kind, Outcome, Wish
+from headway.release.driver.requests import ask
 from headway.release.driver.rollout import Rollout
+from headway.release.driver.start import Asked, Start, begin
 from headway.release.driver.verify import recomputed
-from headway.release.driver.wishes import ask
-from headway.release.ledger.events import Event
-from headway.release.ledger.ledger import Ledger, LostError, verify
-from headway.release.ledger.store import Store, UnreachableError
+from headway.release.messages import said
 from headway.release.plan import Kind as StepKind
 from headway.release.report import page
-from headway.release.words import said
 
 TENANTS = Path(__file__).parents[2] / "tenants"
 
@@ -158,7 +158,7 @@ def test_a_decision_that_the_counts_do_not_support_is_found(scene: Scene) -> Non
 
 def test_what_another_gate_decided_is_counted_and_named_and_never_called_proven(short: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as older:
-        older.setattr(beginning, "gate_version", lambda: "older")
+        older.setattr(starting, "gate_version", lambda: "older")
         older.setattr(driving, "gate_version", lambda: "older")
         older.setattr(judging, "gate_version", lambda: "older")
         short.run()
@@ -171,7 +171,7 @@ def test_what_another_gate_decided_is_counted_and_named_and_never_called_proven(
 def begun_by_another_gate(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two ticks at a weight, and then an upgrade of Headway."""
     with monkeypatch.context() as older:
-        for module in (beginning, driving, judging):
+        for module in (starting, driving, judging):
             older.setattr(module, "gate_version", lambda: "older")
         scene.begin()
         interrupted(scene, lambda: scene.kinds().count("observed") == 2)

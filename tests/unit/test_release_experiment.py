@@ -21,17 +21,18 @@ from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.contract.rollout import Rollout as Policy
 from headway.errors import UserError
-from headway.release import words
-from headway.release.driver import beginning, targets
-from headway.release.driver.beginning import tick_seconds
+from headway.ledger.chain import verify
+from headway.ledger.events import Event, parse
+from headway.ledger.traffic_split import Division, Split, latest
+from headway.release import messages
+from headway.release.driver import start as starting
+from headway.release.driver import targets
 from headway.release.driver.kinds import Kind, Outcome, Wish
+from headway.release.driver.requests import ask
 from headway.release.driver.rollout import Rollout, Service
+from headway.release.driver.start import tick_seconds
 from headway.release.driver.verify import recomputed
-from headway.release.driver.wishes import ask
 from headway.release.experiment import assigned
-from headway.release.ledger.division import Division, Split, latest
-from headway.release.ledger.events import Event, parse
-from headway.release.ledger.ledger import verify
 from headway.release.plan import Room, plan
 from headway.release.report import page
 
@@ -57,7 +58,7 @@ def scene(contract: Model) -> Scene:
 @pytest.fixture
 def longer_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     """An hour's experiment in a dozen ticks."""
-    monkeypatch.setattr(beginning, "TICK_SECONDS", 300.0)
+    monkeypatch.setattr(starting, "TICK_SECONDS", 300.0)
 
 
 def deciding(scene: Scene, wish: Wish, on: Kind = Kind.DUE) -> Callable[[Event, Service], None]:
@@ -89,7 +90,7 @@ def told_of(contract: Model) -> tuple[Scene, Rollout, list[str]]:
 
     def told(event: Event, service: Service) -> None:
         if event.kind == Kind.OBSERVED and service.running:
-            said.append(words.why(service.running))
+            said.append(messages.why(service.running))
         deciding(scene, Wish.PROMOTE)(event, service)
 
     return scene, scene.run(told=told), said
@@ -231,7 +232,7 @@ def test_a_rule_that_somebody_took_off_the_route_is_put_back(scene: Scene) -> No
     def told(event: Event, service: Service) -> None:
         removed(event, service)
         if event.kind == Kind.DRIFTED:
-            said = words.said(event) or ""
+            said = messages.said(event) or ""
             assert said.endswith(f", and its users of experiment tone are not led to {scene.release}; it is set right.")
         if event.kind == Kind.OBSERVED and service.running and service.running.drifts:
             assert scene.world.led == ("tone", scene.release)
@@ -345,7 +346,7 @@ def test_status_says_who_has_it_and_until_when(told_of: tuple[Scene, Rollout, li
 
 def test_the_story_names_the_experiment_its_users_and_its_end(told_of: tuple[Scene, Rollout, list[str]]) -> None:
     scene, _, _ = told_of
-    lines = [text for event in scene.ledger().read() if (text := words.said(event))]
+    lines = [text for event in scene.ledger().read() if (text := messages.said(event))]
     assert "Next: 20 % of users." in lines
     assert any("Experiment tone divides users by their sub." in line for line in lines)
     assert "The experiment's time is over. Users stay divided until somebody promotes or rolls back." in lines

@@ -8,9 +8,9 @@ from release_kill import Shelf
 from release_world import Scene
 
 from headway.contract.loader import load_tenant
+from headway.ledger.traffic_split import CANARY, STABLE, Division, Portion
 from headway.release.driver.cluster import Cluster
 from headway.release.driver.kinds import Outcome
-from headway.release.ledger.division import CANARY, STABLE, Division, Portion
 
 PROJECT = Path(__file__).parents[2]
 WANTED = Division(

@@ -20,9 +20,9 @@ from release_kill import Shelf
 from release_world import CHAIN, START
 
 from headway.errors import Exit, UserError
-from headway.release.ledger import lease as leases
-from headway.release.ledger.ledger import Ledger, LostError, verify
-from headway.release.ledger.store import S3, Folder, Store, TakenError, UnreachableError
+from headway.ledger import lease as leases
+from headway.ledger.chain import Ledger, LostError, verify
+from headway.ledger.store import S3, Folder, Store, TakenError, UnreachableError
 
 TERM = timedelta(minutes=1)
 

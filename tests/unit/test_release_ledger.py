@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from headway.errors import UserError
-from headway.release.ledger.events import Event, canonical, digest, flaws, key, parse
-from headway.release.ledger.ledger import Ledger, LostError, register, verify
-from headway.release.ledger.store import S3, Folder, Store, TakenError, UnreachableError, connect, prove
+from headway.ledger.chain import Ledger, LostError, register, verify
+from headway.ledger.events import Event, canonical, digest, flaws, key, parse
+from headway.ledger.store import S3, Folder, Store, TakenError, UnreachableError, connect, prove
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 CHAIN = "vision/defects"

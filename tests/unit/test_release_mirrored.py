@@ -19,9 +19,9 @@ from headway.contract.health import Cosine, Exact, Golden, Near, Top
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.contract.sampling import Sample
-from headway.release.driver.beginning import Asked
 from headway.release.driver.mirrored import paired
 from headway.release.driver.rollout import Rollout
+from headway.release.driver.start import Asked
 from headway.release.evidence.kept import SampleBucket, SampleFile, UnkeptError
 
 TENANTS = Path(__file__).parents[2] / "tenants"

@@ -12,7 +12,7 @@ from release_world import BAD, CHAIN, Scene
 
 from headway.contract.loader import load_tenant
 from headway.errors import UserError
-from headway.release import words
+from headway.release import messages
 from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import Rollout, fold
 from headway.release.notify import Webhook
@@ -141,10 +141,10 @@ def test_a_promotion_without_proof_is_said_on_the_page() -> None:
 
 def test_every_kind_of_event_has_its_words(ended: tuple[Scene, Rollout]) -> None:
     scene, _ = ended
-    spoken = [(event.kind, words.said(event)) for event in scene.ledger().read()]
+    spoken = [(event.kind, messages.said(event)) for event in scene.ledger().read()]
     assert all(text is None for kind, text in spoken if kind in ("lease", "lease-released"))
     assert all(text and text.endswith((".", "?")) for kind, text in spoken if kind not in ("lease", "lease-released"))
-    assert set(Kind) - set(words._TELLERS) == {Kind.LEASE, Kind.LEASE_RELEASED}
+    assert set(Kind) - set(messages._TELLERS) == {Kind.LEASE, Kind.LEASE_RELEASED}
 
 
 def test_a_step_summary_names_verdict_signals_and_changes(ended: tuple[Scene, Rollout], tmp_path: Path) -> None:

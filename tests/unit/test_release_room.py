@@ -7,7 +7,7 @@ import pytest
 
 from headway.contract.rollout import Rollout
 from headway.errors import UserError
-from headway.release.driver.room import Needs, room, spare
+from headway.release.driver.capacity import Needs, room, spare
 from headway.release.plan import plan
 
 GPU = "requests.nvidia.com/gpu"

@@ -14,11 +14,11 @@ from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.contract.released import release_id
 from headway.errors import Exit, UserError
-from headway.release.driver.beginning import Start
+from headway.ledger.chain import verify
 from headway.release.driver.kinds import Kind, Outcome
 from headway.release.driver.rollout import Rollout
+from headway.release.driver.start import Start
 from headway.release.driver.world import OutOfReachError
-from headway.release.ledger.ledger import verify
 
 
 class _Said:

@@ -15,11 +15,11 @@ from typer.testing import CliRunner, Result
 from headway.cli import release, release_guard, release_view
 from headway.contract.loader import load_tenant
 from headway.errors import Exit, UserError
+from headway.ledger.chain import Ledger
+from headway.ledger.store import Folder
+from headway.ledger.traffic_split import latest
 from headway.release.driver.rollout import fold
 from headway.release.driver.world import OutOfReachError
-from headway.release.ledger.division import latest
-from headway.release.ledger.ledger import Ledger
-from headway.release.ledger.store import Folder
 
 PROJECT = Path(__file__).parents[2]
 Command = Callable[..., Result]

@@ -14,10 +14,10 @@ from rich.console import Console
 from headway.cli import release_view
 from headway.cli.release_view import Lines, Objects, Said, heard
 from headway.contract.loader import load_tenant
-from headway.release import words
+from headway.ledger.events import Event
+from headway.release import messages
 from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import Rollout, fold
-from headway.release.ledger.events import Event
 
 TENANTS = Path(__file__).parents[2] / "tenants"
 
@@ -71,12 +71,12 @@ def test_what_happened_last_is_seen_on_any_terminal(ended: tuple[Scene, Rollout]
 def test_ticks_that_say_the_same_are_one_line_that_counts_them(ended: tuple[Scene, Rollout]) -> None:
     events = ended[0].ledger().read()
     said = lines(events)
-    texts = [words.said(line.first) for line in said]
+    texts = [messages.said(line.first) for line in said]
     ticks = [line for line in said if line.first.kind == Kind.OBSERVED]
     assert sum(line.times for line in ticks) == sum(event.kind == Kind.OBSERVED for event in events)
     assert all(one != other for one, other in itertools.pairwise(texts)), "no two lines in a row say the same"
     folded = next(line for line in ticks if line.times > 1)
-    assert str(folded).startswith(f"{words.said(folded.first)} {folded.times} ticks in ")
+    assert str(folded).startswith(f"{messages.said(folded.first)} {folded.times} ticks in ")
     assert " min" in str(folded) and "least proof " in str(folded)
     assert all("ticks in" not in str(line) for line in ticks if line.times == 1)
 
@@ -86,7 +86,7 @@ def test_the_evidence_so_far_names_what_is_nearest_to_failing_and_furthest_from_
         return {"verdict": verdict, "evidence": evidence, "bound": 400.0, "proof": proof, "proof_bound": 20.0}
 
     def said(phase: str = "releasing", **signals: dict[str, Any]) -> str:
-        return words.evidence({"phase": phase, "signals": signals})
+        return messages.evidence({"phase": phase, "signals": signals})
 
     latency, errors, unknown = signal(30.0, 9.0), signal(2.0, 3.0), signal(300.0, 1.0, "NO_DATA")
     assert said(latency=latency, errors=errors, cost=unknown) == "against it 30 of 400 (latency), least proof 3 of 20 (errors)"
@@ -96,10 +96,10 @@ def test_the_evidence_so_far_names_what_is_nearest_to_failing_and_furthest_from_
 
 
 def test_a_bar_is_full_when_the_evidence_decides_and_empty_when_it_says_nothing() -> None:
-    assert words.reach(400.0, 400.0) == 1.0
-    assert words.reach(20.0, 400.0) == pytest.approx(0.5)
-    assert [words.reach(value, 400.0) for value in (1.0, 0.01, 0.0, None)] == [0.0] * 4
-    assert words.reach("inf", 400.0) == 1.0
+    assert messages.reach(400.0, 400.0) == 1.0
+    assert messages.reach(20.0, 400.0) == pytest.approx(0.5)
+    assert [messages.reach(value, 400.0) for value in (1.0, 0.01, 0.0, None)] == [0.0] * 4
+    assert messages.reach("inf", 400.0) == 1.0
 
 
 def told(view: release_view.View, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

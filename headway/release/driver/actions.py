@@ -6,10 +6,10 @@ done already, and none of them does harm when it is done twice.
 
 from dataclasses import dataclass
 
+from headway.ledger.traffic_split import Division
 from headway.release.driver import targets
 from headway.release.driver.kinds import Outcome
 from headway.release.driver.rollout import PROBES, Rollout, grows
-from headway.release.ledger.division import Division
 from headway.release.plan import Kind as StepKind
 
 DRIFTS_AT_MOST = 5
@@ -89,7 +89,7 @@ class End:
 Action = Check | Learn | Intend | Apply | Await | Probe | Observe | Due | Shift | Drain | End
 
 
-def following(rollout: Rollout) -> Action | None:
+def next_action(rollout: Rollout) -> Action | None:
     """The next action; None when the release is over."""
     if rollout.over:
         return None

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from headway.ledger.chain import Ledger, register
+from headway.ledger.events import Event
+from headway.ledger.store import Store
+from headway.ledger.traffic_split import Division
 from headway.release.driver.kinds import Kind
-from headway.release.ledger.division import Division
-from headway.release.ledger.events import Event
-from headway.release.ledger.ledger import Ledger, register
-from headway.release.ledger.store import Store
 
 
 def adopt(ledger: Ledger, store: Store, contract: Mapping[str, Any], name: str) -> Event | None:

@@ -16,11 +16,11 @@ from headway.contract.labels import MODEL, POOL, PREFIX, RELEASE, TENANT
 from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.environment.kubernetes import MANAGER, Api
+from headway.ledger.traffic_split import BASELINE, STABLE, Division, Portion
 from headway.release.driver.answers import CONTAINER
+from headway.release.driver.capacity import Needs, room
 from headway.release.driver.clocks import Apart
-from headway.release.driver.room import Needs, room
 from headway.release.driver.world import OutOfReachError, Route
-from headway.release.ledger.division import BASELINE, STABLE, Division, Portion
 from headway.release.plan import Room
 
 WATCHED_UNTIL = f"{PREFIX}/watched-until"

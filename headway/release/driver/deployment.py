@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from headway.contract.health import Golden
+from headway.ledger.traffic_split import BASELINE, CANARY, STABLE, Division
 from headway.release.driver.answers import Answers, Run, asked, failing, in_a_tick, judged
 from headway.release.driver.clocks import Apart, wrong
 from headway.release.driver.cluster import Cluster
@@ -21,7 +22,6 @@ from headway.release.driver.world import Drained, OutOfReachError, Probed, Raw, 
 from headway.release.evidence.kept import Samples, UnkeptError
 from headway.release.evidence.reading import Arms, Service, Window, unanswered
 from headway.release.evidence.stillness import Seen, Watch
-from headway.release.ledger.division import BASELINE, CANARY, STABLE, Division
 from headway.release.plan import Kind as StepKind
 
 if TYPE_CHECKING:

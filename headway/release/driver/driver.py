@@ -10,19 +10,19 @@ from datetime import datetime
 from typing import Any
 
 from headway.errors import Exit, UserError
+from headway.ledger.chain import LostError
+from headway.ledger.store import UnreachableError
+from headway.ledger.traffic_split import CANARY, WHOLE, Division
 from headway.release.driver import actions
-from headway.release.driver.actions import Action, following
+from headway.release.driver.actions import Action, next_action
 from headway.release.driver.clocks import refusal
-from headway.release.driver.holding import SLICE_SECONDS, Holding
 from headway.release.driver.judge import carried_over, gate_version
 from headway.release.driver.kinds import Kind
-from headway.release.driver.patience import patiently
+from headway.release.driver.leased_run import SLICE_SECONDS, Holding
 from headway.release.driver.refusal import by_policy, described, unevaluated, why
+from headway.release.driver.retry import patiently
 from headway.release.driver.rollout import Rollout
 from headway.release.driver.world import OutOfReachError, Probed, Route
-from headway.release.ledger.division import CANARY, WHOLE, Division
-from headway.release.ledger.ledger import LostError
-from headway.release.ledger.store import UnreachableError
 from headway.release.plan import Kind as StepKind
 
 ATTEMPTS = 4
@@ -86,7 +86,7 @@ class Driver:
     def _step(self) -> None:
         self._holding.renew()
         rollout = self._holding.service.running
-        action = following(rollout) if rollout else None
+        action = next_action(rollout) if rollout else None
         if rollout and action:
             self._perform(rollout, action)
 

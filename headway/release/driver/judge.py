@@ -15,12 +15,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from headway.contract.rollout import OnInconclusive
+from headway.ledger.events import Event
 from headway.release import gate
 from headway.release.driver.kinds import Kind, Wish
 from headway.release.evidence import reading
 from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick, Verdict
 from headway.release.gate.policy import FULL_WEIGHT
-from headway.release.ledger.events import Event
 
 _PHASES = {Phase.RELEASING: "releasing", Phase.BAKING: "baking", Phase.DONE: "done", Phase.ROLLED_BACK: "rolled back"}
 

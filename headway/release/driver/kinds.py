@@ -2,15 +2,15 @@
 
 from enum import StrEnum, unique
 
-from headway.release.ledger import division
-from headway.release.ledger.lease import RELEASED, TAKEN
+from headway.ledger import traffic_split
+from headway.ledger.lease import RELEASED, TAKEN
 
 
 @unique
 class Kind(StrEnum):
     """Of an event."""
 
-    ADOPTED = division.ADOPTED
+    ADOPTED = traffic_split.ADOPTED
     LEASE = TAKEN
     """Means a runner began to drive, or took over."""
     LEASE_RELEASED = RELEASED
@@ -20,7 +20,7 @@ class Kind(StrEnum):
     """Means the evidence was tried out before anything was deployed."""
     LEARNED = "learned"
     """Means the gate has seen what the stable version did before."""
-    INTENDED = division.INTENDED
+    INTENDED = traffic_split.INTENDED
     APPLIED = "applied"
     """Means the stack was brought to the division and the live route was read back."""
     REFUSED = "refused"

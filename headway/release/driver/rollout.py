@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from headway.ledger.events import Event, unreadable
+from headway.ledger.traffic_split import STABLE, Division, Split
 from headway.release.driver.kinds import Kind, Outcome, Wish
-from headway.release.ledger.division import STABLE, Division, Split
-from headway.release.ledger.events import Event, unreadable
 from headway.release.plan import Kind as StepKind
 
 _KINDS = frozenset(kind.value for kind in Kind)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from headway.ledger.traffic_split import BASELINE, CANARY, STABLE, WHOLE, Division, Portion, Split
 from headway.release.driver.rollout import Rollout, Step
-from headway.release.ledger.division import BASELINE, CANARY, STABLE, WHOLE, Division, Portion, Split
 from headway.release.plan import Kind as StepKind
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from headway.ledger.events import Event, canonical
 from headway.release.driver.judge import Judge, Reading, gate_version
 from headway.release.driver.kinds import Kind
-from headway.release.ledger.events import Event, canonical
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+from headway.ledger.traffic_split import Division
 from headway.release.driver.rollout import Rollout
-from headway.release.ledger.division import Division
 from headway.release.plan import Kind as StepKind
 
 if TYPE_CHECKING:

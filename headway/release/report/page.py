@@ -10,11 +10,11 @@ from datetime import datetime
 from html import escape
 from typing import Any
 
-from headway.release import words
+from headway.ledger.events import Event
+from headway.ledger.traffic_split import CANARY, Division
+from headway.release import messages
 from headway.release.driver.kinds import Kind, Outcome, Wish
 from headway.release.driver.rollout import Rollout
-from headway.release.ledger.division import CANARY, Division
-from headway.release.ledger.events import Event
 from headway.release.report import plots
 from headway.release.report.style import STYLE
 
@@ -96,7 +96,7 @@ def _head(chain: str, environment: str, told: Told) -> str:
     return (
         f'<header class="{tone}"><p class="place">{escape(environment)} · {escape(chain)}</p>'
         f"<h1>{escape(rollout.status.capitalize())}</h1>"
-        f'<p class="verdict">{escape(words.why(rollout))}</p>'
+        f'<p class="verdict">{escape(messages.why(rollout))}</p>'
         f"<p>Release <code>{rollout.release}</code> against <code>{rollout.stable}</code>, as "
         f"{escape(str(rollout.body['strategy']).replace('_', '-'))}"
         f"{', for: ' + escape(rollout.body['reason']) if rollout.body['reason'] else ''}.</p>"
@@ -223,7 +223,7 @@ def _climbed(told: Told) -> list[list[Event]]:
 
 def _moments(told: Told) -> Sequence[plots.Moment]:
     kinds = (Kind.APPLIED, Kind.SHIFTED, Kind.ASKED, Kind.DRIFTED)
-    return [plots.Moment(at=told.minutes(e.time), text=words.said(e) or "") for e in told.events if e.kind in kinds]
+    return [plots.Moment(at=told.minutes(e.time), text=messages.said(e) or "") for e in told.events if e.kind in kinds]
 
 
 def _difference(difference: Mapping[str, Any]) -> str:
@@ -245,7 +245,7 @@ def _story(told: Told) -> str:
     rows: list[str] = []
     before = ""
     for event in told.events:
-        text = words.said(event)
+        text = messages.said(event)
         if text is None or text == before:
             continue
         before = text

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from headway.release import words
+from headway.ledger.events import Event
+from headway.release import messages
 from headway.release.driver.kinds import Kind, Outcome
 from headway.release.driver.rollout import Rollout
-from headway.release.ledger.events import Event
 from headway.release.report.page import about
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -20,7 +20,7 @@ _LAST = 6
 def markdown(chain: str, rollout: Rollout, events: Sequence[Event]) -> str:
     """Verdict, signals, difference, last events."""
     mark = _MARKS[rollout.outcome] if rollout.outcome else "⏳"
-    lines = [f"### {mark} {chain}: {rollout.status}", "", escape(words.verdict(rollout), quote=False), ""]
+    lines = [f"### {mark} {chain}: {rollout.status}", "", escape(messages.verdict(rollout), quote=False), ""]
     lines += [f"Release `{rollout.release}` against `{rollout.stable}`, {rollout.ticks} ticks of evidence."]
     if rollout.body["speed"] != 1:
         lines += [f"Minutes passed {rollout.body['speed']:g} times as fast as the contract says: this was a sandbox."]
@@ -36,9 +36,9 @@ def markdown(chain: str, rollout: Rollout, events: Sequence[Event]) -> str:
         lines += ["", "| field | before | now |", "|---|---|---|"]
         lines += [f"| `{c['path']}` | {_cell(c['old'])} | {_cell(c['new'])} |" for c in changes]
     told = [
-        f"- {e.time[11:19]} {escape(words.said(e) or '', quote=False)}"
+        f"- {e.time[11:19]} {escape(messages.said(e) or '', quote=False)}"
         for e in about(rollout, events)
-        if e.kind != Kind.OBSERVED and words.said(e)
+        if e.kind != Kind.OBSERVED and messages.said(e)
     ]
     return "\n".join([*lines, "", *told[-_LAST:]]) + "\n"
 

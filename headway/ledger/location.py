@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from headway.errors import Exit, UserError
-from headway.release.ledger.store import Folder, Store, connect
+from headway.ledger.store import Folder, Store, connect
 
 VARIABLE = "HEADWAY_LEDGER"
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from headway.contract.model import Model
 from headway.errors import Exit, UserError
-from headway.release.ledger.events import digest, parse, unreadable
-from headway.release.ledger.store import Store
+from headway.ledger.events import digest, parse, unreadable
+from headway.ledger.store import Store
 
 ADOPTED = "adopted"
 """Means the release that served before there was a ledger entry is registered as the stable one."""

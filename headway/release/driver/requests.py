@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
+from headway.ledger.chain import Ledger, LostError
+from headway.ledger.events import Event
 from headway.release.driver.kinds import Kind, Wish
 from headway.release.driver.rollout import Service, fold
-from headway.release.ledger.events import Event
-from headway.release.ledger.ledger import Ledger, LostError
 
 
 def ask(ledger: Ledger, wish: Wish, reason: str, refuse: Callable[[Service], None] = lambda _: None) -> Sequence[Event]:

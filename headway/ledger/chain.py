@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headway.errors import Exit, UserError
-from headway.release.ledger import lease as leases
-from headway.release.ledger.events import GENESIS, Event, canonical, digest, flaws, key, parse
-from headway.release.ledger.lease import Lease, Mark, Standing, Turn, standing
-from headway.release.ledger.store import Held, Store, TakenError, UnreachableError
+from headway.ledger import lease as leases
+from headway.ledger.events import GENESIS, Event, canonical, digest, flaws, key, parse
+from headway.ledger.lease import Lease, Mark, Standing, Turn, standing
+from headway.ledger.store import Held, Store, TakenError, UnreachableError
 
 READERS = 16
 

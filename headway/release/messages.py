@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from math import log
 from typing import Any
 
+from headway.ledger.events import Event
+from headway.ledger.traffic_split import CANARY, Division
 from headway.release.driver.kinds import Kind, Wish
 from headway.release.driver.rollout import Rollout
-from headway.release.ledger.division import CANARY, Division
-from headway.release.ledger.events import Event
 
 _QUIET = frozenset({Kind.LEASE, Kind.LEASE_RELEASED})
 _STEPS: Mapping[str, str] = {"warm": "warm-up", "synthetic": "synthetic requests", "golden": "golden requests"}

@@ -16,14 +16,14 @@ from headway.contract.rollout import Rollout as Policy
 from headway.contract.rollout import Strategy
 from headway.contract.units import Share
 from headway.errors import Exit, UserError
+from headway.ledger.chain import Ledger, register
+from headway.ledger.events import Event
+from headway.ledger.store import Store
+from headway.ledger.traffic_split import WHOLE, Split, released
 from headway.release.driver.judge import first_decision, gate_version, policy_document
 from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import TRAFFIC, Service, fold
 from headway.release.gate import GatePolicy
-from headway.release.ledger.division import WHOLE, Split, released
-from headway.release.ledger.events import Event
-from headway.release.ledger.ledger import Ledger, register
-from headway.release.ledger.store import Store
 from headway.release.plan import Plan, Room, Step, plan
 
 TICK_SECONDS = 60.0

@@ -10,13 +10,13 @@ from datetime import timedelta
 from typing import Any
 
 from headway.errors import UserError
+from headway.ledger.chain import Ledger, LostError
+from headway.ledger.events import Event
+from headway.ledger.store import MissingStoreError, UnreachableError
 from headway.release.driver.judge import Judge, Reading
 from headway.release.driver.kinds import Kind, Wish
 from headway.release.driver.rollout import Rollout, Service, fold
 from headway.release.driver.world import OutOfReachError, World
-from headway.release.ledger.events import Event
-from headway.release.ledger.ledger import Ledger, LostError
-from headway.release.ledger.store import MissingStoreError, UnreachableError
 
 LEASE_SECONDS = 60.0
 """How long a runner that fell silent keeps others out: no longer than the least dead man's limit. Renewed at half of it."""

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from headway.release.ledger.events import Event, canonical, unreadable
-from headway.release.ledger.store import LEASES, Held
+from headway.ledger.events import Event, canonical, unreadable
+from headway.ledger.store import LEASES, Held
 
 TAKEN = "lease"
 RELEASED = "lease-released"
