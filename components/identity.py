@@ -15,6 +15,8 @@ from components.naming import ROLE_LIMIT, physical
 from components.permissions import Statement, document, irsa_trust, pod_identity_trust
 
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
+POD_IDENTITY_AGENT = "169.254.170.23/32"
+"""The link-local address where a pod fetches its credentials. Source: EKS User Guide, "Understand how EKS Pod Identity works"."""
 
 
 class Binding(StrEnum):

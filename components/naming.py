@@ -10,9 +10,6 @@ import re
 LABEL_LIMIT = 63
 """Characters of a DNS label and of a Kubernetes label value (RFC 1123)."""
 
-SUBDOMAIN_LIMIT = 253
-"""Characters of a Kubernetes object name that may hold dots (RFC 1123)."""
-
 ROLE_LIMIT = 64
 """Characters of an IAM role name."""
 
@@ -24,6 +21,9 @@ QUEUE_LIMIT = 75
 
 DIGEST_CHARACTERS = 8
 """32 bits: with 10,000 names that are cut, the chance of any two meeting is about 1 %; they also share the part before the digest."""
+
+ARTIFACT_CACHE_NAMESPACE = "artifact-cache"
+"""The namespace of the stores that keep artifacts on GPU nodes: the one reader of all tenants' artifacts."""
 
 _FOREIGN = re.compile(r"[^a-z0-9]+")
 

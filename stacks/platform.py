@@ -14,7 +14,7 @@ from components.addons.release import AddOn, AddOnArgs
 from components.identity import ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
 from components.labels import tags
 from components.manifests import Manifest
-from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_name
+from components.naming import ARTIFACT_CACHE_NAMESPACE, batch_queue_name, bucket_arn, bucket_name, cluster_name
 from components.network.plan import subnets
 from components.observability import manifests as observability
 from components.permissions import Statement
@@ -136,8 +136,8 @@ class _Layer:
         reads = artifact_cache.permissions(models)
         if not reads:
             return
-        needs = [self._monitoring, self._namespace(namespaces.ARTIFACT_CACHE), self._capacity.by_role["platform"]]
-        needs.append(self._identify("artifact-cache", namespaces.ARTIFACT_CACHE, artifact_cache.NAME, reads, uses_key=("kms:Decrypt",)))
+        needs = [self._monitoring, self._namespace(ARTIFACT_CACHE_NAMESPACE), self._capacity.by_role["platform"]]
+        needs.append(self._identify("artifact-cache", ARTIFACT_CACHE_NAMESPACE, artifact_cache.NAME, reads, uses_key=("kms:Decrypt",)))
         stores = artifact_cache.manifests(image, self._account.region, [store for store in rooms if int(store.room)])
         self._objects("artifact-cache", stores, after=needs)
 

@@ -14,6 +14,8 @@ NAMESPACE = "monitoring"
 SERVICE = f"http://prometheus-operated.{NAMESPACE}.svc.cluster.local:9090"
 LOKI_URL = f"http://loki-gateway.{NAMESPACE}.svc.cluster.local"
 TEMPO_URL = f"http://tempo.{NAMESPACE}.svc.cluster.local:3200"
+DASHBOARD_LABEL = {"grafana_dashboard": "1"}
+"""By this label Grafana's sidecar finds dashboards, in every namespace."""
 DASHBOARDS_READER = "headway-dashboards-reader"
 """What Grafana may read of the cluster, by the name of its role (`components.observability.manifests.rights`). The chart's own role reads every
 Secret of every namespace, for a page that anybody in the network can open."""

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.labels import RELEASE, WORKLOAD_CLASS, labels, selector
+from components.labels import ARM, RELEASE, WORKLOAD_CLASS, labels, selector
 from components.manifests import Manifest, object_
 from components.model_service import configuration, pod, routing
 from components.model_service.probing import FOLDER
-from components.model_service.queues import ARM, BATCH, queue_url
 from components.model_service.release import Release
 from components.model_service.serving import Serving
 from components.naming import physical
 from components.nodes.gpu_node import NO_DEVICES
 from components.tenant.priority import priority_class
+from components.tenant.queues import BATCH, queue_url
 from components.tenant.surroundings import Surroundings
 from headway.contract.arithmetic.replica import WORKER_CPU, WORKER_MEMORY
 from headway.contract.batch import Batch

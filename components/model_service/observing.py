@@ -6,11 +6,11 @@ not copy the labels makes every signal of the model silent.
 
 from typing import Any
 
-from components.labels import labels, selector
+from components.labels import ARM, labels, selector
 from components.manifests import object_
-from components.model_service.queues import ARM, BATCH
 from components.model_service.sampling import access_logging
 from components.model_service.serving import METRICS, Serving
+from components.tenant.queues import BATCH
 from headway.contract.labels import MODEL, PREFIX, RELEASE, TENANT
 from headway.contract.model import Model
 

@@ -13,10 +13,9 @@ from components.model_service import sampling, triton
 from components.model_service.release import Release
 from components.model_service.traffic import Arm, Live, Traffic
 from components.model_service.workload import arm_name, arm_selector
-from components.naming import physical
+from components.naming import ARTIFACT_CACHE_NAMESPACE, physical
 from components.platform.gateway_filters import PRIORITY
 from components.platform.gateway_scripts import DEGRADE_HEADER, EXPERIMENT_HEADER, PRIORITY_HEADER
-from components.platform.namespaces import ARTIFACT_CACHE
 from components.tenant.surroundings import Surroundings
 from headway.contract.batching import NoBatching
 from headway.contract.model import Model
@@ -199,7 +198,7 @@ def replica_limit(tenant: str, live: Live, release: Release, *, artifact_cache: 
         spec={
             "workloadSelector": {"labels": arm_selector(tenant, model.name, live)},
             "inboundConnectionPool": {"http": {"http1MaxPendingRequests": most, "http2MaxRequests": most}},
-            "egress": [{"hosts": ["./*", *([f"{ARTIFACT_CACHE}/*"] if artifact_cache else []), "istio-system/*"]}],
+            "egress": [{"hosts": ["./*", *([f"{ARTIFACT_CACHE_NAMESPACE}/*"] if artifact_cache else []), "istio-system/*"]}],
         },
     )
 

@@ -6,10 +6,9 @@ the contract's minimum; a cluster that runs no KEDA therefore serves every model
 
 from typing import Any
 
-from components.labels import labels, selector
+from components.labels import ARM, labels, selector
 from components.manifests import object_
 from components.model_service.pod import SERVER, template
-from components.model_service.queues import ARM
 from components.model_service.release import Release
 from components.model_service.serving import METRICS, Serving
 from components.model_service.traffic import Arm, Live

@@ -6,7 +6,7 @@ The trap: a ConfigMap holds at most 1 MiB, so each dashboard of the platform has
 from collections.abc import Sequence
 from typing import Any
 
-from components.addons.prometheus import DASHBOARDS_READER, NAMESPACE
+from components.addons.prometheus import DASHBOARD_LABEL, DASHBOARDS_READER, NAMESPACE
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.observability import alerts, recording, routes, trail
@@ -14,9 +14,6 @@ from components.observability.layers import LAYERS
 from components.observability.overview import OVERVIEW
 from components.observability.service import service_dashboard
 from headway.contract.model import Model
-
-DASHBOARD_LABEL = {"grafana_dashboard": "1"}
-"""By which Grafana's sidecar finds dashboards, in every namespace."""
 
 
 def rights() -> tuple[Manifest, ...]:

@@ -12,11 +12,12 @@ from typing import Any
 from components.addons.placement import RESTRICTED_CONTAINER, RESTRICTED_POD
 from components.labels import labels
 from components.manifests import Manifest, object_
+from components.naming import ARTIFACT_CACHE_NAMESPACE
 from components.nodes import gpu_node
 from components.permissions import Statement
 from components.platform import loops
 from components.platform.capacity import PLATFORM_PRIORITY
-from components.platform.namespaces import ARTIFACT_CACHE, ARTIFACT_CACHE_PORT
+from components.platform.namespaces import ARTIFACT_CACHE_PORT
 from headway.contract.labels import POOL
 from headway.contract.model import Model
 from headway.contract.placement import WorkloadClass
@@ -24,7 +25,7 @@ from headway.contract.pool import Pool
 from headway.contract.units import Bytes
 
 NAME = "artifact-cache"
-ADDRESS = f"http://{NAME}.{ARTIFACT_CACHE}.svc.cluster.local:{ARTIFACT_CACHE_PORT}"
+ADDRESS = f"http://{NAME}.{ARTIFACT_CACHE_NAMESPACE}.svc.cluster.local:{ARTIFACT_CACHE_PORT}"
 AUDIENCE = "artifact-cache"
 """`headway.artifact_cache.callers` takes tokens for it and no others."""
 TOKEN_SECONDS = 3600
@@ -53,14 +54,14 @@ def manifests(image: str, region: str, stores: Sequence[Store]) -> tuple[Manifes
     """Identity, rights, the Service, and a DaemonSet for each pool; needs the Prometheus operator's definitions."""
     found = labels(NAME)
     role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": f"headway-{NAME}"}
-    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": ARTIFACT_CACHE}
+    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": ARTIFACT_CACHE_NAMESPACE}
     rules = [
         # What releases are made of: their ConfigMaps, which hold no secret, in every tenant's namespace.
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
         {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
     ]
     return (
-        Manifest(role="account", body=object_("v1", "ServiceAccount", NAME, namespace=ARTIFACT_CACHE, labels=found)),
+        Manifest(role="account", body=object_("v1", "ServiceAccount", NAME, namespace=ARTIFACT_CACHE_NAMESPACE, labels=found)),
         Manifest(role="rights", body=object_(f"{_RBAC}/v1", "ClusterRole", role["name"], labels=found, rules=rules)),
         Manifest(
             role="binding",
@@ -96,7 +97,7 @@ def _service() -> dict[str, Any]:
         "selector": loops.picked(NAME),
         "ports": [{"name": _PORT, "port": ARTIFACT_CACHE_PORT, "targetPort": _PORT, "protocol": "TCP"}],
     }
-    return object_("v1", "Service", NAME, namespace=ARTIFACT_CACHE, labels=labels(NAME), spec=spec)
+    return object_("v1", "Service", NAME, namespace=ARTIFACT_CACHE_NAMESPACE, labels=labels(NAME), spec=spec)
 
 
 def _monitor() -> dict[str, Any]:
@@ -106,7 +107,7 @@ def _monitor() -> dict[str, Any]:
         "sampleLimit": 100,
         "podMetricsEndpoints": [{"port": METRICS, "path": "/metrics", "interval": "15s", "scrapeTimeout": "10s"}],
     }
-    return object_("monitoring.coreos.com/v1", "PodMonitor", NAME, namespace=ARTIFACT_CACHE, labels=labels(NAME), spec=spec)
+    return object_("monitoring.coreos.com/v1", "PodMonitor", NAME, namespace=ARTIFACT_CACHE_NAMESPACE, labels=labels(NAME), spec=spec)
 
 
 def _daemon_set(image: str, region: str, store: Store) -> dict[str, Any]:
@@ -115,7 +116,7 @@ def _daemon_set(image: str, region: str, store: Store) -> dict[str, Any]:
         "apps/v1",
         "DaemonSet",
         f"{NAME}-{pool.name}",
-        namespace=ARTIFACT_CACHE,
+        namespace=ARTIFACT_CACHE_NAMESPACE,
         labels={**labels(NAME), POOL: pool.name},
         # There may be no node; an update must not wait for one.
         annotations={"pulumi.com/skipAwait": "true"},

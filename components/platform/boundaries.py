@@ -9,10 +9,10 @@ import json
 from collections.abc import Sequence
 
 from components.addons import prometheus
-from components.observability.manifests import DASHBOARD_LABEL
+from components.addons.prometheus import DASHBOARD_LABEL
+from components.identity import POD_IDENTITY_AGENT
+from components.labels import QUEUES
 from components.platform.rule import Rule
-from components.tenant.isolation import POD_IDENTITY_AGENT
-from components.tenant.surroundings import QUEUES
 
 MESH = "networking.istio.io"
 _OWN = "namespaceObject.metadata.name"

@@ -13,10 +13,11 @@ from typing import Any
 from components.addons import cluster_autoscaler, gpu_operator, istio, keda, otel, prometheus
 from components.labels import labels
 from components.manifests import Manifest, object_
+from components.naming import ARTIFACT_CACHE_NAMESPACE
 from headway.contract.labels import TENANT
 
 SYSTEM_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
-ARTIFACT_CACHE, ARTIFACT_CACHE_PORT = "artifact-cache", 8087
+ARTIFACT_CACHE_PORT = 8087
 WARM_CAPACITY = "warm-capacity"
 NODE_HEALTH = "node-health"
 RATE_LIMIT = "rate-limit"
@@ -60,7 +61,7 @@ class PlatformNamespace:
 
 
 NAMESPACES = (
-    PlatformNamespace(name=ARTIFACT_CACHE, level=PodSecurity.RESTRICTED, open_to_tenants=(ARTIFACT_CACHE_PORT,)),
+    PlatformNamespace(name=ARTIFACT_CACHE_NAMESPACE, level=PodSecurity.RESTRICTED, open_to_tenants=(ARTIFACT_CACHE_PORT,)),
     PlatformNamespace(name=cluster_autoscaler.NAMESPACE, level=PodSecurity.RESTRICTED),
     PlatformNamespace(name=gpu_operator.NAMESPACE, level=PodSecurity.PRIVILEGED),
     # The proxies' own ports: clients arrive on 80 and 443, the load balancer probes 15021.

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import pulumi
 
 from components.addons import loki, tempo
-from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_name
+from components.naming import ARTIFACT_CACHE_NAMESPACE, batch_queue_name, bucket_arn, bucket_name, cluster_name
 from components.permissions import Statement
-from components.platform.namespaces import ARTIFACT_CACHE
 from components.storage.bucket import Bucket, BucketArgs
 from components.storage.queue import Queue, QueueArgs
 from components.storage.registry import Registry, RegistryArgs
@@ -154,5 +153,5 @@ def namespaces_apart(name: str) -> Statement:
         principal="*",
         actions=["s3:*"],
         all_resources_but=[f"{bucket_arn(name)}/${{{NAMESPACE_TAG}}}/*"],
-        conditions={"Null": {NAMESPACE_TAG: "false"}, "StringNotEquals": {NAMESPACE_TAG: ARTIFACT_CACHE}},
+        conditions={"Null": {NAMESPACE_TAG: "false"}, "StringNotEquals": {NAMESPACE_TAG: ARTIFACT_CACHE_NAMESPACE}},
     )

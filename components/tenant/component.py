@@ -8,10 +8,10 @@ import pulumi_aws as aws
 
 from components.identity import ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
 from components.manifests import register
-from components.model_service.queues import rights
 from components.permissions import Statement
 from components.tenant.manifests import SERVICE_ACCOUNT, Plan, artifact_prefix
 from components.tenant.queue_alarms import alarms, topic_name
+from components.tenant.queues import rights
 from components.tenant.spending import budget
 from headway.contract.model import Model
 

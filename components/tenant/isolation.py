@@ -7,18 +7,18 @@ servers; and the Pod Identity agent sits on a link-local address that no ordinar
 
 from typing import Any
 
-from components.labels import labels
+from components.identity import POD_IDENTITY_AGENT
+from components.labels import ARM, labels
 from components.manifests import object_
-from components.model_service.queues import ARM, BATCH
-from components.platform.namespaces import ARTIFACT_CACHE, ARTIFACT_CACHE_PORT
+from components.naming import ARTIFACT_CACHE_NAMESPACE
+from components.platform.namespaces import ARTIFACT_CACHE_PORT
+from components.tenant.queues import BATCH
 from components.tenant.surroundings import Surroundings
 
 DNS_PORT = 53
 ISTIOD_PORT = 15012
 OTLP_PORT = 4317
 HTTPS_PORT = 443
-POD_IDENTITY_AGENT = "169.254.170.23/32"
-"""Source: EKS User Guide, "Understand how EKS Pod Identity works"."""
 PRIVATE_RANGES = ("10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16")
 """Where other tenants and the account's own machines are; the artifact store is not there (S3 is reached through a gateway endpoint)."""
 
@@ -70,7 +70,7 @@ def network_policies(tenant: str, surroundings: Surroundings, queues: bool = Fal
         {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": list(PRIVATE_RANGES)}}], "ports": [_port(HTTPS_PORT)]},
     ]
     if surroundings.artifact_cache:
-        outward.append({"to": [_namespace(ARTIFACT_CACHE)], "ports": [_port(ARTIFACT_CACHE_PORT)]})
+        outward.append({"to": [_namespace(ARTIFACT_CACHE_NAMESPACE)], "ports": [_port(ARTIFACT_CACHE_PORT)]})
     inward = [
         {"from": [gateway]},
         # Metrics ports are the containers' own affair; the scraper is trusted with all of them.

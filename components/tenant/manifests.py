@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components.labels import labels
+from components.labels import QUEUES, labels
 from components.manifests import Manifest, object_
-from components.model_service.queues import queue_url
 from components.observability.manifests import tenant_manifests
 from components.tenant import access, admission, isolation, priority, quotas, spending
-from components.tenant.surroundings import QUEUES, Surroundings
+from components.tenant.queues import queue_url
+from components.tenant.surroundings import Surroundings
 from headway.contract.labels import ENVIRONMENT, PREFIX, TENANT
 from headway.contract.model import Model
 from headway.contract.placement import WorkloadClass

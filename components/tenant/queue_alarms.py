@@ -7,8 +7,8 @@ SQS forgets a message at its deadline without a word; the first alarm comes at h
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.model_service.queues import queue_name
 from components.naming import cluster_name
+from components.tenant.queues import queue_name
 from components.tenant.surroundings import Surroundings
 from headway.contract.model import Model
 

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from components.addons.istio import GATEWAY_LABELS, INGRESS_NAMESPACE, SYSTEM_NAMESPACE
 from components.addons.prometheus import NAMESPACE, SERVICE
 from components.platform.mesh import GATEWAY
-from headway.contract.labels import PREFIX
 
-QUEUES = f"{PREFIX}/queues"
-"""Annotation of a tenant's namespace: addresses of its models' queues, which their autoscalers may ask about."""
 RUNBOOKS = "docs/runbooks"
 """Where runbooks are: a folder of the repository."""
 

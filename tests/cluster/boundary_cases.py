@@ -4,7 +4,7 @@ from typing import Any
 
 from components.addons import prometheus
 from components.labels import labels
-from components.model_service.queues import queue_url
+from components.tenant.queues import queue_url
 from tests.components.contracts import SURROUNDINGS
 
 TENANT = "vision"

@@ -27,6 +27,7 @@ from kubernetes import client
 
 from components.model_service.configuration import FETCH_CONFIG, FETCH_SCRIPT
 from components.model_service.manifests import Service
+from components.naming import ARTIFACT_CACHE_NAMESPACE
 from components.platform import artifact_cache, namespaces
 from headway.contract.units import Bytes
 from sandbox.cloud import objectstore
@@ -162,7 +163,7 @@ def end(process: "subprocess.Popen[str]", number: int = signal.SIGTERM) -> int:
 def node(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     folder = tmp_path_factory.mktemp("node")
     objectstore.ensure_running(control_plane.layout, Silent())
-    places = [dict(m.body) for m in namespaces.manifests([]) if m.name == namespaces.ARTIFACT_CACHE and m.kind == "Namespace"]
+    places = [dict(m.body) for m in namespaces.manifests([]) if m.name == ARTIFACT_CACHE_NAMESPACE and m.kind == "Namespace"]
     control_plane.create(*places, *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": tenant}} for tenant in TENANTS))
     control_plane.create(
         *({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "models", "namespace": tenant}} for tenant in TENANTS)
@@ -175,7 +176,7 @@ def node(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
     control_plane.create(*(dict(m.body) for m in rights))
     own: Any = yaml.safe_load(control_plane.kubeconfig.read_text())
     own["users"] = [
-        {"name": own["users"][0]["name"], "user": {"token": token(control_plane, namespaces.ARTIFACT_CACHE, artifact_cache.NAME, None)}}
+        {"name": own["users"][0]["name"], "user": {"token": token(control_plane, ARTIFACT_CACHE_NAMESPACE, artifact_cache.NAME, None)}}
     ]
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(yaml.safe_dump(own))

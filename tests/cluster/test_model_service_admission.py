@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import ApiException
 
+from components.addons.prometheus import DASHBOARD_LABEL
 from components.labels import labels
 from components.nodes import gpu_node
-from components.observability.manifests import DASHBOARD_LABEL
 from components.platform import admission
 from components.tenant.manifests import Plan
 from headway.contract.accelerators import INSTANCE_TYPES

@@ -10,6 +10,7 @@ from contracts import DEFECTS, MODELS, POOLS, SURROUNDINGS, changed, service
 from typer.testing import CliRunner
 
 from components.model_service.manifests import Service
+from components.naming import ARTIFACT_CACHE_NAMESPACE
 from components.platform import artifact_cache, namespaces
 from components.tenant import isolation
 from headway.artifact_cache import callers, cluster
@@ -50,9 +51,9 @@ def test_a_pod_on_a_latency_pool_asks_its_node_first_by_a_token_that_opens_nothi
     assert not any(mounts.values()), "nobody else has"
     said = json.loads(found["ConfigMap"]["data"]["fetch.json"])["node"]
     assert said["token"].startswith(volume["name"] and mounts_of(pod, "fetch"))
-    assert said["url"] == f"http://{artifact_cache.NAME}.{namespaces.ARTIFACT_CACHE}.svc.cluster.local:{namespaces.ARTIFACT_CACHE_PORT}"
+    assert said["url"] == f"http://{artifact_cache.NAME}.{ARTIFACT_CACHE_NAMESPACE}.svc.cluster.local:{namespaces.ARTIFACT_CACHE_PORT}"
     assert found["ConfigMap"]["metadata"]["labels"][POOL] == LATENCY.name
-    assert f"{namespaces.ARTIFACT_CACHE}/*" in found["Sidecar"]["spec"]["egress"][0]["hosts"]
+    assert f"{ARTIFACT_CACHE_NAMESPACE}/*" in found["Sidecar"]["spec"]["egress"][0]["hosts"]
 
 
 def mounts_of(pod: dict[str, Any], name: str) -> str:
@@ -71,11 +72,11 @@ def test_without_a_store_on_its_node_a_pod_has_neither_address_nor_token(name: s
 def test_a_tenants_pods_may_reach_the_store_and_only_tenants_pods_may() -> None:
     def out(surroundings: Any) -> bool:
         policy = dict(isolation.network_policies("vision", surroundings))["egress"]["spec"]["egress"]
-        return namespaces.ARTIFACT_CACHE in json.dumps(policy)
+        return ARTIFACT_CACHE_NAMESPACE in json.dumps(policy)
 
     assert out(WITH)
     assert not out(SURROUNDINGS)
-    (closed,) = [m.body for m in namespaces.manifests([]) if m.role == f"{namespaces.ARTIFACT_CACHE}-closed"]
+    (closed,) = [m.body for m in namespaces.manifests([]) if m.role == f"{ARTIFACT_CACHE_NAMESPACE}-closed"]
     opened = [rule for rule in closed["spec"]["ingress"] if "ports" in rule]
     assert opened == [
         {

@@ -9,8 +9,9 @@ from contracts import DEFECTS, MODELS, POOLS, SURROUNDINGS, changed, pool_of, se
 
 from components.model_service.batch import requests_at_once
 from components.model_service.manifests import Service
-from components.model_service.queues import queues, rights
+from components.model_service.queues import queues
 from components.tenant.isolation import network_policies
+from components.tenant.queues import rights
 from headway.contract.arithmetic.quota import quota_use
 from headway.contract.arithmetic.replica import WORKER_CPU, replica_cpu
 from headway.contract.arithmetic.surge import batch_pool_for

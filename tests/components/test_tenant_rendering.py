@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from contracts import MODELS, POOLS, SURROUNDINGS, document, service, tenant
 
+from components.labels import QUEUES
 from components.tenant import access, admission, isolation, priority, quotas, spending
 from components.tenant.manifests import Plan, artifact_prefix
-from components.tenant.surroundings import QUEUES
 from headway.contract.accelerators import Accelerator
 from headway.contract.placement import WorkloadClass
 from headway.contract.tenant import Tenant, TenantPriority
