@@ -93,7 +93,7 @@ lock:            ## resolve the requirements anew; the files name no registry
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml --extra dev -c requirements/headway.txt -o requirements/dev.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/servers.in -o requirements/servers.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/traffic.in -o requirements/traffic.txt
-	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/bootstrap.in -o requirements/bootstrap.txt
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/bootstrap.in -c requirements/dev.txt -o requirements/bootstrap.txt
 
 .venv/.uv: requirements/bootstrap.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'error: $(PYTHON) is older than Python 3.11, which Headway needs.'; echo '  Nothing was installed.'; echo '  Name a newer one: make PYTHON=python3.12 ...'; exit 3; }
@@ -104,8 +104,7 @@ lock:            ## resolve the requirements anew; the files name no registry
 
 .venv/.ready: .venv/.uv requirements/headway.txt pyproject.toml
 	@VIRTUAL_ENV=$(CURDIR)/.venv $(UV) pip install -q --require-hashes -r requirements/headway.txt || { echo 'error: the Python packages could not be installed.'; echo '  Nothing was started.'; echo '  Check the network and the free disk space (1 GB); then run the command again.'; exit 3; }
-	@printf '%s\n' '$(CURDIR)' > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/headway.pth"
-	@printf '#!/bin/sh\nexec "%s/python" -m headway.cli.main "$$@"\n' '$(CURDIR)/$(BIN)' > $(BIN)/headway && chmod +x $(BIN)/headway
+	@VIRTUAL_ENV=$(CURDIR)/.venv $(UV) pip install -q --no-deps --no-build-isolation -e . || { echo 'error: the checkout itself could not be installed.'; echo '  Nothing was started.'; echo '  What is above says why; then run the command again.'; exit 3; }
 	@touch $@
 
 .venv/.ready-dev: .venv/.ready requirements/dev.txt

@@ -12,11 +12,12 @@ from pathlib import Path
 import typer
 
 from headway.cli import artifact, artifact_cache, backtest, contracts, cost, leftovers, mirror, nodes, policies, release
+from headway.cli.plugins import Commands
 from headway.errors import Exit, UserError
-from sandbox.cli import commands as sandbox
 
 app = typer.Typer(
     name="headway",
+    cls=Commands,
     help="A GPU inference platform as code.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -24,7 +25,6 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(contracts.app)
-app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(release.app, name="release")
 app.add_typer(nodes.app, name="nodes")
 app.command("artifact")(artifact.artifact)

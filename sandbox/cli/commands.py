@@ -1,4 +1,4 @@
-"""`headway sandbox`: the platform in miniature on this machine. The one command that may import `sandbox`."""
+"""`headway sandbox`: the platform in miniature on this machine."""
 
 import os
 import shlex
