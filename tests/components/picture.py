@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from recording import EKS_COMPONENT, Recording, Registration
+from tests.components.recording import EKS_COMPONENT, Recording, Registration
 
 LINE, PAD, GAP, WIDTH = 17, 10, 12, 1120
 FILL = {

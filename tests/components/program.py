@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from recording import Recording, record
 
 from stacks.settings import FOLDER
+from tests.components.recording import Recording, record
 
 PROJECT = FOLDER.parent
 

@@ -1,4 +1,4 @@
-"""A layer's AWS resources as Terraform, for scanners that read nothing else: `python tests/components/terraform.py prod-cluster > main.tf`.
+"""A layer's AWS resources as Terraform, for scanners that read nothing else: `python -m tests.components.terraform prod-cluster > main.tf`.
 
 Made of the registrations under mocks, with their references to each other restored, so that a bucket is found with what closes it. The
 cluster inside the EKS component is written from the component's own arguments. It is text for scanners, and never to be applied.
@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from program import layer
-from recording import EKS_CLUSTER, EKS_COMPONENT, Recording, Registration
+from tests.components.program import layer
+from tests.components.recording import EKS_CLUSTER, EKS_COMPONENT, Recording, Registration
 
 NAMES: Mapping[str, str] = {
     "autoscaling/tag": "autoscaling_group_tag",

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
-from contracts import POOLS, SURROUNDINGS, document, tenant
 
 from components.manifests import Manifest
 from components.model_service.manifests import Service
 from components.tenant.manifests import Plan
 from headway.contract.arithmetic.surge import pool_for
 from headway.contract.model import Model
+from tests.components.contracts import POOLS, SURROUNDINGS, document, tenant
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SCRIPTS = ("fetch.py", "probe.py", "relay.py")

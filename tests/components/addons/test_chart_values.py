@@ -1,0 +1,73 @@
+"""No add-on is given a value that its chart does not know: Helm drops such a key without a word.
+
+`chart_values.json` holds, for each chart at its pinned version, the paths of its own values.yaml; `free` are the mappings that it hands on as
+they are, and keys that its templates read without a default. Of the charts of observability only those paths are kept that stand beside
+something given here; a chart's own charts are part of it. A new version of a chart needs its paths read anew.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components import versions
+from components.addons import cluster_autoscaler, gpu_operator, istio, keda, loki, node_logs, otel, prometheus, tempo
+from tests.components.contracts import POOLS
+
+KNOWN: Mapping[str, Mapping[str, Any]] = json.loads(Path(__file__).with_name("chart_values.json").read_text())
+GIVEN: Mapping[str, Mapping[str, Any]] = {
+    "base": istio.base_values(),
+    "cluster-autoscaler": cluster_autoscaler.values("cluster", "us-east-1", POOLS),
+    "cni": istio.node_agent_values(),
+    "gateway": istio.gateway_values(public=False, replicas_min=2, replicas_max=3, histogram_buckets="{}"),
+    "gpu-operator": gpu_operator.values(POOLS),
+    "istiod": istio.control_plane_values("collector", 4317),
+    "keda": keda.values("cluster"),
+    "kube-prometheus-stack": prometheus.values(days=30, storage_bytes=2**39),
+    "loki": loki.values(bucket="bucket", region="eu-west-1", days=14),
+    "opentelemetry-collector": otel.values(bucket="telemetry", region="us-east-1"),
+    "opentelemetry-collector on nodes": node_logs.values("class"),
+    "prometheus-operator-crds": prometheus.definitions_values(),
+    "tempo": tempo.values(bucket="bucket", region="eu-west-1", days=7),
+}
+
+
+def chart_of(release: str) -> str:
+    """The chart of a release: the first word of its name above."""
+    return release.partition(" ")[0]
+
+
+def unknown(given: Mapping[str, Any], values: set[str], free: set[str], path: str = "") -> Iterator[str]:
+    """Paths of `given` that the chart does not read."""
+    for key, value in given.items():
+        here = f"{path}.{key}" if path else key
+        if here in free:
+            continue
+        if isinstance(value, Mapping) and any(each.startswith(f"{here}.") for each in values | free):
+            yield from unknown(value, values, free, here)
+        elif here not in values:
+            yield here
+
+
+@pytest.mark.parametrize("release", sorted(GIVEN))
+def test_a_chart_knows_every_value_that_it_is_given(release: str) -> None:
+    known = KNOWN[chart_of(release)]
+    assert list(unknown(GIVEN[release], set(known["values"]), set(known["free"]))) == []
+
+
+@pytest.mark.parametrize("chart", sorted({chart_of(release) for release in GIVEN}))
+def test_the_paths_are_those_of_the_version_that_is_installed(chart: str) -> None:
+    (installed,) = [each for each in versions.CHARTS if each.chart == chart]
+    assert KNOWN[chart]["version"] == installed.version, "read the new chart's values.yaml"
+
+
+def test_every_chart_that_is_installed_is_compared() -> None:
+    assert {chart_of(release) for release in GIVEN} == {each.chart for each in versions.CHARTS}
+
+
+def test_an_invented_key_is_found() -> None:
+    known = KNOWN["gpu-operator"]
+    invented = {"dcgmExporter": {"counters": "x"}, "driver": {"enabled": False}, "telemetry": {}}
+    assert list(unknown(invented, set(known["values"]), set(known["free"]))) == ["dcgmExporter.counters", "telemetry"]

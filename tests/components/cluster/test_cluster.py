@@ -1,0 +1,214 @@
+"""The control plane and its add-ons: closed, encrypted, audited, and told what its component cannot be told by argument."""
+
+import json
+from ipaddress import IPv4Network
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+import pytest
+
+from components.cluster.addons import BEFORE_NODES, ON_NODES, Addons, AddonsArgs
+from components.cluster.control_plane import ControlPlane, ControlPlaneArgs
+from components.cluster.transform import of_cluster
+from components.identity import Binding, ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
+from components.permissions import Statement
+from components.versions import ADDONS
+from tests.components.program import cloud_outputs
+from tests.components.recording import EKS_CLUSTER, EKS_COMPONENT, Recording, record
+
+CLUSTER = ClusterIdentity(
+    name="headway-test",
+    account_id="123456789012",
+    region="us-east-1",
+    oidc_issuer="https://oidc.eks.us-east-1.amazonaws.com/id/ABC",
+    oidc_provider_arn="arn:aws:iam::123456789012:oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/ABC",
+)
+
+
+def control_plane(**changes: Any) -> Recording:
+    given: dict[str, Any] = {
+        "cluster_name": "headway-test",
+        "kubernetes_version": "1.35",
+        "vpc_id": "vpc-1",
+        "subnet_ids": ["subnet-1", "subnet-2"],
+        "public_cidrs": (),
+        "administrators": ("arn:aws:iam::123456789012:role/deploy",),
+        "creator_is_administrator": False,
+        "deletion_protection": True,
+        "log_days": 90,
+        "support": "STANDARD",
+        "secrets_key_arn": "arn:aws:kms:us-east-1:123456789012:key/secrets",
+        "logs_key_arn": "arn:aws:kms:us-east-1:123456789012:key/logs",
+    }
+
+    def program() -> None:
+        provider = aws.Provider("aws", region="us-east-1")
+        plane = ControlPlane("plane", ControlPlaneArgs(**{**given, **changes}), pulumi.ResourceOptions(provider=provider))
+        pulumi.export("kubeconfig", plane.kubeconfig)
+        pulumi.export("name", plane.name)
+
+    return record(program, outputs=cloud_outputs)
+
+
+def test_the_endpoint_is_private_unless_ranges_are_named() -> None:
+    found = control_plane().one(EKS_COMPONENT).inputs
+    assert (found["endpointPrivateAccess"], found["endpointPublicAccess"]) == (True, False)
+    assert "publicAccessCidrs" not in found
+
+
+def test_named_ranges_open_the_endpoint_to_themselves_only() -> None:
+    found = control_plane(public_cidrs=(IPv4Network("203.0.113.0/24"),)).one(EKS_COMPONENT).inputs
+    assert (found["endpointPrivateAccess"], found["endpointPublicAccess"]) == (True, True)
+    assert found["publicAccessCidrs"] == ["203.0.113.0/24"]
+
+
+def test_the_log_group_is_there_before_the_cluster_would_make_its_own() -> None:
+    found = control_plane()
+    group = found.one("aws:cloudwatch/logGroup:LogGroup")
+    assert (group.inputs["name"], group.inputs["retentionInDays"]) == ("/aws/eks/headway-test/cluster", 90)
+    assert group.urn in found.one(EKS_COMPONENT).depends_on
+
+
+def test_every_control_plane_log_is_kept() -> None:
+    logs = control_plane().one(EKS_COMPONENT).inputs["enabledClusterLogTypes"]
+    assert sorted(logs) == ["api", "audit", "authenticator", "controllerManager", "scheduler"]
+
+
+def test_the_component_installs_no_add_on_itself() -> None:
+    found = control_plane().one(EKS_COMPONENT).inputs
+    assert found["bootstrapSelfManagedAddons"] is False
+    assert found["useDefaultVpcCni"] is True, "the component would install its own, unpinned"
+    assert found["corednsAddonOptions"]["enabled"] is False, "it would wait 20 minutes for a node"
+    assert found["kubeProxyAddonOptions"]["enabled"] is False
+
+
+def test_each_administrator_has_an_access_entry_named_after_itself() -> None:
+    entries = control_plane().one(EKS_COMPONENT).inputs["accessEntries"]
+    assert list(entries) == ["administrator-deploy"]
+    assert entries["administrator-deploy"]["principalArn"] == "arn:aws:iam::123456789012:role/deploy"
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_the_creator_stays_an_administrator_only_if_chosen(stays: bool) -> None:
+    access = control_plane(creator_is_administrator=stays).one(EKS_CLUSTER).inputs["accessConfig"]
+    assert access["bootstrapClusterCreatorAdminPermissions"] is stays
+
+
+def test_the_transform_leaves_everything_else_alone() -> None:
+    transform = of_cluster(creator_is_administrator=False, zonal_shift=True)
+    args = pulumi.ResourceTransformArgs(True, "aws:iam/role:Role", "role", {"a": 1}, pulumi.ResourceOptions())
+    assert transform(args) is None
+    cluster = pulumi.ResourceTransformArgs(True, EKS_CLUSTER, "cluster", {"name": "kept"}, pulumi.ResourceOptions())
+    changed = transform(cluster)
+    assert changed is not None
+    assert set(changed.props) == {"accessConfig", "kubeSchedulerConfig", "name", "zonalShiftConfig"}
+
+
+def test_the_kubeconfig_is_secret_and_the_name_waits_for_the_cluster() -> None:
+    exports = control_plane().exports
+    assert set(exports["kubeconfig"]) == {"secret"}
+    assert exports["name"] == "headway-test"
+
+
+def addons(names: tuple[str, ...]) -> Recording:
+    def program() -> None:
+        args = AddonsArgs(
+            identity=CLUSTER,
+            names=names,
+            volumes_key_arn="arn:aws:kms:us-east-1:123456789012:key/volumes",
+            volume_tags={"platform.io/environment": "test"},
+        )
+        Addons("addons", args, pulumi.ResourceOptions(provider=aws.Provider("aws", region="us-east-1")))
+
+    return record(program, outputs=cloud_outputs)
+
+
+def configuration(name: str) -> Any:
+    found = addons((*BEFORE_NODES, *ON_NODES)).one("aws:eks/addon:Addon", f"addons-{name}")
+    return json.loads(found.inputs["configurationValues"])
+
+
+def test_every_pinned_add_on_is_installed_once() -> None:
+    assert sorted((*BEFORE_NODES, *ON_NODES)) == sorted(ADDONS)
+
+
+def test_the_monitoring_agent_sees_gpus_behind_taints() -> None:
+    agent = configuration("eks-node-monitoring-agent")
+    assert agent["dcgmAgent"]["tolerations"] == [{"operator": "Exists"}], "node repair would replace healthy GPU nodes"
+
+
+def test_the_network_enforces_policies_and_hands_out_prefixes() -> None:
+    network = configuration("vpc-cni")
+    assert network["enableNetworkPolicy"] == "true", "the default-deny policies would be decoration"
+    assert network["env"]["ENABLE_PREFIX_DELEGATION"] == "true"
+
+
+def test_volumes_attach_on_tainted_nodes() -> None:
+    assert configuration("aws-ebs-csi-driver")["node"]["tolerateAllTaints"] is True
+
+
+def test_a_claimed_volume_says_whose_it_is() -> None:
+    tags = configuration("aws-ebs-csi-driver")["controller"]["extraVolumeTags"]
+    assert tags == {"platform.io/environment": "test"}, "after a destroy nobody could find what the cluster's claims left behind"
+
+
+def test_an_add_on_waits_for_its_identity() -> None:
+    found = addons(("vpc-cni",))
+    association = found.one("aws:eks/podIdentityAssociation:PodIdentityAssociation").urn
+    assert association in found.one("aws:eks/addon:Addon").depends_on
+
+
+def identity(binding: Binding) -> Recording:
+    def program() -> None:
+        args = WorkloadIdentityArgs(
+            cluster=CLUSTER,
+            namespace="vision",
+            service_account="model",
+            policies={"artifacts": [Statement(sid="Read", actions=["s3:GetObject"], resources=["arn:aws:s3:::b/vision/*"])]},
+            binding=binding,
+        )
+        found = WorkloadIdentity("id", args, pulumi.ResourceOptions(provider=aws.Provider("aws", region="us-east-1")))
+        pulumi.export("annotations", found.annotations)
+
+    return record(program, outputs=cloud_outputs)
+
+
+def test_both_bindings_give_the_same_permissions() -> None:
+    pod, irsa = identity(Binding.POD_IDENTITY), identity(Binding.IRSA)
+    assert pod.one("aws:iam/rolePolicy:RolePolicy").inputs == irsa.one("aws:iam/rolePolicy:RolePolicy").inputs
+
+
+def test_pod_identity_binds_by_association_and_irsa_by_annotation() -> None:
+    pod, irsa = identity(Binding.POD_IDENTITY), identity(Binding.IRSA)
+    assert len(pod.of_type("aws:eks/podIdentityAssociation:PodIdentityAssociation")) == 1
+    assert pod.exports["annotations"] == {}
+    assert not irsa.of_type("aws:eks/podIdentityAssociation:PodIdentityAssociation")
+    assert irsa.exports["annotations"] == {"eks.amazonaws.com/role-arn": "arn:aws:mock:::id-role"}
+
+
+def test_irsa_trusts_one_service_account_for_one_audience() -> None:
+    (statement,) = json.loads(identity(Binding.IRSA).one("aws:iam/role:Role").inputs["assumeRolePolicy"])["Statement"]
+    host = "oidc.eks.us-east-1.amazonaws.com/id/ABC"
+    assert statement["Condition"]["StringEquals"] == {
+        f"{host}:aud": "sts.amazonaws.com",
+        f"{host}:sub": "system:serviceaccount:vision:model",
+    }
+
+
+def test_a_wildcard_without_a_reason_is_an_error() -> None:
+    with pytest.raises(ValueError, match="without a reason"):
+        Statement(sid="All", actions=["s3:GetObject"], resources=["*"])
+    with pytest.raises(ValueError, match="without a reason"):
+        Statement(sid="All", actions=["s3:*"], resources=["arn:aws:s3:::b"])
+    Statement(sid="Refuse", effect="Deny", actions=["s3:*"], resources=["*"])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [{}, {"resources": ["arn:aws:s3:::b"], "all_resources_but": ["arn:aws:s3:::c"]}, {"all_resources_but": ["arn:aws:s3:::b"]}],
+    ids=["nothing", "both", "allows all but"],
+)
+def test_a_permission_says_on_what_and_spares_only_in_a_denial(names: dict[str, list[str]]) -> None:
+    with pytest.raises(ValueError, match="must name its resources"):
+        Statement(sid="Odd", actions=["s3:GetObject"], reason="none", **names)

@@ -1,0 +1,261 @@
+"""GPU nodes: labelled and tainted for what they are, described to the autoscaler before they exist, launched as they are bought."""
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.nodes.gpu_node import labels, scale_from_zero, taints
+from components.nodes.gpu_pool import GpuPool, GpuPoolArgs
+from components.nodes.launch import NodeOptions, root_volume, user_data
+from components.nodes.sharing import mig_configs, plugin_configs
+from headway.contract.pool import Disk, Pool
+from tests.components.program import cloud_outputs
+from tests.components.recording import Recording, record
+
+HINT = "k8s.io/cluster-autoscaler/node-template/"
+
+
+def pool(**changes: Any) -> Pool:
+    """An H100 pool in one zone, changed."""
+    given: dict[str, Any] = {
+        "name": "h100",
+        "instance_types": ["p5.48xlarge"],
+        "zones": ["us-east-1c"],
+        "size": {"min": 0, "max": 4},
+        "workload_class": "throughput",
+        "ami": {"release": "1.35.6-20260714", "driver": "580.159.03"},
+    }
+    return Pool(**{**given, **changes})
+
+
+def registered(wanted: Pool, *, security_group: str | None = None) -> Recording:
+    def program() -> None:
+        args = GpuPoolArgs(
+            pool=wanted,
+            cluster_name="headway-test",
+            kubernetes_version="1.35",
+            role_arn="arn:aws:iam::123456789012:role/nodes",
+            subnet_ids={zone: f"subnet-{zone[-1]}" for zone in wanted.zones},
+            volumes_key_arn="arn:aws:kms:us-east-1:123456789012:key/volumes",
+            cluster_security_group_id=security_group,
+            tags={"platform.io/environment": "test"},
+            after=[],
+        )
+        GpuPool(wanted.name, args, pulumi.ResourceOptions(provider=aws.Provider("aws", region="us-east-1")))
+
+    return record(program, outputs=cloud_outputs)
+
+
+def group(wanted: Pool, **more: Any) -> Mapping[str, Any]:
+    return registered(wanted, **more).of_type("aws:eks/nodeGroup:NodeGroup")[0].inputs
+
+
+def launch_template(wanted: Pool, **more: Any) -> Mapping[str, Any]:
+    return registered(wanted, **more).one("aws:ec2/launchTemplate:LaunchTemplate").inputs
+
+
+def nodeadm(options: NodeOptions) -> dict[str, Any]:
+    document = base64.b64decode(user_data(options)).decode()
+    return json.loads(document[document.index("{") : document.rindex("}") + 1])
+
+
+def test_each_zone_has_a_node_group_of_its_own() -> None:
+    found = registered(pool(zones=["us-east-1a", "us-east-1c"])).of_type("aws:eks/nodeGroup:NodeGroup")
+    assert {r.name: r.inputs["subnetIds"] for r in found} == {"h100-a": ["subnet-a"], "h100-c": ["subnet-c"]}
+
+
+def test_a_gpu_node_keeps_off_whatever_asks_for_no_gpu() -> None:
+    assert group(pool())["taints"] == [{"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}]
+
+
+def test_a_pools_own_taints_come_on_top() -> None:
+    found = group(pool(taints=[{"key": "team", "value": "blue", "effect": "NoExecute"}]))["taints"]
+    assert [(taint["key"], taint["effect"]) for taint in found] == [("nvidia.com/gpu", "NO_SCHEDULE"), ("team", "NO_EXECUTE")]
+
+
+def test_a_mig_layout_is_on_the_node_when_it_joins() -> None:
+    found = labels(pool(sharing={"mode": "mig", "layout": {"1g.10gb": 7}}))
+    assert found["nvidia.com/mig.config"] == "all-1g.10gb"
+
+
+def test_a_pools_own_labels_never_replace_the_platforms() -> None:
+    assert labels(pool(labels={"platform.io/pool": "forged", "team": "blue"}))["platform.io/pool"] == "h100"
+
+
+@pytest.mark.parametrize(
+    ("sharing", "resources"),
+    [
+        ({"mode": "whole"}, {"nvidia.com/gpu": "8"}),
+        ({"mode": "mig", "layout": {"1g.10gb": 7}}, {"nvidia.com/mig-1g.10gb": "56"}),
+        ({"mode": "mps", "replicas": 4}, {"nvidia.com/gpu.shared": "32"}),
+    ],
+    ids=["whole", "mig", "mps"],
+)
+def test_the_autoscaler_knows_what_a_node_will_offer(sharing: dict[str, Any], resources: dict[str, str]) -> None:
+    hints = scale_from_zero(pool(sharing=sharing))
+    offered = {key.removeprefix(f"{HINT}resources/"): value for key, value in hints.items() if key.startswith(f"{HINT}resources/")}
+    assert {key: value for key, value in offered.items() if key.startswith("nvidia.com")} == resources
+
+
+def test_the_autoscaler_knows_every_label_and_taint_of_a_node() -> None:
+    wanted = pool(labels={"team": "blue"}, taints=[{"key": "team", "value": "blue"}])
+    hints = scale_from_zero(wanted)
+    assert {key.removeprefix(f"{HINT}label/"): value for key, value in hints.items() if f"{HINT}label/" in key} == labels(wanted)
+    assert {key.removeprefix(f"{HINT}taint/"): value for key, value in hints.items() if f"{HINT}taint/" in key} == {
+        taint.key: f"{taint.value}:{taint.effect}" for taint in taints(wanted)
+    }
+
+
+def test_every_hint_is_a_tag_of_the_groups_own_scaling_group() -> None:
+    wanted = pool(zones=["us-east-1a", "us-east-1c"])
+    tagged = registered(wanted).of_type("aws:autoscaling/tag:Tag")
+    assert len(tagged) == 2 * len(scale_from_zero(wanted))
+    assert {r.inputs["autoscalingGroupName"] for r in tagged} == {"eks-h100-a", "eks-h100-c"}
+    assert {r.inputs["tag"]["key"]: r.inputs["tag"]["value"] for r in tagged} == scale_from_zero(wanted)
+
+
+def test_the_disk_that_images_land_on_is_what_the_autoscaler_hears_of() -> None:
+    storage = f"{HINT}resources/ephemeral-storage"
+    assert scale_from_zero(pool(model_cache="disk", disk={"size": "300Gi"}))[storage] == "300Gi"
+    assert int(scale_from_zero(pool())[storage].removesuffix("Gi")) > 10_000, "a p5 has 30 TB of NVMe"
+
+
+def test_an_update_terminates_before_it_launches() -> None:
+    assert group(pool())["updateConfig"] == {"maxUnavailable": 1, "updateStrategy": "MINIMAL"}, "a reservation has no room for one more"
+
+
+def test_a_healthy_node_is_not_replaced_because_the_agent_cannot_see_its_gpu() -> None:
+    overrides = group(pool())["nodeRepairConfig"]["nodeRepairConfigOverrides"]
+    assert {
+        "nodeMonitoringCondition": "AcceleratedHardwareReady",
+        "nodeUnhealthyReason": "DCGMError",
+        "minRepairWaitTimeMins": 60,
+        "repairAction": "NoAction",
+    } in overrides
+
+
+@pytest.mark.parametrize(
+    ("capacity", "type_"),
+    [
+        ({"kind": "on_demand"}, "ON_DEMAND"),
+        ({"kind": "reservation", "id": "cr-0123456789abcdef0"}, "ON_DEMAND"),
+        ({"kind": "block", "id": "cr-0123456789abcdef0", "ends": "2026-12-01T00:00:00Z"}, "CAPACITY_BLOCK"),
+    ],
+    ids=["on_demand", "reservation", "block"],
+)
+def test_a_group_says_how_its_instances_are_bought(capacity: dict[str, str], type_: str) -> None:
+    wanted = pool(capacity=capacity)
+    assert group(wanted)["capacityType"] == type_
+    target = launch_template(wanted).get("capacityReservationSpecification", {}).get("capacityReservationTarget", {})
+    assert target.get("capacityReservationId") == capacity.get("id")
+
+
+def test_a_capacity_block_names_its_type_in_the_template_only() -> None:
+    wanted = pool(capacity={"kind": "block", "id": "cr-0123456789abcdef0", "ends": "2026-12-01T00:00:00Z"})
+    assert launch_template(wanted)["instanceType"] == "p5.48xlarge"
+    assert launch_template(wanted)["instanceMarketOptions"] == {"marketType": "capacity-block"}
+    assert "instanceTypes" not in group(wanted)
+
+
+def test_a_group_is_empty_an_hour_before_its_capacity_block_ends() -> None:
+    wanted = pool(capacity={"kind": "block", "id": "cr-0123456789abcdef0", "ends": "2026-12-01T00:30:00Z"})
+    end = registered(wanted).one("aws:autoscaling/schedule:Schedule").inputs
+    assert end["startTime"] == "2026-11-30T23:30:00Z", "EC2 would terminate the nodes with their requests"
+    assert (end["desiredCapacity"], end["minSize"], end["maxSize"]) == (0, 0, 0), "the autoscaler could fill it again"
+    assert end["autoscalingGroupName"] == "eks-h100-c"
+    assert not registered(pool()).of_type("aws:autoscaling/schedule:Schedule")
+
+
+def test_one_zone_is_updated_after_another() -> None:
+    found = registered(pool(zones=["us-east-1a", "us-east-1b", "us-east-1c"])).of_type("aws:eks/nodeGroup:NodeGroup")
+    urns = {r.name: r.urn for r in found}
+    waits = {r.name: sorted(name for name, urn in urns.items() if urn in r.depends_on) for r in found}
+    assert waits == {"h100-a": [], "h100-b": ["h100-a"], "h100-c": ["h100-a", "h100-b"]}, (
+        "a service could lose a replica in each zone at once"
+    )
+
+
+def test_a_spot_pool_is_bought_as_spot() -> None:
+    assert group(pool(capacity={"kind": "spot"}, workload_class="batch"))["capacityType"] == "SPOT"
+
+
+def test_efa_takes_every_network_card_within_one_placement_group() -> None:
+    wanted = pool(efa=True)
+    found = launch_template(wanted, security_group="sg-cluster")
+    cards = [card["networkCardIndex"] for card in found["networkInterfaces"]]
+    assert cards == list(range(32))
+    kinds = [card["interfaceType"] for card in found["networkInterfaces"]]
+    assert kinds == ["efa", *["efa-only"] * 31], "a node would take 32 addresses"
+    assert all(card["securityGroups"] == ["sg-cluster"] for card in found["networkInterfaces"]), "the node could not join"
+    assert found["placement"] == {"groupName": "h100-placement"}
+
+
+def test_efa_without_the_clusters_security_group_is_refused() -> None:
+    with pytest.raises(ValueError, match="must name the cluster's security group"):
+        registered(pool(efa=True))
+
+
+def test_warm_nodes_wait_as_asked() -> None:
+    assert group(pool(warm={"size": 2, "state": "running"}))["warmPoolConfig"] == {
+        "minSize": 2,
+        "poolState": "RUNNING",
+        "reuseOnScaleIn": True,
+    }
+    assert "warmPoolConfig" not in group(pool())
+
+
+def test_a_group_pins_its_image() -> None:
+    found = group(pool())
+    assert (found["amiType"], found["releaseVersion"], found["version"]) == ("AL2023_x86_64_NVIDIA", "1.35.6-20260714", "1.35")
+
+
+def test_nvme_is_striped_for_images_where_there_is_some() -> None:
+    assert nodeadm(NodeOptions(stripe_nvme=True, parallel_pull=True))["spec"]["instance"] == {"localStorage": {"strategy": "RAID0"}}
+    assert "instance" not in nodeadm(NodeOptions(stripe_nvme=False, parallel_pull=True))["spec"]
+
+
+def test_images_are_pulled_in_parallel_only_onto_disks_that_keep_up() -> None:
+    def parallel(**changes: Any) -> bool:
+        document = base64.b64decode(launch_template(pool(model_cache="disk", **changes))["userData"]).decode()
+        return "FastImagePull" in document
+
+    assert parallel(disk={"throughput": "600Mi/s"})
+    assert not parallel(disk={"throughput": "599Mi/s"})
+
+
+def test_user_data_is_one_nodeadm_part() -> None:
+    document = base64.b64decode(user_data(NodeOptions(stripe_nvme=False, parallel_pull=False))).decode()
+    assert document.startswith('MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="headway-nodeadm"\n')
+    assert document.count("Content-Type: application/node.eks.aws") == 1
+    assert document.endswith("--headway-nodeadm--\n")
+
+
+@given(st.integers(min_value=50, max_value=16_384))
+def test_a_volume_is_never_smaller_than_asked(gibibytes: int) -> None:
+    assert root_volume(Disk(size=f"{gibibytes}Gi")).gibibytes == gibibytes  # pyright: ignore[reportArgumentType]
+
+
+def test_the_device_plugin_knows_every_mode_that_a_pool_selects() -> None:
+    pools = [
+        pool(),
+        pool(name="shared", sharing={"mode": "mps", "replicas": 4}),
+        pool(name="turns", sharing={"mode": "slice", "replicas": 2}),
+    ]
+    found = {name: json.loads(text) for name, text in plugin_configs(pools).items()}
+    assert set(found) == {"exclusive", "mps-4", "slice-2"}
+    assert found["mps-4"]["sharing"]["mps"]["resources"] == [{"name": "nvidia.com/gpu", "replicas": 4}]
+    assert found["slice-2"]["sharing"]["timeSlicing"]["failRequestsGreaterThanOne"] is True, "asking for two turns gives no more than one"
+    assert {labels(p)["nvidia.com/device-plugin.config"] for p in pools} == set(found)
+
+
+def test_every_mig_layout_that_a_pool_selects_is_defined() -> None:
+    found = mig_configs([pool(sharing={"mode": "mig", "layout": {"3g.40gb": 1, "1g.10gb": 3}})])
+    assert found["custom-3x1g.10gb-1x3g.40gb"] == [{"devices": "all", "mig-enabled": True, "mig-devices": {"1g.10gb": 3, "3g.40gb": 1}}]
+    assert found["all-disabled"] == [{"devices": "all", "mig-enabled": False}]

@@ -1,0 +1,222 @@
+"""The tenant stack and the release ledger: a plan renders the division of traffic that the ledger holds, whatever the contract says."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.contract.assignment import HASH
+from headway.contract.loader import load_tenant
+from headway.contract.model import Model
+from headway.contract.released import release_id
+from headway.ledger.chain import Ledger, register
+from headway.ledger.store import Folder, MissingStoreError, Store, UnreachableError
+from headway.ledger.traffic_split import ADOPTED, BASELINE, CANARY, INTENDED, STABLE, Division, Portion, Split, latest
+from stacks import tenant
+from stacks.refusal import SettingsError
+from tests.components.contracts import TENANTS, document
+from tests.components.recording import Recording, Registration, record
+from tests.components.stacks.test_tenant import UPSTREAM, settings_of, write
+
+CHAIN = "vision/defects"
+NEW_VERSION = {"artifact": {"version": "2026.12.1"}}
+
+
+def plan(folder: Path, ledger: Store | None) -> Recording:
+    found = settings_of("vision")
+    return record(lambda: tenant.build(found, folder, ledger), stack="sandbox-vision", stacks=UPSTREAM)
+
+
+def contract(folder: Path = TENANTS) -> Model:
+    loaded = load_tenant(folder / "vision", settings_of("vision").pools).tenant("vision")
+    assert loaded is not None
+    return next(model for model in loaded.models if model.name == "defects")
+
+
+def chain(store: Store) -> Ledger:
+    return Ledger(store, CHAIN, "ci", lambda: datetime(2026, 11, 21, tzinfo=UTC))
+
+
+def kept(store: Store, model: Model) -> str:
+    return register(store, CHAIN, {"id": release_id(model), "contract": model.model_dump(mode="json")})
+
+
+def adopted(store: Store, model: Model) -> Ledger:
+    ledger = chain(store)
+    ledger.append(ADOPTED, {"division": Division.only(release_id(model), kept(store, model)).document()})
+    return ledger
+
+
+def edited(folder: Path, **changes: Any) -> Path:
+    """The sample contract with some fields changed, alone in its tenant."""
+    content = document("vision", "defects")
+    for section, fields in changes.items():
+        content[section] = {**content[section], **fields}
+    content.pop("batch", None)
+    return write(folder, "vision", defects=content)
+
+
+def route(found: Recording) -> dict[str, Any]:
+    return spec(found, "VirtualService", "defects")["http"][-1]
+
+
+def spec(found: Recording, kind: str, name: str) -> dict[str, Any]:
+    (one,) = [r for r in found.registrations if r.type.endswith(f":{kind}") and r.inputs["metadata"]["name"] == name]
+    return one.inputs["spec"]
+
+
+def servers(found: Recording) -> list[Registration]:
+    return [r for r in found.registrations if r.type == "kubernetes:apps/v1:Deployment" and "defects" in r.name]
+
+
+def weights(found: Recording) -> list[int]:
+    return [destination["weight"] for destination in route(found)["route"]]
+
+
+def test_a_model_without_a_ledger_entry_is_its_contract_at_full_traffic(tmp_path: Path) -> None:
+    found = plan(edited(tmp_path), Folder(tmp_path / "ledger"))
+    assert weights(found) == [100]
+    assert found.exports["contracts"]["defects"]["release"] == release_id(contract(tmp_path))
+
+
+def test_a_new_contract_does_not_replace_a_registered_release_and_says_how_to_start_it(tmp_path: Path) -> None:
+    store = Folder(tmp_path / "ledger")
+    adopted(store, contract())
+    found = plan(edited(tmp_path, **NEW_VERSION), store)
+    assert [release_id(contract())] == [r.inputs["metadata"]["labels"]["platform.io/release"] for r in servers(found)]
+    assert any("headway release start vision/defects" in said for said in found.log)
+    assert "contracts" not in found.exports or "defects" not in found.exports["contracts"]
+
+
+def test_what_does_not_run_in_a_release_changes_in_place(tmp_path: Path) -> None:
+    store = Folder(tmp_path / "ledger")
+    adopted(store, contract())
+    found = plan(edited(tmp_path, scaling={"max_replicas": 3}, **NEW_VERSION), store)
+    name = f"defects-{release_id(contract())}"
+    assert spec(found, "ScaledObject", name)["maxReplicaCount"] == 3
+
+
+def test_a_plan_in_the_middle_of_a_canary_renders_its_weights_mirror_and_arms(tmp_path: Path) -> None:
+    store = Folder(tmp_path / "ledger")
+    old, new = contract(), contract(edited(tmp_path, **NEW_VERSION))
+    division = Division(
+        portions=(
+            Portion(release=release_id(old), arm=STABLE, weight=90),
+            Portion(release=release_id(old), arm=BASELINE, weight=5, replicas=1),
+            Portion(release=release_id(new), arm=CANARY, weight=5, replicas=1),
+        ),
+        digests={release_id(old): kept(store, old), release_id(new): kept(store, new)},
+        mirrored=release_id(new),
+        copies=50,
+    )
+    adopted(store, old).append(INTENDED, {"division": division.document()})
+    found = plan(tmp_path, store)
+    assert weights(found) == [90, 5, 5]
+    assert route(found)["mirrorPercentage"] == {"value": 50.0}
+    assert len(servers(found)) == 3
+    assert spec(found, "ScaledObject", f"defects-{release_id(new)}")["maxReplicaCount"] == 1
+    assert not any("release start" in said for said in found.log)
+
+
+def divided(store: Store, tmp_path: Path, hash: str = HASH) -> str:
+    """An experiment is under way, and the contract of today knows nothing of it; answers the new version's release."""
+    old, new = contract(), contract(edited(tmp_path, **NEW_VERSION))
+    division = Division(
+        portions=(
+            Portion(release=release_id(old), arm=STABLE, weight=100, at_least=1),
+            Portion(release=release_id(new), arm=CANARY, weight=0, at_least=1),
+        ),
+        digests={release_id(old): kept(store, old), release_id(new): kept(store, new)},
+        split=Split(experiment="tone", share=20, user_claim="account", hash=hash),
+    )
+    adopted(store, old).append(INTENDED, {"division": division.document()})
+    return release_id(new)
+
+
+def test_a_plan_in_the_middle_of_an_experiment_renders_its_filter_and_its_rule_from_the_ledger(tmp_path: Path) -> None:
+    store = Folder(tmp_path / "ledger")
+    new = divided(store, tmp_path)
+    found = plan(tmp_path, store)
+    rules = spec(found, "VirtualService", "defects")["http"]
+    (led,) = [rule for rule in rules if rule["name"] == "split"]
+    assert led["match"][0]["headers"] == {"x-experiment": {"exact": "tone"}}
+    assert led["route"][0]["destination"]["host"].startswith(f"defects-{new}.")
+    assert weights(found) == [100, 0]
+    (patch,) = spec(found, "EnvoyFilter", "experiment.vision.defects")["configPatches"]
+    (told,) = patch["patch"]["value"]["typed_per_filter_config"].values()
+    assert told["filter_context"] == {"experiment": "tone", "claim": "account", "below": 2000}
+    assert spec(found, "ScaledObject", f"defects-{new}")["maxReplicaCount"] > 1
+
+
+def test_an_experiment_of_another_function_is_not_planned(tmp_path: Path) -> None:
+    store = Folder(tmp_path / "ledger")
+    divided(store, tmp_path, hash="sha-1")
+    with pytest.raises(SettingsError, match="users of experiment tone are divided by sha-1"):
+        plan(tmp_path, store)
+
+
+def test_a_kept_release_keeps_its_name_whatever_it_would_hash_to_today(tmp_path: Path) -> None:
+    store = Folder(tmp_path / "ledger")
+    content = kept(store, contract())
+    chain(store).append(ADOPTED, {"division": Division.only("r0123456789", content).document()})
+    found = plan(edited(tmp_path), store)
+    assert [r.inputs["metadata"]["name"] for r in servers(found)] == ["defects-r0123456789"]
+
+
+def test_an_event_that_follows_a_division_points_back_to_it(tmp_path: Path) -> None:
+    store = Counting(tmp_path)
+    ledger = adopted(store, contract())
+    for _ in range(30):
+        ledger.append("observed", {"division": 1})
+    expected = Division.only(release_id(contract()), kept(store, contract()))
+    store.asked = 0
+    assert latest(store, CHAIN) == expected
+    assert store.asked == 2, "a plan reads the last event and the division, not all in between"
+
+
+def test_without_an_answer_of_the_ledger_nothing_is_planned(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"vision/defects\s+the release ledger does not answer"):
+        plan(edited(tmp_path), Unreachable(tmp_path))
+
+
+def test_an_altered_release_is_not_rendered(tmp_path: Path) -> None:
+    store = Folder(tmp_path / "ledger")
+    adopted(store, contract())
+    (path,) = (tmp_path / "ledger" / CHAIN / "releases").iterdir()
+    path.write_text(path.read_text().replace("2026.11.2", "2026.11.9"))
+    with pytest.raises(SettingsError, match="not what its name says"):
+        plan(edited(tmp_path), store)
+
+
+def test_an_environment_whose_ledger_was_never_made_is_planned_from_its_contracts(tmp_path: Path) -> None:
+    assert weights(plan(edited(tmp_path), Nowhere(tmp_path))) == [100]
+
+
+class Counting(Folder):
+    asked = 0
+
+    def get(self, key: str) -> bytes | None:
+        self.asked += 1
+        return super().get(key)
+
+
+class Unreachable(Folder):
+    def list(self, prefix: str) -> tuple[str, ...]:
+        raise UnreachableError("ConnectTimeoutError")
+
+
+class Nowhere(Folder):
+    def list(self, prefix: str) -> tuple[str, ...]:
+        raise MissingStoreError
+
+
+def test_a_division_reads_back_as_it_was_written() -> None:
+    division = Division(
+        portions=(Portion(release="r1", arm=STABLE, weight=99), Portion(release="r2", arm=CANARY, weight=1, replicas=2)),
+        digests={"r1": "a", "r2": "b"},
+        mirrored="r2",
+        copies=10,
+    )
+    assert Division.read(json.loads(json.dumps(division.document()))) == division

@@ -1,0 +1,319 @@
+"""A stack file is taken whole or refused whole, and no field of it is without effect."""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+import pytest
+import yaml
+
+from components.nodes.gpu_pool import GpuPool, GpuPoolArgs
+from headway.contract.pool import Pool
+from stacks.refusal import HIDDEN
+from stacks.settings import ClusterSettings, PlatformSettings, SettingsError, TenantSettings, load
+from tests.components.program import cloud_outputs, config_of, run
+from tests.components.recording import Recording, record
+
+
+def cluster(**changes: Any) -> dict[str, Any]:
+    """The sandbox's cluster sections, with whole sections replaced; None removes one."""
+    read: dict[str, Any] = {key.removeprefix("headway:"): json.loads(text) for key, text in config_of("sandbox-cluster").items()}
+    return {key: value for key, value in {**read, **changes}.items() if value is not None}
+
+
+def within(section: str, **fields: Any) -> dict[str, Any]:
+    """The sandbox's cluster sections, with fields of one section changed."""
+    return cluster(**{section: {**cluster()[section], **fields}})
+
+
+def raw(sections: Mapping[str, Any]) -> dict[str, str]:
+    return {f"headway:{key}": json.dumps(value) for key, value in sections.items()}
+
+
+def refused(sections: Mapping[str, Any], stack: str = "sandbox-cluster", **more: Any) -> SettingsError:
+    with pytest.raises(SettingsError) as found:
+        load(stack, raw(sections), **more)
+    return found.value
+
+
+def test_the_name_of_a_stack_says_its_layer() -> None:
+    assert isinstance(load("sandbox-cluster", config_of("sandbox-cluster")), ClusterSettings)
+    assert isinstance(load("sandbox-platform", config_of("sandbox-platform")), PlatformSettings)
+    tenant = load("sandbox-vision", config_of("sandbox-vision"))
+    assert isinstance(tenant, TenantSettings)
+    assert (tenant.environment, tenant.tenant) == ("sandbox", "vision")
+
+
+def test_lower_layers_read_account_and_pools_where_the_cluster_states_them() -> None:
+    above = load("sandbox-cluster", config_of("sandbox-cluster"))
+    below = load("sandbox-vision", config_of("sandbox-vision"))
+    assert isinstance(above, ClusterSettings)
+    assert (below.account, below.pools) == (above.account, above.pools)
+
+
+def test_a_tenant_cannot_contradict_its_environment(tmp_path: Path) -> None:
+    for stack in ("sandbox-cluster", "sandbox-platform"):
+        (tmp_path / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump({"config": {k: json.loads(v) for k, v in config_of(stack).items()}}))
+    found = load("sandbox-vision", raw({"account": {"id": "999999999999", "region": "eu-west-1"}}), tmp_path)
+    assert found.account.id == "000000000000"
+
+
+def test_an_environment_without_a_cluster_file_is_refused_by_what_is_missing(tmp_path: Path) -> None:
+    error = refused({}, "nowhere-vision", folder=tmp_path)
+    assert {refusal.path for refusal in error.found} == {"headway:account", "headway:gateway", "headway:loops", "headway:pools"}
+
+
+def test_every_problem_is_reported_at_once() -> None:
+    sections = cluster(
+        storage=None,
+        netwrk={},
+        network={**cluster()["network"], "cidr": "10.0.0.0/26", "nat": "some", "endpoints": ["s3", "telepathy"]},
+        control_plane={**cluster()["control_plane"], "public_cidrs": ["0.0.0.0/0"], "log_days": 2},
+    )
+    assert {refusal.path for refusal in refused(sections).found} == {
+        "headway:control_plane.log_days",
+        "headway:control_plane.public_cidrs[0]",
+        "headway:network.cidr",
+        "headway:network.endpoints",
+        "headway:network.nat",
+        "headway:netwrk",
+        "headway:storage",
+    }
+
+
+def test_a_refusal_says_fact_value_consequence_and_remedy() -> None:
+    text = str(refused(within("network", zones=["us-east-1a", "us-west-2b"])))
+    assert "headway:network.zones = 'us-west-2b'" in text
+    assert "us-west-2b is not a zone of us-east-1" in text
+    assert "after half the layer has been created" in text
+    assert "Remedy: " in text
+    assert "Nothing was planned" in text
+
+
+def test_bad_settings_end_the_program_without_a_traceback() -> None:
+    assert issubclass(SettingsError, pulumi.RunError), "the SDK shows every other exception as a traceback"
+
+
+@pytest.mark.parametrize(
+    ("sections", "path", "fact"),
+    [
+        (within("network", zones=["us-east-1a", "us-east-1a"]), "headway:network.zones", "stands more than once"),
+        (within("network", cidr="8.0.0.0/16"), "headway:network.cidr", "not a private range"),
+        (within("network", nat="none"), "headway:network.endpoints", "by endpoints only"),
+        (within("control_plane", administrators=[]), "headway:control_plane.administrators", "No one may administer"),
+        (within("control_plane", public_cidrs=["10.0.0.0/8"]), "headway:control_plane.public_cidrs[0]", "opens the API server"),
+        (within("account", id="12345"), "headway:account.id", "match pattern"),
+        (within("system_pool", zones=["us-east-1d"]), "headway:system_pool.zones", "has no subnet"),
+        (within("system_pool", release="1.35.2-20260101"), "headway:system_pool.release", "not among those"),
+        (cluster(pools=[*cluster()["pools"], cluster()["pools"][0]]), "headway:pools", "two pools are named l4"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_impossible_setting_is_refused_at_its_path(sections: dict[str, Any], path: str, fact: str) -> None:
+    found = [refusal for refusal in refused(sections).found if refusal.path == path]
+    assert found, f"nothing was said about {path}: {refused(sections)}"
+    assert fact in found[0].fact
+
+
+IMPOSSIBLE = {
+    "mig-on-l4": ({"sharing": {"mode": "mig", "layout": {"1g.10gb": 7}}}, ".sharing.mode", "p4de.24xlarge"),
+    "efa-on-small": ({"instance_types": ["g6.xlarge"], "efa": True}, ".efa", "g6.8xlarge"),
+    "slices-for-latency": ({"sharing": {"mode": "slice", "replicas": 2}}, ".sharing.mode", "Use whole, mig or mps"),
+    "two-modes": ({"sharing": {"mode": "mps", "replicas": 2, "layout": {"1g.10gb": 7}}}, ".sharing.mps.layout", "delete it"),
+    "two-shapes": ({"instance_types": ["g6.xlarge", "g6.12xlarge"]}, ".instance_types[1]", "Make a pool for each"),
+    "spot-for-latency": ({"capacity": {"kind": "spot"}}, ".capacity.kind", "workload_class: batch"),
+    "reserved-twice": (
+        {"capacity": {"kind": "reservation", "id": "cr-0123456789abcdef0"}, "zones": ["us-east-1a", "us-east-1b"]},
+        ".zones",
+        "Name the reservation's zone only",
+    ),
+    "unknown-type": ({"instance_types": ["g9.huge"]}, ".instance_types[0]", "p5.48xlarge"),
+}
+"""Pool -> what is wrong with it, the path where that stands, and part of the remedy, which names the legal choices."""
+
+
+def test_every_impossible_pool_is_refused_at_once_with_the_legal_choices() -> None:
+    base = {**cluster()["pools"][0], "instance_types": ["g6.xlarge"], "zones": ["us-east-1a"]}
+    pools = [{**base, "name": name, **changes} for name, (changes, _, _) in IMPOSSIBLE.items()]
+    told = {refusal.path: refusal.remedy for refusal in refused(cluster(pools=pools)).found}
+    wanted = {f"headway:pools[{n}]{path}": remedy for n, (_, path, remedy) in enumerate(IMPOSSIBLE.values())}
+    assert set(told) == set(wanted)
+    assert [path for path, part in wanted.items() if part not in told[path]] == []
+
+
+def test_a_pool_cannot_claim_a_driver_that_its_release_does_not_bring() -> None:
+    pools = [{**pool, "ami": {**pool["ami"], "driver": "999.1.1"}} for pool in cluster()["pools"][:1]]
+    (refusal,) = refused(cluster(pools=pools)).found
+    assert refusal.path == "headway:pools[0].ami.driver"
+    assert "580.159.03" in refusal.remedy
+
+
+def test_the_value_of_a_secret_is_never_shown() -> None:
+    with pytest.raises(SettingsError) as error:
+        load("sandbox-cluster", raw(within("account", id="hunter2")), secrets=frozenset({"headway:account"}))
+    assert "hunter2" not in str(error.value)
+    assert HIDDEN in str(error.value)
+
+
+def test_a_public_gateway_needs_a_certificate() -> None:
+    sections = {key.removeprefix("headway:"): json.loads(text) for key, text in config_of("sandbox-platform").items()}
+    sections["gateway"] = {**sections["gateway"], "public": True}
+    (refusal,) = refused(sections, "sandbox-platform").found
+    assert refusal.path == "headway:gateway.certificate"
+
+
+def test_warm_capacity_is_for_pools_that_exist() -> None:
+    sections = {key.removeprefix("headway:"): json.loads(text) for key, text in config_of("sandbox-platform").items()}
+    sections["warm"] = [{"pool": "b200", "replicas": 1}]
+    (refusal,) = refused(sections, "sandbox-platform").found
+    assert (refusal.path, "a100-mig, h100, l4" in refusal.remedy) == ("headway:warm[0].pool", True)
+
+
+CLUSTER_CHANGES: Mapping[str, Any] = {
+    "account.id": "111111111111",
+    "account.region": "us-east-1",
+    "control_plane.administrators": ["arn:aws:iam::000000000000:role/other"],
+    "control_plane.creator_is_administrator": True,
+    "control_plane.deletion_protection": True,
+    "control_plane.log_days": 30,
+    "control_plane.public_cidrs": ["203.0.113.0/24"],
+    "control_plane.support": "EXTENDED",
+    "network.cidr": "10.64.0.0/16",
+    "network.endpoints": ["s3"],
+    "network.flow_log_days": 30,
+    "network.nat": "per-zone",
+    "network.zones": ["us-east-1a", "us-east-1b", "us-east-1c", "us-east-1d"],
+    "storage.disposable": False,
+    "storage.ledger_lock_days": 90,
+    "storage.repositories": ["fetch"],
+    "storage.superseded_days": 30,
+    "storage.telemetry_days": 30,
+    "system_pool.disk": {"size": "300Gi"},
+    "system_pool.instance_types": ["m7i.2xlarge"],
+    "system_pool.name": "plain",
+    "system_pool.size": {"min": 2, "max": 9},
+    "system_pool.zones": ["us-east-1a"],
+}
+"""A change of every field of the cluster layer, but of those that have no second legal value: see below."""
+
+CLUSTER_FIXED = {"system_pool.release", "account.region"}
+"""Only one AMI release is known, and zones would have to change with the region."""
+
+POOL_CHANGES: Mapping[str, Any] = {
+    "ami": None,
+    "capacity": {"kind": "reservation", "id": "cr-0123456789abcdef0"},
+    "disk": {"size": "400Gi"},
+    "efa": True,
+    "instance_types": ["p5en.48xlarge"],
+    "labels": {"team": "blue"},
+    "model_cache": "disk",
+    "name": "other",
+    "packing": None,
+    "repair": {"enabled": False},
+    "sharing": {"mode": "mig", "layout": {"7g.80gb": 1}},
+    "size": {"min": 0, "max": 8},
+    "taints": [{"key": "team", "value": "blue"}],
+    "update": {"max_unavailable": 2},
+    "warm": {"size": 1},
+    "workload_class": "batch",
+    "zones": ["us-east-1a"],
+}
+POOL_WITHOUT_EFFECT = {"ami", "packing"}
+"""One known release; packing decides how pods are laid out, which the tenant layer does."""
+
+PLATFORM_CHANGES: Mapping[str, Any] = {
+    "gateway.certificate": "models-tls",
+    "gateway.hosts": ["other.sandbox.test"],
+    "gateway.public": True,
+    "gateway.replicas_max": 9,
+    "gateway.replicas_min": 3,
+    "loops.image": f"registry.example.com/headway@sha256:{'a' * 64}",
+    "observability.logs_days": 9,
+    "observability.metrics_days": 9,
+    "observability.metrics_storage": "99Gi",
+    "observability.traces_days": 9,
+    "warm": [{"pool": "l4", "replicas": 3}],
+}
+
+
+@cache
+def outcome(stack: str, sections: str) -> list[tuple[str, str]]:
+    """What `stack` registers with `sections` (as JSON, so that the answer can be kept)."""
+    return flattened(run(stack, config=raw(json.loads(sections))))
+
+
+def flattened(found: Recording) -> list[tuple[str, str]]:
+    return sorted(
+        (r.urn, json.dumps([dict(r.inputs), r.protect, sorted(r.depends_on)], sort_keys=True, default=str)) for r in found.registrations
+    )
+
+
+def changed(sections: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    section, _, name = path.partition(".")
+    return {**sections, section: {**sections[section], name: value} if name else value}
+
+
+def fields(model: Any, prefix: str = "") -> Iterator[str]:
+    for name in model.model_fields:
+        yield f"{prefix}{name}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(set(CLUSTER_CHANGES) - CLUSTER_FIXED))
+def test_every_field_of_the_cluster_layer_changes_what_is_registered(path: str) -> None:
+    after = changed(cluster(), path, CLUSTER_CHANGES[path])
+    assert outcome("sandbox-cluster", json.dumps(after)) != outcome("sandbox-cluster", json.dumps(cluster())), (
+        f"{path} is accepted and ignored"
+    )
+
+
+@pytest.mark.parametrize("name", sorted(set(POOL_CHANGES) - POOL_WITHOUT_EFFECT))
+def test_every_field_of_a_pool_changes_what_is_registered(name: str) -> None:
+    given = next(pool for pool in cluster()["pools"] if pool["name"] == "h100")
+    assert nodes(Pool(**{**given, name: POOL_CHANGES[name]})) != nodes(Pool(**given)), f"{name} is accepted and ignored"
+
+
+def nodes(pool: Pool) -> list[tuple[str, str]]:
+    """What the pool alone registers."""
+
+    def program() -> None:
+        args = GpuPoolArgs(
+            pool=pool,
+            cluster_name="headway-test",
+            kubernetes_version="1.35",
+            role_arn="arn:aws:iam::123456789012:role/nodes",
+            subnet_ids=dict.fromkeys(pool.zones, "subnet-1"),
+            volumes_key_arn="arn:aws:kms:us-east-1:123456789012:key/volumes",
+            cluster_security_group_id="sg-1",
+            tags={},
+            after=[],
+        )
+        GpuPool(pool.name, args, pulumi.ResourceOptions(provider=aws.Provider("aws", region="us-east-1")))
+
+    return flattened(record(program, outputs=cloud_outputs))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(PLATFORM_CHANGES))
+def test_every_field_of_the_platform_layer_changes_what_is_registered(path: str) -> None:
+    sections = {key.removeprefix("headway:"): json.loads(text) for key, text in config_of("sandbox-platform").items()}
+    if path == "gateway.public":
+        sections = changed(sections, "gateway.certificate", "models-tls")
+    after = changed(sections, path, PLATFORM_CHANGES[path])
+    assert outcome("sandbox-platform", json.dumps(after)) != outcome("sandbox-platform", json.dumps(sections)), (
+        f"{path} is accepted and ignored"
+    )
+
+
+def test_the_tests_above_name_every_field() -> None:
+    def named(model: Any, sections: tuple[str, ...]) -> set[str]:
+        return {f"{section}.{field}" for section in sections for field in fields(model.model_fields[section].annotation)}
+
+    assert named(ClusterSettings, ("account", "control_plane", "network", "storage", "system_pool")) == set(CLUSTER_CHANGES) | CLUSTER_FIXED
+    assert named(PlatformSettings, ("gateway", "loops", "observability")) | {"warm"} == set(PLATFORM_CHANGES)
+    pool = next(iter(load("sandbox-cluster", config_of("sandbox-cluster")).pools))
+    assert set(type(pool).model_fields) == set(POOL_CHANGES)

@@ -1,0 +1,288 @@
+"""The tenant stack, program and all, under mocks: what it registers for the sample tenants, and how it refuses."""
+
+import copy
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pulumi_policy.proxy import unknown_checking_proxy
+
+from headway.contract.placement import WorkloadClass
+from headway.contract.pool import Spot
+from policies.guardrails.registry import PACKS
+from policies.guardrails.rule import evaluate
+from policies.guardrails.view import Node, View, plain
+from stacks import settings, tenant
+from stacks.refusal import SettingsError
+from stacks.settings import TenantSettings
+from tests.components.contracts import TENANTS, document
+from tests.components.recording import Recording, Registration, record
+
+UPSTREAM = {"organization/headway/sandbox-platform": {"data_key_arn": "arn:aws:kms:us-east-1:0:key/k", "kubeconfig": {"secret": "{}"}}}
+GOLDEN, UPDATE = Path(__file__).parents[2] / "golden", "HEADWAY_UPDATE_GOLDEN"
+COMPONENTS = ("headway:tenant:Tenant", "headway:model_service:ModelService")
+
+
+def settings_of(name: str) -> TenantSettings:
+    found = settings.load(f"sandbox-{name}", {})
+    assert isinstance(found, TenantSettings)
+    return found
+
+
+def run(name: str, folder: Path = TENANTS, stacks: dict[str, Any] | None = None, *, preview: bool = False) -> Recording:
+    found = settings_of(name)
+    upstream = UPSTREAM if stacks is None else stacks
+    return record(lambda: tenant.build(found, folder), stack=f"sandbox-{name}", stacks=upstream, preview=preview)
+
+
+def services(recording: Recording) -> dict[str, tuple[Registration, ...]]:
+    return {component.name: recording.children(component.urn) for component in recording.of_type("headway:model_service:ModelService")}
+
+
+def write(folder: Path, name: str, **models: dict[str, Any]) -> Path:
+    """A folder of one tenant with these contracts."""
+    place = folder / name
+    place.mkdir()
+    (place / "tenant.yaml").write_text(yaml.safe_dump(document(name, "tenant")))
+    for model, content in models.items():
+        (place / f"{model}.yaml").write_text(yaml.safe_dump(content))
+    return folder
+
+
+def small_clones(count: int) -> dict[str, dict[str, Any]]:
+    """Contracts of different names that together fit the tenant's quota."""
+    base = copy.deepcopy(document("vision", "defects"))
+    base["envelope"]["gpu"] = {"share": "mig", "accelerator": "a100-80gb", "profile": "1g.10gb", "memory": "8Gi"}
+    base |= {"workload_class": "throughput", "placement": {"isolation": "mig"}}
+    base.pop("batch", None)
+    base["scaling"] |= {"min_replicas": 1, "max_replicas": 1, "warm_replicas": 0}
+    return {f"model-{number:02}": {**base, "name": f"model-{number:02}"} for number in range(count)}
+
+
+@pytest.mark.parametrize("name", ["assist", "vision"])
+def test_every_sample_service_is_registered_below_its_tenant(name: str) -> None:
+    found = run(name)
+    (component,) = found.of_type("headway:tenant:Tenant")
+    models = sorted(path.stem for path in (TENANTS / name).glob("*.yaml") if path.stem != "tenant")
+    assert sorted(services(found)) == models
+    assert all(service.parent == component.urn for service in found.of_type("headway:model_service:ModelService"))
+
+
+@pytest.mark.parametrize("name", ["assist", "vision"])
+def test_a_service_with_one_release_takes_at_most_twenty_resources(name: str) -> None:
+    for service, children in services(run(name)).items():
+        assert len(children) + 1 <= 20, f"{service}: {[child.name for child in children]}"
+
+
+def test_no_two_resources_share_a_state_key() -> None:
+    found = run("vision")
+    keys = [(r.type, r.name, r.parent) for r in found.registrations]
+    assert sorted(set(keys)) == sorted(keys)
+    assert len({r.urn for r in found.registrations}) == len(found.registrations)
+
+
+@pytest.mark.parametrize("name", ["assist", "vision", "batch"])
+def test_what_a_tenant_registers_is_what_was_reviewed(name: str, tmp_path: Path) -> None:
+    """A logical name is a state key: one that changes replaces what it names, which for a Deployment is an outage."""
+    found = fed_by_a_queue(tmp_path) if name == "batch" else run(name)
+    lines = "".join(f"{line}\n" for line in re.sub(r"\br[0-9a-f]{10}\b", "<release>", "\n".join(found.lines())).splitlines())
+    golden = GOLDEN / f"sandbox-tenant-{name}.txt"
+    if os.environ.get(UPDATE):
+        golden.write_text(lines)
+    assert golden.read_text() == lines, f"what {name} registers changed; if that is wanted, set {UPDATE}=1 and review the difference"
+
+
+def test_twenty_five_services_of_one_tenant_keep_apart(tmp_path: Path) -> None:
+    found = tenant_of(tmp_path, 25)
+    urns = [r.urn for r in found.registrations]
+    assert len(set(urns)) == len(urns)
+    assert len(services(found)) == 25
+    names = [(r.type, r.inputs["metadata"].get("namespace"), r.inputs["metadata"]["name"]) for r in objects(found)]
+    assert len(set(names)) == len(names), "two objects would be one in the cluster"
+
+
+def tenant_of(folder: Path, count: int) -> Recording:
+    write(folder, "vision", **small_clones(count))
+    contract = document("vision", "tenant")
+    contract["quota"] |= {"mig": {"1g.10gb": 60}, "gpu_memory": "1Ti", "cpu": 400, "memory": "1Ti", "monthly_budget": "900000 USD"}
+    (folder / "vision" / "tenant.yaml").write_text(yaml.safe_dump(contract))
+    found = settings_of("vision")
+    pools = tuple(
+        pool.model_copy(update={"size": pool.size.model_copy(update={"max": 40})}) if pool.name == "a100-mig" else pool
+        for pool in found.pools
+    )
+    grown = found.model_copy(update={"pools": pools})
+    return record(lambda: tenant.build(grown, folder), stack="sandbox-vision", stacks=UPSTREAM)
+
+
+def objects(recording: Recording) -> list[Registration]:
+    return [r for r in recording.registrations if r.type.startswith("kubernetes:")]
+
+
+def test_objects_of_kubernetes_are_typed_so_that_policies_see_them() -> None:
+    found = {r.type for r in objects(run("vision"))}
+    assert {
+        "kubernetes:apps/v1:Deployment",
+        "kubernetes:core/v1:ResourceQuota",
+        "kubernetes:core/v1:Service",
+        "kubernetes:networking.istio.io/v1:VirtualService",
+        "kubernetes:keda.sh/v1alpha1:ScaledObject",
+        "kubernetes:policy/v1:PodDisruptionBudget",
+    } <= found
+
+
+def test_names_and_label_values_stay_within_what_kubernetes_takes() -> None:
+    for resource in objects(run("vision")):
+        metadata = resource.inputs["metadata"]
+        assert len(metadata["name"]) <= 63, metadata["name"]
+        for key, value in metadata.get("labels", {}).items():
+            assert len(value) <= 63, f"{metadata['name']}: {key}"
+
+
+def test_a_server_waits_for_quota_identity_and_admission_of_its_tenant() -> None:
+    found = run("assist")
+    server = next(r for r in found.registrations if r.type == "kubernetes:apps/v1:Deployment")
+    needed = {r.name for r in found.registrations if r.urn in server.depends_on}
+    assert {"assist-namespace", "assist-quota", "assist-identity", "assist-admission-binding"} <= needed
+
+
+def test_the_tenants_identity_reads_its_own_prefix_and_nothing_else() -> None:
+    (policy,) = [r for r in run("vision").of_type("aws:iam/rolePolicy:RolePolicy") if r.name.endswith("artifacts")]
+    statement = yaml.safe_load(policy.inputs["policy"])["Statement"]
+    assert statement == [
+        {
+            "Sid": "ReadArtifacts",
+            "Effect": "Allow",
+            "Action": ["s3:GetObject"],
+            "Resource": ["arn:aws:s3:::example-models/vision/*"],
+        }
+    ]
+
+
+def test_the_owner_is_told_before_the_budget_is_spent() -> None:
+    budget = run("assist").one("aws:budgets/budget:Budget")
+    contract = document("assist", "tenant")
+    assert budget.inputs["limitAmount"] == str(contract["quota"]["monthly_budget"]).removesuffix(" USD")
+    told = {(n["notificationType"], n["threshold"]): n["subscriberEmailAddresses"] for n in budget.inputs["notifications"]}
+    assert told == {("ACTUAL", 80): [contract["owner"]], ("FORECASTED", 100): [contract["owner"]]}
+    assert budget.inputs["costFilters"] == [{"name": "TagKeyValue", "values": ["aws:eks:namespace$assist"]}]
+
+
+def test_a_preview_needs_no_deployed_platform() -> None:
+    found = run("vision", stacks={}, preview=True)
+    assert len(services(found)) == 2
+
+
+def test_an_update_without_the_platform_says_what_to_deploy_first() -> None:
+    with pytest.raises(Exception, match="pulumi up -s sandbox-platform"):
+        run("vision", stacks={})
+
+
+def test_refused_contracts_end_the_run_with_the_findings_and_no_traceback(tmp_path: Path) -> None:
+    broken = copy.deepcopy(document("vision", "defects"))
+    broken["scaling"]["max_replicas"] = 600
+    broken["envelope"]["cpu"] = "many"
+    write(tmp_path, "vision", defects=broken)
+    with pytest.raises(SettingsError) as caught:
+        run("vision", tmp_path)
+    text = str(caught.value)
+    assert "Tenant vision is refused" in text
+    assert "envelope.cpu" in text
+    assert "Remedy:" in text
+
+
+def test_a_service_larger_than_its_tenants_quota_is_refused_before_anything_is_planned(tmp_path: Path) -> None:
+    large = copy.deepcopy(document("vision", "defects"))
+    large["scaling"]["max_replicas"] = 600
+    write(tmp_path, "vision", defects=large)
+    with pytest.raises(SettingsError, match="quota"):
+        run("vision", tmp_path)
+
+
+def test_exports_say_where_each_model_answers() -> None:
+    exports = run("vision").exports
+    assert exports["namespace"] == "vision"
+    assert exports["hosts"]["defects"] == ["defects.vision.models.sandbox.test"]
+    assert list(exports["releases"]["defects"].values()) == [100]
+
+
+def fed_by_a_queue(folder: Path) -> Recording:
+    """The vision tenant with a batch variant of its classifier, in an environment with a spot pool."""
+    contract = document("vision", "defects")
+    contract["batch"] = {
+        "max_replicas": 2,
+        "messages_per_replica": 500,
+        "deadline": "12h",
+        "message_timeout": "2m",
+        "store": "s3://example-batch/vision/defects/",
+    }
+    write(folder, "vision", defects=contract)
+    found = settings_of("vision")
+    l4 = next(pool for pool in found.pools if pool.name == "l4")
+    spot = l4.model_copy(update={"name": "l4-spot", "workload_class": WorkloadClass.BATCH, "capacity": Spot(kind="spot")})
+    grown = found.model_copy(update={"pools": (*found.pools, spot)})
+    return record(lambda: tenant.build(grown, folder), stack="sandbox-vision", stacks=UPSTREAM)
+
+
+def test_a_batch_variant_is_a_queue_and_workers_within_the_twenty_resources_of_a_service(tmp_path: Path) -> None:
+    found = fed_by_a_queue(tmp_path)
+    children = services(found)["defects"]
+    assert len(children) + 1 <= 20, [child.name for child in children]
+    dead, live = (found.one("aws:sqs/queue:Queue", f"defects-batch-{name}") for name in ("dead", "queue"))
+    assert dead.urn in live.depends_on, "a queue cannot name a dead-letter queue that is not there"
+    assert live.inputs["kmsMasterKeyId"] == "arn:aws:kms:us-east-1:0:key/k"
+    rights = next(r for r in found.registrations if r.name == "vision-models-batch").inputs["policy"]
+    assert "headway-sandbox-batch-vision_defects" in rights
+
+
+def test_the_owner_is_told_of_messages_that_grow_old_and_of_those_that_nothing_could_answer(tmp_path: Path) -> None:
+    found = fed_by_a_queue(tmp_path)
+    late, unanswered = (
+        found.one("aws:cloudwatch/metricAlarm:MetricAlarm", f"vision-defects-batch-{name}").inputs for name in ("late", "unanswered")
+    )
+    queue = "headway-sandbox-batch-vision_defects"
+    assert (late["dimensions"], late["metricName"], late["threshold"]) == (
+        {"QueueName": queue},
+        "ApproximateAgeOfOldestMessage",
+        6 * 3600,
+    ), "half of the deadline"
+    assert (unanswered["dimensions"], unanswered["metricName"], unanswered["threshold"]) == (
+        {"QueueName": f"{queue}-dead"},
+        "ApproximateNumberOfMessagesVisible",
+        0,
+    )
+    topic = found.one("aws:sns/topic:Topic", "vision-alarms")
+    for alarm in (late, unanswered):
+        assert alarm["comparisonOperator"] == "GreaterThanThreshold"
+        assert len(alarm["alarmActions"]) == 1
+        page = alarm["alarmDescription"].split()[-1]
+        assert (Path(__file__).parents[3] / page).is_file(), "a link that leads nowhere helps nobody at night"
+    assert topic.inputs["kmsMasterKeyId"] == "arn:aws:kms:us-east-1:0:key/k"
+    (told,) = (r.inputs for r in found.registrations if r.type == "aws:sns/topicSubscription:TopicSubscription")
+    assert (told["protocol"], told["endpoint"]) == ("email", "vision-inference@example.com")
+
+
+@pytest.mark.parametrize("name", ["assist", "vision"])
+def test_what_is_registered_breaks_no_rule_of_the_tenants_pack(name: str) -> None:
+    assert breaches(run(name)) == []
+
+
+def test_what_a_batch_variant_registers_breaks_no_rule_either(tmp_path: Path) -> None:
+    assert breaches(fed_by_a_queue(tmp_path)) == []
+
+
+def breaches(recording: Recording) -> list[str]:
+    state: dict[str, dict[str, Any]] = {}
+    found: list[str] = []
+    for r in recording.registrations:
+        for rule in PACKS["tenant"]:
+            if rule.covers(r.type):
+                properties = Node(plain(unknown_checking_proxy(dict(r.inputs))))
+                view = View(r.type, r.name, r.urn, properties, state=state.setdefault(rule.id, {}))
+                verdict = evaluate(rule, view)
+                assert verdict.unevaluated is None, f"{rule.id} could not judge {r.name}: {verdict.unevaluated}"
+                found += [f"{rule.id} {r.name} {breach.path}: {breach.fact}" for breach in verdict.breaches]
+    return found

@@ -1,0 +1,206 @@
+"""What a tenant contract becomes, by table. Admission and quotas are also tried on a real API server, in tests/cluster."""
+
+from typing import Any
+
+import pytest
+
+from components.labels import QUEUES
+from components.tenant import access, admission, isolation, priority, quotas, spending
+from components.tenant.manifests import Plan, artifact_prefix
+from headway.contract.accelerators import Accelerator
+from headway.contract.placement import WorkloadClass
+from headway.contract.tenant import Tenant, TenantPriority
+from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, document, service, tenant
+
+
+def named(items: list[tuple[str, dict[str, Any]]], role: str) -> dict[str, Any]:
+    return dict(items)[role]
+
+
+def plan(name: str = "vision") -> Plan:
+    return Plan(tenant=tenant(name), models=(MODELS["defects"], MODELS["embeddings"]), pools=POOLS, surroundings=SURROUNDINGS)
+
+
+def test_every_gpu_resource_is_granted_or_refused_by_name() -> None:
+    hard = named(quotas.resource_quotas(tenant("vision"), []), "quota")["spec"]["hard"]
+    granted = {key: value for key, value in hard.items() if "nvidia.com" in key and value != "0"}
+    contract = document("vision", "tenant")["quota"]
+    assert granted == {
+        "requests.nvidia.com/gpu": str(sum(contract["gpus"].values())),
+        **{f"requests.nvidia.com/mig-{profile}": str(count) for profile, count in contract["mig"].items()},
+    }
+    assert hard["requests.nvidia.com/gpu.shared"] == "0"
+
+
+def test_extended_resources_are_quoted_as_requests_only() -> None:
+    for _, body in quotas.resource_quotas(tenant("vision"), list(MODELS.values())):
+        assert not [key for key in body["spec"]["hard"] if "nvidia.com" in key and not key.startswith("requests.")]
+
+
+def test_the_quota_of_an_accelerator_counts_its_own_classes() -> None:
+    body = named(quotas.resource_quotas(tenant("vision"), []), "quota-l4")
+    (selector,) = body["spec"]["scopeSelector"]["matchExpressions"]
+    assert selector["values"] == ["headway-vision-batch-l4", "headway-vision-latency-l4", "headway-vision-throughput-l4"]
+    assert body["spec"]["hard"] == {"requests.nvidia.com/gpu": str(document("vision", "tenant")["quota"]["gpus"]["l4"])}
+
+
+def test_an_accelerator_that_a_model_uses_in_slices_is_granted_no_whole_gpu() -> None:
+    body = named(quotas.resource_quotas(tenant("vision"), [MODELS["embeddings"]]), "quota-a100-80gb")
+    assert body["spec"]["hard"] == {"requests.nvidia.com/gpu": "0"}
+
+
+def test_classes_outside_the_tenants_own_get_no_gpu() -> None:
+    body = named(quotas.resource_quotas(tenant("vision"), []), "quota-foreign")
+    (selector,) = body["spec"]["scopeSelector"]["matchExpressions"]
+    assert selector["operator"] == "NotIn"
+    assert len(selector["values"]) == len(WorkloadClass) * len(Accelerator)
+    assert set(body["spec"]["hard"].values()) == {"0"}
+
+
+def test_a_critical_tenant_is_served_before_a_standard_one_and_batch_after_everything() -> None:
+    def value(who: TenantPriority, what: WorkloadClass) -> int:
+        return priority.value(who, what)
+
+    latency, throughput, batch = WorkloadClass.LATENCY, WorkloadClass.THROUGHPUT, WorkloadClass.BATCH
+    critical, standard = TenantPriority.CRITICAL, TenantPriority.STANDARD
+    order = [value(critical, latency), value(critical, throughput), value(standard, latency), value(standard, throughput)]
+    assert order == sorted(order, reverse=True)
+    assert 0 < value(critical, batch) == value(standard, batch) < order[-1]
+    assert max(order) < 1_000_000, "the platform's own pods stand above every tenant"
+
+
+def test_only_classes_in_use_are_made() -> None:
+    classes = [m.name for m in plan().manifests() if m.kind == "PriorityClass"]
+    assert classes == ["headway-vision-latency-l4", "headway-vision-throughput-a100-80gb"]
+
+
+def test_the_namespace_is_restricted_and_joined_to_the_mesh_before_anything_is_in_it() -> None:
+    first, *rest = plan().manifests()
+    assert first.kind == "Namespace"
+    labels = first.body["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert labels["istio-injection"] == "enabled"
+    assert all(m.after == ("namespace",) for m in rest if m.body["metadata"].get("namespace"))
+
+
+def test_nothing_may_talk_to_a_tenant_but_whom_it_names() -> None:
+    policies = dict(isolation.network_policies("vision", SURROUNDINGS))
+    assert policies["deny"]["spec"] == {"podSelector": {}, "policyTypes": ["Egress", "Ingress"]}
+    sources = [next(iter(peer)) for rule in policies["ingress"]["spec"]["ingress"] for peer in rule["from"]]
+    assert sources == ["namespaceSelector", "namespaceSelector", "podSelector"]
+
+
+def test_a_namespace_names_the_queues_that_its_autoscalers_may_count_and_only_those() -> None:
+    models = (MODELS["defects"], MODELS["defects-night"])
+    namespace, *_ = Plan(tenant=tenant("vision"), models=models, pools=POOLS, surroundings=SURROUNDINGS).manifests()
+    scaler = next(each.body for each in service("defects-night").manifests() if each.role == "batch-autoscaler")
+    (trigger,) = scaler["spec"]["triggers"]
+    assert namespace.body["metadata"]["annotations"][QUEUES] == trigger["metadata"]["queueURL"]
+    without, *_ = plan().manifests()
+    assert QUEUES not in without.body["metadata"]["annotations"]
+
+
+def test_a_tenants_pods_reach_no_private_address_but_the_identity_agent() -> None:
+    egress = dict(isolation.network_policies("vision", SURROUNDINGS))["egress"]["spec"]["egress"]
+    blocks = [peer["ipBlock"] for rule in egress for peer in rule["to"] if "ipBlock" in peer]
+    assert blocks == [{"cidr": "169.254.170.23/32"}, {"cidr": "0.0.0.0/0", "except": list(isolation.PRIVATE_RANGES)}]
+    assert {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"} <= set(isolation.PRIVATE_RANGES)
+
+
+def test_a_caller_without_a_token_of_the_tenants_issuers_is_refused_at_the_gateway() -> None:
+    rules = dict(access.gateway_rules(tenant("vision"), (), SURROUNDINGS))
+    assert rules["hosts"]["spec"]["action"] == "DENY"
+    nobody, elsewhere = rules["hosts"]["spec"]["rules"]
+    issuer = document("vision", "tenant")["issuers"][0]
+    assert nobody["from"] == [{"source": {"notRequestPrincipals": [f"{issuer['issuer']}/*"]}}]
+    assert elsewhere["when"] == [{"key": "request.auth.audiences", "notValues": issuer["audiences"]}]
+    hosts = ["*.vision.inference.example.com"]
+    assert nobody["to"] == elsewhere["to"] == [{"operation": {"hosts": hosts}}]
+
+
+def test_servers_are_administered_by_nobody_from_outside_their_pod() -> None:
+    rules = dict(isolation.mesh_rules("vision", SURROUNDINGS))
+    paths = rules["no-administration"]["spec"]["rules"][0]["to"][0]["operation"]["paths"]
+    assert {"/v2/repository/*", "/v2/cudasharedmemory*", "/v1/load_lora_adapter"} <= set(paths)
+    assert rules["mtls"]["spec"] == {"mtls": {"mode": "STRICT"}}
+
+
+def test_viewers_change_nothing_and_nobody_reads_secrets() -> None:
+    roles = dict(access.roles(tenant("vision")))
+    assert {verb for rule in roles["viewer"]["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
+    for role in ("viewer", "deployer"):
+        resources = {resource for rule in roles[role]["rules"] for resource in rule["resources"]}
+        assert not resources & {"secrets", "pods/exec", "pods/attach", "pods/portforward", "*"}
+
+
+def test_asking_a_replica_is_the_right_of_release_runners_alone_and_nobody_beside_them_has_more() -> None:
+    objects = dict(access.roles(tenant("vision")))
+    deployer, runner = objects["deployer"]["rules"], objects["runner"]["rules"]
+    assert [rule for rule in runner if rule not in deployer] == [
+        {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]}
+    ]
+    assert [rule for rule in deployer if rule not in runner] == []
+    assert [subject["name"] for subject in objects["runners"]["subjects"]] == ["vision-releases"]
+    without = tenant("vision").model_copy(update={"people": tenant("vision").people.model_copy(update={"runners": ()})})
+    assert not {"runner", "runners"} & set(dict(access.roles(without)))
+
+
+def test_outside_its_namespace_whoever_releases_reads_what_room_there_is_and_changes_nothing() -> None:
+    objects = dict(access.roles(tenant("vision")))
+    everywhere = objects["release-room"]["rules"]
+    assert {verb for rule in everywhere for verb in rule["verbs"]} == {"get", "list"}
+    assert [rule["resources"] for rule in everywhere if "list" in rule["verbs"]] == [["nodes"], ["pods"]]
+    assert [subject["name"] for subject in objects["release-rooms"]["subjects"]] == ["vision-ml-engineers", "vision-releases"]
+
+
+def test_deployers_change_releases_and_not_what_bounds_them() -> None:
+    rules = dict(access.roles(tenant("vision")))["deployer"]["rules"]
+    changed = {resource for rule in rules if "patch" in rule["verbs"] for resource in rule["resources"]}
+    assert changed == {
+        "configmaps",
+        "deployments",
+        "destinationrules",
+        "poddisruptionbudgets",
+        "scaledobjects",
+        "services",
+        "sidecars",
+        "virtualservices",
+    }
+
+
+def test_a_pool_takes_the_classes_of_its_own_accelerator_and_batch_keeps_to_batch_pools() -> None:
+    table = admission.pools_by_class("vision", POOLS)
+    assert table["headway-vision-batch-l4"] == ["l4-spot"]
+    assert table["headway-vision-latency-l4"] == ["l4", "l4-dense", "l4-mps", "l4-slice"]
+    assert table["headway-vision-throughput-h100"] == ["h100", "h100-mig"]
+    assert "headway-vision-latency-h200" not in table
+
+
+def test_a_tenant_of_language_models_is_told_when_it_generates_more_than_granted() -> None:
+    alert = spending.token_alert(tenant("assist"), SURROUNDINGS)
+    assert alert is not None
+    (rule,) = alert["spec"]["groups"][0]["rules"]
+    assert rule["expr"] == 'sum(rate(vllm:generation_tokens_total{platform_io_tenant="assist"}[5m])) > 25000'
+    assert spending.token_alert(tenant("vision"), SURROUNDINGS) is None
+
+
+@pytest.mark.parametrize(
+    ("uri", "prefix"),
+    [
+        ("s3://models/vision/defects/1/", "models/vision/"),
+        ("s3://models/teams/vision/defects/1/", "models/teams/vision/"),
+        ("s3://models/vision/vision/1/", "models/vision/"),
+    ],
+)
+def test_an_identity_reaches_up_to_the_tenants_own_part_of_a_prefix(uri: str, prefix: str) -> None:
+    assert artifact_prefix("vision", uri) == prefix
+
+
+def test_a_quota_grants_what_the_contract_says_and_no_pod_more() -> None:
+    contract = Tenant.model_validate(
+        {**document("vision", "tenant"), "quota": {**document("vision", "tenant")["quota"], "gpus": {"l4": 2}, "mig": {}}}
+    )
+    hard = named(quotas.resource_quotas(contract, []), "quota")["spec"]["hard"]
+    assert hard["pods"] == "12"
+    cpu = document("vision", "tenant")["quota"]["cpu"]
+    assert hard["requests.cpu"] == str(cpu)
