@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 QUICK := tests/unit tests/components tests/policies
 # Real processes on a shared machine: a failure counts when it is seen twice; one seen once is named in the summary.
 TWICE := --reruns 1 -rR
-SOURCES := headway components stacks policies sandbox benchmarks tests
+SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -89,8 +89,8 @@ bench-traffic: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## me
 	@touch $@
 
 lock:            ## resolve the requirements anew; the files name no registry
-	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml -o requirements/headway.txt
-	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml --extra dev -c requirements/headway.txt -o requirements/dev.txt
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-package pulumi-embedded pyproject.toml -o requirements/headway.txt
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-package pulumi-embedded pyproject.toml --extra dev -c requirements/headway.txt -o requirements/dev.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/servers.in -o requirements/servers.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/traffic.in -o requirements/traffic.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/bootstrap.in -c requirements/dev.txt -o requirements/bootstrap.txt
@@ -102,9 +102,9 @@ lock:            ## resolve the requirements anew; the files name no registry
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt || { echo 'error: the package registry did not give uv.'; echo '  Nothing else was installed.'; echo '  Check the network or the index in your pip configuration; then run the command again.'; exit 3; }
 	@touch $@
 
-.venv/.ready: .venv/.uv requirements/headway.txt pyproject.toml
+.venv/.ready: .venv/.uv requirements/headway.txt pyproject.toml packages/pulumi-embedded/pyproject.toml
 	@VIRTUAL_ENV=$(CURDIR)/.venv $(UV) pip install -q --require-hashes -r requirements/headway.txt || { echo 'error: the Python packages could not be installed.'; echo '  Nothing was started.'; echo '  Check the network and the free disk space (1 GB); then run the command again.'; exit 3; }
-	@VIRTUAL_ENV=$(CURDIR)/.venv $(UV) pip install -q --no-deps --no-build-isolation -e . || { echo 'error: the checkout itself could not be installed.'; echo '  Nothing was started.'; echo '  What is above says why; then run the command again.'; exit 3; }
+	@VIRTUAL_ENV=$(CURDIR)/.venv $(UV) pip install -q --no-deps --no-build-isolation -e packages/pulumi-embedded -e . || { echo 'error: the checkout's two distributions could not be installed.'; echo '  Nothing was started.'; echo '  What is above says why; then run the command again.'; exit 3; }
 	@touch $@
 
 .venv/.ready-dev: .venv/.ready requirements/dev.txt

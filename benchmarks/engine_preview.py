@@ -138,9 +138,9 @@ def measure(services: int, *, inline: bool) -> dict[str, float]:
     """One preview in this process and its children, which end before the figures are taken."""
     from pulumi import automation as auto
 
-    from sandbox.cloud.kubernetes.provider import KubernetesProvider
-    from sandbox.engine.command import EmbeddedPulumi
-    from sandbox.engine.provider import UNKNOWN
+    from pulumi_embedded.engine.command import EmbeddedPulumi
+    from pulumi_embedded.engine.provider import UNKNOWN
+    from pulumi_embedded.providers.kubernetes.provider import KubernetesProvider
     from tests.engine.doubles import Memory, World
 
     class Bench(Memory):

@@ -18,11 +18,11 @@ from threading import Event
 
 from headway.environment.stacks import Runner
 from headway.errors import Exit, UserError
+from pulumi_embedded.engine.command import EmbeddedPulumi
 from sandbox import deploy, plan, receipts
 from sandbox.cluster.control_plane import Cluster
 from sandbox.cluster.toolchain import ensure_toolchain, is_built
 from sandbox.deploy import LayerResult
-from sandbox.engine.command import EmbeddedPulumi
 from sandbox.extras import Extra, ran_before
 from sandbox.layout import Layout
 from sandbox.progress import Progress
@@ -175,7 +175,7 @@ def reset(layout: Layout, progress: Progress) -> None:
 
 def prepare(layout: Layout) -> None:
     """Make the state folder, the passphrase of its stacks and the executable that answers as `pulumi`."""
-    from sandbox.engine.cli import install_executable
+    from pulumi_embedded.engine.cli import install_executable
 
     layout.backend.mkdir(parents=True, exist_ok=True)
     if not layout.passphrase_file.exists():

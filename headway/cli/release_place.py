@@ -99,8 +99,8 @@ class Place:
 
         if self.environment != SANDBOX:
             return Runner(self.project, environment={"HEADWAY_LEDGER": self.address} if "HEADWAY_LEDGER" in os.environ else {})
+        from pulumi_embedded.engine.command import EmbeddedPulumi
         from sandbox.cloud.registry import providers
-        from sandbox.engine.command import EmbeddedPulumi
 
         return Runner(self.project, command=EmbeddedPulumi(providers(self._layout)), environment=self._layout.engine_environment())
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import yaml
 
 from headway.environment.kubeconfig import settings
-from sandbox.engine.provider import ProviderError
+from pulumi_embedded.engine.provider import ProviderError
 
 _EXISTS, _ABSENT = 409, 404
 GROUP_ANNOTATION = "sandbox.headway/node-group"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import UserError
-from sandbox.cloud.aws.kind import ACCOUNT_ID
+from pulumi_embedded.providers.aws.kind import ACCOUNT_ID
 from sandbox.cluster.processes import Process, Supervisor
 from sandbox.layout import Layout
 from sandbox.progress import Progress

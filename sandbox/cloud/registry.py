@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from sandbox.cloud.aws.assembly import aws_provider
+from pulumi_embedded.engine.model import ProviderFactories
+from pulumi_embedded.engine.provider import Step
+from pulumi_embedded.providers.eks.provider import EksProvider
+from pulumi_embedded.providers.kubernetes.provider import KubernetesProvider
+from sandbox.cloud.assembly import aws_provider
 from sandbox.cloud.control_plane import LocalControlPlane
-from sandbox.cloud.eks.provider import EksProvider
-from sandbox.cloud.kubernetes.provider import KubernetesProvider
 from sandbox.cluster.toolchain import ensure_toolchain
-from sandbox.engine.model import ProviderFactories
-from sandbox.engine.provider import Step
 from sandbox.layout import Layout
 
 

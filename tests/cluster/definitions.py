@@ -1,6 +1,6 @@
 """Kinds of add-ons, stored and served before anything of them is made."""
 
-from sandbox.cloud.kubernetes import crds
+from pulumi_embedded.providers.kubernetes import crds
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.progress import Silent
 from tests.cluster.conftest import ControlPlane, eventually

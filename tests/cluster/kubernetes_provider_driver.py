@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from sandbox.cloud.kubernetes.provider import KubernetesProvider
+from pulumi_embedded.engine.provider import CheckFailure, DiffResult, Live, PartialFailureError, Properties
+from pulumi_embedded.providers.kubernetes.provider import KubernetesProvider
 from sandbox.cluster.toolchain import ensure_toolchain
-from sandbox.engine.provider import CheckFailure, DiffResult, Live, PartialFailureError, Properties
 from sandbox.layout import Layout
 from sandbox.progress import Silent
 from tests.cluster.conftest import ControlPlane

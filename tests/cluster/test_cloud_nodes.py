@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from sandbox.cloud.aws.account import Account
-from sandbox.cloud.aws.assembly import backends
-from sandbox.cloud.aws.provider import AwsProvider, Site
+from pulumi_embedded.engine.provider import Properties, ProviderError
+from pulumi_embedded.providers.aws.account import Account
+from pulumi_embedded.providers.aws.provider import AwsProvider, Site
+from sandbox.cloud.assembly import backends
 from sandbox.cloud.control_plane import LocalControlPlane
-from sandbox.engine.provider import Properties, ProviderError
 from tests.cluster.conftest import ControlPlane, eventually
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"

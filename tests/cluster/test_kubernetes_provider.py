@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from pulumi_embedded.engine.provider import UNKNOWN, Properties, ProviderError
 from sandbox.cluster.nodes import node_manifest
-from sandbox.engine.provider import UNKNOWN, Properties, ProviderError
 from sandbox.progress import Silent
 from tests.cluster.conftest import ControlPlane, eventually
 from tests.cluster.kubernetes_provider_driver import GPU_TAINT, Driver, Resource, Watched, partial, urn, workload

@@ -11,12 +11,12 @@ import pytest
 import yaml
 from pulumi import automation as auto
 
-from sandbox.cloud.kubernetes import crds
-from sandbox.cloud.kubernetes.provider import KubernetesProvider
+from pulumi_embedded.engine.command import EmbeddedPulumi
+from pulumi_embedded.engine.provider import ProviderError
+from pulumi_embedded.providers.kubernetes import crds
+from pulumi_embedded.providers.kubernetes.provider import KubernetesProvider
 from sandbox.cluster.nodes import node_manifest
 from sandbox.cluster.toolchain import ensure_toolchain
-from sandbox.engine.command import EmbeddedPulumi
-from sandbox.engine.provider import ProviderError
 from sandbox.progress import Silent
 from tests.cluster.conftest import ControlPlane, eventually
 from tests.cluster.kubernetes_provider_driver import Driver

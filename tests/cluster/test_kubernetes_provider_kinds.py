@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.engine.provider import UNKNOWN, Properties, ProviderError
+from pulumi_embedded.engine.provider import UNKNOWN, Properties, ProviderError
 from sandbox.status import RECORD_SELECTOR
 from tests.cluster.conftest import ControlPlane, eventually
 from tests.cluster.kubernetes_provider_driver import Driver, RefusedError, Resource, Watched

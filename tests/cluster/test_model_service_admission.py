@@ -15,7 +15,7 @@ from components.tenant.manifests import Plan
 from headway.contract.accelerators import INSTANCE_TYPES
 from headway.contract.pool import Pool
 from headway.contract.tenant import Tenant
-from sandbox.cloud.kubernetes import crds
+from pulumi_embedded.providers.kubernetes import crds
 from sandbox.cluster.nodes import node_manifest
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.progress import Silent

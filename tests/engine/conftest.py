@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from pulumi import automation as auto
 
-from sandbox.engine.command import EmbeddedPulumi
-from sandbox.engine.verbs import NAME
+from pulumi_embedded.engine.command import EmbeddedPulumi
+from pulumi_embedded.engine.verbs import NAME
 from tests.engine.doubles import World
 
 REAL = os.environ.get("HEADWAY_ENGINE") == "pulumi"

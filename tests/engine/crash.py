@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pulumi
 
-from sandbox.engine.model import ProviderFactories
-from sandbox.engine.provider import Properties, Step
+from pulumi_embedded.engine.model import ProviderFactories
+from pulumi_embedded.engine.provider import Properties, Step
 from tests.engine.doubles import Memory, Thing, World
 
 NAMES = [f"n{number}" for number in range(6)]

@@ -14,8 +14,8 @@ from typing import Any
 
 import pulumi
 
-from sandbox.engine.model import ProviderFactories
-from sandbox.engine.provider import (
+from pulumi_embedded.engine.model import ProviderFactories
+from pulumi_embedded.engine.provider import (
     UNKNOWN,
     CheckFailure,
     CheckResult,
@@ -27,7 +27,7 @@ from sandbox.engine.provider import (
     ProviderError,
     Step,
 )
-from sandbox.engine.values import secret
+from pulumi_embedded.engine.values import secret
 
 
 @dataclass

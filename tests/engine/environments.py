@@ -17,12 +17,12 @@ import yaml
 from moto import mock_aws
 
 from headway.environment.stacks import PackSource, Runner, StackResult
+from pulumi_embedded.engine.command import EmbeddedPulumi
+from pulumi_embedded.providers.aws.account import Account
+from pulumi_embedded.providers.aws.provider import AwsProvider, Site
+from pulumi_embedded.providers.eks.provider import EksProvider
 from sandbox.cloud import objectstore
-from sandbox.cloud.aws.account import Account
-from sandbox.cloud.aws.assembly import backends
-from sandbox.cloud.aws.provider import AwsProvider, Site
-from sandbox.cloud.eks.provider import EksProvider
-from sandbox.engine.command import EmbeddedPulumi
+from sandbox.cloud.assembly import backends
 from tests.unit.aws_world import Plane
 
 ROOT = Path(__file__).parents[2]

@@ -9,9 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from sandbox.engine.cli import main
-from sandbox.engine.model import ProviderFactories
-from sandbox.engine.provider import ProviderError, Step
+from pulumi_embedded.engine.cli import main
+from pulumi_embedded.engine.model import ProviderFactories
+from pulumi_embedded.engine.provider import ProviderError, Step
 
 
 def hold(method: str, name: str, step: Step) -> None:

@@ -18,9 +18,9 @@ from typing import Any
 
 import pulumi
 
-from sandbox.engine.command import EmbeddedPulumi
-from sandbox.engine.model import ProviderFactories
-from sandbox.engine.provider import Properties, Step
+from pulumi_embedded.engine.command import EmbeddedPulumi
+from pulumi_embedded.engine.model import ProviderFactories
+from pulumi_embedded.engine.provider import Properties, Step
 from tests.engine.conftest import _workspace
 from tests.engine.doubles import Memory, Thing, World
 from tests.engine.published_schema import validator

@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from sandbox.engine.backend import Backend, StackName
+from pulumi_embedded.engine.backend import Backend, StackName
 
 
 def test_stacks_of_one_checkout_may_be_selected_at_once(tmp_path: Path) -> None:

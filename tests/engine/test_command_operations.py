@@ -15,7 +15,7 @@ import pytest
 from pulumi import automation as auto
 from pulumi.automation.errors import CommandError, ConcurrentUpdateError, InlineSourceRuntimeError
 
-from sandbox.engine.provider import ProviderError
+from pulumi_embedded.engine.provider import ProviderError
 from tests.engine.conftest import Workspace, entry, names
 from tests.engine.doubles import Group, Thing, Wait
 
@@ -133,7 +133,7 @@ def test_a_clock_that_was_set_back_does_not_make_an_old_operation_the_latest(
         def now(cls, tz: Any = None) -> datetime:
             return datetime(2001, 1, 1, tzinfo=UTC)
 
-    monkeypatch.setattr("sandbox.engine.command.datetime", Earlier)
+    monkeypatch.setattr("pulumi_embedded.engine.command.datetime", Earlier)
     assert stack.up(message="second").summary.message == "second"
     assert [entry.version for entry in stack.history()] == [2, 1]
 
@@ -306,7 +306,7 @@ def test_outputs_and_progress_can_be_suppressed(engine_workspace: Workspace) -> 
 
 
 def test_a_long_wait_is_told_while_it_lasts(engine_workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sandbox.engine.live.PLAIN_SECONDS", 0.1)
+    monkeypatch.setattr("pulumi_embedded.engine.live.PLAIN_SECONDS", 0.1)
     wait = Wait("create", "a")
     engine_workspace.world.during = wait
     stack = engine_workspace.stack(two_things)

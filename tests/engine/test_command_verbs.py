@@ -9,9 +9,9 @@ import pytest
 from pulumi import automation as auto
 from pulumi.automation.errors import CommandError, ConcurrentUpdateError, StackAlreadyExistsError, StackNotFoundError
 
-from sandbox.engine.command import EmbeddedPulumi
-from sandbox.engine.lock import held
-from sandbox.engine.secrets import Passphrase
+from pulumi_embedded.engine.command import EmbeddedPulumi
+from pulumi_embedded.engine.lock import held
+from pulumi_embedded.engine.secrets import Passphrase
 
 MARKER = "marker-7Qx2-in-the-clear"
 COMMITTED = "# reviewed\nconfig:\n  proj:size: 3\n"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.engine.config import full_key, read_settings, resolve, split_path
-from sandbox.engine.config_file import ConfigFile, Sealed
-from sandbox.engine.errors import EngineError
-from sandbox.engine.workspace import Project, find_project, read_project
+from pulumi_embedded.engine.config import full_key, read_settings, resolve, split_path
+from pulumi_embedded.engine.config_file import ConfigFile, Sealed
+from pulumi_embedded.engine.errors import EngineError
+from pulumi_embedded.engine.workspace import Project, find_project, read_project
 
 PROJECT = Project(file=Path("/nowhere/Pulumi.yaml"), name="proj", runtime="python")
 

@@ -16,7 +16,7 @@ import os, signal, sys, threading
 sys.path.insert(0, {root!r})
 import pulumi
 from pathlib import Path
-from sandbox.engine.command import EmbeddedPulumi
+from pulumi_embedded.engine.command import EmbeddedPulumi
 from tests.engine.conftest import _workspace
 from tests.engine.crash import Persistent, program
 folder = Path(sys.argv[1])
@@ -51,7 +51,7 @@ LEAVING = """
 import sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from sandbox.engine.command import EmbeddedPulumi
+from pulumi_embedded.engine.command import EmbeddedPulumi
 from tests.engine.conftest import _workspace
 from tests.engine.doubles import World
 folder = Path(sys.argv[1])

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.engine.changes import changes
-from sandbox.engine.goals import seconds
-from sandbox.engine.graph import dependants, ordered, references, requirements, walk_backwards
-from sandbox.engine.model import Op, Resource
-from sandbox.engine.paths import PathError, carried, covers, parse, render, value_at
-from sandbox.engine.policy_config import Declared, PolicyConfigError, Settled, settle
-from sandbox.engine.provider import DiffResult
-from sandbox.engine.steps import Forced, decide
-from sandbox.engine.targets import matcher
-from sandbox.engine.urns import AliasSpec, Namer, aliases_of, name_of, package_of, qualified_type_of
-from sandbox.engine.values import (
+from pulumi_embedded.engine.changes import changes
+from pulumi_embedded.engine.goals import seconds
+from pulumi_embedded.engine.graph import dependants, ordered, references, requirements, walk_backwards
+from pulumi_embedded.engine.model import Op, Resource
+from pulumi_embedded.engine.paths import PathError, carried, covers, parse, render, value_at
+from pulumi_embedded.engine.policy_config import Declared, PolicyConfigError, Settled, settle
+from pulumi_embedded.engine.provider import DiffResult
+from pulumi_embedded.engine.steps import Forced, decide
+from pulumi_embedded.engine.targets import matcher
+from pulumi_embedded.engine.urns import AliasSpec, Namer, aliases_of, name_of, package_of, qualified_type_of
+from pulumi_embedded.engine.values import (
     UNKNOWN,
     copied,
     from_struct,

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.engine.console import Captured, Console
-from sandbox.engine.display import NAME, Display, Options
-from sandbox.engine.live import LiveRegion, PlainProgress, Running, Snapshot
-from sandbox.engine.model import Op, Outcome, PolicyEvent, Resource, StepEvent
-from sandbox.engine.property_diff import changes, lines
-from sandbox.engine.style import Style, shortened, shown_type
-from sandbox.engine.values import UNKNOWN, secret
+from pulumi_embedded.engine.console import Captured, Console
+from pulumi_embedded.engine.display import NAME, Display, Options
+from pulumi_embedded.engine.live import LiveRegion, PlainProgress, Running, Snapshot
+from pulumi_embedded.engine.model import Op, Outcome, PolicyEvent, Resource, StepEvent
+from pulumi_embedded.engine.property_diff import changes, lines
+from pulumi_embedded.engine.style import Style, shortened, shown_type
+from pulumi_embedded.engine.values import UNKNOWN, secret
 
 MARKER = "marker-7Qx2-in-the-clear"
 PREFIX = "urn:pulumi:dev::proj::"
@@ -314,7 +314,7 @@ def test_the_live_lines_never_outgrow_the_terminal() -> None:
 
 
 def test_without_a_terminal_a_plain_line_tells_what_is_being_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sandbox.engine.live.PLAIN_SECONDS", 0.05)
+    monkeypatch.setattr("pulumi_embedded.engine.live.PLAIN_SECONDS", 0.05)
     console = Captured()
     progress = PlainProgress(console, lambda: Snapshot(12, 3, 0, (WAITING,) * 5))
     progress.start()

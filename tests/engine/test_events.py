@@ -13,12 +13,12 @@ from google.protobuf import empty_pb2
 from pulumi.automation.events import DiffKind, EngineEvent, OpType
 from pulumi.runtime.proto import events_pb2_grpc
 
-from sandbox.engine.errors import EngineError
-from sandbox.engine.events import EventStream, metadata
-from sandbox.engine.model import Op, Outcome, PolicyEvent, Resource, StepEvent
-from sandbox.engine.preview_json import PreviewDigest
-from sandbox.engine.redact import Redactor
-from sandbox.engine.values import secret
+from pulumi_embedded.engine.errors import EngineError
+from pulumi_embedded.engine.events import EventStream, metadata
+from pulumi_embedded.engine.model import Op, Outcome, PolicyEvent, Resource, StepEvent
+from pulumi_embedded.engine.preview_json import PreviewDigest
+from pulumi_embedded.engine.redact import Redactor
+from pulumi_embedded.engine.values import secret
 
 MARKER = "marker-7Qx2-in-the-clear"
 URN = "urn:pulumi:dev::proj::k8s:apps:Deployment::triton"
@@ -188,7 +188,7 @@ def test_closing_a_stream_waits_until_the_client_has_everything() -> None:
 
 
 def test_a_client_that_is_gone_does_not_hold_up_the_operation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sandbox.engine.events.DELIVERY_SECONDS", 3600)  # longer than this test may take
+    monkeypatch.setattr("pulumi_embedded.engine.events.DELIVERY_SECONDS", 3600)  # longer than this test may take
     sink = EventStream.open("tcp://127.0.0.1:9", time.time, planning=False, debug=False)
     sink.diagnostic("info", "anyone?")
     sink.close()

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from pulumi import automation as auto
 
-from sandbox.engine.cli import install_executable
-from sandbox.engine.command import EmbeddedPulumi
-from sandbox.engine.state import StackState
+from pulumi_embedded.engine.cli import install_executable
+from pulumi_embedded.engine.command import EmbeddedPulumi
+from pulumi_embedded.engine.state import StackState
 from sandbox.layout import Layout
 
 ROOT = Path(__file__).parents[2]
@@ -242,7 +242,7 @@ def test_ctrl_c_twice_ends_at_once_and_nothing_is_lost(slow: Place) -> None:
 INLINE = """
 import sys
 from pulumi import automation as auto
-from sandbox.engine.command import EmbeddedPulumi
+from pulumi_embedded.engine.command import EmbeddedPulumi
 from tests.engine.doubles import Thing, World
 from tests.engine.executable import hold
 

@@ -9,7 +9,7 @@ import pulumi
 import pytest
 from pulumi import automation as auto
 
-from sandbox.engine.provider import PartialFailureError, ProviderError
+from pulumi_embedded.engine.provider import PartialFailureError, ProviderError
 from tests.engine.conftest import Workspace, diagnostics, entry, names
 from tests.engine.doubles import Group, Thing
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.engine.lock import LockedError, cancel_of, held, holder_of, lock_of, request_cancel
+from pulumi_embedded.engine.lock import LockedError, cancel_of, held, holder_of, lock_of, request_cancel
 
 STACK = "organization/proj/dev"
 
 HOLDER = """
 import sys, threading
 from pathlib import Path
-from sandbox.engine.lock import held
+from pulumi_embedded.engine.lock import held
 cancelled = threading.Event()
 with held(Path(sys.argv[1]), "organization/proj/dev", "update", cancelled.set):
     print("held", flush=True)

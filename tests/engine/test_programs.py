@@ -12,11 +12,11 @@ import pytest
 from pulumi import automation as auto
 from pulumi.runtime.proto import language_pb2_grpc
 
-from sandbox.engine.command import EmbeddedPulumi
-from sandbox.engine.console import Captured
-from sandbox.engine.events import EventStream
-from sandbox.engine.model import Request
-from sandbox.engine.program import Inline
+from pulumi_embedded.engine.command import EmbeddedPulumi
+from pulumi_embedded.engine.console import Captured
+from pulumi_embedded.engine.events import EventStream
+from pulumi_embedded.engine.model import Request
+from pulumi_embedded.engine.program import Inline
 from tests.engine.conftest import Workspace, diagnostics, names
 from tests.engine.doubles import Thing
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pulumi_crypto import PassphraseCipher
 
-from sandbox.engine.errors import EngineError
-from sandbox.engine.secrets import Passphrase, phrase_of
+from pulumi_embedded.engine.errors import EngineError
+from pulumi_embedded.engine.secrets import Passphrase, phrase_of
 
 OTHERS = PassphraseCipher("correct horse")
 OURS = Passphrase.new("correct horse")

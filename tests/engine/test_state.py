@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import ValidationError
 
-from sandbox.engine.errors import EngineError
-from sandbox.engine.model import PendingKind, Resource
-from sandbox.engine.secrets import Passphrase
-from sandbox.engine.state import StackState, journal_of
-from sandbox.engine.values import ASSET, REFERENCE, SIGNATURE, secret
+from pulumi_embedded.engine.errors import EngineError
+from pulumi_embedded.engine.model import PendingKind, Resource
+from pulumi_embedded.engine.secrets import Passphrase
+from pulumi_embedded.engine.state import StackState, journal_of
+from pulumi_embedded.engine.values import ASSET, REFERENCE, SIGNATURE, secret
 from tests.engine.published_schema import validator
 
 PREFIX = "urn:pulumi:dev::proj::"
@@ -179,9 +179,9 @@ def test_a_reader_that_started_before_a_save_sees_all_that_was_saved(path: Path,
 WRITER = """
 import sys
 from pathlib import Path
-from sandbox.engine.model import Resource
-from sandbox.engine.secrets import Passphrase
-from sandbox.engine.state import StackState
+from pulumi_embedded.engine.model import Resource
+from pulumi_embedded.engine.secrets import Passphrase
+from pulumi_embedded.engine.state import StackState
 state = StackState.edit(Path(sys.argv[1]), lambda salt: Passphrase("test", salt))
 for number in range(100_000):
     entry = Resource(urn=f"urn:pulumi:dev::proj::t:t:T::r{number}", type="t:t:T", custom=True, id=str(number))

@@ -21,7 +21,7 @@ from headway.contract.accelerators import INSTANCE_TYPES
 from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.tenant import Tenant
-from sandbox.cloud.kubernetes import crds
+from pulumi_embedded.providers.kubernetes import crds
 from sandbox.cluster.control_plane import Cluster
 from sandbox.cluster.nodes import node_manifest
 from sandbox.cluster.processes import Supervisor

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.cloud.kubernetes import crds
+from pulumi_embedded.providers.kubernetes import crds
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import Layout
 from sandbox.progress import Silent

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pulumi_embedded.engine.provider import CheckFailure, DiffResult, Live, Properties, ProviderError
+from pulumi_embedded.providers.aws.account import Account
+from pulumi_embedded.providers.aws.provider import AwsProvider, Site
 from sandbox.cloud import objectstore
-from sandbox.cloud.aws.account import Account
-from sandbox.cloud.aws.assembly import backends
-from sandbox.cloud.aws.provider import AwsProvider, Site
+from sandbox.cloud.assembly import backends
 from sandbox.cloud.control_plane import GROUP_ANNOTATION, Address, NodeState
-from sandbox.engine.provider import CheckFailure, DiffResult, Live, Properties, ProviderError
 
 REGION = "eu-west-1"
 ZONES = tuple(f"{REGION}{letter}" for letter in "abc")

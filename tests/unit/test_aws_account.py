@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aws_world import REGION, Watch, World, trust, urn_of
 
-from sandbox.engine.provider import UNKNOWN, ProviderError
+from pulumi_embedded.engine.provider import UNKNOWN, ProviderError
 
 ALLOW = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]})
 VPC = "aws:ec2/vpc:Vpc"
@@ -288,7 +288,7 @@ def test_a_prefix_asks_for_a_name_that_begins_with_it(world: World) -> None:
 
 
 def test_before_it_is_configured_the_provider_can_still_check_and_plan(tmp_path: Path) -> None:
-    from sandbox.cloud.aws.provider import AwsProvider
+    from pulumi_embedded.providers.aws.provider import AwsProvider
 
     provider = AwsProvider(lambda _: pytest.fail("opened"), environment={})
     checked = provider.check(urn_of(VPC, "v"), VPC, "v", None, dict(CIDR))

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from sandbox.cloud.aws import listing
-from sandbox.cloud.aws.catalogue import CATALOGUE
-from sandbox.cloud.aws.functions import FUNCTIONS
-from sandbox.cloud.aws.kind import ACCOUNT_ID, Facts, Kind
-from sandbox.cloud.aws.provider import identified
-from sandbox.cloud.schema import Fields, Shape
-from sandbox.engine.provider import UNKNOWN, Properties
+from pulumi_embedded.engine.provider import UNKNOWN, Properties
+from pulumi_embedded.providers.aws import listing
+from pulumi_embedded.providers.aws.catalogue import CATALOGUE
+from pulumi_embedded.providers.aws.functions import FUNCTIONS
+from pulumi_embedded.providers.aws.kind import ACCOUNT_ID, Facts, Kind
+from pulumi_embedded.providers.aws.provider import identified
+from pulumi_embedded.providers.schema import Fields, Shape
 
-README = Path(__file__).parents[2] / "sandbox" / "cloud" / "README.md"
+README = Path(__file__).parents[2] / "packages" / "pulumi-embedded" / "src" / "pulumi_embedded" / "providers" / "README.md"
 KINDS = [pytest.param(kind, id=kind.title) for kind in CATALOGUE.values()]
 
 
@@ -123,13 +123,13 @@ def _bounds(limits: Any) -> bool:
 
 
 def test_the_readme_lists_the_types_that_are_modelled() -> None:
-    remedy = "run: .venv/bin/python -m sandbox.cloud.aws.listing"
+    remedy = "run: .venv/bin/python -m pulumi_embedded.providers.aws.listing"
     assert listing.rewritten(README.read_text(encoding="utf-8")) == README.read_text(encoding="utf-8"), remedy
 
 
 def test_what_no_service_model_bounds_is_listed() -> None:
     assert README.with_name("UNCHECKED.md").read_text(encoding="utf-8") == listing.unchecked(), (
-        "run: .venv/bin/python -m sandbox.cloud.aws.listing"
+        "run: .venv/bin/python -m pulumi_embedded.providers.aws.listing"
     )
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.cloud.aws.catalogue import CATALOGUE
-from sandbox.cloud.aws.changes import compare
-from sandbox.engine.provider import UNKNOWN, DiffResult
+from pulumi_embedded.engine.provider import UNKNOWN, DiffResult
+from pulumi_embedded.providers.aws.catalogue import CATALOGUE
+from pulumi_embedded.providers.aws.changes import compare
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
 CLUSTER = "aws:eks/cluster:Cluster"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.cloud.derived import derived
+from pulumi_embedded.providers.derived import derived
 from sandbox.layout import CACHE_VARIABLE
 
 

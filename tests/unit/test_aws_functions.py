@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aws_world import REGION, ZONES, World
 
-from sandbox.engine.provider import UNKNOWN, ProviderError
+from pulumi_embedded.engine.provider import UNKNOWN, ProviderError
 
 
 @pytest.fixture

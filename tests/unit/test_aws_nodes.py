@@ -9,8 +9,8 @@ from aws_world import REGION, Made, Watch, World
 
 from components.versions import NODE_RELEASES
 from headway.contract.accelerators import GPUS, INSTANCE_TYPES, Accelerator
-from sandbox.cloud.aws.node_facts import Group, Node, Zone, layout, local_storage, node_name, nodes
-from sandbox.engine.provider import PartialFailureError, ProviderError
+from pulumi_embedded.engine.provider import PartialFailureError, ProviderError
+from pulumi_embedded.providers.aws.node_facts import Group, Node, Zone, layout, local_storage, node_name, nodes
 
 
 def node(instance_type: str = "g6.xlarge", /, **more: Any) -> Node:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aws_world import REGION, World, by_path, token, trust, urn_of
 
-from sandbox.engine.provider import UNKNOWN, ProviderError
+from pulumi_embedded.engine.provider import UNKNOWN, ProviderError
 
 VALID_GROUP: dict[str, Any] = {
     "clusterName": "dev",

@@ -10,9 +10,9 @@ from aws_world import REGION, Made, World
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from sandbox.cloud.aws.stores import PARTS
+from pulumi_embedded.engine.provider import ProviderError
+from pulumi_embedded.providers.aws.stores import PARTS
 from sandbox.cloud.objectstore import client
-from sandbox.engine.provider import ProviderError
 
 POLICY = json.dumps(
     {

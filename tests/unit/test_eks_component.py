@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from aws_world import Watch, World, urn_of
 
-from sandbox.cloud.eks.provider import GET_KUBECONFIG, EksProvider
-from sandbox.engine.provider import UNKNOWN, Child, Properties, ProviderError
-from sandbox.engine.values import reference, secret
+from pulumi_embedded.engine.provider import UNKNOWN, Child, Properties, ProviderError
+from pulumi_embedded.engine.values import reference, secret
+from pulumi_embedded.providers.eks.provider import GET_KUBECONFIG, EksProvider
 
 TYPE = "eks:index:Cluster"
 ADMIN = "arn:aws:iam::000000000000:role/admin"

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from sandbox.cloud.kubernetes import checks, releases, settings
-from sandbox.cloud.kubernetes.kinds import Kind, kind_of
-from sandbox.engine.provider import UNKNOWN, CheckResult, Properties, ProviderError
+from pulumi_embedded.engine.provider import UNKNOWN, CheckResult, Properties, ProviderError
+from pulumi_embedded.providers.kubernetes import checks, releases, settings
+from pulumi_embedded.providers.kubernetes.kinds import Kind, kind_of
 
 VIRTUAL_SERVICE = Kind("networking.istio.io", "v1", "VirtualService")
 DESTINATION_RULE = Kind("networking.istio.io", "v1", "DestinationRule")

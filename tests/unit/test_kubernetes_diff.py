@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.cloud.kubernetes import names, paths
-from sandbox.cloud.kubernetes.diff import changes, compare, compare_plain
-from sandbox.cloud.kubernetes.kinds import kind_of
-from sandbox.engine.provider import UNKNOWN, DiffResult, Properties
+from pulumi_embedded.engine.provider import UNKNOWN, DiffResult, Properties
+from pulumi_embedded.providers.kubernetes import names, paths
+from pulumi_embedded.providers.kubernetes.diff import changes, compare, compare_plain
+from pulumi_embedded.providers.kubernetes.kinds import kind_of
 
 DEPLOYMENT = "apps/v1:Deployment"
 SCALARS = st.none() | st.booleans() | st.integers(-5, 5) | st.text("abc", max_size=3)

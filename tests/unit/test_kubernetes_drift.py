@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.cloud.kubernetes import quantities, wire
-from sandbox.cloud.kubernetes.drift import shaped
-from sandbox.cloud.kubernetes.kinds import Kind
-from sandbox.engine.provider import Properties
+from pulumi_embedded.engine.provider import Properties
+from pulumi_embedded.providers.kubernetes import quantities, wire
+from pulumi_embedded.providers.kubernetes.drift import shaped
+from pulumi_embedded.providers.kubernetes.kinds import Kind
 
 POD = Kind("", "v1", "Pod")
 DEFINITION = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")

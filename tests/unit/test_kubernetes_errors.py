@@ -2,8 +2,8 @@
 
 import pytest
 
-from sandbox.cloud.kubernetes.errors import Refusal, UnknownKindError, UnreachableError, explain, refusal
-from sandbox.cloud.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.errors import Refusal, UnknownKindError, UnreachableError, explain, refusal
+from pulumi_embedded.providers.kubernetes.kinds import Kind
 
 DEPLOYMENT = Kind("apps", "v1", "Deployment")
 SECRET = Kind("", "v1", "Secret")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.cloud.kubernetes.kinds import Kind, kind_of, parse, refuse_component, refuse_function
-from sandbox.engine.provider import ProviderError
+from pulumi_embedded.engine.provider import ProviderError
+from pulumi_embedded.providers.kubernetes.kinds import Kind, kind_of, parse, refuse_component, refuse_function
 
 # Read as text: importing the SDK takes seconds.
 _SPEC = find_spec("pulumi_kubernetes")

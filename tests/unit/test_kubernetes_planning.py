@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from components import versions
-from sandbox.cloud.kubernetes.charts import CHARTS, GROUPS, chart_name, groups, permissive
-from sandbox.cloud.kubernetes.client import Cluster, loopback_only
-from sandbox.cloud.kubernetes.clock import Clock
-from sandbox.cloud.kubernetes.errors import Refusal, UnknownKindError, UnreachableError
-from sandbox.cloud.kubernetes.kinds import Kind
-from sandbox.cloud.kubernetes.planning import has_unknown, planned
-from sandbox.cloud.kubernetes.plans import Plans
-from sandbox.cloud.kubernetes.provider import KubernetesProvider
-from sandbox.engine.provider import UNKNOWN, Properties, ProviderError
+from pulumi_embedded.engine.provider import UNKNOWN, Properties, ProviderError
+from pulumi_embedded.providers.kubernetes.charts import CHARTS, GROUPS, chart_name, groups, permissive
+from pulumi_embedded.providers.kubernetes.client import Cluster, loopback_only
+from pulumi_embedded.providers.kubernetes.clock import Clock
+from pulumi_embedded.providers.kubernetes.errors import Refusal, UnknownKindError, UnreachableError
+from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.planning import has_unknown, planned
+from pulumi_embedded.providers.kubernetes.plans import Plans
+from pulumi_embedded.providers.kubernetes.provider import KubernetesProvider
 from tests.loopback import Handler, served
 
 SERVICE = Kind("", "v1", "Service")

@@ -6,14 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from sandbox.cloud.kubernetes.await_ import foundations, pods, services, workloads
-from sandbox.cloud.kubernetes.await_.verdict import Judge, State, selector
-from sandbox.cloud.kubernetes.await_.waiting import NotReadyError, holders, pause_after, until_gone, until_ready
-from sandbox.cloud.kubernetes.client import Cluster
-from sandbox.cloud.kubernetes.clock import Clock
-from sandbox.cloud.kubernetes.errors import UnknownKindError, UnreachableError
-from sandbox.cloud.kubernetes.kinds import Kind
-from sandbox.engine.provider import Properties
+from pulumi_embedded.engine.provider import Properties
+from pulumi_embedded.providers.kubernetes.await_ import foundations, pods, services, workloads
+from pulumi_embedded.providers.kubernetes.await_.verdict import Judge, State, selector
+from pulumi_embedded.providers.kubernetes.await_.waiting import NotReadyError, holders, pause_after, until_gone, until_ready
+from pulumi_embedded.providers.kubernetes.client import Cluster
+from pulumi_embedded.providers.kubernetes.clock import Clock
+from pulumi_embedded.providers.kubernetes.errors import UnknownKindError, UnreachableError
+from pulumi_embedded.providers.kubernetes.kinds import Kind
 
 DEPLOYMENT = Kind("apps", "v1", "Deployment")
 CONFIG_MAP = Kind("", "v1", "ConfigMap")

@@ -1,0 +1,90 @@
+"""Keeps secrets out of texts that others wrote: a provider's error may quote a password, a program may print one."""
+
+import contextlib
+import json
+import threading
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Final
+
+from pulumi_embedded.engine.model import Events, PolicyEvent, Severity, StepEvent
+from pulumi_embedded.engine.values import MASK, SECRET, SIGNATURE
+
+SHORTEST: Final = 4
+"""Shorter secrets are not searched for: masking every `1` or `yes` would make texts unreadable and tell which value is secret."""
+
+
+class Redactor:
+    """Implements model.Events: hands everything on, with the secrets it has met replaced in every text."""
+
+    def __init__(self, sink: Events, secrets: Iterable[str] = ()) -> None:
+        self._sink = sink
+        self._lock = threading.Lock()
+        self._known: set[str] = set()
+        self._ordered: tuple[str, ...] = ()
+        self._unread: deque[StepEvent] = deque()
+        self._learn(secrets)
+
+    def clean(self, text: str) -> str:
+        # Steps are searched for secrets only when a text comes along: most runs have few texts and thousands of steps.
+        while self._unread:
+            with contextlib.suppress(IndexError):
+                self._meet(self._unread.popleft())
+        for secret in self._ordered:
+            if secret in text:
+                text = text.replace(secret, MASK)
+        return text
+
+    def started(self, step: StepEvent) -> None:
+        self._unread.append(step)
+        self._sink.started(step)
+
+    def finished(self, step: StepEvent) -> None:
+        self._unread.append(step)
+        self._sink.finished(step)
+
+    def failed(self, step: StepEvent) -> None:
+        self._unread.append(step)
+        self._sink.failed(step)
+
+    def status(self, urn: str, message: str) -> None:
+        self._sink.status(urn, self.clean(message))
+
+    def diagnostic(self, severity: Severity, message: str, urn: str = "", *, ephemeral: bool = False, stream: int = 0) -> None:
+        self._sink.diagnostic(severity, self.clean(message), urn, ephemeral=ephemeral, stream=stream)
+
+    def policy(self, event: PolicyEvent) -> None:
+        cleaned = self.clean(event.message)
+        self._sink.policy(
+            PolicyEvent(urn=event.urn, policy=event.policy, pack=event.pack, version=event.version, level=event.level, message=cleaned)
+        )
+
+    def _meet(self, step: StepEvent) -> None:
+        found: set[str] = set()
+        for resource in (step.old, step.new):
+            if resource is not None:
+                _collect(resource.inputs, found)
+                _collect(resource.outputs, found)
+        self._learn(found)
+
+    def _learn(self, secrets: Iterable[str]) -> None:
+        new = {form for secret in secrets if len(secret) >= SHORTEST for form in (secret, json.dumps(secret)[1:-1])}
+        if new - self._known:
+            with self._lock:
+                self._known |= new
+                self._ordered = tuple(sorted(self._known, key=lambda secret: (-len(secret), secret)))
+
+
+def _collect(value: Any, found: set[str], *, inside: bool = False) -> None:
+    if isinstance(value, dict):
+        if value.get(SIGNATURE) == SECRET:
+            _collect(value.get("value"), found, inside=True)
+        else:
+            for inner in value.values():
+                _collect(inner, found, inside=inside)
+    elif isinstance(value, list):
+        for inner in value:
+            _collect(inner, found, inside=inside)
+    elif inside and isinstance(value, str):
+        found.add(value)
+        found.update(line for line in value.splitlines() if len(line) > 2 * SHORTEST)

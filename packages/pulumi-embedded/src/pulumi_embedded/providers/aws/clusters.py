@@ -1,0 +1,230 @@
+"""EKS behind its records: a cluster is the local control plane, a node group is simulated nodes in it.
+
+Trap: node names are stable (group and ordinal), instances are not: a new AMI release or launch template version replaces each node under
+its name, one after another, as a rolling update of the group does.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_embedded.engine.provider import PartialFailureError, Properties, ProviderError, Step
+from pulumi_embedded.providers.aws.account import Account, Object
+from pulumi_embedded.providers.aws.backend import Backend
+from pulumi_embedded.providers.aws.kind import Facts
+from pulumi_embedded.providers.aws.node_facts import Group, Node, Zone, nodes
+from sandbox.cloud.control_plane import GROUP_ANNOTATION, ControlPlane, wait_until_ready
+from sandbox.cluster.nodes import node_manifest
+
+_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+_SUBNET = "aws:ec2/subnet:Subnet"
+_CLUSTER = "aws:eks/cluster:Cluster"
+_READY_SECONDS = 120.0
+_UNVERSIONED = {"tags", "tagsAll", "name", "namePrefix", "updateDefaultVersion", "defaultVersion", "region"}
+
+
+class LaunchTemplates(Backend):
+    """Every change of the data is a new, immutable version; node groups name one."""
+
+    def created(self, object: Object, inputs: Properties, step: Step) -> Properties:
+        return {"version": 1, "versions": {"1": _data(inputs)}}
+
+    def updated(self, object: Object, old: Properties, inputs: Properties, step: Step) -> Properties:
+        version = int(object.extra.get("version", 1))
+        versions: dict[str, Any] = dict(object.extra.get("versions") or {})
+        if versions.get(str(version)) == _data(inputs):
+            return dict(object.extra)
+        return {"version": version + 1, "versions": {**versions, str(version + 1): _data(inputs)}}
+
+
+def _data(inputs: Properties) -> Properties:
+    return {key: value for key, value in inputs.items() if key not in _UNVERSIONED}
+
+
+@dataclass(frozen=True)
+class Clusters(Backend):
+    """`aws:eks/cluster:Cluster`: every one of them is the sandbox's one control plane."""
+
+    account: Account
+    plane: ControlPlane
+
+    def before(self, facts: Facts) -> Properties:
+        subnets = _subnets(self.account, facts.inputs["vpcConfig"]["subnetIds"], facts.region)
+        zones = {str(subnet.outputs.get("availabilityZone")) for subnet in subnets}
+        if len(zones) < 2:
+            raise ProviderError("InvalidParameterException: vpcConfig.subnetIds: the subnets of a cluster must be in at least two zones")
+        address = self.plane.address()
+        return {"endpoint": address.server, "certificate": address.authority, "vpcId": subnets[0].outputs.get("vpcId", "")}
+
+    def created(self, object: Object, inputs: Properties, step: Step) -> Properties:
+        self._say(inputs, step)
+        return dict(object.extra)
+
+    def updated(self, object: Object, old: Properties, inputs: Properties, step: Step) -> Properties:
+        before, after = old.get("version"), inputs.get("version")
+        if before and after and _minor(str(after)) not in (_minor(str(before)), _minor(str(before)) + 1):
+            raise ProviderError(
+                f"InvalidParameterException: version: EKS upgrades one minor version at a time; {before} can become "
+                f"1.{_minor(str(before)) + 1}, not {after}"
+            )
+        self._say(inputs, step)
+        return dict(object.extra)
+
+    def _say(self, inputs: Properties, step: Step) -> None:
+        asked, runs = inputs.get("version"), self.plane.version()
+        if asked and not runs.startswith(f"v{asked}."):
+            step.warn(f"EKS would run Kubernetes {asked}; the sandbox's control plane is {runs} whatever version is asked for")
+
+
+@dataclass(frozen=True)
+class NodeGroups(Backend):
+    """`aws:eks/nodeGroup:NodeGroup`: as many simulated nodes as it is to have."""
+
+    account: Account
+    plane: ControlPlane
+
+    def before(self, facts: Facts) -> Properties:
+        cluster = self.account.get(_CLUSTER, str(facts.inputs["clusterName"]), facts.region)
+        version = str(facts.inputs.get("version") or (cluster.outputs.get("version") if cluster else ""))
+        _subnets(self.account, facts.inputs["subnetIds"], facts.region)
+        extra = {"version": version, "releaseVersion": facts.inputs.get("releaseVersion") or f"{version}.0-00000000"}
+        # Refuse what cannot be simulated before anything is recorded.
+        nodes(self._group(facts.inputs, "arn", facts.region, extra), 1)
+        return extra
+
+    def created(self, object: Object, inputs: Properties, step: Step) -> Properties:
+        self._converge(object, inputs, step)
+        return dict(object.extra)
+
+    def updated(self, object: Object, old: Properties, inputs: Properties, step: Step) -> Properties:
+        self._converge(object, inputs, step)
+        return dict(object.extra)
+
+    def deleted(self, object: Object, step: Step) -> None:
+        if not self.plane.reachable():
+            # A sandbox that was reset has no control plane, and so no nodes.
+            step.warn("the local cluster does not answer: nodes of this group that it may hold were not removed")
+            return
+        for node in self.plane.nodes(object.outputs["arn"]):
+            step.status(f"removing node {node.name}")
+            self.plane.delete_node(node.name)
+
+    def live(self, object: Object, inputs: Properties) -> Properties | None:
+        if not self.plane.reachable():
+            return inputs
+        count = len(self.plane.nodes(object.outputs["arn"]))
+        return {**inputs, "scalingConfig": {**inputs["scalingConfig"], "desiredSize": count}}
+
+    def drifted(self, object: Object) -> tuple[str, ...]:
+        if not self.plane.reachable():
+            return ()
+        there = {node.name for node in self.plane.nodes(object.outputs["arn"])}
+        wanted = {node.name for node in self._nodes(object, object.inputs)}
+        # What an Auto Scaling group repairs by itself, an update of the group repairs here.
+        return ("resources",) if there != wanted else ()
+
+    def _nodes(self, object: Object, inputs: Properties) -> tuple[Node, ...]:
+        group = self._group({**object.outputs, **inputs}, object.outputs["arn"], object.region, object.extra)
+        return nodes(group, int(inputs["scalingConfig"]["desiredSize"]))
+
+    def _converge(self, object: Object, inputs: Properties, step: Step) -> None:
+        """Make, replace, relabel and remove nodes until they are what the group says."""
+        arn = object.outputs["arn"]
+        wanted = {node.name: node for node in self._nodes(object, inputs)}
+        there = {node.name: node for node in self.plane.nodes(arn)}
+        for name in sorted(there.keys() - wanted.keys(), reverse=True):
+            step.status(f"removing node {name}")
+            self.plane.delete_node(name)
+        for name, node in wanted.items():
+            live = there.get(name)
+            if live is None or live.provider_id != node.provider_id:
+                step.status(f"{'replacing' if live else 'starting'} node {name}")
+                self.plane.create_node(_manifest(node, arn))
+                if live is not None:
+                    self._await(object, [name], step)
+            else:
+                dropped = {key for key in live.labels if key.startswith("nvidia.com/")} | _removed(object, inputs)
+                gone: dict[str, str | None] = dict.fromkeys(sorted(dropped - node.labels.keys()))
+                self.plane.relabel(name, {**gone, **node.labels}, node.taints)
+                self.plane.resize(name, node.capacity, node.allocatable)
+        self._await(object, list(wanted), step)
+
+    def _await(self, object: Object, names: list[str], step: Step) -> None:
+        missing = wait_until_ready(self.plane, object.outputs["arn"], names, step.timeout or _READY_SECONDS, step)
+        if missing:
+            reason = f"NodeCreationFailure: {len(missing)} of {len(names)} nodes did not become ready: {', '.join(missing[:5])}"
+            raise PartialFailureError(object.id, object.outputs, [reason])
+
+    def _group(self, inputs: Properties, arn: str, region: str, extra: Mapping[str, Any]) -> Group:
+        template_id, version, data = self._template(inputs.get("launchTemplate"), region)
+        types = [str(name) for name in inputs.get("instanceTypes") or []] or [str(data.get("instanceType") or "t3.medium")]
+        subnets = _subnets(self.account, inputs["subnetIds"], region)
+        zones = [Zone(name=str(s.outputs["availabilityZone"]), id=str(s.outputs["availabilityZoneId"])) for s in subnets]
+        return Group(
+            name=str(inputs["nodeGroupName"]),
+            arn=arn,
+            region=region,
+            instance_type=types[0],
+            ami_type=str(inputs.get("amiType") or "AL2023_x86_64_STANDARD"),
+            capacity_type=str(inputs.get("capacityType") or "ON_DEMAND"),
+            release_version=str(extra.get("releaseVersion", "")),
+            labels=inputs.get("labels") or {},
+            taints=inputs.get("taints") or [],
+            zones=zones,
+            template=data,
+            template_id=template_id,
+            template_version=version,
+            disk_gibibytes=int(inputs.get("diskSize") or 20),
+        )
+
+    def _template(self, named: Any, region: str) -> tuple[str, str, Properties]:
+        if not named:
+            return "", "", {}
+        by = "id" if named.get("id") else "name"
+        found = next((o for o in self.account.of(_TEMPLATE) if o.region == region and _answers(o, by, named[by])), None)
+        if found is None:
+            raise ProviderError(f"InvalidRequestException: launchTemplate.{by} {named[by]} does not exist in {region}")
+        latest = str(found.extra.get("version", 1))
+        asked = str(named["version"])
+        default = str(found.outputs.get("defaultVersion", 1))
+        version = {"$Latest": latest, "$Default": default}.get(asked, asked)
+        versions = found.extra.get("versions") or {}
+        if version not in versions:
+            raise ProviderError(
+                f"InvalidRequestException: launchTemplate.version: {found.id} has no version {asked}; it has {', '.join(versions)}"
+            )
+        return found.id, version, versions[version]
+
+
+def _answers(template: Object, by: str, value: str) -> bool:
+    return (template.id if by == "id" else template.outputs.get("name")) == value
+
+
+def _removed(object: Object, inputs: Properties) -> set[str]:
+    return set(object.inputs.get("labels") or {}) - set(inputs.get("labels") or {})
+
+
+def _manifest(node: Node, arn: str) -> dict[str, Any]:
+    return node_manifest(
+        node.name,
+        labels=node.labels,
+        taints=node.taints,
+        capacity=node.capacity,
+        annotations={GROUP_ANNOTATION: arn},
+        provider_id=node.provider_id,
+        reserved=node.allocatable,
+    )
+
+
+def _subnets(account: Account, ids: list[str], region: str) -> list[Object]:
+    found = [account.get(_SUBNET, id, region) for id in ids]
+    missing = [id for id, subnet in zip(ids, found, strict=True) if subnet is None]
+    if missing:
+        raise ProviderError(f"InvalidSubnetID.NotFound: {', '.join(missing)} do not exist in {region}")
+    return [subnet for subnet in found if subnet is not None]
+
+
+def _minor(version: str) -> int:
+    match = re.match(r"1\.(\d+)", version)
+    return int(match[1]) if match else 0

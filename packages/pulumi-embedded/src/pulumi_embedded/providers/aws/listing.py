@@ -1,0 +1,46 @@
+"""The tables of modelled types in `packages/pulumi-embedded/src/pulumi_embedded/providers/README.md` and `UNCHECKED.md`, made from the catalogue.
+
+`python -m pulumi_embedded.providers.aws.listing` writes both.
+"""
+
+from pathlib import Path
+
+from pulumi_embedded.providers.aws.catalogue import CATALOGUE
+from pulumi_embedded.providers.aws.kind import Kind
+
+BEGIN, END = "<!-- types: begin -->", "<!-- types: end -->"
+README = Path(__file__).parents[1] / "README.md"
+
+
+def table() -> str:
+    """One line a type: what bounds its values, what a change replaces, which outputs stay empty."""
+    lines = ["| type | values checked against | a change replaces it | outputs left empty |", "|---|---|---|---|"]
+    return "\n".join([*lines, *(_line(kind) for kind in CATALOGUE.values())])
+
+
+def rewritten(text: str) -> str:
+    """`text` with the table between its marks replaced by today's."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+
+
+def unchecked() -> str:
+    """Every text and number that no service model bounds, by type; many have a rule of their own all the same."""
+    head = (
+        "# Inputs that no AWS service model bounds\n\nTheir type is checked by the SDK's classes, their references by the account, and some by "
+        "rules of `rules.py`.\nMade by `python -m pulumi_embedded.providers.aws.listing`.\n\n"
+    )
+    lines = [f"- `{kind.type}`: {', '.join(kind.limits.unchecked) if kind.operation else 'all'}" for kind in CATALOGUE.values()]
+    return head + "\n".join(lines) + "\n"
+
+
+def _line(kind: Kind) -> str:
+    bounds = kind.operation or "SDK types and own rules"
+    replaces = "any" if not kind.updatable else ", ".join(kind.replaces) or "nothing"
+    return f"| `{kind.type}` | {bounds} | {replaces} | {', '.join(sorted(kind.absent)) or 'none'} |"
+
+
+if __name__ == "__main__":
+    README.write_text(rewritten(README.read_text(encoding="utf-8")), encoding="utf-8")
+    README.with_name("UNCHECKED.md").write_text(unchecked(), encoding="utf-8")

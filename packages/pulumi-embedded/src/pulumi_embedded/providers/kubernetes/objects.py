@@ -1,0 +1,252 @@
+"""The life of one object: planned, applied, awaited, read, deleted. Everything that talks to the cluster about it is here.
+
+The trap: a create may be a repetition, because the engine was killed before it could write the first one down. So an object that exists
+is taken over when the resource's own field manager has applied it, and refused when somebody else has.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_embedded.engine.paths import Path, parse
+from pulumi_embedded.engine.provider import Live, PartialFailureError, Properties, ProviderError, Step
+from pulumi_embedded.providers.kubernetes import drift, names, paths, wire
+from pulumi_embedded.providers.kubernetes.await_.waiting import DEFAULT_SECONDS, NotReadyError, until_gone, until_ready
+from pulumi_embedded.providers.kubernetes.client import Cluster
+from pulumi_embedded.providers.kubernetes.clock import Clock
+from pulumi_embedded.providers.kubernetes.errors import Refusal, UnknownKindError, UnreachableError, explain
+from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.planning import has_unknown, planned
+from pulumi_embedded.providers.kubernetes.plans import Plans
+from pulumi_embedded.providers.kubernetes.settings import Settings
+
+_PREVIEW_PATIENCE = 2.0
+_SETTLING_SECONDS = 5.0
+"""How long a definition that is established may not be served yet."""
+_FALLBACK = ("does not support dry run", "not found")
+# Only these own objects that must go first; the garbage collector learns of new custom kinds up to 30 s late, and a foreground deletion
+# of one of those would wait for it.
+_OWNERS = frozenset({"CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"})
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Operations on plain objects of one provider instance."""
+
+    cluster: Cluster
+    settings: Settings
+    plans: Plans
+    clock: Clock
+
+    def namespaced(self, kind: Kind, inputs: Properties) -> bool:
+        """Whether the kind lives in namespaces; for a kind that nobody serves, whether the object names one."""
+        if kind.namespaced is not None:
+            return kind.namespaced
+        if not self.plans.away:
+            try:
+                return self.cluster.served(kind, patience=_PREVIEW_PATIENCE).namespaced
+            except UnknownKindError:
+                pass
+            except UnreachableError:
+                self.plans.lost()
+        return bool(names.metadata(inputs).get("namespace"))
+
+    # -- create and update -----------------------------------------------------------------------------------------------------
+
+    def create(self, urn: str, kind: Kind, inputs: Properties, step: Step) -> tuple[str, Properties]:
+        manager = names.field_manager(urn)
+        if step.preview:
+            dry_run = self._rehearsed(urn, kind, inputs, manager, step, creating=True)
+            return "", planned(kind, inputs, dry_run, None)
+        namespace, name = self._place(kind, inputs)
+        try:
+            self._make_room(kind, namespace, name, manager, step)
+            live = self._apply(urn, kind, inputs, manager)
+        except (Refusal, UnknownKindError, UnreachableError) as error:
+            raise explain(error, kind, names.object_id(namespace, name)) from error
+        return self._finished(kind, live, inputs, manager, step)
+
+    def update(self, urn: str, kind: Kind, id: str, old_outputs: Properties, new: Properties, step: Step) -> Properties:
+        manager = str(old_outputs.get(names.FIELD_MANAGER) or names.field_manager(urn))
+        if step.preview:
+            return planned(kind, new, self._rehearsed(urn, kind, new, manager, step, creating=False), old_outputs)
+        try:
+            live = self._apply(urn, kind, new, manager)
+        except (Refusal, UnknownKindError, UnreachableError) as error:
+            raise explain(error, kind, id) from error
+        return self._finished(kind, live, new, manager, step)[1]
+
+    def _finished(self, kind: Kind, live: Properties, inputs: Properties, manager: str, step: Step) -> tuple[str, Properties]:
+        head = live["metadata"]
+        id = names.object_id(head.get("namespace", ""), head["name"])
+        try:
+            if not names.is_true(inputs, names.SKIP_AWAIT):
+                live = until_ready(kind, live, self.cluster, step, _seconds(inputs, step), self.clock)
+        except NotReadyError as error:
+            raise PartialFailureError(id, wire.outputs(kind, error.live, manager), [str(error)]) from error
+        if kind.kind == "CustomResourceDefinition":
+            self.cluster.forget_kinds()
+        return id, wire.outputs(kind, live, manager)
+
+    def _make_room(self, kind: Kind, namespace: str, name: str, manager: str, step: Step) -> None:
+        live = self._served_soon(lambda: self.cluster.get(kind, namespace, name))
+        if live is None:
+            return
+        head = live["metadata"]
+        if head.get("deletionTimestamp"):
+            held = until_gone(kind, namespace, name, head.get("uid", ""), self.cluster, step, step.timeout or DEFAULT_SECONDS, self.clock)
+            if held:
+                raise ProviderError(
+                    f"{kind.kind} {names.object_id(namespace, name)}: an object of that name is being deleted and is not gone, so the new one "
+                    f"was not created; {held}; remove what holds it and run the update again"
+                )
+            return
+        self._refuse_foreign(kind, live, manager)
+
+    def _refuse_foreign(self, kind: Kind, live: Properties, manager: str) -> None:
+        head = live["metadata"]
+        owners = sorted({str(entry.get("manager")) for entry in head.get("managedFields") or ()})
+        # An apply that says nothing but the name (a bare Namespace or ServiceAccount) leaves no trace of who made it.
+        if manager in owners or not owners or self.settings.upsert:
+            return
+        id = names.object_id(head.get("namespace", ""), head["name"])
+        raise ProviderError(
+            f"{kind.kind} {id} already exists (managed by {', '.join(owners)}), so it was not created; "
+            f'take it over with ResourceOptions(import_="{id}"), delete it, or choose another name'
+        )
+
+    def _apply(self, urn: str, kind: Kind, inputs: Properties, manager: str, *, dry_run: bool = False) -> Properties:
+        """Apply; fields in ignoreChanges that somebody else owns by now are left to them."""
+        body = self._manifest(kind, inputs)
+        force = self.settings.patch_force or names.is_true(inputs, names.PATCH_FORCE)
+        ignored = [parse(written) for written in self.plans.ignored(urn)]
+        while True:
+            try:
+                if dry_run:
+                    return self.cluster.apply(kind, body, manager, force=force, dry_run=True, patience=_PREVIEW_PATIENCE)
+                return self._served_soon(lambda body=body: self.cluster.apply(kind, body, manager, force=force))
+            except Refusal as error:
+                contested = [paths.located(field, body) for field, _ in error.conflicts]
+                yielded = [path for path in contested if any(paths.covers(pattern, path) for pattern in ignored)]
+                # The last element of a list goes first, or it would not be the last any more.
+                smaller = body
+                for path in sorted(yielded, key=_place_in_list, reverse=True):
+                    smaller = paths.without(smaller, path)
+                if smaller == body:
+                    raise
+                body = smaller
+
+    def _served_soon(self, ask: Any) -> Any:
+        """What `ask` answers, repeated for a moment while the kind is not served: its definition may be seconds old."""
+        started = self.clock.now()
+        while True:
+            late = self.clock.now() - started >= _SETTLING_SECONDS
+            try:
+                return ask()
+            except UnknownKindError:
+                if late:
+                    raise
+            except Refusal as error:
+                if late or not error.misses_kind:
+                    raise
+            self.clock.sleep(0.25)
+            self.cluster.forget_kinds()
+
+    def _manifest(self, kind: Kind, inputs: Properties) -> Properties:
+        body = wire.manifest(kind, inputs)
+        if kind.namespaced is not False and not names.metadata(inputs).get("namespace"):
+            return body
+        if not self.namespaced(kind, inputs):
+            return {**body, "metadata": {key: value for key, value in body["metadata"].items() if key != "namespace"}}
+        return body
+
+    def _place(self, kind: Kind, inputs: Properties) -> tuple[str, str]:
+        head = names.metadata(inputs)
+        namespace = str(head.get("namespace") or "default") if self.namespaced(kind, inputs) else ""
+        return namespace, str(head["name"])
+
+    # -- preview ---------------------------------------------------------------------------------------------------------------
+
+    def _rehearsed(self, urn: str, kind: Kind, inputs: Properties, manager: str, step: Step, *, creating: bool) -> Properties | None:
+        """The API server's dry run, or None where it could not be asked. Raises ProviderError for what the user must correct."""
+        head = names.metadata(inputs)
+        unsettled = self.plans.unsettled(kind, str(head.get("namespace") or "default"))
+        self.plans.note(kind, str(head.get("name")))
+        # A replacement meets its predecessor, which is still there under the same name.
+        replacing = creating and self.plans.was_compared(urn)
+        if unsettled or replacing or self.plans.away or has_unknown(inputs):
+            return None
+        namespace, name = self._place(kind, inputs)
+        try:
+            live = self.cluster.get(kind, namespace, name, patience=_PREVIEW_PATIENCE) if creating else None
+            if live is not None:
+                self._refuse_foreign(kind, live, manager)
+                return None
+            return wire.outputs(kind, self._apply(urn, kind, inputs, manager, dry_run=True), manager)
+        except UnknownKindError:
+            self.plans.note_unserved(kind)
+        except UnreachableError as error:
+            if self.plans.lost():
+                step.warn(
+                    f"the Kubernetes API server does not answer ({error}); objects are planned from their inputs alone and were not checked "
+                    "by the cluster; start it with `headway sandbox up` before the update"
+                )
+        except Refusal as error:
+            if error.code != 404 and not any(word in error.message for word in _FALLBACK):
+                if not self.plans.changes(error.governor):
+                    raise explain(error, kind, names.object_id(namespace, name)) from error
+                step.warn(f"{error.message}: this refusal may be over once the update has changed what it refers to")
+        return None
+
+    # -- read and delete -------------------------------------------------------------------------------------------------------
+
+    def read(self, urn: str, kind: Kind, id: str, inputs: Properties, outputs: Properties) -> Live | None:
+        namespace, name = names.split_id(id)
+        try:
+            served = self.cluster.get(kind, namespace, name)
+        except UnknownKindError:
+            return None
+        except (Refusal, UnreachableError) as error:
+            raise explain(error, kind, id) from error
+        if served is None:
+            return None
+        manager = str(outputs.get(names.FIELD_MANAGER) or names.field_manager(urn))
+        found = wire.outputs(kind, served, manager)
+        head = served["metadata"]
+        return Live(names.object_id(head.get("namespace", ""), head["name"]), drift.shaped(inputs, wire.live(kind, served)), found)
+
+    def delete(self, kind: Kind, id: str, inputs: Properties, outputs: Properties, step: Step) -> None:
+        namespace, name = names.split_id(id)
+        uid = str(names.metadata(outputs).get("uid") or "")
+        propagation = str(names.annotation(inputs, names.DELETION_PROPAGATION) or ("foreground" if kind.kind in _OWNERS else "background"))
+        try:
+            if not self.cluster.delete(kind, namespace, name, uid=uid, propagation=propagation):
+                return
+        except UnknownKindError:
+            return
+        except UnreachableError as error:
+            if self.settings.delete_unreachable:
+                step.warn(
+                    f"{kind.kind} {id}: the API server does not answer, and deleteUnreachable is set: dropped from state, not deleted"
+                )
+                return
+            raise explain(error, kind, id) from error
+        except Refusal as error:
+            raise explain(error, kind, id) from error
+        seconds = step.timeout or _annotated_seconds(inputs) or DEFAULT_SECONDS
+        if held := until_gone(kind, namespace, name, uid, self.cluster, step, seconds, self.clock):
+            raise ProviderError(f"{kind.kind} {id}: its deletion has not ended; {held}; remove what holds it and run the update again")
+        if kind.kind == "CustomResourceDefinition":
+            self.cluster.forget_kinds()
+
+
+def _seconds(inputs: Properties, step: Step) -> float:
+    return step.timeout or _annotated_seconds(inputs) or DEFAULT_SECONDS
+
+
+def _annotated_seconds(inputs: Properties) -> float:
+    value = str(names.annotation(inputs, names.TIMEOUT_SECONDS) or "")
+    return float(value) if value.isdecimal() else 0.0
+
+
+def _place_in_list(path: Path) -> tuple[tuple[int, str], ...]:
+    return tuple((part, "") if isinstance(part, int) else (0, part) for part in path)

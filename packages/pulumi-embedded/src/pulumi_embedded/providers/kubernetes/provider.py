@@ -1,0 +1,162 @@
+"""The kubernetes provider behind the engine's interface: chooses between plain objects and Helm releases, and holds one connection."""
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pulumi_embedded.engine.provider import (
+    UNKNOWN,
+    CheckResult,
+    ComponentContext,
+    DiffResult,
+    Live,
+    Properties,
+    Provider,
+    ProviderError,
+    Step,
+)
+from pulumi_embedded.providers.kubernetes import checks, diff, kinds, names, releases, settings
+from pulumi_embedded.providers.kubernetes.client import Cluster
+from pulumi_embedded.providers.kubernetes.clock import Clock
+from pulumi_embedded.providers.kubernetes.kinds import RELEASE_TYPE, kind_of
+from pulumi_embedded.providers.kubernetes.objects import Objects
+from pulumi_embedded.providers.kubernetes.planning import planned
+from pulumi_embedded.providers.kubernetes.plans import Plans
+from pulumi_embedded.providers.kubernetes.releases import Definitions, Releases
+from pulumi_embedded.providers.kubernetes.settings import Settings
+
+VERSION = "4.34.2"
+"""Of the SDK whose provider this one stands in for."""
+
+
+class KubernetesProvider(Provider):
+    """One instance per provider resource. `default_kubeconfig` serves a provider that is given none."""
+
+    package = kinds.PACKAGE
+    version = VERSION
+
+    def __init__(
+        self,
+        default_kubeconfig: Path,
+        definitions: Definitions,
+        clock: Clock | None = None,
+        suffix: names.Suffix = names.random_suffix,
+        connect: Callable[[Settings, Clock], Cluster] = lambda found, clock: Cluster(found.kubeconfig, found.context, clock),
+    ) -> None:
+        self._default_kubeconfig, self._definitions, self._suffix, self._connect = default_kubeconfig, definitions, suffix, connect
+        self._clock = clock or Clock()
+        self._plans = Plans()
+        self._settings: Settings | None = None
+        self._objects: Objects | None = None
+        self._lock = threading.Lock()
+        self._inputs: Properties = {}
+
+    # -- configuration ---------------------------------------------------------------------------------------------------------
+
+    def check_config(self, urn: str, old: Properties, new: Properties) -> CheckResult:
+        return CheckResult(new, settings.check(new))
+
+    def diff_config(self, urn: str, old: Properties, new: Properties) -> DiffResult:
+        """As the real provider: another cluster replaces the provider and with it every object; another way to the same one does not."""
+        found = super().diff_config(urn, old, new)
+        if not found.details:
+            return found
+        identified = old.get("clusterIdentifier") and old.get("clusterIdentifier") == new.get("clusterIdentifier")
+        if identified:
+            return found
+        if old.get("clusterIdentifier") and new.get("clusterIdentifier"):
+            return DiffResult(found.details, ("clusterIdentifier",))
+        before, after = settings.active_server(old), settings.active_server(new)
+        moved = before is not None and after is not None and before != after
+        return DiffResult(found.details, tuple(key for key in ("context", "kubeconfig") if moved and key in found.details))
+
+    def configure(self, inputs: Properties) -> None:
+        """Nothing is read or connected yet: a plan that changes nothing never needs the cluster."""
+        self._inputs = inputs
+
+    def close(self) -> None:
+        if self._objects is not None:
+            self._objects.cluster.close()
+
+    # -- resources -------------------------------------------------------------------------------------------------------------
+
+    def check(self, urn: str, type: str, name: str, old: Properties | None, new: Properties) -> CheckResult:
+        namespace = str(self._inputs.get("namespace") or "")
+        if type == RELEASE_TYPE:
+            return releases.check(name, old, new, self._suffix, namespace)
+        return checks.complete(kind_of(type), name, old, new, self._suffix, namespace)
+
+    def plan(self, type: str, inputs: Properties, old_outputs: Properties | None) -> Properties:
+        if type == RELEASE_TYPE:
+            return {**inputs, "status": UNKNOWN}
+        return planned(kind_of(type), inputs, None, old_outputs)
+
+    def diff(
+        self,
+        urn: str,
+        type: str,
+        id: str,
+        old_inputs: Properties,
+        old_outputs: Properties,
+        new: Properties,
+        ignore_changes: Sequence[str],
+    ) -> DiffResult:
+        self._plans.compared(urn, tuple(ignore_changes))
+        try:
+            if type == RELEASE_TYPE:
+                return releases.compare(old_inputs, new, ignore_changes)
+            kind = kind_of(type)
+            mutable = _flag(self._inputs, "enableConfigMapMutable" if kind.kind == "ConfigMap" else "enableSecretMutable")
+            namespaced = kind.namespaced if kind.namespaced is not None else "/" in id
+            return diff.compare(kind, old_inputs, new, ignore_changes, namespaced=namespaced, payload_mutable=mutable)
+        except ValueError as error:
+            raise ProviderError(
+                f"ignoreChanges: {error}, so nothing can be ignored by it; write it like spec.containers[0].image"
+            ) from error
+
+    def create(self, urn: str, type: str, name: str, inputs: Properties, step: Step) -> tuple[str, Properties]:
+        if type == RELEASE_TYPE:
+            return self._releases.install(inputs, 1, step)
+        return self._connected.create(urn, kind_of(type), inputs, step)
+
+    def read(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties) -> Live | None:
+        if type == RELEASE_TYPE:
+            return self._releases.read(id, inputs, outputs)
+        return self._connected.read(urn, kind_of(type), id, inputs, outputs)
+
+    def update(
+        self, urn: str, type: str, id: str, old_inputs: Properties, old_outputs: Properties, new: Properties, step: Step
+    ) -> Properties:
+        if type == RELEASE_TYPE:
+            return self._releases.install(new, self._releases.revision(old_outputs) + 1, step)[1]
+        return self._connected.update(urn, kind_of(type), id, old_outputs, new, step)
+
+    def delete(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties, step: Step) -> None:
+        if type == RELEASE_TYPE:
+            self._releases.delete(id, step)
+        else:
+            self._connected.delete(kind_of(type), id, inputs, outputs, step)
+
+    def invoke(self, token: str, args: Properties, preview: bool) -> Properties:
+        raise kinds.refuse_function(token)
+
+    def construct(self, type: str, name: str, inputs: Properties, context: ComponentContext) -> tuple[str, Properties]:
+        raise kinds.refuse_component(type)
+
+    # -- the connection --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _connected(self) -> Objects:
+        with self._lock:
+            if self._objects is None:
+                found = settings.parse(self._inputs, self._default_kubeconfig)
+                self._objects = Objects(self._connect(found, self._clock), found, self._plans, self._clock)
+            return self._objects
+
+    @property
+    def _releases(self) -> Releases:
+        return Releases(self._connected, self._plans, self._definitions)
+
+
+def _flag(inputs: Properties, key: str) -> bool:
+    return str(inputs.get(key, False)).lower() == "true"
