@@ -104,7 +104,7 @@ lock:            ## resolve the requirements anew; the files name no registry
 
 .venv/.ready: .venv/.uv requirements/headway.txt pyproject.toml packages/pulumi-embedded/pyproject.toml
 	@VIRTUAL_ENV=$(CURDIR)/.venv $(UV) pip install -q --require-hashes -r requirements/headway.txt || { echo 'error: the Python packages could not be installed.'; echo '  Nothing was started.'; echo '  Check the network and the free disk space (1 GB); then run the command again.'; exit 3; }
-	@VIRTUAL_ENV=$(CURDIR)/.venv $(UV) pip install -q --no-deps --no-build-isolation -e packages/pulumi-embedded -e . || { echo 'error: the checkout's two distributions could not be installed.'; echo '  Nothing was started.'; echo '  What is above says why; then run the command again.'; exit 3; }
+	@VIRTUAL_ENV=$(CURDIR)/.venv $(UV) pip install -q --no-deps --no-build-isolation -e packages/pulumi-embedded -e . || { echo 'error: the checkout itself could not be installed.'; echo '  Nothing was started.'; echo '  What is above says why; then run the command again.'; exit 3; }
 	@touch $@
 
 .venv/.ready-dev: .venv/.ready requirements/dev.txt
