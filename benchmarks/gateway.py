@@ -32,11 +32,11 @@ from components.tenant.surroundings import Surroundings
 from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.tenant import Tenant
-from sandbox.traffic.address import loopback
-from sandbox.traffic.environment import programs
-from sandbox.traffic.mesh import clusters, configuration, listeners
-from sandbox.traffic.mesh.tokens import Issuers
-from sandbox.traffic.mesh.world import INBOUND_OFFSET, World
+from sandbox.traffic.mesh import clusters, envoy_configuration, listeners
+from sandbox.traffic.mesh.snapshot import INBOUND_OFFSET, MeshSnapshot
+from sandbox.traffic.mesh.tokens import TokenIssuers
+from sandbox.traffic.pod_addresses import loopback
+from sandbox.traffic.programs import programs
 
 PROJECT = Path(__file__).parents[1]
 HOST, REGION = "inference.example.com", "eu-west-1"
@@ -73,7 +73,7 @@ def contracts(count: int) -> Iterator[tuple[Tenant, list[Model]]]:
 
 def prepared(count: int, folder: Path) -> dict[str, Any]:
     """An Envoy's configuration, and what to ask it: one of the models that were made last."""
-    pool, issuers = Pool.model_validate(_POOL), Issuers(folder / "issuers")
+    pool, issuers = Pool.model_validate(_POOL), TokenIssuers(folder / "issuers")
     bodies = [each.body for each in mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region=REGION)]
     keys: dict[str, str] = {}
     # An address of its own, or proxies that run at the same time would share each other's requests.
@@ -87,10 +87,10 @@ def prepared(count: int, folder: Path) -> dict[str, Any]:
             asked = (tenant.name, model.name)
             bodies.append(_endpoints(tenant.name, f"{model.name}-{made.traffic.primary.release}", replica))
         keys[f"{ISSUER}/{tenant.name}"] = issuers.keys(f"{ISSUER}/{tenant.name}")
-    world = World.of([{**body, "metadata": {**body["metadata"], "uid": str(number)}} for number, body in enumerate(bodies)])
+    snapshot = MeshSnapshot.of([{**body, "metadata": {**body["metadata"], "uid": str(number)}} for number, body in enumerate(bodies)])
     port = _free_port()
-    doors = listeners.Doors(gateway={80: port}, mesh={}, log="/dev/null")
-    found = _static(configuration.compile_(world, doors, str(folder), keys), loopback(replica))
+    ports = listeners.ListenerPorts(gateway={80: port}, mesh={}, log="/dev/null")
+    found = _static(envoy_configuration.compile_(snapshot, ports, str(folder), keys), loopback(replica))
     tenant, model = asked
     claims = {"priority": "normal"}
     token = issuers.token(f"{ISSUER}/{tenant}", [tenant], "somebody", now=time.time(), seconds=24 * 3600, claims=claims)
@@ -104,7 +104,7 @@ def _endpoints(tenant: str, service: str, replica: str) -> dict[str, Any]:
     return {"kind": "EndpointSlice", "metadata": metadata, "ports": ports, "endpoints": endpoints}
 
 
-def _static(found: configuration.Configuration, at: str) -> dict[str, Any]:
+def _static(found: envoy_configuration.EnvoyConfiguration, at: str) -> dict[str, Any]:
     """The configuration without files to watch, and with a replica that answers at once."""
     made = copy.deepcopy(list(found.listeners.values()))
     for listener in made:

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.cluster import linux
-from sandbox.cluster.components import API_SERVER
-from sandbox.cluster.control_plane import Cluster
+from sandbox.cluster.control_plane import SandboxCluster
+from sandbox.cluster.control_plane_programs import API_SERVER
 from sandbox.progress import Silent
 from sandbox.traffic import servers
-from sandbox.traffic.load import Client, Request, Results, quantile, run
+from sandbox.traffic.load import LoadClient, LoadRequest, LoadResults, quantile, run
 from sandbox.traffic.mesh import envoy
-from sandbox.traffic.node.process import group
+from sandbox.traffic.node.container_process import group
 from tests.cluster.conftest import eventually
 from tests.traffic.bed import running
 from tests.traffic.serving import CLASSIFIER, ENCODER, PATIENCE, RELEASE, Serving, is_ready, page
@@ -83,7 +83,7 @@ def reach(serving: Serving) -> Iterator[str]:
     stable, canary = serving.arms(CLASSIFIER, "identical", percent=0)
     eventually(lambda: serving.ready(CLASSIFIER, canary), within=PATIENCE)
     admin = serving.bed.supervisor.port("envoy-admin")
-    results, patched, routed, counted = Results(), [], [], []
+    results, patched, routed, counted = LoadResults(), [], [], []
 
     def version() -> str:
         dump = json.loads(page(admin, "/config_dump?resource=dynamic_route_configs"))
@@ -92,7 +92,7 @@ def reach(serving: Serving) -> Iterator[str]:
     def total(arm: str) -> float:
         return serving.total("istio_requests_total", reporter="destination", destination_workload=f"classifier-{arm}")
 
-    def change(client: Client) -> None:
+    def change(client: LoadClient) -> None:
         for number in range(10):
             old, new = (stable, canary) if number % 2 == 0 else (canary, stable)
             before, seen = version(), total(new)
@@ -106,7 +106,7 @@ def reach(serving: Serving) -> Iterator[str]:
             time.sleep(3.0)
 
     async def both() -> None:
-        client = Client(serving.addresses.gateway)
+        client = LoadClient(serving.addresses.gateway)
         happening = asyncio.create_task(asyncio.to_thread(change, client))
         await run(client, [serving.request(CLASSIFIER, number) for number in range(8)], 80, 60, 1, results)
         await happening
@@ -130,10 +130,10 @@ def overhead(serving: Serving) -> tuple[float, float]:
     direct: list[float] = []
 
     async def both() -> None:
-        gateway, triton = Client(serving.addresses.gateway), Client(8000, address)
+        gateway, triton = LoadClient(serving.addresses.gateway), LoadClient(8000, address)
         for number in range(1500):
             asked = serving.request(ENCODER, number)
-            plain = Request(path=asked.path, body=asked.body, headers={"host": address, "content-type": "application/json"})
+            plain = LoadRequest(path=asked.path, body=asked.body, headers={"host": address, "content-type": "application/json"})
             direct.append((await triton.send(plain, triton.now)).latency)
             through.append((await gateway.send(asked, gateway.now)).latency)
             await asyncio.sleep(0.03)  # below the tenant's rate
@@ -169,7 +169,7 @@ def fairness(serving: Serving) -> Iterator[str]:
     """
     import multiprocessing
 
-    def loaded() -> tuple[Results, float]:
+    def loaded() -> tuple[LoadResults, float]:
         log = AccessLog(serving)
         found = serving.load(CLASSIFIER, 20, 60)
         host = serving.request(CLASSIFIER).headers["host"]
@@ -188,12 +188,12 @@ def fairness(serving: Serving) -> Iterator[str]:
         yield f"| {name} | {len(found.answers)} | {len(found.failed)} | {tail} |"
 
 
-def _encoded(serving: Serving) -> list[Request]:
+def _encoded(serving: Serving) -> list[LoadRequest]:
     return [serving.request(ENCODER, number) for number in range(len(serving.bed.artifacts.golden("encoder")))]
 
 
-def _noise(port: int, requests: list[Request], rate: float, seconds: float) -> None:
-    asyncio.run(run(Client(port), requests, rate, seconds, 7, Results()))
+def _noise(port: int, requests: list[LoadRequest], rate: float, seconds: float) -> None:
+    asyncio.run(run(LoadClient(port), requests, rate, seconds, 7, LoadResults()))
 
 
 def faults(serving: Serving, case: str = "") -> Iterator[str]:
@@ -201,7 +201,7 @@ def faults(serving: Serving, case: str = "") -> Iterator[str]:
     bed = serving.bed
 
     def again() -> None:
-        servers.start(bed.layout, Silent(), servers.Options(first_backoff_seconds=0.5))
+        servers.start(bed.layout, Silent(), servers.TrafficOptions(first_backoff_seconds=0.5))
 
     def tritons(program: str, number: signal.Signals = signal.SIGKILL) -> None:
         os.kill(process(serving, serving.pods(CLASSIFIER)[0], program), number)
@@ -213,12 +213,12 @@ def faults(serving: Serving, case: str = "") -> Iterator[str]:
     def oversized() -> None:
         asked = serving.request(CLASSIFIER)
         for _ in range(50):
-            serving.ask(Request(path=asked.path, body=asked.body + b" " * (64 * 1024), headers=asked.headers))
+            serving.ask(LoadRequest(path=asked.path, body=asked.body + b" " * (64 * 1024), headers=asked.headers))
 
     def large_heads() -> None:
         asked = serving.request(CLASSIFIER)
         for _ in range(50):
-            serving.ask(Request(path=asked.path, body=asked.body, headers={**asked.headers, "x-large": "a" * (40 * 1024)}))
+            serving.ask(LoadRequest(path=asked.path, body=asked.body, headers={**asked.headers, "x-large": "a" * (40 * 1024)}))
 
     def crowded() -> None:
         with full(serving, only_serving(serving)):
@@ -232,7 +232,7 @@ def faults(serving: Serving, case: str = "") -> Iterator[str]:
         ("killed: the model process of the only replica", 1, lambda: tritons(MODEL)),
         ("killed: Envoy, started again at once", 1, lambda: (kill(bed, envoy.NAME), again())),
         ("killed: the mesh's control plane", 1, lambda: (kill(bed, servers.MESH), again())),
-        ("killed: the API server", 1, lambda: (kill(bed, API_SERVER), Cluster(bed.layout).start(Silent()))),
+        ("killed: the API server", 1, lambda: (kill(bed, API_SERVER), SandboxCluster(bed.layout).start(Silent()))),
         ("200 requests with an expired token", 1, lambda: refused(token=serving.token(CLASSIFIER, seconds=-600))),
         ("50 requests beyond the largest body", 1, oversized),
         ("50 requests with 40 KiB of headers", 1, large_heads),

@@ -25,8 +25,8 @@ from pathlib import Path
 
 from headway.errors import UserError
 from headway.release.driver.rollout import Rollout
-from sandbox.cluster.components import API_SERVER
-from sandbox.cluster.control_plane import Cluster
+from sandbox.cluster.control_plane import SandboxCluster
+from sandbox.cluster.control_plane_programs import API_SERVER
 from sandbox.cluster.processes import Supervisor
 from sandbox.extras import EXTRAS
 from sandbox.progress import Silent
@@ -34,8 +34,8 @@ from sandbox.traffic import servers
 from sandbox.traffic.demo import PROMOTED, WANTED, alone, stop_on_signals
 from sandbox.traffic.kube import Kube
 from sandbox.traffic.mesh import envoy
-from sandbox.traffic.node.process import group
-from sandbox.traffic.stage import CHAIN, HELD_SECONDS, Ended, Loads, Stage, layout_of
+from sandbox.traffic.node.container_process import group
+from sandbox.traffic.release_trials import CHAIN, HELD_SECONDS, ReleaseTrials, SteadyLoad, TrialResult, layout_of
 
 PROJECT = Path(__file__).parents[1]
 SPEED = 15.0
@@ -101,18 +101,18 @@ class Book:
             sink.write(json.dumps(asdict(cell), sort_keys=True) + "\n")
 
 
-Fault = Callable[[Stage, "subprocess.Popen[bytes]", Rollout], "subprocess.Popen[bytes] | None"]
+Fault = Callable[[ReleaseTrials, "subprocess.Popen[bytes]", Rollout], "subprocess.Popen[bytes] | None"]
 """Breaks something, and does what then mends it; answers the command that goes on with the release where that is another one."""
 
 
-def _kept(stage: Stage, name: str) -> int:
+def _kept(trials: ReleaseTrials, name: str) -> int:
     """The pid of a process that the sandbox keeps."""
-    return next(each.pid for each in Supervisor(stage.layout).list() if each.name == name and each.pid)
+    return next(each.pid for each in Supervisor(trials.layout).list() if each.name == name and each.pid)
 
 
-def _pods(stage: Stage, release: str) -> list[Path]:
+def _pods(trials: ReleaseTrials, release: str) -> list[Path]:
     """Records of the servers of `release` that run, by pod."""
-    return sorted((servers.folder(stage.layout) / "node" / "records").glob(f"quality_classifier-{release}-*_server.json"))
+    return sorted((servers.folder(trials.layout) / "node" / "records").glob(f"quality_classifier-{release}-*_server.json"))
 
 
 def _process(record: Path, program: str) -> int | None:
@@ -120,9 +120,9 @@ def _process(record: Path, program: str) -> int | None:
     return next((pid for pid in group(json.loads(record.read_text())["pid"]) if Path(f"/proc/{pid}/exe").readlink().name == program), None)
 
 
-def _pods_process(stage: Stage, release: str, program: str) -> int:
+def _pods_process(trials: ReleaseTrials, release: str, program: str) -> int:
     """The pid of `program` in a pod of `release`."""
-    for record in _pods(stage, release):
+    for record in _pods(trials, release):
         if (pid := _process(record, program)) is not None:
             return pid
     raise LookupError(f"no pod of {release} runs {program}")
@@ -133,38 +133,38 @@ def _kill(pid: int) -> None:
 
 
 def _servers(arm: str, program: str) -> Fault:
-    def fault(stage: Stage, child: "subprocess.Popen[bytes]", rollout: Rollout) -> None:
-        _kill(_pods_process(stage, rollout.release if arm == "canary" else rollout.stable, program))
+    def fault(trials: ReleaseTrials, child: "subprocess.Popen[bytes]", rollout: Rollout) -> None:
+        _kill(_pods_process(trials, rollout.release if arm == "canary" else rollout.stable, program))
 
     return fault
 
 
-def _part(name: str, mend: Callable[[Stage], object]) -> Fault:
-    def fault(stage: Stage, child: "subprocess.Popen[bytes]", rollout: Rollout) -> None:
-        _kill(_kept(stage, name))
-        mend(stage)
+def _part(name: str, mend: Callable[[ReleaseTrials], object]) -> Fault:
+    def fault(trials: ReleaseTrials, child: "subprocess.Popen[bytes]", rollout: Rollout) -> None:
+        _kill(_kept(trials, name))
+        mend(trials)
 
     return fault
 
 
-def _one_of_two(stage: Stage, child: "subprocess.Popen[bytes]", rollout: Rollout) -> None:
+def _one_of_two(trials: ReleaseTrials, child: "subprocess.Popen[bytes]", rollout: Rollout) -> None:
     """Give the stable version a second replica, and kill the first one's server once both serve."""
-    kube = Kube(stage.layout.kubeconfig)
+    kube = Kube(trials.layout.kubeconfig)
     path = f"/apis/apps/v1/namespaces/quality/deployments/classifier-{rollout.stable}"
     kube.merge(f"{path}/scale", {"spec": {"replicas": 2}})
     _seconds_until(time.monotonic(), lambda: int(kube.get(path)["status"].get("readyReplicas") or 0) == 2)
     time.sleep(_SEEN_SECONDS)
-    _kill(_pods_process(stage, rollout.stable, SERVER))
+    _kill(_pods_process(trials, rollout.stable, SERVER))
 
 
-def _driver(stage: Stage, child: "subprocess.Popen[bytes]", rollout: Rollout) -> "subprocess.Popen[bytes]":
+def _driver(trials: ReleaseTrials, child: "subprocess.Popen[bytes]", rollout: Rollout) -> "subprocess.Popen[bytes]":
     child.kill()
     child.wait()
-    return stage.headway("release", "resume", CHAIN, quiet=True)
+    return trials.headway("release", "resume", CHAIN, quiet=True)
 
 
-def _again(extra: str) -> Callable[[Stage], object]:
-    return lambda stage: EXTRAS[extra].start(stage.layout, Silent())
+def _again(extra: str) -> Callable[[ReleaseTrials], object]:
+    return lambda trials: EXTRAS[extra].start(trials.layout, Silent())
 
 
 FAULTS: Mapping[str, Fault] = {
@@ -175,39 +175,47 @@ FAULTS: Mapping[str, Fault] = {
     "Envoy": _part(envoy.NAME, _again("traffic")),
     "Prometheus": _part("prometheus", _again("monitoring")),
     "the release's driver": _driver,
-    "the API server": _part(API_SERVER, lambda stage: Cluster(stage.layout).start(Silent())),
+    "the API server": _part(API_SERVER, lambda trials: SandboxCluster(trials.layout).start(Silent())),
 }
 """What is killed, by SIGKILL, once the candidate has users."""
 MAY_FAIL = ("Triton of the candidate", "model process of the candidate")
 """A candidate whose process dies may be rolled back for it, and may not cost its users more."""
 
 
-def releases(stage: Stage, loads: Loads, book: Book, names: Sequence[str], runs: int) -> None:
+def releases(trials: ReleaseTrials, loads: SteadyLoad, book: Book, names: Sequence[str], runs: int) -> None:
     """Each release `runs` times."""
     for run, name in ((run, name) for run in range(1, runs + 1) for name in names):
         if not book.has("releases", name, run):
-            serving = stage.known_as(stage.serving() or stage.first())
+            serving = trials.known_as(trials.serving() or trials.first())
             played = "stable" if name == serving == "identical" else name
-            if not _over(stage) or (stage.serving() and (serving not in ALIKE or serving == played)):
-                _back(stage)
-            book.add(_cell(stage, loads, "releases", name, run, WANTED[name].met, lambda played=played: _whole(stage, loads, played)))
+            if not _over(trials) or (trials.serving() and (serving not in ALIKE or serving == played)):
+                _back(trials)
+            book.add(_cell(trials, loads, "releases", name, run, WANTED[name].met, lambda played=played: _whole(trials, loads, played)))
 
 
-def faults(stage: Stage, loads: Loads, book: Book, names: Sequence[str], runs: int) -> None:
+def faults(trials: ReleaseTrials, loads: SteadyLoad, book: Book, names: Sequence[str], runs: int) -> None:
     """Each fault `runs` times, in the middle of a release that is as good as what serves."""
     for run, name in ((run, name) for run in range(1, runs + 1) for name in names):
         if not book.has("faults", name, run):
-            if stage.known_as(stage.serving() or stage.first()) not in ALIKE or not _over(stage):
-                _back(stage)
-            played = "stable" if stage.known_as(stage.serving() or stage.first()) == "identical" else "identical"
+            if trials.known_as(trials.serving() or trials.first()) not in ALIKE or not _over(trials):
+                _back(trials)
+            played = "stable" if trials.known_as(trials.serving() or trials.first()) == "identical" else "identical"
 
-            def met(ended: Ended, name: str = name) -> bool:
+            def met(ended: TrialResult, name: str = name) -> bool:
                 return PROMOTED.met(ended) or (name in MAY_FAIL and ended.outcome == "rolled back")
 
-            book.add(_cell(stage, loads, "faults", name, run, met, partial(_broken, stage, loads, FAULTS[name], played)))
+            book.add(_cell(trials, loads, "faults", name, run, met, partial(_broken, trials, loads, FAULTS[name], played)))
 
 
-def _cell(stage: Stage, loads: Loads, table: str, name: str, run: int, met: Callable[[Ended], bool], play: Callable[[], Ended]) -> Cell:
+def _cell(
+    trials: ReleaseTrials,
+    loads: SteadyLoad,
+    table: str,
+    name: str,
+    run: int,
+    met: Callable[[TrialResult], bool],
+    play: Callable[[], TrialResult],
+) -> Cell:
     tally = loads.tallies["classifier"]
     sent, lost, answered = tally.statuses.total(), len(tally.lost), tally.answered
     ended = play()
@@ -240,19 +248,19 @@ def _cell(stage: Stage, loads: Loads, table: str, name: str, run: int, met: Call
     return found
 
 
-def _whole(stage: Stage, loads: Loads, name: str) -> Ended:
-    return stage.release(name, loads.tallies["classifier"], "table", quiet=True)
+def _whole(trials: ReleaseTrials, loads: SteadyLoad, name: str) -> TrialResult:
+    return trials.release(name, loads.tallies["classifier"], "table", quiet=True)
 
 
-def _broken(stage: Stage, loads: Loads, fault: Fault, played: str) -> Ended:
+def _broken(trials: ReleaseTrials, loads: SteadyLoad, fault: Fault, played: str) -> TrialResult:
     """Release `played`, and let `fault` happen once it has users."""
     tally = loads.tallies["classifier"]
-    began, before, seen = time.monotonic(), stage.count(), Counter(tally.answered_by)
-    child = stage.begin(played, "table", quiet=True)
+    began, before, seen = time.monotonic(), trials.count(), Counter(tally.answered_by)
+    child = trials.begin(played, "table", quiet=True)
     while child.poll() is None:
-        rollout = stage.newest()
-        if rollout and stage.count() > before and rollout.settled and 0 < stage.weight() < 100 and tally.answered_by[rollout.release]:
-            child = fault(stage, child, rollout) or child
+        rollout = trials.newest()
+        if rollout and trials.count() > before and rollout.settled and 0 < trials.weight() < 100 and tally.answered_by[rollout.release]:
+            child = fault(trials, child, rollout) or child
             break
         time.sleep(0.5)
     held = False
@@ -260,52 +268,52 @@ def _broken(stage: Stage, loads: Loads, fault: Fault, played: str) -> Ended:
         child.wait(timeout=HELD_SECONDS)
     except subprocess.TimeoutExpired:
         held = True
-        stage.headway("release", "rollback", CHAIN, "--reason", "held for too long; nobody is there to decide", quiet=True).wait()
+        trials.headway("release", "rollback", CHAIN, "--reason", "held for too long; nobody is there to decide", quiet=True).wait()
         child.wait()
-    found = stage.ended(played, before, time.monotonic() - began, tally.answered_by - seen)
+    found = trials.ended(played, before, time.monotonic() - began, tally.answered_by - seen)
     return replace(found, outcome="held") if held and found.outcome != "promoted" else found
 
 
-def _over(stage: Stage) -> bool:
+def _over(trials: ReleaseTrials) -> bool:
     """Whether no release is under way."""
-    rollout = stage.newest()
+    rollout = trials.newest()
     return rollout is None or rollout.over
 
 
-def _back(stage: Stage) -> None:
+def _back(trials: ReleaseTrials) -> None:
     """Have the stable version serve, by a person's promotion where it does not. Its release is another one after a change of the code."""
-    if not _over(stage):
-        stage.headway("release", "rollback", CHAIN, "--reason", "left over", quiet=True).wait()
-        stage.headway("release", "resume", CHAIN, quiet=True).wait()
-    if stage.serving() is None or stage.known_as(stage.serving()) == "stable":
+    if not _over(trials):
+        trials.headway("release", "rollback", CHAIN, "--reason", "left over", quiet=True).wait()
+        trials.headway("release", "resume", CHAIN, quiet=True).wait()
+    if trials.serving() is None or trials.known_as(trials.serving()) == "stable":
         return
-    child = stage.begin("stable", "back to where each cell begins", quiet=True)
+    child = trials.begin("stable", "back to where each cell begins", quiet=True)
     deadline = time.monotonic() + _UNDER_WAY_SECONDS
     while child.poll() is None and time.monotonic() < deadline:
-        rollout = stage.newest()
+        rollout = trials.newest()
         if (
             rollout
             and not rollout.over
-            and stage.known_as(rollout.release) == "stable"
+            and trials.known_as(rollout.release) == "stable"
             and rollout.decision
             and (not rollout.promote or rollout.phase == "baking")
         ):
-            stage.headway("release", "promote", CHAIN, "--reason", "back to where each cell begins", quiet=True).wait()
+            trials.headway("release", "promote", CHAIN, "--reason", "back to where each cell begins", quiet=True).wait()
         time.sleep(1.0)
-    if child.wait() != 0 or stage.known_as(stage.serving()) != "stable":
+    if child.wait() != 0 or trials.known_as(trials.serving()) != "stable":
         raise SystemExit(f"the stable version does not serve again; see `headway release history {CHAIN}`")
 
 
-def operations(stage: Stage) -> Iterator[str]:
+def operations(trials: ReleaseTrials) -> Iterator[str]:
     """What acts on served traffic beside releases: KEDA on three times the load, an alert on a server that dies again and again."""
-    EXTRAS["autoscaling"].start(stage.layout, Silent())
-    kube, keeper = Kube(stage.layout.kubeconfig), Supervisor(stage.layout)
+    EXTRAS["autoscaling"].start(trials.layout, Silent())
+    kube, keeper = Kube(trials.layout.kubeconfig), Supervisor(trials.layout)
     (deployment,) = kube.get("/apis/apps/v1/namespaces/quality/deployments")["items"]
     release, path = (
         deployment["metadata"]["labels"]["platform.io/release"],
         f"/apis/apps/v1/namespaces/quality/deployments/{deployment['metadata']['name']}",
     )
-    loads = Loads(stage.layout, stage.artifacts, rates={"classifier": 150.0, "encoder": 8.0})
+    loads = SteadyLoad(trials.layout, trials.artifacts, rates={"classifier": 150.0, "encoder": 8.0})
     tally = loads.tallies["classifier"]
     yield "| what acts | on | after |"
     yield "|---|---|---|"
@@ -317,7 +325,7 @@ def operations(stage: Stage) -> Iterator[str]:
         yield f"| {what} | three times the load, 150 requests a second | {seconds} |"
     began = time.monotonic()
     killed: set[int | None] = {None}
-    victim = _pods(stage, release)[0]
+    victim = _pods(trials, release)[0]
     while len(killed) <= _DEATHS:
         with contextlib.suppress(OSError):  # it waits for its next start
             found = _process(victim, SERVER)
@@ -406,7 +414,7 @@ def main(arguments: Sequence[str]) -> int:
         with alone(layout, patience=PATIENCE_SECONDS):
             if given.anew:
                 path.unlink(missing_ok=True)
-            if not _taken(Stage.of(PROJECT, layout, given.speed), book, given.kind, given.names or known, given.runs):
+            if not _taken(ReleaseTrials.of(PROJECT, layout, given.speed), book, given.kind, given.names or known, given.runs):
                 return 1
     except KeyboardInterrupt:
         print(f"Interrupted; finished cells are kept in {path}.", flush=True)
@@ -422,25 +430,25 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if all(each.as_it_should for each in cells if each.table == given.kind) else 1
 
 
-def _taken(stage: Stage, book: Book, kind: str, names: Sequence[str], runs: int) -> bool:
+def _taken(trials: ReleaseTrials, book: Book, kind: str, names: Sequence[str], runs: int) -> bool:
     """Take the cells that are missing; False where the workspace does not come up. Nothing of it runs afterwards."""
     try:
-        if not stage.up() and _over(stage):  # what an interrupted release left may not be ready, and is taken back
+        if not trials.up() and _over(trials):  # what an interrupted release left may not be ready, and is taken back
             return False
         if kind == "operations":
-            for line in operations(stage):
+            for line in operations(trials):
                 print(line, flush=True)
             return True
-        loads = stage.loads()
+        loads = trials.loads()
         loads.start()
-        stage.measured()
-        (releases if kind == "releases" else faults)(stage, loads, book, names, runs)
+        trials.measured()
+        (releases if kind == "releases" else faults)(trials, loads, book, names, runs)
         loads.stop()
         return True
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)  # whoever is impatient now would leave half of it running
-        stage.stop()
+        trials.stop()
 
 
 if __name__ == "__main__":

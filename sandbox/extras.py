@@ -33,10 +33,10 @@ def ran_before(extra: Extra, layout: Layout) -> bool:
 
 
 def _monitoring(layout: Layout, progress: Progress) -> None:
-    from sandbox.monitoring import follow, servers
+    from sandbox.monitoring import follower, servers
 
     servers.start(layout, progress)
-    follow.start(layout, progress)
+    follower.start(layout, progress)
 
 
 def _autoscaling(layout: Layout, progress: Progress) -> None:

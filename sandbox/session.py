@@ -20,7 +20,7 @@ from headway.environment.stacks import Runner
 from headway.errors import Exit, UserError
 from pulumi_embedded.engine.command import EmbeddedPulumi
 from sandbox import deploy, plan, receipts
-from sandbox.cluster.control_plane import Cluster
+from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.cluster.toolchain import ensure_toolchain, is_built
 from sandbox.deploy import LayerResult
 from sandbox.extras import Extra, ran_before
@@ -146,7 +146,7 @@ class Session:
 
         with ThreadPoolExecutor(max_workers=2) as pool:
             waiting = [
-                pool.submit(Cluster(self._layout).start, self._progress),
+                pool.submit(SandboxCluster(self._layout).start, self._progress),
                 pool.submit(objectstore.ensure_running, self._layout, self._progress),
             ]
             for future in waiting:

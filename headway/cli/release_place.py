@@ -233,7 +233,7 @@ class Place:
         if self.environment != SANDBOX:
             return self.api.executed(self.tenant, str(pod["metadata"]["name"]), CONTAINER, ("python3", *arguments), seconds)
         from headway.release.driver.world import OutOfReachError
-        from sandbox.traffic.execution import NotRunError, executed
+        from sandbox.traffic.pod_exec import NotRunError, executed
 
         try:
             return executed(self._layout, pod, arguments, seconds)

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sandbox.cluster import api, certificates, components, manifests
-from sandbox.cluster.api import Endpoint
+from sandbox.cluster import api, certificates, control_plane_programs, manifests
+from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.certificates import Subject
 from sandbox.cluster.processes import Process, Supervisor
 from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
@@ -41,12 +41,12 @@ def start(
     """
     keeper = supervisor or Supervisor(layout)
     toolchain = ensure_toolchain(layout, progress, TOOL_SETS)
-    who = components.identities(layout.cluster / "pki")
-    admin = Endpoint(port=keeper.port(components.API_SERVER), authority=who.cluster.certificate, client=who.admin)
-    ports = {name: keeper.port(name) for name in (*NAMES, *_EXTRA_PORTS, PROMETHEUS, components.API_SERVER)}
+    who = control_plane_programs.identities(layout.cluster / "pki")
+    admin = LoopbackEndpoint(port=keeper.port(control_plane_programs.API_SERVER), authority=who.cluster.certificate, client=who.admin)
+    ports = {name: keeper.port(name) for name in (*NAMES, *_EXTRA_PORTS, PROMETHEUS, control_plane_programs.API_SERVER)}
     for manifest in (*manifests.read((Path(__file__).with_name("keda.yaml"),)), *_registration(who.cluster.certificate, ports[ADAPTER])):
         api.apply(admin, manifest, _MANAGER)
-    folder = _files(layout.cluster, who, ports[components.API_SERVER])
+    folder = _files(layout.cluster, who, ports[control_plane_programs.API_SERVER])
     environment = {
         "HTTP_PROXY": f"http://127.0.0.1:{ports[PROMETHEUS]}",
         "KEDA_CLUSTER_OBJECT_NAMESPACE": NAMESPACE,
@@ -89,14 +89,14 @@ def _registration(authority: Path, port: int) -> tuple[dict[str, Any], ...]:
     return service, registered
 
 
-def _files(cluster: Path, who: components.Identities, api_port: int) -> Path:
+def _files(cluster: Path, who: control_plane_programs.Identities, api_port: int) -> Path:
     """Kubeconfig and certificates, under the names by which KEDA looks for them."""
     folder = cluster / "keda"
     user = certificates.issue(cluster / "pki", "keda", Subject(common_name=USER), who.cluster)
     hosts = ("localhost", "127.0.0.1", f"{_SERVICE}.{NAMESPACE}.svc")
     served = certificates.issue(cluster / "pki", "keda-server", Subject(common_name=_SERVICE, hosts=hosts), who.cluster)
     folder.mkdir(mode=0o700, exist_ok=True)
-    kubeconfig = components.kubeconfig(f"https://127.0.0.1:{api_port}", who.cluster, user, "keda").encode()
+    kubeconfig = control_plane_programs.kubeconfig(f"https://127.0.0.1:{api_port}", who.cluster, user, "keda").encode()
     if not (folder / "kubeconfig").exists() or (folder / "kubeconfig").read_bytes() != kubeconfig:
         certificates.write_private(folder / "kubeconfig", kubeconfig)
     for source, name in ((who.cluster.certificate, "ca.crt"), (served.certificate, "tls.crt"), (served.key, "tls.key")):
@@ -124,12 +124,12 @@ def _operator(toolchain: Toolchain, folder: Path, ports: Mapping[str, int], envi
         environment=environment,
         ports=(health, ports["keda-metrics"], ports["keda-metrics-service"]),
         inputs=(folder / "kubeconfig",),
-        ready=lambda: Endpoint(port=health).unready("/readyz"),
+        ready=lambda: LoopbackEndpoint(port=health).unready("/readyz"),
     )
 
 
 def _adapter(
-    toolchain: Toolchain, folder: Path, ports: Mapping[str, int], environment: Mapping[str, str], front_proxy: Path, admin: Endpoint
+    toolchain: Toolchain, folder: Path, ports: Mapping[str, int], environment: Mapping[str, str], front_proxy: Path, admin: LoopbackEndpoint
 ) -> Process:
     kubeconfig = folder / "kubeconfig"
     flags = {

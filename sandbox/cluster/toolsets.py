@@ -34,7 +34,7 @@ class Binary:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Files:
+class ModuleFiles:
     """Files copied out of a module's source; only those whose text contains `containing`."""
 
     folder: str
@@ -51,7 +51,7 @@ class ToolSet:
     name: str
     source: Path = MODULES
     binaries: tuple[Binary, ...] = ()
-    files: tuple[Files, ...] = ()
+    files: tuple[ModuleFiles, ...] = ()
     disk_bytes: int
     """Free space that downloads, build cache and result need at their peak, with a margin."""
 
@@ -89,7 +89,7 @@ CONTROL_PLANE = ToolSet(
         ),
     ),
     files=(
-        Files(
+        ModuleFiles(
             folder="stages",
             module="sigs.k8s.io/kwok",
             patterns=(
@@ -105,25 +105,25 @@ CONTROL_PLANE = ToolSet(
 CRDS = ToolSet(
     name="crds",
     files=(
-        Files(
+        ModuleFiles(
             folder="istio",
             module="istio.io/api",
             patterns=("kubernetes/customresourcedefinitions.gen.yaml",),
             containing=_CRD,
         ),
-        Files(
+        ModuleFiles(
             folder="keda",
             module="github.com/kedacore/keda/v2",
             patterns=("config/crd/bases/*keda.sh_*.yaml",),
             containing=_CRD,
         ),
-        Files(
+        ModuleFiles(
             folder="prometheus-operator",
             module="github.com/prometheus-operator/prometheus-operator",
             patterns=("example/prometheus-operator-crd/monitoring.coreos.com_*.yaml",),
             containing=_CRD,
         ),
-        Files(
+        ModuleFiles(
             folder="gateway-api",
             module="sigs.k8s.io/gateway-api",
             patterns=("config/crd/standard/gateway.networking.k8s.io_*.yaml",),

@@ -20,7 +20,7 @@ SILENT_RECEIVER = "nobody"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class ScrapeJob:
     """Targets known beforehand, as `host:port`."""
 
     name: str
@@ -33,18 +33,18 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class MonitoringSettings:
     """What a caller may choose; the defaults are the sandbox's."""
 
     scrape_seconds: float = SCRAPE_SECONDS
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[ScrapeJob, ...] = ()
     scrape_configs: tuple[Mapping[str, Any], ...] = ()
     """More jobs, as Prometheus spells them."""
     alertmanager: Mapping[str, Any] | None = None
     """Alertmanager's configuration; without one it keeps alerts and tells nobody."""
 
 
-def prometheus(settings: Settings, *, folder: Path, alertmanager_port: int) -> dict[str, Any]:
+def prometheus(settings: MonitoringSettings, *, folder: Path, alertmanager_port: int) -> dict[str, Any]:
     """Prometheus' configuration; `folder` holds `rules/`, `scrape/` and `targets/`."""
     interval = duration(settings.scrape_seconds)
     return {
@@ -61,7 +61,7 @@ def prometheus(settings: Settings, *, folder: Path, alertmanager_port: int) -> d
     }
 
 
-def alertmanager(settings: Settings) -> Mapping[str, Any]:
+def alertmanager(settings: MonitoringSettings) -> Mapping[str, Any]:
     """Alertmanager's configuration."""
     return settings.alertmanager or {"route": {"receiver": SILENT_RECEIVER}, "receivers": [{"name": SILENT_RECEIVER}]}
 
@@ -76,7 +76,7 @@ def target_file(targets: Sequence[str], labels: Mapping[str, str]) -> list[dict[
     return [{"targets": sorted(targets), "labels": dict(sorted(labels.items()))}]
 
 
-def _job(job: Job) -> dict[str, Any]:
+def _job(job: ScrapeJob) -> dict[str, Any]:
     labels = {"labels": dict(sorted(job.labels.items()))} if job.labels else {}
     return {
         "job_name": job.name,

@@ -1,7 +1,7 @@
 """The cluster's monitoring objects as what Prometheus and Alertmanager read: the part of the Prometheus operator that the sandbox needs.
 
 Pure. It knows the fields that the platform writes and refuses every other by name, so that nothing is silently not scraped. The trap: only
-pods behind which processes stand have an address that answers (`sandbox/traffic/address.py`); all others are dropped, not shown as down.
+pods behind which processes stand have an address that answers (`sandbox/traffic/pod_addresses.py`); all others are dropped, not shown as down.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# 10.128.0.0/10 and the loopback address of the process behind it, as sandbox/traffic/address.py pairs them.
+# 10.128.0.0/10 and the loopback address of the process behind it, as sandbox/traffic/pod_addresses.py pairs them.
 SERVED = r"10\.(12[89]|1[3-8]\d|19[01])\.(\d+\.\d+:\d+)"
 LOOPBACK = "127.$1.$2"
 
@@ -21,7 +21,7 @@ _ROUTE = {"receiver", "groupBy", "groupWait", "groupInterval", "repeatInterval",
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refused:
+class UnsupportedObject:
     """An object that cannot be modelled here, and why."""
 
     object: str
@@ -108,7 +108,7 @@ def rule_file(rule: Mapping[str, Any]) -> dict[str, Any]:
     return {"groups": [{**group, "name": f"{meta['namespace']}/{meta['name']}/{group['name']}"} for group in rule["spec"]["groups"]]}
 
 
-def alerting(configs: Sequence[Mapping[str, Any]], everywhere: str, inbox: str) -> tuple[dict[str, Any], list[Refused]]:
+def alerting(configs: Sequence[Mapping[str, Any]], everywhere: str, inbox: str) -> tuple[dict[str, Any], list[UnsupportedObject]]:
     """AlertmanagerConfigs as one configuration, and those that are not modelled.
 
     An object's routes see alerts of its own namespace alone, those of namespace `everywhere` see all, as the operator's
@@ -117,13 +117,13 @@ def alerting(configs: Sequence[Mapping[str, Any]], everywhere: str, inbox: str) 
     routes: list[dict[str, Any]] = []
     inhibits: list[dict[str, Any]] = []
     names: set[str] = set()
-    refused: list[Refused] = []
+    refused: list[UnsupportedObject] = []
     # Tenants' own routes first: the platform's catch everything.
     for config in sorted(configs, key=lambda each: (each["metadata"]["namespace"] == everywhere, _key(each))):
         try:
             route, rules, receivers = _alerting(config, everywhere)
         except ValueError as unknown:
-            refused.append(Refused(object=_key(config), reason=str(unknown)))
+            refused.append(UnsupportedObject(object=_key(config), reason=str(unknown)))
             continue
         routes.append(route)
         inhibits.extend(rules)

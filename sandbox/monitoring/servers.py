@@ -15,12 +15,12 @@ from urllib.parse import urlencode, urlsplit
 
 from headway.errors import UserError
 from sandbox.cluster import manifests
-from sandbox.cluster.api import Endpoint
+from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Process, Supervisor
 from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
 from sandbox.layout import Layout
 from sandbox.monitoring import configuration
-from sandbox.monitoring.configuration import Settings
+from sandbox.monitoring.configuration import MonitoringSettings
 from sandbox.progress import Progress
 
 TOOL_SETS = ("prometheus", "alertmanager")
@@ -77,9 +77,11 @@ class Monitoring:
         return answer["data"]["result"]
 
 
-def start(layout: Layout, progress: Progress, settings: Settings | None = None, *, supervisor: Supervisor | None = None) -> Monitoring:
+def start(
+    layout: Layout, progress: Progress, settings: MonitoringSettings | None = None, *, supervisor: Supervisor | None = None
+) -> Monitoring:
     """Have both run and ready with `settings`, building their programs first if need be (minutes). UserError when they cannot be."""
-    chosen, keeper = settings or Settings(), supervisor or Supervisor(layout)
+    chosen, keeper = settings or MonitoringSettings(), supervisor or Supervisor(layout)
     toolchain = ensure_toolchain(layout, progress, TOOL_SETS)
     ports = {name: keeper.port(name) for name in NAMES}
     folder = folder_of(layout)
@@ -151,7 +153,7 @@ def _prometheus(toolchain: Toolchain, folder: Path, port: int) -> Process:
         ),
         ports=(port,),
         file_watches=2,
-        ready=lambda: Endpoint(port=port).unready("/-/ready"),
+        ready=lambda: LoopbackEndpoint(port=port).unready("/-/ready"),
     )
 
 
@@ -167,7 +169,7 @@ def _alertmanager(toolchain: Toolchain, folder: Path, port: int) -> Process:
             f"--web.listen-address=127.0.0.1:{port}",
         ),
         ports=(port,),
-        ready=lambda: Endpoint(port=port).unready("/-/ready"),
+        ready=lambda: LoopbackEndpoint(port=port).unready("/-/ready"),
     )
 
 
@@ -175,7 +177,7 @@ def _post(url: str, values: Mapping[str, str] | None = None) -> bytes:
     address = urlsplit(url)
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     try:
-        answer = Endpoint(port=address.port or 80).call("POST", address.path, urlencode(values or {}), headers)
+        answer = LoopbackEndpoint(port=address.port or 80).call("POST", address.path, urlencode(values or {}), headers)
     except (OSError, http.client.HTTPException) as failure:
         said = str(failure) or type(failure).__name__
     else:

@@ -21,8 +21,8 @@ from types import FrameType
 from headway.errors import UserError
 from sandbox.cluster.locks import exclusive
 from sandbox.layout import Layout
-from sandbox.traffic import commands
-from sandbox.traffic.stage import BEFORE_TRAFFIC, CHAIN, Ended, Loads, Stage, layout_of, stop
+from sandbox.traffic import command_records
+from sandbox.traffic.release_trials import BEFORE_TRAFFIC, CHAIN, ReleaseTrials, SteadyLoad, TrialResult, layout_of, stop
 
 SPEED = 15.0
 LOG_COLUMNS = 140
@@ -37,7 +37,7 @@ class Wanted:
     outcome: str
     where: str
 
-    def met(self, found: Ended) -> bool:
+    def met(self, found: TrialResult) -> bool:
         return found.outcome == self.outcome and found.where.startswith(self.where)
 
     def __str__(self) -> str:
@@ -78,8 +78,8 @@ def main(arguments: Sequence[str]) -> int:
         with alone(layout):
             try:
                 forget(layout)
-                commands.record(layout, os.getpid())
-                return demonstrate(Stage.of(checkout, layout, given.speed), tuple(given.releases) or STORY)
+                command_records.record(layout, os.getpid())
+                return demonstrate(ReleaseTrials.of(checkout, layout, given.speed), tuple(given.releases) or STORY)
             except KeyboardInterrupt:
                 _say("Interrupted: ending everything that was started")
                 stop(layout)
@@ -120,31 +120,33 @@ def stop_on_signals() -> None:
         signal.signal(number, interrupt)
 
 
-def demonstrate(stage: Stage, story: Sequence[str]) -> int:
+def demonstrate(trials: ReleaseTrials, story: Sequence[str]) -> int:
     """Play the story; 0 when every release ended as it should."""
     began = time.monotonic()
     _say("Bringing the demonstration up: two tenants, served by Triton behind Envoy, measured by Prometheus")
-    if not stage.up():
+    if not trials.up():
         return 1
-    loads = stage.loads()
+    loads = trials.loads()
     loads.start()
-    stage.measured()
-    ended = [_release(stage, loads, name) for name in story]
+    trials.measured()
+    ended = [_release(trials, loads, name) for name in story]
     loads.stop()
-    reports = [stage.report(each.number, each.release) if each.number else None for each in ended]
-    _summary(stage, loads, ended, reports, time.monotonic() - began)
+    reports = [trials.report(each.number, each.release) if each.number else None for each in ended]
+    _summary(trials, loads, ended, reports, time.monotonic() - began)
     return 0 if all(WANTED[each.release].met(each) for each in ended) else 1
 
 
-def _release(stage: Stage, loads: Loads, name: str) -> Ended:
-    _say(f"Releasing {name} of {CHAIN}; it should be {WANTED[name]}. Rollout minutes pass {stage.speed:g} times as fast")
-    return stage.release(name, loads.tallies["classifier"])
+def _release(trials: ReleaseTrials, loads: SteadyLoad, name: str) -> TrialResult:
+    _say(f"Releasing {name} of {CHAIN}; it should be {WANTED[name]}. Rollout minutes pass {trials.speed:g} times as fast")
+    return trials.release(name, loads.tallies["classifier"])
 
 
-def _summary(stage: Stage, loads: Loads, ended: Sequence[Ended], reports: Sequence[Path | None], seconds: float) -> None:
+def _summary(
+    trials: ReleaseTrials, loads: SteadyLoad, ended: Sequence[TrialResult], reports: Sequence[Path | None], seconds: float
+) -> None:
     good = sum(WANTED[each.release].met(each) for each in ended)
     _say(
-        f"{good} of {len(ended)} releases ended as they should, in {_minutes(seconds)} from nothing; rollout clock {stage.speed:g} times as fast"
+        f"{good} of {len(ended)} releases ended as they should, in {_minutes(seconds)} from nothing; rollout clock {trials.speed:g} times as fast"
     )
     for each, report in zip(ended, reports, strict=True):
         met = "as it should" if WANTED[each.release].met(each) else f"NOT as it should ({WANTED[each.release]})"
@@ -158,7 +160,7 @@ def _summary(stage: Stage, loads: Loads, ended: Sequence[Ended], reports: Sequen
     for model, tally in sorted(loads.tallies.items()):
         sent, lost = tally.statuses.total(), len(tally.lost)
         _line(f"{model}: {sent} requests of users, {lost} lost, p99 {tally.quantile(0.99) * 1000:.0f} ms")
-    _line(f"control plane, Prometheus, proxies and pods take {stage.memory() / 2**30:.1f} GiB of memory")
+    _line(f"control plane, Prometheus, proxies and pods take {trials.memory() / 2**30:.1f} GiB of memory")
     _line("Everything still runs, to be looked at (docs/guide/traffic.md); `make demo-down` ends it.")
 
 

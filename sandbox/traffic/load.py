@@ -21,7 +21,7 @@ NO_ANSWER = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class LoadRequest:
     """What is sent: POST `body` to `path` with these headers."""
 
     path: str
@@ -35,7 +35,7 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class LoadAnswer:
     """How one request went. Times in seconds: `due` since the start of the load, `latency` from when it was due."""
 
     due: float
@@ -47,19 +47,19 @@ class Answer:
     """For a request without an answer."""
 
 
-class Taking(Protocol):
+class AnswerListener(Protocol):
     """Whoever hears of every answer as it comes."""
 
-    def take(self, answer: Answer) -> None: ...
+    def take(self, answer: LoadAnswer) -> None: ...
 
 
 @dataclass
-class Results:
+class LoadResults:
     """All answers of a load."""
 
-    answers: list[Answer] = field(default_factory=list[Answer])
+    answers: list[LoadAnswer] = field(default_factory=list[LoadAnswer])
 
-    def take(self, answer: Answer) -> None:
+    def take(self, answer: LoadAnswer) -> None:
         self.answers.append(answer)
 
     @property
@@ -67,7 +67,7 @@ class Results:
         return dict(sorted(Counter(each.status for each in self.answers).items()))
 
     @property
-    def failed(self) -> list[Answer]:
+    def failed(self) -> list[LoadAnswer]:
         return [each for each in self.answers if is_lost(each.status)]
 
     def by(self, header: str) -> Mapping[str, int]:
@@ -80,7 +80,7 @@ class Results:
 
 
 @dataclass
-class Tally:
+class LoadTally:
     """What a load of hours keeps of its answers: counts, latencies, and what was lost. `header` names by which one answers are told apart."""
 
     header: str
@@ -90,7 +90,7 @@ class Tally:
     """When each was due, and its status; seconds since the client was made."""
     _latencies: "array[float]" = field(default_factory=lambda: array("f"))
 
-    def take(self, answer: Answer) -> None:
+    def take(self, answer: LoadAnswer) -> None:
         self.statuses[answer.status] += 1
         if is_lost(answer.status):
             self.lost.append((answer.due, answer.status))
@@ -119,7 +119,7 @@ def quantile(latencies: Iterable[float], share: float) -> float:
     return found[min(len(found) - 1, int(share * len(found)))] if found else float("nan")
 
 
-class Client:
+class LoadClient:
     """Keeps connections to one server on 127.0.0.1."""
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
@@ -127,24 +127,24 @@ class Client:
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
         self._began = perf_counter()
 
-    async def send(self, request: Request, due: float) -> Answer:
+    async def send(self, request: LoadRequest, due: float) -> LoadAnswer:
         """Send one request that was due at `due` seconds after this client was made."""
         while True:
             reused = bool(self._idle)
             try:
                 status, headers, body = await asyncio.wait_for(self._exchange(request), _TIMEOUT_SECONDS)
-                return Answer(due=due, latency=self.now - due, status=status, headers=headers, body=body)
+                return LoadAnswer(due=due, latency=self.now - due, status=status, headers=headers, body=body)
             except (OSError, asyncio.IncompleteReadError, ValueError) as error:
                 if reused and not isinstance(error, TimeoutError):
                     self.close()
                     continue
-                return Answer(due=due, latency=self.now - due, status=NO_ANSWER, headers={}, why=f"{type(error).__name__}: {error}")
+                return LoadAnswer(due=due, latency=self.now - due, status=NO_ANSWER, headers={}, why=f"{type(error).__name__}: {error}")
 
     @property
     def now(self) -> float:
         return perf_counter() - self._began
 
-    async def _exchange(self, request: Request) -> tuple[int, Mapping[str, str], bytes]:
+    async def _exchange(self, request: LoadRequest) -> tuple[int, Mapping[str, str], bytes]:
         if self._idle:
             reader, writer = self._idle.pop()
         else:
@@ -176,11 +176,11 @@ def arrivals(rate: float, seconds: float, seed: int) -> Iterator[float]:
         yield moment
 
 
-async def run(client: Client, requests: Sequence[Request], rate: float, seconds: float, seed: int, results: Taking) -> None:
+async def run(client: LoadClient, requests: Sequence[LoadRequest], rate: float, seconds: float, seed: int, results: AnswerListener) -> None:
     """Send `requests` in turn at `rate` a second for `seconds`; `results` hears of every answer as it comes."""
     began, going = client.now, set[asyncio.Task[None]]()
 
-    async def one(request: Request, due: float) -> None:
+    async def one(request: LoadRequest, due: float) -> None:
         results.take(await client.send(request, due))
 
     for request, moment in zip(itertools.cycle(requests), arrivals(rate, seconds, seed), strict=False):

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from headway.errors import UserError
-from sandbox.traffic.environment import Programs
+from sandbox.traffic.programs import Programs
 
 CONTRACTS = Path(__file__).parent / "profile"
 BUILD = Path(__file__).parent / "models" / "build.py"
@@ -28,18 +28,18 @@ slower than what they copy, on one machine of two cores, and a tolerance is pass
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedModel:
     """A model service whose pods are processes."""
 
     tenant: str
     model: str
 
 
-SERVED = (Served("quality", "classifier"), Served("search", "encoder"))
+SERVED = (ServedModel("quality", "classifier"), ServedModel("search", "encoder"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Artifacts:
+class ModelArtifacts:
     """What `models/build.py` wrote below `folder`."""
 
     folder: Path
@@ -71,7 +71,7 @@ class Artifacts:
         }
 
 
-def build(programs: Programs, folder: Path) -> Artifacts:
+def build(programs: Programs, folder: Path) -> ModelArtifacts:
     """Have the artifacts at `folder`, writing them when they are missing or older than what writes them."""
     manifest = folder / "manifest.json"
     sources = (BUILD, BUILD.with_name("classifier.py"))
@@ -83,10 +83,10 @@ def build(programs: Programs, folder: Path) -> Artifacts:
                 done.stderr.strip()[-500:],
                 "delete .venv-traffic and make it anew: `make .venv-traffic/.ready`",
             )
-    return Artifacts(folder=folder, manifest=json.loads(manifest.read_text()))
+    return ModelArtifacts(folder=folder, manifest=json.loads(manifest.read_text()))
 
 
-def contract(served: Served, artifacts: Artifacts, release: str = STABLE) -> dict[str, Any]:
+def contract(served: ServedModel, artifacts: ModelArtifacts, release: str = STABLE) -> dict[str, Any]:
     """The model's contract for one of its releases."""
     found: dict[str, Any] = yaml.safe_load((CONTRACTS / served.tenant / f"{served.model}.yaml").read_text())
     found["artifact"] = artifacts.artifact(served.model, release)
@@ -96,7 +96,7 @@ def contract(served: Served, artifacts: Artifacts, release: str = STABLE) -> dic
     return found
 
 
-def write_contracts(folder: Path, artifacts: Artifacts, releases: Mapping[str, str] | None = None) -> None:
+def write_contracts(folder: Path, artifacts: ModelArtifacts, releases: Mapping[str, str] | None = None) -> None:
     """Write the tenants' contracts below `folder`, as `tenants/` holds them; `releases` chooses by model."""
     for served in SERVED:
         place = folder / served.tenant
@@ -106,7 +106,7 @@ def write_contracts(folder: Path, artifacts: Artifacts, releases: Mapping[str, s
         (place / f"{served.model}.yaml").write_text(yaml.safe_dump(contract(served, artifacts, chosen), sort_keys=False, width=140))
 
 
-def upload(artifacts: Artifacts, store: Any) -> None:
+def upload(artifacts: ModelArtifacts, store: Any) -> None:
     """Put every artifact into the sandbox's object store; `store` is a boto3 client of S3."""
     if BUCKET not in {bucket["Name"] for bucket in store.list_buckets()["Buckets"]}:
         store.create_bucket(Bucket=BUCKET)

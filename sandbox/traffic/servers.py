@@ -15,16 +15,16 @@ from typing import Any
 from headway.contract.labels import MODEL, TENANT
 from headway.errors import UserError
 from sandbox.cloud import objectstore
-from sandbox.cluster.api import Endpoint
+from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Process, Supervisor
 from sandbox.layout import Layout
 from sandbox.progress import Progress
-from sandbox.traffic import marking, profile
-from sandbox.traffic.environment import Programs, programs
+from sandbox.traffic import admission, profile
 from sandbox.traffic.kube import Gone, Kube
 from sandbox.traffic.mesh import envoy
 from sandbox.traffic.mesh.listeners import MESH_PORTS
-from sandbox.traffic.profile import SERVED, Artifacts, Served
+from sandbox.traffic.profile import SERVED, ModelArtifacts, ServedModel
+from sandbox.traffic.programs import Programs, programs
 
 NODE_AGENT, MESH = "node-agent", "mesh"
 GATEWAY_PORT = 80
@@ -36,15 +36,15 @@ _MARKING_SECONDS = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class TrafficOptions:
     """What tests choose otherwise."""
 
-    served: tuple[Served, ...] = SERVED
+    served: tuple[ServedModel, ...] = SERVED
     first_backoff_seconds: float = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Addresses:
+class TrafficAddresses:
     """Ports on 127.0.0.1."""
 
     gateway: int
@@ -57,9 +57,9 @@ class Addresses:
     """`/metrics` of kube-state-metrics' kind, `/gpu-metrics` of DCGM's."""
 
 
-def addresses(supervisor: Supervisor) -> Addresses:
+def addresses(supervisor: Supervisor) -> TrafficAddresses:
     """Where everything is; chosen at the first call, the same ever after."""
-    return Addresses(
+    return TrafficAddresses(
         gateway=supervisor.port("gateway"),
         mesh={port: supervisor.port(f"mesh-{port}") for port in MESH_PORTS},
         mesh_metrics=supervisor.port(MESH),
@@ -67,12 +67,12 @@ def addresses(supervisor: Supervisor) -> Addresses:
     )
 
 
-def start(layout: Layout, progress: Progress, options: Options | None = None) -> Addresses:
+def start(layout: Layout, progress: Progress, options: TrafficOptions | None = None) -> TrafficAddresses:
     """Have everything run in a cluster that runs: pods of the served services become processes, and the mesh leads to them.
 
     UserError where the checkout has none of these services, or the traffic environment is not complete.
     """
-    chosen, supervisor = options or Options(), Supervisor(layout)
+    chosen, supervisor = options or TrafficOptions(), Supervisor(layout)
     start_node_agent(layout, progress, chosen, supervisor)
     mark(layout, chosen.served, progress)
     start_mesh(layout, progress, supervisor)
@@ -83,12 +83,12 @@ def folder(layout: Layout) -> Path:
     return layout.state / "traffic"
 
 
-def artifacts(layout: Layout, found: Programs | None = None) -> Artifacts:
+def artifacts(layout: Layout, found: Programs | None = None) -> ModelArtifacts:
     """The models of the profile, written if need be. UserError without the traffic environment."""
     return profile.build(found or programs(layout.project), folder(layout) / "artifacts")
 
 
-def scrape(layout: Layout, found: Addresses) -> None:
+def scrape(layout: Layout, found: TrafficAddresses) -> None:
     """Have the sandbox's Prometheus read what the mesh and the node show; pods' own pages are found by their PodMonitors."""
     from sandbox.monitoring import configuration
     from sandbox.monitoring import servers as monitoring
@@ -103,7 +103,7 @@ def scrape(layout: Layout, found: Addresses) -> None:
         monitoring.write(monitoring.folder_of(layout) / "targets" / f"{name}.json", text)
 
 
-def start_node_agent(layout: Layout, progress: Progress, options: Options, supervisor: Supervisor) -> int:
+def start_node_agent(layout: Layout, progress: Progress, options: TrafficOptions, supervisor: Supervisor) -> int:
     """Have the node agent run and follow the cluster; the port of its metrics."""
     found = programs(layout.project)
     objectstore.ensure_running(layout, progress)
@@ -134,32 +134,32 @@ def start_node_agent(layout: Layout, progress: Progress, options: Options, super
 def start_mesh(layout: Layout, progress: Progress, supervisor: Supervisor) -> None:
     """Have Envoy run, configured by what the cluster says."""
     found, place = programs(layout.project), folder(layout) / "mesh"
-    doors = addresses(supervisor)
+    ports = addresses(supervisor)
     admin = supervisor.port("envoy-admin")
     log = layout.logs / "envoy-access.log"
     samples = layout.logs / "samples"
     samples.mkdir(parents=True, exist_ok=True)
-    envoy.Files(place).begin(admin)
+    envoy.EnvoyFiles(place).begin(admin)
     settings = {
         "admin_port": admin,
         "folder": str(place),
-        "gateway": {str(GATEWAY_PORT): doors.gateway},
+        "gateway": {str(GATEWAY_PORT): ports.gateway},
         "issuers": str(folder(layout) / "issuers"),
         "kubeconfig": str(layout.kubeconfig),
         "log": str(log),
         "samples": str(samples),
-        "mesh": {str(port): own for port, own in doors.mesh.items()},
-        "port": doors.mesh_metrics,
+        "mesh": {str(port): own for port, own in ports.mesh.items()},
+        "port": ports.mesh_metrics,
     }
-    supervisor.ensure(_python(layout, MESH, "sandbox.traffic.mesh", settings, doors.mesh_metrics), progress)
-    supervisor.ensure(envoy.process(found, place, admin, (doors.gateway, *doors.mesh.values())), progress)
+    supervisor.ensure(_python(layout, MESH, "sandbox.traffic.mesh", settings, ports.mesh_metrics), progress)
+    supervisor.ensure(envoy.process(found, place, admin, (ports.gateway, *ports.mesh.values())), progress)
 
 
-def mark(layout: Layout, served: Iterable[Served], progress: Progress) -> None:
+def mark(layout: Layout, served: Iterable[ServedModel], progress: Progress) -> None:
     """Have the services' pods run by the agent, and replace those that are simulated."""
     kube, chosen = Kube(layout.kubeconfig), tuple(served)
-    for body in marking.policy(chosen):
-        kube.apply(f"{marking.API}/{_plural(body['kind'])}/{marking.NAME}", body, _MANAGER)
+    for body in admission.policy(chosen):
+        kube.apply(f"{admission.API}/{_plural(body['kind'])}/{admission.NAME}", body, _MANAGER)
     _await_marking(kube, chosen)
     for each in chosen:
         for pod in _pods(kube, each):
@@ -168,11 +168,11 @@ def mark(layout: Layout, served: Iterable[Served], progress: Progress) -> None:
                 _delete(kube, pod)
 
 
-def _await_marking(kube: Kube, served: tuple[Served, ...]) -> None:
+def _await_marking(kube: Kube, served: tuple[ServedModel, ...]) -> None:
     """Wait until the API server acts by the policy: it hears of it as any client does, and a pod made before would stay simulated."""
     deadline = monotonic() + _MARKING_SECONDS
     for each in served:
-        while not _marked(kube.create("/api/v1/namespaces/default/pods?dryRun=All", marking.specimen(each))):
+        while not _marked(kube.create("/api/v1/namespaces/default/pods?dryRun=All", admission.specimen(each))):
             if monotonic() > deadline:
                 raise UserError(
                     f"the API server does not mark the pods of {each.tenant}/{each.model} after {_MARKING_SECONDS:.0f} s",
@@ -187,7 +187,7 @@ def unmark(layout: Layout) -> None:
     kube = Kube(layout.kubeconfig)
     for kind in ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies"):
         try:
-            kube.delete(f"{marking.API}/{kind}/{marking.NAME}")
+            kube.delete(f"{admission.API}/{kind}/{admission.NAME}")
         except Gone:
             continue
     for pod in kube.get("/api/v1/pods")["items"]:
@@ -204,7 +204,7 @@ def stop(layout: Layout, progress: Progress) -> None:
     shutil.rmtree(folder(layout) / "node", ignore_errors=True)
 
 
-def _pods(kube: Kube, served: Served) -> list[dict[str, Any]]:
+def _pods(kube: Kube, served: ServedModel) -> list[dict[str, Any]]:
     return list(
         kube.get(f"/api/v1/namespaces/{served.tenant}/pods?labelSelector={TENANT}%3D{served.tenant},{MODEL}%3D{served.model}")["items"]
     )
@@ -212,7 +212,7 @@ def _pods(kube: Kube, served: Served) -> list[dict[str, Any]]:
 
 def _marked(pod: Mapping[str, Any]) -> bool:
     found = pod["metadata"].get("annotations") or {}
-    return all(found.get(key) == value for key, value in marking.MARKS.items())
+    return all(found.get(key) == value for key, value in admission.MARKS.items())
 
 
 def _delete(kube: Kube, pod: Mapping[str, Any]) -> None:
@@ -237,7 +237,7 @@ def _python(layout: Layout, name: str, module: str, settings: Mapping[str, Any],
     return Process(
         name=name,
         argv=(str(python), "-m", module, str(place)),
-        ready=lambda: Endpoint(port=port).unready("/ready"),
+        ready=lambda: LoopbackEndpoint(port=port).unready("/ready"),
         ports=(port,),
         inputs=(place, *sorted(Path(__file__).parent.rglob("*.py"))),
         stop_seconds=20.0,

@@ -8,13 +8,13 @@ import shutil
 from pathlib import Path
 
 from sandbox.traffic import profile
-from sandbox.traffic.profile import Artifacts
+from sandbox.traffic.profile import ModelArtifacts
 
 OWN = ("stacks", "tenants")
 _UNLINKED = {".git", ".headway", *OWN}
 
 
-def make(checkout: Path, place: Path, artifacts: Artifacts) -> Path:
+def make(checkout: Path, place: Path, artifacts: ModelArtifacts) -> Path:
     """Have the workspace at `place`, with the stable release of every served model."""
     place.mkdir(parents=True, exist_ok=True)
     for source in sorted(checkout.iterdir()):
@@ -31,6 +31,6 @@ def make(checkout: Path, place: Path, artifacts: Artifacts) -> Path:
     return place
 
 
-def release(place: Path, artifacts: Artifacts, model: str, name: str) -> None:
+def release(place: Path, artifacts: ModelArtifacts, model: str, name: str) -> None:
     """Write the contract of another release of `model` into the workspace, as a model team would edit it."""
     profile.write_contracts(place / "tenants", artifacts, {model: name})

@@ -12,7 +12,7 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sandbox.cluster.components import NAMES
+from sandbox.cluster.control_plane_programs import NAMES
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from kubernetes import client, config, dynamic
 
-from sandbox.cluster.control_plane import Cluster
+from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.cluster.toolchain import is_built
 from sandbox.layout import Layout
 from sandbox.progress import Silent
@@ -30,7 +30,7 @@ class ControlPlane:
     """A control plane that runs, and a client of it."""
 
     layout: Layout
-    cluster: Cluster
+    cluster: SandboxCluster
     _client: dynamic.DynamicClient | None = field(default=None, repr=False)
 
     @property
@@ -89,7 +89,7 @@ def eventually(look: Callable[[], T], within: float = 20.0) -> T:
 def running(folder: Path) -> Iterator[ControlPlane]:
     """A control plane whose state is in `folder`; its programs come from the cache that every sandbox of this user shares."""
     layout = Layout(project=PROJECT, state=folder, cache=Layout.of(PROJECT).cache)
-    plane = ControlPlane(layout, Cluster(layout))
+    plane = ControlPlane(layout, SandboxCluster(layout))
     try:
         plane.cluster.start(Silent())
         yield plane

@@ -15,8 +15,8 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from kubernetes.dynamic.exceptions import NotFoundError
 
-from sandbox.cluster import components, manifests
-from sandbox.cluster.api import Endpoint
+from sandbox.cluster import control_plane_programs, manifests
+from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.certificates import Pair, Subject, authority, issue
 from sandbox.cluster.nodes import READY_DELAY, STATUS_BY_OTHERS, node_manifest
 from sandbox.progress import Silent
@@ -66,7 +66,7 @@ def test_it_is_ready_and_runs_the_pinned_kubernetes(control_plane: ControlPlane)
     status = control_plane.cluster.status()
     assert status.ready, status.reason
     assert status.version == "v1.36.2"
-    assert [process.name for process in status.processes] == list(components.NAMES)
+    assert [process.name for process in status.processes] == list(control_plane_programs.NAMES)
 
 
 def test_starting_what_runs_changes_nothing(control_plane: ControlPlane) -> None:
@@ -101,22 +101,24 @@ def test_secrets_are_readable_by_their_owner_alone(control_plane: ControlPlane) 
 
 def test_the_api_server_knows_nobody_without_a_certificate_of_its_own_authority(control_plane: ControlPlane, tmp_path: Path) -> None:
     pki = control_plane.layout.cluster / "pki"
-    (port,) = next(process.ports for process in control_plane.cluster.status().processes if process.name == components.API_SERVER)
+    (port,) = next(
+        process.ports for process in control_plane.cluster.status().processes if process.name == control_plane_programs.API_SERVER
+    )
     forged = issue(tmp_path, "forged", Subject(common_name="mallory", organizations=("system:masters",)), authority(tmp_path, "cluster"))
     for stranger in (None, forged):
-        answer = Endpoint(port=port, authority=pki / "cluster.crt", client=stranger).call("GET", "/api/v1/namespaces")
+        answer = LoopbackEndpoint(port=port, authority=pki / "cluster.crt", client=stranger).call("GET", "/api/v1/namespaces")
         assert answer.status == 401
 
 
 def test_the_datastore_talks_to_nobody_but_the_api_server(control_plane: ControlPlane) -> None:
     pki = control_plane.layout.cluster / "pki"
-    port, _ = next(process.ports for process in control_plane.cluster.status().processes if process.name == components.ETCD)
+    port, _ = next(process.ports for process in control_plane.cluster.status().processes if process.name == control_plane_programs.ETCD)
     admin = Pair(certificate=pki / "admin.crt", key=pki / "admin.key")
     friend = Pair(certificate=pki / "etcd-client.crt", key=pki / "etcd-client.key")
-    assert Endpoint(port=port, authority=pki / "etcd.crt", client=friend).call("GET", "/health").status == 200
+    assert LoopbackEndpoint(port=port, authority=pki / "etcd.crt", client=friend).call("GET", "/health").status == 200
     for stranger in (None, admin):
         with pytest.raises(ssl.SSLError):
-            Endpoint(port=port, authority=pki / "etcd.crt", client=stranger).call("GET", "/health")
+            LoopbackEndpoint(port=port, authority=pki / "etcd.crt", client=stranger).call("GET", "/health")
 
 
 def test_kwok_may_play_nodes_and_nothing_else(control_plane: ControlPlane) -> None:

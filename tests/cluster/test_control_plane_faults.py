@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from headway.errors import Exit, UserError
-from sandbox.cluster import components
-from sandbox.cluster.control_plane import Cluster
+from sandbox.cluster import control_plane_programs
+from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.cluster.nodes import node_manifest
 from sandbox.layout import CACHE_VARIABLE, HOME_VARIABLE, Layout
 from sandbox.progress import Silent
@@ -66,7 +66,7 @@ def test_what_was_stored_survives_a_stop_and_nothing_is_left_running(breakable: 
     remember(breakable, "before-stop")
     ports = {process.name: process.ports for process in breakable.cluster.status().processes}
     stopped = breakable.cluster.stop(Silent())
-    assert set(stopped) == set(components.NAMES)
+    assert set(stopped) == set(control_plane_programs.NAMES)
     assert servers_of(breakable.layout.state) == {}
     assert not breakable.cluster.status().ready
     breakable.cluster.start(Silent())
@@ -74,7 +74,7 @@ def test_what_was_stored_survives_a_stop_and_nothing_is_left_running(breakable: 
     assert {process.name: process.ports for process in breakable.cluster.status().processes} == ports
 
 
-@pytest.mark.parametrize("name", components.NAMES)
+@pytest.mark.parametrize("name", control_plane_programs.NAMES)
 def test_a_killed_program_is_named_and_the_next_start_repairs_it_alone(breakable: ControlPlane, name: str) -> None:
     remember(breakable, f"before-{name}")
     before = pids(breakable)
@@ -84,7 +84,7 @@ def test_a_killed_program_is_named_and_the_next_start_repairs_it_alone(breakable
     assert name in status.reason
     assert breakable.cluster.start(Silent()).started == (name,)
     after = pids(breakable)
-    assert {each for each in components.NAMES if after[each] != before[each]} == {name}
+    assert {each for each in control_plane_programs.NAMES if after[each] != before[each]} == {name}
     assert remembers(breakable, f"before-{name}")
 
 
@@ -140,7 +140,7 @@ def test_a_command_killed_in_the_middle_of_its_start_leaves_nothing_unknown(brea
     command.stdout.close()
     breakable.cluster.start(Silent())
     running = servers_of(breakable.layout.state)
-    assert sorted(running.values()) == sorted(components.NAMES), "each program once: what was running was adopted"
+    assert sorted(running.values()) == sorted(control_plane_programs.NAMES), "each program once: what was running was adopted"
     assert set(running) == set(pids(breakable).values()), "and the records name them all"
 
 
@@ -149,7 +149,7 @@ def test_two_starts_at_once_make_one_control_plane(breakable: ControlPlane) -> N
     commands = [separate_start(breakable.layout) for _ in range(2)]
     said = [command.communicate(timeout=60)[0] for command in commands]
     assert [command.returncode for command in commands] == [0, 0], said
-    assert sorted(servers_of(breakable.layout.state).values()) == sorted(components.NAMES)
+    assert sorted(servers_of(breakable.layout.state).values()) == sorted(control_plane_programs.NAMES)
     assert sum("waiting for process" in text for text in said) == 1, "the second says whom it waits for"
 
 
@@ -157,12 +157,12 @@ def test_starts_from_several_threads_make_one_control_plane(breakable: ControlPl
     breakable.cluster.stop(Silent())
     with ThreadPoolExecutor(4) as pool:
         infos = list(pool.map(lambda _: breakable.cluster.start(Silent()), range(4)))
-    assert sorted(name for info in infos for name in info.started) == sorted(components.NAMES), "each was started once"
+    assert sorted(name for info in infos for name in info.started) == sorted(control_plane_programs.NAMES), "each was started once"
 
 
 def test_a_port_that_somebody_took_is_named_with_its_holder_and_nothing_is_lost(breakable: ControlPlane) -> None:
     remember(breakable, "before-port")
-    (port,) = next(process.ports for process in breakable.cluster.status().processes if process.name == components.API_SERVER)
+    (port,) = next(process.ports for process in breakable.cluster.status().processes if process.name == control_plane_programs.API_SERVER)
     breakable.cluster.stop(Silent())
     with socket.socket() as squatter:
         squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -189,7 +189,7 @@ def test_a_configuration_that_has_changed_restarts_the_program_that_reads_it(bre
 
 def test_reset_forgets_the_objects_and_the_keys(breakable: ControlPlane, tmp_path: Path) -> None:
     layout = Layout(project=PROJECT, state=tmp_path / "other", cache=breakable.layout.cache)
-    cluster = Cluster(layout)
+    cluster = SandboxCluster(layout)
     plane = ControlPlane(layout, cluster)
     try:
         cluster.start(Silent())

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import UserError
-from sandbox.cluster import components, disk, linux, manifests, ports, stages
+from sandbox.cluster import control_plane_programs, disk, linux, manifests, ports, stages
 from sandbox.cluster.certificates import Subject, authority, issue
 from sandbox.cluster.nodes import READY_DELAY, node_manifest
 from sandbox.cluster.processes import Process
@@ -25,25 +25,27 @@ READY_STAGE = {"metadata": {"name": "pod-ready"}, "spec": {"selector": {"matchEx
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> components.Site:
+def site(tmp_path: Path) -> control_plane_programs.ControlPlaneSite:
     programs = tmp_path / "control-plane" / "bin"
     programs.mkdir(parents=True)
-    for name in components.NAMES:
+    for name in control_plane_programs.NAMES:
         (programs / name).touch()
-    named = (*components.NAMES, components.ETCD_PEER)
+    named = (*control_plane_programs.NAMES, control_plane_programs.ETCD_PEER)
     toolchain = Toolchain({"control-plane": programs.parent})
-    return components.Site(folder=tmp_path / "cluster", ports={name: 20001 + i for i, name in enumerate(named)}, toolchain=toolchain)
+    return control_plane_programs.ControlPlaneSite(
+        folder=tmp_path / "cluster", ports={name: 20001 + i for i, name in enumerate(named)}, toolchain=toolchain
+    )
 
 
 @pytest.fixture
-def processes(site: components.Site) -> dict[str, Process]:
-    who = components.identities(site.folder / "pki")
+def processes(site: control_plane_programs.ControlPlaneSite) -> dict[str, Process]:
+    who = control_plane_programs.identities(site.folder / "pki")
     made: Sequence[Process] = (
-        components.etcd(site, who),
-        components.api_server(site, who),
-        components.controller_manager(site, who),
-        components.scheduler(site, who),
-        components.kwok(site, who),
+        control_plane_programs.etcd(site, who),
+        control_plane_programs.api_server(site, who),
+        control_plane_programs.controller_manager(site, who),
+        control_plane_programs.scheduler(site, who),
+        control_plane_programs.kwok(site, who),
     )
     return {process.name: process for process in made}
 
@@ -93,7 +95,7 @@ def test_a_node_is_leased_for_less_than_it_takes_to_be_given_up(processes: dict[
 
 
 def test_the_scheduler_packs_gpus_and_every_mig_slice_above_all_else() -> None:
-    (profile,) = components.scheduler_configuration(Path("kubeconfig"))["profiles"]
+    (profile,) = control_plane_programs.scheduler_configuration(Path("kubeconfig"))["profiles"]
     (plugin,) = profile["pluginConfig"]
     strategy = plugin["args"]["scoringStrategy"]
     weights = {each["name"]: each["weight"] for each in strategy["resources"]}
@@ -106,14 +108,14 @@ def test_the_scheduler_packs_gpus_and_every_mig_slice_above_all_else() -> None:
 def test_every_mig_profile_of_the_catalogue_is_packed() -> None:
     from headway.contract.accelerators import GPUS
 
-    (profile,) = components.scheduler_configuration(Path("kubeconfig"))["profiles"]
+    (profile,) = control_plane_programs.scheduler_configuration(Path("kubeconfig"))["profiles"]
     packed = {each["name"] for each in profile["pluginConfig"][0]["args"]["scoringStrategy"]["resources"]}
     assert {mig.resource for gpu in GPUS.values() for mig in gpu.mig} <= packed
 
 
-def test_the_kubeconfig_stands_alone_and_verifies_its_server(site: components.Site) -> None:
-    who = components.identities(site.folder / "pki")
-    document = yaml.safe_load(components.kubeconfig(site.server, who.cluster, who.admin, "sandbox"))
+def test_the_kubeconfig_stands_alone_and_verifies_its_server(site: control_plane_programs.ControlPlaneSite) -> None:
+    who = control_plane_programs.identities(site.folder / "pki")
+    document = yaml.safe_load(control_plane_programs.kubeconfig(site.server, who.cluster, who.admin, "sandbox"))
     (cluster,), (user,) = document["clusters"], document["users"]
     assert "insecure-skip-tls-verify" not in cluster["cluster"]
     assert cluster["cluster"]["server"] == "https://127.0.0.1:20002"
@@ -122,9 +124,9 @@ def test_the_kubeconfig_stands_alone_and_verifies_its_server(site: components.Si
 
 
 def test_certificates_are_made_once_and_are_private(tmp_path: Path) -> None:
-    first = components.identities(tmp_path)
+    first = control_plane_programs.identities(tmp_path)
     content = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert components.identities(tmp_path) == first
+    assert control_plane_programs.identities(tmp_path) == first
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == content
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 

@@ -17,7 +17,7 @@ from headway.contract.model import Model
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
 from sandbox.monitoring import servers
-from sandbox.monitoring.configuration import Settings
+from sandbox.monitoring.configuration import MonitoringSettings
 from sandbox.monitoring.servers import Monitoring
 from sandbox.progress import Silent
 from tests.cluster import generated_series
@@ -51,7 +51,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitoring]
         job = {"job_name": "everything", "honor_labels": True, "static_configs": [{"targets": [exporter.target]}]}
         pod = {"job_name": "pod", "static_configs": [{"targets": [exporter.target], "labels": pods}], "sample_limit": 1}
         try:
-            running = servers.start(layout, Silent(), Settings(scrape_configs=(job, pod)))
+            running = servers.start(layout, Silent(), MonitoringSettings(scrape_configs=(job, pod)))
             servers.write(running.rules / "all.yml", json.dumps(rules()))
             running.reload()
             eventually(lambda: running.query("headway:latency:p99 > 0") and running.query("headway:slo_bad:share3d > 0"), WITHIN)

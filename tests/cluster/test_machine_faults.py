@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.cluster.components import NAMES
+from sandbox.cluster.control_plane_programs import NAMES
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import CACHE_VARIABLE, HOME_VARIABLE, Layout
 from sandbox.progress import Silent

@@ -8,11 +8,11 @@ from time import time
 import pytest
 
 from headway.errors import UserError
-from sandbox.cluster.api import Endpoint
+from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
 from sandbox.monitoring import servers
-from sandbox.monitoring.configuration import Job, Settings
+from sandbox.monitoring.configuration import MonitoringSettings, ScrapeJob
 from sandbox.monitoring.servers import Monitoring
 from sandbox.progress import Silent
 from tests.cluster.conftest import PROJECT, eventually
@@ -35,12 +35,12 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 
 @pytest.fixture(scope="module")
-def settings(exporter: Exporter) -> Settings:
-    return Settings(jobs=(Job(name="known", targets=(exporter.target,), labels={"who": "beforehand"}),))
+def settings(exporter: Exporter) -> MonitoringSettings:
+    return MonitoringSettings(jobs=(ScrapeJob(name="known", targets=(exporter.target,), labels={"who": "beforehand"}),))
 
 
 @pytest.fixture(scope="module")
-def monitoring(layout: Layout, settings: Settings) -> Iterator[Monitoring]:
+def monitoring(layout: Layout, settings: MonitoringSettings) -> Iterator[Monitoring]:
     try:
         yield servers.start(layout, Silent(), settings)
     finally:
@@ -69,7 +69,7 @@ def test_a_rule_that_fires_reaches_alertmanager(monitoring: Monitoring) -> None:
     port = int(monitoring.alertmanager.rsplit(":", 1)[1])
 
     def alerts() -> list[str]:
-        return [each["labels"]["alertname"] for each in json.loads(Endpoint(port=port).call("GET", "/api/v2/alerts").body)]
+        return [each["labels"]["alertname"] for each in json.loads(LoopbackEndpoint(port=port).call("GET", "/api/v2/alerts").body)]
 
     assert "TooManyJobs" in eventually(alerts, WITHIN)
 
@@ -86,7 +86,9 @@ def test_a_rule_that_prometheus_cannot_read_is_refused_in_its_own_words_and_the_
     monitoring.reload()
 
 
-def test_history_that_was_written_before_the_start_is_there_with_its_own_times(layout: Layout, settings: Settings, tmp_path: Path) -> None:
+def test_history_that_was_written_before_the_start_is_there_with_its_own_times(
+    layout: Layout, settings: MonitoringSettings, tmp_path: Path
+) -> None:
     running = servers.start(layout, Silent(), settings)
     servers.stop(layout, Silent())
     ago = int(time()) - 3600
@@ -105,10 +107,10 @@ def test_history_that_cannot_be_read_is_refused(layout: Layout, monitoring: Moni
         servers.backfill(layout, monitoring.toolchain, history)
 
 
-def test_what_runs_is_left_alone_and_reads_new_settings(layout: Layout, settings: Settings, exporter: Exporter) -> None:
+def test_what_runs_is_left_alone_and_reads_new_settings(layout: Layout, settings: MonitoringSettings, exporter: Exporter) -> None:
     servers.start(layout, Silent(), settings)
     before = {each.name: each.pid for each in Supervisor(layout).list()}
-    more = Job(name="more", targets=(exporter.target,))
-    running = servers.start(layout, Silent(), Settings(jobs=(*settings.jobs, more)))
+    more = ScrapeJob(name="more", targets=(exporter.target,))
+    running = servers.start(layout, Silent(), MonitoringSettings(jobs=(*settings.jobs, more)))
     assert {each.name: each.pid for each in Supervisor(layout).list()} == before
     assert eventually(lambda: values(running, 'up{job="more"}'), WITHIN) == ["1"]

@@ -14,7 +14,7 @@ from components.observability.manifests import platform_manifests, tenant_manife
 from headway.contract.model import Model
 from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
 from sandbox.layout import Layout
-from sandbox.monitoring import follow, objects, servers
+from sandbox.monitoring import follower, objects, servers
 from sandbox.monitoring.servers import Monitoring
 from sandbox.progress import Silent
 from tests.cluster.conftest import PROJECT, ControlPlane, eventually
@@ -78,7 +78,7 @@ def followed(control_plane: ControlPlane) -> Iterator[tuple[ControlPlane, Monito
         control_plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     _create(control_plane)
     running = servers.start(layout, progress)
-    follow.start(layout, progress)
+    follower.start(layout, progress)
     yield control_plane, running
 
 
@@ -93,7 +93,7 @@ def _create(control_plane: ControlPlane) -> None:
 
 
 def notifications(running: Monitoring) -> list[dict[str, Any]]:
-    path = running.folder / follow.NOTIFICATIONS
+    path = running.folder / follower.NOTIFICATIONS
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 

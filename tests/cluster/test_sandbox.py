@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from sandbox import session
-from sandbox.cluster.components import API_SERVER
+from sandbox.cluster.control_plane_programs import API_SERVER
 from sandbox.cluster.processes import Supervisor
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.extras import EXTRAS

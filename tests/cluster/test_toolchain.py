@@ -19,10 +19,10 @@ import pytest
 
 from components.versions import OTEL_COLLECTOR
 from headway.errors import Exit, UserError
-from sandbox.cluster import commands, golang, linux, toolsets
+from sandbox.cluster import build_commands, golang, linux, toolsets
 from sandbox.cluster.nodes import KUBELET_VERSION
 from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
-from sandbox.cluster.toolsets import CONTROL_PLANE, CRDS, SETS, Binary, Files, ToolSet, fingerprint, go_directive, required_versions
+from sandbox.cluster.toolsets import CONTROL_PLANE, CRDS, SETS, Binary, ModuleFiles, ToolSet, fingerprint, go_directive, required_versions
 from sandbox.layout import Layout
 from sandbox.progress import Silent
 
@@ -85,7 +85,11 @@ def tools(tmp_path: Path) -> ToolSet:
         binaries=(
             Binary(name="all", package=".", programs=("one", "two"), stamps=lambda versions: {"v": versions["example.invalid/data"]}),
         ),
-        files=(Files(folder="crds", module="example.invalid/data", patterns=("crd/*.yaml",), containing="kind: CustomResourceDefinition"),),
+        files=(
+            ModuleFiles(
+                folder="crds", module="example.invalid/data", patterns=("crd/*.yaml",), containing="kind: CustomResourceDefinition"
+            ),
+        ),
         disk_bytes=1000,
     )
 
@@ -240,7 +244,7 @@ def test_a_disk_that_fills_up_is_told_and_what_was_begun_is_deleted(layout: Layo
     ],
 )
 def test_each_kind_of_failure_has_its_own_remedy(said: str, fact: str) -> None:
-    error = commands.explain(commands.CommandError(["go"], 1, ["before", said]), doing="compiling", log=Path("build.log"))
+    error = build_commands.explain(build_commands.CommandError(["go"], 1, ["before", said]), doing="compiling", log=Path("build.log"))
     assert error.fact.startswith(fact)
     assert said in error.consequence
     assert error.exit == Exit.ENVIRONMENT

@@ -22,7 +22,7 @@ from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.tenant import Tenant
 from pulumi_embedded.providers.kubernetes import crds
-from sandbox.cluster.control_plane import Cluster
+from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.cluster.nodes import node_manifest
 from sandbox.cluster.processes import Supervisor
 from sandbox.cluster.toolchain import ensure_toolchain
@@ -30,7 +30,7 @@ from sandbox.layout import Layout
 from sandbox.progress import Progress
 from sandbox.traffic import profile, servers
 from sandbox.traffic.kube import Gone, Kube, Object
-from sandbox.traffic.profile import Artifacts, Served
+from sandbox.traffic.profile import ModelArtifacts, ServedModel
 
 PROJECT = Path(__file__).parents[2]
 HOST = "models.sandbox.test"
@@ -70,7 +70,7 @@ class Bed:
     """One bed; `layout.state` is its own folder."""
 
     layout: Layout
-    artifacts: Artifacts
+    artifacts: ModelArtifacts
     progress: Progress
 
     @property
@@ -81,10 +81,10 @@ class Bed:
     def supervisor(self) -> Supervisor:
         return Supervisor(self.layout)
 
-    def model(self, served: Served, release: str = profile.STABLE) -> Model:
+    def model(self, served: ServedModel, release: str = profile.STABLE) -> Model:
         return Model.model_validate(profile.contract(served, self.artifacts, release))
 
-    def service(self, served: Served, releases: Mapping[str, Model] | None = None, traffic: Traffic | None = None) -> Service:
+    def service(self, served: ServedModel, releases: Mapping[str, Model] | None = None, traffic: Traffic | None = None) -> Service:
         """The service with these releases by address, or with its stable one alone."""
         model = self.model(served)
         if traffic is None or releases is None:
@@ -131,7 +131,7 @@ def lay(state: Path, progress: Progress) -> Bed:
     """Start the control plane with nodes, CRDs, namespaces and tenants; nothing serves yet."""
     layout = Layout(project=PROJECT, state=state, cache=Layout.of(PROJECT).cache)
     toolchain = ensure_toolchain(layout, progress)
-    Cluster(layout).start(progress)
+    SandboxCluster(layout).start(progress)
     bed = Bed(layout=layout, artifacts=servers.artifacts(layout), progress=progress)
     kube = bed.kube
     for body in crds.read(toolchain.crds("istio")):

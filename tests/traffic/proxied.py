@@ -12,8 +12,8 @@ from typing import Any
 
 from components.manifests import Manifest
 from components.model_service.manifests import Service
-from sandbox.traffic.environment import programs
-from sandbox.traffic.mesh.world import World
+from sandbox.traffic.mesh.snapshot import MeshSnapshot
+from sandbox.traffic.programs import programs
 from tests.traffic.bed import PROJECT
 
 _PATIENCE = 60.0
@@ -67,9 +67,9 @@ def replicas(made: Service, ips: Iterable[str]) -> Iterator[dict[str, Any]]:
         }
 
 
-def world(manifests: Iterable[Manifest], *more: Mapping[str, Any]) -> World:
+def snapshot(manifests: Iterable[Manifest], *more: Mapping[str, Any]) -> MeshSnapshot:
     """A cluster that holds these objects."""
     found = [copy.deepcopy(dict(body)) for body in (*(each.body for each in manifests), *more)]
     for number, body in enumerate(found):
         body["metadata"]["uid"] = f"uid-{number}"
-    return World.of(found)
+    return MeshSnapshot.of(found)

@@ -14,10 +14,10 @@ from components.model_service.traffic import Live, Mirror, Traffic
 from headway.contract.model import Model
 from sandbox.traffic import profile, servers
 from sandbox.traffic.kube import Object
-from sandbox.traffic.load import Answer, Client, Request, Results, run
-from sandbox.traffic.mesh.tokens import Issuers
-from sandbox.traffic.profile import Served
-from sandbox.traffic.servers import Addresses
+from sandbox.traffic.load import LoadAnswer, LoadClient, LoadRequest, LoadResults, run
+from sandbox.traffic.mesh.tokens import TokenIssuers
+from sandbox.traffic.profile import ServedModel
+from sandbox.traffic.servers import TrafficAddresses
 from tests.cluster.conftest import eventually
 from tests.traffic.bed import HOST, Bed, tenant
 
@@ -32,34 +32,34 @@ class Serving:
     """The bed while it serves."""
 
     bed: Bed
-    addresses: Addresses
+    addresses: TrafficAddresses
 
     @classmethod
     def start(cls, bed: Bed) -> "Serving":
         for each in profile.SERVED:
             bed.deploy(bed.service(each))
-        return cls(bed, servers.start(bed.layout, bed.progress, servers.Options(first_backoff_seconds=0.5)))
+        return cls(bed, servers.start(bed.layout, bed.progress, servers.TrafficOptions(first_backoff_seconds=0.5)))
 
     # -- as an application
 
-    def token(self, served: Served, *, seconds: float = 3600.0, audience: str | None = None, **claims: Any) -> str:
+    def token(self, served: ServedModel, *, seconds: float = 3600.0, audience: str | None = None, **claims: Any) -> str:
         issuer = tenant(served.tenant).issuers[0]
-        issuers = Issuers(servers.folder(self.bed.layout) / "issuers")
+        issuers = TokenIssuers(servers.folder(self.bed.layout) / "issuers")
         audiences = [audience] if audience else list(issuer.audiences)
         return issuers.token(issuer.issuer, audiences, "tester", now=time.time(), seconds=seconds, claims=claims)
 
-    def request(self, served: Served, number: int = 0, *, token: str | None = "own", **headers: str) -> Request:
+    def request(self, served: ServedModel, number: int = 0, *, token: str | None = "own", **headers: str) -> LoadRequest:
         """A golden request through the gateway; `token` None sends none."""
         golden = self.bed.artifacts.golden(served.model)
         body = json.dumps(golden[number % len(golden)]["request"]).encode()
         found = {"host": f"{served.model}.{served.tenant}.{HOST}", "content-type": "application/json", **headers}
         if token is not None:
             found["authorization"] = f"Bearer {self.token(served) if token == 'own' else token}"
-        return Request(path=f"/v2/models/{served.model}/versions/1/infer", body=body, headers=found)
+        return LoadRequest(path=f"/v2/models/{served.model}/versions/1/infer", body=body, headers=found)
 
-    def ask(self, request: Request, port: int | None = None) -> Answer:
-        async def once() -> Answer:
-            client = Client(port or self.addresses.gateway)
+    def ask(self, request: LoadRequest, port: int | None = None) -> LoadAnswer:
+        async def once() -> LoadAnswer:
+            client = LoadClient(port or self.addresses.gateway)
             try:
                 return await client.send(request, client.now)
             finally:
@@ -67,16 +67,16 @@ class Serving:
 
         return asyncio.run(once())
 
-    def await_answer(self, served: Served) -> None:
+    def await_answer(self, served: ServedModel) -> None:
         eventually(lambda: self.ask(self.request(served)).status == 200, within=PATIENCE)
 
-    def load(self, served: Served, rate: float, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> Results:
+    def load(self, served: ServedModel, rate: float, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> LoadResults:
         """Send golden requests at `rate` for `seconds` while something happens in another thread."""
         requests = [self.request(served, number) for number in range(len(self.bed.artifacts.golden(served.model)))]
-        results = Results()
+        results = LoadResults()
 
         async def both() -> None:
-            client = Client(self.addresses.gateway)
+            client = LoadClient(self.addresses.gateway)
             happening = asyncio.create_task(asyncio.to_thread(meanwhile))
             await run(client, requests, rate, seconds, 1, results)
             await happening
@@ -87,24 +87,24 @@ class Serving:
 
     # -- as a release driver
 
-    def arms(self, served: Served, release: str, percent: int, copies: int = 0) -> tuple[str, str]:
+    def arms(self, served: ServedModel, release: str, percent: int, copies: int = 0) -> tuple[str, str]:
         """Deploy `release` beside the stable one and divide the traffic; the addresses (stable, canary)."""
         models = {profile.STABLE: self.bed.model(served), release: self.bed.model(served, release)}
         stable, canary = (Release(model=models[name]).id for name in (profile.STABLE, release))
         self.bed.deploy(self._divided(served, stable, canary, models[profile.STABLE], models[release], percent, copies))
         return stable, canary
 
-    def _divided(self, served: Served, stable: str, canary: str, old: Model, new: Model, percent: int, copies: int) -> Any:
+    def _divided(self, served: ServedModel, stable: str, canary: str, old: Model, new: Model, percent: int, copies: int) -> Any:
         from components.model_service.traffic import Arm
 
         arms = (Live(release=stable, weight=100 - percent), Live(release=canary, arm=Arm.CANARY, weight=percent))
         mirror = Mirror(release=canary, percent=copies) if copies else None
         return self.bed.service(served, {stable: old, canary: new}, Traffic(arms=arms, mirror=mirror))
 
-    def route(self, served: Served) -> Object:
+    def route(self, served: ServedModel) -> Object:
         return self.bed.kube.get(f"/apis/networking.istio.io/v1/namespaces/{served.tenant}/virtualservices/{served.model}")
 
-    def weigh(self, served: Served, weights: Mapping[str, int]) -> None:
+    def weigh(self, served: ServedModel, weights: Mapping[str, int]) -> None:
         """Give the live route other weights, by release, as the driver does in an emergency."""
         rules = self.route(served)["spec"]["http"]
         for rule in rules:
@@ -114,7 +114,7 @@ class Serving:
         path = f"/apis/networking.istio.io/v1/namespaces/{served.tenant}/virtualservices/{served.model}"
         self.bed.kube.merge(path, {"spec": {"http": rules}})
 
-    def retire(self, served: Served, canary: str) -> None:
+    def retire(self, served: ServedModel, canary: str) -> None:
         """Only the stable release from now on."""
         self.bed.deploy(self.bed.service(served))
         name = f"{served.model}-{canary}"
@@ -126,11 +126,11 @@ class Serving:
 
     # -- as an operator
 
-    def pods(self, served: Served, release: str | None = None) -> list[Object]:
+    def pods(self, served: ServedModel, release: str | None = None) -> list[Object]:
         labels = {"platform.io/model": served.model, **({"platform.io/release": release} if release else {})}
         return [each for each in self.bed.pods(served.tenant) if labels.items() <= each["metadata"]["labels"].items()]
 
-    def ready(self, served: Served, release: str) -> bool:
+    def ready(self, served: ServedModel, release: str) -> bool:
         found = self.pods(served, release)
         return bool(found) and all(is_ready(each) for each in found)
 
@@ -162,7 +162,7 @@ def total(text: str, name: str, labels: Mapping[str, str]) -> float:
     return found
 
 
-def lost(results: Results) -> list[str]:
+def lost(results: LoadResults) -> list[str]:
     """What went wrong with requests that were lost. Late ones are left out: on a starved machine any may take longer than the contract's 2 s."""
     return [f"{each.status} {each.why}" for each in results.failed if each.status != LATE]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.cluster.components import API_SERVER
-from sandbox.cluster.control_plane import Cluster
+from sandbox.cluster.control_plane import SandboxCluster
+from sandbox.cluster.control_plane_programs import API_SERVER
 from sandbox.progress import Silent
 from sandbox.traffic import profile, servers
 from sandbox.traffic.load import NO_ANSWER
@@ -70,8 +70,8 @@ def test_a_killed_server_of_two_or_its_model_process_costs_at_most_what_it_had_i
 def test_users_do_not_notice_that_a_control_plane_dies(serving: Serving, name: str) -> None:
     bed = serving.bed
     restart: dict[str, Callable[[], object]] = {
-        servers.MESH: lambda: servers.start(bed.layout, Silent(), servers.Options(first_backoff_seconds=0.5)),
-        API_SERVER: lambda: Cluster(bed.layout).start(Silent()),
+        servers.MESH: lambda: servers.start(bed.layout, Silent(), servers.TrafficOptions(first_backoff_seconds=0.5)),
+        API_SERVER: lambda: SandboxCluster(bed.layout).start(Silent()),
     }
 
     def happens() -> None:
@@ -88,7 +88,7 @@ def test_counters_go_on_where_they_were_when_the_mesh_comes_back(serving: Servin
     serving.load(CLASSIFIER, RATE, 2)
     before = eventually(lambda: serving.total("istio_requests_total", reporter="source"))
     kill(bed, servers.MESH)
-    servers.start(bed.layout, Silent(), servers.Options(first_backoff_seconds=0.5))
+    servers.start(bed.layout, Silent(), servers.TrafficOptions(first_backoff_seconds=0.5))
     eventually(lambda: serving.total("istio_requests_total", reporter="source") >= before)
 
 
@@ -97,7 +97,7 @@ def test_a_killed_proxy_is_all_that_is_lost_and_comes_back_with_its_routes(servi
 
     def happens() -> None:
         kill(bed, envoy.NAME)
-        servers.start(bed.layout, Silent(), servers.Options(first_backoff_seconds=0.5))
+        servers.start(bed.layout, Silent(), servers.TrafficOptions(first_backoff_seconds=0.5))
 
     results = serving.load(CLASSIFIER, RATE, SECONDS, happens)
     assert results.answers[-1].status == 200

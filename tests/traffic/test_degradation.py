@@ -16,7 +16,7 @@ import pytest
 
 from headway.contract.degradation import Fallback
 from sandbox.traffic.kube import Object
-from sandbox.traffic.load import Answer, Client, Request
+from sandbox.traffic.load import LoadAnswer, LoadClient, LoadRequest
 from tests.cluster.conftest import eventually
 from tests.traffic.bed import path_of
 from tests.traffic.serving import CLASSIFIER, PATIENCE, RELEASE, Serving, page
@@ -50,11 +50,11 @@ class Callers(threading.Thread):
         self.join()
 
     async def _all(self) -> None:
-        client, request = Client(self._serving.addresses.gateway), self._serving.request(CLASSIFIER)
+        client, request = LoadClient(self._serving.addresses.gateway), self._serving.request(CLASSIFIER)
         await asyncio.gather(*(self._one(client, request) for _ in range(ADMITTED + 16)))
         client.close()
 
-    async def _one(self, client: Client, request: Request) -> None:
+    async def _one(self, client: LoadClient, request: LoadRequest) -> None:
         while not self._stopped.is_set():
             answer = await client.send(request, client.now)
             if answer.status in (429, 503):
@@ -79,7 +79,7 @@ def full(serving: Serving, pod: Object) -> Iterator[None]:
 def refusal(serving: Serving, priority: str) -> tuple[int, str | None]:
     """How a caller of this priority is refused; one that is let in by chance asks again."""
 
-    def refused() -> Answer | None:
+    def refused() -> LoadAnswer | None:
         found = serving.ask(asked_by(serving, priority))
         return found if found.status in (429, 503) else None
 
@@ -87,7 +87,7 @@ def refusal(serving: Serving, priority: str) -> tuple[int, str | None]:
     return found.status, found.headers.get("retry-after")
 
 
-def asked_by(serving: Serving, priority: str) -> Request:
+def asked_by(serving: Serving, priority: str) -> LoadRequest:
     return serving.request(CLASSIFIER, token=serving.token(CLASSIFIER, priority=priority))
 
 
@@ -132,7 +132,7 @@ def test_at_saturation_each_priority_takes_its_own_rung_of_the_ladder(laddered: 
     stable = only_serving(serving)
     with full(serving, stable):
 
-        def normal() -> Answer | None:
+        def normal() -> LoadAnswer | None:
             found = serving.ask(asked_by(serving, "normal"))
             return found if found.status == 200 else None
 

@@ -16,9 +16,9 @@ from pulumi_embedded.providers.kubernetes import crds
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import Layout
 from sandbox.progress import Silent
-from sandbox.traffic.mesh import configuration
-from sandbox.traffic.mesh.listeners import Doors
-from sandbox.traffic.mesh.world import World
+from sandbox.traffic.mesh import envoy_configuration
+from sandbox.traffic.mesh.listeners import ListenerPorts
+from sandbox.traffic.mesh.snapshot import MeshSnapshot
 from tests.traffic.bed import PROJECT
 
 Schema = dict[str, Any]
@@ -28,7 +28,7 @@ LIST, MAP = "[]", "{}"
 HOST, OTHER = "a.n.svc.cluster.local", "b.n.svc.cluster.local"
 PORTS = [{"name": "http", "port": 8000}, {"name": "grpc", "port": 8001}]
 SELECTED = {"selector": {"matchLabels": {"istio": "g"}}}
-DOORS = Doors(gateway={80: 1080}, mesh={8000: 1800, 8001: 1801}, log="/log")
+DOORS = ListenerPorts(gateway={80: 1080}, mesh={8000: 1800, 8001: 1801}, log="/log")
 KEYS = dict.fromkeys(("i", "one", "other"), "{}")
 
 
@@ -156,8 +156,8 @@ def put(spec: Schema, path: Path, value: Any) -> None:
         place["some-name" if path[-1] == MAP else path[-1]] = value
 
 
-def compiled(objects: list[Schema]) -> configuration.Configuration:
-    return configuration.compile_(World.of(objects), DOORS, "/xds", KEYS)
+def compiled(objects: list[Schema]) -> envoy_configuration.EnvoyConfiguration:
+    return envoy_configuration.compile_(MeshSnapshot.of(objects), DOORS, "/xds", KEYS)
 
 
 def shown(path: Path) -> str:
@@ -177,7 +177,7 @@ def judged(kind: str, path: Path, schema: Schema) -> str | None:
     for value in values(name, schema):
         objects = copy.deepcopy(base)
         put(next(each["spec"] for each in objects if each["kind"] == kind), path, value)
-        refused = configuration.judge(World.of(objects)).get(kind)
+        refused = envoy_configuration.judge(MeshSnapshot.of(objects)).get(kind)
         if refused and not any(shown(path).startswith(each.path) for each in refused):
             return f"{name}: {value!r} is refused, but by another path: {refused[0].path}"
         if not refused:

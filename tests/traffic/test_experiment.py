@@ -25,9 +25,9 @@ from components.tenant.manifests import Plan
 from headway.contract.assignment import VECTORS, bucket, buckets_of
 from headway.ledger.traffic_split import Division
 from headway.release.driver.cluster import applied
-from sandbox.traffic.address import loopback
-from sandbox.traffic.mesh import configuration, listeners
-from sandbox.traffic.mesh.tokens import Issuers
+from sandbox.traffic.mesh import envoy_configuration, listeners
+from sandbox.traffic.mesh.tokens import TokenIssuers
+from sandbox.traffic.pod_addresses import loopback
 from tests.components.contracts import DEFECTS, POOLS, SURROUNDINGS, changed, service, tenant
 from tests.loopback import Handler, served
 from tests.traffic import proxied
@@ -76,7 +76,7 @@ class Gateway:
     mesh: int
     arithmetic: int
     log: Path
-    issuers: Issuers
+    issuers: TokenIssuers
     _open: dict[int, HTTPConnection] = field(default_factory=dict[int, HTTPConnection])
     _asked: list[int] = field(default_factory=list[int])
 
@@ -178,7 +178,7 @@ def gateway(folder: Path, percent: int, *, switched_off: bool = False) -> Iterat
     """A proxy of its own; `switched_off`: its route is as a rollback leaves it, before anything else follows."""
     folder.mkdir()
     made = divided(percent)
-    issuers, log = Issuers(folder / "issuers"), folder / "access.log"
+    issuers, log = TokenIssuers(folder / "issuers"), folder / "access.log"
     port, inside, arithmetic = proxied.free_port(), proxied.free_port(), proxied.free_port()
     plan = Plan(tenant=tenant("vision"), models=(made.model,), pools=POOLS, surroundings=SURROUNDINGS)
     platform = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
@@ -187,10 +187,10 @@ def gateway(folder: Path, percent: int, *, switched_off: bool = False) -> Iterat
         manifests = [
             replace(each, body=applied(each.body, Division.only(OLD.id, "0"))) if each.role == "route" else each for each in manifests
         ]
-    found = proxied.world(manifests, *replicas(made))
-    assert configuration.judge(found) == {}
-    doors = listeners.Doors(gateway={80: port}, mesh={8000: inside}, log=str(log))
-    compiled = static(configuration.compile_(found, doors, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)}))
+    found = proxied.snapshot(manifests, *replicas(made))
+    assert envoy_configuration.judge(found) == {}
+    ports = listeners.ListenerPorts(gateway={80: port}, mesh={8000: inside}, log=str(log))
+    compiled = static(envoy_configuration.compile_(found, ports, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)}))
     for listener in compiled["static_resources"]["listeners"]:
         for sink in listener["filter_chains"][0]["filters"][-1]["typed_config"]["access_log"]:
             sink["typed_config"]["path"] = str(log)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sandbox.traffic.load import Request
+from sandbox.traffic.load import LoadRequest
 from tests.cluster.conftest import eventually
 from tests.traffic.serving import CLASSIFIER, ENCODER, PATIENCE, RELEASE, Serving, lost, page
 
@@ -35,7 +35,7 @@ def test_only_a_valid_token_of_the_tenants_own_issuer_opens_its_hosts(serving: S
 def test_a_body_beyond_the_contracts_largest_is_refused_before_the_model(serving: Serving) -> None:
     asked = serving.request(CLASSIFIER)
     before = serving.total("istio_requests_total", reporter="destination", response_code="413")
-    large = Request(path=asked.path, body=asked.body + b" " * (64 * 1024), headers=asked.headers)
+    large = LoadRequest(path=asked.path, body=asked.body + b" " * (64 * 1024), headers=asked.headers)
     assert serving.ask(large).status == 413
     eventually(lambda: serving.total("istio_requests_total", reporter="destination", response_code="413") > before)
 
@@ -52,7 +52,7 @@ def test_a_tenant_beyond_its_rate_is_told_when_to_come_back(serving: Serving) ->
 def test_administration_of_the_server_is_closed_to_applications(serving: Serving) -> None:
     asked = serving.request(CLASSIFIER)
     for path in ("/v2/repository/index", "/v2/models/classifier/trace/setting", "/v2/systemsharedmemory/status"):
-        assert serving.ask(Request(path=path, body=b"{}", headers=asked.headers)).status == 403, path
+        assert serving.ask(LoadRequest(path=path, body=b"{}", headers=asked.headers)).status == 403, path
 
 
 def test_a_dark_release_answers_by_name_inside_the_mesh_and_never_at_the_gateway(serving: Serving) -> None:
@@ -61,7 +61,7 @@ def test_a_dark_release_answers_by_name_inside_the_mesh_and_never_at_the_gateway
         eventually(lambda: serving.ready(CLASSIFIER, canary), within=PATIENCE)
         inside = {"host": f"classifier.{CLASSIFIER.tenant}.svc.cluster.local", RELEASE: canary}
         asked = serving.request(CLASSIFIER)
-        dark = Request(path=asked.path, body=asked.body, headers={**asked.headers, **inside})
+        dark = LoadRequest(path=asked.path, body=asked.body, headers={**asked.headers, **inside})
         eventually(lambda: serving.ask(dark, serving.addresses.mesh[8000]).headers.get(RELEASE) == canary)
         found = [serving.ask(serving.request(CLASSIFIER, **{RELEASE: canary})).headers[RELEASE] for _ in range(20)]
         assert set(found) == {stable}

@@ -23,9 +23,9 @@ from components.model_service.manifests import Service
 from components.platform import mesh
 from components.tenant.manifests import Plan
 from headway.contract.tenant import Issuer
-from sandbox.traffic.address import loopback
-from sandbox.traffic.mesh import configuration, listeners
-from sandbox.traffic.mesh.tokens import Issuers
+from sandbox.traffic.mesh import envoy_configuration, listeners
+from sandbox.traffic.mesh.tokens import TokenIssuers
+from sandbox.traffic.pod_addresses import loopback
 from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, changed, tenant
 from tests.components.contracts import service as sample
 from tests.loopback import Handler, served
@@ -60,8 +60,8 @@ class Server(Handler):
 @dataclass(frozen=True, kw_only=True)
 class Gateway:
     port: int
-    issuers: Issuers
-    intruders: Issuers
+    issuers: TokenIssuers
+    intruders: TokenIssuers
     """Keys that nobody trusts."""
     servers: Mapping[str, type[Server]] = field(default_factory=dict[str, type[Server]])
 
@@ -101,27 +101,27 @@ def services() -> Iterator[Service]:
         yield Service.of(name, patient, sample(model).pool, SURROUNDINGS)
 
 
-def compiled(folder: Any, port: int, issuers: Issuers) -> configuration.Configuration:
+def compiled(folder: Any, port: int, issuers: TokenIssuers) -> envoy_configuration.EnvoyConfiguration:
     made = list(services())
     plans = [Plan(tenant=tenant(each.tenant), models=(each.model,), pools=POOLS, surroundings=SURROUNDINGS) for each in made]
     rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
     manifests = [*rules, *(one for each in (*plans, *made) for one in each.manifests())]
-    world = proxied.world(manifests, *(body for each in made for body in proxied.replicas(each, [SERVED[each.tenant][1]])))
-    assert configuration.judge(world) == {}
-    doors = listeners.Doors(gateway={80: port}, mesh={}, log="/dev/null")
-    return configuration.compile_(world, doors, str(folder), {each.issuer: issuers.keys(each.issuer) for each in ISSUERS.values()})
+    snapshot = proxied.snapshot(manifests, *(body for each in made for body in proxied.replicas(each, [SERVED[each.tenant][1]])))
+    assert envoy_configuration.judge(snapshot) == {}
+    ports = listeners.ListenerPorts(gateway={80: port}, mesh={}, log="/dev/null")
+    return envoy_configuration.compile_(snapshot, ports, str(folder), {each.issuer: issuers.keys(each.issuer) for each in ISSUERS.values()})
 
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder, port = tmp_path_factory.mktemp("intruders"), proxied.free_port()
-    issuers = Issuers(folder / "issuers")
+    issuers = TokenIssuers(folder / "issuers")
     servers: dict[str, type[Server]] = {name: type(name, (Server,), {"asked": []}) for name in SERVED}
     with ExitStack() as stack:
         for name, (_, ip) in SERVED.items():
             stack.enter_context(served(servers[name], 8000, loopback(ip)))
         stack.enter_context(proxied.envoy(folder, static(compiled(folder, port, issuers)), port))
-        yield Gateway(port=port, issuers=issuers, intruders=Issuers(folder / "intruders"), servers=servers)
+        yield Gateway(port=port, issuers=issuers, intruders=TokenIssuers(folder / "intruders"), servers=servers)
 
 
 # hosts -----------------------------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from sandbox.cluster import linux
 from sandbox.progress import Silent
 from sandbox.traffic import profile, servers
 from sandbox.traffic.kube import Object
-from sandbox.traffic.node.process import group
+from sandbox.traffic.node.container_process import group
 from tests.cluster.conftest import eventually
 from tests.traffic.serving import CLASSIFIER, PATIENCE, Serving, container, is_ready, lost, page, total
 
@@ -176,7 +176,7 @@ def test_an_artifact_with_another_checksum_is_refused_before_it_is_served(servin
 @pytest.fixture
 def restored(serving: Serving) -> Iterator[Serving]:
     yield serving
-    servers.start(serving.bed.layout, Silent(), servers.Options(first_backoff_seconds=0.5))
+    servers.start(serving.bed.layout, Silent(), servers.TrafficOptions(first_backoff_seconds=0.5))
     for each in profile.SERVED:
         serving.await_answer(each)
 

@@ -32,11 +32,11 @@ from components.platform import mesh
 from components.tenant.manifests import Plan
 from headway.contract.sampling import BODY_BYTES, Sample, chosen, place, samples, threshold
 from headway.contract.units import Share
-from sandbox.traffic.address import loopback
-from sandbox.traffic.mesh import configuration, listeners
+from sandbox.traffic.mesh import envoy_configuration, listeners
+from sandbox.traffic.mesh.snapshot import INBOUND_OFFSET, MeshSnapshot
 from sandbox.traffic.mesh.telemetry import Telemetry
-from sandbox.traffic.mesh.tokens import Issuers
-from sandbox.traffic.mesh.world import INBOUND_OFFSET, World
+from sandbox.traffic.mesh.tokens import TokenIssuers
+from sandbox.traffic.pod_addresses import loopback
 from tests.components.contracts import DEFECTS, MODELS, POOLS, SURROUNDINGS, changed, service, tenant
 from tests.loopback import Handler, served
 from tests.traffic import istiod, proxied
@@ -89,7 +89,7 @@ class Mesh:
 
     port: int
     admin: int
-    issuers: Issuers
+    issuers: TokenIssuers
     collector: Collector
     folder: Path
     address: str
@@ -182,7 +182,7 @@ def made() -> Service:
     )
 
 
-def world(found: Service) -> tuple[World, dict[str, str]]:
+def snapshot(found: Service) -> tuple[MeshSnapshot, dict[str, str]]:
     """The objects, and addresses by Deployment."""
     plan = Plan(tenant=tenant("vision"), models=(MODELS["defects"],), pools=POOLS, surroundings=SURROUNDINGS)
     rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
@@ -203,16 +203,16 @@ def world(found: Service) -> tuple[World, dict[str, str]]:
                 "endpoints": [endpoint],
             },
         ]
-    return proxied.world(manifests, *replicas), places
+    return proxied.snapshot(manifests, *replicas), places
 
 
-def specs(of: World, namespace: str, labels: dict[str, str]) -> list[dict[str, Any]]:
+def specs(of: MeshSnapshot, namespace: str, labels: dict[str, str]) -> list[dict[str, Any]]:
     """Telemetry that applies to a proxy, the mesh's own first."""
     found = of.selecting("Telemetry", namespace, labels)
     return [item["spec"] for item in sorted(found, key=lambda item: item["metadata"]["namespace"] != istio.SYSTEM_NAMESPACE)]
 
 
-def observed(found: dict[str, Any], of: World, collector: int) -> dict[str, Any]:
+def observed(found: dict[str, Any], of: MeshSnapshot, collector: int) -> dict[str, Any]:
     """Envoy's configuration with the tracer and the loggers that istiod gives each proxy."""
     known = istiod.providers(istio.control_plane_values(otel.HOST, 4317))
     pods = {f"inbound-vision-{pod['metadata']['name']}": pod for pod in of.served_pods()}
@@ -233,13 +233,13 @@ def observed(found: dict[str, Any], of: World, collector: int) -> dict[str, Any]
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
     folder = tmp_path_factory.mktemp("request")
-    issuers = Issuers(folder / "issuers")
+    issuers = TokenIssuers(folder / "issuers")
     port, admin = proxied.free_port(), proxied.free_port()
-    doors = listeners.Doors(gateway={80: port}, mesh={}, log=str(folder / "access.log"), samples=str(folder))
+    ports = listeners.ListenerPorts(gateway={80: port}, mesh={}, log=str(folder / "access.log"), samples=str(folder))
     service = made()
-    of, places = world(service)
-    assert configuration.judge(of) == {}
-    compiled = configuration.compile_(of, doors, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)})
+    of, places = snapshot(service)
+    assert envoy_configuration.judge(of) == {}
+    compiled = envoy_configuration.compile_(of, ports, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)})
     collector = Collector()
     with ExitStack() as stack:
         server = grpc.server(ThreadPoolExecutor(2))

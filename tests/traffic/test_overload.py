@@ -15,10 +15,10 @@ import pytest
 from components.model_service.manifests import Service
 from components.platform import mesh
 from components.tenant.manifests import Plan
-from sandbox.traffic.address import loopback
-from sandbox.traffic.mesh import configuration, listeners
-from sandbox.traffic.mesh.tokens import Issuers
-from sandbox.traffic.mesh.world import World
+from sandbox.traffic.mesh import envoy_configuration, listeners
+from sandbox.traffic.mesh.snapshot import MeshSnapshot
+from sandbox.traffic.mesh.tokens import TokenIssuers
+from sandbox.traffic.pod_addresses import loopback
 from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, changed, service, tenant
 from tests.loopback import Handler, served
 from tests.traffic import proxied
@@ -57,7 +57,7 @@ class Ladder:
     """A gateway before a model and its fallback; one request at a time fills a replica of either."""
 
     port: int
-    issuers: Issuers
+    issuers: TokenIssuers
     servers: dict[str, type[Server]]
 
     def ask(self, priority: str, model: str = MODEL, path: str = "/v2/x", **headers: str) -> Answer:
@@ -99,23 +99,23 @@ def services() -> list[Service]:
     return found
 
 
-def world() -> World:
+def snapshot() -> MeshSnapshot:
     made = services()
     plan = Plan(tenant=tenant("vision"), models=tuple(MODELS[each] for each in ADDRESSES), pools=POOLS, surroundings=SURROUNDINGS)
     rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
     manifests = [*rules, *plan.manifests(), *(each for one in made for each in one.manifests())]
-    return proxied.world(manifests, *(body for one in made for body in proxied.replicas(one, [ADDRESSES[one.model.name]])))
+    return proxied.snapshot(manifests, *(body for one in made for body in proxied.replicas(one, [ADDRESSES[one.model.name]])))
 
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ladder]:
     folder = tmp_path_factory.mktemp("ladder")
-    issuers = Issuers(folder / "issuers")
+    issuers = TokenIssuers(folder / "issuers")
     port = proxied.free_port()
-    doors = listeners.Doors(gateway={80: port}, mesh={}, log="/dev/null")
-    made = world()
-    assert configuration.judge(made) == {}
-    found = configuration.compile_(made, doors, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)})
+    ports = listeners.ListenerPorts(gateway={80: port}, mesh={}, log="/dev/null")
+    made = snapshot()
+    assert envoy_configuration.judge(made) == {}
+    found = envoy_configuration.compile_(made, ports, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)})
     servers: dict[str, type[Server]] = {name: type(name, (Server,), {"waits": Event(), "released": Event()}) for name in ADDRESSES}
     with ExitStack() as stack:
         for name, ip in ADDRESSES.items():

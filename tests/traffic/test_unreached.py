@@ -21,9 +21,9 @@ from components.model_service.manifests import Service
 from components.model_service.routing import UNREACHED_HEADER
 from components.platform import mesh
 from components.tenant.manifests import Plan
-from sandbox.traffic.address import loopback
-from sandbox.traffic.mesh import configuration, listeners
-from sandbox.traffic.mesh.tokens import Issuers
+from sandbox.traffic.mesh import envoy_configuration, listeners
+from sandbox.traffic.mesh.tokens import TokenIssuers
+from sandbox.traffic.pod_addresses import loopback
 from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, changed, tenant
 from tests.components.contracts import service as sample
 from tests.loopback import Handler, served
@@ -87,22 +87,22 @@ def services() -> list[Service]:
     return found
 
 
-def compiled(folder: Any, port: int, issuers: Issuers) -> configuration.Configuration:
+def compiled(folder: Any, port: int, issuers: TokenIssuers) -> envoy_configuration.EnvoyConfiguration:
     both = services()
     plan = Plan(tenant=tenant("vision"), models=tuple(MODELS[each] for each in (MODEL, LONE)), pools=POOLS, surroundings=SURROUNDINGS)
     rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
     manifests = [*rules, *plan.manifests(), *(each for one in both for each in one.manifests())]
     ips = ((LIVING, DEAD), (ALONE,))
-    made = proxied.world(manifests, *(body for one, own in zip(both, ips, strict=True) for body in proxied.replicas(one, own)))
-    assert configuration.judge(made) == {}
-    doors = listeners.Doors(gateway={80: port}, mesh={}, log="/dev/null")
-    return configuration.compile_(made, doors, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)})
+    made = proxied.snapshot(manifests, *(body for one, own in zip(both, ips, strict=True) for body in proxied.replicas(one, own)))
+    assert envoy_configuration.judge(made) == {}
+    ports = listeners.ListenerPorts(gateway={80: port}, mesh={}, log="/dev/null")
+    return envoy_configuration.compile_(made, ports, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)})
 
 
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     folder, port = tmp_path_factory.mktemp("door"), proxied.free_port()
-    issuers = Issuers(folder / "issuers")
+    issuers = TokenIssuers(folder / "issuers")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mesh, "REQUEST_SECONDS", SHORT_SECONDS)
         patch.setattr(mesh, "UNUSED_SECONDS", SHORT_SECONDS)

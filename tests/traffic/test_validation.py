@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from sandbox.traffic.environment import programs
-from sandbox.traffic.mesh import configuration
-from sandbox.traffic.mesh.tokens import Issuers
-from sandbox.traffic.mesh.world import World
+from sandbox.traffic.mesh import envoy_configuration
+from sandbox.traffic.mesh.snapshot import MeshSnapshot
+from sandbox.traffic.mesh.tokens import TokenIssuers
+from sandbox.traffic.programs import programs
 from tests.traffic.bed import PROJECT
 from tests.unit.test_traffic_mesh import DOORS, KEYS, cluster, served_pod, two_arms
 
 
-def static(found: configuration.Configuration, *, logs: bool = False) -> dict[str, Any]:
+def static(found: envoy_configuration.EnvoyConfiguration, *, logs: bool = False) -> dict[str, Any]:
     """The same configuration without files to watch, for `envoy --mode validate`; without logs, unless they are wanted."""
     listeners: list[dict[str, Any]] = []
     for listener in copy.deepcopy(list(found.listeners.values())):
@@ -39,8 +39,8 @@ def static(found: configuration.Configuration, *, logs: bool = False) -> dict[st
 @pytest.mark.parametrize(("percent", "copies"), [(0, 0), (0, 100), (10, 0), (100, 25)])
 def test_envoy_accepts_what_the_programs_objects_become(tmp_path: Path, percent: int, copies: int) -> None:
     made = two_arms(percent, copies)
-    keys = {issuer: Issuers(tmp_path).keys(issuer) for issuer in KEYS}
-    found = configuration.compile_(World.of([*cluster(made), served_pod(made)]), DOORS, str(tmp_path), keys)
+    keys = {issuer: TokenIssuers(tmp_path).keys(issuer) for issuer in KEYS}
+    found = envoy_configuration.compile_(MeshSnapshot.of([*cluster(made), served_pod(made)]), DOORS, str(tmp_path), keys)
     file = tmp_path / "envoy.json"
     file.write_text(json.dumps(static(found)))
     command = [programs(PROJECT).envoy, "--mode", "validate", "-c", file, "--log-level", "error"]

@@ -19,8 +19,8 @@ from headway.release.driver.answers import CONTAINER, FAILURES, FOLDER, Answers,
 from headway.release.driver.labelled import Compared, compared
 from headway.release.driver.world import OutOfReachError
 from sandbox.layout import Layout
-from sandbox.traffic.execution import NotRunError, executed
 from sandbox.traffic.node.spec import PodSpec
+from sandbox.traffic.pod_exec import NotRunError, executed
 from tests.loopback import Handler, served
 
 PROBE = Path(probing.__file__).parent / "scripts" / "probe.py"

@@ -10,9 +10,9 @@ import yaml
 from headway.errors import UserError
 from sandbox.extras import EXTRAS, chosen
 from sandbox.monitoring import objects
-from sandbox.monitoring.configuration import Job, Settings, duration, prometheus
-from sandbox.monitoring.follow import Follower
-from sandbox.traffic import address
+from sandbox.monitoring.configuration import MonitoringSettings, ScrapeJob, duration, prometheus
+from sandbox.monitoring.follower import Follower
+from sandbox.traffic import pod_addresses
 
 KUBECONFIG = Path("/somewhere/kubeconfig")
 
@@ -68,12 +68,12 @@ def discovered(ip: str, port_name: str = "metrics") -> dict[str, str]:
 
 
 def test_a_served_pod_is_scraped_at_its_processes_and_labelled_as_in_production() -> None:
-    ip = address.pod_ip("some-uid")
+    ip = pod_addresses.pod_ip("some-uid")
     found = relabelled(job(pod_monitor()), discovered(ip))
     assert found is not None
     shown = {name: value for name, value in found.items() if not name.startswith("__meta")}
     assert shown == {
-        "__address__": f"{address.loopback(ip)}:8002",
+        "__address__": f"{pod_addresses.loopback(ip)}:8002",
         "container": "server",
         "endpoint": "metrics",
         "job": "assist/chat",
@@ -89,7 +89,7 @@ def test_a_served_pod_is_scraped_at_its_processes_and_labelled_as_in_production(
 def test_every_address_of_a_served_pod_is_known_as_one(ip: str) -> None:
     found = relabelled(job(pod_monitor()), discovered(ip))
     assert found is not None
-    assert found["__address__"] == f"{address.loopback(ip)}:8002"
+    assert found["__address__"] == f"{pod_addresses.loopback(ip)}:8002"
 
 
 @pytest.mark.parametrize("ip", ["10.127.255.255", "10.192.0.1", "10.244.0.7", "192.168.0.1", "110.128.0.1"])
@@ -264,7 +264,9 @@ def test_durations_are_written_as_prometheus_reads_them() -> None:
 
 
 def test_a_job_is_scraped_as_it_says(tmp_path: Path) -> None:
-    chosen_ = Settings(jobs=(Job(name="api", targets=("127.0.0.1:1",), scheme="https", tls={"ca_file": "/ca"}, labels={"a": "b"}),))
+    chosen_ = MonitoringSettings(
+        jobs=(ScrapeJob(name="api", targets=("127.0.0.1:1",), scheme="https", tls={"ca_file": "/ca"}, labels={"a": "b"}),)
+    )
     (_, found) = prometheus(chosen_, folder=tmp_path, alertmanager_port=9)["scrape_configs"]
     assert found == {
         "job_name": "api",

@@ -17,17 +17,17 @@ from headway.errors import Exit, UserError
 from sandbox.cluster.locks import exclusive
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
-from sandbox.traffic import commands, demo, stage
+from sandbox.traffic import command_records, demo, release_trials
 from sandbox.traffic.demo import STORY, WANTED, forget, main
-from sandbox.traffic.load import Tally
-from sandbox.traffic.stage import BEFORE_TRAFFIC, Ended, Stage, stop
+from sandbox.traffic.load import LoadTally
+from sandbox.traffic.release_trials import BEFORE_TRAFFIC, ReleaseTrials, TrialResult, stop
 from tests.loopback import Handler, served
 
-BUILD = Path(stage.__file__).parent / "models" / "build.py"
+BUILD = Path(release_trials.__file__).parent / "models" / "build.py"
 
 
-def ended(outcome: str, where: str) -> Ended:
-    return Ended(release="errors", outcome=outcome, where=where, verdict="", seconds=1.0, users=0, number=1)
+def ended(outcome: str, where: str) -> TrialResult:
+    return TrialResult(release="errors", outcome=outcome, where=where, verdict="", seconds=1.0, users=0, number=1)
 
 
 def test_every_release_that_is_built_has_an_end_that_it_should_have() -> None:
@@ -55,7 +55,7 @@ def test_every_release_that_is_built_has_an_end_that_it_should_have() -> None:
         ("better", ended("not over", "50%"), False),
     ],
 )
-def test_a_release_that_is_caught_later_than_it_should_be_has_not_ended_as_it_should(name: str, found: Ended, met: bool) -> None:
+def test_a_release_that_is_caught_later_than_it_should_be_has_not_ended_as_it_should(name: str, found: TrialResult, met: bool) -> None:
     assert WANTED[name].met(found) is met
 
 
@@ -73,15 +73,15 @@ def test_no_release_begins_before_prometheus_holds_requests_to_judge_it_by(tmp_p
             self.reply(200, b'{"data": {"result": ' + result + b"}}")
 
     layout, nothing = Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path), cast(Any, None)
-    stage = Stage(tmp_path, layout, nothing, 15.0)
+    trials = ReleaseTrials(tmp_path, layout, nothing, 15.0)
     with pytest.raises(UserError, match="shows no requests of quality/classifier"):
-        stage.measured(within=0.1)
+        trials.measured(within=0.1)
     with served(Prometheus, Supervisor(layout).port("prometheus")):
         if enough:
-            stage.measured()
+            trials.measured()
         else:
             with pytest.raises(UserError, match="none was begun"):
-                stage.measured(within=0.1)
+                trials.measured(within=0.1)
 
 
 @pytest.mark.parametrize(("first", "last", "said"), [("not over", "rolled back", "held"), ("not over", "promoted", "promoted")])
@@ -90,7 +90,7 @@ def test_a_release_that_nobody_decides_is_taken_back_and_said_to_be_held(
 ) -> None:
     asked: list[tuple[str, ...]] = []
 
-    class Undecided(Stage):
+    class Undecided(ReleaseTrials):
         def count(self) -> int:
             return 0
 
@@ -103,13 +103,13 @@ def test_a_release_that_nobody_decides_is_taken_back_and_said_to_be_held(
             self._children[0].terminate()
             return subprocess.Popen(["true"])
 
-        def ended(self, name: str, before: int, seconds: float, answered_by: Mapping[str, int]) -> Ended:
+        def ended(self, name: str, before: int, seconds: float, answered_by: Mapping[str, int]) -> TrialResult:
             return ended(last if asked else first, "10%")
 
-    monkeypatch.setattr(stage, "HELD_SECONDS", 0.05)
+    monkeypatch.setattr(release_trials, "HELD_SECONDS", 0.05)
     nothing = cast(Any, None)
     layout = Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path)
-    found = Undecided(tmp_path, layout, nothing, 15.0).release("better", Tally("release"))
+    found = Undecided(tmp_path, layout, nothing, 15.0).release("better", LoadTally("release"))
     assert (found.outcome, found.where) == (said, "10%")
     assert [one[:2] for one in asked] == [("release", "rollback")]
 
@@ -119,7 +119,7 @@ def test_whoever_stops_ends_every_command_that_was_started_and_not_only_the_last
     python.parent.mkdir(parents=True)
     python.write_text("#!/bin/sh\nexec sleep 60\n")
     python.chmod(0o755)
-    busy = Stage(tmp_path, Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path), nothing, 15.0)
+    busy = ReleaseTrials(tmp_path, Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path), nothing, 15.0)
     started = [busy.headway("release", "start"), busy.headway("release", "promote")]
     busy.stop()
     assert [child.poll() for child in started] == [-signal.SIGTERM, -signal.SIGTERM]
@@ -129,10 +129,10 @@ def test_whoever_stops_ends_what_a_killed_demonstration_has_left_and_no_process_
     layout = Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path)
     left, stranger = (subprocess.Popen(["sleep", "60"]) for _ in range(2))
     for each in (left, stranger):
-        commands.record(layout, each.pid)
+        command_records.record(layout, each.pid)
     record = layout.state / "commands" / str(stranger.pid)
     record.write_text(record.read_text() + "1")
-    commands.record(layout, os.getpid())
+    command_records.record(layout, os.getpid())
     try:
         stop(layout)
         assert left.wait(10) == -signal.SIGTERM

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headway.errors import UserError
-from sandbox.traffic.environment import programs
+from sandbox.traffic.programs import programs
 
 PROJECT = Path(__file__).parents[2]
 VERSION = "3.11"

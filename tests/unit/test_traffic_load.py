@@ -3,17 +3,17 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from sandbox.traffic.load import NO_ANSWER, Answer, Client, Request, Tally, arrivals
+from sandbox.traffic.load import NO_ANSWER, LoadAnswer, LoadClient, LoadRequest, LoadTally, arrivals
 
-ASKED = Request(path="/", body=b"{}", headers={"host": "a"})
+ASKED = LoadRequest(path="/", body=b"{}", headers={"host": "a"})
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-async def _sent(serve: Serve, count: int) -> list[Answer]:
+async def _sent(serve: Serve, count: int) -> list[LoadAnswer]:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    client = Client(server.sockets[0].getsockname()[1])
+    client = LoadClient(server.sockets[0].getsockname()[1])
     try:
         return [await client.send(ASKED, client.now) for _ in range(count)]
     finally:
@@ -55,9 +55,9 @@ def test_a_request_that_a_new_connection_did_not_answer_is_lost_and_not_asked_ag
 
 
 def test_a_tally_tells_losses_from_refusals_and_knows_who_answered() -> None:
-    tally = Tally("x-model-release")
+    tally = LoadTally("x-model-release")
     for status, release in ((200, "r1"), (200, "r2"), (429, ""), (503, "r2"), (NO_ANSWER, "")):
-        tally.take(Answer(due=float(status), latency=0.1 if status else 9.0, status=status, headers={"x-model-release": release}))
+        tally.take(LoadAnswer(due=float(status), latency=0.1 if status else 9.0, status=status, headers={"x-model-release": release}))
     assert tally.lost == [(503.0, 503), (0.0, NO_ANSWER)]
     assert tally.answered_by == {"r1": 1, "r2": 2, "": 1}
     assert round(tally.quantile(1.0), 3) == 0.1, "what was not answered has no latency"

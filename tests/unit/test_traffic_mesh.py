@@ -12,15 +12,15 @@ from components.model_service.traffic import Arm, Live, Mirror, Traffic
 from components.platform import mesh
 from components.tenant.manifests import Plan
 from sandbox.cluster import linux
-from sandbox.traffic.mesh import configuration, listeners, patches, routes
+from sandbox.traffic.mesh import envoy_configuration, listeners, patches, routes
 from sandbox.traffic.mesh.controller import Accepted, Controller
-from sandbox.traffic.mesh.reading import duration, seconds
+from sandbox.traffic.mesh.object_reader import duration, seconds
+from sandbox.traffic.mesh.snapshot import MeshSnapshot, cluster_name
 from sandbox.traffic.mesh.telemetry import Telemetry
-from sandbox.traffic.mesh.tokens import Issuers
-from sandbox.traffic.mesh.world import World, cluster_name
+from sandbox.traffic.mesh.tokens import TokenIssuers
 from tests.components.contracts import DEFECTS, MODELS, POOLS, SURROUNDINGS, changed, service, tenant
 
-DOORS = listeners.Doors(gateway={80: 1080}, mesh={8000: 1800, 8001: 1801}, log="/log")
+DOORS = listeners.ListenerPorts(gateway={80: 1080}, mesh={8000: 1800, 8001: 1801}, log="/log")
 KEYS = {"https://login.example.com/realms/factory": '{"keys": []}'}
 OLD = service("defects").releases
 STABLE, CANARY = next(iter(OLD)), "r0000000000"
@@ -55,17 +55,17 @@ def cluster(made: Service, *more: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def compiled(objects: Iterable[dict[str, Any]]) -> configuration.Configuration:
-    return configuration.compile_(World.of(objects), DOORS, "/xds", KEYS)
+def compiled(objects: Iterable[dict[str, Any]]) -> envoy_configuration.EnvoyConfiguration:
+    return envoy_configuration.compile_(MeshSnapshot.of(objects), DOORS, "/xds", KEYS)
 
 
-def gateway_routes(found: configuration.Configuration) -> list[dict[str, Any]]:
+def gateway_routes(found: envoy_configuration.EnvoyConfiguration) -> list[dict[str, Any]]:
     (host,) = [each for each in found.routes["gateway-80"]["virtual_hosts"] if each["name"] == "defects.vision.inference.example.com"]
     return host["routes"]
 
 
 def test_nothing_that_the_program_renders_is_refused() -> None:
-    refused = configuration.judge(World.of(cluster(two_arms(10, copies=50))))
+    refused = envoy_configuration.judge(MeshSnapshot.of(cluster(two_arms(10, copies=50))))
     assert {uid: [str(each) for each in found] for uid, found in refused.items()} == {}
 
 
@@ -106,7 +106,7 @@ def test_a_destination_without_a_port_has_the_listeners_unless_its_service_has_o
     }
     for ports, expected in (([8000, 8001], 80), ([9000], 9000)):
         backend = {"kind": "Service", "metadata": {"name": "s", "namespace": "n"}, "spec": {"ports": [{"port": port} for port in ports]}}
-        (route,) = routes.routes(item, "n/g", 80, World.of([backend]))
+        (route,) = routes.routes(item, "n/g", 80, MeshSnapshot.of([backend]))
         assert route["route"]["cluster"] == cluster_name("s.n.svc.cluster.local", expected)
 
 
@@ -258,7 +258,7 @@ def test_a_patch_that_istiod_would_make_something_else_of_is_refused(name: str, 
     (item,) = [each for each in objects if (each["kind"], each["metadata"]["name"]) == ("EnvoyFilter", name)]
     item = copy.deepcopy(item)
     item["spec"]["configPatches"][number] |= change
-    refused = configuration.judge(World.of([item]))[item["metadata"]["uid"]]
+    refused = envoy_configuration.judge(MeshSnapshot.of([item]))[item["metadata"]["uid"]]
     assert f"spec.configPatches[{number}].{path}" in [each.path for each in refused]
 
 
@@ -275,7 +275,7 @@ def one_route(**said: Any) -> dict[str, Any]:
     item = {"kind": "VirtualService", "metadata": {"name": "v", "namespace": "n"}, "spec": {"hosts": ["h"], "http": [rule]}}
     assert not routes.check(item).refusals
     backend = {"kind": "Service", "metadata": {"name": "s", "namespace": "n"}, "spec": {"ports": [{"port": 8000}]}}
-    (found,) = routes.routes(item, "n/g", 80, World.of([backend]))
+    (found,) = routes.routes(item, "n/g", 80, MeshSnapshot.of([backend]))
     return found["route"]
 
 
@@ -358,21 +358,21 @@ def test_a_field_that_is_not_modelled_is_refused_by_its_path(kind: str, change: 
     objects = cluster(two_arms(10))
     item = next(each for each in objects if each["kind"] == kind)
     change(item["spec"])
-    refused = configuration.judge(World.of(objects))[item["metadata"]["uid"]]
+    refused = envoy_configuration.judge(MeshSnapshot.of(objects))[item["metadata"]["uid"]]
     assert path in [each.path for each in refused]
 
 
 def test_a_refused_change_leaves_the_accepted_version_in_force() -> None:
     objects = {each["metadata"]["uid"]: each for each in cluster(two_arms(10))}
     accepted = Accepted()
-    accepted.world(objects)
+    accepted.snapshot(objects)
     uid = next(uid for uid, each in objects.items() if each["kind"] == "VirtualService")
     worse = copy.deepcopy(objects[uid])
     worse["spec"]["http"][-1] |= {"fault": {"abort": {}}, "timeout": "9s"}
-    world, refused = accepted.world({**objects, uid: worse})
+    snapshot, refused = accepted.snapshot({**objects, uid: worse})
     assert [each.path for each in refused[uid]] == ["spec.http[5].fault"]
-    assert world.of_kind("VirtualService") == (objects[uid],)
-    gone, _ = accepted.world({key: each for key, each in objects.items() if key != uid})
+    assert snapshot.of_kind("VirtualService") == (objects[uid],)
+    gone, _ = accepted.snapshot({key: each for key, each in objects.items() if key != uid})
     assert gone.of_kind("VirtualService") == ()
 
 
@@ -485,9 +485,9 @@ def test_a_replicas_series_begin_at_zero_and_end_with_it() -> None:
 
 
 def test_a_token_is_signed_by_its_issuers_own_key(tmp_path: Any) -> None:
-    issuers = Issuers(tmp_path)
+    issuers = TokenIssuers(tmp_path)
     one, other = issuers.keys("https://one"), issuers.keys("https://other")
-    assert one == Issuers(tmp_path).keys("https://one")
+    assert one == TokenIssuers(tmp_path).keys("https://one")
     assert one != other
     token = issuers.token("https://one", ["a"], "me", now=1000.0, seconds=60, claims={"priority": "high"})
     head, body, signature = token.split(".")

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from headway.contract.labels import TENANT
 from sandbox.cluster.nodes import RUN_BY_AGENT, STATUS_BY_OTHERS
-from sandbox.traffic import address, marking
-from sandbox.traffic.environment import Programs
+from sandbox.traffic import admission, pod_addresses
 from sandbox.traffic.node import cpu, spec
-from sandbox.traffic.node.backoff import BackOff, Probe, Streak
+from sandbox.traffic.node.backoff import BackOff, ProbeSpec, Streak
 from sandbox.traffic.node.cpu import NotServedError
 from sandbox.traffic.node.metrics import exposition, namespace_samples
 from sandbox.traffic.node.mounts import Mounts
-from sandbox.traffic.node.status import ContainerView, Running, Terminated, Waiting, pod_status
-from sandbox.traffic.profile import Served
+from sandbox.traffic.node.status import ContainerRunning, ContainerTerminated, ContainerView, ContainerWaiting, pod_status
+from sandbox.traffic.profile import ServedModel
+from sandbox.traffic.programs import Programs
 from tests.components.contracts import service
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -30,14 +30,14 @@ MOUNTS = Mounts(
 
 @given(st.uuids())
 def test_a_served_pods_two_addresses_follow_from_each_other(uid: Any) -> None:
-    ip = address.pod_ip(str(uid))
-    assert address.is_served(ip)
-    assert address.loopback(ip).removeprefix("127.") == ip.removeprefix("10.")
+    ip = pod_addresses.pod_ip(str(uid))
+    assert pod_addresses.is_served(ip)
+    assert pod_addresses.loopback(ip).removeprefix("127.") == ip.removeprefix("10.")
 
 
 @pytest.mark.parametrize("ip", ["10.244.0.7", "10.0.0.1", ""])
 def test_a_simulated_pod_has_no_process_behind_its_address(ip: str) -> None:
-    assert not address.is_served(ip)
+    assert not pod_addresses.is_served(ip)
 
 
 @pytest.mark.parametrize(
@@ -140,12 +140,12 @@ def test_everything_that_is_not_run_is_refused_in_one_message() -> None:
 
 
 def view(**changes: Any) -> ContainerView:
-    return ContainerView(name="server", image="i", state=changes.pop("state", Running(since=NOW)), **changes)
+    return ContainerView(name="server", image="i", state=changes.pop("state", ContainerRunning(since=NOW)), **changes)
 
 
 def status(server: ContainerView, *, fetched: bool = True, before: Any = ()) -> dict[str, Any]:
-    done = Terminated(reason="Completed", exit_code=0, began=NOW, ended=NOW)
-    fetch = ContainerView(name="fetch", image="i", state=done if fetched else Running(since=NOW))
+    done = ContainerTerminated(reason="Completed", exit_code=0, began=NOW, ended=NOW)
+    fetch = ContainerView(name="fetch", image="i", state=done if fetched else ContainerRunning(since=NOW))
     return pod_status(
         inits=[fetch],
         containers=[server],
@@ -167,7 +167,7 @@ def test_a_pod_is_ready_when_its_server_is() -> None:
 
 
 def test_a_pod_that_still_fetches_is_pending_and_not_initialised() -> None:
-    found = status(view(state=Waiting(reason="PodInitializing")), fetched=False)
+    found = status(view(state=ContainerWaiting(reason="PodInitializing")), fetched=False)
     assert found["phase"] == "Pending"
     assert conditions(found)["Initialized"] == "False"
 
@@ -182,8 +182,8 @@ def test_a_condition_keeps_its_time_while_it_does_not_change_and_others_are_left
 
 
 def test_a_container_that_was_killed_shows_why_and_how_often() -> None:
-    last = Terminated(reason="OOMKilled", exit_code=137, began=NOW, ended=NOW, message="last words")
-    found = status(view(last=last, restarts=2, state=Waiting(reason="CrashLoopBackOff")))
+    last = ContainerTerminated(reason="OOMKilled", exit_code=137, began=NOW, ended=NOW, message="last words")
+    found = status(view(last=last, restarts=2, state=ContainerWaiting(reason="CrashLoopBackOff")))
     (server,) = found["containerStatuses"]
     assert server["restartCount"] == 2
     assert server["state"]["waiting"]["reason"] == "CrashLoopBackOff"
@@ -201,7 +201,7 @@ def test_waiting_doubles_up_to_five_minutes_and_is_forgiven_after_ten_good_ones(
 
 
 def test_one_success_forgives_all_failures_of_a_probe() -> None:
-    probe = Probe(command=("x",), period_seconds=1, timeout_seconds=1, failures=3)
+    probe = ProbeSpec(command=("x",), period_seconds=1, timeout_seconds=1, failures=3)
     streak = Streak().after(succeeded=False).after(succeeded=False)
     assert not streak.exhausted(probe)
     assert streak.after(succeeded=False).exhausted(probe)
@@ -209,7 +209,7 @@ def test_one_success_forgives_all_failures_of_a_probe() -> None:
 
 
 def test_pods_of_served_services_are_marked_for_the_agent_and_against_kwok() -> None:
-    policy, binding = marking.policy([Served("quality", "classifier"), Served("search", "encoder")])
+    policy, binding = admission.policy([ServedModel("quality", "classifier"), ServedModel("search", "encoder")])
     (mutation,) = policy["spec"]["mutations"]
     for key, value in {**RUN_BY_AGENT, **STATUS_BY_OTHERS}.items():
         assert f'escapeKey("{key}"), value: "{value}"' in mutation["jsonPatch"]["expression"]

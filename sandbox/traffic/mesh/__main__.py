@@ -10,21 +10,23 @@ from typing import Any
 
 from sandbox.traffic.kube import Kube
 from sandbox.traffic.mesh.controller import Controller
-from sandbox.traffic.mesh.envoy import Admin
-from sandbox.traffic.mesh.listeners import Doors
-from sandbox.traffic.mesh.tokens import Issuers
+from sandbox.traffic.mesh.envoy import EnvoyAdmin
+from sandbox.traffic.mesh.listeners import ListenerPorts
+from sandbox.traffic.mesh.tokens import TokenIssuers
 
 
 def main(path: Path) -> None:
     settings = json.loads(path.read_text())
-    admin = Admin(settings["admin_port"])
-    doors = Doors(
+    admin = EnvoyAdmin(settings["admin_port"])
+    ports = ListenerPorts(
         gateway={int(port): own for port, own in settings["gateway"].items()},
         mesh={int(port): own for port, own in settings["mesh"].items()},
         log=settings["log"],
         samples=settings["samples"],
     )
-    controller = Controller(Kube(Path(settings["kubeconfig"])), Path(settings["folder"]), doors, admin, Issuers(Path(settings["issuers"])))
+    controller = Controller(
+        Kube(Path(settings["kubeconfig"])), Path(settings["folder"]), ports, admin, TokenIssuers(Path(settings["issuers"]))
+    )
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -44,7 +46,7 @@ def main(path: Path) -> None:
     controller.run()
 
 
-def _answer(controller: Controller, admin: Admin, path: str) -> tuple[int, str]:
+def _answer(controller: Controller, admin: EnvoyAdmin, path: str) -> tuple[int, str]:
     """`/metrics` what the mesh's proxies would show, `/ready`, and `/refusals`: what is not in force, a line each."""
     if path == "/metrics":
         return 200, controller.exposition()

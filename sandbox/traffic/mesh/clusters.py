@@ -4,12 +4,9 @@ The trap: mutual TLS. Everything here is one process on loopback, so `tls: ISTIO
 does to traffic cannot be learnt here.
 """
 
-from typing import Any
-
-from sandbox.traffic.mesh.reading import Object, Reader, duration
-from sandbox.traffic.mesh.world import World, cluster_name, full_host, is_grpc
-
-Config = dict[str, Any]
+from sandbox.traffic.mesh.object_reader import Reader, duration
+from sandbox.traffic.mesh.snapshot import MeshSnapshot, cluster_name, full_host, is_grpc
+from sandbox.traffic.mesh.types import EnvoyMessage, MeshObject
 
 _POLICY = {"tls", "loadBalancer", "connectionPool", "outlierDetection", "retryBudget"}
 _BALANCERS = {"LEAST_REQUEST": "LEAST_REQUEST", "ROUND_ROBIN": "ROUND_ROBIN", "RANDOM": "RANDOM", "UNSPECIFIED": "LEAST_REQUEST"}
@@ -22,7 +19,7 @@ _HTTP2 = {
 }
 
 
-def check(item: Object) -> Reader:
+def check(item: MeshObject) -> Reader:
     """Everything in a DestinationRule that is not modelled."""
     reader, spec = Reader.of(item), item["spec"]
     reader.only(spec, "spec", {"host", "trafficPolicy"})
@@ -50,24 +47,24 @@ def check(item: Object) -> Reader:
     return reader
 
 
-def outbound(world: World) -> dict[str, Config]:
+def outbound(snapshot: MeshSnapshot) -> dict[str, EnvoyMessage]:
     """A cluster by name for every port of every Service that a model server has."""
     rules = {
         full_host(item["spec"]["host"], item["metadata"]["namespace"]): item["spec"].get("trafficPolicy") or {}
-        for item in world.of_kind("DestinationRule")
+        for item in snapshot.of_kind("DestinationRule")
     }
-    found: dict[str, Config] = {}
-    for host, service in sorted(world.services.items()):
+    found: dict[str, EnvoyMessage] = {}
+    for host, service in sorted(snapshot.services.items()):
         for port in service["spec"]["ports"]:
             name = cluster_name(host, port["port"])
             found[name] = _outbound(name, rules.get(host) or {}, grpc=is_grpc(port))
     return found
 
 
-def _outbound(name: str, policy: Object, *, grpc: bool) -> Config:
+def _outbound(name: str, policy: MeshObject, *, grpc: bool) -> EnvoyMessage:
     pool = policy.get("connectionPool") or {}
     tcp, http = pool.get("tcp") or {}, pool.get("http") or {}
-    threshold: Config = {
+    threshold: EnvoyMessage = {
         "max_connections": int(tcp.get("maxConnections") or _UNLIMITED),
         "max_pending_requests": int(http.get("http1MaxPendingRequests") or _UNLIMITED),
         "max_requests": int(http.get("http2MaxRequests") or _UNLIMITED),
@@ -76,7 +73,7 @@ def _outbound(name: str, policy: Object, *, grpc: bool) -> Config:
     }
     if policy.get("retryBudget"):
         threshold["retry_budget"] = _budget(policy["retryBudget"])
-    cluster: Config = {
+    cluster: EnvoyMessage = {
         "name": name,
         "type": "EDS",
         "connect_timeout": duration(tcp.get("connectTimeout", "10s")),
@@ -84,10 +81,10 @@ def _outbound(name: str, policy: Object, *, grpc: bool) -> Config:
         "common_lb_config": {"healthy_panic_threshold": {"value": 0}},
         **_balancer(policy.get("loadBalancer") or {}),
     }
-    options: Config = {}
+    options: EnvoyMessage = {}
     if grpc:
         options = {key: dict(value) for key, value in _HTTP2.items()}
-    common: Config = {}
+    common: EnvoyMessage = {}
     if http.get("maxRequestsPerConnection"):
         common["max_requests_per_connection"] = int(http["maxRequestsPerConnection"])
     if http.get("idleTimeout"):
@@ -104,13 +101,13 @@ def _outbound(name: str, policy: Object, *, grpc: bool) -> Config:
     return cluster
 
 
-def _budget(given: Object) -> Config:
+def _budget(given: MeshObject) -> EnvoyMessage:
     """As istiod, whose share where none is given is a fifth of a percent."""
     percent, least = given.get("percent"), int(given.get("minRetryConcurrency") or 0)
     return {"budget_percent": {"value": 0.2 if percent is None else float(percent)}, "min_retry_concurrency": least or 3}
 
 
-def _balancer(given: Object) -> Config:
+def _balancer(given: MeshObject) -> EnvoyMessage:
     if (given.get("consistentHash") or {}).get("httpHeaderName"):
         return {"lb_policy": "RING_HASH"}
     policy = _BALANCERS[given.get("simple", "LEAST_REQUEST")]
@@ -123,8 +120,8 @@ def _balancer(given: Object) -> Config:
     return {"lb_policy": policy}
 
 
-def _ejection(given: Object) -> Config:
-    found: Config = {"always_eject_one_host": False}
+def _ejection(given: MeshObject) -> EnvoyMessage:
+    found: EnvoyMessage = {"always_eject_one_host": False}
     errors, gateway = given.get("consecutive5xxErrors"), given.get("consecutiveGatewayErrors")
     # As istiod: a threshold that is not given is not enforced; without any, Envoy's own five are.
     found |= {"consecutive_5xx": errors, "enforcing_consecutive_5xx": 100} if errors else {}
@@ -138,16 +135,16 @@ def _ejection(given: Object) -> Config:
     return found
 
 
-def assignment(world: World, host: str, port: int) -> Config:
+def assignment(snapshot: MeshSnapshot, host: str, port: int) -> EnvoyMessage:
     """The endpoints of one cluster: the sidecars of its ready replicas."""
-    found = world.endpoints(host, port)
+    found = snapshot.endpoints(host, port)
     return {
         "cluster_name": cluster_name(host, port),
         "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(*each)}} for each in found]}] if found else [],
     }
 
 
-def inbound(name: str, place: tuple[str, int], limits: Object, *, grpc: bool) -> Config:
+def inbound(name: str, place: tuple[str, int], limits: MeshObject, *, grpc: bool) -> EnvoyMessage:
     """The cluster of a sidecar: its own server, and what the Sidecar object lets through at once."""
     return {
         "name": name,
@@ -172,5 +169,5 @@ def inbound(name: str, place: tuple[str, int], limits: Object, *, grpc: bool) ->
     }
 
 
-def address(host: str, port: int) -> Config:
+def address(host: str, port: int) -> EnvoyMessage:
     return {"socket_address": {"address": host, "port_value": port}}

@@ -16,14 +16,14 @@ from typing import Any
 
 from sandbox.cluster import linux
 from sandbox.traffic.kube import Kube, Object, Watched
-from sandbox.traffic.mesh import configuration
-from sandbox.traffic.mesh.configuration import Configuration
-from sandbox.traffic.mesh.envoy import Admin, Files
-from sandbox.traffic.mesh.listeners import Doors, workload
-from sandbox.traffic.mesh.reading import Refusal
-from sandbox.traffic.mesh.telemetry import Tail, Telemetry
-from sandbox.traffic.mesh.tokens import Issuers
-from sandbox.traffic.mesh.world import World
+from sandbox.traffic.mesh import envoy_configuration
+from sandbox.traffic.mesh.envoy import EnvoyAdmin, EnvoyFiles
+from sandbox.traffic.mesh.envoy_configuration import EnvoyConfiguration
+from sandbox.traffic.mesh.listeners import ListenerPorts, workload
+from sandbox.traffic.mesh.object_reader import UnsupportedField
+from sandbox.traffic.mesh.snapshot import MeshSnapshot
+from sandbox.traffic.mesh.telemetry import LogTail, Telemetry
+from sandbox.traffic.mesh.tokens import TokenIssuers
 
 PATHS = (
     "/api/v1/pods",
@@ -51,30 +51,30 @@ class Accepted:
 
     _versions: dict[str, Object] = field(default_factory=dict[str, Object])
 
-    def world(self, objects: Mapping[str, Object]) -> tuple[World, Mapping[str, list[Refusal]]]:
+    def snapshot(self, objects: Mapping[str, Object]) -> tuple[MeshSnapshot, Mapping[str, list[UnsupportedField]]]:
         """The objects as they are in force, and what is refused of the newest ones."""
-        newest = World.of(objects.values())
-        refused = configuration.judge(newest)
+        newest = MeshSnapshot.of(objects.values())
+        refused = envoy_configuration.judge(newest)
         for uid, item in objects.items():
             if uid not in refused:
                 self._versions[uid] = item
         for uid in [uid for uid in self._versions if uid not in objects]:
             del self._versions[uid]
-        return World.of(self._versions.values()), refused
+        return MeshSnapshot.of(self._versions.values()), refused
 
 
 class Controller:
     """The mesh of one sandbox."""
 
-    def __init__(self, kube: Kube, folder: Path, doors: Doors, admin: Admin, issuers: Issuers) -> None:
-        self._kube, self._folder, self._doors, self._admin, self._issuers = kube, folder, doors, admin, issuers
-        self._files = Files(folder)
+    def __init__(self, kube: Kube, folder: Path, ports: ListenerPorts, admin: EnvoyAdmin, issuers: TokenIssuers) -> None:
+        self._kube, self._folder, self._ports, self._admin, self._issuers = kube, folder, ports, admin, issuers
+        self._files = EnvoyFiles(folder)
         self._objects: dict[str, Object] = {}
         self._lock = threading.Lock()
         self._changed = threading.Event()
         self._watches: list[Watched] = []
         self._accepted = Accepted()
-        self._written: Configuration | None = None
+        self._written: EnvoyConfiguration | None = None
         self._prune_at = float("inf")
         self._telemetry = Telemetry()
         self._telemetry_lock = threading.Lock()
@@ -87,7 +87,7 @@ class Controller:
         self._watches = [Watched(self._kube, path, self.hear).start() for path in PATHS]
         for watch in self._watches:
             watch.synced.wait()
-        tail = Tail(Path(self._doors.log), self._admin.reopen_logs)
+        tail = LogTail(Path(self._ports.log), self._admin.reopen_logs)
         self._changed.set()
         while True:
             if self._changed.wait(_READ_SECONDS) or monotonic() > self._again_at:
@@ -133,8 +133,8 @@ class Controller:
     def _compile(self) -> None:
         with self._lock:
             objects = dict(self._objects)
-        world, refused = self._accepted.world(objects)
-        wanted = configuration.compile_(world, self._doors, str(self._folder), self._keys(world))
+        snapshot, refused = self._accepted.snapshot(objects)
+        wanted = envoy_configuration.compile_(snapshot, self._ports, str(self._folder), self._keys(snapshot))
         _check_file_watches(self._files.watched(), wanted)
         if self._files.apply(wanted, self._written, self._admin if self._written is not None else None):
             self._prune_at = monotonic() + _PRUNE_SECONDS
@@ -144,7 +144,7 @@ class Controller:
             if line not in self.refusals:
                 _log(f"refused: {line}")
         self.refusals = said
-        pods = [(pod, pod["metadata"]) for pod in world.served_pods()]
+        pods = [(pod, pod["metadata"]) for pod in snapshot.served_pods()]
         with self._telemetry_lock:
             for pod, metadata in pods:
                 self._telemetry.introduce(metadata["namespace"], workload(pod), metadata["name"])
@@ -158,17 +158,17 @@ class Controller:
         except OSError:
             self._prune_at = monotonic() + _PRUNE_SECONDS
 
-    def _keys(self, world: World) -> Mapping[str, str]:
-        rules: list[Any] = [rule for item in world.of_kind("RequestAuthentication") for rule in item["spec"].get("jwtRules") or ()]
+    def _keys(self, snapshot: MeshSnapshot) -> Mapping[str, str]:
+        rules: list[Any] = [rule for item in snapshot.of_kind("RequestAuthentication") for rule in item["spec"].get("jwtRules") or ()]
         return {rule["issuer"]: self._issuers.keys(rule["issuer"]) for rule in rules}
 
-    def _count(self, tail: Tail) -> None:
+    def _count(self, tail: LogTail) -> None:
         with self._telemetry_lock:
             for line in tail.lines():
                 self._telemetry.take(line)
 
 
-def _check_file_watches(watched: Collection[str], wanted: Configuration) -> None:
+def _check_file_watches(watched: Collection[str], wanted: EnvoyConfiguration) -> None:
     """OSError where Envoy, which watches a file for each cluster and route table, could not have one more: it would abort."""
     clusters = {name for name, each in wanted.clusters.items() if each["type"] == "EDS"}
     new = len({*clusters, *wanted.routes} - {*watched})

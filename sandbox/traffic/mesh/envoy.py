@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
 
 from sandbox.cluster.processes import Process
-from sandbox.traffic.environment import Programs
-from sandbox.traffic.mesh import configuration
-from sandbox.traffic.mesh.configuration import Configuration
+from sandbox.traffic.mesh import envoy_configuration
+from sandbox.traffic.mesh.envoy_configuration import EnvoyConfiguration
 from sandbox.traffic.mesh.listeners import RDS_FOLDER
+from sandbox.traffic.mesh.types import EnvoyMessage
+from sandbox.traffic.programs import Programs
 
 NAME = "envoy"
 _DRAIN_SECONDS = 10
@@ -26,13 +26,11 @@ _WARM_SECONDS = 5.0
 _FILE_WATCHES = 20
 """One for each file: listeners, clusters, routes, and the endpoints of each cluster; 18 with two services and a release under way."""
 
-Config = dict[str, Any]
 
-
-def bootstrap(folder: Path, admin_port: int) -> Config:
+def bootstrap(folder: Path, admin_port: int) -> EnvoyMessage:
     """What Envoy starts with: where it is administrated, and that everything else comes from files."""
 
-    def watched(kind: str) -> Config:
+    def watched(kind: str) -> EnvoyMessage:
         source = {"path": str(folder / f"{kind}.json"), "watched_directory": {"path": str(folder)}}
         return {"resource_api_version": "V3", "path_config_source": source}
 
@@ -64,7 +62,7 @@ def process(programs: Programs, folder: Path, admin_port: int, ports: tuple[int,
             *(str(programs.envoy), "-c", str(path), "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning"),
             *("--drain-time-s", str(_DRAIN_SECONDS), "--file-flush-interval-msec", str(_FLUSH_MILLISECONDS)),
         ),
-        ready=lambda: Admin(admin_port).unready(),
+        ready=lambda: EnvoyAdmin(admin_port).unready(),
         ports=(admin_port, *ports),
         file_watches=_FILE_WATCHES,
         inputs=(path,),
@@ -72,7 +70,7 @@ def process(programs: Programs, folder: Path, admin_port: int, ports: tuple[int,
     )
 
 
-class Files:
+class EnvoyFiles:
     """The folder that Envoy watches."""
 
     def __init__(self, folder: Path) -> None:
@@ -93,11 +91,11 @@ class Files:
         clusters = json.loads(path.read_text())["resources"] if path.exists() else []
         return frozenset([each["name"] for each in clusters] + [each.stem for each in (self._folder / RDS_FOLDER).glob("[!.]*.json")])
 
-    def apply(self, wanted: Configuration, former: Configuration | None, admin: "Admin | None") -> bool:
+    def apply(self, wanted: EnvoyConfiguration, former: EnvoyConfiguration | None, admin: "EnvoyAdmin | None") -> bool:
         """Bring the files to `wanted` without ever routing to what is not there; whether anything changed."""
         changed = False
         for name, resource in wanted.endpoints.items():
-            changed |= self._put(self._folder / "endpoints" / f"{configuration.file_name(name)}.json", "endpoints", [resource])
+            changed |= self._put(self._folder / "endpoints" / f"{envoy_configuration.file_name(name)}.json", "endpoints", [resource])
         new = set(wanted.clusters) - set(former.clusters if former else ())
         kept = {**(former.clusters if former else {}), **wanted.clusters}
         changed |= self._put(self._folder / "clusters.json", "clusters", list(kept.values()))
@@ -108,17 +106,17 @@ class Files:
         changed |= self._put(self._folder / "listeners.json", "listeners", list(wanted.listeners.values()))
         return changed
 
-    def prune(self, wanted: Configuration) -> None:
+    def prune(self, wanted: EnvoyConfiguration) -> None:
         """Drop clusters that nothing leads to any more; done once the routes have been taken."""
         self._put(self._folder / "clusters.json", "clusters", list(wanted.clusters.values()))
-        known = {f"{configuration.file_name(name)}.json" for name in wanted.endpoints}
+        known = {f"{envoy_configuration.file_name(name)}.json" for name in wanted.endpoints}
         for path in sorted((self._folder / "endpoints").glob("*.json")):
             if path.name not in known:
                 path.unlink()
 
-    def _put(self, path: Path, kind: str, resources: list[Config]) -> bool:
-        plain = configuration.response(kind, resources, "")
-        text = configuration.response(kind, resources, sha256(plain.encode()).hexdigest()[:12])
+    def _put(self, path: Path, kind: str, resources: list[EnvoyMessage]) -> bool:
+        plain = envoy_configuration.response(kind, resources, "")
+        text = envoy_configuration.response(kind, resources, sha256(plain.encode()).hexdigest()[:12])
         if path.exists() and path.read_text() == text:
             return False
         self._write(path, text)
@@ -130,7 +128,7 @@ class Files:
         new.replace(path)
 
 
-class Admin:
+class EnvoyAdmin:
     """Envoy's administration port."""
 
     def __init__(self, port: int) -> None:
@@ -177,8 +175,3 @@ class Admin:
                     name = each.get("name") or each.get("cluster", {}).get("name") or each.get("route_config", {}).get("name") or kind
                     found[name] = each["error_state"].get("details", "refused")
         return dict(sorted(found.items()))
-
-    def route_versions(self) -> Mapping[str, str]:
-        """The version of every route table that Envoy routes by now."""
-        dump = json.loads(self.get("/config_dump?resource=dynamic_route_configs"))
-        return {each["route_config"]["name"]: each.get("version_info", "") for each in dump.get("configs", [])}

@@ -6,15 +6,13 @@ line at its caller; it shows at the sidecar of its destination, its host ending 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from headway.contract.labels import MODEL
 from sandbox.traffic.mesh import patches, security
 from sandbox.traffic.mesh.clusters import address
-from sandbox.traffic.mesh.reading import Object, labels_match
-from sandbox.traffic.mesh.world import INBOUND_OFFSET, ROOT_NAMESPACE, World
-
-Config = dict[str, Any]
+from sandbox.traffic.mesh.object_reader import labels_match
+from sandbox.traffic.mesh.snapshot import INBOUND_OFFSET, ROOT_NAMESPACE, MeshSnapshot
+from sandbox.traffic.mesh.types import EnvoyMessage, MeshObject
 
 RDS_FOLDER = "routes"
 MESH_PORTS = (8000, 8001)
@@ -47,7 +45,7 @@ LOG_FIELDS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doors:
+class ListenerPorts:
     """Where the listeners are on 127.0.0.1: the gateway's port by the port that its Gateway object names, the mesh's by Service port."""
 
     gateway: Mapping[int, int]
@@ -58,9 +56,9 @@ class Doors:
     """The folder of the samples' logs, which must exist, one file a model; None for none."""
 
 
-def gateway_servers(world: World) -> list[tuple[Object, Object]]:
+def gateway_servers(snapshot: MeshSnapshot) -> list[tuple[MeshObject, MeshObject]]:
     """(Gateway, server) of every plain HTTP server."""
-    found = [(item, server) for item in world.of_kind("Gateway") for server in item["spec"].get("servers") or ()]
+    found = [(item, server) for item in snapshot.of_kind("Gateway") for server in item["spec"].get("servers") or ()]
     return [(item, server) for item, server in found if server["port"]["protocol"] in {"HTTP", "HTTP2", "GRPC"}]
 
 
@@ -68,41 +66,43 @@ def route_name(kind: str, port: int) -> str:
     return f"{kind}-{port}"
 
 
-def gateway_listener(world: World, item: Object, port: int, doors: Doors, folder: str, keys: Mapping[str, str]) -> Config:
+def gateway_listener(
+    snapshot: MeshSnapshot, item: MeshObject, port: int, ports: ListenerPorts, folder: str, keys: Mapping[str, str]
+) -> EnvoyMessage:
     """One port of a Gateway, with what its namespace says about tokens, callers and rates."""
     labels, namespace = item["spec"].get("selector") or {}, item["metadata"]["namespace"]
-    tokens = world.selecting("RequestAuthentication", namespace, labels)
+    tokens = snapshot.selecting("RequestAuthentication", namespace, labels)
     claimed = security.claimed_headers(tokens)
     verify = security.authentication(tokens, keys)
     filters = [
         *([_dropping(claimed)] if claimed else []),
         *([verify] if verify else []),
-        *security.authorization(security.of_workload(world, namespace, labels)),
+        *security.authorization(security.of_workload(snapshot, namespace, labels)),
         _router(),
     ]
     name = route_name("gateway", port)
-    manager = _manager(name, filters, _log(doors.log, {"at": "source"}), rds=folder)
-    found = applied(world, namespace, labels)
+    manager = _manager(name, filters, _log(ports.log, {"at": "source"}), rds=folder)
+    found = applied(snapshot, namespace, labels)
     made = patches.patched(manager, patches.GATEWAY, port, found)
-    return _listener(name, ("127.0.0.1", doors.gateway[port]), made, patches.before_manager(patches.GATEWAY, port, found))
+    return _listener(name, ("127.0.0.1", ports.gateway[port]), made, patches.before_manager(patches.GATEWAY, port, found))
 
 
-def mesh_listener(world: World, port: int, doors: Doors, folder: str) -> Config:
+def mesh_listener(snapshot: MeshSnapshot, port: int, ports: ListenerPorts, folder: str) -> EnvoyMessage:
     """Where a caller inside the mesh reaches a Service's port: the sidecar of nobody in particular."""
     name = route_name("mesh", port)
-    manager = _manager(name, [_router()], _log(doors.log, {"at": "source"}), rds=folder)
-    found = [item for item in world.of_kind("EnvoyFilter") if item["metadata"]["namespace"] == ROOT_NAMESPACE]
+    manager = _manager(name, [_router()], _log(ports.log, {"at": "source"}), rds=folder)
+    found = [item for item in snapshot.of_kind("EnvoyFilter") if item["metadata"]["namespace"] == ROOT_NAMESPACE]
     made = patches.patched(manager, patches.OUTBOUND, port, found)
-    return _listener(name, ("127.0.0.1", doors.mesh[port]), made, patches.before_manager(patches.OUTBOUND, port, found))
+    return _listener(name, ("127.0.0.1", ports.mesh[port]), made, patches.before_manager(patches.OUTBOUND, port, found))
 
 
-def sidecar(world: World, pod: Object, port: int, ip: str, cluster: str, doors: Doors) -> Config:
+def sidecar(snapshot: MeshSnapshot, pod: MeshObject, port: int, ip: str, cluster: str, ports: ListenerPorts) -> EnvoyMessage:
     """The sidecar of one pod before one of its ports."""
     metadata = pod["metadata"]
     labels, namespace = metadata.get("labels") or {}, metadata["namespace"]
     name = f"inbound-{namespace}-{metadata['name']}-{port}"
     said = {"at": "destination", "namespace": namespace, "pod": metadata["name"], "workload": workload(pod)}
-    filters = [*security.authorization(security.of_workload(world, namespace, labels)), _router()]
+    filters = [*security.authorization(security.of_workload(snapshot, namespace, labels)), _router()]
     # As istiod: what a server's closing connection did not take is asked again.
     action = {"cluster": cluster, "timeout": "0s", "retry_policy": {"retry_on": "reset-before-request", "num_retries": 2}}
     routes = {
@@ -110,23 +110,23 @@ def sidecar(world: World, pod: Object, port: int, ip: str, cluster: str, doors: 
         "validate_clusters": False,
         "virtual_hosts": [{"name": "inbound", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": action}]}],
     }
-    manager = _manager(name, filters, _log(doors.log, said), routes=routes)
+    manager = _manager(name, filters, _log(ports.log, said), routes=routes)
     # As istiod: only where requests enter are their ids made anew.
     manager["use_remote_address"] = False
-    manager["access_log"] += _samples(world, pod, doors)
-    found = applied(world, namespace, labels)
+    manager["access_log"] += _samples(snapshot, pod, ports)
+    found = applied(snapshot, namespace, labels)
     made = patches.patched(manager, patches.INBOUND, port, found)
     return _listener(name, (ip, port + INBOUND_OFFSET), made, patches.before_manager(patches.INBOUND, port, found))
 
 
-def _samples(world: World, pod: Object, doors: Doors) -> Iterator[Config]:
+def _samples(snapshot: MeshSnapshot, pod: MeshObject, ports: ListenerPorts) -> Iterator[EnvoyMessage]:
     """The logs of samples that a Telemetry object asks of the pod's proxy. What else such objects say has no effect here."""
     metadata = pod["metadata"]
     labels = metadata.get("labels") or {}
-    for item in world.selecting("Telemetry", metadata["namespace"], labels) if doors.samples else ():
+    for item in snapshot.selecting("Telemetry", metadata["namespace"], labels) if ports.samples else ():
         for entry in item["spec"].get("accessLogging") or ():
             if SAMPLES in {each["name"] for each in entry.get("providers") or ()}:
-                path = f"{doors.samples}/{metadata['namespace']}.{labels[MODEL]}.jsonl"
+                path = f"{ports.samples}/{metadata['namespace']}.{labels[MODEL]}.jsonl"
                 text = f"{SAMPLE.replace(_OWN_WORKLOAD, workload(pod))}\n"
                 kept = {"@type": _CEL_TYPE, "expression": entry["filter"]["expression"]}
                 yield {
@@ -136,25 +136,25 @@ def _samples(world: World, pod: Object, doors: Doors) -> Iterator[Config]:
                 }
 
 
-def workload(pod: Object) -> str:
+def workload(pod: MeshObject) -> str:
     """The Deployment of a pod, by the name of its ReplicaSet; a pod without one is its own."""
     owner = next((each["name"] for each in pod["metadata"].get("ownerReferences") or () if each["kind"] == "ReplicaSet"), None)
     return owner.rpartition("-")[0] if owner else pod["metadata"]["name"]
 
 
-def sidecar_limits(world: World, pod: Object) -> Object:
+def sidecar_limits(snapshot: MeshSnapshot, pod: MeshObject) -> MeshObject:
     """What the Sidecar object that selects this pod lets through at once."""
     metadata = pod["metadata"]
-    for item in world.of_kind("Sidecar"):
+    for item in snapshot.of_kind("Sidecar"):
         selector = (item["spec"].get("workloadSelector") or {}).get("labels") or {}
         if item["metadata"]["namespace"] == metadata["namespace"] and selector and labels_match(selector, metadata.get("labels") or {}):
             return (item["spec"].get("inboundConnectionPool") or {}).get("http") or {}
     return {}
 
 
-def applied(world: World, namespace: str, labels: Object) -> list[Object]:
+def applied(snapshot: MeshSnapshot, namespace: str, labels: MeshObject) -> list[MeshObject]:
     """EnvoyFilters that apply to a workload, in istiod's order: by priority, then the root's first, then by age and name."""
-    found = world.selecting("EnvoyFilter", namespace, labels)
+    found = snapshot.selecting("EnvoyFilter", namespace, labels)
     return sorted(
         found,
         key=lambda item: (
@@ -166,7 +166,7 @@ def applied(world: World, namespace: str, labels: Object) -> list[Object]:
     )
 
 
-def _listener(name: str, place: tuple[str, int], manager: Config, before: Iterable[Config]) -> Config:
+def _listener(name: str, place: tuple[str, int], manager: EnvoyMessage, before: Iterable[EnvoyMessage]) -> EnvoyMessage:
     typed = {"@type": _MANAGER_TYPE, **manager}
     return {
         "name": name,
@@ -175,9 +175,11 @@ def _listener(name: str, place: tuple[str, int], manager: Config, before: Iterab
     }
 
 
-def _manager(name: str, filters: Sequence[Config], log: Config, *, rds: str | None = None, routes: Config | None = None) -> Config:
+def _manager(
+    name: str, filters: Sequence[EnvoyMessage], log: EnvoyMessage, *, rds: str | None = None, routes: EnvoyMessage | None = None
+) -> EnvoyMessage:
     """The HTTP connection manager of a listener, with its routes inline or read from the folder `rds`."""
-    found: Config = {
+    found: EnvoyMessage = {
         "stat_prefix": name,
         "codec_type": "AUTO",
         "http_filters": list(filters),
@@ -196,17 +198,17 @@ def _manager(name: str, filters: Sequence[Config], log: Config, *, rds: str | No
     return {**found, "rds": {"route_config_name": name, "config_source": {"resource_api_version": "V3", "path_config_source": source}}}
 
 
-def _router() -> Config:
+def _router() -> EnvoyMessage:
     return {"name": patches.ROUTER, "typed_config": {"@type": _ROUTER_TYPE}}
 
 
-def _dropping(headers: Iterable[str]) -> Config:
+def _dropping(headers: Iterable[str]) -> EnvoyMessage:
     """What a client sends under the name of a verified claim is dropped before tokens are read."""
     mutations = {"request_mutations": [{"remove": name} for name in headers]}
     return {"name": "headway.claimed_headers", "typed_config": {"@type": _DROP_TYPE, "mutations": mutations}}
 
 
-def _log(path: str, said: Mapping[str, str]) -> Config:
+def _log(path: str, said: Mapping[str, str]) -> EnvoyMessage:
     fields = {**LOG_FIELDS, **said}
     return {
         "name": "envoy.access_loggers.file",

@@ -9,9 +9,8 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sandbox.traffic.mesh.reading import Object, Reader, items
-
-Config = dict[str, Any]
+from sandbox.traffic.mesh.object_reader import Reader, items
+from sandbox.traffic.mesh.types import EnvoyMessage, MeshObject
 
 GATEWAY, INBOUND, OUTBOUND = "GATEWAY", "SIDECAR_INBOUND", "SIDECAR_OUTBOUND"
 MANAGER = "envoy.filters.network.http_connection_manager"
@@ -25,7 +24,7 @@ _MERGED = {"HTTP_FILTER": {"name", "typed_config"}, "VIRTUAL_HOST": {"typed_per_
 """What a merge may hold. Of an HTTP filter istiod takes no more; of a virtual host more is not modelled."""
 
 
-def check(item: Object) -> Reader:
+def check(item: MeshObject) -> Reader:
     """Everything in an EnvoyFilter that is not modelled."""
     reader, spec = Reader.of(item), item["spec"]
     reader.only(spec, "spec", {"workloadSelector", "configPatches", "priority"})
@@ -46,7 +45,7 @@ def check(item: Object) -> Reader:
     return reader
 
 
-def _check_listener(reader: Reader, match: Object, path: str) -> None:
+def _check_listener(reader: Reader, match: MeshObject, path: str) -> None:
     reader.only(match, path, {"context", "listener"})
     reader.choice(match.get("context", "ANY"), f"{path}.context", {GATEWAY, INBOUND, OUTBOUND, "ANY"})
     listener = match.get("listener") or {}
@@ -60,7 +59,7 @@ def _check_listener(reader: Reader, match: Object, path: str) -> None:
         reader.choice(network.get("name"), f"{path}.listener.filterChain.filter.name", {MANAGER})
 
 
-def _check_host(reader: Reader, match: Object, path: str) -> None:
+def _check_host(reader: Reader, match: MeshObject, path: str) -> None:
     """Only hosts of a gateway that are found by their domain: by name istiod's are host and port, and equal ones are made one."""
     reader.only(match, path, {"context", "routeConfiguration"})
     reader.choice(match.get("context", "ANY"), f"{path}.context", {GATEWAY})
@@ -72,7 +71,7 @@ def _check_host(reader: Reader, match: Object, path: str) -> None:
         reader.refuse(f"{path}.routeConfiguration.vhost.domainName", "a patch of every virtual host is not modelled here")
 
 
-def patched(manager: Config, context: str, port: int, filters: Iterable[Object]) -> Config:
+def patched(manager: EnvoyMessage, context: str, port: int, filters: Iterable[MeshObject]) -> EnvoyMessage:
     """The HTTP connection manager of a listener in `context`, with the patches of these EnvoyFilters."""
     found, merges = copy.deepcopy(manager), list[tuple[str | None, Mapping[str, Any]]]()
     for patch, match in _of_listener(context, port, filters):
@@ -89,7 +88,7 @@ def patched(manager: Config, context: str, port: int, filters: Iterable[Object])
     return found
 
 
-def before_manager(context: str, port: int, filters: Iterable[Object]) -> list[Config]:
+def before_manager(context: str, port: int, filters: Iterable[MeshObject]) -> list[EnvoyMessage]:
     """What these EnvoyFilters put before the HTTP connection manager of a listener in `context`."""
     wanted = ("NETWORK_FILTER", "INSERT_BEFORE")
     return [
@@ -99,24 +98,24 @@ def before_manager(context: str, port: int, filters: Iterable[Object]) -> list[C
     ]
 
 
-def patched_hosts(hosts: Sequence[Config], filters: Iterable[Object]) -> list[Config]:
+def patched_hosts(hosts: Sequence[EnvoyMessage], filters: Iterable[MeshObject]) -> list[EnvoyMessage]:
     """The virtual hosts of a gateway, each with what these EnvoyFilters say of one of its domains."""
     said = [
         (match["routeConfiguration"]["vhost"]["domainName"], patch["patch"].get("value") or {})
         for patch, match in _of(GATEWAY, filters)
         if patch["applyTo"] == "VIRTUAL_HOST"
     ]
-    known: dict[str, Config] = {}
+    known: dict[str, EnvoyMessage] = {}
     for domain, value in said:
         known[domain] = {**known.get(domain, {}), **copy.deepcopy(dict(value["typed_per_filter_config"]))}
-    found: list[Config] = []
+    found: list[EnvoyMessage] = []
     for host in hosts:
         told = {name: config for domain in host["domains"] for name, config in known.get(domain, {}).items()}
         found.append({**host, "typed_per_filter_config": told} if told else host)
     return found
 
 
-def _of_listener(context: str, port: int, filters: Iterable[Object]) -> Iterator[tuple[Object, Object]]:
+def _of_listener(context: str, port: int, filters: Iterable[MeshObject]) -> Iterator[tuple[MeshObject, MeshObject]]:
     """(patch, its match) of what applies to a listener in `context` at `port`."""
     for patch, match in _of(context, filters):
         asked = (match.get("listener") or {}).get("portNumber")
@@ -124,7 +123,7 @@ def _of_listener(context: str, port: int, filters: Iterable[Object]) -> Iterator
             yield patch, match
 
 
-def _of(context: str, filters: Iterable[Object]) -> Iterator[tuple[Object, Object]]:
+def _of(context: str, filters: Iterable[MeshObject]) -> Iterator[tuple[MeshObject, MeshObject]]:
     """(patch, its match) of what applies in `context`."""
     for item in filters:
         for patch in item["spec"].get("configPatches") or ():
@@ -133,13 +132,13 @@ def _of(context: str, filters: Iterable[Object]) -> Iterator[tuple[Object, Objec
                 yield patch, match
 
 
-def _beside(match: Object) -> str | None:
+def _beside(match: MeshObject) -> str | None:
     """The HTTP filter that a patch is about."""
     network = ((match.get("listener") or {}).get("filterChain") or {}).get("filter") or {}
     return (network.get("subFilter") or {}).get("name")
 
 
-def _inserted(filters: list[Config], operation: str, beside: str | None, value: Mapping[str, Any]) -> list[Config]:
+def _inserted(filters: list[EnvoyMessage], operation: str, beside: str | None, value: Mapping[str, Any]) -> list[EnvoyMessage]:
     place = next((number for number, each in enumerate(filters) if each["name"] == beside), None)
     new = copy.deepcopy(dict(value))
     if operation == "INSERT_FIRST":
@@ -150,7 +149,7 @@ def _inserted(filters: list[Config], operation: str, beside: str | None, value: 
     return [*filters[:place], new, *filters[place:]]
 
 
-def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> Config:
+def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> EnvoyMessage:
     """As protobuf merges messages: scalars are replaced, lists appended, messages merged."""
     found = copy.deepcopy(dict(base))
     for key, value in more.items():

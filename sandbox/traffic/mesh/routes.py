@@ -7,8 +7,9 @@ yields other routes at the gateway than inside the mesh.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sandbox.traffic.mesh.reading import Object, Reader, duration, items, seconds
-from sandbox.traffic.mesh.world import World, cluster_name, destination_port, full_host
+from sandbox.traffic.mesh.object_reader import Reader, duration, items, seconds
+from sandbox.traffic.mesh.snapshot import MeshSnapshot, cluster_name, destination_port, full_host
+from sandbox.traffic.mesh.types import EnvoyMessage, MeshObject
 
 MESH = "mesh"
 _SPEC = {"hosts", "gateways", "http"}
@@ -27,10 +28,8 @@ _REASONS = {
 }
 """What istiod's webhook takes for `retryOn`, beside status codes."""
 
-Config = dict[str, Any]
 
-
-def check(item: Object) -> Reader:
+def check(item: MeshObject) -> Reader:
     """Everything in a VirtualService that is not modelled."""
     reader, spec = Reader.of(item), item["spec"]
     reader.only(spec, "spec", _SPEC)
@@ -62,28 +61,28 @@ def check(item: Object) -> Reader:
     return reader
 
 
-def _check_headers(reader: Reader, headers: Object, path: str) -> None:
+def _check_headers(reader: Reader, headers: MeshObject, path: str) -> None:
     reader.only(headers, path, {"request", "response"})
     for side in ("request", "response"):
         reader.only(headers.get(side) or {}, f"{path}.{side}", {"set", "add", "remove"})
 
 
-def hosts(item: Object) -> list[str]:
+def hosts(item: MeshObject) -> list[str]:
     return [full_host(host, item["metadata"]["namespace"]) for host in item["spec"]["hosts"]]
 
 
-def gateways(item: Object) -> list[str]:
+def gateways(item: MeshObject) -> list[str]:
     """Names of gateways as `<namespace>/<name>`, or `mesh`; without any it is the mesh."""
     place = item["metadata"]["namespace"]
     return [each if each == MESH or "/" in each else f"{place}/{each}" for each in item["spec"].get("gateways") or (MESH,)]
 
 
-def routes(item: Object, gateway: str, listener_port: int, world: World) -> list[Config]:
+def routes(item: MeshObject, gateway: str, listener_port: int, snapshot: MeshSnapshot) -> list[EnvoyMessage]:
     """Routes of one VirtualService at a gateway (or MESH) that listens on `listener_port` as the cluster sees it."""
-    return [route for rule in item["spec"].get("http") or () for route in _rule(rule, item, gateway, listener_port, world)]
+    return [route for rule in item["spec"].get("http") or () for route in _rule(rule, item, gateway, listener_port, snapshot)]
 
 
-def _rule(rule: Object, item: Object, gateway: str, listener_port: int, world: World) -> Iterator[Config]:
+def _rule(rule: MeshObject, item: MeshObject, gateway: str, listener_port: int, snapshot: MeshSnapshot) -> Iterator[EnvoyMessage]:
     namespace = item["metadata"]["namespace"]
     for match in rule.get("match") or ({},):
         named = [each if each == MESH or "/" in each else f"{namespace}/{each}" for each in match.get("gateways") or ()]
@@ -91,21 +90,21 @@ def _rule(rule: Object, item: Object, gateway: str, listener_port: int, world: W
             continue
         # As istiod, so that a log tells which match it was.
         name = ".".join(filter(None, (rule.get("name") or "default", match.get("name"))))
-        made: Config = {"name": name, "match": _match(match)}
+        made: EnvoyMessage = {"name": name, "match": _match(match)}
         if "directResponse" in rule:
             answer = rule["directResponse"]
             body = (answer.get("body") or {}).get("string")
             made["direct_response"] = {"status": answer["status"], **({"body": {"inline_string": body}} if body else {})}
         else:
-            made["route"] = _action(rule, namespace, listener_port, world)
+            made["route"] = _action(rule, namespace, listener_port, snapshot)
         made |= _headers(rule.get("headers") or {})
         yield made
 
 
-def _match(match: Object) -> Config:
+def _match(match: MeshObject) -> EnvoyMessage:
     uri = match.get("uri") or {}
     if "exact" in uri:
-        found: Config = {"path": uri["exact"]}
+        found: EnvoyMessage = {"path": uri["exact"]}
     elif "regex" in uri:
         found = {"safe_regex": {"regex": uri["regex"]}}
     else:
@@ -117,28 +116,28 @@ def _match(match: Object) -> Config:
     return {**found, **({"headers": headers} if headers else {})}
 
 
-def _header(name: str, text: Object) -> Config:
+def _header(name: str, text: MeshObject) -> EnvoyMessage:
     if not text:
         return {"name": name, "present_match": True}
     kind, value = next(iter(text.items()))
     return {"name": name, "string_match": {"safe_regex": {"regex": value}} if kind == "regex" else {kind: value}}
 
 
-def _action(rule: Object, namespace: str, listener_port: int, world: World) -> Config:
-    def cluster(destination: Object) -> str:
+def _action(rule: MeshObject, namespace: str, listener_port: int, snapshot: MeshSnapshot) -> EnvoyMessage:
+    def cluster(destination: MeshObject) -> str:
         host = full_host(destination["host"], namespace)
         asked = (destination.get("port") or {}).get("number")
-        return cluster_name(host, destination_port(world, host, asked, listener_port))
+        return cluster_name(host, destination_port(snapshot, host, asked, listener_port))
 
     targets = rule["route"]
-    key = _sticky(targets, namespace, world)
-    action: Config = {"timeout": duration(rule["timeout"]) if rule.get("timeout") else "0s"}
+    key = _sticky(targets, namespace, snapshot)
+    action: EnvoyMessage = {"timeout": duration(rule["timeout"]) if rule.get("timeout") else "0s"}
     if key:
         action["hash_policy"] = [{"header": {"header_name": key}}]
     if len(targets) == 1 and not targets[0].get("headers"):
         action["cluster"] = cluster(targets[0]["destination"])
     else:
-        weighted: Config = {
+        weighted: EnvoyMessage = {
             "clusters": [
                 {
                     "name": cluster(each["destination"]),
@@ -161,11 +160,11 @@ def _action(rule: Object, namespace: str, listener_port: int, world: World) -> C
     return action
 
 
-def _sticky(targets: list[Object], namespace: str, world: World) -> str | None:
+def _sticky(targets: list[MeshObject], namespace: str, snapshot: MeshSnapshot) -> str | None:
     """The header by which a destination's rule keeps a caller with one replica: it then also decides the arm."""
     for each in targets:
         host = full_host(each["destination"]["host"], namespace)
-        for item in world.of_kind("DestinationRule"):
+        for item in snapshot.of_kind("DestinationRule"):
             if full_host(item["spec"]["host"], item["metadata"]["namespace"]) == host:
                 balancer = (item["spec"].get("trafficPolicy") or {}).get("loadBalancer") or {}
                 name = (balancer.get("consistentHash") or {}).get("httpHeaderName")
@@ -174,7 +173,7 @@ def _sticky(targets: list[Object], namespace: str, world: World) -> str | None:
     return None
 
 
-def retries(given: Object | None, *, sticky: bool = False) -> Config | None:
+def retries(given: MeshObject | None, *, sticky: bool = False) -> EnvoyMessage | None:
     """The retry policy of a route as istiod writes it: its own where the route has none, none for no attempts.
 
     On another replica where there is one, unless callers are kept with theirs.
@@ -187,7 +186,7 @@ def retries(given: Object | None, *, sticky: bool = False) -> Config | None:
     named = [each for each in reasons if not each.isdigit()]
     if codes and "retriable-status-codes" not in named:
         named.append("retriable-status-codes")
-    found: Config = {
+    found: EnvoyMessage = {
         "num_retries": int(asked.get("attempts", 2)),
         "retry_on": ",".join(named),
         "host_selection_retry_max_attempts": str(_HOST_ATTEMPTS),
@@ -206,8 +205,8 @@ def _reasons(text: str) -> list[str]:
     return [part for each in text.split(",") if (part := each.strip())]
 
 
-def _headers(given: Mapping[str, Any]) -> Config:
-    found: Config = {}
+def _headers(given: Mapping[str, Any]) -> EnvoyMessage:
+    found: EnvoyMessage = {}
     for side in ("request", "response"):
         wanted = given.get(side) or {}
         added = [_option(name, value, "OVERWRITE_IF_EXISTS_OR_ADD") for name, value in sorted((wanted.get("set") or {}).items())]
@@ -219,5 +218,5 @@ def _headers(given: Mapping[str, Any]) -> Config:
     return found
 
 
-def _option(name: str, value: str, action: str) -> Config:
+def _option(name: str, value: str, action: str) -> EnvoyMessage:
     return {"header": {"key": name, "value": value}, "append_action": action}

@@ -6,12 +6,10 @@ the caller's namespace or service account is taken as met: it rests on mutual TL
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
-from sandbox.traffic.mesh.reading import Object, Reader, items
-from sandbox.traffic.mesh.world import ROOT_NAMESPACE, World
-
-Config = dict[str, Any]
+from sandbox.traffic.mesh.object_reader import Reader, items
+from sandbox.traffic.mesh.snapshot import MeshSnapshot
+from sandbox.traffic.mesh.types import EnvoyMessage, MeshObject
 
 JWT, RBAC = "envoy.filters.http.jwt_authn", "envoy.filters.http.rbac"
 _RULE = {"issuer", "audiences", "jwksUri", "forwardOriginalToken", "outputClaimToHeaders"}
@@ -21,7 +19,7 @@ _AUDIENCES = "request.auth.audiences"
 _PAYLOAD = "payload"
 
 
-def check_authentication(item: Object) -> Reader:
+def check_authentication(item: MeshObject) -> Reader:
     reader = Reader.of(item)
     reader.only(item["spec"], "spec", {"selector", "jwtRules"})
     for path, rule in items(item["spec"].get("jwtRules"), "spec.jwtRules"):
@@ -29,7 +27,7 @@ def check_authentication(item: Object) -> Reader:
     return reader
 
 
-def check_authorization(item: Object) -> Reader:
+def check_authorization(item: MeshObject) -> Reader:
     reader, spec = Reader.of(item), item.get("spec") or {}
     reader.only(spec, "spec", {"selector", "action", "rules"})
     reader.choice(spec.get("action", "ALLOW"), "spec.action", {"ALLOW", "DENY"})
@@ -46,7 +44,7 @@ def check_authorization(item: Object) -> Reader:
     return reader
 
 
-def authentication(rules: Iterable[Object], keys: Mapping[str, str]) -> Config | None:
+def authentication(rules: Iterable[MeshObject], keys: Mapping[str, str]) -> EnvoyMessage | None:
     """The filter that verifies tokens; `keys` are issuers to their key sets (JSON). None without rules."""
     found = [rule for item in rules for rule in item["spec"].get("jwtRules") or ()]
     if not found:
@@ -63,7 +61,7 @@ def authentication(rules: Iterable[Object], keys: Mapping[str, str]) -> Config |
     }
 
 
-def _provider(rule: Object, keys: str) -> Config:
+def _provider(rule: MeshObject, keys: str) -> EnvoyMessage:
     return {
         "issuer": rule["issuer"],
         "audiences": list(rule.get("audiences") or ()),
@@ -77,16 +75,16 @@ def _provider(rule: Object, keys: str) -> Config:
     }
 
 
-def claimed_headers(rules: Iterable[Object]) -> list[str]:
+def claimed_headers(rules: Iterable[MeshObject]) -> list[str]:
     """Headers that only a verified token may set; what a client sends under these names is dropped before."""
     return sorted(
         {each["header"] for item in rules for rule in item["spec"].get("jwtRules") or () for each in rule.get("outputClaimToHeaders") or ()}
     )
 
 
-def authorization(policies: Sequence[Object]) -> list[Config]:
+def authorization(policies: Sequence[MeshObject]) -> list[EnvoyMessage]:
     """The filters that refuse and allow, as istiod orders them: refusals first; where any policy allows, one must match."""
-    filters: list[Config] = []
+    filters: list[EnvoyMessage] = []
     for action in ("DENY", "ALLOW"):
         chosen = [item for item in policies if (item.get("spec") or {}).get("action", "ALLOW") == action]
         if chosen:
@@ -94,12 +92,12 @@ def authorization(policies: Sequence[Object]) -> list[Config]:
     return filters
 
 
-def of_workload(world: World, namespace: str, labels: Object) -> list[Object]:
-    return world.selecting("AuthorizationPolicy", namespace, labels)
+def of_workload(snapshot: MeshSnapshot, namespace: str, labels: MeshObject) -> list[MeshObject]:
+    return snapshot.selecting("AuthorizationPolicy", namespace, labels)
 
 
-def _rbac(action: str, policies: Sequence[Object]) -> Config:
-    rules: Config = {}
+def _rbac(action: str, policies: Sequence[MeshObject]) -> EnvoyMessage:
+    rules: EnvoyMessage = {}
     for item in policies:
         name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
         for number, rule in enumerate((item.get("spec") or {}).get("rules") or ()):
@@ -113,19 +111,19 @@ def _rbac(action: str, policies: Sequence[Object]) -> Config:
     }
 
 
-def _all(parts: Sequence[Config]) -> Config:
+def _all(parts: Sequence[EnvoyMessage]) -> EnvoyMessage:
     return {"and_rules": {"rules": list(parts)}} if parts else {"any": True}
 
 
-def _permission(rule: Object) -> Config:
+def _permission(rule: MeshObject) -> EnvoyMessage:
     operations = [each.get("operation") or {} for each in rule.get("to") or ()]
     if not operations:
         return {"any": True}
     return {"or_rules": {"rules": [_operation(each) for each in operations]}}
 
 
-def _operation(given: Object) -> Config:
-    parts: list[Config] = []
+def _operation(given: MeshObject) -> EnvoyMessage:
+    parts: list[EnvoyMessage] = []
     for key, made in (("hosts", _host), ("paths", _path)):
         if given.get(key):
             parts.append({"or_rules": {"rules": [made(value) for value in given[key]]}})
@@ -137,11 +135,11 @@ def _operation(given: Object) -> Config:
     return _all(parts)
 
 
-def _host(value: str) -> Config:
+def _host(value: str) -> EnvoyMessage:
     return {"header": _text(":authority", value, ignore_case=True)}
 
 
-def _path(value: str) -> Config:
+def _path(value: str) -> EnvoyMessage:
     if "{" in value:
         # As istiod writes Istio's own wildcards; Envoy 1.40 ends with an uncaught exception on the braces.
         pattern = {"path_template": value.replace("{**}", "**").replace("{*}", "*")}
@@ -150,11 +148,11 @@ def _path(value: str) -> Config:
     return {"url_path": {"path": _pattern(value)}}
 
 
-def _text(header: str, value: str, *, ignore_case: bool = False) -> Config:
+def _text(header: str, value: str, *, ignore_case: bool = False) -> EnvoyMessage:
     return {"name": header, "string_match": {**_pattern(value), **({"ignore_case": True} if ignore_case else {})}}
 
 
-def _pattern(value: str) -> Config:
+def _pattern(value: str) -> EnvoyMessage:
     """Istio's string match: `*` anything, `x*` a prefix, `*x` a suffix, else exactly."""
     if value == "*":
         return {"safe_regex": {"regex": ".+"}}
@@ -163,8 +161,8 @@ def _pattern(value: str) -> Config:
     return {"suffix": value[1:]} if value.startswith("*") else {"exact": value}
 
 
-def _principal(rule: Object) -> Config:
-    parts: list[Config] = []
+def _principal(rule: MeshObject) -> EnvoyMessage:
+    parts: list[EnvoyMessage] = []
     sources = [each.get("source") or {} for each in rule.get("from") or ()]
     if sources:
         parts.append({"or_ids": {"ids": [_source(each) for each in sources]}})
@@ -176,8 +174,8 @@ def _principal(rule: Object) -> Config:
     return {"and_ids": {"ids": parts}} if parts else {"any": True}
 
 
-def _source(given: Object) -> Config:
-    parts: list[Config] = []
+def _source(given: MeshObject) -> EnvoyMessage:
+    parts: list[EnvoyMessage] = []
     if given.get("requestPrincipals"):
         parts.append({"or_ids": {"ids": [_caller(value) for value in given["requestPrincipals"]]}})
     if given.get("notRequestPrincipals"):
@@ -185,7 +183,7 @@ def _source(given: Object) -> Config:
     return {"and_ids": {"ids": parts}} if parts else {"any": True}
 
 
-def _caller(value: str) -> Config:
+def _caller(value: str) -> EnvoyMessage:
     """`<issuer>/<subject>`; a subject of `*` is anyone whom the issuer vouches for."""
     issuer, _, subject = value.rpartition("/")
     parts = [_claim("iss", {"string_match": {"exact": issuer}})]
@@ -194,16 +192,12 @@ def _caller(value: str) -> Config:
     return {"and_ids": {"ids": parts}}
 
 
-def _audience(value: str) -> Config:
+def _audience(value: str) -> EnvoyMessage:
     """A token's audience is one text or a list of them."""
     match = {"string_match": _pattern(value)}
     return {"or_ids": {"ids": [_claim("aud", match), _claim("aud", {"list_match": {"one_of": match}})]}}
 
 
-def _claim(name: str, match: Config) -> Config:
+def _claim(name: str, match: EnvoyMessage) -> EnvoyMessage:
     wanted = {"filter": JWT, "path": [{"key": _PAYLOAD}, {"key": name}], "value": match}
     return {"sourced_metadata": {"metadata_matcher": wanted, "metadata_source": "DYNAMIC"}}
-
-
-def root_policies(world: World) -> list[Object]:
-    return [item for item in world.of_kind("AuthorizationPolicy") if item["metadata"]["namespace"] == ROOT_NAMESPACE]

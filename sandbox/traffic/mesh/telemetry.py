@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.signals.buckets import latency_edges_milliseconds
-from sandbox.traffic.mesh.world import SUFFIX
+from sandbox.traffic.mesh.snapshot import SUFFIX
 
 REQUESTS = "istio_requests_total"
 DURATION = "istio_request_duration_milliseconds"
@@ -23,7 +23,7 @@ SHADOW = re.compile(r"-shadow(:\d+)?$")
 _NO_FLAGS = "-"
 _ROTATE_BYTES = 64 * 2**20
 
-Labels = tuple[tuple[str, str], ...]
+SeriesLabels = tuple[tuple[str, str], ...]
 
 
 def labels_of(line: dict[str, Any]) -> dict[str, str] | None:
@@ -73,8 +73,8 @@ class Telemetry:
     """Counters and latency histograms of everything that was logged."""
 
     edges: tuple[int, ...] = field(default_factory=latency_edges_milliseconds)
-    _requests: dict[Labels, int] = field(default_factory=dict[Labels, int])
-    _durations: dict[Labels, _Histogram] = field(default_factory=dict[Labels, _Histogram])
+    _requests: dict[SeriesLabels, int] = field(default_factory=dict[SeriesLabels, int])
+    _durations: dict[SeriesLabels, _Histogram] = field(default_factory=dict[SeriesLabels, _Histogram])
 
     def take(self, line: dict[str, Any]) -> None:
         """Count one logged request."""
@@ -98,7 +98,7 @@ class Telemetry:
         self._requests.setdefault(key, 0)
         self._histogram(key)
 
-    def _histogram(self, key: Labels) -> _Histogram:
+    def _histogram(self, key: SeriesLabels) -> _Histogram:
         return self._durations.setdefault(key, _Histogram([0] * (len(self.edges) + 1)))
 
     def forget(self, pods: Collection[tuple[str, str]]) -> None:
@@ -122,16 +122,16 @@ class Telemetry:
             yield f"{DURATION}_count{{{text}}} {histogram.total}\n"
 
 
-def _replica(key: Labels) -> tuple[str, str] | None:
+def _replica(key: SeriesLabels) -> tuple[str, str] | None:
     found = dict(key)
     return (found["destination_workload_namespace"], found["pod"]) if "pod" in found else None
 
 
-def _text(key: Labels) -> str:
+def _text(key: SeriesLabels) -> str:
     return ",".join(f"{name}={json.dumps(value)}" for name, value in key)
 
 
-class Tail:
+class LogTail:
     """Reads the lines of a growing log, each once; `reopen` makes the writer begin a new file when this one is large.
 
     A reader that starts anew reads the file from its beginning, so that counters go on where they were.

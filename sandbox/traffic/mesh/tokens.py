@@ -20,7 +20,7 @@ from sandbox.cluster.certificates import write_private
 _COORDINATE_BYTES = 32
 
 
-class Issuers:
+class TokenIssuers:
     """Key pairs by issuer, as files in `folder` that only this user can read."""
 
     def __init__(self, folder: Path) -> None:

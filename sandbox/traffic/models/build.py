@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np  # pyright: ignore[reportMissingImports]
 from onnx import TensorProto, helper, numpy_helper  # pyright: ignore[reportMissingImports]
 
-Json = dict[str, Any]
+GoldenJson = dict[str, Any]
 
 KINDS, MEASUREMENTS = 8, 16
 VOCABULARY, DIMENSIONS = 8192, 64
@@ -116,11 +116,11 @@ def embedding(text: str) -> Any:
     return found / np.linalg.norm(found)
 
 
-def tensor(name: str, kind: str, data: list[Any], shape: list[int]) -> Json:
+def tensor(name: str, kind: str, data: list[Any], shape: list[int]) -> GoldenJson:
     return {"name": name, "datatype": kind, "shape": shape, "data": data}
 
 
-def golden_classifier() -> Iterator[Json]:
+def golden_classifier() -> Iterator[GoldenJson]:
     for number, centre in enumerate(centres()):
         features = [round(float(value), 4) for value in centre]
         yield {
@@ -131,7 +131,7 @@ def golden_classifier() -> Iterator[Json]:
         }
 
 
-def golden_encoder() -> Iterator[Json]:
+def golden_encoder() -> Iterator[GoldenJson]:
     for name, text in (("bracket", "steel bracket m8"), ("hose", "hydraulic hose 12 mm")):
         ids = tokens(text)
         yield {
@@ -147,7 +147,7 @@ def golden_encoder() -> Iterator[Json]:
         }
 
 
-def write(folder: Path, files: Mapping[str, bytes]) -> list[Json]:
+def write(folder: Path, files: Mapping[str, bytes]) -> list[GoldenJson]:
     """Write the files below the folder; their entries for the manifest."""
     for path, data in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)

@@ -5,11 +5,11 @@ import json
 import sys
 from pathlib import Path
 
-from sandbox.traffic.environment import programs
 from sandbox.traffic.kube import Kube
-from sandbox.traffic.node.agent import Agent
+from sandbox.traffic.node.agent import NodeAgent
 from sandbox.traffic.node.metrics import serve
-from sandbox.traffic.node.pod import ConfigMaps, Node
+from sandbox.traffic.node.pod import ConfigMapReader, NodeSettings
+from sandbox.traffic.programs import programs
 
 
 def main(path: Path) -> None:
@@ -18,8 +18,8 @@ def main(path: Path) -> None:
     for name in ("pods", "records"):
         (state / name).mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def node(config_maps: ConfigMaps) -> Node:
-        return Node(
+    def node(config_maps: ConfigMapReader) -> NodeSettings:
+        return NodeSettings(
             programs=found,
             backends=found.backend_folder(state / "backends"),
             pods=state / "pods",
@@ -30,7 +30,7 @@ def main(path: Path) -> None:
             first_backoff_seconds=settings["first_backoff_seconds"],
         )
 
-    agent = Agent(Kube(Path(settings["kubeconfig"])), node)
+    agent = NodeAgent(Kube(Path(settings["kubeconfig"])), node)
     with serve(agent, settings["port"]):
         asyncio.run(agent.run())
 

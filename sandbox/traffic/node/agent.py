@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sandbox.cluster.nodes import RUN_BY_AGENT
-from sandbox.traffic.address import ADDRESS
 from sandbox.traffic.kube import Gone, Kube, Object, Watched
+from sandbox.traffic.node.container_process import sweep
 from sandbox.traffic.node.cpu import NotServedError
-from sandbox.traffic.node.pod import Node, Pod
-from sandbox.traffic.node.process import sweep
+from sandbox.traffic.node.pod import NodeSettings, ServedPod
 from sandbox.traffic.node.spec import read
 from sandbox.traffic.node.status import timestamp
+from sandbox.traffic.pod_addresses import ADDRESS
 
 PODS, NAMESPACES = "/api/v1/pods", "/api/v1/namespaces"
 _RETRY_SECONDS = 0.5
@@ -32,7 +32,7 @@ class _Served:
     """One pod in hand: the object as last seen, what runs it, and what is still to be written."""
 
     object: Object
-    pod: Pod | None
+    pod: ServedPod | None
     """None for one that this node refuses."""
     refusal: str = ""
     tasks: list["asyncio.Task[None]"] = field(default_factory=list["asyncio.Task[None]"])
@@ -44,10 +44,10 @@ def _path(item: Mapping[str, Any], below: str = "") -> str:
     return f"/api/v1/namespaces/{item['metadata']['namespace']}/pods/{item['metadata']['name']}{below}"
 
 
-class Agent:
+class NodeAgent:
     """All pods of this machine."""
 
-    def __init__(self, kube: Kube, node: Callable[[Callable[..., Any]], Node]) -> None:
+    def __init__(self, kube: Kube, node: Callable[[Callable[..., Any]], NodeSettings]) -> None:
         self._kube = kube
         self._node = node(self._config_map)
         self._served: dict[str, _Served] = {}
@@ -74,7 +74,7 @@ class Agent:
         return self._watched.failure or None
 
     @property
-    def pods(self) -> list[tuple[Object, Pod]]:
+    def pods(self) -> list[tuple[Object, ServedPod]]:
         """What runs here now, by namespace and name."""
         found = [(each.object, each.pod) for each in self._served.values() if each.pod is not None]
         return sorted(found, key=lambda each: (each[0]["metadata"]["namespace"], each[0]["metadata"]["name"]))
@@ -119,7 +119,7 @@ class Agent:
             self._say(served, kind, reason, message)
 
         try:
-            served.pod = Pod(read(item), self._node, served.dirty.set, said)
+            served.pod = ServedPod(read(item), self._node, served.dirty.set, said)
             served.tasks.append(asyncio.create_task(self._run(served, served.pod)))
         except NotServedError as error:
             served.refusal = str(error)
@@ -127,7 +127,7 @@ class Agent:
         served.dirty.set()
         served.tasks.append(asyncio.create_task(self._report(served)))
 
-    async def _run(self, served: _Served, pod: Pod) -> None:
+    async def _run(self, served: _Served, pod: ServedPod) -> None:
         while True:
             try:
                 await pod.run()

@@ -27,7 +27,7 @@ class BackOff:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Probe:
+class ProbeSpec:
     """A probe of the pod's specification: a command, every so many seconds, tolerated so many failures in a row."""
 
     command: tuple[str, ...]
@@ -46,5 +46,5 @@ class Streak:
     def after(self, *, succeeded: bool) -> "Streak":
         return Streak(0) if succeeded else Streak(self.failed + 1)
 
-    def exhausted(self, probe: Probe) -> bool:
+    def exhausted(self, probe: ProbeSpec) -> bool:
         return self.failed >= probe.failures

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.model_service.configuration import FATE_SCRIPT, SCRIPTS
-from sandbox.traffic.environment import Programs
+from sandbox.traffic.programs import Programs
 
 SERVER = "tritonserver"
 DROPPED_FLAGS = ("--http-max-input-size", "--allow-client-shm")
@@ -27,14 +27,14 @@ class NotServedError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Configuration:
+class CpuModelConfiguration:
     """A `config.pbtxt` for this node, and whether the model needs the runner beside its weights."""
 
     text: str
     needs_runner: bool
 
 
-def configuration(text: str) -> Configuration:
+def configuration(text: str) -> CpuModelConfiguration:
     """The rendered `config.pbtxt` as this node can run it. NotServedError for a backend that it has not."""
     backend = re.search(r'^backend: "(\w+)"$', text, re.MULTILINE)
     name = backend[1] if backend else "none"
@@ -43,7 +43,7 @@ def configuration(text: str) -> Configuration:
     lines = _without_block(_without_block(text.splitlines(), "optimization"), "  default_queue_policy")
     kept = [line for line in lines if not line.startswith("platform:")]
     changed = "\n".join(kept).replace("kind: KIND_GPU", "kind: KIND_CPU").replace(f'backend: "{name}"', 'backend: "python"', 1)
-    return Configuration(text=changed + "\n", needs_runner=name in RUN_BY_PYTHON)
+    return CpuModelConfiguration(text=changed + "\n", needs_runner=name in RUN_BY_PYTHON)
 
 
 def _without_block(lines: Iterable[str], key: str) -> list[str]:

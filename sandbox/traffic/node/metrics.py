@@ -14,21 +14,21 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from headway.contract.labels import TENANT
-from sandbox.traffic.node.pod import Pod
-from sandbox.traffic.node.status import ContainerView, Terminated
+from sandbox.traffic.node.pod import ServedPod
+from sandbox.traffic.node.status import ContainerTerminated, ContainerView
 
 if TYPE_CHECKING:
-    from sandbox.traffic.node.agent import Agent
+    from sandbox.traffic.node.agent import NodeAgent
 
 _MIB = 2**20
 _REASONS = ("Completed", "Error", "OOMKilled")
 GPU_MEMORY = "platform.io/gpu-memory"
 """Annotation in which the pod states its envelope's device memory."""
 
-Sample = tuple[str, Mapping[str, str], float]
+MetricSample = tuple[str, Mapping[str, str], float]
 
 
-def pod_samples(pods: Iterable[tuple[Mapping[str, Any], Pod]]) -> Iterator[Sample]:
+def pod_samples(pods: Iterable[tuple[Mapping[str, Any], ServedPod]]) -> Iterator[MetricSample]:
     """What kube-state-metrics says of these pods."""
     for _, pod in pods:
         place = {"namespace": pod.spec.namespace, "pod": pod.spec.name}
@@ -39,20 +39,20 @@ def pod_samples(pods: Iterable[tuple[Mapping[str, Any], Pod]]) -> Iterator[Sampl
             yield "kube_pod_status_ready", place | {"condition": condition}, float(ready is (condition == "true"))
 
 
-def namespace_samples(labels: Mapping[str, Mapping[str, str]]) -> Iterator[Sample]:
+def namespace_samples(labels: Mapping[str, Mapping[str, str]]) -> Iterator[MetricSample]:
     """What kube-state-metrics says of namespaces, of which it is told to show one label; tenants' alerts hold where that one is set."""
     for name, own in labels.items():
         tenant = {"label_platform_io_tenant": own[TENANT]} if TENANT in own else {}
         yield "kube_namespace_labels", {"namespace": name, **tenant}, 1.0
 
 
-def device_samples(pods: Iterable[tuple[Mapping[str, Any], Pod]]) -> Iterator[Sample]:
+def device_samples(pods: Iterable[tuple[Mapping[str, Any], ServedPod]]) -> Iterator[MetricSample]:
     """What DCGM's exporter says of the devices of these pods."""
     for item, pod in pods:
         yield from _device(item, {"namespace": pod.spec.namespace, "pod": pod.spec.name}, pod)
 
 
-def _container(place: Mapping[str, str], view: ContainerView) -> Iterator[Sample]:
+def _container(place: Mapping[str, str], view: ContainerView) -> Iterator[MetricSample]:
     own = {**place, "container": view.name}
     yield "kube_pod_container_status_restarts_total", own, float(view.restarts)
     yield "kube_pod_container_status_ready", own, float(view.ready)
@@ -61,10 +61,10 @@ def _container(place: Mapping[str, str], view: ContainerView) -> Iterator[Sample
 
 
 def _last(view: ContainerView) -> str:
-    return view.last.reason if isinstance(view.last, Terminated) else ""
+    return view.last.reason if isinstance(view.last, ContainerTerminated) else ""
 
 
-def _device(item: Mapping[str, Any], place: Mapping[str, str], pod: Pod) -> Iterator[Sample]:
+def _device(item: Mapping[str, Any], place: Mapping[str, str], pod: ServedPod) -> Iterator[MetricSample]:
     size = _mebibytes((item["metadata"].get("annotations") or {}).get(GPU_MEMORY, ""))
     own = {
         **place,
@@ -87,7 +87,7 @@ def _mebibytes(quantity: str) -> float:
     return float(quantity or 0) / _MIB
 
 
-def exposition(found: Iterable[Sample]) -> str:
+def exposition(found: Iterable[MetricSample]) -> str:
     """Prometheus' text format, sorted."""
 
     def line(name: str, own: Mapping[str, str], value: float) -> str:
@@ -97,7 +97,7 @@ def exposition(found: Iterable[Sample]) -> str:
 
 
 @contextmanager
-def serve(agent: "Agent", port: int) -> Generator[None]:
+def serve(agent: "NodeAgent", port: int) -> Generator[None]:
     """Serve `/metrics`, `/gpu-metrics` and `/ready` on 127.0.0.1 while the agent runs."""
 
     class Handler(http.server.BaseHTTPRequestHandler):

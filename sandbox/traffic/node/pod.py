@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from components.model_service.probing import PROVEN
-from sandbox.traffic.address import loopback, pod_ip
-from sandbox.traffic.environment import Programs
-from sandbox.traffic.node import cpu, process
-from sandbox.traffic.node.backoff import BackOff, Probe, Streak
+from sandbox.traffic.node import container_process, cpu
+from sandbox.traffic.node.backoff import BackOff, ProbeSpec, Streak
+from sandbox.traffic.node.container_process import PREFIX, Contained
 from sandbox.traffic.node.mounts import Mounts
-from sandbox.traffic.node.process import PREFIX, Contained
 from sandbox.traffic.node.spec import ContainerSpec, PodSpec
-from sandbox.traffic.node.status import ContainerView, Running, Terminated, Waiting, pod_status
+from sandbox.traffic.node.status import ContainerRunning, ContainerTerminated, ContainerView, ContainerWaiting, pod_status
+from sandbox.traffic.pod_addresses import loopback, pod_ip
+from sandbox.traffic.programs import Programs
 
 RUNNER = Path(__file__).parent / "runner.py"
 _PROBE_STATE = "headway"
@@ -29,13 +29,13 @@ _PROBE_STATE = "headway"
 _MEMORY_SECONDS = 2.0
 _OUT_OF_MEMORY = 137
 
-ConfigMaps = Callable[[str, str], Awaitable[Mapping[str, str]]]
-Said = Callable[[str, str, str], None]
+ConfigMapReader = Callable[[str, str], Awaitable[Mapping[str, str]]]
+EventRecorder = Callable[[str, str, str], None]
 """Hears (type, reason, message) of what a kubelet would record as an event."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Node:
+class NodeSettings:
     """What every pod of this machine shares."""
 
     programs: Programs
@@ -45,15 +45,15 @@ class Node:
     records: Path
     environment: Mapping[str, str]
     """Besides what a container asks for: how the object store is reached."""
-    config_maps: ConfigMaps
+    config_maps: ConfigMapReader
     address: str = "127.0.0.1"
     first_backoff_seconds: float = 10.0
 
 
-class Pod:
+class ServedPod:
     """One pod from its binding to its end."""
 
-    def __init__(self, spec: PodSpec, node: Node, changed: Callable[[], None], said: Said) -> None:
+    def __init__(self, spec: PodSpec, node: NodeSettings, changed: Callable[[], None], said: EventRecorder) -> None:
         self.spec, self._node, self._changed, self._said = spec, node, changed, said
         self.ip = pod_ip(spec.uid)
         self._began = _now()
@@ -190,7 +190,7 @@ class Pod:
         while not self._stopping:
             began = _now()
             self._running = await self._start(container, self._command(container.command))
-            self._show(container.name, state=Running(since=began), started=True)
+            self._show(container.name, state=ContainerRunning(since=began), started=True)
             code = await self._running.wait()
             ended = self._ended(self._running, code, began)
             self._running = None
@@ -208,7 +208,7 @@ class Pod:
         message = (
             f"back-off {back_off.seconds:.0f}s restarting failed container={container.name} pod={self.spec.name}_{self.spec.namespace}"
         )
-        self._show(container.name, state=Waiting(reason="CrashLoopBackOff", message=message))
+        self._show(container.name, state=ContainerWaiting(reason="CrashLoopBackOff", message=message))
         await asyncio.sleep(back_off.seconds)
 
     async def _serve(self, command: list[str]) -> float:
@@ -217,7 +217,7 @@ class Pod:
         for folder in self._volumes.values():
             shutil.rmtree(folder / _PROBE_STATE, ignore_errors=True)
         running = self._running = await self._start(self.spec.server, command)
-        self._show(name, state=Running(since=began), started=False, ready=False)
+        self._show(name, state=ContainerRunning(since=began), started=False, ready=False)
         watching = [asyncio.create_task(self._probe(running)), asyncio.create_task(self._measure(running))]
         try:
             code = await running.wait()
@@ -232,11 +232,11 @@ class Pod:
         self._show(name, state=ended, last=ended, started=False, ready=False)
         return (ended.ended - began).total_seconds()
 
-    def _ended(self, running: Contained, code: int, began: datetime) -> Terminated:
+    def _ended(self, running: Contained, code: int, began: datetime) -> ContainerTerminated:
         reason = "OOMKilled" if running.killed_for_memory else "Completed" if code == 0 else "Error"
         message = "" if code == 0 else running.last_words()
         code = _OUT_OF_MEMORY if running.killed_for_memory else code
-        return Terminated(reason=reason, exit_code=code, began=began, ended=_now(), message=message)
+        return ContainerTerminated(reason=reason, exit_code=code, began=began, ended=_now(), message=message)
 
     async def _stop(self, running: Contained, grace_seconds: float) -> None:
         """preStop, SIGTERM, and SIGKILL when the grace period is over. A container that is not serving yet has nothing to finish."""
@@ -263,10 +263,10 @@ class Pod:
             *([self._keep_alive(probes["livenessProbe"], running)] if "livenessProbe" in probes else []),
         )
 
-    async def _ask(self, probe: Probe) -> tuple[bool, str]:
-        return await process.run(self._command(probe.command), self._environment(self.spec.server), probe.timeout_seconds)
+    async def _ask(self, probe: ProbeSpec) -> tuple[bool, str]:
+        return await container_process.run(self._command(probe.command), self._environment(self.spec.server), probe.timeout_seconds)
 
-    async def _until_started(self, probe: Probe, running: Contained) -> bool:
+    async def _until_started(self, probe: ProbeSpec, running: Contained) -> bool:
         streak = Streak()
         await asyncio.sleep(probe.delay_seconds)
         while True:
@@ -280,7 +280,7 @@ class Pod:
                 await self._stop(running, self.spec.grace_seconds)
                 return False
 
-    async def _keep_ready(self, probe: Probe) -> None:
+    async def _keep_ready(self, probe: ProbeSpec) -> None:
         streak = Streak()
         while True:
             succeeded, why = await self._ask(probe)
@@ -293,7 +293,7 @@ class Pod:
                     self._show(self.spec.server.name, ready=False)
             await asyncio.sleep(probe.period_seconds)
 
-    async def _keep_alive(self, probe: Probe, running: Contained) -> None:
+    async def _keep_alive(self, probe: ProbeSpec, running: Contained) -> None:
         streak = Streak()
         while True:
             await asyncio.sleep(probe.period_seconds)
@@ -320,7 +320,7 @@ class Pod:
 
 
 def _first_view(container: ContainerSpec) -> ContainerView:
-    return ContainerView(name=container.name, image=container.image, state=Waiting(reason="PodInitializing"))
+    return ContainerView(name=container.name, image=container.image, state=ContainerWaiting(reason="PodInitializing"))
 
 
 def _now() -> datetime:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.traffic.node.backoff import Probe
+from sandbox.traffic.node.backoff import ProbeSpec
 from sandbox.traffic.node.cpu import NotServedError, split
 
 _SUFFIXES = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9}
@@ -24,7 +24,7 @@ class ContainerSpec:
     command: tuple[str, ...]
     environment: Mapping[str, str]
     mounts: Mapping[str, str]
-    probes: Mapping[str, Probe]
+    probes: Mapping[str, ProbeSpec]
     memory_bytes: int | None
     pre_stop_seconds: float
 
@@ -104,8 +104,8 @@ def _container(given: Mapping[str, Any]) -> ContainerSpec:
     )
 
 
-def _probe(given: Mapping[str, Any]) -> Probe:
-    return Probe(
+def _probe(given: Mapping[str, Any]) -> ProbeSpec:
+    return ProbeSpec(
         command=tuple(given["exec"]["command"]),
         period_seconds=float(given.get("periodSeconds", 10)),
         timeout_seconds=float(given.get("timeoutSeconds", 1)),

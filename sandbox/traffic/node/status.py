@@ -17,7 +17,7 @@ def timestamp(moment: datetime) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Waiting:
+class ContainerWaiting:
     """Not running yet, or not again: PodInitializing, CrashLoopBackOff, ..."""
 
     reason: str
@@ -28,7 +28,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Running:
+class ContainerRunning:
     since: datetime
 
     def view(self) -> dict[str, Any]:
@@ -36,7 +36,7 @@ class Running:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terminated:
+class ContainerTerminated:
     """Ended. `exit_code` above 128 is a signal's number plus 128."""
 
     reason: str
@@ -62,8 +62,8 @@ class ContainerView:
 
     name: str
     image: str
-    state: Waiting | Running | Terminated
-    last: Terminated | None = None
+    state: ContainerWaiting | ContainerRunning | ContainerTerminated
+    last: ContainerTerminated | None = None
     restarts: int = 0
     started: bool = False
     ready: bool = False
@@ -82,7 +82,7 @@ class ContainerView:
 
     @property
     def done(self) -> bool:
-        return isinstance(self.state, Terminated) and self.state.exit_code == 0
+        return isinstance(self.state, ContainerTerminated) and self.state.exit_code == 0
 
 
 def pod_status(
@@ -118,7 +118,7 @@ def pod_status(
         conditions.append({"type": kind, "status": value, "lastTransitionTime": since, **reason})
     return {
         "phase": "Running"
-        if initialised and any(not isinstance(each.state, Waiting) or each.restarts for each in containers)
+        if initialised and any(not isinstance(each.state, ContainerWaiting) or each.restarts for each in containers)
         else "Pending",
         "conditions": sorted(conditions, key=lambda condition: condition["type"]),
         "containerStatuses": [each.view() for each in containers],

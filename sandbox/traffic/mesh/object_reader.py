@@ -5,15 +5,15 @@ production runs.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-Object = Mapping[str, Any]
+from sandbox.traffic.mesh.types import MeshObject
 
 
 @dataclass(frozen=True)
-class Refusal:
+class UnsupportedField:
     """One thing that the stand-in does not model: the object, the path within it, and why."""
 
     object: str
@@ -29,18 +29,18 @@ class Reader:
     """Collects what is refused of one object."""
 
     object: str
-    refusals: list[Refusal] = field(default_factory=list[Refusal])
+    refusals: list[UnsupportedField] = field(default_factory=list[UnsupportedField])
 
     @classmethod
-    def of(cls, item: Object) -> "Reader":
+    def of(cls, item: MeshObject) -> "Reader":
         metadata = item["metadata"]
         place = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
         return cls(f"{item['kind']} {place}{metadata['name']}")
 
     def refuse(self, path: str, why: str) -> None:
-        self.refusals.append(Refusal(self.object, path, why))
+        self.refusals.append(UnsupportedField(self.object, path, why))
 
-    def only(self, found: Object, path: str, known: Collection[str]) -> None:
+    def only(self, found: MeshObject, path: str, known: Collection[str]) -> None:
         """Refuse every field of `found` that is not known."""
         for name in sorted(set(found) - set(known)):
             self.refuse(f"{path}.{name}" if path else name, "not modelled here")
@@ -67,7 +67,7 @@ def duration(text: str) -> str:
     return f"{seconds(text):.9g}s"
 
 
-def labels_match(selector: Object, labels: Object) -> bool:
+def labels_match(selector: MeshObject, labels: MeshObject) -> bool:
     return all(labels.get(key) == value for key, value in selector.items())
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.cluster import manifests, stages
-from sandbox.cluster.api import Endpoint, release_nodes
+from sandbox.cluster.api import LoopbackEndpoint, release_nodes
 from sandbox.cluster.certificates import Pair, Subject, authority, issue, signing_key, write_private
 from sandbox.cluster.nodes import MANAGED
 from sandbox.cluster.processes import Process
@@ -46,7 +46,7 @@ _MIG_PROFILES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Site:
+class ControlPlaneSite:
     """Where one control plane lives: its folder, ports by name, and programs."""
 
     folder: Path
@@ -96,7 +96,7 @@ def identities(folder: Path) -> Identities:
     )
 
 
-def write_files(site: Site, who: Identities, kubeconfig_path: Path) -> None:
+def write_files(site: ControlPlaneSite, who: Identities, kubeconfig_path: Path) -> None:
     """Write what the programs read, and the administrator's kubeconfig; a file that is already right is not touched."""
     kwoks = manifests.read(site.toolchain.files("control-plane", "stages"))
     files = {
@@ -157,11 +157,11 @@ def scheduler_configuration(kubeconfig: Path) -> dict[str, Any]:
     }
 
 
-def etcd(site: Site, who: Identities) -> Process:
+def etcd(site: ControlPlaneSite, who: Identities) -> Process:
     """The datastore. It does not wait for the disk: a killed process loses nothing, a power cut may, which a sandbox can afford."""
     port, peer = site.ports[ETCD], site.ports[ETCD_PEER]
     client_url, peer_url = f"https://127.0.0.1:{port}", f"https://127.0.0.1:{peer}"
-    endpoint = Endpoint(port=port, authority=who.etcd_authority.certificate, client=who.etcd_client)
+    endpoint = LoopbackEndpoint(port=port, authority=who.etcd_authority.certificate, client=who.etcd_client)
     return Process(
         name=ETCD,
         argv=_argv(
@@ -192,7 +192,7 @@ def etcd(site: Site, who: Identities) -> Process:
     )
 
 
-def api_server(site: Site, who: Identities) -> Process:
+def api_server(site: ControlPlaneSite, who: Identities) -> Process:
     """Admission plugins and feature gates are the defaults. Aggregation is on, for extension API servers such as KEDA's metrics."""
     port = site.ports[API_SERVER]
     endpoint = admin(site, who)
@@ -235,7 +235,7 @@ def api_server(site: Site, who: Identities) -> Process:
     )
 
 
-def controller_manager(site: Site, who: Identities) -> Process:
+def controller_manager(site: ControlPlaneSite, who: Identities) -> Process:
     """All default controllers, each with its own service account, so that RBAC holds for them too."""
     return _kubernetes_client(
         site,
@@ -259,12 +259,12 @@ def controller_manager(site: Site, who: Identities) -> Process:
     )
 
 
-def scheduler(site: Site, who: Identities) -> Process:
+def scheduler(site: ControlPlaneSite, who: Identities) -> Process:
     config = _scheduler_config(site)
     return _kubernetes_client(site, who, SCHEDULER, {"config": config}, (config,))
 
 
-def kwok(site: Site, who: Identities) -> Process:
+def kwok(site: ControlPlaneSite, who: Identities) -> Process:
     """Plays the kubelets of annotated nodes, and what a cloud's controllers would do to Services, Ingresses and volumes.
 
     It leases each node under a name that is new with every start, and until the lease of its predecessor has run out it would play none
@@ -292,16 +292,18 @@ def kwok(site: Site, who: Identities) -> Process:
         ports=(port,),
         inputs=(_stages(site), _kubeconfig(site, KWOK)),
         prepare=lambda: release_nodes(admin(site, who)),
-        ready=lambda: Endpoint(port=port).unready("/readyz"),
+        ready=lambda: LoopbackEndpoint(port=port).unready("/readyz"),
     )
 
 
-def admin(site: Site, who: Identities) -> Endpoint:
+def admin(site: ControlPlaneSite, who: Identities) -> LoopbackEndpoint:
     """The API server, as its administrator."""
-    return Endpoint(port=site.ports[API_SERVER], authority=who.cluster.certificate, client=who.admin)
+    return LoopbackEndpoint(port=site.ports[API_SERVER], authority=who.cluster.certificate, client=who.admin)
 
 
-def _kubernetes_client(site: Site, who: Identities, name: str, flags: Mapping[str, object], inputs: tuple[Path, ...]) -> Process:
+def _kubernetes_client(
+    site: ControlPlaneSite, who: Identities, name: str, flags: Mapping[str, object], inputs: tuple[Path, ...]
+) -> Process:
     port = site.ports[name]
     own = {
         "authentication-kubeconfig": _kubeconfig(site, name),
@@ -311,7 +313,7 @@ def _kubernetes_client(site: Site, who: Identities, name: str, flags: Mapping[st
         "tls-cert-file": who.server.certificate,
         "tls-private-key-file": who.server.key,
     }
-    endpoint = Endpoint(port=port, authority=who.cluster.certificate)
+    endpoint = LoopbackEndpoint(port=port, authority=who.cluster.certificate)
     return Process(
         name=name,
         argv=_argv(site, name, {**own, **flags}),
@@ -321,17 +323,17 @@ def _kubernetes_client(site: Site, who: Identities, name: str, flags: Mapping[st
     )
 
 
-def _argv(site: Site, name: str, flags: Mapping[str, object]) -> tuple[str, ...]:
+def _argv(site: ControlPlaneSite, name: str, flags: Mapping[str, object]) -> tuple[str, ...]:
     return (str(site.toolchain.binary(name)), *(f"--{flag}={value}" for flag, value in sorted(flags.items())))
 
 
-def _kubeconfig(site: Site, name: str) -> Path:
+def _kubeconfig(site: ControlPlaneSite, name: str) -> Path:
     return site.folder / "config" / f"{name}.kubeconfig"
 
 
-def _scheduler_config(site: Site) -> Path:
+def _scheduler_config(site: ControlPlaneSite) -> Path:
     return site.folder / "config" / "scheduler.yaml"
 
 
-def _stages(site: Site) -> Path:
+def _stages(site: ControlPlaneSite) -> Path:
     return site.folder / "config" / "stages.yaml"

@@ -15,7 +15,7 @@ from headway.errors import UserError
 from sandbox.cluster import disk
 from sandbox.cluster.locks import interrupted
 
-_GUARD = Path(__file__).with_name("guard.py")
+_GUARD = Path(__file__).with_name("build_guard.py")
 _TAIL_LINES = 4
 _CANCEL_POLL_SECONDS = 0.2
 

@@ -36,11 +36,11 @@ from sandbox.cluster import linux
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import HOME_VARIABLE, Layout
 from sandbox.progress import Silent
-from sandbox.traffic import commands, profile, servers, workspace
-from sandbox.traffic.load import Client, Request, Tally, run
-from sandbox.traffic.mesh.tokens import Issuers
-from sandbox.traffic.node.process import group
-from sandbox.traffic.profile import SERVED, Artifacts, Served
+from sandbox.traffic import command_records, profile, servers, workspace
+from sandbox.traffic.load import LoadClient, LoadRequest, LoadTally, run
+from sandbox.traffic.mesh.tokens import TokenIssuers
+from sandbox.traffic.node.container_process import group
+from sandbox.traffic.profile import SERVED, ModelArtifacts, ServedModel
 
 RATES: Mapping[str, float] = {"classifier": 60.0, "encoder": 8.0}
 """Requests a second of each model's steady load: golden requests in turn, one caller."""
@@ -58,7 +58,7 @@ _BACK = "rolled back"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class TrialResult:
     """How one release ended."""
 
     release: str
@@ -79,13 +79,13 @@ class Ended:
 
 
 @dataclass
-class Loads:
+class SteadyLoad:
     """Steady load on every served model, from a thread of its own."""
 
     layout: Layout
-    artifacts: Artifacts
+    artifacts: ModelArtifacts
     rates: Mapping[str, float] = field(default_factory=lambda: RATES)
-    tallies: Mapping[str, Tally] = field(default_factory=lambda: {each.model: Tally(RELEASE_HEADER) for each in SERVED})
+    tallies: Mapping[str, LoadTally] = field(default_factory=lambda: {each.model: LoadTally(RELEASE_HEADER) for each in SERVED})
     _stopped: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -103,7 +103,7 @@ class Loads:
         tasks = [
             asyncio.create_task(
                 run(
-                    Client(port),
+                    LoadClient(port),
                     requests(self.layout, self.artifacts, each),
                     self.rates[each.model],
                     _LOAD_SECONDS,
@@ -121,20 +121,20 @@ class Loads:
 
 
 @dataclass
-class Stage:
+class ReleaseTrials:
     """One workspace, and what is played on it."""
 
     checkout: Path
     layout: Layout
-    artifacts: Artifacts
+    artifacts: ModelArtifacts
     speed: float
     """How much faster the minutes of a rollout pass."""
     _children: "list[subprocess.Popen[bytes]]" = field(default_factory=list["subprocess.Popen[bytes]"])
 
     @classmethod
-    def of(cls, checkout: Path, layout: Layout, speed: float) -> "Stage":
+    def of(cls, checkout: Path, layout: Layout, speed: float) -> "ReleaseTrials":
         """Write models and contracts; nothing is started. UserError without the traffic environment."""
-        from sandbox.traffic.environment import programs
+        from sandbox.traffic.programs import programs
 
         artifacts = profile.build(programs(checkout), servers.folder(layout) / "artifacts")
         workspace.make(checkout, layout.project, artifacts)
@@ -144,8 +144,8 @@ class Stage:
         """Whether everything runs now."""
         return self.headway("sandbox", "up", "--with", "traffic").wait() == 0
 
-    def loads(self) -> Loads:
-        return Loads(self.layout, self.artifacts)
+    def loads(self) -> SteadyLoad:
+        return SteadyLoad(self.layout, self.artifacts)
 
     def measured(self, within: float = 60.0) -> None:
         """Wait until Prometheus holds enough of the classifier's requests for a release to be judged by. Raises UserError when it does not."""
@@ -180,7 +180,7 @@ class Stage:
             start_new_session=True,  # Ctrl-C is for who started it, who then ends it
         )
         self._children.append(child)
-        commands.record(self.layout, child.pid)
+        command_records.record(self.layout, child.pid)
         return child
 
     def begin(self, name: str, reason: str, *, quiet: bool = False) -> "subprocess.Popen[bytes]":
@@ -188,7 +188,7 @@ class Stage:
         workspace.release(self.layout.project, self.artifacts, "classifier", name)
         return self.headway("release", "start", CHAIN, "--reason", reason, "--speed", f"{self.speed:g}", quiet=quiet)
 
-    def release(self, name: str, tally: Tally, reason: str = "demonstration", *, quiet: bool = False) -> Ended:
+    def release(self, name: str, tally: LoadTally, reason: str = "demonstration", *, quiet: bool = False) -> TrialResult:
         """Try release `name` until it is over; `tally` hears of the load's answers meanwhile. One that is held too long is taken back."""
         began, before, seen = time.monotonic(), self.count(), Counter(tally.answered_by)
         child, held = self.begin(name, f"{reason}: {name}", quiet=quiet), None
@@ -201,14 +201,14 @@ class Stage:
         found = self.ended(name, before, time.monotonic() - began, tally.answered_by - seen)
         return replace(held, outcome="held") if held and found.outcome != "promoted" else found
 
-    def ended(self, name: str, before: int, seconds: float, answered_by: Mapping[str, int]) -> Ended:
+    def ended(self, name: str, before: int, seconds: float, answered_by: Mapping[str, int]) -> TrialResult:
         """What became of the release that came after `before` others; `answered_by` counts users' requests since it began."""
         events = self._ledger().read()
         service = fold(events)
         rollout, number = service.rollout, len(service.all)
         if rollout is None or number == before:
-            return Ended(release=name, outcome="not begun", where="", verdict="", seconds=seconds, users=0, number=0)
-        return Ended(
+            return TrialResult(release=name, outcome="not begun", where="", verdict="", seconds=seconds, users=0, number=0)
+        return TrialResult(
             release=name,
             outcome=str(rollout.outcome) if rollout.outcome else "not over",
             where=_where(events, rollout),
@@ -284,7 +284,7 @@ def _where(events: Sequence[Event], rollout: Rollout) -> str:
 
 def stop(layout: Layout) -> None:
     """End every command that works on the workspace, whoever started it, then every process of it."""
-    commands.end_all(layout)
+    command_records.end_all(layout)
     Supervisor(layout).stop_all(Silent())
 
 
@@ -294,14 +294,14 @@ def layout_of(checkout: Path) -> Layout:
     return Layout(project=outer.state / "demo" / "checkout", state=outer.state / "demo" / "state", cache=outer.cache)
 
 
-def requests(layout: Layout, artifacts: Artifacts, served: Served) -> list[Request]:
+def requests(layout: Layout, artifacts: ModelArtifacts, served: ServedModel) -> list[LoadRequest]:
     """Golden requests of a model as an application of its tenant sends them."""
     tenant = yaml.safe_load((profile.CONTRACTS / served.tenant / "tenant.yaml").read_text())
     (issuer,) = tenant["issuers"]
-    issuers = Issuers(servers.folder(layout) / "issuers")
+    issuers = TokenIssuers(servers.folder(layout) / "issuers")
     token = issuers.token(issuer["issuer"], issuer["audiences"], "demonstration", now=time.time(), seconds=_TOKEN_SECONDS, claims={})
     gateway = yaml.safe_load((layout.project / "stacks" / "Pulumi.sandbox-platform.yaml").read_text())["config"]["headway:gateway"]
     host = f"{served.model}.{served.tenant}.{gateway['hosts'][0]}"
     headers = {"host": host, "content-type": "application/json", "authorization": f"Bearer {token}"}
     path = f"/v2/models/{served.model}/versions/1/infer"
-    return [Request(path=path, body=json.dumps(each["request"]).encode(), headers=headers) for each in artifacts.golden(served.model)]
+    return [LoadRequest(path=path, body=json.dumps(each["request"]).encode(), headers=headers) for each in artifacts.golden(served.model)]

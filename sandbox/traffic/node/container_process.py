@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sandbox.cluster import linux
 
-SHIM = Path(__file__).parent / "shim.py"
+SHIM = Path(__file__).parent / "container_shim.py"
 PREFIX = "headway-"
 """Of files in /dev/shm; the pod's key and the start follow."""
 _TAIL_BYTES = 2048

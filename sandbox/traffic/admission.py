@@ -10,14 +10,14 @@ from typing import Any
 
 from headway.contract.labels import MODEL, TENANT
 from sandbox.cluster.nodes import RUN_BY_AGENT, STATUS_BY_OTHERS
-from sandbox.traffic.profile import Served
+from sandbox.traffic.profile import ServedModel
 
 NAME = "headway-sandbox-served"
 API = "/apis/admissionregistration.k8s.io/v1"
 MARKS = {**RUN_BY_AGENT, **STATUS_BY_OTHERS}
 
 
-def policy(served: Iterable[Served]) -> tuple[dict[str, Any], dict[str, Any]]:
+def policy(served: Iterable[ServedModel]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The policy and its binding; `served` are the services whose new pods are marked."""
     names = sorted(f"{each.tenant}/{each.model}" for each in served)
     patches = ", ".join(
@@ -51,7 +51,7 @@ def policy(served: Iterable[Served]) -> tuple[dict[str, Any], dict[str, Any]]:
     return policy, binding
 
 
-def specimen(served: Served) -> dict[str, Any]:
+def specimen(served: ServedModel) -> dict[str, Any]:
     """A pod that the policy must mark; created as a trial only, it shows whether the policy is in force."""
     return {
         "apiVersion": "v1",

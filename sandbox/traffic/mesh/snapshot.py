@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandbox.traffic.address import is_served, loopback
-from sandbox.traffic.mesh.reading import Object, labels_match
+from sandbox.traffic.mesh.object_reader import labels_match
+from sandbox.traffic.mesh.types import MeshObject
+from sandbox.traffic.pod_addresses import is_served, loopback
 
 SUFFIX = "svc.cluster.local"
 ROOT_NAMESPACE = "istio-system"
@@ -18,32 +19,32 @@ INBOUND_OFFSET = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class World:
+class MeshSnapshot:
     """Objects by kind; each list is sorted by namespace and name."""
 
-    objects: Mapping[str, tuple[Object, ...]] = field(default_factory=dict[str, tuple[Object, ...]])
+    objects: Mapping[str, tuple[MeshObject, ...]] = field(default_factory=dict[str, tuple[MeshObject, ...]])
 
     @classmethod
-    def of(cls, items: Iterable[Object]) -> "World":
-        found: dict[str, list[Object]] = {}
+    def of(cls, items: Iterable[MeshObject]) -> "MeshSnapshot":
+        found: dict[str, list[MeshObject]] = {}
         for item in items:
             found.setdefault(item["kind"], []).append(item)
         return cls(objects={kind: tuple(sorted(each, key=_name)) for kind, each in found.items()})
 
-    def of_kind(self, kind: str) -> tuple[Object, ...]:
+    def of_kind(self, kind: str) -> tuple[MeshObject, ...]:
         return self.objects.get(kind, ())
 
-    def without(self, refused: Iterable[Object]) -> "World":
+    def without(self, refused: Iterable[MeshObject]) -> "MeshSnapshot":
         """The same without these objects."""
         gone = {item["metadata"]["uid"] for item in refused}
-        return World.of(item for each in self.objects.values() for item in each if item["metadata"]["uid"] not in gone)
+        return MeshSnapshot.of(item for each in self.objects.values() for item in each if item["metadata"]["uid"] not in gone)
 
     @property
-    def services(self) -> Mapping[str, Object]:
+    def services(self) -> Mapping[str, MeshObject]:
         """Services by host."""
         return {host_of(item["metadata"]["name"], item["metadata"]["namespace"]): item for item in self.of_kind("Service")}
 
-    def served_pods(self) -> Iterator[Object]:
+    def served_pods(self) -> Iterator[MeshObject]:
         """Pods whose processes run here and that may still answer, deleted ones included until they are gone."""
         for pod in self.of_kind("Pod"):
             if is_served((pod.get("status") or {}).get("podIP") or ""):
@@ -68,9 +69,9 @@ class World:
                     found |= {(loopback(ip), target + INBOUND_OFFSET) for ip in endpoint["addresses"] if is_served(ip)}
         return sorted(found)
 
-    def selecting(self, kind: str, namespace: str, labels: Object) -> list[Object]:
+    def selecting(self, kind: str, namespace: str, labels: MeshObject) -> list[MeshObject]:
         """Objects of a kind that apply to a workload: those of its namespace that select it or everything, and the root's."""
-        found: list[Object] = []
+        found: list[MeshObject] = []
         for item in self.of_kind(kind):
             spec = item.get("spec") or {}
             place = item["metadata"]["namespace"]
@@ -94,7 +95,7 @@ def cluster_name(host: str, port: int) -> str:
     return f"outbound|{port}||{host}"
 
 
-def destination_port(world: World, host: str, asked: int | None, listener_port: int) -> int:
+def destination_port(snapshot: MeshSnapshot, host: str, asked: int | None, listener_port: int) -> int:
     """Where a destination without a port leads: the only port of its service, else the port that the request came in by.
 
     istiod's rule (istio/istio, pilot/pkg/networking/core/route: GetDestinationCluster). A gateway that listens on 80 therefore finds no
@@ -102,7 +103,7 @@ def destination_port(world: World, host: str, asked: int | None, listener_port: 
     """
     if asked is not None:
         return asked
-    service = world.services.get(host)
+    service = snapshot.services.get(host)
     ports = service["spec"]["ports"] if service is not None else []
     return int(ports[0]["port"]) if len(ports) == 1 else listener_port
 
@@ -112,5 +113,5 @@ def is_grpc(port: Mapping[str, Any]) -> bool:
     return str(port.get("name") or "").split("-")[0] in {"grpc", "http2"}
 
 
-def _name(item: Object) -> tuple[str, str]:
+def _name(item: MeshObject) -> tuple[str, str]:
     return item["metadata"].get("namespace") or "", item["metadata"]["name"]

@@ -19,8 +19,8 @@ from time import sleep
 from typing import Any
 
 from headway.errors import UserError
-from sandbox.cluster import components, manifests
-from sandbox.cluster.api import Endpoint
+from sandbox.cluster import control_plane_programs, manifests
+from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Process, Supervisor
 from sandbox.layout import Layout
 from sandbox.monitoring import configuration, objects, servers
@@ -40,11 +40,11 @@ def start(layout: Layout, progress: Progress, *, supervisor: Supervisor | None =
     folder = Path(__file__).parent
     process = Process(
         name=NAME,
-        argv=(sys.executable, "-m", "sandbox.monitoring.follow", str(layout.project), str(layout.state), str(layout.cache)),
+        argv=(sys.executable, "-m", "sandbox.monitoring.follower", str(layout.project), str(layout.state), str(layout.cache)),
         environment={"PYTHONPATH": str(layout.project), "PYTHONDONTWRITEBYTECODE": "1"},
         ports=(port,),
-        inputs=tuple(folder / name for name in ("follow.py", "objects.py", "configuration.py", "servers.py")),
-        ready=lambda: Endpoint(port=port).unready("/ready"),
+        inputs=tuple(folder / name for name in ("follower.py", "objects.py", "configuration.py", "servers.py")),
+        ready=lambda: LoopbackEndpoint(port=port).unready("/ready"),
     )
     keeper.ensure(process, progress)
 
@@ -122,7 +122,7 @@ def _name(thing: Mapping[str, Any]) -> str:
     return f"{thing['metadata']['namespace']}.{thing['metadata']['name']}"
 
 
-def lister(api: Endpoint) -> Callable[[str, str], list[dict[str, Any]]]:
+def lister(api: LoopbackEndpoint) -> Callable[[str, str], list[dict[str, Any]]]:
     """Lists all objects of a plural, in order of their names; none where the kind is not defined. OSError when there is no answer."""
 
     def list_(version: str, plural: str) -> list[dict[str, Any]]:
@@ -193,8 +193,8 @@ def main(project: str, state: str, cache: str) -> None:
     keeper, folder = Supervisor(layout), servers.folder_of(layout)
     inbox = _Inbox(keeper.port(NAME), folder / NOTIFICATIONS)
     threading.Thread(target=inbox.serve_forever, daemon=True).start()
-    who = components.identities(layout.cluster / "pki")
-    api = Endpoint(port=keeper.port(components.API_SERVER), authority=who.cluster.certificate, client=who.admin)
+    who = control_plane_programs.identities(layout.cluster / "pki")
+    api = LoopbackEndpoint(port=keeper.port(control_plane_programs.API_SERVER), authority=who.cluster.certificate, client=who.admin)
 
     def reload() -> None:
         for name in servers.NAMES:

@@ -8,31 +8,30 @@ before routes, and dropping clusters after them, never routes to a cluster that 
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from sandbox.traffic.address import loopback
 from sandbox.traffic.mesh import clusters, listeners, patches, routes, security
-from sandbox.traffic.mesh.listeners import MESH_PORTS, Doors
-from sandbox.traffic.mesh.reading import Object, Reader, Refusal
-from sandbox.traffic.mesh.world import World, cluster_name, is_grpc
+from sandbox.traffic.mesh.listeners import MESH_PORTS, ListenerPorts
+from sandbox.traffic.mesh.object_reader import Reader, UnsupportedField
+from sandbox.traffic.mesh.snapshot import MeshSnapshot, cluster_name, is_grpc
+from sandbox.traffic.mesh.types import EnvoyMessage, MeshObject
+from sandbox.traffic.pod_addresses import loopback
 
-Config = dict[str, Any]
 _SIDECAR = {"workloadSelector", "inboundConnectionPool", "egress"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Configuration:
+class EnvoyConfiguration:
     """What Envoy reads: listeners and clusters by name, route tables by name, endpoints by cluster."""
 
-    listeners: Mapping[str, Config]
-    clusters: Mapping[str, Config]
-    routes: Mapping[str, Config]
-    endpoints: Mapping[str, Config]
+    listeners: Mapping[str, EnvoyMessage]
+    clusters: Mapping[str, EnvoyMessage]
+    routes: Mapping[str, EnvoyMessage]
+    endpoints: Mapping[str, EnvoyMessage]
 
 
-def judge(world: World) -> Mapping[str, list[Refusal]]:
+def judge(snapshot: MeshSnapshot) -> Mapping[str, list[UnsupportedField]]:
     """What is refused, by uid of the object."""
-    checks: Mapping[str, Callable[[Object], Reader]] = {
+    checks: Mapping[str, Callable[[MeshObject], Reader]] = {
         "AuthorizationPolicy": security.check_authorization,
         "DestinationRule": clusters.check,
         "EnvoyFilter": patches.check,
@@ -41,52 +40,52 @@ def judge(world: World) -> Mapping[str, list[Refusal]]:
         "Sidecar": _check_sidecar,
         "VirtualService": routes.check,
     }
-    found: dict[str, list[Refusal]] = {}
+    found: dict[str, list[UnsupportedField]] = {}
     for kind, check in checks.items():
-        for item in world.of_kind(kind):
+        for item in snapshot.of_kind(kind):
             refused = check(item).refusals
             if refused:
                 found[item["metadata"]["uid"]] = refused
     return found
 
 
-def compile_(world: World, doors: Doors, folder: str, keys: Mapping[str, str]) -> Configuration:
+def compile_(snapshot: MeshSnapshot, ports: ListenerPorts, folder: str, keys: Mapping[str, str]) -> EnvoyConfiguration:
     """The configuration of Envoy; `folder` is where its files lie, `keys` the key sets of issuers."""
-    made_listeners: dict[str, Config] = {}
-    made_routes: dict[str, Config] = {}
-    made_clusters = clusters.outbound(world)
+    made_listeners: dict[str, EnvoyMessage] = {}
+    made_routes: dict[str, EnvoyMessage] = {}
+    made_clusters = clusters.outbound(snapshot)
     rds = f"{folder}/{listeners.RDS_FOLDER}"
-    for item, server in listeners.gateway_servers(world):
+    for item, server in listeners.gateway_servers(snapshot):
         port = server["port"]["number"]
-        if port in doors.gateway:
+        if port in ports.gateway:
             name = listeners.route_name("gateway", port)
-            made_listeners[name] = listeners.gateway_listener(world, item, port, doors, rds, keys)
+            made_listeners[name] = listeners.gateway_listener(snapshot, item, port, ports, rds, keys)
             gateway = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
-            table = _gateway_routes(name, gateway, server["hosts"], port, world)
-            filters = listeners.applied(world, item["metadata"]["namespace"], item["spec"].get("selector") or {})
+            table = _gateway_routes(name, gateway, server["hosts"], port, snapshot)
+            filters = listeners.applied(snapshot, item["metadata"]["namespace"], item["spec"].get("selector") or {})
             made_routes[name] = {**table, "virtual_hosts": patches.patched_hosts(table["virtual_hosts"], filters)}
-    for port in sorted(set(MESH_PORTS) & set(doors.mesh)):
+    for port in sorted(set(MESH_PORTS) & set(ports.mesh)):
         name = listeners.route_name("mesh", port)
-        made_listeners[name] = listeners.mesh_listener(world, port, doors, rds)
-        made_routes[name] = _mesh_routes(name, port, world)
-    for pod in world.served_pods():
-        ip, limits = loopback(pod["status"]["podIP"]), listeners.sidecar_limits(world, pod)
+        made_listeners[name] = listeners.mesh_listener(snapshot, port, ports, rds)
+        made_routes[name] = _mesh_routes(name, port, snapshot)
+    for pod in snapshot.served_pods():
+        ip, limits = loopback(pod["status"]["podIP"]), listeners.sidecar_limits(snapshot, pod)
         for port in pod["spec"]["containers"][0].get("ports") or ():
             number = port["containerPort"]
             if number in MESH_PORTS:
                 name = f"inbound|{number}|{pod['metadata']['namespace']}/{pod['metadata']['name']}"
                 made_clusters[name] = clusters.inbound(name, (ip, number), limits, grpc=is_grpc(port))
-                listener = listeners.sidecar(world, pod, number, ip, name, doors)
+                listener = listeners.sidecar(snapshot, pod, number, ip, name, ports)
                 made_listeners[listener["name"]] = listener
     endpoints = {
-        cluster_name(host, port["port"]): clusters.assignment(world, host, port["port"])
-        for host, service in world.services.items()
+        cluster_name(host, port["port"]): clusters.assignment(snapshot, host, port["port"])
+        for host, service in snapshot.services.items()
         for port in service["spec"]["ports"]
     }
     for name, cluster in made_clusters.items():
         if cluster["type"] == "EDS":
             cluster["eds_cluster_config"] = {"eds_config": _file(f"{folder}/endpoints", f"{file_name(name)}.json")}
-    return Configuration(
+    return EnvoyConfiguration(
         listeners=dict(sorted(made_listeners.items())),
         clusters=dict(sorted(made_clusters.items())),
         routes=dict(sorted(made_routes.items())),
@@ -99,11 +98,11 @@ def file_name(cluster: str) -> str:
     return cluster.replace("|", "_").replace("/", "_")
 
 
-def _file(folder: str, name: str) -> Config:
+def _file(folder: str, name: str) -> EnvoyMessage:
     return {"resource_api_version": "V3", "path_config_source": {"path": f"{folder}/{name}", "watched_directory": {"path": folder}}}
 
 
-def response(kind: str, resources: Iterable[Config], version: str) -> str:
+def response(kind: str, resources: Iterable[EnvoyMessage], version: str) -> str:
     """The text of one file that Envoy watches."""
     types = {
         "clusters": "type.googleapis.com/envoy.config.cluster.v3.Cluster",
@@ -115,35 +114,35 @@ def response(kind: str, resources: Iterable[Config], version: str) -> str:
     return json.dumps({"version_info": version, "resources": found}, sort_keys=True)
 
 
-def _gateway_routes(name: str, gateway: str, served: Iterable[str], port: int, world: World) -> Config:
-    hosts: dict[str, list[Config]] = {}
+def _gateway_routes(name: str, gateway: str, served: Iterable[str], port: int, snapshot: MeshSnapshot) -> EnvoyMessage:
+    hosts: dict[str, list[EnvoyMessage]] = {}
     names: dict[str, str] = {}
-    for item in world.of_kind("VirtualService"):
+    for item in snapshot.of_kind("VirtualService"):
         if gateway in routes.gateways(item):
             for host in routes.hosts(item):
                 if any(_serves(pattern, host) for pattern in served) and host not in hosts:
-                    hosts[host] = routes.routes(item, gateway, port, world)
+                    hosts[host] = routes.routes(item, gateway, port, snapshot)
                     names[host] = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
     return _table(name, {host: found for host, found in hosts.items() if found})
 
 
-def _mesh_routes(name: str, port: int, world: World) -> Config:
+def _mesh_routes(name: str, port: int, snapshot: MeshSnapshot) -> EnvoyMessage:
     """VirtualServices of the mesh; a Service without one is reached as it is."""
-    hosts: dict[str, list[Config]] = {}
-    for host, service in world.services.items():
+    hosts: dict[str, list[EnvoyMessage]] = {}
+    for host, service in snapshot.services.items():
         if any(each["port"] == port for each in service["spec"]["ports"]):
             action = {"cluster": cluster_name(host, port), "timeout": "0s", "retry_policy": routes.retries(None)}
             hosts[host] = [{"name": "default", "match": {"prefix": "/"}, "route": action}]
-    for item in world.of_kind("VirtualService"):
+    for item in snapshot.of_kind("VirtualService"):
         if routes.MESH in routes.gateways(item):
-            found = routes.routes(item, routes.MESH, port, world)
+            found = routes.routes(item, routes.MESH, port, snapshot)
             for host in routes.hosts(item):
                 if found:
                     hosts[host] = found
     return _table(name, hosts)
 
 
-def _table(name: str, hosts: Mapping[str, list[Config]]) -> Config:
+def _table(name: str, hosts: Mapping[str, list[EnvoyMessage]]) -> EnvoyMessage:
     virtual = [{"name": host, "domains": [host], "routes": found} for host, found in sorted(hosts.items())]
     # As istiod: the port in a request's host does not matter here, and every filter sees it.
     return {"name": name, "validate_clusters": False, "ignore_port_in_host_matching": True, "virtual_hosts": virtual}
@@ -155,7 +154,7 @@ def _serves(pattern: str, host: str) -> bool:
     return wanted in ("*", host) or (wanted.startswith("*.") and host.endswith(wanted[1:]))
 
 
-def _check_gateway(item: Object) -> Reader:
+def _check_gateway(item: MeshObject) -> Reader:
     reader = Reader.of(item)
     reader.only(item["spec"], "spec", {"selector", "servers"})
     for number, server in enumerate(item["spec"].get("servers") or ()):
@@ -169,7 +168,7 @@ def _check_gateway(item: Object) -> Reader:
     return reader
 
 
-def _check_sidecar(item: Object) -> Reader:
+def _check_sidecar(item: MeshObject) -> Reader:
     reader, spec = Reader.of(item), item["spec"]
     reader.only(spec, "spec", _SIDECAR)
     for number, each in enumerate(spec.get("egress") or ()):
