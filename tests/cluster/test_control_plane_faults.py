@@ -27,14 +27,14 @@ from .conftest import PROJECT, ControlPlane, eventually
 START = """
 import sys
 from pathlib import Path
-from sandbox.cluster.control_plane import Cluster
+from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.layout import Layout
 
 class Told:
     def step(self, key, text): print(key, text, flush=True)
     done = failed = step
 
-Cluster(Layout.of(Path(sys.argv[1]))).start(Told())
+SandboxCluster(Layout.of(Path(sys.argv[1]))).start(Told())
 """
 
 

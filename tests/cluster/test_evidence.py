@@ -23,7 +23,7 @@ from sandbox.cluster import certificates
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
 from sandbox.monitoring import servers
-from sandbox.monitoring.configuration import Settings as MonitoringSettings
+from sandbox.monitoring.configuration import MonitoringSettings
 from sandbox.monitoring.servers import Monitoring
 from sandbox.progress import Silent
 from tests.cluster.conftest import PROJECT, eventually

@@ -21,11 +21,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 SERVE = """
 import sys
 from pathlib import Path
-from sandbox.cluster.control_plane import Cluster
+from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.layout import Layout
 from sandbox.progress import Silent
 
-cluster = Cluster(Layout.of(Path(sys.argv[1])))
+cluster = SandboxCluster(Layout.of(Path(sys.argv[1])))
 cluster.start(Silent())
 print(*sorted(p.name for p in cluster.status().processes if p.running))
 cluster.supervisor.stop_all(Silent())

@@ -32,7 +32,7 @@ from headway.release.driver.world import Route
 from headway.release.evidence import queries
 from headway.release.guard import Guard
 from sandbox.cloud import objectstore
-from sandbox.cluster.control_plane import Cluster as ControlPlane
+from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.cluster.processes import Supervisor
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import Layout
@@ -297,7 +297,7 @@ def test_a_good_version_is_promoted_though_its_machine_died_and_every_network_fa
         with bed.api_server.being(State.SILENT):
             eventually(lambda: bed.api_server.met >= 2, within=60.0)
         bed.sandbox.kill("kube-apiserver")
-        ControlPlane(bed.sandbox.layout).start(Silent())
+        SandboxCluster(bed.sandbox.layout).start(Silent())
         bed.write_runners_kubeconfig()  # the start wrote the administrator's kubeconfig again
         code, output = second.end()
         assert code == 0, output

@@ -299,8 +299,8 @@ def test_however_a_builder_ends_its_compilers_end_with_it(tmp_path: Path, end: s
     """A build whose Go has a child of its own, as it has compilers: `go` alone dying would leave that child."""
     script = "import subprocess, sys, time; p = subprocess.Popen(['sleep', '600']); print(p.pid, flush=True); time.sleep(600)"
     code = (
-        "import sys; from pathlib import Path; from sandbox.cluster import commands;"
-        f"commands.run([sys.executable, '-c', {script!r}], cwd=Path.cwd(), environment={{}}, log=Path({str(tmp_path / 'log')!r}),"
+        "import sys; from pathlib import Path; from sandbox.cluster import build_commands;"
+        f"build_commands.run([sys.executable, '-c', {script!r}], cwd=Path.cwd(), environment={{}}, log=Path({str(tmp_path / 'log')!r}),"
         " on_line=lambda line: print(line, flush=True))"
     )
     builder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
