@@ -1,10 +1,8 @@
 """The sample contracts' objects as text: a change of what is rendered shows up in review as a diff of YAML.
 
-After a deliberate change: `HEADWAY_WRITE_GOLDEN=1 pytest tests/components/test_golden_manifests.py`, then read the diff.
+After a wanted change: `HEADWAY_UPDATE_GOLDEN=1 pytest tests/components/test_golden_manifests.py`, then read the difference.
 """
 
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +13,14 @@ from components.model_service.manifests import Service
 from components.tenant.manifests import Plan
 from headway.contract.arithmetic.surge import pool_for
 from headway.contract.model import Model
+from headway.contract.released import release_id
+from tests.components import golden
 from tests.components.contracts import POOLS, SURROUNDINGS, document, tenant
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 SCRIPTS = ("fetch.py", "probe.py", "relay.py")
 SAMPLES = (("assist", "chat"), ("vision", "defects"), ("vision", "embeddings"))
+FULL = ("vision", "defects")
+"""The sample that is recorded in full; of the others, what they do differently."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -58,23 +59,34 @@ def sample(tenant_name: str, name: str) -> tuple[Manifest, ...]:
     return Service.of(tenant_name, model, pool, SURROUNDINGS).manifests()
 
 
-def compare(name: str, text: str) -> None:
-    path = GOLDEN / f"{name}.yaml"
-    if os.environ.get("HEADWAY_WRITE_GOLDEN"):
-        path.write_text(text)
-    assert text == path.read_text(), f"{path.name} differs: read the diff, and if it is meant, write it anew (see this file's head)"
+def names(tenant_name: str, name: str) -> dict[str, str]:
+    """What is another name in every sample: its own, its tenant's and its release's."""
+    return {"tenant": tenant_name, "model": name, "release": release_id(Model.model_validate(document(tenant_name, name)))}
 
 
 @pytest.mark.parametrize(("tenant_name", "name"), SAMPLES)
 def test_a_sample_service_is_rendered_as_recorded(tenant_name: str, name: str) -> None:
-    compare(f"{tenant_name}-{name}", written(sample(tenant_name, name)))
+    text = written(sample(tenant_name, name))
+    if (tenant_name, name) == FULL:
+        return golden.compare(f"{tenant_name}-{name}.yaml", text)
+    full, other = golden.named(written(sample(*FULL)), names(*FULL)), golden.named(text, names(tenant_name, name))
+    found = golden.difference(golden.objects(full), golden.objects(other), names(tenant_name, name), ordered=True)
+    return golden.compare(f"{tenant_name}-{name}.txt", found)
 
 
 @pytest.mark.parametrize("name", ["assist", "vision"])
 def test_a_sample_tenant_is_rendered_as_recorded(name: str) -> None:
+    text = written(sample_tenant(name))
+    if name == FULL[0]:
+        return golden.compare(f"{name}-tenant.yaml", text)
+    full, other = golden.named(written(sample_tenant(FULL[0])), {"tenant": FULL[0]}), golden.named(text, {"tenant": name})
+    found = golden.difference(golden.objects(full), golden.objects(other), {"tenant": name}, ordered=True)
+    return golden.compare(f"{name}-tenant.txt", found)
+
+
+def sample_tenant(name: str) -> tuple[Manifest, ...]:
     models = tuple(Model.model_validate(document(name, model)) for owner, model in SAMPLES if owner == name)
-    plan = Plan(tenant=tenant(name), models=models, pools=POOLS, surroundings=SURROUNDINGS)
-    compare(f"{name}-tenant", written(plan.manifests()))
+    return Plan(tenant=tenant(name), models=models, pools=POOLS, surroundings=SURROUNDINGS).manifests()
 
 
 def test_rendering_twice_gives_the_same_text() -> None:

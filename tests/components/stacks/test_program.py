@@ -6,11 +6,10 @@ After a wanted change: `HEADWAY_UPDATE_GOLDEN=1 pytest tests/components/stacks/t
 """
 
 import json
-import os
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import pulumi
@@ -19,15 +18,17 @@ import pytest
 from components.versions import CHARTS
 from headway.ledger.store import LEASES
 from stacks.settings import FOLDER
-from tests.components.program import layer, run
+from tests.components import golden
+from tests.components.program import config_of, layer, run
 from tests.components.recording import EKS_CLUSTER, STACK_REFERENCE, Recording, Registration
 
-GOLDEN = Path(__file__).parents[2] / "golden"
-UPDATE = "HEADWAY_UPDATE_GOLDEN"
 STACKS = tuple(sorted(file.stem.removeprefix("Pulumi.") for file in FOLDER.glob("Pulumi.*.yaml")))
 CLUSTERS = tuple(stack for stack in STACKS if stack.endswith("-cluster"))
 PLATFORMS = tuple(stack for stack in STACKS if stack.endswith("-platform"))
 LAYERS = (*CLUSTERS, *PLATFORMS)
+REFERENCE = "prod"
+"""The environment whose golden lists are kept in full; those of the others say what they do differently."""
+FULL = (f"{REFERENCE}-cluster", f"{REFERENCE}-platform")
 
 WAYS_OUT = (
     "aws:ec2/route:Route",
@@ -74,12 +75,22 @@ def in_full(found: Recording) -> Iterator[str]:
 
 @pytest.mark.parametrize("stack", LAYERS)
 def test_what_a_stack_registers_is_what_was_reviewed(stack: str) -> None:
-    lines = "".join(f"{line}\n" for line in (in_full if stack in CLUSTERS else Recording.lines)(layer(stack)))
-    golden = GOLDEN / f"{stack}.txt"
-    if os.environ.get(UPDATE):
-        golden.parent.mkdir(exist_ok=True)
-        golden.write_text(lines)
-    assert golden.read_text() == lines, f"what {stack} registers changed; if that is wanted, set {UPDATE}=1 and review the difference"
+    if stack in FULL:
+        return golden.compare(f"{stack}.txt", _text(stack))
+    environment, _, of = stack.partition("-")
+    full, other = (golden.resources(golden.named(_text(f"{e}-{of}"), _names(e))) for e in (REFERENCE, environment))
+    return golden.compare(f"{stack}.txt", golden.difference(full, other, _names(environment), ordered=False))
+
+
+@cache
+def _text(stack: str) -> str:
+    return "".join(f"{line}\n" for line in (in_full if stack in CLUSTERS else Recording.lines)(layer(stack)))
+
+
+def _names(environment: str) -> dict[str, str]:
+    """What is another name in every environment, and appears all over its resources."""
+    account = json.loads(config_of(f"{environment}-cluster")["headway:account"])
+    return {"environment": environment, "account": account["id"]}
 
 
 @pytest.mark.parametrize("stack", LAYERS)

@@ -1,7 +1,6 @@
 """The tenant stack, program and all, under mocks: what it registers for the sample tenants, and how it refuses."""
 
 import copy
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,11 @@ from policies.guardrails.view import Node, View, plain
 from stacks import settings, tenant
 from stacks.refusal import SettingsError
 from stacks.settings import TenantSettings
+from tests.components import golden
 from tests.components.contracts import TENANTS, document
 from tests.components.recording import Recording, Registration, record
 
 UPSTREAM = {"organization/headway/sandbox-platform": {"data_key_arn": "arn:aws:kms:us-east-1:0:key/k", "kubeconfig": {"secret": "{}"}}}
-GOLDEN, UPDATE = Path(__file__).parents[2] / "golden", "HEADWAY_UPDATE_GOLDEN"
 COMPONENTS = ("headway:tenant:Tenant", "headway:model_service:ModelService")
 
 
@@ -89,10 +88,7 @@ def test_what_a_tenant_registers_is_what_was_reviewed(name: str, tmp_path: Path)
     """A logical name is a state key: one that changes replaces what it names, which for a Deployment is an outage."""
     found = fed_by_a_queue(tmp_path) if name == "batch" else run(name)
     lines = "".join(f"{line}\n" for line in re.sub(r"\br[0-9a-f]{10}\b", "<release>", "\n".join(found.lines())).splitlines())
-    golden = GOLDEN / f"sandbox-tenant-{name}.txt"
-    if os.environ.get(UPDATE):
-        golden.write_text(lines)
-    assert golden.read_text() == lines, f"what {name} registers changed; if that is wanted, set {UPDATE}=1 and review the difference"
+    golden.compare(f"sandbox-tenant-{name}.txt", lines)
 
 
 def test_twenty_five_services_of_one_tenant_keep_apart(tmp_path: Path) -> None:
