@@ -77,7 +77,7 @@ bench: .venv/.ready-dev .venv-servers/.ready  ## measure what docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
 
 bench-release: .venv/.ready-dev  ## measure the gate and the rules of others; goes on where it was interrupted
-	@$(BIN)/python -m benchmarks.release_table --rollouts 1000 --others 200 --elsewhere 100 --world base --world second --world third --write docs/benchmarks.md
+	@$(BIN)/python -m benchmarks.release_table --rollouts 1000 --others 200 --elsewhere 100 --world base --world second --world third --write docs/reference/gate-figures.md
 
 bench-traffic: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## measure the bed of real traffic: losses, overhead, faults, fairness
 	@$(BIN)/python -m benchmarks.traffic

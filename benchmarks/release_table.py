@@ -1,6 +1,6 @@
 """The published table of release benchmarks: every scenario, at every rate, by the gate and by the rules of others.
 
-    python -m benchmarks.release_table --rollouts 1000 [--world base] [--jobs 2] [--write docs/benchmarks.md]
+    python -m benchmarks.release_table --rollouts 1000 [--world base] [--jobs 2] [--write docs/reference/gate-figures.md]
 
 Each cell is kept under build/bench-release by all that it depends on, the gate's and the simulator's code included, so that a run which was
 interrupted goes on, and none is shown that other code produced. With --write the section between the markers of the file is replaced.

@@ -72,7 +72,7 @@ _NO_GPU = problem(
     consequence="The pools, quotas and rollouts of this platform count GPUs, so nothing would place, charge or roll it out",
     remedy="Hold a small part of one, such as {share: mps, accelerator: l4, memory: 1Gi}; a server without a GPU is a raw manifest",
 )
-"""Why: docs/adr/0013-every-model-holds-a-gpu.md."""
+"""Why: docs/adr/0013-every-model-needs-a-gpu.md."""
 
 
 def _without_gpu(kind: type[Part], path: Path, type_: str, context: Mapping[str, Any]) -> bool:
