@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from headway.errors import UserError
+from headway.problem import UserError
 from headway.release.driver.rollout import Rollout
 from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.cluster.control_plane_programs import API_SERVER
@@ -420,7 +420,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"Interrupted; finished cells are kept in {path}.", flush=True)
         return 130
     except UserError as error:
-        print(f"error: {error.fact}\n  {error.consequence}\n  {error.remedy}", file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return int(error.exit)
     if given.kind == "operations":
         return 0

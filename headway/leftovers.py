@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.contract.labels import PREFIX
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 ENVIRONMENT_TAG = f"{PREFIX}/environment"
 Clients = Callable[[str], Any]

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from headway.errors import UserError
+from headway.problem import UserError
 
 
 @contextmanager

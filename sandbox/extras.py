@@ -7,7 +7,7 @@ and starts it again when one of its processes has died.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from headway.errors import UserError
+from headway.problem import UserError
 from sandbox.cluster.processes import ProcessStatus
 from sandbox.layout import Layout
 from sandbox.progress import Progress

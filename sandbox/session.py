@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event
 
 from headway.environment.stacks import Runner
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from pulumi_embedded.engine.command import EmbeddedPulumi
 from sandbox import deploy, plan, receipts
 from sandbox.cluster.control_plane import SandboxCluster

@@ -10,7 +10,7 @@ from typing import Any
 from headway.contract.gpu_resources import is_gpu
 from headway.contract.labels import MODEL, POOL, RELEASE, TENANT
 from headway.environment.kubeconfig import connected
-from headway.errors import UserError
+from headway.problem import UserError
 
 PRODUCT = "nvidia.com/gpu.product"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"

@@ -5,7 +5,7 @@ answer of the ledger nothing may be planned, because a plan from the contract al
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from components.model_service.release import Release
 from components.model_service.traffic import Arm, Mirror, Traffic
@@ -15,10 +15,10 @@ from headway.contract.assignment import HASH
 from headway.contract.crosscheck import TenantContracts
 from headway.contract.model import Model
 from headway.contract.released import release_id, same_release, with_released
-from headway.errors import UserError
+from headway.problem import Problem, UserError
 from headway.ledger.store import MissingStoreError, Store, UnreachableError
 from headway.ledger.traffic_split import CANARY, Division, latest, released
-from stacks.refusal import Refusal, SettingsError
+from stacks.settings_error import SettingsError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Live:
 def live(contracts: TenantContracts, ledger: Store | None) -> Mapping[str, Live]:
     """Every model of the tenant that `ledger` knows. Raises SettingsError with every model that cannot be planned."""
     found: dict[str, Live] = {}
-    refused: list[Refusal] = []
+    refused: list[Problem] = []
     if ledger is None:
         return found
     for model in contracts.models:
@@ -51,14 +51,14 @@ def live(contracts: TenantContracts, ledger: Store | None) -> Mapping[str, Live]
         except MissingStoreError:
             return {}
         except UserError as error:
-            refused.append(_refusal(chain, error.fact, error.consequence, error.remedy))
+            refused += (replace(problem, subject=chain) for problem in error.problems)
         except UnreachableError as error:
             refused.append(
-                _refusal(
-                    chain,
-                    f"the release ledger does not answer ({error})",
-                    "Planning without it could undo a running release",
-                    "Try again; check the network and the permission to read the ledger's bucket",
+                Problem(
+                    subject=chain,
+                    fact=f"the release ledger does not answer ({error})",
+                    consequence="Planning without it could undo a running release",
+                    remedy="Try again; check the network and the permission to read the ledger's bucket",
                 )
             )
             break
@@ -103,7 +103,3 @@ def _split(model: Model, division: Division) -> UserSplit | None:
 
 def _arms(division: Division, snapshots: Mapping[str, Model]) -> Iterator[Model]:
     return (snapshots[portion.release] for portion in division.portions)
-
-
-def _refusal(chain: str, fact: str, consequence: str, remedy: str) -> Refusal:
-    return Refusal(path=chain, value="", fact=fact.rstrip("."), consequence=consequence.rstrip("."), remedy=remedy.rstrip("."))

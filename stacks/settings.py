@@ -20,11 +20,12 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from components.network.endpoints import ACTIONS, WITHOUT_NAT
 from components.versions import KUBERNETES, NODE_RELEASES
-from headway.contract.part import Count, CountOrNone, Flag, Name, Part, Violation, problem
+from headway.contract.part import Count, CountOrNone, Flag, Name, Part
 from headway.contract.pool import Pool, SystemPool
 from headway.contract.runtime import Image
 from headway.contract.units import Bytes
-from stacks.refusal import SettingsError, refusals, refuse
+from headway.problem import Problem, problem
+from stacks.settings_error import SettingsError, problems_in, refuse
 
 NAMESPACE = "headway"
 CLUSTER = "cluster"
@@ -56,7 +57,7 @@ Repository = Annotated[str, Field(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*(/[a-z0-9
 def _roomy(cidr: IPv4Network) -> IPv4Network:
     if not WIDEST_PREFIX <= cidr.prefixlen <= NARROWEST_PREFIX or not cidr.is_private:
         refuse(
-            Violation(
+            Problem(
                 rule="network-range",
                 path=(),
                 value=str(cidr),
@@ -72,7 +73,7 @@ def _once(zones: tuple[str, ...]) -> tuple[str, ...]:
     twice = sorted({zone for zone in zones if zones.count(zone) > 1})
     if twice:
         refuse(
-            Violation(
+            Problem(
                 rule="zone-once",
                 path=(),
                 value=twice[0],
@@ -88,7 +89,7 @@ def _known_endpoints(services: tuple[str, ...]) -> tuple[str, ...]:
     unknown = sorted(set(services) - set(ACTIONS))
     if unknown:
         refuse(
-            Violation(
+            Problem(
                 rule="endpoint-known",
                 path=(),
                 value=unknown,
@@ -103,7 +104,7 @@ def _known_endpoints(services: tuple[str, ...]) -> tuple[str, ...]:
 def _not_for_everyone(cidr: IPv4Network) -> IPv4Network:
     if cidr.prefixlen < WIDEST_PUBLIC_PREFIX:
         refuse(
-            Violation(
+            Problem(
                 rule="endpoint-not-for-everyone",
                 path=(),
                 value=str(cidr),
@@ -156,7 +157,7 @@ class NetworkSettings(Part):
     """AWS services reached without leaving the VPC. Each interface endpoint is paid per zone and hour."""
     flow_log_days: LogDays
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         missing = sorted(WITHOUT_NAT - set(self.endpoints))
         if self.nat is Nat.NONE and missing:
             yield problem(
@@ -183,9 +184,9 @@ class ControlPlaneSettings(Part):
     """Retention of the control plane's logs, audit included."""
     support: Support
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         if not self.administrators and not self.creator_is_administrator:
-            yield Violation(
+            yield Problem(
                 rule="cluster-has-an-administrator",
                 path=("administrators",),
                 fact="No one may administer the cluster: the list is empty and its creator is not kept either",
@@ -220,12 +221,12 @@ class ClusterSettings(Part):
     pools: tuple[Pool, ...]
     storage: StorageSettings
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         yield from _pools_in(self.network.zones, ((("system_pool",), self.system_pool),))
         yield from _pools_in(self.network.zones, tuple((("pools", n), pool) for n, pool in enumerate(self.pools)))
         for zone in self.network.zones:
             if zone[:-1] != self.account.region:
-                yield Violation(
+                yield Problem(
                     rule="zone-in-region",
                     path=("network", "zones"),
                     value=zone,
@@ -235,7 +236,7 @@ class ClusterSettings(Part):
                 )
 
 
-def _pools_in(zones: tuple[str, ...], pools: tuple[tuple[tuple[str | int, ...], Pool | SystemPool], ...]) -> Iterator[Violation]:
+def _pools_in(zones: tuple[str, ...], pools: tuple[tuple[tuple[str | int, ...], Pool | SystemPool], ...]) -> Iterator[Problem]:
     for path, pool in pools:
         for zone in sorted(set(pool.zones) - set(zones)):
             yield problem(
@@ -294,7 +295,7 @@ class GatewaySettings(Part):
     """Each replica enforces its part of a tenant's rate limit."""
     replicas_max: Count
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         if self.public and self.certificate is None:
             yield problem(
                 "public-means-tls",
@@ -353,7 +354,7 @@ class PlatformSettings(Part):
     observability: ObservabilitySettings
     warm: tuple[WarmCapacity, ...]
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         known = sorted(pool.name for pool in self.pools)
         for number, warm in enumerate(self.warm):
             if warm.pool not in known:
@@ -386,7 +387,7 @@ Settings = ClusterSettings | PlatformSettings | TenantSettings
 def load(stack: str, config: Mapping[str, str], folder: Path = FOLDER, secrets: frozenset[str] = frozenset()) -> Settings:
     """The settings of `stack` from its `config` (full key to raw text, as the engine passes it).
 
-    `folder` holds the stack files, `secrets` the keys whose values are never shown. Raises SettingsError with every refusal.
+    `folder` holds the stack files, `secrets` the keys whose values are never shown. Raises SettingsError with every problem.
     """
     environment, _, layer = stack.partition("-")
     given = {key.removeprefix(f"{NAMESPACE}:"): _value(text) for key, text in config.items() if key.startswith(f"{NAMESPACE}:")}
@@ -401,7 +402,7 @@ def load(stack: str, config: Mapping[str, str], folder: Path = FOLDER, secrets: 
         return model.model_validate({**given, "environment": environment})
     except ValidationError as error:
         hidden = frozenset(key.removeprefix(f"{NAMESPACE}:") for key in secrets)
-        raise SettingsError(f"Pulumi.{stack}.yaml", refusals(error, hidden)) from None
+        raise SettingsError(f"Pulumi.{stack}.yaml", problems_in(error, hidden)) from None
 
 
 def of_this_run() -> Settings:

@@ -23,14 +23,14 @@ from components.tenant.manifests import Plan
 from components.tenant.surroundings import Surroundings
 from headway.contract.arithmetic.surge import batch_pool_for, pool_for
 from headway.contract.crosscheck import TenantContracts
-from headway.contract.finding import Finding, Level
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.ledger import location
 from headway.ledger.store import Store
+from headway.problem import ProblemLevel
 from stacks.live import Live, live
-from stacks.refusal import Refusal, SettingsError
 from stacks.settings import PLATFORM, SANDBOX, TenantSettings
+from stacks.settings_error import SettingsError
 from stacks.upstream import Upstream
 
 FOLDER = Path(__file__).parents[1] / "tenants"
@@ -84,18 +84,13 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: Store | None 
 
 def _contracts(settings: TenantSettings, folder: Path) -> TenantContracts:
     result = load_tenant(folder / settings.tenant, settings.pools)
-    refused = [finding for finding in result.findings if finding.level is Level.ERROR]
+    refused = [finding for finding in result.findings if finding.level is ProblemLevel.ERROR]
     found = result.tenant(settings.tenant)
     if refused or found is None:
-        raise SettingsError(f"Tenant {settings.tenant}", [_refusal(finding) for finding in refused])
+        raise SettingsError(f"Tenant {settings.tenant}", refused)
     for finding in result.findings:
-        pulumi.warn(str(_refusal(finding)).strip())
+        pulumi.warn(str(finding))
     return found
-
-
-def _refusal(finding: Finding) -> Refusal:
-    path = f"{finding.place} {finding.dotted}".rstrip()
-    return Refusal(path=path, value=finding.value, fact=finding.fact, consequence=finding.consequence, remedy=finding.remedy)
 
 
 def _surroundings(settings: TenantSettings) -> Surroundings:

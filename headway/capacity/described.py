@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headway.contract.document import LARGEST_DOCUMENT, Document, Place, read
-from headway.contract.finding import Finding
 from headway.contract.part import Part
 from headway.contract.pool import Pool, SystemPool
 from headway.contract.reading import contract_from
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 CLUSTER = "cluster"
 FREE_ENDPOINTS = frozenset({"s3"})
@@ -81,7 +80,7 @@ def described(project: Path, stack: str) -> tuple[str, Described]:
     problems = (*document.findings, *findings)
     if found is None or problems:
         raise UserError(
-            "\n".join(map(_line, problems)) or f"{file.name} describes no cluster layer.",
+            "\n".join(problem.brief for problem in problems) or f"{file.name} describes no cluster layer.",
             "Nothing was reckoned or searched from a description that cannot stand.",
             f"Correct it; `pulumi preview -s {stack}` tells every problem of the file.",
             Exit.REFUSED,
@@ -102,7 +101,3 @@ def _sections(document: Document) -> Document:
             data[field] = node
         places |= {(field, *key[len(path) :]): place for key, place in document.places.items() if key[: len(path)] == path}
     return Document(document.file, data, places, ())
-
-
-def _line(finding: Finding) -> str:
-    return f"{finding.place} {finding.dotted}: {finding.fact}. {finding.consequence}. {finding.remedy}."

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 PIECE_BYTES = 4 * 2**20
 

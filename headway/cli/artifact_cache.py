@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 
 def artifact_cache(

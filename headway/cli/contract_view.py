@@ -21,18 +21,18 @@ from headway.contract.arithmetic.surge import pool_for, spare_for, surge
 from headway.contract.crosscheck import TenantContracts
 from headway.contract.difference import Difference
 from headway.contract.explanation import Line
-from headway.contract.finding import Finding, Level, sentence, shown
 from headway.contract.loader import Result
 from headway.contract.model import Model
 from headway.contract.pool import Pool
+from headway.problem import Problem, ProblemLevel, shown
 
 
-def print_result(result: Result, prefix: str, pool_findings: Sequence[Finding]) -> None:
+def print_result(result: Result, prefix: str, pool_findings: Sequence[Problem]) -> None:
     """The findings of `check`, file by file, then the verdict in a line."""
     console = _console()
     _print_findings(console, pool_findings, "stacks/")
     _print_findings(console, result.findings, prefix)
-    errors = sum(finding.level is Level.ERROR for finding in result.findings) + len(pool_findings)
+    errors = sum(finding.level is ProblemLevel.ERROR for finding in result.findings) + len(pool_findings)
     warnings = len(result.findings) + len(pool_findings) - errors
     models = sum(len(each.models) for each in result.contracts)
     if errors:
@@ -46,22 +46,22 @@ def print_result(result: Result, prefix: str, pool_findings: Sequence[Finding]) 
         console.print(f"[dim]not checked: {note} (--environment NAME)[/]", soft_wrap=True)
 
 
-def _print_findings(console: Console, findings: Sequence[Finding], prefix: str) -> None:
+def _print_findings(console: Console, findings: Sequence[Problem], prefix: str) -> None:
     file = ""
     for finding in findings:
         if finding.file != file:
             file = finding.file
             console.print(f"[bold]{escape(prefix + file)}[/]")
-        colour = "red" if finding.level is Level.ERROR else "yellow"
+        colour = "red" if finding.level is ProblemLevel.ERROR else "yellow"
         head = Text("  ")
         head.append(f"{finding.line}:{finding.column}" if finding.line else "-", style="dim")
         head.append(f"  {finding.dotted}" if finding.path else "", style=f"bold {colour}")
-        head.append(f" = {finding.value}" if finding.value else "")
-        head.append(f"  {finding.level.value}: " if finding.level is Level.WARNING else "  ", style=colour)
+        head.append(f" = {finding.value_text}" if finding.value_text else "")
+        head.append(f"  {finding.level.value}: " if finding.level is ProblemLevel.WARNING else "  ", style=colour)
         head.append(finding.rule, style="dim italic")
         console.print(head, soft_wrap=True)
-        for text, style in ((finding.fact, ""), (finding.consequence, "dim"), (f"-> {finding.remedy}", "green")):
-            for line in wrap(sentence(text), max(40, console.width - 8)):
+        for text, style in zip(finding.sentences, ("", "dim", "green"), strict=True):
+            for line in wrap(text, max(40, console.width - 8)):
                 console.print(Text(f"      {line}", style=style), soft_wrap=True)
         console.print()
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli.output import Output, OutputOption
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
-    from headway.contract.finding import Finding
     from headway.contract.loader import Judge, Result
     from headway.contract.model import Model
     from headway.contract.pool import Pool
     from headway.contract.tenant import Tenant
+    from headway.problem import Problem
 
 app = typer.Typer(no_args_is_help=True)
 new_app = typer.Typer(no_args_is_help=True, help="Write a commented starter that passes `headway check`.")
@@ -144,7 +144,7 @@ def _load(path: Path, pools: "tuple[Pool, ...] | None", judge: "Judge | None" = 
     return result, "" if prefix == "." else Path(prefix).as_posix() + "/"
 
 
-def _pools(environment: str | None, path: Path) -> "tuple[tuple[Pool, ...] | None, tuple[Finding, ...]]":
+def _pools(environment: str | None, path: Path) -> "tuple[tuple[Pool, ...] | None, tuple[Problem, ...]]":
     if environment is None:
         return None, ()
     from headway.cli.project import find

@@ -13,7 +13,7 @@ import typer
 
 from headway.cli import artifact, artifact_cache, backtest, contracts, cost, leftovers, mirror, nodes, policies, release
 from headway.cli.plugins import Commands
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 app = typer.Typer(
     name="headway",
@@ -37,7 +37,7 @@ app.command("mirror")(mirror.mirror)
 
 
 def main() -> None:
-    """Entry point. Exit codes: see `headway.errors.Exit`."""
+    """Entry point. Exit codes: see `headway.problem.Exit`."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by who called us
@@ -47,15 +47,17 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        _say("stopped" if error.exit == Exit.INTERRUPTED else "error", error.fact, error.consequence, error.remedy)
+        _say("stopped" if error.exit == Exit.INTERRUPTED else "error", error)
         sys.exit(error.exit)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _say(
             "error",
-            f"{where}{error.strerror or error}.",
-            "The command has stopped; what was complete is kept.",
-            "Put that right (free some space, or correct the permissions) and run the command again.",
+            UserError(
+                f"{where}{error.strerror or error}.",
+                "The command has stopped; what was complete is kept.",
+                "Put that right (free some space, or correct the permissions) and run the command again.",
+            ),
         )
         sys.exit(Exit.ENVIRONMENT)
     except KeyboardInterrupt:
@@ -66,23 +68,21 @@ def main() -> None:
         log = _keep(error)
         _say(
             "internal error",
-            f"{type(error).__name__}: {error}",
-            "This is a fault of headway, not of your input; state on disk is as the last completed step left it.",
-            f"The details are in {log}; please report them.",
+            UserError(
+                f"{type(error).__name__}: {error}",
+                "This is a fault of headway, not of your input; state on disk is as the last completed step left it.",
+                f"The details are in {log}; please report them.",
+            ),
         )
         sys.exit(70)
 
 
-def _say(kind: str, fact: str, consequence: str, remedy: str) -> None:
+def _say(kind: str, error: UserError) -> None:
     from rich.console import Console
-
-    from headway.contract.finding import sentence
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold red]{kind}[/bold red]: ", end="")
-    console.print(sentence(fact), markup=False)
-    for line in (consequence, remedy):
-        console.print(f"  {sentence(line)}", markup=False)
+    console.print(error, markup=False)
 
 
 def _keep(error: Exception) -> Path:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from headway.cli.output import Output
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 UNPINNED = "no digest known: pin at the copy"
 

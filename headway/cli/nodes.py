@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.output import Output, OutputOption
-from headway.errors import Exit, UserError
+from headway.problem import Exit, Problem, UserError
 
 if TYPE_CHECKING:
     from headway.node_health.cluster import Cluster, Done
@@ -171,16 +171,20 @@ def check(
     seen = read_back(_cluster(kubeconfig), wait, time.monotonic, time.sleep)
     if output is Output.JSON:
         told = {"nodes": seen.nodes, "pools": seen.pools, "operatorRecordedOnly": seen.operator.recorded}
-        typer.echo(json.dumps({**told, "lacks": [vars(lack) for lack in seen.lacks]}, indent=2))
+        typer.echo(json.dumps({**told, "lacks": [_lack(problem) for problem in seen.lacks]}, indent=2))
     else:
         for line in lines(seen):
             typer.echo(line)
     raise typer.Exit(Exit.REFUSED if seen.lacks else Exit.OK)
 
 
+def _lack(problem: Problem) -> dict[str, str]:
+    return {"where": problem.subject, "fact": problem.fact, "consequence": problem.consequence, "remedy": problem.remedy}
+
+
 def lines(seen: "ReadBack") -> list[str]:
     """A read-back as people read it."""
-    found = [f"{lack.where}: {lack.fact}\n  {lack.consequence}\n  {lack.remedy}" for lack in seen.lacks]
+    found = [str(problem) for problem in seen.lacks]
     if not found:
         found.append(f"Read back: {seen.nodes} GPU nodes of {seen.pools} pools offer what they should.")
     if seen.operator.recorded:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
     from policies.guardrails.exemptions import Exemption

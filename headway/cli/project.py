@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 
 def find(start: Path | None = None) -> Path:

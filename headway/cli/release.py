@@ -24,7 +24,7 @@ from headway.cli.release_options import (
     ReasonOption,
     ServiceArgument,
 )
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
     from headway.cli.release_place import Place

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli.release_options import EnvironmentOption, ProjectOption
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
     from headway.environment.kubernetes import Api

@@ -16,7 +16,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
     from headway.contract.model import Model
@@ -119,12 +119,12 @@ class Place:
 
     def contract(self) -> "Model":
         """The contract in the checkout. Raises UserError when it, or a neighbour, is refused."""
-        from headway.contract.finding import Level
         from headway.contract.loader import load_tenant
+        from headway.problem import ProblemLevel
 
         result = load_tenant(self.project / "tenants" / self.tenant, self.pools)
         found = result.tenant(self.tenant)
-        refused = [f for f in result.findings if f.level is Level.ERROR]
+        refused = [f for f in result.findings if f.level is ProblemLevel.ERROR]
         model = next((m for m in found.models if m.name == self.model), None) if found else None
         if refused or model is None:
             said = "; ".join(f"{f.place} {f.dotted}: {f.fact}" for f in refused) or f"there is no tenants/{self.tenant}/{self.model}.yaml"

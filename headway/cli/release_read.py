@@ -14,7 +14,7 @@ import typer
 
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import EnvironmentOption, ProjectOption, ServiceArgument
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
     from headway.cli.release_place import Place

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from headway.contract.part import Path
+from headway.problem import FieldPath
 
 TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
 ANNOTATIONS = frozenset(("$id", "$schema", "description", "title"))
@@ -22,7 +22,7 @@ SCHEMA_KEYWORDS = (
 )
 
 
-def unreadable(schema: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+def unreadable(schema: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, str]]:
     """(path, fact) of everything in `schema` that the script could not evaluate."""
     if not isinstance(schema, dict):
         yield path, "a schema is a mapping of keywords"

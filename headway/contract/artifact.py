@@ -12,8 +12,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from headway.contract.part import Digest, Part, Text, Violation, between, problem
+from headway.contract.part import Digest, Part, Text, between
 from headway.contract.units import Bytes
+from headway.problem import Problem, problem
 
 
 @unique
@@ -76,7 +77,7 @@ class Artifact(Part):
     files: Annotated[tuple[File, ...], Field(min_length=1, max_length=2_000)]
     """Every file that the server needs, and no other."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         for path, times in Counter(file.path for file in self.files).items():
             if times > 1:
                 yield problem(

@@ -8,8 +8,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from headway.contract.part import Count, Name, Part, Violation, between, problem
+from headway.contract.part import Count, Name, Part, between
 from headway.contract.units import Duration
+from headway.problem import Problem, problem
 
 
 class Batch(Part):
@@ -38,7 +39,7 @@ class Batch(Part):
     pool: Name | None = None
     """The spot pool to use; left out, the cheapest one that offers the envelope."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         if self.message_timeout > self.deadline:
             yield problem(
                 "message-timeout-within-deadline",

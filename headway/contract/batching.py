@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headway.contract.part import Count, Part, Violation, between, problem
+from headway.contract.part import Count, Part, between
 from headway.contract.units import Duration
+from headway.problem import Problem, problem
 
 
 class DynamicBatching(Part):
@@ -26,7 +27,7 @@ class DynamicBatching(Part):
     queue_timeout: Annotated[Duration, between(Duration.parse("1s"), Duration.parse("10m"))]
     """Longest time in the queue; then 503. At least 1 s: Triton's queue policy stalls about half a second now and then."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         if list(self.preferred) != sorted(set(self.preferred)):
             yield problem(
                 "preferred-batches-ascend",

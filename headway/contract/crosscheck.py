@@ -1,11 +1,11 @@
 """What only shows when contracts are seen together: quotas, allowed runtimes, fallbacks, budgets, pools.
 
-Also holds the arithmetic against the contract, for it needs the whole. Pure; answers violations with the contract that they concern. The
+Also holds the arithmetic against the contract, for it needs the whole. Pure; answers problems whose subject is the contract that they stand in. The
 trap: without pools the placement rules cannot run, and the caller is told so instead of being told that all is well.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from headway.contract.arithmetic.cost import cost
 from headway.contract.arithmetic.fit import fit, fit_ram
@@ -13,9 +13,7 @@ from headway.contract.arithmetic.node import node_room
 from headway.contract.arithmetic.quota import quota_use, spare_devices_by_quota, token_use
 from headway.contract.arithmetic.startup import budget_burn, startup
 from headway.contract.arithmetic.surge import Room, batch_pool_for, first_arms, pool_for, spare_for, surge
-from headway.contract.finding import Level
 from headway.contract.model import Model
-from headway.contract.part import Violation, problem
 from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
 from headway.contract.rollout import Strategy, Surge
@@ -23,6 +21,7 @@ from headway.contract.runtime import Engine
 from headway.contract.starter import PLACEHOLDER
 from headway.contract.tenant import MODELS_AT_MOST, Tenant
 from headway.contract.units import Bytes, Money
+from headway.problem import Problem, ProblemLevel, problem
 
 
 @dataclass(frozen=True)
@@ -33,63 +32,54 @@ class TenantContracts:
     models: tuple[Model, ...]
 
 
-@dataclass(frozen=True)
-class Concern:
-    """A violation, and the contract it stands in: `model` is None for the tenant's own."""
-
-    tenant: str
-    model: str | None
-    violation: Violation
-    level: Level = Level.ERROR
+def contract_name(tenant: str, model: str | None = None) -> str:
+    """How a problem names the contract that it stands in: `vision/defects`, or `vision` for the tenant's own."""
+    return f"{tenant}/{model}" if model else tenant
 
 
-def cross_check(contracts: TenantContracts, unread: frozenset[str] = frozenset()) -> Iterator[Concern]:
+def _in(tenant: str, model: str | None, problems: Iterable[Problem], level: ProblemLevel = ProblemLevel.ERROR) -> Iterator[Problem]:
+    return (replace(each, subject=contract_name(tenant, model), level=level) for each in problems)
+
+
+def cross_check(contracts: TenantContracts, unread: frozenset[str] = frozenset()) -> Iterator[Problem]:
     """What can be said about one tenant without knowing the cluster; `unread` are models of it whose contracts are refused."""
     tenant, models = contracts.tenant, contracts.models
-    for violation in (*_quota(tenant, models), *_budget(tenant, models)):
-        yield Concern(tenant.name, None, violation)
-    for warning in _forecast(tenant, models):
-        yield Concern(tenant.name, None, warning, Level.WARNING)
+    yield from _in(tenant.name, None, (*_quota(tenant, models), *_budget(tenant, models)))
+    yield from _in(tenant.name, None, _forecast(tenant, models), ProblemLevel.WARNING)
     for model in models:
-        for violation in (*_allowed(tenant, model), *_fallback(model, models, unread)):
-            yield Concern(tenant.name, model.name, violation)
+        yield from _in(tenant.name, model.name, (*_allowed(tenant, model), *_fallback(model, models, unread)))
 
 
-def check_model(tenant: str, model: Model) -> Iterator[Concern]:
+def check_model(tenant: str, model: Model) -> Iterator[Problem]:
     """What arithmetic says about one model alone; `tenant` is the name of its folder."""
-    for violation in (*_memory(model), *_start(model)):
-        yield Concern(tenant, model.name, violation)
-    for warning in (*_error_budget(model), *_placeholders(model)):
-        yield Concern(tenant, model.name, warning, Level.WARNING)
+    yield from _in(tenant, model.name, (*_memory(model), *_start(model)))
+    yield from _in(tenant, model.name, (*_error_budget(model), *_placeholders(model)), ProblemLevel.WARNING)
 
 
-def check_pools(all_contracts: Sequence[TenantContracts], pools: Sequence[Pool]) -> Iterator[Concern]:
+def check_pools(all_contracts: Sequence[TenantContracts], pools: Sequence[Pool]) -> Iterator[Problem]:
     """What depends on the environment's GPU pools; every tenant at once, because they share them."""
     placed: dict[str, list[tuple[TenantContracts, Model]]] = {pool.name: [] for pool in pools}
     for contracts in all_contracts:
         for model in contracts.models:
             pool = pool_for(model, pools)
             if pool is None:
-                yield Concern(contracts.tenant.name, model.name, _no_pool(model, pools))
+                yield from _in(contracts.tenant.name, model.name, (_no_pool(model, pools),))
                 continue
             placed[pool.name].append((contracts, model))
-            for violation in _on_pool(model, pool):
-                yield Concern(contracts.tenant.name, model.name, violation)
+            yield from _in(contracts.tenant.name, model.name, _on_pool(model, pool))
             if model.batch:
-                for violation in _batch_pool(model, pools):
-                    yield Concern(contracts.tenant.name, model.name, violation)
+                yield from _in(contracts.tenant.name, model.name, _batch_pool(model, pools))
     for pool in pools:
         models = [model for _, model in placed[pool.name]]
         for contracts, model in placed[pool.name]:
             left = spare_for(model, pool, models)
             spare = min(left, spare_devices_by_quota(contracts.tenant, contracts.models, model))
-            for violation in _rollout_room(model, pool, max(0, spare)):
-                yield Concern(contracts.tenant.name, model.name, violation)
+            yield from _in(contracts.tenant.name, model.name, _rollout_room(model, pool, max(0, spare)))
             if left < 0:
-                yield Concern(contracts.tenant.name, model.name, _too_small(model, pool, left), Level.WARNING)
+                yield from _in(contracts.tenant.name, model.name, (_too_small(model, pool, left),), ProblemLevel.WARNING)
 
 
-def _quota(tenant: Tenant, models: Sequence[Model]) -> Iterator[Violation]:
+def _quota(tenant: Tenant, models: Sequence[Model]) -> Iterator[Problem]:
     for use in quota_use(tenant, models):
         if not use.within:
             share = "; ".join(f"{line.what} {line.figure} = {line.why}" for line in use.lines)
@@ -121,7 +111,7 @@ def _quota(tenant: Tenant, models: Sequence[Model]) -> Iterator[Violation]:
         )
 
 
-def _budget(tenant: Tenant, models: Sequence[Model]) -> Iterator[Violation]:
+def _budget(tenant: Tenant, models: Sequence[Model]) -> Iterator[Problem]:
     least = Money(sum(int(cost(model).month_at_least) for model in models))
     if least > tenant.quota.monthly_budget:
         yield problem(
@@ -135,7 +125,7 @@ def _budget(tenant: Tenant, models: Sequence[Model]) -> Iterator[Violation]:
         )
 
 
-def _forecast(tenant: Tenant, models: Sequence[Model]) -> Iterator[Violation]:
+def _forecast(tenant: Tenant, models: Sequence[Model]) -> Iterator[Problem]:
     least = Money(sum(int(cost(model).month_at_least) for model in models))
     most = Money(sum(int(cost(model).month_at_most) for model in models))
     if least <= tenant.quota.monthly_budget < most:
@@ -150,7 +140,7 @@ def _forecast(tenant: Tenant, models: Sequence[Model]) -> Iterator[Violation]:
         )
 
 
-def _allowed(tenant: Tenant, model: Model) -> Iterator[Violation]:
+def _allowed(tenant: Tenant, model: Model) -> Iterator[Problem]:
     if model.runtime.engine not in tenant.runtimes:
         yield problem(
             "runtime-allowed",
@@ -183,7 +173,7 @@ def _allowed(tenant: Tenant, model: Model) -> Iterator[Violation]:
         )
 
 
-def _fallback(model: Model, models: Sequence[Model], unread: frozenset[str]) -> Iterator[Violation]:
+def _fallback(model: Model, models: Sequence[Model], unread: frozenset[str]) -> Iterator[Problem]:
     by_name = {other.name: other for other in models}
     if model.degradation.fallback is None or model.degradation.fallback.model in unread:
         return
@@ -225,7 +215,7 @@ def _fallback(model: Model, models: Sequence[Model], unread: frozenset[str]) -> 
         )
 
 
-def _memory(model: Model) -> Iterator[Violation]:
+def _memory(model: Model) -> Iterator[Problem]:
     gpu = fit(model)
     if not gpu.fits:
         yield problem(
@@ -251,7 +241,7 @@ def _memory(model: Model) -> Iterator[Violation]:
         )
 
 
-def _start(model: Model, pool: Pool | None = None) -> Iterator[Violation]:
+def _start(model: Model, pool: Pool | None = None) -> Iterator[Problem]:
     start = startup(model, pool)
     if start.pod > model.health.startup_budget:
         yield problem(
@@ -265,7 +255,7 @@ def _start(model: Model, pool: Pool | None = None) -> Iterator[Violation]:
         )
 
 
-def _error_budget(model: Model) -> Iterator[Violation]:
+def _error_budget(model: Model) -> Iterator[Problem]:
     burn = budget_burn(model, startup(model))
     if burn and model.scaling.min_replicas < 2 and not burn.survivable:
         yield problem(
@@ -279,7 +269,7 @@ def _error_budget(model: Model) -> Iterator[Violation]:
         )
 
 
-def _placeholders(model: Model) -> Iterator[Violation]:
+def _placeholders(model: Model) -> Iterator[Problem]:
     files = sum(file.sha256 == PLACEHOLDER for file in model.artifact.files)
     for path, fact in (
         (("runtime", "image"), "the image digest is the starter's placeholder" if model.runtime.image.endswith(PLACEHOLDER) else ""),
@@ -295,7 +285,7 @@ def _placeholders(model: Model) -> Iterator[Violation]:
             )
 
 
-def _no_pool(model: Model, pools: Sequence[Pool]) -> Violation:
+def _no_pool(model: Model, pools: Sequence[Pool]) -> Problem:
     gpu = model.envelope.gpu
     what = f"{gpu.count} x {gpu.accelerator} by {gpu.share}" + (f" {gpu.profile}" if gpu.share == "mig" else "")
     offers = "; ".join(f"{p.name}: {p.accelerator} by {p.sharing.mode}, {p.workload_class}" for p in sorted(pools, key=lambda p: p.name))
@@ -310,7 +300,7 @@ def _no_pool(model: Model, pools: Sequence[Pool]) -> Violation:
     )
 
 
-def _on_pool(model: Model, pool: Pool) -> Iterator[Violation]:
+def _on_pool(model: Model, pool: Pool) -> Iterator[Problem]:
     if pool.capacity.kind == "spot" or pool.workload_class is WorkloadClass.BATCH:
         yield problem(
             "online-never-on-spot",
@@ -346,7 +336,7 @@ def _on_pool(model: Model, pool: Pool) -> Iterator[Violation]:
     yield from _start(model, pool)
 
 
-def _batch_pool(model: Model, pools: Sequence[Pool]) -> Iterator[Violation]:
+def _batch_pool(model: Model, pools: Sequence[Pool]) -> Iterator[Problem]:
     batch = model.batch
     if batch_pool_for(model, pools) is None:
         yield problem(
@@ -360,7 +350,7 @@ def _batch_pool(model: Model, pools: Sequence[Pool]) -> Iterator[Violation]:
         )
 
 
-def _rollout_room(model: Model, pool: Pool, spare: int) -> Iterator[Violation]:
+def _rollout_room(model: Model, pool: Pool, spare: int) -> Iterator[Problem]:
     decision = surge(model, spare)
     left = f"pool {pool.name} and the quota leave {spare} {model.envelope.gpu.resource} with every model at its maximum"
     if decision.room is Room.NONE:
@@ -395,7 +385,7 @@ def _rollout_room(model: Model, pool: Pool, spare: int) -> Iterator[Violation]:
         )
 
 
-def _too_small(model: Model, pool: Pool, left: int) -> Violation:
+def _too_small(model: Model, pool: Pool, left: int) -> Problem:
     short = -(left // model.envelope.gpu.count)
     return problem(
         "pool-holds-the-maximum",

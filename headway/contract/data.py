@@ -10,8 +10,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from headway.contract.part import Part, Text, Violation, between, problem
+from headway.contract.part import Part, Text, between
 from headway.contract.units import Duration, Share
+from headway.problem import Problem, problem
 
 
 @unique
@@ -57,7 +58,7 @@ class Data(Part):
         """Whether anything that callers wrote is kept at all."""
         return bool(self.log_fields) and int(self.sample) > 0
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         if self.classification is DataClass.PERSONAL and self.log_fields:
             yield problem(
                 "personal-data-is-not-logged",

@@ -10,8 +10,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from headway.contract.part import Count, Name, Part, Violation, between, problem
+from headway.contract.part import Count, Name, Part, between
 from headway.contract.units import Duration
+from headway.problem import Problem, problem
 
 
 @unique
@@ -44,7 +45,7 @@ class Degradation(Part):
     fallback: Fallback | None = None
     """Where requests go that are neither rejected nor kept."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         both = sorted(set(self.reject) & set(self.fallback.priorities if self.fallback else ()))
         if both:
             yield problem(

@@ -12,15 +12,14 @@ from headway.contract.arithmetic.cost import cost
 from headway.contract.arithmetic.fit import fit
 from headway.contract.arithmetic.quota import demand, replicas_charged
 from headway.contract.arithmetic.startup import startup
-from headway.contract.finding import dotted
 from headway.contract.model import Model
-from headway.contract.part import Path
 from headway.contract.tenant import Tenant
+from headway.problem import FieldPath, dotted
 
 RELEASED = ("artifact", "batching", "envelope", "health", "optimisation", "placement", "runtime", "workload_class")
 """Sections of a model contract that decide what runs: a change in one of them is a new release, which must prove itself."""
 
-_EFFECTS: tuple[tuple[Path, str], ...] = (
+_EFFECTS: tuple[tuple[FieldPath, str], ...] = (
     # The longest path that matches says the effect.
     (("name",), "another model: the old one goes with everything that is its own, and callers ask for the new name"),
     (("contract",), "read by another version of the vocabulary"),
@@ -62,7 +61,7 @@ _EFFECTS: tuple[tuple[Path, str], ...] = (
 class Change:
     """One field; `old` or `new` is None where it was added or removed."""
 
-    path: Path
+    path: FieldPath
     old: Any
     new: Any
     effect: str
@@ -109,7 +108,7 @@ def difference(old: Model | Tenant, new: Model | Tenant) -> Difference:
     return Difference(changes, moved)
 
 
-def effect(path: Path) -> str:
+def effect(path: FieldPath) -> str:
     """What a change at `path` changes, in words."""
     fitting = [(len(prefix), effect) for prefix, effect in _EFFECTS if path[: len(prefix)] == prefix]
     return max(fitting)[1]
@@ -119,7 +118,7 @@ _NAMED_BY = ("name", "path", "signal", "issuer")
 """Fields by which entries of lists are recognised, so that an insertion does not change everything after it."""
 
 
-def _changed(path: Path, old: Any, new: Any) -> Iterator[tuple[Path, Any, Any]]:
+def _changed(path: FieldPath, old: Any, new: Any) -> Iterator[tuple[FieldPath, Any, Any]]:
     if isinstance(old, list) and isinstance(new, list):
         before, after = _keyed(cast(list[Any], old)), _keyed(cast(list[Any], new))
         if before is not None and after is not None:

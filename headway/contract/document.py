@@ -13,8 +13,7 @@ from typing import Any
 
 import yaml
 
-from headway.contract.finding import Finding, shown
-from headway.contract.part import Path
+from headway.problem import FieldPath, Problem, shown
 
 LARGEST_DOCUMENT = 1_000_000
 """Bytes. A contract has a few kilobytes; this leaves room for generated file lists and golden requests."""
@@ -42,22 +41,22 @@ class Document:
 
     file: str
     data: Data
-    places: dict[Path, Place]
-    findings: tuple[Finding, ...]
-    plain: Mapping[Path, str] = field(default_factory=dict)
+    places: dict[FieldPath, Place]
+    findings: tuple[Problem, ...]
+    plain: Mapping[FieldPath, str] = field(default_factory=dict)
     """Numbers and flags as they are written, such as `1.10` and `1e3`."""
 
-    def written(self, path: Path, value: object) -> str:
+    def written(self, path: FieldPath, value: object) -> str:
         """`value`, which stands at `path`, as it is written there."""
         return self.plain.get(path) or (str(value).lower() if isinstance(value, bool) else str(value))
 
-    def place(self, path: Path) -> Place:
+    def place(self, path: FieldPath) -> Place:
         """Where `path` stands, or the nearest node above it."""
         while path and path not in self.places:
             path = path[:-1]
         return self.places.get(path, Place(0, 0))
 
-    def under(self, name: str, path: Path) -> "Document":
+    def under(self, name: str, path: FieldPath) -> "Document":
         """A document that holds nothing but the node at `path`, as its field `name`; places stay those of the file."""
         data: Any = self.data
         for part in path:
@@ -75,7 +74,7 @@ class _RefusedError(Exception):
 class _Collection:
     """A mapping or sequence that is being read."""
 
-    path: Path
+    path: FieldPath
     value: Any
     key: str | None = None
     expects_key: bool = True
@@ -96,14 +95,14 @@ def read(text: bytes, file: str) -> Document:
 class _Reader:
     def __init__(self, file: str) -> None:
         self.file = file
-        self.places: dict[Path, Place] = {}
-        self.findings: list[Finding] = []
-        self.plain: dict[Path, str] = {}
+        self.places: dict[FieldPath, Place] = {}
+        self.findings: list[Problem] = []
+        self.plain: dict[FieldPath, str] = {}
         self.nodes = 0
 
-    def refuse(self, rule: str, place: Place, path: Path, value: object, fact: str, consequence: str, remedy: str) -> None:
+    def refuse(self, rule: str, place: Place, path: FieldPath, value: object, fact: str, consequence: str, remedy: str) -> None:
         self.findings.append(
-            Finding(
+            Problem(
                 rule=rule,
                 file=self.file,
                 line=place.line,
@@ -209,7 +208,7 @@ class _Reader:
             raise self.stop("document-no-tag", place, f"the tag {shown(event.tag)}", "Leave it out: types follow from the vocabulary")
 
     @staticmethod
-    def _path(stack: list[_Collection]) -> Path:
+    def _path(stack: list[_Collection]) -> FieldPath:
         if not stack:
             return ()
         top = stack[-1]
@@ -244,14 +243,14 @@ class _Reader:
         else:
             top.value.append(value)
 
-    def _escaped(self, text: str, place: Place, path: Path) -> None:
+    def _escaped(self, text: str, place: Place, path: FieldPath) -> None:
         """Control characters that only an escape such as `\\0` can bring in; the text itself was looked through before."""
         bad = next((c for c in text if c in "\x7f" or (c < " " and c not in "\n\r\t")), None)
         if bad is not None:
             fact = f"an escape that stands for a control character (U+{ord(bad):04X})"
             self.refuse("document-character", place, path, None, fact, "Kubernetes, terminals and logs cannot carry it", "Remove it")
 
-    def _scalar(self, event: Any, place: Place, path: Path) -> Data:
+    def _scalar(self, event: Any, place: Place, path: FieldPath) -> Data:
         text = str(event.value)
         if event.style or event.tag == "!":
             self._escaped(text, place, path)

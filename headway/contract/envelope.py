@@ -10,9 +10,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headway.contract.accelerators import GPUS, Accelerator, MigProfile
-from headway.contract.part import Count, One, Part, Violation, between, problem
+from headway.contract.part import Count, One, Part, between
 from headway.contract.placement import Isolation
 from headway.contract.units import Bytes, Duration, MilliCpu
+from headway.problem import Problem, problem
 
 _MI, _GI = 2**20, 2**30
 GpuMemory = Annotated[Bytes, between(Bytes(64 * _MI), Bytes(2 * 2**40))]
@@ -30,7 +31,7 @@ class WholeGpu(Part):
     memory: GpuMemory
     """GPU memory that the replica may use on each of its GPUs; alerts and the warmup check hold it to this."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         yield from _memory_within(self, GPUS[self.accelerator].memory, f"a whole {self.accelerator}")
         if self.count not in (1, 2, 4, 8):
             yield problem(
@@ -66,7 +67,7 @@ class MigGpu(Part):
     memory: GpuMemory
     """GPU memory that the replica may use of the instance."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         gpu = GPUS[self.accelerator]
         profile = gpu.profile(self.profile)
         if profile is None:
@@ -110,7 +111,7 @@ class SharedGpu(Part):
     memory: GpuMemory
     """GPU memory that the replica may use; the pool must give a share at least this much."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         yield from _memory_within(self, GPUS[self.accelerator].memory, f"a whole {self.accelerator}")
 
     @property
@@ -126,7 +127,7 @@ class SharedGpu(Part):
 Gpu = Annotated[WholeGpu | MigGpu | SharedGpu, Field(discriminator="share")]
 
 
-def _memory_within(gpu: WholeGpu | MigGpu | SharedGpu, device: Bytes, what: str) -> Iterator[Violation]:
+def _memory_within(gpu: WholeGpu | MigGpu | SharedGpu, device: Bytes, what: str) -> Iterator[Problem]:
     if gpu.memory > device:
         yield problem(
             "gpu-memory-exists",
@@ -167,7 +168,7 @@ class Envelope(Part):
     largest_request: LargestRequest
     """The largest request that the replica must bear within this envelope."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         if self.shared_memory and self.shared_memory * 2 > self.memory:
             yield problem(
                 "shared-memory-within-ram",

@@ -7,10 +7,10 @@ a model would land on. The trap: only `headway:pools` is looked at, and nothing 
 from pathlib import Path as FilePath
 
 from headway.contract.document import LARGEST_DOCUMENT, read
-from headway.contract.finding import Finding
 from headway.contract.part import Part
 from headway.contract.pool import Pool
 from headway.contract.reading import contract_from
+from headway.problem import Problem
 
 POOLS_KEY = "headway:pools"
 
@@ -22,14 +22,14 @@ class _Pools(Part):
     """The GPU pools."""
 
 
-def pools_of(file: FilePath) -> tuple[tuple[Pool, ...], tuple[Finding, ...]]:
+def pools_of(file: FilePath) -> tuple[tuple[Pool, ...], tuple[Problem, ...]]:
     """The pools in a stack file, or what is wrong with them. Raises OSError when the file cannot be read."""
     with file.open("rb") as opened:
         document = read(opened.read(LARGEST_DOCUMENT + 1), file.name)
     config = document.data.get("config") if isinstance(document.data, dict) else None
     values = config.get(POOLS_KEY) if isinstance(config, dict) else None
     if document.data is not None and not isinstance(values, list):
-        missing = Finding(
+        missing = Problem(
             rule="environment-has-pools",
             file=file.name,
             fact=f"the file has no list config.{POOLS_KEY}",

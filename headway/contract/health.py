@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from headway.contract.answer_schema import SCHEMA_KEYWORDS, unreadable
-from headway.contract.part import Count, Name, Number, Part, Violation, between, problem
+from headway.contract.part import Count, Name, Number, Part, between
 from headway.contract.units import Duration, Share
+from headway.problem import Problem, problem
 
 
 class Warmup(Part):
@@ -46,7 +47,7 @@ class Near(Part):
     absolute: Annotated[Number, Field(ge=0)] = 0.0
     """Largest absolute difference."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         if not self.relative and not self.absolute:
             yield problem(
                 "near-needs-a-tolerance",
@@ -94,7 +95,7 @@ class SchemaMatch(Part):
     document: dict[str, JsonValue]
     """The schema."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         for path, fact in unreadable(self.document):
             yield problem(
                 "schema-can-be-evaluated",
@@ -125,7 +126,7 @@ class Golden(Part):
     expect: Expectation
     """What the answer must be."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         if (self.request is None) == (self.file is None):
             yield problem(
                 "golden-has-one-request",
@@ -170,7 +171,7 @@ class Health(Part):
     drain: Annotated[Duration, between(Duration.parse("5s"), Duration.parse("9m"))]
     """Time for running requests to finish after a replica leaves rotation; under 10 minutes, when node repair forces the end."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         for name, times in Counter(golden.name for golden in self.golden).items():
             if times > 1:
                 yield problem(

@@ -7,14 +7,14 @@ Source: kserve open-inference-protocol, `grpc_predict_v2.proto`.
 from math import prod
 from typing import Any, cast
 
-from headway.contract.part import Path
 from headway.contract.runtime import DataType
+from headway.problem import FieldPath
 
 TENSOR_TYPES = tuple(sorted(set(DataType) - {DataType.FP16, DataType.BF16}))
 """Element types that typed contents can carry."""
 
 
-def wrong_in(request: dict[str, Any]) -> Path | None:
+def wrong_in(request: dict[str, Any]) -> FieldPath | None:
     """Where `request` is no inference request; None where it is one."""
     inputs = request.get("inputs")
     if not isinstance(inputs, list) or not inputs:

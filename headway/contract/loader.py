@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import TypeVar
 
-from headway.contract.crosscheck import Concern, TenantContracts, check_model, check_pools, cross_check
+from headway.contract.crosscheck import TenantContracts, check_model, check_pools, contract_name, cross_check
 from headway.contract.document import LARGEST_DOCUMENT, Document, read
-from headway.contract.finding import Finding, Level, shown
 from headway.contract.model import Model
-from headway.contract.part import Part, Violation
+from headway.contract.part import Part
 from headway.contract.pool import Pool
 from headway.contract.reading import at, contract_from
 from headway.contract.tenant import Tenant
+from headway.problem import Problem, ProblemLevel, shown
 
 TENANT_FILE = "tenant.yaml"
 _IGNORED = (".md", ".txt")
@@ -32,7 +32,7 @@ class Result:
     """`contracts` holds the tenants that are sound in themselves; findings are sorted by place."""
 
     contracts: tuple[TenantContracts, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[Problem, ...]
     notes: tuple[str, ...]
     """What was not checked, and why."""
     files: int
@@ -40,13 +40,13 @@ class Result:
     @property
     def ok(self) -> bool:
         """Whether nothing is refused; warnings may be there."""
-        return not any(finding.level is Level.ERROR for finding in self.findings)
+        return not any(finding.level is ProblemLevel.ERROR for finding in self.findings)
 
     def tenant(self, name: str) -> TenantContracts | None:
         return next((contracts for contracts in self.contracts if contracts.tenant.name == name), None)
 
 
-Judge = Callable[[Model], Iterable[Violation]]
+Judge = Callable[[Model], Iterable[Problem]]
 """Says of one sound model what this vocabulary cannot know; its paths begin at the contract's top."""
 
 
@@ -64,17 +64,17 @@ def load_tenant(folder: FilePath, pools: Sequence[Pool] | None = None, judge: Ju
     return loading.result([contracts] if contracts else [], pools)
 
 
-def _bounded(findings: Sequence[Finding]) -> Iterator[Finding]:
+def _bounded(findings: Sequence[Problem]) -> Iterator[Problem]:
     """The first of each file, and one that says how many more there are: nobody reads thousands, and code-scanning views take no more."""
     total = Counter(finding.file for finding in findings)
-    refused = {finding.file for finding in findings if finding.level is Level.ERROR}
+    refused = {finding.file for finding in findings if finding.level is ProblemLevel.ERROR}
     given: Counter[str] = Counter()
     for finding in findings:
         given[finding.file] += 1
         if given[finding.file] <= MOST_FINDINGS:
             yield finding
         elif given[finding.file] == MOST_FINDINGS + 1:
-            yield Finding(
+            yield Problem(
                 rule="more-findings",
                 file=finding.file,
                 line=finding.line,
@@ -82,7 +82,7 @@ def _bounded(findings: Sequence[Finding]) -> Iterator[Finding]:
                 fact=f"{total[finding.file] - MOST_FINDINGS:,} more findings in this file are not shown",
                 consequence="They count as much as those above",
                 remedy="Correct the ones above first; many will have one cause",
-                level=Level.ERROR if finding.file in refused else Level.WARNING,
+                level=ProblemLevel.ERROR if finding.file in refused else ProblemLevel.WARNING,
             )
 
 
@@ -91,8 +91,8 @@ class _Loading:
 
     def __init__(self, root: FilePath, judge: Judge | None) -> None:
         self.root, self.judge = root, judge
-        self.findings: list[Finding] = []
-        self.documents: dict[tuple[str, str | None], Document] = {}
+        self.findings: list[Problem] = []
+        self.documents: dict[str, Document] = {}
         self.files = 0
 
     def result(self, contracts: list[TenantContracts], pools: Sequence[Pool] | None) -> Result:
@@ -100,14 +100,13 @@ class _Loading:
         if pools is None:
             notes.append("GPU pools were not given: placement, node size, drivers and rollout room were not checked")
         else:
-            self._concerns(check_pools(contracts, pools))
+            self._place(check_pools(contracts, pools))
         found = sorted(set(self.findings), key=lambda finding: finding.order)
         return Result(tuple(contracts), tuple(_bounded(found)), tuple(notes), self.files)
 
-    def _concerns(self, concerns: Iterable[Concern]) -> None:
-        for concern in concerns:
-            document = self.documents[concern.tenant, concern.model]
-            self.findings.append(replace(at(document, concern.violation), level=concern.level))
+    def _place(self, problems: Iterable[Problem]) -> None:
+        """Keep problems of sound contracts, each with its place in the document of its subject."""
+        self.findings += (at(self.documents[problem.subject], problem) for problem in problems)
 
     def entries(self, folder: FilePath) -> list[FilePath]:
         try:
@@ -156,16 +155,16 @@ class _Loading:
                     unread.add(path.stem)
                 else:
                     models.append(model)
-                    self._concerns(check_model(folder.name, model))
+                    self._place(check_model(folder.name, model))
                     if self.judge is not None:
-                        self._concerns(Concern(folder.name, model.name, violation) for violation in self.judge(model))
+                        self._place(replace(each, subject=contract_name(folder.name, model.name)) for each in self.judge(model))
             elif path.suffix not in _IGNORED:
                 laid_out = False
                 self._misplaced(path)
         if tenant is None:
             return None
         contracts = TenantContracts(tenant, tuple(models))
-        self._concerns(cross_check(contracts, frozenset(unread)))
+        self._place(cross_check(contracts, frozenset(unread)))
         return contracts if laid_out and not unread else None
 
     def _contract(self, path: FilePath, kind: type[P], tenant: str, model: str | None) -> P | None:
@@ -177,7 +176,7 @@ class _Loading:
             document = read(raw, document.file)
             contract, findings = contract_from(document, kind)
             self.findings += [*document.findings, *findings]
-        self.documents[tenant, model] = document
+        self.documents[contract_name(tenant, model)] = document
         if contract is None or not isinstance(contract, Tenant | Model):
             return None
         return contract if self._named(document, contract.name, model or tenant, "file" if model else "folder") else None
@@ -199,7 +198,7 @@ class _Loading:
             return True
         place = document.place(("name",))
         self.findings.append(
-            Finding(
+            Problem(
                 rule="name-is-the-files",
                 file=document.file,
                 line=place.line,
@@ -224,4 +223,4 @@ class _Loading:
         return shown(path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.as_posix(), 200)
 
     def _refuse(self, path: FilePath, rule: str, fact: str, consequence: str, remedy: str) -> None:
-        self.findings.append(Finding(rule=rule, file=self._relative(path), fact=fact, consequence=consequence, remedy=remedy))
+        self.findings.append(Problem(rule=rule, file=self._relative(path), fact=fact, consequence=consequence, remedy=remedy))

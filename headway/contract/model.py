@@ -20,13 +20,14 @@ from headway.contract.envelope import Envelope
 from headway.contract.health import Health
 from headway.contract.observability import Observability
 from headway.contract.optimisation import Optimisation
-from headway.contract.part import Name, Part, Text, Violation, problem
+from headway.contract.part import Name, Part, Text
 from headway.contract.placement import Placement, WorkloadClass
 from headway.contract.rollout import Rollout
 from headway.contract.runtime import Runtime, Triton
 from headway.contract.scaling import Scaling
 from headway.contract.slo import Slo
 from headway.contract.units import Share
+from headway.problem import Problem, problem
 
 _TAKEN = ("-shadow", "-batch")
 
@@ -73,7 +74,7 @@ class Model(Part):
     batch: Batch | None = None
     """The batch variant on spot; nothing of it exists when left out."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         if self.name.endswith(_TAKEN):
             yield problem(
                 "model-name-is-free",

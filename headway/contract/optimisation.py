@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headway.contract.part import Count, Flag, Part, Text, Violation, problem
+from headway.contract.part import Count, Flag, Part, Text
+from headway.problem import Problem, problem
 
 
 @unique
@@ -46,7 +47,7 @@ class Speculation(Part):
     folder: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*/$", examples=["draft/"])] | None = None
     """Folder of the second model inside the artifact, ending in `/`; for `draft` and `eagle`."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         if (self.method == "ngram") != (self.folder is None):
             yield problem(
                 "speculation-needs-its-model",

@@ -1,32 +1,18 @@
 """What every part of a contract is: a frozen pydantic model that refuses unknown fields and states all its contradictions at once.
 
-Owns the base class and `Violation`, the three-part form of a refusal. The trap: pydantic runs a part's own `violations` only when all
+The trap: pydantic runs a part's own `violations` only when all
 fields of that part are valid, so a contradiction may show up one `check` after the misspelt field beside it.
 """
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from headway.contract.units import Quantity
-
-Path = tuple[str | int, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Violation:
-    """Why a value cannot stand: `path` is relative to the part that states it, `rule` a stable kebab-case id."""
-
-    rule: str
-    path: Path
-    fact: str
-    consequence: str
-    remedy: str
-    value: Any = None
+from headway.problem import Problem
 
 
 class Part(BaseModel):
@@ -34,8 +20,8 @@ class Part(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True)
 
-    def violations(self) -> Iterator[Violation]:
-        """Contradictions between valid fields of this part; none by default."""
+    def violations(self) -> Iterator[Problem]:
+        """Contradictions between valid fields of this part, their paths relative to it; none by default."""
         return iter(())
 
     def departs(self, field: str) -> bool:
@@ -49,7 +35,7 @@ class Part(BaseModel):
             raise PydanticCustomError(
                 "violations",
                 "{text}",
-                {"text": "; ".join(f"{'.'.join(map(str, v.path))}: {v.fact}. {v.consequence}. {v.remedy}" for v in found), "found": found},
+                {"text": "; ".join(problem.brief for problem in found), "found": found},
             )
         return self
 
@@ -108,11 +94,6 @@ Count = Annotated[int, Strict(), Field(ge=1, le=1_000_000)]
 """A number of things, at least one."""
 CountOrNone = Annotated[int, Strict(), Field(ge=0, le=1_000_000)]
 """A number of things, possibly zero."""
-
-
-def problem(rule: str, *path: str | int, value: Any = None, fact: str, consequence: str, remedy: str) -> Violation:
-    """A `Violation` in the order in which one reads it."""
-    return Violation(rule=rule, path=path, value=value, fact=fact, consequence=consequence, remedy=remedy)
 
 
 def between(low: Quantity, high: Quantity) -> AfterValidator:

@@ -12,9 +12,10 @@ from pydantic import Field
 
 from headway.contract.accelerators import GPUS, INSTANCE_TYPES, Accelerator, InstanceType, mig_layout_fits
 from headway.contract.envelope import MigGpu, SharedGpu, WholeGpu
-from headway.contract.part import Count, CountOrNone, Flag, Name, Part, Violation, between, problem
+from headway.contract.part import Count, CountOrNone, Flag, Name, Part, between
 from headway.contract.placement import Packing, WorkloadClass
 from headway.contract.units import Bytes, Duration, Throughput
+from headway.problem import Problem, problem
 
 _GI = 2**30
 Zone = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9][a-z]$", examples=["eu-west-1a"])]
@@ -100,7 +101,7 @@ class Size(Part):
     max: Annotated[Count, Field(le=450)]
     """Most nodes."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         if self.min > self.max:
             yield problem(
                 "size-in-order",
@@ -122,7 +123,7 @@ class Disk(Part):
     throughput: Annotated[Throughput, between(Throughput.parse("125Mi/s"), Throughput.parse("2000Mi/s"))] = Throughput.parse("600Mi/s")
     """Bytes a second; parallel image pulls need 600Mi/s."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         if int(self.throughput) > self.iops * 2**18:
             yield problem(
                 "throughput-needs-operations",
@@ -243,7 +244,7 @@ class Pool(Part):
     taints: Annotated[tuple[Taint, ...], Field(max_length=10)] = ()
     """Extra taints."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         unknown = [(n, t) for n, t in enumerate(self.instance_types) if t not in INSTANCE_TYPES or not INSTANCE_TYPES[t].gpus]
         for number, name in unknown:
             yield problem(
@@ -269,7 +270,7 @@ class Pool(Part):
         if not unknown:
             yield from self._hardware_violations()
 
-    def _capacity_violations(self) -> Iterator[Violation]:
+    def _capacity_violations(self) -> Iterator[Problem]:
         if self.capacity.kind == "spot" and self.workload_class is not WorkloadClass.BATCH:
             yield problem(
                 "spot-for-batch-only",
@@ -330,7 +331,7 @@ class Pool(Part):
                 remedy=f"Use at most {max(1, self.size.max - 1)}",
             )
 
-    def _hardware_violations(self) -> Iterator[Violation]:
+    def _hardware_violations(self) -> Iterator[Problem]:
         types = [INSTANCE_TYPES[name] for name in self.instance_types]
         first = types[0]
         for number, other in enumerate(types[1:], start=1):
@@ -366,7 +367,7 @@ class Pool(Part):
         if isinstance(self.sharing, MigSharing):
             yield from self._mig_violations(self.sharing)
 
-    def _mig_violations(self, sharing: MigSharing) -> Iterator[Violation]:
+    def _mig_violations(self, sharing: MigSharing) -> Iterator[Problem]:
         gpu = GPUS[self.accelerator]
         if not gpu.mig:
             having = ", ".join(sorted(t.name for t in INSTANCE_TYPES.values() if t.gpu and t.gpu.mig))
@@ -467,7 +468,7 @@ class SystemPool(Part):
     disk: Disk = Field(default_factory=lambda: Disk(size=Bytes(100 * _GI), iops=3_000, throughput=Throughput.parse("125Mi/s")))
     """The root volume."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         for number, name in enumerate(self.instance_types):
             if name not in INSTANCE_TYPES or INSTANCE_TYPES[name].gpus:
                 yield problem(

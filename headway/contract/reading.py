@@ -7,6 +7,7 @@ chosen alternative of a union (`runtime.triton.models`), which is no key of the 
 import difflib
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
@@ -15,14 +16,14 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from headway.contract.document import Document
-from headway.contract.finding import Finding, dotted, shown
-from headway.contract.part import Part, Path, Violation, problem
+from headway.contract.part import Part
 from headway.contract.secret_names import names_a_secret
+from headway.problem import FieldPath, Problem, dotted, problem, shown
 
 P = TypeVar("P", bound=Part)
 
 
-def contract_from(document: Document, kind: type[P]) -> tuple[P | None, tuple[Finding, ...]]:
+def contract_from(document: Document, kind: type[P]) -> tuple[P | None, tuple[Problem, ...]]:
     """The contract in `document`, or everything that is wrong with it. Findings of the document itself are not repeated."""
     if document.findings:
         return None, tuple(_errors(document, kind))
@@ -32,12 +33,12 @@ def contract_from(document: Document, kind: type[P]) -> tuple[P | None, tuple[Fi
         return None, tuple(_findings(document, kind, error))
 
 
-def contract_of(data: Mapping[str, Any], kind: type[P], file: str = "") -> tuple[P | None, tuple[Finding, ...]]:
+def contract_of(data: Mapping[str, Any], kind: type[P], file: str = "") -> tuple[P | None, tuple[Problem, ...]]:
     """The same for plain data that comes from elsewhere: settings, an API request, a release record."""
     return contract_from(Document(file, dict(data), {}, ()), kind)
 
 
-def _errors(document: Document, kind: type[Part]) -> Iterator[Finding]:
+def _errors(document: Document, kind: type[Part]) -> Iterator[Problem]:
     """Errors of form in a document that is already refused, so that all mistakes show at once."""
     if document.data is not None:
         told = {finding.path for finding in document.findings if finding.rule == "document-finite-number"}
@@ -48,7 +49,7 @@ def _errors(document: Document, kind: type[Part]) -> Iterator[Finding]:
             yield from (finding for finding in _findings(document, kind, error) if finding.path not in told)
 
 
-def _findings(document: Document, kind: type[Part], error: ValidationError) -> Iterator[Finding]:
+def _findings(document: Document, kind: type[Part], error: ValidationError) -> Iterator[Problem]:
     for details in error.errors(include_url=False):
         raw = tuple(details["loc"])
         path = _document_path(document.data, raw, missing=details["type"] == "missing")
@@ -56,7 +57,7 @@ def _findings(document: Document, kind: type[Part], error: ValidationError) -> I
         if details["type"] == "too_short" and len(details["input"]) >= context["min_length"]:
             continue  # pydantic counts valid entries only; the invalid ones have their own errors
         if details["type"] == "violations":
-            for violation in cast(tuple[Violation, ...], context["found"]):
+            for violation in cast(tuple[Problem, ...], context["found"]):
                 yield at(document, violation, path)
         elif _without_gpu(kind, path, str(details["type"]), context):
             yield at(document, _NO_GPU, path[:2])
@@ -75,7 +76,7 @@ _NO_GPU = problem(
 """Why: docs/adr/0013-every-model-needs-a-gpu.md."""
 
 
-def _without_gpu(kind: type[Part], path: Path, type_: str, context: Mapping[str, Any]) -> bool:
+def _without_gpu(kind: type[Part], path: FieldPath, type_: str, context: Mapping[str, Any]) -> bool:
     """Whether a model's GPU is left out, or declined by a word for none."""
     if "envelope" not in kind.model_fields or path[:2] != ("envelope", "gpu"):
         return False
@@ -84,24 +85,14 @@ def _without_gpu(kind: type[Part], path: Path, type_: str, context: Mapping[str,
     return type_ == "missing" and len(path) == 2
 
 
-def at(document: Document, violation: Violation, above: Path = ()) -> Finding:
-    """A violation as a finding, placed in its document."""
-    path = (*above, *violation.path)
+def at(document: Document, problem: Problem, above: FieldPath = ()) -> Problem:
+    """The same problem, placed in its document: with the whole path, the place and the value as text."""
+    path = (*above, *problem.path)
     place = document.place(path)
-    return Finding(
-        rule=violation.rule,
-        file=document.file,
-        line=place.line,
-        column=place.column,
-        path=path,
-        value="" if violation.value is None else shown(violation.value),
-        fact=violation.fact,
-        consequence=violation.consequence,
-        remedy=violation.remedy,
-    )
+    return replace(problem, subject="", file=document.file, line=place.line, column=place.column, path=path, value=problem.value_text)
 
 
-def _document_path(data: Any, raw: Path, *, missing: bool) -> Path:
+def _document_path(data: Any, raw: FieldPath, *, missing: bool) -> FieldPath:
     """`raw` without the parts that name a union's alternative or a mapping's key."""
     path: list[str | int] = []
     for number, part in enumerate(raw):
@@ -116,7 +107,7 @@ def _document_path(data: Any, raw: Path, *, missing: bool) -> Path:
     return tuple(path)
 
 
-def _wrong_alternative(document: Document, path: Path, given: Any, context: dict[str, Any], field: FieldInfo | None) -> Finding:
+def _wrong_alternative(document: Document, path: FieldPath, given: Any, context: dict[str, Any], field: FieldInfo | None) -> Problem:
     chooser = str(context.get("discriminator", "")).strip("'")
     path = (*path, chooser)
     place = document.place(path)
@@ -127,7 +118,7 @@ def _wrong_alternative(document: Document, path: Path, given: Any, context: dict
         fact = f"{shown(tag)!r} is not one of {tags}"
     else:
         fact = f"{chooser} is missing" if isinstance(given, dict) else f"{_kind_of(given)}, where a mapping is expected"
-    return Finding(
+    return Problem(
         rule="value-not-legal" if tag is not None else "field-missing",
         file=document.file,
         line=place.line,
@@ -183,8 +174,8 @@ def _meant(given: Any) -> int | None:
 
 
 def _wrong_value(
-    document: Document, kind: type[Part], raw: Path, path: Path, type_: str, message: str, given: Any, context: dict[str, Any]
-) -> Finding:
+    document: Document, kind: type[Part], raw: FieldPath, path: FieldPath, type_: str, message: str, given: Any, context: dict[str, Any]
+) -> Problem:
     field = _field(kind, raw)
     about = (field.description or "").partition(". ")[0].rstrip(".") if field else ""
     name = str(path[-1]) if path else "the document"
@@ -258,7 +249,7 @@ def _wrong_value(
     if "environment" in path and names_a_secret(name):
         fact, written = "the value of a variable that looks like a secret is not of the right kind", ""
         remedy = "Take it out: contracts hold no secrets; use the workload identity"
-    return Finding(
+    return Problem(
         rule=rule,
         file=document.file,
         line=place.line,
@@ -271,7 +262,7 @@ def _wrong_value(
     )
 
 
-# Finding the field that an error path speaks of -----------------------------------------------------------------------------------
+# Problem the field that an error path speaks of -----------------------------------------------------------------------------------
 
 
 def alternatives(annotation: Any) -> tuple[Any, ...]:
@@ -300,7 +291,7 @@ def _tags(field: FieldInfo | None, chooser: str) -> list[str]:
     return [str(value) for part in parts for value in get_args(part.model_fields[chooser].annotation)]
 
 
-def _walk(kind: type[Part], raw: Path) -> tuple[Any, FieldInfo | None]:
+def _walk(kind: type[Part], raw: FieldPath) -> tuple[Any, FieldInfo | None]:
     """The annotation that `raw` leads to, and the last field on the way."""
     annotation: Any = kind
     field: FieldInfo | None = None
@@ -324,7 +315,7 @@ def _walk(kind: type[Part], raw: Path) -> tuple[Any, FieldInfo | None]:
     return annotation, field
 
 
-def _legal(kind: type[Part], raw: Path) -> list[str]:
+def _legal(kind: type[Part], raw: FieldPath) -> list[str]:
     """The values of an enumeration or of literals that `raw` leads to."""
     for member in alternatives(_walk(kind, raw)[0]):
         if get_origin(member) is Literal:
@@ -334,11 +325,11 @@ def _legal(kind: type[Part], raw: Path) -> list[str]:
     return []
 
 
-def _field(kind: type[Part], raw: Path) -> FieldInfo | None:
+def _field(kind: type[Part], raw: FieldPath) -> FieldInfo | None:
     return _walk(kind, raw)[1]
 
 
-def _part(kind: type[Part], raw: Path) -> type[Part] | None:
+def _part(kind: type[Part], raw: FieldPath) -> type[Part] | None:
     annotation = _walk(kind, raw)[0]
     members = [member for member in alternatives(annotation) if is_part(member)]
     return cast(type[Part], members[0]) if len(members) == 1 else None

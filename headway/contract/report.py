@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from headway.contract.finding import Finding, Level, sentence
 from headway.contract.loader import Result
+from headway.problem import Problem, ProblemLevel, sentence
 
 SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 
@@ -14,15 +14,15 @@ def as_json(result: Result, prefix: str = "") -> dict[str, Any]:
     return {
         "ok": result.ok,
         "files": result.files,
-        "errors": sum(finding.level is Level.ERROR for finding in result.findings),
-        "warnings": sum(finding.level is Level.WARNING for finding in result.findings),
+        "errors": sum(finding.level is ProblemLevel.ERROR for finding in result.findings),
+        "warnings": sum(finding.level is ProblemLevel.WARNING for finding in result.findings),
         "findings": [_record(finding, prefix) for finding in result.findings],
         "notes": list(result.notes),
         "tenants": {each.tenant.name: [model.name for model in each.models] for each in result.contracts},
     }
 
 
-def _record(finding: Finding, prefix: str) -> dict[str, Any]:
+def _record(finding: Problem, prefix: str) -> dict[str, Any]:
     return {
         "level": finding.level.value,
         "rule": finding.rule,
@@ -30,14 +30,14 @@ def _record(finding: Finding, prefix: str) -> dict[str, Any]:
         "line": finding.line,
         "column": finding.column,
         "path": finding.dotted,
-        "value": finding.value,
+        "value": finding.value_text,
         "fact": finding.fact,
         "consequence": finding.consequence,
         "remedy": finding.remedy,
     }
 
 
-def as_sarif(findings: Sequence[Finding], version: str, prefix: str = "") -> dict[str, Any]:
+def as_sarif(findings: Sequence[Problem], version: str, prefix: str = "") -> dict[str, Any]:
     """A SARIF log with one run. Findings without a line are placed in line 1: viewers drop results without a region."""
     rules = sorted({finding.rule for finding in findings})
     return {
@@ -70,7 +70,7 @@ def as_sarif(findings: Sequence[Finding], version: str, prefix: str = "") -> dic
     }
 
 
-def _at(finding: Finding) -> str:
+def _at(finding: Problem) -> str:
     return f"{finding.dotted}: " if finding.path else ""
 
 

@@ -11,8 +11,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from headway.contract.part import Flag, Name, Number, Part, Violation, between, problem
+from headway.contract.part import Flag, Name, Number, Part, between
 from headway.contract.units import Bytes, Duration, Share
+from headway.problem import Problem, problem
 
 _MINUTES = Duration.parse
 
@@ -82,7 +83,7 @@ class Tolerances(Part):
     cost: Annotated[Share, between(Share.parse("0%"), Share.parse("1000%"))] = Share.parse("25%")
     """Rise of the cost of an inference that is accepted."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         for accepted, refused in (("latency", "latency_unacceptable"), ("error_floor", "error_unacceptable")):
             low, high = getattr(self, accepted), getattr(self, refused)
             if low >= high:
@@ -127,7 +128,7 @@ class Split(Part):
     experiment: Name
     """Salt of the assignment, so that two experiments do not pick the same users; recorded with every assignment."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         whole = Share.WHOLE // 100
         if int(self.share) % whole:
             near = Share(max(whole, round(int(self.share) / whole) * whole))
@@ -185,7 +186,7 @@ class Rollout(Part):
     split: Split | None = None
     """A/B only: the division of users."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         if list(self.weights) != sorted(set(self.weights)):
             yield problem(
                 "weights-ascend",

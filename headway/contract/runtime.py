@@ -14,9 +14,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from headway.contract.part import Count, CountOrNone, Part, Violation, between, problem
+from headway.contract.part import Count, CountOrNone, Part, between
 from headway.contract.secret_names import holds_a_login, names_a_secret, secret_flags
 from headway.contract.units import Bytes
+from headway.problem import Problem, problem
 
 
 def _by_digest(value: str) -> str:
@@ -108,7 +109,7 @@ class Tensor(Part):
     max_shape: Annotated[tuple[Annotated[int, Field(strict=True, ge=1, le=2**31)], ...], Field(min_length=1, max_length=8)] | None = None
     """The largest value of every dimension; required where `shape` has a -1. Warmup and the memory check use it."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         if 0 in self.shape:
             yield problem(
                 "tensor-dimension-not-zero",
@@ -167,7 +168,7 @@ class TritonModel(Part):
     activations: Annotated[Bytes, between(Bytes(0), Bytes(2**40))]
     """GPU memory of one instance beside its weights, measured at the maximum shape and batch."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         for side, tensors in (("inputs", self.inputs), ("outputs", self.outputs)):
             for name, times in Counter(tensor.name for tensor in tensors).items():
                 if times > 1:
@@ -215,7 +216,7 @@ class Triton(Part):
     models: Annotated[tuple[TritonModel, ...], Field(min_length=1, max_length=64)]
     """The models of this server, loaded explicitly; more than one makes it a shared server."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         for name, times in Counter(model.name for model in self.models).items():
             if times > 1:
                 yield problem(
@@ -244,7 +245,7 @@ class Architecture(Part):
     vocabulary: Annotated[Count, Field(le=10_000_000)]
     """`vocab_size`."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         if self.heads % self.kv_heads:
             yield problem(
                 "kv-heads-divide-heads",
@@ -312,7 +313,7 @@ class Container(Part):
     working_memory: Annotated[Bytes, between(Bytes(0), Bytes(2**40))]
     """GPU memory beside the weights, measured at the largest request."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         for name in sorted(self.environment):
             if names_a_secret(name):
                 yield problem(
@@ -329,7 +330,7 @@ class Container(Part):
             yield _told("command", number, fact=f"{flag} gives a secret in clear")
 
 
-def _told(*path: str | int, fact: str) -> Violation:
+def _told(*path: str | int, fact: str) -> Problem:
     return problem(
         "no-secret-in-contract",
         *path,

@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headway.contract.part import Count, CountOrNone, Number, Part, Violation, between, problem
+from headway.contract.part import Count, CountOrNone, Number, Part, between
 from headway.contract.units import Duration, Rate, Share
+from headway.problem import Problem, problem
 
 
 @unique
@@ -98,7 +99,7 @@ class Scaling(Part):
     warm_replicas: Annotated[CountOrNone, Field(le=100)] = 0
     """Places kept free on running nodes for the next replicas, images and artifact already there; paid for."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         if self.min_replicas > self.max_replicas:
             yield problem(
                 "replicas-in-order",

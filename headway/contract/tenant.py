@@ -12,9 +12,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headway.contract.accelerators import MIG_PROFILES, Accelerator
-from headway.contract.part import CountOrNone, Name, Part, Text, Violation, between, problem
+from headway.contract.part import CountOrNone, Name, Part, Text, between
 from headway.contract.runtime import Engine
 from headway.contract.units import Bytes, MilliCpu, Money, Rate
+from headway.problem import Problem, problem
 
 MODELS_AT_MOST = 25
 """Models of one tenant: about 425 resources, which one stack updates in reasonable time."""
@@ -50,7 +51,7 @@ class Quota(Part):
     monthly_budget: Annotated[Money, between(Money(10**6), Money(10**15))]
     """Cost a month above which the owner is alerted; forecasts at list price are checked against it too."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         for profile in sorted(self.mig):
             if profile not in MIG_PROFILES:
                 yield problem(
@@ -108,7 +109,7 @@ class Tenant(Part):
     people: People
     """Who may release and who may look."""
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Problem]:
         reserved = ("default", "kube-", "istio-", "headway-", "gpu-operator", "keda", "monitoring")
         if self.name.startswith(reserved):
             yield problem(

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from headway.environment.kubeconfig import connected
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from headway.release.driver.clocks import Apart
 from headway.release.driver.world import OutOfReachError
 

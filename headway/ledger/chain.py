@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from headway.ledger import lease as leases
 from headway.ledger.events import GENESIS, Event, canonical, digest, flaws, key, parse
 from headway.ledger.lease import Lease, Mark, Standing, Turn, standing

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 GENESIS = "0" * 64
 """What the first event of a chain carries as the hash of the one before."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from headway.ledger.store import Folder, Store, connect
 
 VARIABLE = "HEADWAY_LEDGER"

@@ -17,7 +17,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 Answer = TypeVar("Answer")
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from headway.contract.model import Model
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from headway.ledger.events import digest, parse, unreadable
 from headway.ledger.store import Store
 

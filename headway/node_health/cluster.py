@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from headway.contract.labels import PREFIX, QUARANTINE
 from headway.environment.kubeconfig import connected
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from headway.node_health import facts
 from headway.node_health.decision import Action, Clear, Diagnose, Evict, Isolate, Readmit, Replace, Tell
 from headway.node_health.diagnostic import IMAGE_KEY, NAMESPACE, pod

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.node_health.facts import Node
+from headway.problem import Problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,16 +23,6 @@ class Expected:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lack:
-    """Something that is not as it should be: where, what is so, what follows, what to do."""
-
-    where: str
-    fact: str
-    consequence: str
-    remedy: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Operator:
     """The ClusterPolicy as the API server has it. `state` is None where there is none; `recorded` where the sandbox only recorded the chart."""
 
@@ -39,18 +30,18 @@ class Operator:
     recorded: bool = False
 
 
-def lacks(expected: Sequence[Expected], nodes: Sequence[Node], operator: Operator) -> tuple[Lack, ...]:
+def lacks(expected: Sequence[Expected], nodes: Sequence[Node], operator: Operator) -> tuple[Problem, ...]:
     """Everything that is missing, the operator first, then pools and nodes by name. Nodes in quarantine owe nothing."""
     return (*_operator(operator), *(lack for pool in sorted(expected, key=lambda e: e.pool) for lack in _pool(pool, nodes)))
 
 
-def _operator(operator: Operator) -> tuple[Lack, ...]:
+def _operator(operator: Operator) -> tuple[Problem, ...]:
     if operator.recorded or operator.state == "ready":
         return ()
     said = f"says {operator.state!r}" if operator.state else "is not there"
     return (
-        Lack(
-            where="ClusterPolicy cluster-policy",
+        Problem(
+            subject="ClusterPolicy cluster-policy",
             fact=f"the GPU Operator's ClusterPolicy {said}",
             consequence="Nodes may have no device plugin, no MIG layout and no telemetry",
             remedy="kubectl describe clusterpolicy; kubectl get pods -n gpu-operator; docs/runbooks/gpu-node-without-gpus.md",
@@ -58,13 +49,13 @@ def _operator(operator: Operator) -> tuple[Lack, ...]:
     )
 
 
-def _pool(expected: Expected, nodes: Sequence[Node]) -> tuple[Lack, ...]:
+def _pool(expected: Expected, nodes: Sequence[Node]) -> tuple[Problem, ...]:
     mine = [node for node in nodes if node.pool == expected.pool]
-    found: list[Lack] = []
+    found: list[Problem] = []
     if len(mine) < expected.nodes_at_least:
         found.append(
-            Lack(
-                where=f"pool {expected.pool}",
+            Problem(
+                subject=f"pool {expected.pool}",
                 fact=f"{len(mine)} of at least {expected.nodes_at_least} nodes have joined",
                 consequence="Models that need this pool stay pending",
                 remedy="Look at the node groups' health issues and the Auto Scaling activity: no capacity, or nodes that cannot join",
@@ -76,13 +67,13 @@ def _pool(expected: Expected, nodes: Sequence[Node]) -> tuple[Lack, ...]:
     return tuple(found)
 
 
-def _node(expected: Expected, node: Node) -> list[Lack]:
-    found: list[Lack] = []
+def _node(expected: Expected, node: Node) -> list[Problem]:
+    found: list[Problem] = []
     missing = {name: count for name, count in sorted(expected.resources.items()) if node.offered.get(name, 0) < count}
     for name, count in missing.items():
         found.append(
-            Lack(
-                where=f"node {node.name}",
+            Problem(
+                subject=f"node {node.name}",
                 fact=f"offers {node.offered.get(name, 0)} of {count} {name}",
                 consequence="The scheduler sees fewer GPUs than are paid for, or none",
                 remedy="Look at the device plugin's and the MIG manager's pods on it; docs/runbooks/gpu-node-without-gpus.md",
@@ -90,8 +81,8 @@ def _node(expected: Expected, node: Node) -> list[Lack]:
         )
     if node.driver and node.driver != expected.driver:
         found.append(
-            Lack(
-                where=f"node {node.name}",
+            Problem(
+                subject=f"node {node.name}",
                 fact=f"runs driver {node.driver}, and pool {expected.pool} states {expected.driver}",
                 consequence="Contracts were checked against another driver than their models meet",
                 remedy="Let the node group's update finish, or correct the pool's ami section",

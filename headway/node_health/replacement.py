@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from headway.errors import UserError
+from headway.problem import UserError
 from headway.node_health.facts import Node
 
 

@@ -5,11 +5,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
 
-from headway.errors import UserError
+from headway.problem import Problem, UserError
 from headway.node_health.cluster import Cluster, Done
 from headway.node_health.decision import Policy, decide
 from headway.node_health.leader_election import Turn
-from headway.node_health.readiness import Lack, Operator, lacks
+from headway.node_health.readiness import Operator, lacks
 from headway.node_health.serving import Pulse
 
 INTERVAL_SECONDS = 15
@@ -20,7 +20,7 @@ BETWEEN_LOOKS_SECONDS = 2
 class ReadBack:
     """What was seen when everything was there, or when time was up."""
 
-    lacks: tuple[Lack, ...]
+    lacks: tuple[Problem, ...]
     operator: Operator
     nodes: int
     pools: int

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headway.contract.artifact import Artifact
-from headway.contract.part import Violation, problem
+from headway.problem import Problem, problem
 
 DIGEST_TAG = "headway.artifact.sha256"
 """Where a registry keeps the digest of an artifact's file list, as `headway artifact` prints it: a version tag of MLflow, a customer
@@ -33,7 +33,7 @@ class ModelRegistry(Protocol):
         ...
 
 
-def disagreements(artifact: Artifact, registry: ModelRegistry) -> Iterator[Violation]:
+def disagreements(artifact: Artifact, registry: ModelRegistry) -> Iterator[Problem]:
     """Every way in which the registry contradicts `artifact`, by the path from the contract's top."""
     entry = artifact.registry
     called = f"{entry.system.value}:{entry.model}:{entry.version}"

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headway.errors import UserError
+from headway.problem import UserError
 from headway.registry.entry import DIGEST_TAG, Registered
 
 TIMEOUT_SECONDS = 20

@@ -7,7 +7,7 @@ Source: docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeModelPacka
 from dataclasses import dataclass
 from typing import Any
 
-from headway.errors import UserError
+from headway.problem import UserError
 from headway.registry.entry import DIGEST_TAG, Registered
 
 APPROVED = "Approved"

@@ -14,7 +14,7 @@ from time import sleep
 from typing import Any
 from urllib.parse import urlsplit
 
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from headway.ledger.events import Event
 from headway.release import messages
 from headway.release.driver.kinds import Kind

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from headway.contract.rollout import Rollout, Strategy, Surge
 from headway.contract.units import Duration, Share
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 _NOTHING = Share(0)
 _ALL = Share(Share.WHOLE)

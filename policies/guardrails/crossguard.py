@@ -23,6 +23,7 @@ from pulumi_policy import (
     ResourceValidationPolicy,
 )
 
+from headway.problem import Problem
 from policies.guardrails import exemptions as exemption_files
 from policies.guardrails.exemptions import Exemption
 from policies.guardrails.rule import Rule, Verdict, evaluate
@@ -103,7 +104,7 @@ class Guard:
         if any(e.covers(rule.id, args.urn, self.today) for e in self.exemptions):
             return
         for breach in verdict.breaches:
-            report(rule.message(breach), args.urn)
+            report(str(breach), args.urn)
 
     def expired(self, args: ResourceValidationArgs, report: ReportViolation) -> None:
         if args.resource_type != _STACK_TYPE:
@@ -111,9 +112,14 @@ class Guard:
         for e in self.exemptions:
             if e.expires < self.today:
                 report(
-                    f"{EXEMPTIONS_FILE.name}: the exemption of {e.resource} from {e.rule} (owner {e.owner}) expired on {e.expires}\n"
-                    "  What it excused is no longer excused, and nobody has looked at it.\n"
-                    "  Remedy: repair the resource and remove the exemption, or renew it with a reason.",
+                    str(
+                        Problem(
+                            file=EXEMPTIONS_FILE.name,
+                            fact=f"the exemption of {e.resource} from {e.rule} (owner {e.owner}) expired on {e.expires}",
+                            consequence="What it excused is no longer excused, and nobody has looked at it",
+                            remedy="Repair the resource and remove the exemption, or renew it with a reason",
+                        )
+                    ),
                     args.urn,
                 )
 

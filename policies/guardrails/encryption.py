@@ -3,48 +3,49 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from headway.problem import Problem
 from policies.guardrails.identity import everyone, statements
-from policies.guardrails.rule import Breach, Domain, Rule, Severity
+from policies.guardrails.rule import Domain, Rule, Severity, breach
 from policies.guardrails.view import View
 
-Findings = Iterator[Breach]
+Breaches = Iterator[Problem]
 
 
-def _volumes(r: View, _: Mapping[str, Any]) -> Findings:
+def _volumes(r: View, _: Mapping[str, Any]) -> Breaches:
     mappings = list(r["blockDeviceMappings"].each())
     if not mappings:
-        yield Breach("blockDeviceMappings", "the root volume is whatever the AMI says, unencrypted by default")
+        yield breach("blockDeviceMappings", "the root volume is whatever the AMI says, unencrypted by default")
     for m in mappings:
         if str(m.at("ebs", "encrypted").value).lower() != "true":
-            yield Breach(f"{m.path}.ebs.encrypted", "the volume is not encrypted")
+            yield breach(f"{m.path}.ebs.encrypted", "the volume is not encrypted")
 
 
-def _secrets(r: View, _: Mapping[str, Any]) -> Findings:
+def _secrets(r: View, _: Mapping[str, Any]) -> Breaches:
     if r.type == "eks:index:Cluster":
         if not r["encryptionConfigKeyArn"].present:
-            yield Breach("encryptionConfigKeyArn", "Kubernetes secrets are not encrypted with a key of ours")
+            yield breach("encryptionConfigKeyArn", "Kubernetes secrets are not encrypted with a key of ours")
     elif not r.at("encryptionConfig", "provider", "keyArn").present:
-        yield Breach("encryptionConfig", "Kubernetes secrets are not encrypted with a key of ours")
+        yield breach("encryptionConfig", "Kubernetes secrets are not encrypted with a key of ours")
 
 
-def _rotation(r: View, _: Mapping[str, Any]) -> Findings:
+def _rotation(r: View, _: Mapping[str, Any]) -> Breaches:
     if r["enableKeyRotation"].value is not True and r["keyUsage"].value in (None, "ENCRYPT_DECRYPT"):
-        yield Breach("enableKeyRotation", "the key is never rotated")
+        yield breach("enableKeyRotation", "the key is never rotated")
 
 
-def _queue(r: View, _: Mapping[str, Any]) -> Findings:
+def _queue(r: View, _: Mapping[str, Any]) -> Breaches:
     if not r["kmsMasterKeyId"].present and r["sqsManagedSseEnabled"].value is not True:
-        yield Breach("kmsMasterKeyId", "messages are not encrypted")
+        yield breach("kmsMasterKeyId", "messages are not encrypted")
 
 
-def _bucket(r: View, _: Mapping[str, Any]) -> Findings:
+def _bucket(r: View, _: Mapping[str, Any]) -> Breaches:
     for rule in r["rules"].each():
         algorithm = rule.at("applyServerSideEncryptionByDefault", "sseAlgorithm")
         if algorithm.value not in ("aws:kms", "aws:kms:dsse"):
-            yield Breach(algorithm.path, f"objects are encrypted with {algorithm.value}, not with a key of ours")
+            yield breach(algorithm.path, f"objects are encrypted with {algorithm.value}, not with a key of ours")
 
 
-def _tls(r: View, _: Mapping[str, Any]) -> Findings:
+def _tls(r: View, _: Mapping[str, Any]) -> Breaches:
     denies = [
         s
         for s in statements(r["policy"].value)
@@ -54,45 +55,45 @@ def _tls(r: View, _: Mapping[str, Any]) -> Findings:
         and str(s.get("Condition", {}).get("Bool", {}).get("aws:SecureTransport")).lower() == "false"
     ]
     if not denies:
-        yield Breach("policy", "the bucket answers plain HTTP")
+        yield breach("policy", "the bucket answers plain HTTP")
 
 
-def _deletion(r: View, c: Mapping[str, Any]) -> Findings:
+def _deletion(r: View, c: Mapping[str, Any]) -> Breaches:
     if c["required"] and r["deletionProtection"].value is not True:
-        yield Breach("deletionProtection", "the cluster can be deleted by one call")
+        yield breach("deletionProtection", "the cluster can be deleted by one call")
 
 
-def _force_destroy(r: View, c: Mapping[str, Any]) -> Findings:
+def _force_destroy(r: View, c: Mapping[str, Any]) -> Breaches:
     if not c["allowed"] and (r["forceDestroy"].value is True or r["forceDelete"].value is True):
-        yield Breach("forceDestroy", "destroy deletes what is stored, unasked")
+        yield breach("forceDestroy", "destroy deletes what is stored, unasked")
 
 
-def _protected(r: View, c: Mapping[str, Any]) -> Findings:
+def _protected(r: View, c: Mapping[str, Any]) -> Breaches:
     if c["required"] and not r.protect:
-        yield Breach("(options).protect", "a destroy, or a change that replaces it, deletes it")
+        yield breach("(options).protect", "a destroy, or a change that replaces it, deletes it")
 
 
-def _logs_key(r: View, _: Mapping[str, Any]) -> Findings:
+def _logs_key(r: View, _: Mapping[str, Any]) -> Breaches:
     if not r["kmsKeyId"].present:
-        yield Breach("kmsKeyId", "the log is not encrypted with a key of ours")
+        yield breach("kmsKeyId", "the log is not encrypted with a key of ours")
 
 
-def _images_key(r: View, _: Mapping[str, Any]) -> Findings:
+def _images_key(r: View, _: Mapping[str, Any]) -> Breaches:
     kinds = [configuration["encryptionType"].value for configuration in r["encryptionConfigurations"].each()]
     if not any(str(kind).startswith("KMS") for kind in kinds):
-        yield Breach("encryptionConfigurations", "images are not encrypted with a key of ours")
+        yield breach("encryptionConfigurations", "images are not encrypted with a key of ours")
 
 
-def _log_retention(r: View, _: Mapping[str, Any]) -> Findings:
+def _log_retention(r: View, _: Mapping[str, Any]) -> Breaches:
     if not r["retentionInDays"].value:
-        yield Breach("retentionInDays", "logs are kept, and paid, for ever")
+        yield breach("retentionInDays", "logs are kept, and paid, for ever")
 
 
-def _audit_logs(r: View, _: Mapping[str, Any]) -> Findings:
+def _audit_logs(r: View, _: Mapping[str, Any]) -> Breaches:
     types = {x.value for x in r["enabledClusterLogTypes"].each()}
     for needed in ("audit", "authenticator"):
         if needed not in types:
-            yield Breach("enabledClusterLogTypes", f"{needed} logs are off")
+            yield breach("enabledClusterLogTypes", f"{needed} logs are off")
 
 
 _CLUSTERS = ("aws:eks/cluster:Cluster", "eks:index:Cluster")

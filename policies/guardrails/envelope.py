@@ -4,30 +4,31 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headway.contract.gpu_resources import SHARED_GPU, WHOLE_GPU
+from headway.problem import Problem
 from policies.guardrails import workloads as w
-from policies.guardrails.rule import Breach, Domain, Rule, Severity
+from policies.guardrails.rule import Domain, Rule, Severity, breach
 from policies.guardrails.view import Node, View
 
-Findings = Iterator[Breach]
+Breaches = Iterator[Problem]
 
 
-def _gpu_limits_equal_requests(r: View, _: Mapping[str, Any]) -> Findings:
+def _gpu_limits_equal_requests(r: View, _: Mapping[str, Any]) -> Breaches:
     for c in w.containers(r):
         requests = dict(w.gpus(c, "requests"))
         limits = dict(w.gpus(c))
         for name, requested in requests.items():
             if name not in limits:
-                yield Breach.at(requested, f"requests {name} without a limit")
+                yield breach(requested, f"requests {name} without a limit")
             elif str(limits[name].value) != str(requested.value):
-                yield Breach.at(limits[name], f"the limit of {name} is {limits[name].value} and the request {requested.value}")
+                yield breach(limits[name], f"the limit of {name} is {limits[name].value} and the request {requested.value}")
 
 
-def _gpu_is_whole_number(r: View, _: Mapping[str, Any]) -> Findings:
+def _gpu_is_whole_number(r: View, _: Mapping[str, Any]) -> Breaches:
     for c in w.containers(r):
         for side in ("limits", "requests"):
             for name, amount in w.gpus(c, side):
                 if not str(amount.value).isdigit() or int(str(amount.value)) < 1:
-                    yield Breach.at(amount, f"{name} is {amount.value!r}; GPUs are counted in whole positive numbers")
+                    yield breach(amount, f"{name} is {amount.value!r}; GPUs are counted in whole positive numbers")
 
 
 def _stated(amount: Node) -> bool:
@@ -35,44 +36,44 @@ def _stated(amount: Node) -> bool:
     return amount.present and w.quantity(amount.value) > 0
 
 
-def _memory_limit(r: View, _: Mapping[str, Any]) -> Findings:
+def _memory_limit(r: View, _: Mapping[str, Any]) -> Breaches:
     for c in w.containers(r):
         if not _stated(c["resources"]["limits"]["memory"]):
-            yield Breach(f"{c.path}.resources.limits.memory", f"container {c['name'].value} has no memory limit")
+            yield breach(f"{c.path}.resources.limits.memory", f"container {c['name'].value} has no memory limit")
 
 
-def _requests(r: View, _: Mapping[str, Any]) -> Findings:
+def _requests(r: View, _: Mapping[str, Any]) -> Breaches:
     for c in w.containers(r):
         for kind in ("cpu", "memory"):
             requested = c["resources"]["requests"][kind]
             if not _stated(requested if requested.present else c["resources"]["limits"][kind]):
-                yield Breach(f"{c.path}.resources.requests.{kind}", f"container {c['name'].value} states no {kind}")
+                yield breach(f"{c.path}.resources.requests.{kind}", f"container {c['name'].value} states no {kind}")
 
 
-def _one_gpu_kind(r: View, _: Mapping[str, Any]) -> Findings:
+def _one_gpu_kind(r: View, _: Mapping[str, Any]) -> Breaches:
     kinds = sorted({name for c in w.containers(r) for name, _amount in w.gpus(c)})
     if len(kinds) > 1:
-        yield Breach.at(w.pod(r), f"one pod asks for {' and '.join(kinds)}")
+        yield breach(w.pod(r), f"one pod asks for {' and '.join(kinds)}")
 
 
-def _shared_gpu_single(r: View, _: Mapping[str, Any]) -> Findings:
+def _shared_gpu_single(r: View, _: Mapping[str, Any]) -> Breaches:
     for c in w.containers(r):
         for name, amount in w.gpus(c):
             if name == SHARED_GPU and str(amount.value) != "1":
-                yield Breach.at(amount, f"asks for {amount.value} shares of a shared GPU")
+                yield breach(amount, f"asks for {amount.value} shares of a shared GPU")
 
 
-def _gpu_ceiling(r: View, c: Mapping[str, Any]) -> Findings:
+def _gpu_ceiling(r: View, c: Mapping[str, Any]) -> Breaches:
     total = w.gpu_demand(r).get(WHOLE_GPU, 0)
     if total > c["maxGpusPerPod"]:
-        yield Breach.at(w.pod(r), f"one pod asks for {total:g} GPUs; the ceiling is {c['maxGpusPerPod']}")
+        yield breach(w.pod(r), f"one pod asks for {total:g} GPUs; the ceiling is {c['maxGpusPerPod']}")
 
 
-def _shm(r: View, _: Mapping[str, Any]) -> Findings:
+def _shm(r: View, _: Mapping[str, Any]) -> Breaches:
     for volume in w.pod(r)["volumes"].each():
         empty = volume["emptyDir"]
         if empty.present and empty["medium"].value == "Memory" and not _stated(empty["sizeLimit"]):
-            yield Breach(f"{volume.path}.emptyDir.sizeLimit", f"volume {volume['name'].value} is memory without a size limit")
+            yield breach(f"{volume.path}.emptyDir.sizeLimit", f"volume {volume['name'].value} is memory without a size limit")
 
 
 RULES = (

@@ -6,11 +6,12 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from headway.contract.secret_names import holds_a_login, names_a_secret, secret_flags
+from headway.problem import Problem
 from policies.guardrails import workloads as w
-from policies.guardrails.rule import Breach, Domain, Rule, Severity
+from policies.guardrails.rule import Domain, Rule, Severity, breach
 from policies.guardrails.view import Node, View
 
-Findings = Iterator[Breach]
+Breaches = Iterator[Problem]
 
 
 def statements(document: Any) -> list[Mapping[str, Any]]:
@@ -53,7 +54,7 @@ def _every_resource(resource: str) -> bool:
     return not resource.split(":", 5)[-1].strip("*?/:")
 
 
-def _wildcard(r: View, c: Mapping[str, Any]) -> Findings:
+def _wildcard(r: View, c: Mapping[str, Any]) -> Breaches:
     for path, node in _policies(r):
         for i, s in enumerate(statements(node.value)):
             if s.get("Effect") != "Allow":
@@ -61,23 +62,23 @@ def _wildcard(r: View, c: Mapping[str, Any]) -> Findings:
             name = s.get("Sid") or i
             for inverted in ("NotAction", "NotResource"):
                 if inverted in s:
-                    yield Breach(f"{path}.Statement[{name}].{inverted}", f"allows everything that {inverted} does not name")
+                    yield breach(f"{path}.Statement[{name}].{inverted}", f"allows everything that {inverted} does not name")
             if any(_every_action(a) for a in _many(s.get("Action"))):
-                yield Breach(f"{path}.Statement[{name}].Action", "allows every action of a service")
+                yield breach(f"{path}.Statement[{name}].Action", "allows every action of a service")
             scoped = [a for a in _many(s.get("Action")) if not any(fnmatchcase(a, known) for known in c["unscopedActions"])]
             if scoped and any(_every_resource(x) for x in _many(s.get("Resource"))) and not s.get("Condition"):
-                yield Breach(f"{path}.Statement[{name}].Resource", f"allows {', '.join(scoped)} on every resource, without a condition")
+                yield breach(f"{path}.Statement[{name}].Resource", f"allows {', '.join(scoped)} on every resource, without a condition")
 
 
-def _trust(r: View, _: Mapping[str, Any]) -> Findings:
+def _trust(r: View, _: Mapping[str, Any]) -> Breaches:
     for i, s in enumerate(statements(r["assumeRolePolicy"].value)):
         if s.get("Effect") != "Allow":
             continue
         path = f"assumeRolePolicy.Statement[{s.get('Sid') or i}]"
         if everyone(s.get("Principal")) or "NotPrincipal" in s:
-            yield Breach(f"{path}.Principal", "anyone may assume the role")
+            yield breach(f"{path}.Principal", "anyone may assume the role")
         if "sts:AssumeRoleWithWebIdentity" in _many(s.get("Action")) and not _names_a_subject(s):
-            yield Breach(f"{path}.Condition", "whoever the issuer vouches for may assume the role: no condition names a subject")
+            yield breach(f"{path}.Condition", "whoever the issuer vouches for may assume the role: no condition names a subject")
 
 
 def _names_a_subject(statement: Mapping[str, Any]) -> bool:
@@ -89,66 +90,66 @@ def _anybody(subject: str) -> bool:
     return not subject.removeprefix("system:serviceaccount").strip("*?:")
 
 
-def _admin(r: View, _: Mapping[str, Any]) -> Findings:
+def _admin(r: View, _: Mapping[str, Any]) -> Breaches:
     for node in (r["policyArn"], *r["policyArns"].each(), *r["managedPolicyArns"].each()):
         arn = str(node.value or "")
         if arn.endswith((":policy/AdministratorAccess", ":policy/PowerUserAccess", ":policy/IAMFullAccess")):
-            yield Breach.at(node, f"{arn.rsplit('/', 1)[-1]} is attached")
+            yield breach(node, f"{arn.rsplit('/', 1)[-1]} is attached")
 
 
-def _no_keys(r: View, _: Mapping[str, Any]) -> Findings:
-    yield Breach("", f"{r.kind} creates a long-lived credential")
+def _no_keys(r: View, _: Mapping[str, Any]) -> Breaches:
+    yield breach("", f"{r.kind} creates a long-lived credential")
 
 
-def _creator(r: View, _: Mapping[str, Any]) -> Findings:
+def _creator(r: View, _: Mapping[str, Any]) -> Breaches:
     access = r["accessConfig"]
     if access["bootstrapClusterCreatorAdminPermissions"].value is not False:
-        yield Breach("accessConfig.bootstrapClusterCreatorAdminPermissions", "whoever creates the cluster stays its hidden administrator")
+        yield breach("accessConfig.bootstrapClusterCreatorAdminPermissions", "whoever creates the cluster stays its hidden administrator")
     if access["authenticationMode"].value != "API":
-        yield Breach("accessConfig.authenticationMode", "access is not governed by access entries alone")
+        yield breach("accessConfig.authenticationMode", "access is not governed by access entries alone")
 
 
-def _imds(r: View, _: Mapping[str, Any]) -> Findings:
+def _imds(r: View, _: Mapping[str, Any]) -> Breaches:
     options = r["metadataOptions"]
     if options["httpTokens"].value != "required":
-        yield Breach("metadataOptions.httpTokens", "instance metadata answers without a session (IMDSv1)")
+        yield breach("metadataOptions.httpTokens", "instance metadata answers without a session (IMDSv1)")
     if options["httpPutResponseHopLimit"].value not in (1,):
-        yield Breach("metadataOptions.httpPutResponseHopLimit", "pods can reach the node's own credentials")
+        yield breach("metadataOptions.httpPutResponseHopLimit", "pods can reach the node's own credentials")
 
 
-def _secret_env(r: View, _: Mapping[str, Any]) -> Findings:
+def _secret_env(r: View, _: Mapping[str, Any]) -> Breaches:
     for c in w.containers(r):
         for env in c["env"].each():
             name = str(env["name"].value)
             if names_a_secret(name) and env["value"].present:
-                yield Breach(f"{env.path}.value", f"{name} is given in clear in the pod specification")
+                yield breach(f"{env.path}.value", f"{name} is given in clear in the pod specification")
             elif env["value"].known and holds_a_login(str(env["value"].value or "")):
-                yield Breach(f"{env.path}.value", f"the URL in {name} holds a password")
+                yield breach(f"{env.path}.value", f"the URL in {name} holds a password")
         for key in ("command", "args"):
             words = list(c[key].each())
             for number, flag in secret_flags([str(word.value) for word in words]):
-                yield Breach.at(words[number], f"{flag} is given in clear on the command line")
+                yield breach(words[number], f"{flag} is given in clear on the command line")
 
 
-def _token(r: View, c: Mapping[str, Any]) -> Findings:
+def _token(r: View, c: Mapping[str, Any]) -> Breaches:
     spec = w.pod(r)
     if not w.asks_for_gpu(r):
         return
     if spec["automountServiceAccountToken"].value is not False:
-        yield Breach(f"{spec.path}.automountServiceAccountToken", "the model server can call the Kubernetes API")
+        yield breach(f"{spec.path}.automountServiceAccountToken", "the model server can call the Kubernetes API")
     for volume in spec["volumes"].each():
         for source in volume["projected"]["sources"].each():
             token = source["serviceAccountToken"]
             if token.present and token["audience"].value not in c["audiences"]:
-                yield Breach.at(token, f"the model server is given a token for {token['audience'].value or 'the Kubernetes API'}")
+                yield breach(token, f"the model server is given a token for {token['audience'].value or 'the Kubernetes API'}")
 
 
-def _binding(r: View, _: Mapping[str, Any]) -> Findings:
+def _binding(r: View, _: Mapping[str, Any]) -> Breaches:
     if r.at("roleRef", "name").value == "cluster-admin":
-        yield Breach("roleRef.name", "cluster-admin is bound")
+        yield breach("roleRef.name", "cluster-admin is bound")
     for subject in r["subjects"].each():
         if subject["name"].value in ("system:anonymous", "system:unauthenticated", "system:authenticated", "system:serviceaccounts"):
-            yield Breach.at(subject["name"], f"{subject['name'].value} gets the role")
+            yield breach(subject["name"], f"{subject['name'].value} gets the role")
 
 
 _AUDIENCES = ("artifact-cache", "pods.eks.amazonaws.com", "sts.amazonaws.com")
@@ -157,14 +158,14 @@ _GROWING = ("bind", "escalate", "impersonate")
 """Verbs that give rights which the role does not name (Kubernetes documentation, RBAC good practices)."""
 
 
-def _role_wildcard(r: View, _: Mapping[str, Any]) -> Findings:
+def _role_wildcard(r: View, _: Mapping[str, Any]) -> Breaches:
     for rule in r["rules"].each():
         for key in ("verbs", "resources", "apiGroups"):
             if key != "apiGroups" and any(x.value == "*" for x in rule[key].each()):
-                yield Breach(f"{rule.path}.{key}", f"{key} are all")
+                yield breach(f"{rule.path}.{key}", f"{key} are all")
         for verb in rule["verbs"].each():
             if verb.value in _GROWING:
-                yield Breach.at(verb, f"whoever holds the role can take more by {verb.value}")
+                yield breach(verb, f"whoever holds the role can take more by {verb.value}")
 
 
 _UNSCOPED = [

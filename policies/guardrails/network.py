@@ -6,12 +6,13 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
 from headway.contract.labels import TENANT
+from headway.problem import Problem
 from policies.guardrails import workloads as w
 from policies.guardrails.identity import everyone, statements
-from policies.guardrails.rule import Breach, Domain, Rule, Severity
+from policies.guardrails.rule import Domain, Rule, Severity, breach
 from policies.guardrails.view import Node, View
 
-Findings = Iterator[Breach]
+Breaches = Iterator[Problem]
 INGRESS = "kubernetes:networking.k8s.io/v1:Ingress"
 GATEWAYS = ("kubernetes:gateway.networking.k8s.io/v1:Gateway", "kubernetes:networking.istio.io/v1:Gateway")
 LOAD_BALANCERS = ("aws:alb/loadBalancer:LoadBalancer", "aws:lb/loadBalancer:LoadBalancer")
@@ -29,165 +30,165 @@ def _anywhere(cidr: object) -> bool:
     return network.prefixlen < 16 and not network.subnet_of(_PRIVATE_6)
 
 
-def _no_public_service(r: View, c: Mapping[str, Any]) -> Findings:
+def _no_public_service(r: View, c: Mapping[str, Any]) -> Breaches:
     if r.type in LOAD_BALANCERS:
         if r["internal"].value is not True:
-            yield Breach(r["internal"].path, "a load balancer with addresses of the internet")
+            yield breach(r["internal"].path, "a load balancer with addresses of the internet")
         return
     spec, annotations = r["spec"], r.at("metadata", "annotations")
     if w.namespace(r) in c["gatewayNamespaces"]:
         return
     if r.type != w.SERVICE:
-        yield Breach("", f"the {r.kind} is a way in beside the gateway")
+        yield breach("", f"the {r.kind} is a way in beside the gateway")
         return
     if spec["externalIPs"].filled:
-        yield Breach.at(spec["externalIPs"], "a Service that takes the traffic of addresses outside the cluster")
+        yield breach(spec["externalIPs"], "a Service that takes the traffic of addresses outside the cluster")
     if spec["type"].value in ("LoadBalancer", "NodePort"):
-        yield Breach.at(spec["type"], f"a Service of type {spec['type'].value} outside the gateway")
+        yield breach(spec["type"], f"a Service of type {spec['type'].value} outside the gateway")
     for key, public in _PUBLIC.items():
         if annotations[key].value == public:
-            yield Breach.at(annotations[key], "an internet-facing load balancer")
+            yield breach(annotations[key], "an internet-facing load balancer")
 
 
-def _endpoint_private(r: View, c: Mapping[str, Any]) -> Findings:
+def _endpoint_private(r: View, c: Mapping[str, Any]) -> Breaches:
     component = r.type == "eks:index:Cluster"
     public = r["endpointPublicAccess"] if component else r.at("vpcConfig", "endpointPublicAccess")
     cidrs = r["publicAccessCidrs"] if component else r.at("vpcConfig", "publicAccessCidrs")
     if public.value is False:
         return
     if not c["publicEndpoint"]:
-        yield Breach(public.path, "the Kubernetes API answers from the internet" + ("" if public.present else " (AWS's default)"))
+        yield breach(public.path, "the Kubernetes API answers from the internet" + ("" if public.present else " (AWS's default)"))
         return
     sources = [str(x.value) for x in cidrs.each()]
     if not sources or any(_anywhere(s) for s in sources):
-        yield Breach(cidrs.path, "the public Kubernetes API may be called from anywhere")
+        yield breach(cidrs.path, "the public Kubernetes API may be called from anywhere")
 
 
-def _ingress(r: View, _: Mapping[str, Any]) -> Findings:
+def _ingress(r: View, _: Mapping[str, Any]) -> Breaches:
     rules: list[Node] = [r.properties] if "IngressRule" in r.type or "securityGroupRule" in r.type else list(r["ingress"].each())
     for rule in rules:
         if rule["type"].value == "egress":
             continue
         for key in ("cidrIpv4", "cidrIpv6"):
             if rule[key].present and _anywhere(rule[key].value):
-                yield Breach.at(rule[key], f"{rule[key].value} may connect")
+                yield breach(rule[key], f"{rule[key].value} may connect")
         for key in ("cidrBlocks", "ipv6CidrBlocks"):
             for cidr in rule[key].each():
                 if _anywhere(cidr.value):
-                    yield Breach.at(cidr, f"{cidr.value} may connect")
+                    yield breach(cidr, f"{cidr.value} may connect")
 
 
-def _public_ip(r: View, _: Mapping[str, Any]) -> Findings:
+def _public_ip(r: View, _: Mapping[str, Any]) -> Breaches:
     for interface in r["networkInterfaces"].each():
         if str(interface["associatePublicIpAddress"].value).lower() == "true":
-            yield Breach.at(interface["associatePublicIpAddress"], "instances get a public address")
+            yield breach(interface["associatePublicIpAddress"], "instances get a public address")
 
 
-def _subnet(r: View, c: Mapping[str, Any]) -> Findings:
+def _subnet(r: View, c: Mapping[str, Any]) -> Breaches:
     if r["mapPublicIpOnLaunch"].value is True:
-        yield Breach.at(r["mapPublicIpOnLaunch"], "every interface in this subnet gets a public address")
+        yield breach(r["mapPublicIpOnLaunch"], "every interface in this subnet gets a public address")
 
 
-def _bucket_blocked(r: View, _: Mapping[str, Any]) -> Findings:
+def _bucket_blocked(r: View, _: Mapping[str, Any]) -> Breaches:
     for key in ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets"):
         if r[key].value is not True:
-            yield Breach(key, f"{key} is off")
+            yield breach(key, f"{key} is off")
 
 
-def _not_for_everyone(r: View, _: Mapping[str, Any]) -> Findings:
+def _not_for_everyone(r: View, _: Mapping[str, Any]) -> Breaches:
     if not r["policy"].present:
         return
     for i, s in enumerate(statements(r["policy"].value)):
         if s.get("Effect") == "Allow" and (everyone(s.get("Principal")) or "NotPrincipal" in s) and not s.get("Condition"):
-            yield Breach(f"policy.Statement[{s.get('Sid') or i}].Principal", "anyone in the world may use it")
+            yield breach(f"policy.Statement[{s.get('Sid') or i}].Principal", "anyone in the world may use it")
 
 
-def _remote_access(r: View, _: Mapping[str, Any]) -> Findings:
+def _remote_access(r: View, _: Mapping[str, Any]) -> Breaches:
     if r["remoteAccess"].present:
-        yield Breach("remoteAccess", "nodes accept SSH, from anywhere unless security groups are named")
+        yield breach("remoteAccess", "nodes accept SSH, from anywhere unless security groups are named")
 
 
-def _weights(r: View, _: Mapping[str, Any]) -> Findings:
+def _weights(r: View, _: Mapping[str, Any]) -> Breaches:
     for route in r.at("spec", "http").each():
         destinations = list(route["route"].each())
         if len(destinations) < 2:
             continue
         weights = [d["weight"].value or 0 for d in destinations]
         if any(x < 0 for x in weights) or sum(weights) != 100:
-            yield Breach(f"{route.path}.route", f"weights {weights} do not add up to 100")
+            yield breach(f"{route.path}.route", f"weights {weights} do not add up to 100")
 
 
-def _timeout(r: View, _: Mapping[str, Any]) -> Findings:
+def _timeout(r: View, _: Mapping[str, Any]) -> Breaches:
     for route in r.at("spec", "http").each():
         if route["route"].present and _NO_TIME.fullmatch(str(route["timeout"].value or "0")):
-            yield Breach(f"{route.path}.timeout", "a route without a timeout")
+            yield breach(f"{route.path}.timeout", "a route without a timeout")
 
 
-def _mtls(r: View, _: Mapping[str, Any]) -> Findings:
+def _mtls(r: View, _: Mapping[str, Any]) -> Breaches:
     mode = r.at("spec", "mtls", "mode")
     if mode.value not in ("STRICT", "UNSET", None):
-        yield Breach.at(mode, f"mutual TLS is {mode.value}")
+        yield breach(mode, f"mutual TLS is {mode.value}")
     for port, setting in r.at("spec", "portLevelMtls").entries():
         if setting["mode"].value in ("DISABLE", "PERMISSIVE"):
-            yield Breach(f"{setting.path}.mode", f"mutual TLS on port {port} is {setting['mode'].value}")
+            yield breach(f"{setting.path}.mode", f"mutual TLS on port {port} is {setting['mode'].value}")
 
 
-def _host_exact(r: View, _: Mapping[str, Any]) -> Findings:
+def _host_exact(r: View, _: Mapping[str, Any]) -> Breaches:
     hosts = r.at("spec", "hosts")
     if not hosts.filled:
-        yield Breach(hosts.path, "the route names no host")
+        yield breach(hosts.path, "the route names no host")
     for host in hosts.each():
         if str(host.value).startswith("*"):
-            yield Breach.at(host, f"host {host.value} takes requests meant for other services")
+            yield breach(host, f"host {host.value} takes requests meant for other services")
 
 
 _CONTEXTS, _PLACES = ("GATEWAY", "SIDECAR_INBOUND"), ("HTTP_FILTER", "NETWORK_FILTER", "VIRTUAL_HOST")
 
 
-def _filter_bounded(r: View, c: Mapping[str, Any]) -> Findings:
+def _filter_bounded(r: View, c: Mapping[str, Any]) -> Breaches:
     namespace, picked = w.namespace(r), r.at("spec", "workloadSelector", "labels")
     if namespace in c["meshNamespaces"]:
-        yield Breach.at(r.at("metadata", "namespace"), "the filter stands in every proxy of the mesh")
+        yield breach(r.at("metadata", "namespace"), "the filter stands in every proxy of the mesh")
     if not dict(picked.entries()):
-        yield Breach(picked.path, "the filter stands in every proxy of its namespace")
+        yield breach(picked.path, "the filter stands in every proxy of its namespace")
     for patch in r.at("spec", "configPatches").each():
         context, place, name = patch.at("match", "context"), patch["applyTo"], patch.at("patch", "value", "name")
         if context.value not in _CONTEXTS:
-            yield Breach(context.path, f"context {context.value or 'ANY'} reaches proxies of callers too")
+            yield breach(context.path, f"context {context.value or 'ANY'} reaches proxies of callers too")
         if place.value not in _PLACES:
-            yield Breach(place.path, f"{place.value} is changed, which no rule here can judge")
+            yield breach(place.path, f"{place.value} is changed, which no rule here can judge")
         if place.value == "HTTP_FILTER" and namespace in c["gatewayNamespaces"]:
             operation = patch.at("patch", "operation")
             if operation.value not in ("INSERT_BEFORE", "MERGE"):
-                yield Breach(operation.path, f"{operation.value} takes another filter's place, or one away")
+                yield breach(operation.path, f"{operation.value} takes another filter's place, or one away")
             merged = operation.value == "MERGE"
             beside = patch.at("match", "listener", "filterChain", "filter", "subFilter", "name")
             for each in (name, *([beside] if merged else [])):
                 if not str(each.value).startswith(c["gatewayFilters"]):
-                    yield Breach(each.path, f"{each.value} in the gateway is none of the platform's filters")
+                    yield breach(each.path, f"{each.value} in the gateway is none of the platform's filters")
         if place.value == "VIRTUAL_HOST":
             yield from _only_tells(patch, r.at("metadata", "labels", TENANT).value, c["gatewayFilters"])
 
 
-def _only_tells(patch: Node, tenant: Any, filters: str) -> Findings:
+def _only_tells(patch: Node, tenant: Any, filters: str) -> Breaches:
     """Of one host, of the tenant whose object it is, and nothing but what the platform's filters must know."""
     domain, operation = patch.at("match", "routeConfiguration", "vhost", "domainName"), patch.at("patch", "operation")
     if not domain.value:
-        yield Breach(domain.path, "every host of the gateway is changed")
+        yield breach(domain.path, "every host of the gateway is changed")
     elif tenant and f".{tenant}." not in str(domain.value):
-        yield Breach(domain.path, f"{domain.value} is not a host of tenant {tenant}")
+        yield breach(domain.path, f"{domain.value} is not a host of tenant {tenant}")
     if operation.value != "MERGE":
-        yield Breach(operation.path, f"a virtual host is changed by {operation.value}")
+        yield breach(operation.path, f"a virtual host is changed by {operation.value}")
     for key, told in patch.at("patch", "value").entries():
         if key != "typed_per_filter_config":
-            yield Breach(told.path, f"{key} of a virtual host is changed, not what filters know of it")
+            yield breach(told.path, f"{key} of a virtual host is changed, not what filters know of it")
             continue
         for name, config in told.entries():
             if not name.startswith(filters):
-                yield Breach(config.path, f"{name} in the gateway is none of the platform's filters")
+                yield breach(config.path, f"{name} in the gateway is none of the platform's filters")
             for said, value in config.entries():
                 if said not in ("@type", "filter_context"):
-                    yield Breach(value.path, f"{said} for a host changes what the filter does, not what it knows")
+                    yield breach(value.path, f"{said} for a host changes what the filter does, not what it knows")
 
 
 RULES = (

@@ -5,11 +5,12 @@ from typing import Any
 
 from headway.contract.gpu_resources import WHOLE_GPU
 from headway.contract.labels import MODEL, WORKLOAD_CLASS
+from headway.problem import Problem
 from policies.guardrails import workloads as w
-from policies.guardrails.rule import Breach, Domain, Rule, Severity
+from policies.guardrails.rule import Domain, Rule, Severity, breach
 from policies.guardrails.view import View
 
-Findings = Iterator[Breach]
+Breaches = Iterator[Problem]
 _SERVERS = (w.DEPLOYMENT, w.STATEFUL_SET)
 
 
@@ -18,7 +19,7 @@ def _serves(r: View) -> bool:
     return w.label(w.template(r), MODEL).present and w.asks_for_gpu(r)
 
 
-def _probes(r: View, _: Mapping[str, Any]) -> Findings:
+def _probes(r: View, _: Mapping[str, Any]) -> Breaches:
     if not _serves(r):
         return
     for c in w.containers(r, init=False):
@@ -26,105 +27,105 @@ def _probes(r: View, _: Mapping[str, Any]) -> Findings:
             continue
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             if not c[probe].present:
-                yield Breach(f"{c.path}.{probe}", f"model server {c['name'].value} has no {probe}")
+                yield breach(f"{c.path}.{probe}", f"model server {c['name'].value} has no {probe}")
             elif c[probe]["tcpSocket"].present:
-                yield Breach(f"{c.path}.{probe}.tcpSocket", "an open port is taken for an answer")
+                yield breach(f"{c.path}.{probe}.tcpSocket", "an open port is taken for an answer")
 
 
-def _grace(r: View, c: Mapping[str, Any]) -> Findings:
+def _grace(r: View, c: Mapping[str, Any]) -> Breaches:
     if not _serves(r):
         return
     spec = w.pod(r)
     seconds = spec["terminationGracePeriodSeconds"].value
     if seconds is None or seconds < c["minimumSeconds"]:
-        yield Breach(f"{spec.path}.terminationGracePeriodSeconds", f"{seconds or 30} s to finish the requests in flight")
+        yield breach(f"{spec.path}.terminationGracePeriodSeconds", f"{seconds or 30} s to finish the requests in flight")
     elif seconds > 540:
-        yield Breach(f"{spec.path}.terminationGracePeriodSeconds", f"{seconds} s is longer than node repair waits (10 minutes)")
+        yield breach(f"{spec.path}.terminationGracePeriodSeconds", f"{seconds} s is longer than node repair waits (10 minutes)")
 
 
-def _replicas_owned(r: View, _: Mapping[str, Any]) -> Findings:
+def _replicas_owned(r: View, _: Mapping[str, Any]) -> Breaches:
     if r.type == w.DEPLOYMENT and _serves(r) and r.at("spec", "replicas").present:
-        yield Breach("spec.replicas", f"the program sets {r.at('spec', 'replicas').value} replicas of a scaled model server")
+        yield breach("spec.replicas", f"the program sets {r.at('spec', 'replicas').value} replicas of a scaled model server")
 
 
-def _zero(r: View, c: Mapping[str, Any]) -> Findings:
+def _zero(r: View, c: Mapping[str, Any]) -> Breaches:
     minimum = r.at("spec", "minReplicaCount").value
     online = w.label(r.properties, WORKLOAD_CLASS).value not in ("batch", "development")
     if c["scaleToZero"] or not online:
         return
     if minimum is None or minimum < 1:
-        yield Breach("spec.minReplicaCount", f"the minimum is {minimum or 0}")
+        yield breach("spec.minReplicaCount", f"the minimum is {minimum or 0}")
     if r.at("spec", "idleReplicaCount").present:
-        yield Breach("spec.idleReplicaCount", f"{r.at('spec', 'idleReplicaCount').value} replicas while idle, whatever the minimum says")
+        yield breach("spec.idleReplicaCount", f"{r.at('spec', 'idleReplicaCount').value} replicas while idle, whatever the minimum says")
 
 
-def _order(r: View, _: Mapping[str, Any]) -> Findings:
+def _order(r: View, _: Mapping[str, Any]) -> Breaches:
     low, high = r.at("spec", "minReplicaCount").value or 0, r.at("spec", "maxReplicaCount").value
     if high is None:
-        yield Breach("spec.maxReplicaCount", "no maximum, which KEDA takes for 100")
+        yield breach("spec.maxReplicaCount", "no maximum, which KEDA takes for 100")
     elif high < low:
-        yield Breach("spec.maxReplicaCount", f"the maximum {high} is below the minimum {low}")
+        yield breach("spec.maxReplicaCount", f"the maximum {high} is below the minimum {low}")
 
 
-def _fallback(r: View, _: Mapping[str, Any]) -> Findings:
+def _fallback(r: View, _: Mapping[str, Any]) -> Breaches:
     fallback, low = r.at("spec", "fallback"), r.at("spec", "minReplicaCount").value or 0
     if not fallback.present:
-        yield Breach("spec.fallback", "nothing is said for the time that the metric is missing")
+        yield breach("spec.fallback", "nothing is said for the time that the metric is missing")
     elif (fallback["replicas"].value or 0) < low:
-        yield Breach("spec.fallback.replicas", f"falls back to {fallback['replicas'].value}, below the minimum {low}")
+        yield breach("spec.fallback.replicas", f"falls back to {fallback['replicas'].value}, below the minimum {low}")
 
 
-def _null(r: View, _: Mapping[str, Any]) -> Findings:
+def _null(r: View, _: Mapping[str, Any]) -> Breaches:
     for trigger in r.at("spec", "triggers").each():
         if trigger["type"].value == "prometheus" and str(trigger.at("metadata", "ignoreNullValues").value).lower() != "false":
-            yield Breach(f"{trigger.path}.metadata.ignoreNullValues", "an empty answer counts as zero load")
+            yield breach(f"{trigger.path}.metadata.ignoreNullValues", "an empty answer counts as zero load")
 
 
-def _pdb(r: View, _: Mapping[str, Any]) -> Findings:
+def _pdb(r: View, _: Mapping[str, Any]) -> Breaches:
     spec = r["spec"]
     if str(spec["maxUnavailable"].value) in ("0", "0%"):
-        yield Breach("spec.maxUnavailable", "no pod may ever be moved")
+        yield breach("spec.maxUnavailable", "no pod may ever be moved")
     if str(spec["minAvailable"].value) == "100%":
-        yield Breach("spec.minAvailable", "no pod may ever be moved")
+        yield breach("spec.minAvailable", "no pod may ever be moved")
 
 
-def _online_spot(r: View, _: Mapping[str, Any]) -> Findings:
+def _online_spot(r: View, _: Mapping[str, Any]) -> Breaches:
     labels = r["labels"]
     if r["capacityType"].value == "SPOT" and labels[WORKLOAD_CLASS].value not in ("batch",):
-        yield Breach("capacityType", f"spot capacity for the class {labels[WORKLOAD_CLASS].value or 'online'}")
+        yield breach("capacityType", f"spot capacity for the class {labels[WORKLOAD_CLASS].value or 'online'}")
 
 
-def _size(r: View, c: Mapping[str, Any]) -> Findings:
+def _size(r: View, c: Mapping[str, Any]) -> Breaches:
     size = r.at("scalingConfig", "maxSize").value
     if size is not None and size > c["maxNodes"]:
-        yield Breach("scalingConfig.maxSize", f"the group may grow to {size} nodes; the ceiling is {c['maxNodes']}")
+        yield breach("scalingConfig.maxSize", f"the group may grow to {size} nodes; the ceiling is {c['maxNodes']}")
 
 
-def _batch_on_demand(r: View, _: Mapping[str, Any]) -> Findings:
+def _batch_on_demand(r: View, _: Mapping[str, Any]) -> Breaches:
     if r["labels"][WORKLOAD_CLASS].value == "batch" and r["capacityType"].value in (None, "ON_DEMAND"):
-        yield Breach("capacityType", "on-demand capacity for batch work")
+        yield breach("capacityType", "on-demand capacity for batch work")
 
 
-def _slicing(r: View, _: Mapping[str, Any]) -> Findings:
+def _slicing(r: View, _: Mapping[str, Any]) -> Breaches:
     labels = r["labels"]
     if (
         str(labels["nvidia.com/device-plugin.config"].value or "").startswith(("slice-", "ts-"))
         and labels[WORKLOAD_CLASS].value == "latency"
     ):
-        yield Breach("labels.nvidia.com/device-plugin.config", "a latency pool is time-sliced")
+        yield breach("labels.nvidia.com/device-plugin.config", "a latency pool is time-sliced")
 
 
-def _repair(r: View, _: Mapping[str, Any]) -> Findings:
+def _repair(r: View, _: Mapping[str, Any]) -> Breaches:
     gpu = any(t["key"].value == WHOLE_GPU for t in r["taints"].each())
     if gpu and r.at("nodeRepairConfig", "enabled").value is not True:
-        yield Breach("nodeRepairConfig.enabled", "a GPU node with a fatal fault stays in service")
+        yield breach("nodeRepairConfig.enabled", "a GPU node with a fatal fault stays in service")
 
 
-def _runbook(r: View, _: Mapping[str, Any]) -> Findings:
+def _runbook(r: View, _: Mapping[str, Any]) -> Breaches:
     for group in r.at("spec", "groups").each():
         for rule in group["rules"].each():
             if rule["alert"].present and not rule["annotations"]["runbook_url"].present:
-                yield Breach(f"{rule.path}.annotations.runbook_url", f"alert {rule['alert'].value} has no runbook")
+                yield breach(f"{rule.path}.annotations.runbook_url", f"alert {rule['alert'].value} has no runbook")
 
 
 RULES = (

@@ -1,10 +1,11 @@
-"""A rule: one prohibition with its reason and its remedy. Pure: resource in, findings out."""
+"""A rule: one prohibition with its reason and its remedy. Pure: resource in, problems out."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from headway.problem import Problem
 from policies.guardrails.view import Node, UnevaluatedError, View
 
 
@@ -38,19 +39,13 @@ class Severity(StrEnum):
     CRITICAL = "critical"
 
 
-@dataclass(frozen=True, slots=True)
-class Breach:
-    """`path` of the offending property, and the fact, which names what is wrong without repeating secrets."""
-
-    path: str
-    fact: str
-
-    @classmethod
-    def at(cls, node: Node, fact: str) -> "Breach":
-        return cls(node.path, fact)
+def breach(where: Node | str, fact: str) -> Problem:
+    """What is wrong at a property, without repeating secrets; `evaluate` adds the rule's consequence and remedy."""
+    path = where.path if isinstance(where, Node) else where
+    return Problem(subject="" if path else "(inputs)", path=tuple(path.split(".")) if path else (), fact=fact, consequence="", remedy="")
 
 
-Check = Callable[[View, Mapping[str, Any]], Iterator[Breach]]
+Check = Callable[[View, Mapping[str, Any]], Iterator[Problem]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,28 +74,28 @@ class Rule:
     def defaults(self) -> Mapping[str, Any]:
         return {name: schema["default"] for name, schema in self.settings.items()}
 
-    def message(self, breach: Breach) -> str:
-        """Fact, consequence, remedy, on three lines."""
-        return f"{breach.path or '(inputs)'}: {breach.fact}\n  {self.rationale}\n  Remedy: {self.remedy}"
+    def complete(self, breach: Problem) -> Problem:
+        """`breach` with the rule's id, consequence and remedy."""
+        return replace(breach, rule=self.id, consequence=self.rationale, remedy=self.remedy)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What one rule says of one resource. `unevaluated` is the path of the unknown value that stopped it, if any."""
 
-    breaches: tuple[Breach, ...] = ()
+    breaches: tuple[Problem, ...] = ()
     unevaluated: str | None = None
 
 
 def evaluate(rule: Rule, resource: View, configuration: Mapping[str, Any] | None = None) -> Verdict:
     """Run one rule. Breaches found before an unknown was met still count."""
-    breaches: list[Breach] = []
+    breaches: list[Problem] = []
     try:
-        for breach in rule.check(resource, {**rule.defaults, **(configuration or {})}):
-            breaches.append(breach)  # noqa: PERF402 - what was found before an unknown must be kept
+        for each in rule.check(resource, {**rule.defaults, **(configuration or {})}):
+            breaches.append(rule.complete(each))  # noqa: PERF401 - what was found before an unknown must be kept
     except UnevaluatedError as unknown:
         return Verdict(tuple(breaches), unknown.path)
     except (AttributeError, KeyError, TypeError, ValueError) as oddity:
         # Fail closed, and do not repeat the value: it may be a secret.
-        breaches.append(Breach("", f"the inputs have a shape that the rule cannot read ({type(oddity).__name__})"))
+        breaches.append(rule.complete(breach("", f"the inputs have a shape that the rule cannot read ({type(oddity).__name__})")))
     return Verdict(tuple(breaches))

@@ -4,22 +4,23 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from headway.problem import Problem
 from policies.guardrails import workloads as w
-from policies.guardrails.rule import Breach, Domain, Rule, Severity
+from policies.guardrails.rule import Domain, Rule, Severity, breach
 from policies.guardrails.view import View
 
-Findings = Iterator[Breach]
+Breaches = Iterator[Problem]
 _PLACEHOLDER = "@sha256:" + "0" * 64
 _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}\Z")
 
 
-def _digest(r: View, _: Mapping[str, Any]) -> Findings:
+def _digest(r: View, _: Mapping[str, Any]) -> Breaches:
     for node in w.images(r):
         image = str(node.value or "")
         if not _DIGEST.search(image):
-            yield Breach.at(node, f"{image or 'no image'} is not named by a digest")
+            yield breach(node, f"{image or 'no image'} is not named by a digest")
         elif image.endswith(_PLACEHOLDER):
-            yield Breach.at(node, f"{image.partition('@')[0]} has the placeholder of a starter for its digest")
+            yield breach(node, f"{image.partition('@')[0]} has the placeholder of a starter for its digest")
 
 
 def registry(image: str) -> str:
@@ -28,17 +29,17 @@ def registry(image: str) -> str:
     return first if slash and ("." in first or ":" in first or first == "localhost") else "docker.io"
 
 
-def _registry(r: View, c: Mapping[str, Any]) -> Findings:
+def _registry(r: View, c: Mapping[str, Any]) -> Breaches:
     allowed = tuple(c["registries"])
     if not allowed:
         return
     for node in w.images(r):
         host = registry(str(node.value or ""))
         if not any(host == a or (a.startswith("*.") and host.endswith(a[1:])) for a in allowed):
-            yield Breach.at(node, f"{host} is not among the allowed registries {', '.join(allowed)}")
+            yield breach(node, f"{host} is not among the allowed registries {', '.join(allowed)}")
 
 
-def _runtime(r: View, c: Mapping[str, Any]) -> Findings:
+def _runtime(r: View, c: Mapping[str, Any]) -> Breaches:
     labels = w.template(r).at("metadata", "labels")
     if w.namespace(r) in c["placeholderNamespaces"]:
         return
@@ -46,50 +47,50 @@ def _runtime(r: View, c: Mapping[str, Any]) -> Findings:
         return
     runtime = labels[c["label"]]
     if not runtime.present:
-        yield Breach(f"{labels.path}.{c['label']}", "the pod uses a GPU and does not say which runtime it is")
+        yield breach(f"{labels.path}.{c['label']}", "the pod uses a GPU and does not say which runtime it is")
     elif runtime.value not in c["runtimes"]:
-        yield Breach.at(runtime, f"runtime {runtime.value!r} is not among the allowed {', '.join(c['runtimes'])}")
+        yield breach(runtime, f"runtime {runtime.value!r} is not among the allowed {', '.join(c['runtimes'])}")
 
 
-def _pull_latest(r: View, _: Mapping[str, Any]) -> Findings:
+def _pull_latest(r: View, _: Mapping[str, Any]) -> Breaches:
     for c in w.containers(r):
         if c["imagePullPolicy"].value == "Always":
-            yield Breach.at(c["imagePullPolicy"], f"container {c['name'].value} pulls its image at every start")
+            yield breach(c["imagePullPolicy"], f"container {c['name'].value} pulls its image at every start")
 
 
-def _chart_version(r: View, _: Mapping[str, Any]) -> Findings:
+def _chart_version(r: View, _: Mapping[str, Any]) -> Breaches:
     version = r["version"].value
     if not version or not re.fullmatch(r"v?\d+\.\d+\.\d+([-+][0-9A-Za-z.-]+)?", str(version)):
-        yield Breach("version", f"chart {r['chart'].value} has version {version!r}, which is no exact version")
+        yield breach("version", f"chart {r['chart'].value} has version {version!r}, which is no exact version")
 
 
-def _addon_version(r: View, _: Mapping[str, Any]) -> Findings:
+def _addon_version(r: View, _: Mapping[str, Any]) -> Breaches:
     if not r["addonVersion"].present:
-        yield Breach("addonVersion", f"add-on {r['addonName'].value} takes whatever version is newest")
+        yield breach("addonVersion", f"add-on {r['addonName'].value} takes whatever version is newest")
 
 
-def _release_version(r: View, _: Mapping[str, Any]) -> Findings:
+def _release_version(r: View, _: Mapping[str, Any]) -> Breaches:
     if str(r["amiType"].value or "") != "CUSTOM" and not r["releaseVersion"].present:
-        yield Breach("releaseVersion", "the node group takes whatever AMI release is newest")
+        yield breach("releaseVersion", "the node group takes whatever AMI release is newest")
     template = r.at("launchTemplate", "version")
     # A version that is not known yet is the number of a template to be made.
     if template.known and str(template.value).startswith("$"):
-        yield Breach.at(template, "the node group takes whatever version of its launch template is current")
+        yield breach(template, "the node group takes whatever version of its launch template is current")
 
 
-def _cluster_version(r: View, _: Mapping[str, Any]) -> Findings:
+def _cluster_version(r: View, _: Mapping[str, Any]) -> Breaches:
     if not r["version"].present:
-        yield Breach("version", "the cluster takes whatever Kubernetes version is newest")
+        yield breach("version", "the cluster takes whatever Kubernetes version is newest")
 
 
-def _immutable_tags(r: View, _: Mapping[str, Any]) -> Findings:
+def _immutable_tags(r: View, _: Mapping[str, Any]) -> Breaches:
     if not str(r["imageTagMutability"].value or "MUTABLE").startswith("IMMUTABLE"):
-        yield Breach("imageTagMutability", "tags of this repository can be moved to another image")
+        yield breach("imageTagMutability", "tags of this repository can be moved to another image")
 
 
-def _scan(r: View, _: Mapping[str, Any]) -> Findings:
+def _scan(r: View, _: Mapping[str, Any]) -> Breaches:
     if r.at("imageScanningConfiguration", "scanOnPush").value is not True:
-        yield Breach("imageScanningConfiguration.scanOnPush", "images are not scanned when they are pushed")
+        yield breach("imageScanningConfiguration.scanOnPush", "images are not scanned when they are pushed")
 
 
 RULES = (

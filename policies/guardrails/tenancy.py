@@ -5,18 +5,19 @@ from typing import Any
 
 from headway.contract.gpu_resources import WHOLE_GPU, is_gpu
 from headway.contract.labels import MODEL, POOL, RELEASE, TENANT, WORKLOAD_CLASS
+from headway.problem import Problem
 from policies.guardrails import workloads as w
-from policies.guardrails.rule import Breach, Domain, Rule, Severity
+from policies.guardrails.rule import Domain, Rule, Severity, breach
 from policies.guardrails.view import UNKNOWN, Node, View
 
-Findings = Iterator[Breach]
+Breaches = Iterator[Problem]
 
 
 _SCALERS = {w.SCALED_OBJECT: "maxReplicaCount", w.HORIZONTAL_POD_AUTOSCALER: "maxReplicas"}
 """Kinds that raise the number of another object's replicas, and the field that says how far."""
 
 
-def _quota_at_maximum(r: View, _: Mapping[str, Any]) -> Findings:
+def _quota_at_maximum(r: View, _: Mapping[str, Any]) -> Breaches:
     """Adds up as the plan goes by: quotas, workloads and scalers arrive in any order, and each is weighed when it comes."""
     namespace = w.namespace(r)
     place = r.state.setdefault(namespace, {"hard": {}, "use": {}, "maximum": {}, "told": set()})
@@ -36,7 +37,7 @@ def _quota_at_maximum(r: View, _: Mapping[str, Any]) -> Findings:
     yield from _over(place, namespace, r)
 
 
-def _over(place: dict[str, Any], namespace: str, r: View) -> Findings:
+def _over(place: dict[str, Any], namespace: str, r: View) -> Breaches:
     for resource, limit in sorted(place["hard"].items()):
         parts: list[str] = []
         total = 0.0
@@ -48,13 +49,13 @@ def _over(place: dict[str, Any], namespace: str, r: View) -> Findings:
         if total > limit and (resource, total) not in place["told"]:
             place["told"].add((resource, total))
             path = f"spec.{_SCALERS[r.type]}" if r.type in _SCALERS else "spec"
-            yield Breach(
+            yield breach(
                 path,
                 f"at maximum replicas namespace {namespace} would use {total:g} {resource} ({', '.join(parts)}); its quota is {limit:g}",
             )
 
 
-def _tenant_labels(r: View, c: Mapping[str, Any]) -> Findings:
+def _tenant_labels(r: View, c: Mapping[str, Any]) -> Breaches:
     holder = w.template(r)
     if w.namespace(r) in c["placeholderNamespaces"]:
         return
@@ -63,17 +64,17 @@ def _tenant_labels(r: View, c: Mapping[str, Any]) -> Findings:
     labels = holder.at("metadata", "labels")
     for key in c["labels"]:
         if not labels[key].filled:
-            yield Breach(f"{labels.path}.{key}", "the pod uses a GPU and does not say whose it is")
+            yield breach(f"{labels.path}.{key}", "the pod uses a GPU and does not say whose it is")
         elif key == TENANT and labels[key].value != w.namespace(r):
-            yield Breach.at(labels[key], f"the pod says that it is {labels[key].value}'s and stands in namespace {w.namespace(r)}")
+            yield breach(labels[key], f"the pod says that it is {labels[key].value}'s and stands in namespace {w.namespace(r)}")
 
 
-def _tenant_namespace(r: View, _: Mapping[str, Any]) -> Findings:
+def _tenant_namespace(r: View, _: Mapping[str, Any]) -> Breaches:
     if w.namespace(r) in ("default", "kube-system", "kube-public", "kube-node-lease") and w.asks_for_gpu(r):
-        yield Breach("metadata.namespace", f"a GPU workload in namespace {w.namespace(r)}")
+        yield breach("metadata.namespace", f"a GPU workload in namespace {w.namespace(r)}")
 
 
-def _toleration(r: View, c: Mapping[str, Any]) -> Findings:
+def _toleration(r: View, c: Mapping[str, Any]) -> Breaches:
     if r.type == w.DAEMON_SET:
         return
     spec = w.pod(r)
@@ -81,17 +82,17 @@ def _toleration(r: View, c: Mapping[str, Any]) -> Findings:
     for toleration in spec["tolerations"].each():
         key = toleration["key"]
         if toleration["operator"].value == "Exists" and not key.filled:
-            yield Breach.at(toleration, "tolerates every taint")
+            yield breach(toleration, "tolerates every taint")
         elif key.value == c["taint"] and not asks:
-            yield Breach.at(toleration, "tolerates the GPU taint and asks for no GPU")
+            yield breach(toleration, "tolerates the GPU taint and asks for no GPU")
 
 
-def _node_selector(r: View, c: Mapping[str, Any]) -> Findings:
+def _node_selector(r: View, c: Mapping[str, Any]) -> Breaches:
     spec = w.pod(r)
     if r.type == w.DAEMON_SET or not w.asks_for_gpu(r):
         return
     if spec["nodeName"].filled:
-        yield Breach.at(spec["nodeName"], "a GPU pod that is put on a node past the scheduler, taints and priorities")
+        yield breach(spec["nodeName"], "a GPU pod that is put on a node past the scheduler, taints and priorities")
     terms = list(spec.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms").each())
     # Terms are alternatives: each of them has to name the pool.
     required = bool(terms) and all(
@@ -99,62 +100,62 @@ def _node_selector(r: View, c: Mapping[str, Any]) -> Findings:
         for term in terms
     )
     if not spec["nodeSelector"][c["label"]].filled and not required:
-        yield Breach(f"{spec.path}.nodeSelector", "a GPU pod that any pool may get")
+        yield breach(f"{spec.path}.nodeSelector", "a GPU pod that any pool may get")
 
 
-def _priority(r: View, _: Mapping[str, Any]) -> Findings:
+def _priority(r: View, _: Mapping[str, Any]) -> Breaches:
     name = w.pod(r)["priorityClassName"]
     if not w.asks_for_gpu(r):
         return
     if not name.filled:
-        yield Breach(name.path, "a GPU pod without a priority class")
+        yield breach(name.path, "a GPU pod without a priority class")
     elif str(name.value).startswith("system-"):
-        yield Breach.at(name, f"a GPU pod under {name.value}, before which every other pod has to yield")
+        yield breach(name, f"a GPU pod under {name.value}, before which every other pod has to yield")
 
 
-def _batch_yields(r: View, _: Mapping[str, Any]) -> Findings:
+def _batch_yields(r: View, _: Mapping[str, Any]) -> Breaches:
     spec = w.pod(r)
     name = spec["priorityClassName"]
     if w.label(w.template(r), WORKLOAD_CLASS).value == "batch" and w.asks_for_gpu(r) and "batch" not in str(name.value or "").split("-"):
-        yield Breach(f"{spec.path}.priorityClassName", f"batch work under the priority class {name.value or '(none)'}")
+        yield breach(f"{spec.path}.priorityClassName", f"batch work under the priority class {name.value or '(none)'}")
 
 
-def _whole(r: View, _: Mapping[str, Any]) -> Findings:
+def _whole(r: View, _: Mapping[str, Any]) -> Breaches:
     if r.kind.endswith("Patch"):
-        yield Breach("", f"a {r.kind} changes a part of an object")
+        yield breach("", f"a {r.kind} changes a part of an object")
     elif r.kind.endswith("List") and r["items"].present:
-        yield Breach("items", f"a {r.kind} holds objects that no rule sees one by one")
+        yield breach("items", f"a {r.kind} holds objects that no rule sees one by one")
 
 
-def _pod_security(r: View, _: Mapping[str, Any]) -> Findings:
+def _pod_security(r: View, _: Mapping[str, Any]) -> Breaches:
     labels = r.at("metadata", "labels")
     if labels[TENANT].present and labels["pod-security.kubernetes.io/enforce"].value not in ("restricted", "baseline"):
-        yield Breach(f"{labels.path}.pod-security.kubernetes.io/enforce", "a tenant's namespace without an enforced pod security level")
+        yield breach(f"{labels.path}.pod-security.kubernetes.io/enforce", "a tenant's namespace without an enforced pod security level")
 
 
 _HOST = ("hostNetwork", "hostPID", "hostIPC")
 _OFF = (None, False)
 
 
-def _host(r: View, c: Mapping[str, Any]) -> Findings:
+def _host(r: View, c: Mapping[str, Any]) -> Breaches:
     if w.namespace(r) in c["platformNamespaces"]:
         return
     if r.type == w.PERSISTENT_VOLUME:
         for kind in ("hostPath", "local"):
             if r.at("spec", kind).present:
-                yield Breach.at(r.at("spec", kind), "the volume is a path of a node")
+                yield breach(r.at("spec", kind), "the volume is a path of a node")
         return
     spec = w.pod(r)
     for key in _HOST:
         if spec[key].value not in _OFF:
-            yield Breach.at(spec[key], f"{key} is on")
+            yield breach(spec[key], f"{key} is on")
     for container in w.containers(r):
         for port in container["ports"].each():
             if port["hostPort"].value:
-                yield Breach.at(port["hostPort"], f"the container listens on port {port['hostPort'].value} of its node")
+                yield breach(port["hostPort"], f"the container listens on port {port['hostPort'].value} of its node")
     for volume in spec["volumes"].each():
         if volume["hostPath"].present:
-            yield Breach.at(volume["hostPath"], f"volume {volume['name'].value} is a path of the node")
+            yield breach(volume["hostPath"], f"volume {volume['name'].value} is a path of the node")
 
 
 def _context(container: Node, spec: Node, key: str) -> Node:
@@ -166,29 +167,29 @@ _HARMLESS = "NET_BIND_SERVICE"
 """The one capability that the restricted Pod Security level lets a container add."""
 
 
-def _unprivileged(r: View, c: Mapping[str, Any]) -> Findings:
+def _unprivileged(r: View, c: Mapping[str, Any]) -> Breaches:
     if w.namespace(r) in c["platformNamespaces"]:
         return
     spec = w.pod(r)
     for container in w.containers(r):
         at = container["securityContext"]
         if at["privileged"].value not in _OFF:
-            yield Breach.at(at["privileged"], "the container is privileged")
+            yield breach(at["privileged"], "the container is privileged")
         for added in at["capabilities"]["add"].each():
             if added.value != _HARMLESS:
-                yield Breach.at(added, f"the container has capability {added.value}")
+                yield breach(added, f"the container has capability {added.value}")
         if at["procMount"].value not in (None, "Default"):
-            yield Breach.at(at["procMount"], "the container sees and writes all of /proc")
+            yield breach(at["procMount"], "the container sees and writes all of /proc")
         profile = _context(container, spec, "seccompProfile")["type"]
         if profile.value == "Unconfined":
-            yield Breach.at(profile, "the container may make any system call")
+            yield breach(profile, "the container may make any system call")
         user = _context(container, spec, "runAsUser")
         if user.present and int(user.value) == 0:
-            yield Breach.at(user, "the container runs as root")
+            yield breach(user, "the container runs as root")
         if at["allowPrivilegeEscalation"].value is not False:
-            yield Breach(f"{at.path}.allowPrivilegeEscalation", "the container may gain privileges")
+            yield breach(f"{at.path}.allowPrivilegeEscalation", "the container may gain privileges")
         if _context(container, spec, "runAsNonRoot").value is not True:
-            yield Breach(f"{at.path}.runAsNonRoot", "the container may run as root")
+            yield breach(f"{at.path}.runAsNonRoot", "the container may run as root")
 
 
 _PLATFORM = {"platformNamespaces": {"type": "array", "items": {"type": "string"}, "default": []}}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from sandbox.cli import traffic
 
 if TYPE_CHECKING:

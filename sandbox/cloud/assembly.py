@@ -5,7 +5,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from headway.errors import UserError
+from headway.problem import UserError
 from pulumi_embedded.engine.provider import ProviderError
 from pulumi_embedded.providers.aws import stores
 from pulumi_embedded.providers.aws.account import Account

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headway.errors import UserError
+from headway.problem import UserError
 from pulumi_embedded.providers.aws.kind import ACCOUNT_ID
 from sandbox.cluster.processes import Process, Supervisor
 from sandbox.layout import Layout

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headway.errors import UserError
+from headway.problem import UserError
 from sandbox.cluster.certificates import Pair
 
 _TIMEOUT_SECONDS = 5.0

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from headway.errors import UserError
+from headway.problem import UserError
 from sandbox.cluster import disk
 from sandbox.cluster.locks import interrupted
 

@@ -4,7 +4,7 @@ import errno
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from headway.errors import UserError
+from headway.problem import UserError
 
 
 def is_full(error: OSError) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
-from headway.errors import UserError
+from headway.problem import UserError
 from sandbox.cluster import build_commands
 from sandbox.cluster.toolsets import MODULES
 

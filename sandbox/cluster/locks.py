@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event
 from time import monotonic
 
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 _POLL_SECONDS = 0.1
 

@@ -23,7 +23,7 @@ from random import Random, SystemRandom
 from time import monotonic, sleep
 from typing import Any
 
-from headway.errors import UserError
+from headway.problem import UserError
 from sandbox.cluster import linux, ports
 from sandbox.cluster.disk import telling_when_full
 from sandbox.cluster.locks import exclusive

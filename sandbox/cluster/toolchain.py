@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event
 from time import monotonic
 
-from headway.errors import UserError
+from headway.problem import UserError
 from sandbox.cluster import build_commands, disk, golang
 from sandbox.cluster.locks import exclusive
 from sandbox.cluster.toolsets import SETS, Binary, ToolSet, fingerprint, go_directive, link_flags, required_versions

@@ -18,7 +18,7 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
-from headway.errors import UserError
+from headway.problem import UserError
 from sandbox.cluster import control_plane_programs, manifests
 from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Process, Supervisor

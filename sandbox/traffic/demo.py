@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from headway.errors import UserError
+from headway.problem import UserError
 from sandbox.cluster.locks import exclusive
 from sandbox.layout import Layout
 from sandbox.traffic import command_records
@@ -100,7 +100,7 @@ def alone(layout: Layout, patience: float = 0.0) -> AbstractContextManager[None]
 
 
 def _refused(error: UserError) -> int:
-    sys.stderr.write(f"error: {error.fact}\n  {error.consequence}\n  {error.remedy}\n")
+    sys.stderr.write(f"error: {error}\n")
     return int(error.exit)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from headway.errors import UserError
+from headway.problem import UserError
 from sandbox.traffic.programs import Programs
 
 CONTRACTS = Path(__file__).parent / "profile"

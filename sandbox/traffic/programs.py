@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from headway.errors import UserError
+from headway.problem import UserError
 
 FOLDER = ".venv-traffic"
 _SYSTEM_LIBRARIES = tuple(

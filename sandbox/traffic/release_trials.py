@@ -24,7 +24,7 @@ import yaml
 
 from headway.contract.model import Model
 from headway.contract.released import release_id
-from headway.errors import UserError
+from headway.problem import UserError
 from headway.ledger.chain import Ledger
 from headway.ledger.events import Event
 from headway.ledger.store import Folder

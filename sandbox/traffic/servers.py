@@ -13,7 +13,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from headway.contract.labels import MODEL, TENANT
-from headway.errors import UserError
+from headway.problem import UserError
 from sandbox.cloud import objectstore
 from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Process, Supervisor

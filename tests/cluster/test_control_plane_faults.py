@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from sandbox.cluster import control_plane_programs
 from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.cluster.nodes import node_manifest

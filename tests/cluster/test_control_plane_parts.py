@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.errors import UserError
+from headway.problem import UserError
 from sandbox.cluster import control_plane_programs, disk, linux, manifests, ports, stages
 from sandbox.cluster.certificates import Subject, authority, issue
 from sandbox.cluster.nodes import READY_DELAY, node_manifest

@@ -15,7 +15,7 @@ from random import Random
 
 import pytest
 
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from sandbox.cluster import linux, ports
 from sandbox.cluster.locks import exclusive
 from sandbox.cluster.processes import Process, Supervisor, rotate

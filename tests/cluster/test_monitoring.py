@@ -7,7 +7,7 @@ from time import time
 
 import pytest
 
-from headway.errors import UserError
+from headway.problem import UserError
 from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout

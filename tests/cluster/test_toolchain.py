@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from components.versions import OTEL_COLLECTOR
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from sandbox.cluster import build_commands, golang, linux, toolsets
 from sandbox.cluster.nodes import KUBELET_VERSION
 from sandbox.cluster.toolchain import Toolchain, ensure_toolchain

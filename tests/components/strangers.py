@@ -7,9 +7,9 @@ from typing import Any
 from components.model_service.manifests import Service
 from headway.contract.arithmetic.surge import pool_for
 from headway.contract.crosscheck import check_model
-from headway.contract.finding import Level
 from headway.contract.model import Model
 from headway.contract.reading import contract_of
+from headway.problem import ProblemLevel
 from tests.components.contract_generator import varied
 from tests.components.contracts import CHAT, CONTAINER, DEFECTS, EMBEDDINGS, MODELS, PLAIN, POOLS, SURROUNDINGS, changed
 
@@ -25,7 +25,7 @@ BASES: list[dict[str, Any]] = [
 
 def sound(data: dict[str, Any]) -> bool:
     contract, _ = contract_of(data, Model)
-    return contract is not None and all(concern.level is not Level.ERROR for concern in check_model("vision", contract))
+    return contract is not None and all(concern.level is not ProblemLevel.ERROR for concern in check_model("vision", contract))
 
 
 @cache

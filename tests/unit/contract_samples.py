@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from headway.contract.document import read
-from headway.contract.finding import Finding
 from headway.contract.model import Model
 from headway.contract.part import Part
 from headway.contract.pool import Pool
@@ -13,6 +12,7 @@ from headway.contract.reading import contract_of
 from headway.contract.runtime import Engine
 from headway.contract.starter import model_starter
 from headway.contract.tenant import Tenant
+from headway.problem import Problem
 
 TENANTS = Path(__file__).parents[2] / "tenants"
 GONE = object()
@@ -78,7 +78,7 @@ def changed(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def findings(data: dict[str, Any], kind: type[Part] = Model) -> dict[str, Finding]:
+def findings(data: dict[str, Any], kind: type[Part] = Model) -> dict[str, Problem]:
     """Rule to finding; empty when the contract is accepted."""
     _, found = contract_of(data, kind)
     return {finding.rule: finding for finding in found}

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from headway.cli.artifact import described
 from headway.cli.main import app
-from headway.errors import UserError
+from headway.problem import UserError
 
 
 def test_the_files_of_a_folder_are_printed_as_a_contract_takes_them(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from contract_samples import DEFECTS, TENANTS, VISION, changed
 from typer.testing import CliRunner, Result
 
 from headway.cli.contracts import app
-from headway.errors import UserError
+from headway.problem import UserError
 
 ROOT = Path(__file__).parents[2]
 
@@ -96,7 +96,7 @@ def test_a_refusal_shows_path_value_consequence_and_remedy_and_exits_with_1(fold
     assert "tenants/vision/defects.yaml" in shown
     assert "envelope.gpu.memory = 8GB" in shown
     assert "This stays unknown: GPU memory that the replica may use" in shown
-    assert "-> Write a number with one of the units B, Ki, Mi, Gi, Ti" in shown
+    assert "Remedy: Write a number with one of the units B, Ki, Mi, Gi, Ti" in shown
     assert "refused: 1 error" in shown
 
 

@@ -15,10 +15,10 @@ from jsonschema import Draft202012Validator
 
 from headway.contract.crosscheck import TenantContracts, check_model, check_pools, cross_check
 from headway.contract.document import read
-from headway.contract.finding import Finding
 from headway.contract.model import Model
 from headway.contract.reading import at, contract_from, contract_of
 from headway.contract.tenant import Tenant
+from headway.problem import Problem
 
 DOCS = Path(__file__).parents[2] / "docs/reference"
 SEEDS: list[tuple[dict[str, Any], type[Model] | type[Tenant]]] = [
@@ -75,14 +75,14 @@ def mutated(data: dict[str, Any], chance: random.Random) -> dict[str, Any]:
     return result
 
 
-def judge(data: dict[str, Any], kind: type[Model] | type[Tenant]) -> tuple[bool, tuple[Finding, ...]]:
+def judge(data: dict[str, Any], kind: type[Model] | type[Tenant]) -> tuple[bool, tuple[Problem, ...]]:
     """What `headway check` does with one contract, after the file has been read."""
     contract, found = contract_of(data, kind, "x.yaml")
     if isinstance(contract, Model):
         together = TenantContracts(OWNER, (contract,))
-        concerns = [*check_model(OWNER.name, contract), *cross_check(together), *check_pools([together], POOLS)]
+        together_found = [*check_model(OWNER.name, contract), *cross_check(together), *check_pools([together], POOLS)]
         document = read(b"", "x.yaml")
-        found = (*found, *(at(document, concern.violation) for concern in concerns))
+        found = (*found, *(at(document, problem) for problem in together_found))
     return contract is not None, found
 
 
@@ -96,8 +96,8 @@ def hold(number: int) -> bool:
         assert finding.fact
         assert finding.consequence
         assert finding.remedy
-        assert len(finding.value) <= 60
-        for text in (finding.fact, finding.value, finding.dotted, finding.remedy):
+        assert len(finding.value_text) <= 60
+        for text in (finding.fact, finding.value_text, finding.dotted, finding.remedy):
             text.encode("utf-8")
             assert "Traceback" not in text
     return accepted

@@ -10,11 +10,11 @@ import yaml
 from contract_samples import ASSIST, CHAT, CUSTOM, DEFECTS, EMBEDDINGS, GONE, H100_POOL, L4_POOL, MIG_POOL, VISION, changed, pool
 
 from headway.contract.environment import pools_of
-from headway.contract.finding import Finding, Level
 from headway.contract.loader import Result, load_tenant, load_tenants
 from headway.contract.pool import Pool
 from headway.contract.runtime import Engine
 from headway.contract.starter import model_starter, tenant_starter
+from headway.problem import Problem, ProblemLevel
 
 ROOT = Path(__file__).parents[2]
 POOLS = (pool(L4_POOL), pool(MIG_POOL), pool(H100_POOL))
@@ -50,7 +50,7 @@ def load(tmp_path: Path) -> Callable[..., Result]:
     return write_and_load
 
 
-def rules(result: Result) -> dict[str, Finding]:
+def rules(result: Result) -> dict[str, Problem]:
     return {finding.rule: finding for finding in result.findings}
 
 
@@ -168,7 +168,7 @@ def test_no_rule_between_contracts_is_without_a_test() -> None:
 def test_warnings_do_not_refuse(load: Callable[..., Result]) -> None:
     result = load({**SAMPLES, "vision/tenant": changed(VISION, {"quota/monthly_budget": "3000 USD"})})
     assert result.ok
-    assert [finding.level for finding in result.findings] == [Level.WARNING]
+    assert [finding.level for finding in result.findings] == [ProblemLevel.WARNING]
 
 
 def test_fallbacks_must_not_lead_in_a_circle(load: Callable[..., Result]) -> None:

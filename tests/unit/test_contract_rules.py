@@ -23,11 +23,11 @@ from contract_samples import (
     findings,
 )
 
-from headway.contract.finding import dotted
 from headway.contract.model import Model
 from headway.contract.part import Part
 from headway.contract.pool import Pool, SystemPool
 from headway.contract.tenant import Tenant
+from headway.problem import dotted
 
 SYSTEM_POOL: dict[str, Any] = {
     "name": "system",

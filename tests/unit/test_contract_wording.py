@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 
 from headway.contract.document import LARGEST_DOCUMENT, read
-from headway.contract.finding import Finding, dotted
 from headway.contract.model import Model
 from headway.contract.reading import contract_from
 from headway.contract.report import as_sarif
+from headway.problem import Problem, dotted
 
 ROOT = Path(__file__).parents[2]
 CHAT = (ROOT / "tenants/assist/chat.yaml").read_text(encoding="utf-8")
 EMBEDDINGS = (ROOT / "tenants/vision/embeddings.yaml").read_text(encoding="utf-8")
 
 
-def findings(old: str, new: str, source: str = CHAT) -> list[Finding]:
+def findings(old: str, new: str, source: str = CHAT) -> list[Problem]:
     assert old in source
     document = read(source.replace(old, new, 1).encode(), "x.yaml")
     return [*document.findings, *contract_from(document, Model)[1]]

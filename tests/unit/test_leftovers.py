@@ -14,8 +14,8 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from typer.testing import CliRunner
 
 from headway.cli.leftovers import leftovers as command
-from headway.errors import UserError
 from headway.leftovers import Leftover, Search, check_account, cluster_exists, leftovers
+from headway.problem import UserError
 
 REGION = "eu-west-1"
 SEARCH = Search(environment="dev", cluster="headway-dev", account_id=DEFAULT_ACCOUNT_ID, region=REGION)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from components import mirror, versions
 from headway.cli import mirror as command
 from headway.cli.main import app
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 
 def test_every_chart_and_every_image_is_listed_once() -> None:

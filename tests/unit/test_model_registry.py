@@ -15,7 +15,7 @@ from moto import mock_aws
 from typer.testing import CliRunner
 
 from headway.cli.contracts import app
-from headway.errors import UserError
+from headway.problem import UserError
 from headway.registry.entry import DIGEST_TAG, ModelRegistry, Registered, disagreements
 from headway.registry.mlflow import Mlflow
 from headway.registry.sagemaker import SageMaker

@@ -13,7 +13,7 @@ from headway.capacity.monthly import disk_month, estimate
 from headway.cli.cost import cost as command
 from headway.contract.pool import Disk, Pool
 from headway.contract.units import Bytes, Throughput
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 ROOT = Path(__file__).parents[2]
 

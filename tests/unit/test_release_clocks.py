@@ -16,7 +16,7 @@ from release_world import Scene
 from headway.cli.release_guard import look
 from headway.contract.loader import load_tenant
 from headway.environment.kubernetes import Api
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from headway.release.driver import driver as driving
 from headway.release.driver.clocks import Apart, wrong
 from headway.release.driver.cluster import Cluster

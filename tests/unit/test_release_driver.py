@@ -14,7 +14,7 @@ from release_world import BAD, CHAIN, ROOM, UNASKED, Memory, OutOfReachError, Pr
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.environment.stacks import Violation
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from headway.ledger.chain import Ledger, LostError, verify
 from headway.ledger.events import Event
 from headway.ledger.store import Store, UnreachableError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway.errors import UserError
+from headway.problem import UserError
 from headway.release.evidence.prometheus import Endpoint, Prometheus, UnansweredError
 from headway.release.evidence.reader import PrometheusEvidence
 from headway.release.evidence.reading import Arms, Service, Window

@@ -20,7 +20,7 @@ from headway.contract.assignment import HASH, bucket, buckets_of
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.contract.rollout import Rollout as Policy
-from headway.errors import UserError
+from headway.problem import UserError
 from headway.ledger.chain import verify
 from headway.ledger.events import Event, parse
 from headway.ledger.traffic_split import Division, Split, latest

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moto import mock_aws
 
-from headway.errors import UserError
+from headway.problem import UserError
 from headway.ledger.chain import Ledger, LostError, register, verify
 from headway.ledger.events import Event, canonical, digest, flaws, key, parse
 from headway.ledger.store import S3, Folder, Store, TakenError, UnreachableError, connect, prove

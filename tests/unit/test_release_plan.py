@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headway.contract.rollout import Rollout, Surge
 from headway.contract.units import Share
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from headway.release.plan import Kind, Plan, Room, plan
 
 AMPLE = Room(replicas=4, free=20)

@@ -11,7 +11,7 @@ from release_kill import Shelf, promoting
 from release_world import BAD, CHAIN, Scene
 
 from headway.contract.loader import load_tenant
-from headway.errors import UserError
+from headway.problem import UserError
 from headway.release import messages
 from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import Rollout, fold

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headway.contract.rollout import Rollout
-from headway.errors import UserError
+from headway.problem import UserError
 from headway.release.driver.capacity import Needs, room, spare
 from headway.release.plan import plan
 

@@ -13,7 +13,7 @@ from headway.cli.release_start import begun
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.contract.released import release_id
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from headway.ledger.chain import verify
 from headway.release.driver.kinds import Kind, Outcome
 from headway.release.driver.rollout import Rollout

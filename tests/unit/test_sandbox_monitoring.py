@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from headway.errors import UserError
+from headway.problem import UserError
 from sandbox.extras import EXTRAS, chosen
 from sandbox.monitoring import objects
 from sandbox.monitoring.configuration import MonitoringSettings, ScrapeJob, duration, prometheus

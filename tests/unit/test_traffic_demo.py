@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks import traffic_rollouts
 from benchmarks.traffic_rollouts import ORDER
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from sandbox.cluster.locks import exclusive
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout

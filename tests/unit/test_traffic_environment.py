@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.errors import UserError
+from headway.problem import UserError
 from sandbox.traffic.programs import programs
 
 PROJECT = Path(__file__).parents[2]

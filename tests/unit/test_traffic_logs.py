@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headway.cli.main import app
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 
 @pytest.fixture

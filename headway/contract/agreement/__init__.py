@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from headway.contract.agreement import files, hardware, measuring, requests, serving
-from headway.contract.part import Violation
+from headway.problem import Problem
 
 if TYPE_CHECKING:
     from headway.contract.model import Model
 
 
-def disagreements(model: "Model") -> Iterator[Violation]:
+def disagreements(model: "Model") -> Iterator[Problem]:
     """Every breach of every rule."""
     for rule in _RULES:
         yield from rule(model)
 
 
-_RULES: tuple[Callable[["Model"], Iterator[Violation]], ...] = (
+_RULES: tuple[Callable[["Model"], Iterator[Problem]], ...] = (
     serving.batching_fits_runtime,
     serving.tokens_fit_runtime,
     hardware.isolation_is_what_the_share_gives,

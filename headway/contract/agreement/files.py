@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headway.contract.part import Violation, problem
 from headway.contract.runtime import Triton, Vllm
+from headway.problem import Problem, problem
 
 if TYPE_CHECKING:
     from headway.contract.model import Model
 
 
-def artifact_holds_the_models(model: "Model") -> Iterator[Violation]:
+def artifact_holds_the_models(model: "Model") -> Iterator[Problem]:
     if isinstance(model.runtime, Triton):
         for number, served in enumerate(model.runtime.models):
             expected = served.folder + served.backend.file
@@ -42,7 +42,7 @@ def artifact_holds_the_models(model: "Model") -> Iterator[Violation]:
                 )
 
 
-def md5_is_for_models_of_triton(model: "Model") -> Iterator[Violation]:
+def md5_is_for_models_of_triton(model: "Model") -> Iterator[Problem]:
     folders = tuple(f"{served.name}/" for served in model.runtime.models) if isinstance(model.runtime, Triton) else ()
     for number, file in enumerate(model.artifact.files):
         if file.md5 is not None and not file.path.startswith(folders):

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 
 from headway.contract.accelerators import GPUS
 from headway.contract.optimisation import Quantisation
-from headway.contract.part import Violation, problem
 from headway.contract.placement import Isolation, WorkloadClass
 from headway.contract.runtime import Triton, Vllm
+from headway.problem import Problem, problem
 
 if TYPE_CHECKING:
     from headway.contract.model import Model
 
 
-def isolation_is_what_the_share_gives(model: "Model") -> Iterator[Violation]:
+def isolation_is_what_the_share_gives(model: "Model") -> Iterator[Problem]:
     gpu, wanted = model.envelope.gpu, model.placement.isolation
     several = isinstance(model.runtime, Triton) and len(model.runtime.models) > 1
     given = Isolation.SHARED if several and gpu.share != "mig" else model.envelope.isolation_of_gpu
@@ -41,7 +41,7 @@ def isolation_is_what_the_share_gives(model: "Model") -> Iterator[Violation]:
         )
 
 
-def hardware_can_do_it(model: "Model") -> Iterator[Violation]:
+def hardware_can_do_it(model: "Model") -> Iterator[Problem]:
     gpu, optimisation = model.envelope.gpu, model.optimisation
     if optimisation.quantisation in (Quantisation.FP8, Quantisation.FP8_ON_LOAD) and not GPUS[gpu.accelerator].fp8:
         yield problem(

@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headway.contract.part import Violation, problem
 from headway.contract.runtime import Engine
 from headway.contract.scaling import ScalingSignal
 from headway.contract.slo import Availability, SloSignal
+from headway.problem import Problem, problem
 
 if TYPE_CHECKING:
     from headway.contract.model import Model
 
 
-def signals_exist(model: "Model") -> Iterator[Violation]:
+def signals_exist(model: "Model") -> Iterator[Problem]:
     engine = model.runtime.engine
     no_triggers = {
         Engine.TRITON: {ScalingSignal.KV_CACHE_USE},

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headway.contract.part import Violation, problem
 from headway.contract.runtime import Triton
+from headway.problem import Problem, problem
 
 if TYPE_CHECKING:
     from headway.contract.model import Model
 
 
-def golden_requests_reach_a_model(model: "Model") -> Iterator[Violation]:
+def golden_requests_reach_a_model(model: "Model") -> Iterator[Problem]:
     names = model.model_names
     triton = isinstance(model.runtime, Triton)
     for number, golden in enumerate(model.health.golden):
@@ -53,7 +53,7 @@ def golden_requests_reach_a_model(model: "Model") -> Iterator[Violation]:
             )
 
 
-def copies_can_be_compared(model: "Model") -> Iterator[Violation]:
+def copies_can_be_compared(model: "Model") -> Iterator[Problem]:
     mirror = model.rollout.mirror
     if mirror is None or mirror.differ is None:
         return
@@ -84,7 +84,7 @@ def copies_can_be_compared(model: "Model") -> Iterator[Violation]:
         )
 
 
-def running_requests_can_finish(model: "Model") -> Iterator[Violation]:
+def running_requests_can_finish(model: "Model") -> Iterator[Problem]:
     timeout, drain = model.envelope.largest_request.timeout, model.health.drain
     if timeout > drain:
         yield problem(
@@ -98,7 +98,7 @@ def running_requests_can_finish(model: "Model") -> Iterator[Violation]:
         )
 
 
-def classes_fit_the_largest_body(model: "Model") -> Iterator[Violation]:
+def classes_fit_the_largest_body(model: "Model") -> Iterator[Problem]:
     body = model.envelope.largest_request.body
     for number, request_class in enumerate(model.rollout.classes):
         if request_class.body_up_to is not None and request_class.body_up_to >= body:
@@ -115,7 +115,7 @@ def classes_fit_the_largest_body(model: "Model") -> Iterator[Violation]:
             )
 
 
-def fallback_is_another(model: "Model") -> Iterator[Violation]:
+def fallback_is_another(model: "Model") -> Iterator[Problem]:
     if model.degradation.fallback and model.degradation.fallback.model == model.name:
         yield problem(
             "fallback-is-another",

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 from headway.contract.accelerators import GPUS
 from headway.contract.inference_request import TENSOR_TYPES, wrong_in
 from headway.contract.optimisation import KvCacheType
-from headway.contract.part import Violation, problem
 from headway.contract.runtime import Backend, Container, Engine, Triton, Vllm
+from headway.problem import Problem, problem
 
 if TYPE_CHECKING:
     from headway.contract.model import Model
 
 
-def batching_fits_runtime(model: "Model") -> Iterator[Violation]:
+def batching_fits_runtime(model: "Model") -> Iterator[Problem]:
     legal = {Engine.TRITON: ("dynamic", "none"), Engine.VLLM: ("continuous",), Engine.CONTAINER: ("none",)}[model.runtime.engine]
     batching, runtime = model.batching, model.runtime
     if batching.kind not in legal:
@@ -61,7 +61,7 @@ def batching_fits_runtime(model: "Model") -> Iterator[Violation]:
         )
 
 
-def tokens_fit_runtime(model: "Model") -> Iterator[Violation]:
+def tokens_fit_runtime(model: "Model") -> Iterator[Problem]:
     largest = model.envelope.largest_request
     given = {"context_tokens": largest.context_tokens, "output_tokens": largest.output_tokens}
     for field, value in given.items():
@@ -110,7 +110,7 @@ def tokens_fit_runtime(model: "Model") -> Iterator[Violation]:
         )
 
 
-def optimisation_fits_runtime(model: "Model") -> Iterator[Violation]:
+def optimisation_fits_runtime(model: "Model") -> Iterator[Problem]:
     optimisation, runtime = model.optimisation, model.runtime
     if not isinstance(runtime, Vllm):
         for field in filter(optimisation.departs, ("kv_cache", "prefix_caching", "speculation")):
@@ -166,7 +166,7 @@ def optimisation_fits_runtime(model: "Model") -> Iterator[Violation]:
         )
 
 
-def container_serves_files(model: "Model") -> Iterator[Violation]:
+def container_serves_files(model: "Model") -> Iterator[Problem]:
     runtime = model.runtime
     if isinstance(runtime, Container) and runtime.metrics.port == runtime.port and runtime.protocol == "grpc":
         yield problem(
@@ -181,7 +181,7 @@ def container_serves_files(model: "Model") -> Iterator[Violation]:
         )
 
 
-def grpc_containers_speak_the_open_protocol(model: "Model") -> Iterator[Violation]:
+def grpc_containers_speak_the_open_protocol(model: "Model") -> Iterator[Problem]:
     runtime = model.runtime
     if not isinstance(runtime, Container) or runtime.protocol != "grpc":
         return
@@ -211,7 +211,7 @@ def grpc_containers_speak_the_open_protocol(model: "Model") -> Iterator[Violatio
             )
 
 
-def batch_is_asked_by_http(model: "Model") -> Iterator[Violation]:
+def batch_is_asked_by_http(model: "Model") -> Iterator[Problem]:
     runtime = model.runtime
     if model.batch and isinstance(runtime, Container) and runtime.protocol == "grpc":
         yield problem(

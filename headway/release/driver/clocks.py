@@ -7,7 +7,7 @@ seconds, so a reading is only as good as that.
 
 from dataclasses import dataclass
 
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 
 TOLERATED_SECONDS = 5.0
 """How long samples are waited for before a window is read in production: a clock that is further off than that loses counts."""

@@ -116,7 +116,7 @@ class Deployment:
 
     def check(self, rollout: Rollout) -> Sequence[str]:
         found = self.evidence.preflight(self.service, self._arms(rollout), now=self.now().timestamp() - self.settle_seconds)
-        return tuple(str(finding) for finding in found if finding.blocking)
+        return tuple(problem.brief for problem in found if problem.blocking)
 
     def history(self, rollout: Rollout, seconds: float) -> Raw:
         before = self.now().timestamp() - self.settle_seconds

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from headway.ledger.chain import LostError
 from headway.ledger.store import UnreachableError
 from headway.ledger.traffic_split import CANARY, WHOLE, Division

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from headway.errors import UserError
+from headway.problem import UserError
 from headway.ledger.chain import Ledger, LostError
 from headway.ledger.events import Event
 from headway.ledger.store import MissingStoreError, UnreachableError

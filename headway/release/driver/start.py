@@ -15,7 +15,7 @@ from headway.contract.released import release_id, same_release
 from headway.contract.rollout import Rollout as Policy
 from headway.contract.rollout import Strategy
 from headway.contract.units import Share
-from headway.errors import Exit, UserError
+from headway.problem import Exit, UserError
 from headway.ledger.chain import Ledger, register
 from headway.ledger.events import Event
 from headway.ledger.store import Store

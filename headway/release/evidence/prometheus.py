@@ -23,7 +23,7 @@ from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 from urllib3 import Retry
 
-from headway.errors import UserError
+from headway.problem import UserError
 from headway.release.evidence.samples import Sample, Series
 
 TIMEOUT_SECONDS = 5.0

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from headway.contract.xids import FATAL as FATAL_XIDS
+from headway.problem import Problem, ProblemLevel
 from headway.release.evidence import queries
 from headway.release.evidence.counted import Counted, mesh_counts
 from headway.release.evidence.prometheus import Endpoint, Prometheus, UnansweredError
-from headway.release.evidence.reading import Arms, Finding, Raw, Service, Window, unanswered
+from headway.release.evidence.reading import Arms, Raw, Service, Window, unanswered
 from headway.release.evidence.samples import Series, UnreadableError, appeared, rises, scraped
 from headway.release.evidence.stillness import NOT_YET, Seen, Still, newest, still, waiting
 
@@ -166,26 +167,26 @@ class PrometheusEvidence:
         query = f"count by ({queries.WORKLOAD}) (last_over_time({selector},{queries.WORKLOAD}=~{pattern}}}[{REMEMBERED}]))"
         return sorted(one.labels[queries.WORKLOAD] for one in self._sources[0].samples(query, at))
 
-    def preflight(self, service: Service, arms: Arms, *, now: float, seconds: float = 900.0) -> Sequence[Finding]:
+    def preflight(self, service: Service, arms: Arms, *, now: float, seconds: float = 900.0) -> Sequence[Problem]:
         """Why there could be no evidence of `service`, from what its stable arm showed in the last `seconds`."""
-        found: list[Finding] = []
+        found: list[Problem] = []
         for source in self._sources:
             try:
                 source.samples("vector(1)", now)
             except UnansweredError as error:
                 found.append(
-                    Finding(
+                    Problem(
                         fact=str(error),
                         consequence="A release could not be judged by it",
                         remedy="Check the address, the token and the certificates",
-                        blocking=len(self._sources) == 1,
+                        level=ProblemLevel.ERROR if len(self._sources) == 1 else ProblemLevel.WARNING,
                     )
                 )
         raw = self.history(service, arms, now, seconds)
         if not raw["answered"]:
             return (
                 *found,
-                Finding(fact=raw["reason"], consequence="The arms could not be compared", remedy="Mend the source, then start again"),
+                Problem(fact=raw["reason"], consequence="The arms could not be compared", remedy="Mend the source, then start again"),
             )
         return (*found, *_shortcomings(service, arms, raw))
 
@@ -335,13 +336,13 @@ def _by_arm(arms: Arms, risen: Sequence[tuple[Mapping[str, str], Any]]) -> dict[
     return found
 
 
-def _shortcomings(service: Service, arms: Arms, raw: Raw) -> list[Finding]:
+def _shortcomings(service: Service, arms: Arms, raw: Raw) -> list[Problem]:
     """What the stable arm's own counters lack."""
-    found: list[Finding] = []
+    found: list[Problem] = []
     stable = raw["arms"].get("stable")
     if not raw["edges"] or stable is None or sum(stable["requests"]) == 0:
         found.append(
-            Finding(
+            Problem(
                 fact=f"{queries.REQUESTS} shows no request of {service.tenant}/{arms.stable} at its replicas",
                 consequence="A new version would have nothing to be compared with",
                 remedy="Check that the pods have proxies, that these are scraped, and that somebody calls the model",
@@ -349,7 +350,7 @@ def _shortcomings(service: Service, arms: Arms, raw: Raw) -> list[Finding]:
         )
     elif service.classes and sum(stable["requests"]) < stable["unclassified"]:
         found.append(
-            Finding(
+            Problem(
                 fact=f"most requests carry none of the classes {', '.join(service.classes)} in {queries.CLASS}",
                 consequence="Most requests would not be compared",
                 remedy=f"Let the gateway set the header {queries.CLASS_HEADER} and the mesh write it into the label, or remove the classes",
@@ -357,19 +358,19 @@ def _shortcomings(service: Service, arms: Arms, raw: Raw) -> list[Finding]:
         )
     if stable is not None and not stable["tells_copies"]:
         found.append(
-            Finding(
+            Problem(
                 fact=f"no request of {service.tenant}/{arms.stable} carries the label {queries.MIRRORED}",
                 consequence="Copies could not be told from users' requests, so a mirror stage would never end",
                 remedy="Let the mesh write the label, or leave rollout.mirror out",
-                blocking=False,
+                level=ProblemLevel.WARNING,
             )
         )
     found.extend(
-        Finding(
+        Problem(
             fact=f"nobody shows {name}",
             consequence="The new version is not judged by it",
             remedy="Let it be scraped, if it should be",
-            blocking=False,
+            level=ProblemLevel.WARNING,
         )
         for name in raw["absent"]
     )

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from headway.problem import Problem
 from headway.release.gate.tick import Counts, Tick
 
 Raw = Mapping[str, Any]
@@ -80,20 +81,6 @@ class Arms:
         return tuple(name for name in (self.stable, self.baseline, self.canary) if name)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """What is wrong with the sources: fact, consequence, remedy."""
-
-    fact: str
-    consequence: str
-    remedy: str
-    blocking: bool = True
-    """Whether no release can be judged; else it is judged by less."""
-
-    def __str__(self) -> str:
-        return f"{self.fact}. {self.consequence}. {self.remedy}"
-
-
 class Evidence(Protocol):
     """Who gathers evidence."""
 
@@ -102,8 +89,8 @@ class Evidence(Protocol):
         """How long after a window's end it can be read: until then its last scrape may not be there."""
         ...
 
-    def preflight(self, service: Service, arms: Arms, *, now: float) -> Sequence[Finding]:
-        """Why there could be no evidence, before anything is deployed; empty when there can."""
+    def preflight(self, service: Service, arms: Arms, *, now: float) -> Sequence[Problem]:
+        """Why there could be no evidence, before anything is deployed; empty when there can. A warning lets a release be judged, by less."""
         ...
 
     def history(self, service: Service, arms: Arms, before: float, seconds: float) -> Raw:

@@ -15,7 +15,7 @@ from headway.ledger.chain import Ledger, register
 from headway.ledger.store import Folder, MissingStoreError, Store, UnreachableError
 from headway.ledger.traffic_split import ADOPTED, BASELINE, CANARY, INTENDED, STABLE, Division, Portion, Split, latest
 from stacks import tenant
-from stacks.refusal import SettingsError
+from stacks.settings_error import SettingsError
 from tests.components.contracts import TENANTS, document
 from tests.components.recording import Recording, Registration, record
 from tests.components.stacks.test_tenant import UPSTREAM, settings_of, write
@@ -177,7 +177,7 @@ def test_an_event_that_follows_a_division_points_back_to_it(tmp_path: Path) -> N
 
 
 def test_without_an_answer_of_the_ledger_nothing_is_planned(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"vision/defects\s+the release ledger does not answer"):
+    with pytest.raises(SettingsError, match=r"vision/defects:\s+the release ledger does not answer"):
         plan(edited(tmp_path), Unreachable(tmp_path))
 
 

@@ -13,7 +13,7 @@ import yaml
 
 from components.nodes.gpu_pool import GpuPool, GpuPoolArgs
 from headway.contract.pool import Pool
-from stacks.refusal import HIDDEN
+from stacks.settings_error import HIDDEN
 from stacks.settings import ClusterSettings, PlatformSettings, SettingsError, TenantSettings, load
 from tests.components.program import cloud_outputs, config_of, run
 from tests.components.recording import Recording, record
@@ -64,7 +64,7 @@ def test_a_tenant_cannot_contradict_its_environment(tmp_path: Path) -> None:
 
 def test_an_environment_without_a_cluster_file_is_refused_by_what_is_missing(tmp_path: Path) -> None:
     error = refused({}, "nowhere-vision", folder=tmp_path)
-    assert {refusal.path for refusal in error.found} == {"headway:account", "headway:gateway", "headway:loops", "headway:pools"}
+    assert {problem.dotted for problem in error.problems} == {"headway:account", "headway:gateway", "headway:loops", "headway:pools"}
 
 
 def test_every_problem_is_reported_at_once() -> None:
@@ -74,7 +74,7 @@ def test_every_problem_is_reported_at_once() -> None:
         network={**cluster()["network"], "cidr": "10.0.0.0/26", "nat": "some", "endpoints": ["s3", "telepathy"]},
         control_plane={**cluster()["control_plane"], "public_cidrs": ["0.0.0.0/0"], "log_days": 2},
     )
-    assert {refusal.path for refusal in refused(sections).found} == {
+    assert {problem.dotted for problem in refused(sections).problems} == {
         "headway:control_plane.log_days",
         "headway:control_plane.public_cidrs[0]",
         "headway:network.cidr",
@@ -114,7 +114,7 @@ def test_bad_settings_end_the_program_without_a_traceback() -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_an_impossible_setting_is_refused_at_its_path(sections: dict[str, Any], path: str, fact: str) -> None:
-    found = [refusal for refusal in refused(sections).found if refusal.path == path]
+    found = [problem for problem in refused(sections).problems if problem.dotted == path]
     assert found, f"nothing was said about {path}: {refused(sections)}"
     assert fact in found[0].fact
 
@@ -123,7 +123,7 @@ IMPOSSIBLE = {
     "mig-on-l4": ({"sharing": {"mode": "mig", "layout": {"1g.10gb": 7}}}, ".sharing.mode", "p4de.24xlarge"),
     "efa-on-small": ({"instance_types": ["g6.xlarge"], "efa": True}, ".efa", "g6.8xlarge"),
     "slices-for-latency": ({"sharing": {"mode": "slice", "replicas": 2}}, ".sharing.mode", "Use whole, mig or mps"),
-    "two-modes": ({"sharing": {"mode": "mps", "replicas": 2, "layout": {"1g.10gb": 7}}}, ".sharing.mps.layout", "delete it"),
+    "two-modes": ({"sharing": {"mode": "mps", "replicas": 2, "layout": {"1g.10gb": 7}}}, ".sharing.mps.layout", "Delete it"),
     "two-shapes": ({"instance_types": ["g6.xlarge", "g6.12xlarge"]}, ".instance_types[1]", "Make a pool for each"),
     "spot-for-latency": ({"capacity": {"kind": "spot"}}, ".capacity.kind", "workload_class: batch"),
     "reserved-twice": (
@@ -139,7 +139,7 @@ IMPOSSIBLE = {
 def test_every_impossible_pool_is_refused_at_once_with_the_legal_choices() -> None:
     base = {**cluster()["pools"][0], "instance_types": ["g6.xlarge"], "zones": ["us-east-1a"]}
     pools = [{**base, "name": name, **changes} for name, (changes, _, _) in IMPOSSIBLE.items()]
-    told = {refusal.path: refusal.remedy for refusal in refused(cluster(pools=pools)).found}
+    told = {problem.dotted: problem.remedy for problem in refused(cluster(pools=pools)).problems}
     wanted = {f"headway:pools[{n}]{path}": remedy for n, (_, path, remedy) in enumerate(IMPOSSIBLE.values())}
     assert set(told) == set(wanted)
     assert [path for path, part in wanted.items() if part not in told[path]] == []
@@ -147,9 +147,9 @@ def test_every_impossible_pool_is_refused_at_once_with_the_legal_choices() -> No
 
 def test_a_pool_cannot_claim_a_driver_that_its_release_does_not_bring() -> None:
     pools = [{**pool, "ami": {**pool["ami"], "driver": "999.1.1"}} for pool in cluster()["pools"][:1]]
-    (refusal,) = refused(cluster(pools=pools)).found
-    assert refusal.path == "headway:pools[0].ami.driver"
-    assert "580.159.03" in refusal.remedy
+    (problem,) = refused(cluster(pools=pools)).problems
+    assert problem.dotted == "headway:pools[0].ami.driver"
+    assert "580.159.03" in problem.remedy
 
 
 def test_the_value_of_a_secret_is_never_shown() -> None:
@@ -162,15 +162,15 @@ def test_the_value_of_a_secret_is_never_shown() -> None:
 def test_a_public_gateway_needs_a_certificate() -> None:
     sections = {key.removeprefix("headway:"): json.loads(text) for key, text in config_of("sandbox-platform").items()}
     sections["gateway"] = {**sections["gateway"], "public": True}
-    (refusal,) = refused(sections, "sandbox-platform").found
-    assert refusal.path == "headway:gateway.certificate"
+    (problem,) = refused(sections, "sandbox-platform").problems
+    assert problem.dotted == "headway:gateway.certificate"
 
 
 def test_warm_capacity_is_for_pools_that_exist() -> None:
     sections = {key.removeprefix("headway:"): json.loads(text) for key, text in config_of("sandbox-platform").items()}
     sections["warm"] = [{"pool": "b200", "replicas": 1}]
-    (refusal,) = refused(sections, "sandbox-platform").found
-    assert (refusal.path, "a100-mig, h100, l4" in refusal.remedy) == ("headway:warm[0].pool", True)
+    (problem,) = refused(sections, "sandbox-platform").problems
+    assert (problem.dotted, "a100-mig, h100, l4" in problem.remedy) == ("headway:warm[0].pool", True)
 
 
 CLUSTER_CHANGES: Mapping[str, Any] = {

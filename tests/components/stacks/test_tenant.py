@@ -15,7 +15,6 @@ from policies.guardrails.registry import PACKS
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import Node, View, plain
 from stacks import settings, tenant
-from stacks.refusal import SettingsError
 from stacks.settings import TenantSettings
 from tests.components import golden
 from tests.components.contracts import TENANTS, document
@@ -280,5 +279,5 @@ def breaches(recording: Recording) -> list[str]:
                 view = View(r.type, r.name, r.urn, properties, state=state.setdefault(rule.id, {}))
                 verdict = evaluate(rule, view)
                 assert verdict.unevaluated is None, f"{rule.id} could not judge {r.name}: {verdict.unevaluated}"
-                found += [f"{rule.id} {r.name} {breach.path}: {breach.fact}" for breach in verdict.breaches]
+                found += [f"{rule.id} {r.name} {breach.dotted}: {breach.fact}" for breach in verdict.breaches]
     return found

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from headway.environment.kubernetes import Api
-from headway.errors import UserError
+from headway.problem import UserError
 from headway.release.driver.world import OutOfReachError
 from tests.loopback import Handler, served
 

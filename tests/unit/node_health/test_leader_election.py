@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.errors import UserError
+from headway.problem import UserError
 from headway.node_health.cluster import Done
 from headway.node_health.decision import Readmit
 from headway.node_health.facts import Node

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.contract.labels import MODEL, POOL, QUARANTINE, RELEASE, TENANT
-from headway.errors import UserError
+from headway.problem import UserError
 from headway.node_health.decision import (
     LOOP,
     Action,
