@@ -15,9 +15,9 @@ from headway.contract.assignment import HASH
 from headway.contract.crosscheck import TenantContracts
 from headway.contract.model import Model
 from headway.contract.released import release_id, same_release, with_released
-from headway.problem import Problem, UserError
 from headway.ledger.store import MissingStoreError, Store, UnreachableError
 from headway.ledger.traffic_split import CANARY, Division, latest, released
+from headway.problem import Problem, UserError
 from stacks.settings_error import SettingsError
 
 

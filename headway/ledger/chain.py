@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headway.problem import Exit, UserError
 from headway.ledger import lease as leases
 from headway.ledger.events import GENESIS, Event, canonical, digest, flaws, key, parse
 from headway.ledger.lease import Lease, Mark, Standing, Turn, standing
 from headway.ledger.store import Held, Store, TakenError, UnreachableError
+from headway.problem import Exit, UserError
 
 READERS = 16
 

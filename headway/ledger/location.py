@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from headway.problem import Exit, UserError
 from headway.ledger.store import Folder, Store, connect
+from headway.problem import Exit, UserError
 
 VARIABLE = "HEADWAY_LEDGER"
 

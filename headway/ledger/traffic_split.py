@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from headway.contract.model import Model
-from headway.problem import Exit, UserError
 from headway.ledger.events import digest, parse, unreadable
 from headway.ledger.store import Store
+from headway.problem import Exit, UserError
 
 ADOPTED = "adopted"
 """Means the release that served before there was a ledger entry is registered as the stable one."""

@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 from headway.contract.labels import PREFIX, QUARANTINE
 from headway.environment.kubeconfig import connected
-from headway.problem import Exit, UserError
 from headway.node_health import facts
 from headway.node_health.decision import Action, Clear, Diagnose, Evict, Isolate, Readmit, Replace, Tell
 from headway.node_health.diagnostic import IMAGE_KEY, NAMESPACE, pod
 from headway.node_health.facts import DIAGNOSTIC_LABEL, Node
 from headway.node_health.leader_election import LeaseStore, Record
 from headway.node_health.readiness import Expected, Operator, cluster_policy_state
+from headway.problem import Exit, UserError
 
 SETTINGS = "node-health"
 """The ConfigMap in which the platform layer says what this loop must know."""

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from headway.problem import UserError
 from headway.node_health.facts import Node
+from headway.problem import UserError
 
 
 class AutoScaling:

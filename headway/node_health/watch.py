@@ -5,12 +5,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
 
-from headway.problem import Problem, UserError
 from headway.node_health.cluster import Cluster, Done
 from headway.node_health.decision import Policy, decide
 from headway.node_health.leader_election import Turn
 from headway.node_health.readiness import Operator, lacks
 from headway.node_health.serving import Pulse
+from headway.problem import Problem, UserError
 
 INTERVAL_SECONDS = 15
 BETWEEN_LOOKS_SECONDS = 2

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.contract.assignment import HASH, bucket, buckets_of
-from headway.problem import Exit, UserError
 from headway.ledger.traffic_split import CANARY, STABLE
+from headway.problem import Exit, UserError
 from headway.release.driver.rollout import Rollout
 
 

@@ -14,8 +14,8 @@ from time import sleep
 from typing import Any
 from urllib.parse import urlsplit
 
-from headway.problem import Exit, UserError
 from headway.ledger.events import Event
+from headway.problem import Exit, UserError
 from headway.release import messages
 from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import Service

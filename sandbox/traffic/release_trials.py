@@ -24,11 +24,11 @@ import yaml
 
 from headway.contract.model import Model
 from headway.contract.released import release_id
-from headway.problem import UserError
 from headway.ledger.chain import Ledger
 from headway.ledger.events import Event
 from headway.ledger.store import Folder
 from headway.ledger.traffic_split import CANARY
+from headway.problem import UserError
 from headway.release import messages
 from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import Rollout, fold

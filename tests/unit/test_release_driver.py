@@ -14,10 +14,10 @@ from release_world import BAD, CHAIN, ROOM, UNASKED, Memory, OutOfReachError, Pr
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.environment.stacks import Violation
-from headway.problem import Exit, UserError
 from headway.ledger.chain import Ledger, LostError, verify
 from headway.ledger.events import Event
 from headway.ledger.store import Store, UnreachableError
+from headway.problem import Exit, UserError
 from headway.release.driver import driver as driving
 from headway.release.driver import judge as judging
 from headway.release.driver import start as starting

@@ -20,10 +20,10 @@ from headway.contract.assignment import HASH, bucket, buckets_of
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.contract.rollout import Rollout as Policy
-from headway.problem import UserError
 from headway.ledger.chain import verify
 from headway.ledger.events import Event, parse
 from headway.ledger.traffic_split import Division, Split, latest
+from headway.problem import UserError
 from headway.release import messages
 from headway.release.driver import start as starting
 from headway.release.driver import targets

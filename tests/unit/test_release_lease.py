@@ -19,10 +19,10 @@ from moto.s3.models import s3_backends
 from release_kill import Shelf
 from release_world import CHAIN, START
 
-from headway.problem import Exit, UserError
 from headway.ledger import lease as leases
 from headway.ledger.chain import Ledger, LostError, verify
 from headway.ledger.store import S3, Folder, Store, TakenError, UnreachableError
+from headway.problem import Exit, UserError
 
 TERM = timedelta(minutes=1)
 

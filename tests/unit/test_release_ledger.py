@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moto import mock_aws
 
-from headway.problem import UserError
 from headway.ledger.chain import Ledger, LostError, register, verify
 from headway.ledger.events import Event, canonical, digest, flaws, key, parse
 from headway.ledger.store import S3, Folder, Store, TakenError, UnreachableError, connect, prove
+from headway.problem import UserError
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 CHAIN = "vision/defects"

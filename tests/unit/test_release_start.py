@@ -13,8 +13,8 @@ from headway.cli.release_start import begun
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.contract.released import release_id
-from headway.problem import Exit, UserError
 from headway.ledger.chain import verify
+from headway.problem import Exit, UserError
 from headway.release.driver.kinds import Kind, Outcome
 from headway.release.driver.rollout import Rollout
 from headway.release.driver.start import Start

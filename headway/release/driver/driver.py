@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from headway.problem import Exit, UserError
 from headway.ledger.chain import LostError
 from headway.ledger.store import UnreachableError
 from headway.ledger.traffic_split import CANARY, WHOLE, Division
+from headway.problem import Exit, UserError
 from headway.release.driver import actions
 from headway.release.driver.actions import Action, next_action
 from headway.release.driver.clocks import refusal

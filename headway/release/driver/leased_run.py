@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from headway.problem import UserError
 from headway.ledger.chain import Ledger, LostError
 from headway.ledger.events import Event
 from headway.ledger.store import MissingStoreError, UnreachableError
+from headway.problem import UserError
 from headway.release.driver.judge import Judge, Reading
 from headway.release.driver.kinds import Kind, Wish
 from headway.release.driver.rollout import Rollout, Service, fold

@@ -15,11 +15,11 @@ from headway.contract.released import release_id, same_release
 from headway.contract.rollout import Rollout as Policy
 from headway.contract.rollout import Strategy
 from headway.contract.units import Share
-from headway.problem import Exit, UserError
 from headway.ledger.chain import Ledger, register
 from headway.ledger.events import Event
 from headway.ledger.store import Store
 from headway.ledger.traffic_split import WHOLE, Split, released
+from headway.problem import Exit, UserError
 from headway.release.driver.judge import first_decision, gate_version, policy_document
 from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import TRAFFIC, Service, fold

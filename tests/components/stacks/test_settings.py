@@ -13,8 +13,8 @@ import yaml
 
 from components.nodes.gpu_pool import GpuPool, GpuPoolArgs
 from headway.contract.pool import Pool
-from stacks.settings_error import HIDDEN
 from stacks.settings import ClusterSettings, PlatformSettings, SettingsError, TenantSettings, load
+from stacks.settings_error import HIDDEN
 from tests.components.program import cloud_outputs, config_of, run
 from tests.components.recording import Recording, record
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.problem import UserError
 from headway.node_health.cluster import Done
 from headway.node_health.decision import Readmit
 from headway.node_health.facts import Node
 from headway.node_health.leader_election import Record, Turn
 from headway.node_health.serving import Pulse, served
+from headway.problem import UserError
 
 
 @dataclass

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.contract.labels import MODEL, POOL, QUARANTINE, RELEASE, TENANT
-from headway.problem import UserError
 from headway.node_health.decision import (
     LOOP,
     Action,
@@ -33,6 +32,7 @@ from headway.node_health.decision import (
 from headway.node_health.facts import DIAGNOSTIC_LABEL, Condition, Diagnostic, Node, Pod, Quarantine, State, nodes
 from headway.node_health.readiness import Expected, Operator, cluster_policy_state, lacks
 from headway.node_health.replacement import AutoScaling
+from headway.problem import UserError
 
 POLICY = Policy()
 NOW = 1_000_000.0
