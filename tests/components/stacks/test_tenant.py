@@ -16,6 +16,7 @@ from policies.guardrails.rule import evaluate
 from policies.guardrails.view import Node, View, plain
 from stacks import settings, tenant
 from stacks.settings import TenantSettings
+from stacks.settings_error import SettingsError
 from tests.components import golden
 from tests.components.contracts import TENANTS, document
 from tests.components.recording import Recording, Registration, record
