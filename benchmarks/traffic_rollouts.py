@@ -411,7 +411,7 @@ def main(arguments: Sequence[str]) -> int:
     path = layout.state.parent / "rollouts.jsonl"
     book = Book(path)
     try:
-        with alone(layout, patience=PATIENCE_SECONDS):
+        with alone(layout, timeout_seconds=PATIENCE_SECONDS):
             if given.anew:
                 path.unlink(missing_ok=True)
             if not _taken(ReleaseTrials.of(PROJECT, layout, given.speed), book, given.kind, given.names or known, given.runs):

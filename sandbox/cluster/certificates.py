@@ -3,6 +3,9 @@
 `cluster` vouches for the API server and its clients, `etcd` for the datastore and its one client, `front-proxy` for the API server towards
 extension API servers. Keys are made once, mode 0600, and never leave their folder. A file that exists is complete: it is renamed into
 place, the key before its certificate.
+
+Written with `cryptography` rather than trustme, whose authorities have neither a name nor dates of their own, whose certificates always
+serve and are clients, and which has no bare key pair; Kubernetes tells its clients apart by these fields.
 """
 
 import ipaddress

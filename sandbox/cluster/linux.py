@@ -1,7 +1,9 @@
-"""What the kernel says about processes and ports, read from /proc.
+"""What the kernel says about processes and ports.
 
-Owns the identity of a process: a pid alone is recycled, so it is told by the boot, the pid and the moment it started in clock ticks since
-that boot. Neither a reboot nor a changed clock can confuse it. Other systems have no /proc; `supported` says so before anything starts.
+Owns the identity of a process. A pid alone is recycled, so a process is identified by the boot, the pid and the moment of its start in
+clock ticks since that boot: neither a reboot nor a changed clock can confuse it. Memory and listeners are psutil's. The identity is not,
+because the process writes it itself, as the kernel's line, before it becomes its program (`processes.py`); psutil tells the start in
+seconds of the wall clock, which a change of the clock moves. Other systems have no /proc; `supported` says so before anything starts.
 """
 
 import contextlib
@@ -12,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
-_LISTEN = "0A"
 
 
 def supported() -> bool:
@@ -51,12 +52,16 @@ def boot_id() -> str:
 
 def memory_bytes(pid: int) -> int:
     """Proportional set size: pages shared with other processes are divided among them, so that a sum over processes is true."""
-    for name, field in (("smaps_rollup", "Pss:"), ("status", "VmRSS:")):
-        with contextlib.suppress(OSError):
-            for line in (_PROC / str(pid) / name).read_text().splitlines():
-                if line.startswith(field):
-                    return int(line.split()[1]) * 1024
-    return 0
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        try:
+            return process.memory_full_info().pss
+        except psutil.AccessDenied:  # of another user: what it has resident is no secret
+            return process.memory_info().rss
+    except psutil.Error:
+        return 0
 
 
 def file_watches(most: int) -> int:
@@ -89,24 +94,11 @@ def is_free(port: int, host: str = "127.0.0.1") -> bool:
 
 def listener(port: int) -> str | None:
     """`pid 4711 (python3)` for who listens on the port, as far as this user may see; None when that is not far enough."""
-    inodes = _listening_inodes(port)
-    if not inodes:
-        return None
-    for entry in _PROC.iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                for descriptor in (entry / "fd").iterdir():
-                    if descriptor.readlink().name in inodes:
-                        return f"pid {entry.name} ({(entry / 'comm').read_text().strip()})"
+    import psutil
+
+    for connection in psutil.net_connections("tcp"):
+        here = connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port
+        if here and connection.pid is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                return f"pid {connection.pid} ({psutil.Process(connection.pid).name()})"
     return None
-
-
-def _listening_inodes(port: int) -> set[str]:
-    found: set[str] = set()
-    for table in ("tcp", "tcp6"):
-        with contextlib.suppress(OSError):
-            for line in (_PROC / "net" / table).read_text().splitlines()[1:]:
-                fields = line.split()
-                if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
-                    found.add(f"socket:[{fields[9]}]")
-    return found

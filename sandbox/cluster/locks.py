@@ -1,12 +1,10 @@
-"""One file lock: held by one process at a time, released by the kernel when its holder dies."""
+"""A file lock that one command at a time can hold, and that the kernel releases when its holder dies. Built on `filelock`."""
 
-import fcntl
-import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from os import getpid
 from pathlib import Path
 from threading import Event
-from time import monotonic
 
 from headway.problem import Exit, UserError
 
@@ -14,43 +12,49 @@ _POLL_SECONDS = 0.1
 
 
 @contextmanager
-def exclusive(path: Path, *, what: str, waiting: Callable[[str], None], patience: float, cancel: Event | None = None) -> Generator[None]:
-    """Hold the lock at `path` for the block. `waiting` is told who holds it; after `patience` seconds UserError (BUSY) is raised.
+def exclusive(path: Path, *, what: str, waiting: Callable[[str], None], timeout: float, cancel: Event | None = None) -> Generator[None]:
+    """Hold the lock at `path` for the block. `waiting` is told who holds it; after `timeout` seconds UserError (BUSY) is raised.
 
     Threads of one process exclude each other too. A set `cancel` ends the wait with UserError (INTERRUPTED). The holder's pid is written
-    into the file for that message only; the lock itself is the kernel's, so a dead holder never blocks.
+    into the file for that message only.
     """
+    from filelock import FileLock, Timeout
+
+    said = ""
+
+    def wait() -> bool:
+        """Called while somebody else holds the lock; answers whether to stop waiting."""
+        nonlocal said
+        text = f"waiting for process {_holder(path)}, which {what}"
+        if timeout > 0 and text != said:
+            waiting(text)
+        said = text
+        return cancel is not None and cancel.is_set()
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = FileLock(path, mode=0o600, thread_local=False, fallback_to_soft=False)  # a soft lock would outlive its holder
     try:
-        _acquire(descriptor, what, waiting, monotonic() + patience, cancel or Event())
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        lock.acquire(timeout=timeout, poll_interval=_POLL_SECONDS, cancel_check=wait)
+    except Timeout:
+        if cancel is not None and cancel.is_set():
+            raise interrupted(said) from None
+        holder = _holder(path)
+        raise UserError(
+            f"process {holder} still {what}",
+            "two at once would undo each other's work, so this command has stopped waiting",
+            f"wait for it to end, or end it (kill {holder}) and run the command again",
+            Exit.BUSY,
+        ) from None
+    try:
+        path.write_text(str(getpid()))
         yield
     finally:
-        os.close(descriptor)
+        lock.release()
 
 
-def _acquire(descriptor: int, what: str, waiting: Callable[[str], None], deadline: float, cancel: Event) -> None:
-    said = ""
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            holder = os.pread(descriptor, 32, 0).decode() or "another process"
-        if monotonic() > deadline:
-            raise UserError(
-                f"process {holder} still {what}",
-                "two at once would undo each other's work, so this command has stopped waiting",
-                f"wait for it to end, or end it (kill {holder}) and run the command again",
-                Exit.BUSY,
-            )
-        text = f"waiting for process {holder}, which {what}"
-        if text != said:
-            waiting(said := text)
-        if cancel.wait(_POLL_SECONDS):
-            raise interrupted(text)
+def _holder(path: Path) -> str:
+    pid = path.read_text() if path.exists() else ""
+    return pid or "another process"
 
 
 def interrupted(doing: str) -> UserError:

@@ -15,26 +15,25 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
 from random import Random, SystemRandom
 from time import monotonic, sleep
-from typing import Any
 
 from headway.problem import UserError
 from sandbox.cluster import linux, ports
 from sandbox.cluster.disk import telling_when_full
 from sandbox.cluster.locks import exclusive
+from sandbox.cluster.process_records import ProcessRecord, ProcessRecords, text_of
 from sandbox.layout import Layout
 from sandbox.progress import Progress
 
 _POLL_SECONDS = 0.05
 _KEPT_LOGS = 3
 _TAIL_LINES = 5
-_PATIENCE_SECONDS = 300.0
-_LAUNCH_SECONDS = 2.0
+_LOCK_SECONDS = 300.0
 _PORT_GRACE_SECONDS = 2.0
 """A process that was killed looks dead a moment before its last thread lets go of its sockets."""
 
@@ -83,23 +82,13 @@ class ProcessStatus:
     log: Path
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Record:
-    name: str
-    executable: str
-    fingerprint: str
-    boot: str
-    ports: tuple[int, ...]
-    since: str
-    stop_seconds: float
-
-
 class Supervisor:
     """The processes of one sandbox. Safe to use from several threads and commands at once: each name has a lock."""
 
     def __init__(self, layout: Layout, *, random: Random | None = None) -> None:
         self._layout = layout
         self._folder = layout.cluster / "processes"
+        self._records = ProcessRecords(self._folder)
         self._ports_file = layout.cluster / "ports.json"
         self._random = random or SystemRandom()
 
@@ -109,14 +98,14 @@ class Supervisor:
             self._folder / f"{name}.lock",
             what=f"starts or stops {name}",
             waiting=lambda text: progress.step(name, text),
-            patience=_PATIENCE_SECONDS,
+            timeout=_LOCK_SECONDS,
         )
 
     def port(self, name: str) -> int:
         """The port called `name`: chosen at the first call, the same ever after."""
         known = ports.read(self._ports_file)
         if name not in known:
-            with exclusive(self._folder / "ports.lock", what="chooses ports", waiting=lambda _: None, patience=_PATIENCE_SECONDS):
+            with exclusive(self._folder / "ports.lock", what="chooses ports", waiting=lambda _: None, timeout=_LOCK_SECONDS):
                 known = ports.read(self._ports_file)
                 if name not in known:
                     known[name] = ports.choose(known.values(), linux.is_free, self._random)
@@ -154,12 +143,12 @@ class Supervisor:
 
     def stop_all(self, progress: Progress) -> tuple[str, ...]:
         """End every process that has a record, the youngest first; the names of those that ran."""
-        records = sorted(self._records(), key=lambda record: record.since, reverse=True)
+        records = sorted(self._records.all(), key=lambda record: record.since, reverse=True)
         return tuple(record.name for record in records if self.stop(record.name, progress))
 
     def list(self) -> tuple[ProcessStatus, ...]:
         """Every process that has a record, by name."""
-        return tuple(self._status(record) for record in self._records())
+        return tuple(self._status(record) for record in self._records.all())
 
     def log(self, name: str) -> Path:
         return self._layout.logs / f"{name}.log"
@@ -167,11 +156,11 @@ class Supervisor:
     # -- starting
 
     def _runs_as_specified(self, spec: Process, progress: Progress) -> bool:
-        record = self._record(spec.name)
+        record = self._records.read(spec.name)
         if record is None:
             return False
-        self._await_launch(record)
-        if self._alive(record) is None:
+        self._records.await_launch(record)
+        if self._records.running(record) is None:
             return False
         if record.fingerprint == _fingerprint(spec):
             return True
@@ -186,9 +175,9 @@ class Supervisor:
         self._folder.mkdir(parents=True, exist_ok=True)
         log = self.log(spec.name)
         rotate(log)
-        stat_file = self._stat_file(spec.name)
+        stat_file = self._records.stat_file(spec.name)
         stat_file.unlink(missing_ok=True)
-        record = _Record(
+        record = ProcessRecord(
             name=spec.name,
             executable=spec.argv[0],
             fingerprint=_fingerprint(spec),
@@ -197,7 +186,7 @@ class Supervisor:
             since=datetime.now(UTC).isoformat(),
             stop_seconds=spec.stop_seconds,
         )
-        self._write(record)
+        self._records.write(record)
         environment = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ} | dict(spec.environment)
         with log.open("ab") as sink:
             subprocess.run(
@@ -212,7 +201,7 @@ class Supervisor:
                 check=True,
             )
         deadline = monotonic() + 10.0
-        while not _read(stat_file):
+        while not text_of(stat_file):
             if monotonic() > deadline:
                 raise self._failure(spec, f"{spec.name} could not be started")
             sleep(0.002)
@@ -234,8 +223,8 @@ class Supervisor:
         deadline = monotonic() + spec.start_seconds
         shown = ""
         while (missing := spec.ready()) is not None:
-            record = self._record(spec.name)
-            if record is None or self._alive(record) is None:
+            record = self._records.read(spec.name)
+            if record is None or self._records.running(record) is None:
                 if fresh:
                     raise self._failure(spec, f"{spec.name} ended while it was starting")
                 progress.step(spec.name, "starting it anew: it has ended just now")
@@ -255,7 +244,7 @@ class Supervisor:
         return None
 
     def _failure(self, spec: Process, fact: str) -> UserError:
-        lines = [line for line in _read(self.log(spec.name)).splitlines() if line.strip()]
+        lines = [line for line in text_of(self.log(spec.name)).splitlines() if line.strip()]
         # A Go program that gives up says why, and then prints where it was: the why is wanted.
         said = list(takewhile(lambda line: not line.startswith("goroutine "), lines))[-_TAIL_LINES:]
         if any("inotify" in line for line in lines):
@@ -273,11 +262,11 @@ class Supervisor:
     # -- stopping
 
     def _stop(self, name: str, progress: Progress) -> bool:
-        record = self._record(name)
+        record = self._records.read(name)
         if record is None:
             return False
-        self._await_launch(record)
-        process = self._alive(record)
+        self._records.await_launch(record)
+        process = self._records.running(record)
         if process is not None:
             progress.step(name, "stopping")
             _signal_group(process, signal.SIGTERM)
@@ -291,40 +280,21 @@ class Supervisor:
                         "look at the machine's disk, then run the command again",
                     )
             _signal_group(process, signal.SIGKILL)  # children that it may have left
-        for path in (self._stat_file(name), self._record_file(name)):
-            path.unlink(missing_ok=True)
+        self._records.forget(name)
         if process is not None:
             progress.done(name, "stopped")
         return process is not None
 
-    def _await_launch(self, record: _Record) -> None:
-        """A command that was killed while it launched has left a process that is about to say who it is, or none."""
-        deadline = monotonic() + _LAUNCH_SECONDS
-        young = datetime.now(UTC) - datetime.fromisoformat(record.since) < timedelta(minutes=1)
-        while young and not _read(self._stat_file(record.name)) and monotonic() < deadline:
-            sleep(_POLL_SECONDS)
-
-    def _gone(self, record: _Record, seconds: float) -> bool:
+    def _gone(self, record: ProcessRecord, seconds: float) -> bool:
         deadline = monotonic() + seconds
-        while self._alive(record) is not None:
+        while self._records.running(record) is not None:
             if monotonic() > deadline:
                 return False
             sleep(_POLL_SECONDS / 5)
         return True
 
-    # -- records
-
-    def _alive(self, record: _Record) -> linux.Stat | None:
-        """The process of the record, when it is still that process."""
-        line = _read(self._stat_file(record.name)).strip()
-        if not line or record.boot != linux.boot_id():
-            return None
-        was = linux.parse_stat(line)
-        now = linux.stat(was.pid)
-        return now if now is not None and now.started == was.started else None
-
-    def _status(self, record: _Record) -> ProcessStatus:
-        process = self._alive(record)
+    def _status(self, record: ProcessRecord) -> ProcessStatus:
+        process = self._records.running(record)
         return ProcessStatus(
             name=record.name,
             pid=process.pid if process else None,
@@ -334,29 +304,6 @@ class Supervisor:
             since=datetime.fromisoformat(record.since) if process else None,
             log=self.log(record.name),
         )
-
-    def _records(self) -> tuple[_Record, ...]:
-        found = (self._record(path.stem) for path in sorted(self._folder.glob("*.json")))
-        return tuple(record for record in found if record is not None)
-
-    def _record(self, name: str) -> _Record | None:
-        text = _read(self._record_file(name))
-        if not text:
-            return None
-        data: dict[str, Any] = json.loads(text)
-        data["ports"] = tuple(data["ports"])
-        return _Record(**data)
-
-    def _write(self, record: _Record) -> None:
-        new = self._record_file(record.name).with_suffix(".new")
-        new.write_text(json.dumps(asdict(record), indent=2) + "\n")
-        new.replace(self._record_file(record.name))
-
-    def _record_file(self, name: str) -> Path:
-        return self._folder / f"{name}.json"
-
-    def _stat_file(self, name: str) -> Path:
-        return self._folder / f"{name}.stat"
 
 
 def _check_file_watches(specs: Sequence[Process]) -> None:
@@ -392,10 +339,3 @@ def _signal_group(process: linux.Stat, number: signal.Signals) -> None:
         os.killpg(process.group, number)
     except ProcessLookupError:
         return
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return ""

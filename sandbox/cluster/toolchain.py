@@ -26,7 +26,7 @@ from sandbox.progress import Progress
 
 DEFAULT_SETS = ("control-plane", "crds")
 
-_PATIENCE_SECONDS = 1800.0
+_LOCK_SECONDS = 1800.0
 _TICK_SECONDS = 0.5
 _KEPT = 2
 """Versions of a set that stay in the cache: this checkout's, and one more for whoever switches between two branches."""
@@ -85,7 +85,7 @@ def ensure_toolchain(
             layout.toolchain / ".lock",
             what="is building the sandbox's programs",
             waiting=lambda text: progress.step("build", text),
-            patience=_PATIENCE_SECONDS,
+            timeout=_LOCK_SECONDS,
             cancel=cancel,
         )
         with lock:

@@ -94,9 +94,11 @@ def main(arguments: Sequence[str]) -> int:
         )
 
 
-def alone(layout: Layout, patience: float = 0.0) -> AbstractContextManager[None]:
-    """Hold the workspace of the demonstration, which two would wreck for each other. Raises UserError (BUSY) after `patience` seconds."""
-    return exclusive(layout.state.parent / "demo.lock", what="plays the demonstration of this checkout", waiting=_say, patience=patience)
+def alone(layout: Layout, timeout_seconds: float = 0.0) -> AbstractContextManager[None]:
+    """Hold the workspace of the demonstration, which two would wreck for each other. Raises UserError (BUSY) after `timeout_seconds`."""
+    return exclusive(
+        layout.state.parent / "demo.lock", what="plays the demonstration of this checkout", waiting=_say, timeout=timeout_seconds
+    )
 
 
 def _refused(error: UserError) -> int:

@@ -38,7 +38,7 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from sandbox.cluster.locks import exclusive
-with exclusive(Path(sys.argv[1]), what="x", waiting=print, patience=1):
+with exclusive(Path(sys.argv[1]), what="x", waiting=print, timeout=1):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -386,12 +386,12 @@ def test_a_second_command_says_whom_it_waits_for_and_gives_up_in_the_end(tmp_pat
     said: list[str] = []
     with (
         pytest.raises(UserError, match=f"process {holder.pid} still builds") as refusal,
-        exclusive(tmp_path / "lock", what="builds", waiting=said.append, patience=0.3),
+        exclusive(tmp_path / "lock", what="builds", waiting=said.append, timeout=0.3),
     ):
         pytest.fail("both hold the lock")
     assert said[0] == f"waiting for process {holder.pid}, which builds"
     assert refusal.value.exit == Exit.BUSY
     holder.kill()
     holder.communicate()
-    with exclusive(tmp_path / "lock", what="builds", waiting=said.append, patience=5):
+    with exclusive(tmp_path / "lock", what="builds", waiting=said.append, timeout=5):
         pass  # a dead holder holds nothing

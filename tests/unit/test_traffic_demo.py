@@ -153,7 +153,7 @@ def test_whoever_plays_beside_a_running_demonstration_is_refused_and_leaves_it_a
     monkeypatch.setattr(player, "layout_of", lambda _: layout)
     monkeypatch.setattr(player, "stop_on_signals", lambda: None)
     monkeypatch.setattr(traffic_rollouts, "PATIENCE_SECONDS", 0.0)
-    with exclusive(tmp_path / "demo" / "demo.lock", what="plays", waiting=print, patience=0):
+    with exclusive(tmp_path / "demo" / "demo.lock", what="plays", waiting=print, timeout=0):
         assert player.main(arguments) == Exit.BUSY
     assert f"process {os.getpid()} still plays the demonstration" in capsys.readouterr().err
     assert layout.state.exists() and cells.exists()

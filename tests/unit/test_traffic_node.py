@@ -219,7 +219,7 @@ def test_pods_of_served_services_are_marked_for_the_agent_and_against_kwok() -> 
 
 def test_a_tenants_namespace_is_told_with_the_label_that_alerts_ask_for() -> None:
     told = exposition(namespace_samples({"default": {}, "quality": {TENANT: "quality", "other": "x"}}))
-    assert told.splitlines() == [
-        'kube_namespace_labels{label_platform_io_tenant="quality",namespace="quality"} 1',
-        'kube_namespace_labels{namespace="default"} 1',
+    assert [line for line in told.splitlines() if not line.startswith("#")] == [
+        'kube_namespace_labels{label_platform_io_tenant="quality",namespace="quality"} 1.0',
+        'kube_namespace_labels{namespace="default"} 1.0',
     ]

@@ -6,12 +6,13 @@ that appears with its first event has no increase; every container is listed fro
 """
 
 import http.server
-import json
 import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric, generate_latest
 
 from headway.contract.labels import TENANT
 from sandbox.traffic.node.pod import ServedPod
@@ -87,13 +88,23 @@ def _mebibytes(quantity: str) -> float:
     return float(quantity or 0) / _MIB
 
 
-def exposition(found: Iterable[MetricSample]) -> str:
+class _Families:
+    """What a page holds, as prometheus_client's writer asks for it."""
+
+    def __init__(self, samples: Iterable[MetricSample]) -> None:
+        self._families: dict[str, Metric] = {}
+        for name, labels, value in sorted(samples, key=lambda sample: (sample[0], sorted(sample[1].items()))):
+            kind = "counter" if name.endswith("_total") else "gauge"
+            family = self._families.setdefault(name, Metric(name.removesuffix("_total"), "As production's exporter tells it.", kind))
+            family.add_sample(name, dict(labels), value)
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families.values()
+
+
+def exposition(samples: Iterable[MetricSample]) -> str:
     """Prometheus' text format, sorted."""
-
-    def line(name: str, own: Mapping[str, str], value: float) -> str:
-        return f"{name}{{{','.join(f'{key}={json.dumps(text)}' for key, text in sorted(own.items()))}}} {value:.12g}\n"
-
-    return "".join(sorted(line(*each) for each in found))
+    return generate_latest(_Families(samples)).decode()
 
 
 @contextmanager
@@ -109,7 +120,7 @@ def serve(agent: "NodeAgent", port: int) -> Generator[None]:
             }.get(self.path, lambda: exposition(chain(pod_samples(agent.pods), namespace_samples(agent.namespaces))))
             body = (missing or text()).encode()
             self.send_response(503 if missing else 200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.send_header("Content-Type", CONTENT_TYPE_PLAIN_0_0_4)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
