@@ -133,7 +133,7 @@ def test_a_reading_that_is_lost_scales_nothing_in_and_is_alerted(load: Load, rea
     assert failing["metric"]["scaledObject"] == NAME
 
 
-def test_prometheus_that_is_away_scales_nothing_in_and_load_counts_again_when_it_is_back(load: Load) -> None:
+def test_without_prometheus_nothing_scales_in_and_load_counts_when_it_is_back(load: Load) -> None:
     layout = load.cluster.layout
     load.settle(3 * PER_REPLICA, replicas=3)
     Supervisor(layout).stop(monitoring.PROMETHEUS, Silent())

@@ -30,7 +30,7 @@ def run(cache: Path, scratch: Path) -> Any:
     return json.loads(done.stdout)
 
 
-def test_a_warm_cache_answers_as_a_cold_one_without_importing_sdk_or_service_models(tmp_path: Path) -> None:
+def test_a_warm_cache_answers_like_a_cold_one_without_importing_an_sdk(tmp_path: Path) -> None:
     cold, warm = run(tmp_path / "cache", tmp_path), run(tmp_path / "cache", tmp_path)
     assert "pulumi_aws" in cold["heavy"]
     assert warm["heavy"] == []

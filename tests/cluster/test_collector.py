@@ -201,7 +201,7 @@ def owner(of: dict[str, Any]) -> dict[str, str]:
     return {key: value for key, value in attributes(of).items() if key in otel.LABELS}
 
 
-def test_a_line_and_a_span_of_the_gateway_say_whose_request_it_was_by_its_upstream_and_not_by_its_caller(told: Sink) -> None:
+def test_a_gateways_log_and_span_name_the_tenant_by_upstream_not_by_caller(told: Sink) -> None:
     lines = [line for resource, line in of_senders(told) if resource.get("k8s.pod.name") == "gateway" and "NR" not in str(line["body"])]
     spans = [s for s in told.spans if s["traceId"] not in map(trace_of, SENDERS)]
     assert len(lines) == len(BODIES)

@@ -175,7 +175,7 @@ def test_the_pod_of_a_job_succeeds(control_plane: ControlPlane) -> None:
 
 
 @pytest.mark.usefixtures("nodes")
-def test_a_pod_that_asks_for_more_gpus_than_a_node_has_stays_pending_and_says_why(control_plane: ControlPlane) -> None:
+def test_a_pod_asking_for_more_gpus_than_a_node_has_stays_pending_with_a_reason(control_plane: ControlPlane) -> None:
     control_plane.create(pod("huge", {"nvidia.com/gpu": "16"}))
 
     def reason() -> str:
@@ -297,7 +297,7 @@ spec: {accessModes: [ReadWriteOnce], storageClassName: fast, resources: {request
 
 
 @pytest.mark.usefixtures("nodes")
-def test_a_claim_that_waits_for_its_first_consumer_is_left_waiting_until_it_comes(control_plane: ControlPlane) -> None:
+def test_a_claim_that_waits_for_its_first_consumer_is_bound_when_one_comes(control_plane: ControlPlane) -> None:
     control_plane.create(
         """
 apiVersion: storage.k8s.io/v1
@@ -341,7 +341,7 @@ def test_no_program_was_given_a_secret_as_an_argument(control_plane: ControlPlan
             assert not [key for key in keys if key in said]
 
 
-def test_a_program_inherits_neither_the_terminal_nor_the_proxy_of_who_started_it(control_plane: ControlPlane) -> None:
+def test_a_program_inherits_neither_terminal_nor_proxy_from_its_starter(control_plane: ControlPlane) -> None:
     for process in control_plane.cluster.status().processes:
         assert process.pid is not None
         assert os.getsid(process.pid) != os.getsid(0)

@@ -225,7 +225,7 @@ def test_stopping_what_does_not_run_is_no_error(supervisor: Supervisor) -> None:
     assert not supervisor.stop("never-started", Silent())
 
 
-def test_a_process_that_ends_at_its_start_is_told_with_its_last_words_and_its_log(
+def test_a_process_that_ends_at_start_is_reported_with_its_last_lines_and_log(
     supervisor: Supervisor, layout: Layout, spec: Callable[..., Process]
 ) -> None:
     with pytest.raises(UserError) as failure:
@@ -300,7 +300,7 @@ def test_a_command_killed_between_record_and_launch_is_repaired(
 
 
 @pytest.mark.parametrize("act", ["stop", "ensure"])
-def test_a_process_whose_launch_was_cut_off_before_it_said_who_it_is_is_waited_for(
+def test_a_launch_cut_off_before_its_process_recorded_itself_is_awaited(
     supervisor: Supervisor, layout: Layout, spec: Callable[..., Process], act: str
 ) -> None:
     supervisor.ensure(spec(), Silent())

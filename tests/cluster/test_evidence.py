@@ -158,7 +158,7 @@ def test_a_scrape_gap_of_the_canary_is_no_data_and_loses_nothing(evidence: Prome
     assert requests(readings, "canary") == [40, 40, 40, 40, 40]
 
 
-def test_a_scrape_that_comes_late_is_counted_in_the_tick_it_comes_in_and_nothing_is_lost(evidence: PrometheusEvidence) -> None:
+def test_a_late_scrape_is_counted_in_the_tick_it_arrives_in_and_nothing_is_lost(evidence: PrometheusEvidence) -> None:
     readings = read(evidence, "late")
     assert requests(readings, "canary") == [40, 30, 50, 40, 40]
 
@@ -196,7 +196,7 @@ def test_a_target_that_is_gone_counts_until_its_last_scrape_and_never_after(moni
     source.close()
 
 
-def test_what_still_gets_requests_and_what_gets_none_is_told_by_two_scrapes_and_nothing_by_none(monitoring: Monitoring) -> None:
+def test_two_scrapes_show_which_replicas_get_requests_and_none_show_nothing(monitoring: Monitoring) -> None:
     labels = f'reporter="destination",destination_workload_namespace="still",destination_workload="{STABLE}",response_code="200"'
     answered, busy = itertools.count(1), True
     newest = 0
@@ -286,9 +286,7 @@ def test_without_the_right_login_there_is_no_answer(guarded: Guarded, tmp_path: 
     assert says(guarded, ca_file=guarded.authority, login_file=guarded.login) == ""
 
 
-def test_a_release_is_not_begun_on_a_prometheus_that_is_not_believed_and_goes_on_with_the_next_one(
-    monitoring: Monitoring, guarded: Guarded
-) -> None:
+def test_no_release_starts_on_a_distrusted_prometheus_and_the_next_one_goes_on(monitoring: Monitoring, guarded: Guarded) -> None:
     service, arms = Service(tenant="steady", model="chat"), Arms(stable=STABLE)
     wrong, right = Endpoint(url=guarded.url, ca_file=guarded.other), Endpoint(url=monitoring.prometheus)
     alone = PrometheusEvidence([wrong], Settings(scrape_seconds=SCRAPE))

@@ -332,7 +332,7 @@ def test_an_unreachable_cluster_is_one_warning_in_a_preview(control_plane: Contr
 
 
 @pytest.mark.slow
-def test_an_api_server_that_is_killed_in_the_middle_of_a_wait_and_of_an_apply_is_waited_for(breakable: ControlPlane) -> None:
+def test_an_api_server_killed_during_a_wait_or_an_apply_is_waited_for(breakable: ControlPlane) -> None:
     breakable.create(node_manifest("n", labels={}, taints=[], capacity={"cpu": "8", "memory": "8Gi", "pods": "10"}))
     driver = Driver.of(breakable)
     team = driver.namespace()

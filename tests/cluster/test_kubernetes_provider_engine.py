@@ -139,7 +139,7 @@ def test_a_secret_is_not_in_the_state_in_any_spelling(stack: Stack, team: str) -
     assert "aHVudGVyMg" not in stack.state
 
 
-def test_a_deployment_that_is_not_ready_fails_the_update_and_is_mended_by_the_next(stack: Stack, team: str) -> None:
+def test_an_unready_deployment_fails_the_update_and_the_next_one_repairs_it(stack: Stack, team: str) -> None:
     with pytest.raises(auto.CommandError, match="Insufficient cpu"):
         stack.up(service(team, cpu="64"))
     assert "Insufficient cpu" in stack.state, "the object exists, and state knows that it is not ready"
@@ -206,7 +206,7 @@ def accepted(act: Callable[[], object]) -> bool:
     return True
 
 
-def test_a_chart_that_moves_a_version_moves_its_definitions_and_what_was_made_survives(control_plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_chart_upgrade_moves_its_definitions_and_existing_objects_survive(control_plane: ControlPlane, tmp_path: Path) -> None:
     def chart(version: str, body: dict[str, Any]) -> dict[str, Any]:
         (tmp_path / "podmonitors.yaml").write_text(yaml.safe_dump(body))
         return {"chart": "prometheus-operator-crds", "version": version, "namespace": "default", "name": "definitions"}

@@ -135,7 +135,7 @@ def test_an_unknown_chart_is_refused_by_name(driver: Driver, team: str) -> None:
         driver.create(RELEASE, "surprise", release("surprise", team))
 
 
-def test_a_custom_resource_whose_definition_the_same_preview_brings_is_planned_from_its_inputs(driver: Driver, team: str) -> None:
+def test_a_custom_resource_defined_in_the_same_preview_is_planned_from_inputs(driver: Driver, team: str) -> None:
     driver.plan(RELEASE, "gateway-api", release("gateway-api", team))
     gateway = {"metadata": {"name": "g", "namespace": team}, "spec": {"whatever": 1}}
     outputs = driver.plan("kubernetes:gateway.networking.k8s.io/v1:Gateway", "g", gateway)
@@ -147,7 +147,7 @@ def test_a_custom_resource_without_its_definition_says_what_to_do(driver: Driver
         driver.create("kubernetes:example.com/v1:Nothing", "n", {"metadata": {"name": "n", "namespace": team}})
 
 
-def test_a_definition_of_the_programs_own_is_awaited_and_its_kind_can_be_used_at_once(driver: Driver, team: str) -> None:
+def test_a_definition_in_the_program_is_awaited_and_its_kind_usable_at_once(driver: Driver, team: str) -> None:
     schema = {"type": "object", "properties": {"spec": {"type": "object", "x_kubernetes_preserve_unknown_fields": True}}}
     spec = {
         "group": "test.example.com",

@@ -55,7 +55,7 @@ def test_a_job_that_is_known_beforehand_is_scraped_with_its_labels(monitoring: M
     assert eventually(lambda: values(monitoring, 'jobs_total{job="known",who="beforehand"}'), WITHIN) == ["3"]
 
 
-def test_a_targets_file_is_scraped_without_a_reload_and_forgotten_when_it_names_none(monitoring: Monitoring, exporter: Exporter) -> None:
+def test_a_targets_file_is_scraped_without_reload_and_forgotten_when_empty(monitoring: Monitoring, exporter: Exporter) -> None:
     monitoring.scrape("late", [exporter.target], {"job": "late", "__metrics_path__": "/elsewhere"})
     assert eventually(lambda: values(monitoring, 'up{job="late"}'), WITHIN) == ["1"]
     monitoring.scrape("late", [], {})
@@ -74,7 +74,7 @@ def test_a_rule_that_fires_reaches_alertmanager(monitoring: Monitoring) -> None:
     assert "TooManyJobs" in eventually(alerts, WITHIN)
 
 
-def test_a_rule_that_prometheus_cannot_read_is_refused_in_its_own_words_and_the_old_ones_stay(monitoring: Monitoring) -> None:
+def test_an_unreadable_rule_is_refused_in_prometheus_words_and_old_rules_stay(monitoring: Monitoring) -> None:
     broken = monitoring.rules / "broken.yml"
     servers.write(broken, "groups: [{name: broken, rules: [{record: a, expr: 'sum('}]}]")
     try:

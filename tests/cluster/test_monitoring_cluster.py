@@ -56,7 +56,7 @@ def test_a_models_page_reaches_its_own_people_and_the_platforms(toolchain: Toolc
     assert told(toolchain, alertmanager_yml, **labels) == [f"{PLATFORM}/platform-oncall", f"{TENANT}/vision-oncall"]
 
 
-def test_an_alert_on_a_tenants_namespace_that_no_contract_owns_reaches_the_tenant_too(toolchain: Toolchain, alertmanager_yml: Path) -> None:
+def test_an_alert_on_a_tenants_namespace_without_a_contract_reaches_the_tenant(toolchain: Toolchain, alertmanager_yml: Path) -> None:
     labels = {"alertname": "PodsUnschedulable", "namespace": "vision", "severity": "ticket"}
     assert told(toolchain, alertmanager_yml, **labels) == [f"{PLATFORM}/platform-tickets", f"{TENANT}/vision-oncall"]
 
@@ -97,7 +97,7 @@ def notifications(running: Monitoring) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def test_rules_that_stand_in_the_cluster_are_evaluated_and_the_heartbeat_is_heard(followed: tuple[ControlPlane, Monitoring]) -> None:
+def test_rules_in_the_cluster_are_evaluated_and_the_heartbeat_arrives(followed: tuple[ControlPlane, Monitoring]) -> None:
     _, running = followed
     eventually(lambda: running.query('ALERTS{alertname="Watchdog",alertstate="firing"}'), WITHIN)
     heard = eventually(lambda: [n for n in notifications(running) if n["receiver"] == f"{PLATFORM}/heartbeat"], WITHIN)

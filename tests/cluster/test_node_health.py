@@ -315,7 +315,7 @@ def holder(fleet: ControlPlane) -> str:
     return next((lease["spec"].get("holderIdentity") or "" for lease in leases), "")
 
 
-def test_the_deployed_loop_works_with_its_own_rights_and_another_takes_over_when_it_ends(fleet: ControlPlane, tmp_path: Path) -> None:
+def test_the_deployed_loop_works_with_its_own_rights_and_hands_over_at_its_end(fleet: ControlPlane, tmp_path: Path) -> None:
     for name in "abc":
         condition(fleet, f"gpu-{name}", "True", "NvidiaGPUIsReady")
         command(fleet, "release", f"gpu-{name}", "--untested")

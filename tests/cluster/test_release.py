@@ -264,7 +264,7 @@ def test_a_slower_version_is_rolled_back_unattended_and_no_user_met_it(bed: Bed)
     assert bed.sandbox.run("release", "verify", SERVICE)[0] == 0
 
 
-def test_an_update_in_between_leaves_the_release_that_serves_and_says_how_to_start_the_next(bed: Bed) -> None:
+def test_an_update_keeps_the_serving_release_and_says_how_to_start_the_next(bed: Bed) -> None:
     before = bed.route()
     bed.write("2027.1.2")
     code, output = bed.sandbox.run("sandbox", "up", "--with", "monitoring")
@@ -273,7 +273,7 @@ def test_an_update_in_between_leaves_the_release_that_serves_and_says_how_to_sta
     assert bed.route() == before
 
 
-def test_a_good_version_is_promoted_though_its_machine_died_and_every_network_failed(bed: Bed) -> None:
+def test_a_good_version_is_promoted_though_its_machine_and_networks_failed(bed: Bed) -> None:
     """Two runners, a killed one on a machine that is gone, each network cut, silent or slow in the middle of a step, a new API server.
     All with the rights of the tenant's role for release runners."""
     release = bed.write("2027.1.2")
@@ -344,7 +344,7 @@ def test_the_runner_of_that_release_could_have_done_no_more(bed: Bed) -> None:
     assert granted == []
 
 
-def test_a_store_that_lets_a_second_writer_through_is_refused_before_anything_begins(bed: Bed) -> None:
+def test_a_store_that_lets_a_second_writer_through_is_refused_at_the_start(bed: Bed) -> None:
     bed.write("2027.1.3")
     before = len(bed.ledger.read())
     with careless(bed.store) as address:
@@ -369,7 +369,7 @@ def test_after_a_promotion_an_update_changes_nothing(bed: Bed) -> None:
     assert bed.sandbox.objects("vision") == before
 
 
-def test_an_experiment_divides_users_by_the_real_cluster_and_packs_until_a_person_ends_it(bed: Bed) -> None:
+def test_an_experiment_splits_users_on_the_real_cluster_until_a_person_ends_it(bed: Bed) -> None:
     stable = next(iter(bed.route()))
     release = bed.write("2027.1.4", EXPERIMENT)
     runner = bed.sandbox.begin("release", "start", SERVICE, "--speed", SPEED)
@@ -395,7 +395,7 @@ def test_an_experiment_divides_users_by_the_real_cluster_and_packs_until_a_perso
     assert bed.sandbox.run("release", "verify", SERVICE)[0] == 0
 
 
-def test_a_ledger_that_is_away_for_longer_than_a_release_may_be_unwatched_costs_it_its_users_and_hears_of_it_later(bed: Bed) -> None:
+def test_a_ledger_away_too_long_costs_a_release_its_users_and_is_told_later(bed: Bed) -> None:
     """Whoever comes first takes them back, the guard or the runner who can read no wish; both need the API server only."""
     stable = next(iter(bed.route()))
     rollout = {name: value for name, value in ROLLOUT.items() if name != "mirror"}

@@ -33,7 +33,7 @@ def promoted(request: pytest.FixtureRequest) -> Callable[[], Scene]:
     return made
 
 
-def test_wherever_a_runner_is_killed_the_release_is_promoted_by_the_next_and_no_step_is_done_twice(promoted: Callable[[], Scene]) -> None:
+def test_wherever_a_runner_is_killed_the_next_promotes_and_repeats_no_step(promoted: Callable[[], Scene]) -> None:
     boundaries = 0
     for at, undisturbed, killed in walk(promoted):
         boundaries = at

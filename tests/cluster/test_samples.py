@@ -135,7 +135,7 @@ def _send(collector: Running) -> None:
     )
 
 
-def test_a_sample_becomes_a_gzipped_object_of_json_lines_below_its_models_prefix_by_minute_of_utc(stored: Stored) -> None:
+def test_samples_become_gzipped_json_lines_below_the_models_prefix_per_minute(stored: Stored) -> None:
     ours = {key: body for key, body in stored.objects.items() if key.startswith(OURS)}
     assert ours
     begun, now = (datetime.fromtimestamp(at, UTC) for at in (stored.since, time.time()))

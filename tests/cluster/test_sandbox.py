@@ -72,7 +72,7 @@ def test_a_first_up_ends_with_every_service_ready_on_a_node_of_its_pool(first: t
     assert pools["a100-mig"]["nvidia.com/mig-1g.10gb"] == (1, 56)
 
 
-def test_a_second_up_changes_nothing_says_what_it_compared_and_needs_no_tool_that_the_first_used(sandbox: Sandbox, bare: str) -> None:
+def test_a_second_up_changes_nothing_says_what_it_compared_and_needs_no_tools(sandbox: Sandbox, bare: str) -> None:
     output = sandbox.up(PATH=bare)
     assert "nothing changed" in output
     assert len(re.findall(r"same inputs as last time, [1-9]\d+ live objects compared", output)) == 4
@@ -97,9 +97,7 @@ REFUSED_CONTRACTS = {
 
 
 @pytest.mark.parametrize(("old", "new", "said"), REFUSED_CONTRACTS.values(), ids=REFUSED_CONTRACTS.keys())
-def test_a_contract_with_a_mistake_is_refused_with_its_place_and_nothing_is_touched(
-    sandbox: Sandbox, old: str, new: str, said: tuple[str, ...]
-) -> None:
+def test_a_contract_with_a_mistake_is_refused_with_its_place(sandbox: Sandbox, old: str, new: str, said: tuple[str, ...]) -> None:
     before = sandbox.objects("vision")
     with sandbox.changed("tenants/vision/defects.yaml", old, new):
         code, output = sandbox.run("sandbox", "up")
@@ -109,7 +107,7 @@ def test_a_contract_with_a_mistake_is_refused_with_its_place_and_nothing_is_touc
     assert sandbox.objects("vision") == before
 
 
-def test_code_that_renders_more_than_a_tenants_quota_is_refused_by_the_pack_and_nothing_is_touched(sandbox: Sandbox) -> None:
+def test_code_that_exceeds_a_tenants_quota_is_refused_by_the_policy_pack(sandbox: Sandbox) -> None:
     """The contracts are in order, so only the pack stands between the mistake and the cluster."""
     before = sandbox.objects("vision")
     with sandbox.changed("components/model_service/scaling.py", r'"maxReplicaCount": (.+),', r'"maxReplicaCount": 50 * (\1),'):
@@ -159,7 +157,7 @@ def test_a_registry_that_cannot_be_reached_is_told_and_nothing_is_lost(sandbox: 
     assert "nothing changed" in sandbox.up()
 
 
-def test_what_somebody_deleted_is_made_again_even_if_the_repair_is_killed_twice_in_the_middle(sandbox: Sandbox) -> None:
+def test_deleted_objects_are_made_again_even_if_the_repair_is_killed_twice(sandbox: Sandbox) -> None:
     from kubernetes import client, config
 
     before = sandbox.objects("vision")
@@ -181,7 +179,7 @@ def test_what_somebody_deleted_is_made_again_even_if_the_repair_is_killed_twice_
     assert sandbox.objects("vision").keys() == before.keys()
 
 
-def test_one_interrupt_stops_where_it_is_safe_and_the_next_up_plans_everything_and_finds_nothing_to_do(sandbox: Sandbox) -> None:
+def test_an_interrupt_stops_safely_and_the_next_up_finds_nothing_to_do(sandbox: Sandbox) -> None:
     sandbox.forget_the_receipt()
     process = sandbox.begin("sandbox", "up")
     process.until("planning")
@@ -261,7 +259,7 @@ def processes_of(sandbox: Sandbox) -> dict[str, int | None]:
     return {p.name: p.pid for p in Supervisor(sandbox.layout).list() if p.name in names and p.running}
 
 
-def test_up_with_monitoring_and_autoscaling_shows_their_processes_live_in_place_of_their_charts(watched: tuple[Sandbox, str]) -> None:
+def test_up_with_monitoring_and_autoscaling_runs_processes_instead_of_charts(watched: tuple[Sandbox, str]) -> None:
     sandbox, output = watched
     living = processes_of(sandbox)
     assert sorted(living) == ["alertmanager", "keda-adapter", "keda-operator", "monitoring-follower", "prometheus"]
@@ -274,7 +272,7 @@ def test_up_with_monitoring_and_autoscaling_shows_their_processes_live_in_place_
     assert all(re.search(rf"^{name} +running +{pid}\b", status, re.MULTILINE) for name, pid in living.items()), status
 
 
-def test_a_contracts_scaled_object_moves_its_deployment_and_the_next_up_leaves_what_moved(watched: tuple[Sandbox, str]) -> None:
+def test_a_scaled_object_scales_its_deployment_and_the_next_up_leaves_it(watched: tuple[Sandbox, str]) -> None:
     """Readings of a model server that nobody runs: what is real is Prometheus, the query of the contract, KEDA, the HPA and the scheduler."""
     sandbox, _ = watched
     (service,) = (s for s in read(str(sandbox.layout.kubeconfig)).services if s.model == "embeddings")
@@ -300,7 +298,7 @@ def test_a_contracts_scaled_object_moves_its_deployment_and_the_next_up_leaves_w
     assert processes_of(sandbox) == before, "what runs is left alone"
 
 
-def test_killed_monitoring_and_autoscaling_are_started_again_by_an_up_that_does_not_name_them(watched: tuple[Sandbox, str]) -> None:
+def test_killed_monitoring_and_autoscaling_are_restarted_by_an_up_without_them(watched: tuple[Sandbox, str]) -> None:
     sandbox, _ = watched
     before = processes_of(sandbox)
     for victim in ("prometheus", "keda-operator"):
@@ -341,7 +339,7 @@ def _has_a_command_line(pid: int | None) -> bool:
         return False
 
 
-def test_down_leaves_no_process_and_up_goes_on_with_the_same_state_when_its_port_is_free_whatever_the_clock_says(
+def test_down_leaves_no_process_and_up_resumes_the_state_whatever_the_clock(
     sandbox: Sandbox, watched: tuple[Sandbox, str], tmp_path: Path
 ) -> None:
     running = {p.name: p.pid for p in Supervisor(sandbox.layout).list() if p.running}

@@ -80,7 +80,7 @@ def test_a_replica_that_cannot_be_read_counts_for_ten_minutes_more(toolchain: To
 
 
 @each
-def test_when_no_replica_can_be_read_the_load_stays_and_then_is_unknown_not_zero(
+def test_without_readable_replicas_the_load_stays_and_then_is_unknown_not_zero(
     toolchain: Toolchain, tmp_path: Path, kind: tuple[str, Source]
 ) -> None:
     shown = [*readings(kind, "a", LOST, "stale"), up("a", f"1x{LOST} 0x{END}")]

@@ -53,7 +53,7 @@ def one_replica(serving: Serving) -> None:
     eventually(lambda: len(serving.pods(CLASSIFIER)) == 1, within=PATIENCE)
 
 
-def test_a_killed_server_of_two_or_its_model_process_costs_at_most_what_it_had_in_flight(serving: Serving) -> None:
+def test_a_killed_server_or_model_process_costs_at_most_its_requests_in_flight(serving: Serving) -> None:
     """A server would notice its model process's death after a second or two, and answer 500 till it is ejected."""
     try:
         for program in (SERVER, MODEL):
@@ -126,7 +126,7 @@ def test_a_neighbour_at_ten_times_its_rate_is_refused_and_not_felt(serving: Serv
     assert other.count(429) > len(other) / 2, "most of what is beyond the rate is refused at the gateway"
 
 
-def test_clients_that_never_end_their_headers_cost_others_nothing_and_are_cut_off(serving: Serving) -> None:
+def test_clients_with_endless_headers_cost_others_nothing_and_are_cut_off(serving: Serving) -> None:
     told: list[bytes] = []
     results = serving.load(CLASSIFIER, RATE, 12, lambda: told.extend(slow_heads(serving, 30)))
     assert not lost(results)

@@ -280,7 +280,7 @@ def test_a_caller_inside_the_mesh_is_in_no_experiment(proxy: Gateway) -> None:
 
 
 @pytest.mark.parametrize("claim", [None, "", True, 1.5, ["alice"], {"id": "alice"}, 2**60])
-def test_who_cannot_be_told_from_others_gets_the_stable_version_and_is_not_logged_as_assigned(proxy: Gateway, claim: Any) -> None:
+def test_unidentified_users_get_the_stable_version_and_are_not_assigned(proxy: Gateway, claim: Any) -> None:
     assert proxy.user(claim).release == OLD.id
     line = proxy.last_line()
     assert (line["experiment"], line["arm"], line["bucket"]) == (None, None, None)

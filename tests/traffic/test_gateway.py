@@ -55,7 +55,7 @@ def test_administration_of_the_server_is_closed_to_applications(serving: Serving
         assert serving.ask(LoadRequest(path=path, body=b"{}", headers=asked.headers)).status == 403, path
 
 
-def test_a_dark_release_answers_by_name_inside_the_mesh_and_never_at_the_gateway(serving: Serving) -> None:
+def test_a_dark_release_answers_by_name_in_the_mesh_and_never_at_the_gateway(serving: Serving) -> None:
     stable, canary = serving.arms(CLASSIFIER, "identical", percent=0)
     try:
         eventually(lambda: serving.ready(CLASSIFIER, canary), within=PATIENCE)

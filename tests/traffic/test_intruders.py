@@ -162,7 +162,7 @@ def test_no_spelling_of_a_host_leads_past_its_tenants_rules(gateway: Gateway, in
 
 
 @pytest.mark.parametrize("written", ["{}:", "{}:x", "{}:1-shadow", "{}-shadow"])
-def test_even_a_tenants_own_caller_cannot_write_its_host_so_that_proxies_take_it_for_something_else(gateway: Gateway, written: str) -> None:
+def test_a_tenants_own_caller_cannot_disguise_its_host_from_the_proxies(gateway: Gateway, written: str) -> None:
     """A host that ends as a copy's would keep the request out of what its release is judged by."""
     before = gateway.reached(OWN)
     assert gateway.say("", host=written.format(HOST), token=gateway.token(OWN)) in REFUSED

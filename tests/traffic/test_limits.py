@@ -202,7 +202,7 @@ def gateway(proxy: Gateway) -> Gateway:
     return proxy
 
 
-def test_every_request_is_counted_over_all_proxies_against_the_quota_that_it_brings(gateway: Gateway) -> None:
+def test_every_request_counts_over_all_proxies_against_the_quota_it_carries(gateway: Gateway) -> None:
     assert gateway.ask()[0].status == 200
     assert gateway.limiter.question("requests", None) == Question((("tenant", TENANT.name), ("limit", "requests")), (RATE, 1), None)
 
@@ -213,7 +213,7 @@ def test_what_the_limiter_refuses_is_told_to_come_back(gateway: Gateway) -> None
     assert (answer.status, answer.getheader("retry-after")) == (429, "7")
 
 
-def test_another_tenants_requests_are_counted_as_its_own_and_of_its_tokens_nothing_is_asked(gateway: Gateway) -> None:
+def test_another_tenants_requests_count_as_its_own_without_its_tokens(gateway: Gateway) -> None:
     assert gateway.ask(host=OTHERS_HOST.upper(), tokens=5)[0].status == 200
     asked = gateway.limiter.question("requests", None)
     assert asked == Question((("tenant", OTHER.name), ("limit", "requests")), (round(OTHER.quota.requests.per_second), 1), None)
@@ -221,7 +221,7 @@ def test_another_tenants_requests_are_counted_as_its_own_and_of_its_tokens_nothi
     assert not any(("tenant", OTHER.name) in each.entries for each in gateway.limiter.asked.queue)
 
 
-def test_a_host_that_no_contract_has_is_not_served_for_no_limit_would_hold_there(gateway: Gateway) -> None:
+def test_a_host_without_a_contract_is_not_served_because_it_has_no_limit(gateway: Gateway) -> None:
     answer, body = gateway.ask(host=UNKNOWN)
     assert (answer.status, body) == (404, b"no model answers at this host\n")
 
@@ -233,7 +233,7 @@ def test_the_tokens_of_an_answer_are_charged_when_it_is_over(gateway: Gateway, s
     assert asked.limit == (20 * 60, 2), "twenty a second, over a minute"
 
 
-def test_before_an_answer_the_tokens_spent_so_far_are_asked_for_and_none_are_added(gateway: Gateway) -> None:
+def test_before_an_answer_the_tokens_spent_are_read_and_none_are_added(gateway: Gateway) -> None:
     gateway.ask(tokens=3)
     gateway.limiter.question("tokens", 0)
 
@@ -254,7 +254,7 @@ def test_an_answer_larger_than_any_buffer_passes_whole(gateway: Gateway) -> None
     gateway.limiter.question("tokens", 6)
 
 
-def test_without_an_answer_of_the_limiter_requests_pass_up_to_the_proxys_own_limit(gateway: Gateway) -> None:
+def test_without_the_limiter_requests_pass_up_to_the_proxys_own_limit(gateway: Gateway) -> None:
     gateway.limiter.answer, begun = b"\xff", monotonic()
     with ThreadPoolExecutor(16) as callers:
         asked = [callers.submit(gateway.ask, (HOST, SECOND)[number % 2]) for number in range(200)]

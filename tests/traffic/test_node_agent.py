@@ -48,7 +48,7 @@ def restarted(serving: Serving, pod: Object, before: int) -> Object | None:
     return now if now and container(now)["restartCount"] > before and is_ready(now) else None
 
 
-def test_a_served_pod_says_where_its_processes_listen_and_that_its_artifact_was_proven(serving: Serving) -> None:
+def test_a_served_pod_tells_its_address_and_that_its_artifact_was_proven(serving: Serving) -> None:
     pod = only_pod(serving)
     own = pod["metadata"]["annotations"]["sandbox.platform.io/address"]
     assert own == "127." + pod["status"]["podIP"].split(".", 1)[1]
@@ -81,7 +81,7 @@ def test_a_server_ends_with_its_model_process_and_says_so(serving: Serving) -> N
     assert f"model process {model}" in ended["message"]
 
 
-def test_a_model_that_hangs_behind_a_healthy_looking_server_is_found_by_the_probes(serving: Serving) -> None:
+def test_the_probes_find_a_model_that_hangs_behind_a_healthy_looking_server(serving: Serving) -> None:
     pod = only_pod(serving)
     before = container(pod)["restartCount"]
     os.kill(process(serving, pod, MODEL), signal.SIGSTOP)
@@ -90,7 +90,7 @@ def test_a_model_that_hangs_behind_a_healthy_looking_server_is_found_by_the_prob
     serving.await_answer(CLASSIFIER)
 
 
-def test_a_deleted_pod_finishes_its_requests_within_its_grace_and_leaves_no_process(serving: Serving) -> None:
+def test_a_deleted_pod_finishes_its_requests_in_its_grace_and_leaves_no_process(serving: Serving) -> None:
     old = only_pod(serving)
     leaders = records(serving, old)
     name, place = old["metadata"]["name"], f"/api/v1/namespaces/{CLASSIFIER.tenant}/pods"

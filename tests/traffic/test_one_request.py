@@ -311,7 +311,7 @@ def test_series_line_and_span_of_a_request_say_the_same_of_whose_it_is(through: 
     assert {(key["destination_service_namespace"], key["destination_service_name"]) for key in series} == {("vision", stable)}
 
 
-def test_what_a_caller_wrote_is_in_no_line_and_in_no_part_of_a_span_that_the_collector_lets_pass(through: Mesh) -> None:
+def test_a_callers_content_is_in_no_log_line_and_no_span_after_the_collector(through: Mesh) -> None:
     request, trace = traced(through)
     until(lambda: len(through.lines(request)) == 3 and through.spans(trace))
     assert PROMPT not in json.dumps(through.lines(request))
@@ -319,7 +319,7 @@ def test_what_a_caller_wrote_is_in_no_line_and_in_no_part_of_a_span_that_the_col
         assert PROMPT not in json.dumps({key: value for key, value in attributes(span).items() if key in otel.ALLOWED_ATTRIBUTES})
 
 
-def test_of_a_sampled_request_the_fields_that_the_contract_names_are_kept_of_both_answers(through: Mesh) -> None:
+def test_a_sampled_request_keeps_the_contracts_fields_of_both_answers(through: Mesh) -> None:
     request = kept_of(through)
     found = {each.workload: each for each in both(lambda: through.samples(request))}
     users, copied = (found[workload] for workload in through.workloads)

@@ -140,7 +140,7 @@ def brought(plans: dict[str, int | None], live: dict[str, Sequence[EngineEvent]]
     return {r.layer.stack: r for r in results}, runner.log
 
 
-def test_layers_with_a_receipt_are_compared_with_their_live_objects_and_not_planned() -> None:
+def test_layers_with_a_receipt_are_compared_with_live_objects_and_not_planned() -> None:
     results, log = brought(UNCHANGED, dict.fromkeys(RECEIPTS, QUIET))
     assert sorted(log) == ["look a", "look b", "look cluster", "look platform"]
     assert all(r.ok and not r.changed and r.compared == 3 and r.last.changes == {"same": 7} for r in results.values())

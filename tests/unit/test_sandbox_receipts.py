@@ -73,7 +73,7 @@ def test_another_day_asks_for_a_plan_because_exemptions_expire(layout: Layout) -
     assert not stands(now(layout), layout, date(2026, 11, 22))
 
 
-def test_another_environment_of_the_program_asks_for_a_plan_and_that_of_the_shell_does_not(layout: Layout) -> None:
+def test_another_program_environment_asks_for_a_plan_and_another_shell_does_not(layout: Layout) -> None:
     last = now(layout, AWS_REGION="eu-west-1", COLUMNS="80")
     assert stands(last, layout, AWS_REGION="eu-west-1", COLUMNS="140")
     assert not stands(last, layout, AWS_REGION="us-east-1", COLUMNS="80")
@@ -103,7 +103,7 @@ def test_a_receipt_holds_no_value_of_the_environment(layout: Layout) -> None:
     assert "hunter2-and-more" not in json.dumps(dict(now(layout, AWS_SECRET_ACCESS_KEY="hunter2-and-more").given))
 
 
-def test_an_update_is_remembered_as_the_empty_plan_that_it_leaves_with_what_the_packs_said(layout: Layout) -> None:
+def test_an_update_is_remembered_as_an_empty_plan_with_the_packs_findings(layout: Layout) -> None:
     applied = StackResult(
         stack="sandbox-vision",
         operation="up",
@@ -134,7 +134,7 @@ def test_the_rooms_are_all_that_the_program_and_the_packs_import() -> None:
     assert imported & packages <= set(ROOMS)
 
 
-def test_a_ledger_elsewhere_that_does_not_answer_lets_the_layers_be_planned_again(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_remote_ledger_that_does_not_answer_lets_layers_be_planned_again(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):
         monkeypatch.setenv(name, "none")

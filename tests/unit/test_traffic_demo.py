@@ -55,7 +55,7 @@ def test_every_release_that_is_built_has_an_end_that_it_should_have() -> None:
         ("better", ended("not over", "50%"), False),
     ],
 )
-def test_a_release_that_is_caught_later_than_it_should_be_has_not_ended_as_it_should(name: str, found: TrialResult, met: bool) -> None:
+def test_a_release_that_is_caught_too_late_has_not_ended_as_it_should(name: str, found: TrialResult, met: bool) -> None:
     assert WANTED[name].met(found) is met
 
 
@@ -114,7 +114,7 @@ def test_a_release_that_nobody_decides_is_taken_back_and_said_to_be_held(
     assert [one[:2] for one in asked] == [("release", "rollback")]
 
 
-def test_whoever_stops_ends_every_command_that_was_started_and_not_only_the_last(tmp_path: Path) -> None:
+def test_stop_ends_every_command_that_was_started_and_not_only_the_last(tmp_path: Path) -> None:
     python, nothing = tmp_path / ".venv" / "bin" / "python", cast(Any, None)
     python.parent.mkdir(parents=True)
     python.write_text("#!/bin/sh\nexec sleep 60\n")
@@ -125,7 +125,7 @@ def test_whoever_stops_ends_every_command_that_was_started_and_not_only_the_last
     assert [child.poll() for child in started] == [-signal.SIGTERM, -signal.SIGTERM]
 
 
-def test_whoever_stops_ends_what_a_killed_demonstration_has_left_and_no_process_that_has_its_number_now(tmp_path: Path) -> None:
+def test_stop_ends_what_a_killed_demonstration_left_and_spares_recycled_pids(tmp_path: Path) -> None:
     layout = Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path)
     left, stranger = (subprocess.Popen(["sleep", "60"]) for _ in range(2))
     for each in (left, stranger):
@@ -143,7 +143,7 @@ def test_whoever_stops_ends_what_a_killed_demonstration_has_left_and_no_process_
 
 
 @pytest.mark.parametrize(("player", "arguments"), [(demo, []), (traffic_rollouts, ["releases", "--anew"])], ids=["demo", "table"])
-def test_whoever_plays_beside_a_running_demonstration_is_refused_and_leaves_it_alone(
+def test_a_second_demonstration_is_refused_and_leaves_the_running_one_alone(
     player: ModuleType, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     layout = Layout(project=tmp_path / "demo" / "checkout", state=tmp_path / "demo" / "state", cache=tmp_path)

@@ -41,7 +41,7 @@ def test_a_request_on_a_connection_that_was_closed_while_idle_is_sent_once_more(
     assert len(connections) == 3
 
 
-def test_a_request_that_a_new_connection_did_not_answer_is_lost_and_not_asked_again() -> None:
+def test_a_request_that_a_new_connection_did_not_answer_is_lost_and_not_retried() -> None:
     asked: list[int] = []
 
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -98,7 +98,7 @@ def test_a_mirror_copies_its_share_to_the_canary() -> None:
     assert http["route"]["weighted_clusters"]["clusters"][-1]["name"] == mirror["cluster"]
 
 
-def test_a_destination_without_a_port_has_the_listeners_unless_its_service_has_only_one() -> None:
+def test_a_destination_without_a_port_gets_the_listeners_or_its_only_one() -> None:
     item = {
         "kind": "VirtualService",
         "metadata": {"name": "v", "namespace": "n"},
@@ -191,7 +191,7 @@ def met_at_the_gateway(objects: Iterable[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.parametrize("youngest_first", [False, True])
-def test_a_request_meets_the_gateways_filters_in_one_order_whichever_object_is_older(youngest_first: bool) -> None:
+def test_the_gateways_filters_have_one_order_whichever_object_is_older(youngest_first: bool) -> None:
     assert met_at_the_gateway(aged(at_the_gateway("defects", "defects-slice"), youngest_first=youngest_first)) == [
         "envoy.filters.network.connection_limit",
         "headway.claimed_headers",
@@ -221,7 +221,7 @@ def test_each_host_brings_what_the_gateways_filters_must_know_of_it() -> None:
     assert ladder == {"service": "vision/defects-slice", "model": "defects-slice", "moved": {"normal": True}, "hold": 2}
 
 
-def test_a_port_that_only_redirects_has_no_filter_that_would_refuse_what_is_to_be_redirected() -> None:
+def test_a_port_that_only_redirects_has_no_filter_that_refuses_requests() -> None:
     rules = {each.role: each.body for each in mesh.manifests(hosts=["m.test"], certificate="tls", region="r")}
     assert {patch["match"]["listener"]["portNumber"] for patch in rules["filters"]["spec"]["configPatches"]} == {443}
 
@@ -314,7 +314,7 @@ def test_retries_are_a_share_of_what_an_arm_is_asked_at_the_moment() -> None:
     assert threshold["retry_budget"] == {"budget_percent": {"value": 20.0}, "min_retry_concurrency": 10}
 
 
-def test_what_clients_send_under_a_claims_name_is_dropped_before_the_token_is_read() -> None:
+def test_a_clients_own_claim_header_is_dropped_before_the_token_is_read() -> None:
     filters = compiled(cluster(two_arms(0))).listeners["gateway-80"]["filter_chains"][0]["filters"][-1]["typed_config"]["http_filters"]
     names = [each["name"] for each in filters]
     assert (

@@ -100,7 +100,7 @@ def test_the_command_line_is_the_contracts_on_the_pods_own_address() -> None:
     assert not any(flag.startswith(cpu.DROPPED_FLAGS) for flag in found)
 
 
-def test_a_server_ends_with_its_model_process_where_the_contract_says_so_and_where_a_gpus_would_be_in_the_server() -> None:
+def test_a_server_ends_with_its_model_process_as_the_contract_or_a_gpu_would() -> None:
     started = ("/python", "-I", "/etc/headway/fate.py", "/scratch/headway/proven")
     bound = [*started, "tritonserver", "--strict-readiness=true"]
     for proven in (None, "/scratch/headway/proven"):
@@ -172,7 +172,7 @@ def test_a_pod_that_still_fetches_is_pending_and_not_initialised() -> None:
     assert conditions(found)["Initialized"] == "False"
 
 
-def test_a_condition_keeps_its_time_while_it_does_not_change_and_others_are_left_alone() -> None:
+def test_an_unchanged_condition_keeps_its_time_and_foreign_ones_are_left_alone() -> None:
     first = status(view(ready=True))["conditions"]
     old = [{**each, "lastTransitionTime": "then"} for each in first] + [{"type": "PodScheduled", "status": "True"}]
     found = {each["type"]: each for each in status(view(ready=False), before=old)["conditions"]}
