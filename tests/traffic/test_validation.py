@@ -12,8 +12,8 @@ from sandbox.traffic.mesh import envoy_configuration
 from sandbox.traffic.mesh.snapshot import MeshSnapshot
 from sandbox.traffic.mesh.tokens import TokenIssuers
 from sandbox.traffic.programs import programs
+from tests.mesh_samples import KEYS, PORTS, cluster, served_pod, two_arms
 from tests.traffic.bed import PROJECT
-from tests.unit.test_traffic_mesh import DOORS, KEYS, cluster, served_pod, two_arms
 
 
 def static(found: envoy_configuration.EnvoyConfiguration, *, logs: bool = False) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def static(found: envoy_configuration.EnvoyConfiguration, *, logs: bool = False)
 def test_envoy_accepts_what_the_programs_objects_become(tmp_path: Path, percent: int, copies: int) -> None:
     made = two_arms(percent, copies)
     keys = {issuer: TokenIssuers(tmp_path).keys(issuer) for issuer in KEYS}
-    found = envoy_configuration.compile_(MeshSnapshot.of([*cluster(made), served_pod(made)]), DOORS, str(tmp_path), keys)
+    found = envoy_configuration.compile_(MeshSnapshot.of([*cluster(made), served_pod(made)]), PORTS, str(tmp_path), keys)
     file = tmp_path / "envoy.json"
     file.write_text(json.dumps(static(found)))
     command = [programs(PROJECT).envoy, "--mode", "validate", "-c", file, "--log-level", "error"]

@@ -1,67 +1,17 @@
 """What the mesh's objects mean for Envoy, and what the stand-in refuses to guess. No Envoy is started."""
 
 import copy
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from components.model_service.manifests import Service
-from components.model_service.traffic import Arm, Live, Mirror, Traffic
 from components.platform import mesh
 from components.tenant.manifests import Plan
-from sandbox.cluster import linux
-from sandbox.traffic.mesh import envoy_configuration, listeners, patches, routes
-from sandbox.traffic.mesh.controller import Accepted, Controller
-from sandbox.traffic.mesh.object_reader import duration, seconds
+from sandbox.traffic.mesh import envoy_configuration, patches, routes
 from sandbox.traffic.mesh.snapshot import MeshSnapshot, cluster_name
-from sandbox.traffic.mesh.telemetry import Telemetry
-from sandbox.traffic.mesh.tokens import TokenIssuers
-from tests.components.contracts import DEFECTS, MODELS, POOLS, SURROUNDINGS, changed, service, tenant
-
-DOORS = listeners.ListenerPorts(gateway={80: 1080}, mesh={8000: 1800, 8001: 1801}, log="/log")
-KEYS = {"https://login.example.com/realms/factory": '{"keys": []}'}
-OLD = service("defects").releases
-STABLE, CANARY = next(iter(OLD)), "r0000000000"
-
-
-def two_arms(percent: int, copies: int = 0) -> Service:
-    from components.model_service.release import Release
-
-    plain = {**DEFECTS, "batch": None}
-    new = Release(model=changed(plain, artifact__version="2026.12.0"))
-    old = Release(model=changed(plain))
-    arms = (Live(release=old.id, weight=100 - percent), Live(release=new.id, arm=Arm.CANARY, weight=percent))
-    traffic = Traffic(arms=arms, mirror=Mirror(release=new.id, percent=copies) if copies else None)
-    found = service("defects")
-    return Service(
-        tenant="vision", model=old.model, releases={old.id: old, new.id: new}, traffic=traffic, pool=found.pool, surroundings=SURROUNDINGS
-    )
-
-
-def cluster(made: Service, *more: dict[str, Any]) -> list[dict[str, Any]]:
-    """The objects that traffic depends on, as the API server would keep them."""
-    plan = Plan(tenant=tenant("vision"), models=(MODELS["defects"],), pools=POOLS, surroundings=SURROUNDINGS)
-    bodies = [
-        *(each.body for each in mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")),
-        *(each.body for each in plan.manifests()),
-        *(each.body for each in made.manifests()),
-        *more,
-    ]
-    found = [copy.deepcopy(dict(body)) for body in bodies]
-    for number, body in enumerate(found):
-        body["metadata"]["uid"] = f"uid-{number}"
-    return found
-
-
-def compiled(objects: Iterable[dict[str, Any]]) -> envoy_configuration.EnvoyConfiguration:
-    return envoy_configuration.compile_(MeshSnapshot.of(objects), DOORS, "/xds", KEYS)
-
-
-def gateway_routes(found: envoy_configuration.EnvoyConfiguration) -> list[dict[str, Any]]:
-    (host,) = [each for each in found.routes["gateway-80"]["virtual_hosts"] if each["name"] == "defects.vision.inference.example.com"]
-    return host["routes"]
+from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, service, tenant
+from tests.mesh_samples import cluster, compiled, gateway_routes, served_pod, two_arms
 
 
 def test_nothing_that_the_program_renders_is_refused() -> None:
@@ -126,20 +76,6 @@ def test_endpoints_are_the_sidecars_of_ready_replicas_that_are_processes() -> No
     found = compiled([*cluster(made), slices]).endpoints[cluster_name(f"{name}.vision.svc.cluster.local", 8000)]
     (group,) = found["endpoints"]
     assert group["lb_endpoints"] == [{"endpoint": {"address": {"socket_address": {"address": "127.130.0.1", "port_value": 18000}}}}]
-
-
-def served_pod(made: Service) -> dict[str, Any]:
-    name = f"defects-{made.traffic.ordered[0].release}"
-    server = next(each.body for each in made.manifests() if each.body["kind"] == "Deployment" and each.body["metadata"]["name"] == name)
-    template = server["spec"]["template"]
-    owner = {"kind": "ReplicaSet", "name": f"{name}-5d9c"}
-    metadata = {"name": f"{name}-5d9c-abcde", "namespace": "vision", "uid": "pod", "labels": template["metadata"]["labels"]}
-    return {
-        "kind": "Pod",
-        "metadata": {**metadata, "ownerReferences": [owner]},
-        "spec": template["spec"],
-        "status": {"podIP": "10.130.0.1"},
-    }
 
 
 def test_a_replicas_own_proxy_limits_its_requests_and_its_bodies() -> None:
@@ -322,181 +258,3 @@ def test_a_clients_own_claim_header_is_dropped_before_the_token_is_read() -> Non
     )
     removed = [each["remove"] for each in filters[0]["typed_config"]["mutations"]["request_mutations"]]
     assert removed == ["x-request-priority", "x-user-id"]
-
-
-Change = Callable[[dict[str, Any]], Any]
-
-
-@pytest.mark.parametrize(
-    ("kind", "change", "path"),
-    [
-        ("VirtualService", lambda spec: spec["http"][0].update(fault={}), "spec.http[0].fault"),
-        ("VirtualService", lambda spec: spec.update(tls=[]), "spec.tls"),
-        (
-            "VirtualService",
-            lambda spec: spec["http"][0]["route"][0]["destination"].update(subset="v1"),
-            "spec.http[0].route[0].destination.subset",
-        ),
-        ("VirtualService", lambda spec: spec["http"][-1]["route"][0].update(weight=95), "spec.http[5].route"),
-        ("VirtualService", lambda spec: spec["http"][-1]["retries"].update(retryOn="5xx,often"), "spec.http[5].retries.retryOn"),
-        ("VirtualService", lambda spec: spec["http"][-1]["retries"].update(backoff="1s"), "spec.http[5].retries.backoff"),
-        ("DestinationRule", lambda spec: spec.update(subsets=[]), "spec.subsets"),
-        ("DestinationRule", lambda spec: spec["trafficPolicy"]["tls"].update(mode="SIMPLE"), "spec.trafficPolicy.tls.mode"),
-        (
-            "DestinationRule",
-            lambda spec: spec["trafficPolicy"]["retryBudget"].update(budgetInterval="1s"),
-            "spec.trafficPolicy.retryBudget.budgetInterval",
-        ),
-        ("Sidecar", lambda spec: spec.update(ingress=[]), "spec.ingress"),
-        ("EnvoyFilter", lambda spec: spec["configPatches"][0].update(applyTo="CLUSTER"), "spec.configPatches[0].applyTo"),
-        ("RequestAuthentication", lambda spec: spec["jwtRules"][0].update(fromParams=["t"]), "spec.jwtRules[0].fromParams"),
-        ("AuthorizationPolicy", lambda spec: spec.update(action="CUSTOM"), "spec.action"),
-        ("Gateway", lambda spec: spec["servers"][0]["port"].update(protocol="MONGO"), "spec.servers[0].port.protocol"),
-    ],
-)
-def test_a_field_that_is_not_modelled_is_refused_by_its_path(kind: str, change: Change, path: str) -> None:
-    objects = cluster(two_arms(10))
-    item = next(each for each in objects if each["kind"] == kind)
-    change(item["spec"])
-    refused = envoy_configuration.judge(MeshSnapshot.of(objects))[item["metadata"]["uid"]]
-    assert path in [each.path for each in refused]
-
-
-def test_a_refused_change_leaves_the_accepted_version_in_force() -> None:
-    objects = {each["metadata"]["uid"]: each for each in cluster(two_arms(10))}
-    accepted = Accepted()
-    accepted.snapshot(objects)
-    uid = next(uid for uid, each in objects.items() if each["kind"] == "VirtualService")
-    worse = copy.deepcopy(objects[uid])
-    worse["spec"]["http"][-1] |= {"fault": {"abort": {}}, "timeout": "9s"}
-    snapshot, refused = accepted.snapshot({**objects, uid: worse})
-    assert [each.path for each in refused[uid]] == ["spec.http[5].fault"]
-    assert snapshot.of_kind("VirtualService") == (objects[uid],)
-    gone, _ = accepted.snapshot({key: each for key, each in objects.items() if key != uid})
-    assert gone.of_kind("VirtualService") == ()
-
-
-@pytest.mark.parametrize(("text", "value"), [("2000ms", 2.0), ("30s", 30.0), ("1m30s", 90.0), ("0.5s", 0.5)])
-def test_durations_are_read_as_istio_writes_them(text: str, value: float) -> None:
-    assert seconds(text) == value
-    assert duration(text) == f"{value:.9g}s"
-
-
-@pytest.mark.parametrize("text", ["", "30", "s", "1 s", "-1s"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no duration"):
-        seconds(text)
-
-
-def test_files_that_cannot_be_written_are_told_and_written_once_they_can_be(tmp_path: Any) -> None:
-    nobody: Any = None
-    folder = tmp_path / "mesh"
-    controller = Controller(nobody, folder, DOORS, nobody, nobody)
-    folder.rename(tmp_path / "gone")
-    controller.apply()
-    assert "not written" in (controller.ready() or "")
-    (tmp_path / "gone").rename(folder)
-    controller.apply()
-    assert controller.ready() is None
-    assert (folder / "listeners.json").exists()
-
-
-def test_envoy_is_asked_for_nothing_at_which_it_would_abort(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It watches a file for each cluster, and there are only so many watches."""
-    nobody: Any = None
-    controller = Controller(nobody, tmp_path, DOORS, nobody, nobody)
-    controller.apply()
-    before = (tmp_path / "clusters.json").read_text()
-    monkeypatch.setattr(linux, "file_watches", lambda most: most - 1)
-    item = {"kind": "Service", "metadata": {"name": "s", "namespace": "n", "uid": "s"}, "spec": {"ports": [{"name": "http", "port": 8000}]}}
-    controller.hear("ADDED", item)
-    controller.apply()
-    assert "sysctl fs.inotify" in (controller.ready() or "")
-    assert (tmp_path / "clusters.json").read_text() == before
-    monkeypatch.undo()
-    controller.apply()
-    assert controller.ready() is None
-    assert "outbound|8000||s.n" in (tmp_path / "clusters.json").read_text()
-
-
-def test_the_same_objects_give_the_same_bytes_in_whatever_order_they_come() -> None:
-    objects = cluster(two_arms(10))
-    texts = [
-        json.dumps([vars(compiled(each))[key] for key in ("listeners", "clusters", "routes", "endpoints")])
-        for each in (objects, objects[::-1])
-    ]
-    assert texts[0] == texts[1]
-
-
-def line(**changes: Any) -> dict[str, Any]:
-    return {
-        "at": "destination",
-        "authority": "defects.vision.inference.example.com",
-        "class": None,
-        "cluster": "inbound|8000|vision/p",
-        "code": 200,
-        "duration": 7,
-        "flags": "-",
-        "grpc": None,
-        "type": "application/json",
-        "namespace": "vision",
-        "pod": "p",
-        "workload": "defects-r1",
-        **changes,
-    }
-
-
-def told(*lines: dict[str, Any]) -> str:
-    telemetry = Telemetry()
-    for each in lines:
-        telemetry.take(each)
-    return "".join(telemetry.exposition())
-
-
-def test_a_copy_is_told_from_a_users_request_by_its_host() -> None:
-    text = told(
-        line(), line(authority="defects.vision.inference.example.com-shadow"), line(authority="a.vision.svc.cluster.local-shadow:8000")
-    )
-    requests = [each for each in text.splitlines() if each.startswith("istio_requests_total{")]
-    assert sorted(each.split('mirrored="')[1].split('"')[0] for each in requests) == ["false", "true"]
-    assert sorted(each.rsplit(" ", 1)[1] for each in requests) == ["1", "2"]
-
-
-def test_a_request_that_no_replica_answered_is_counted_at_its_caller() -> None:
-    text = told(line(at="source", cluster="outbound|8000||defects-r1.vision.svc.cluster.local", code=503, flags="UH"))
-    (found,) = [each for each in text.splitlines() if each.startswith("istio_requests_total{")]
-    for label in ('reporter="source"', 'destination_service_name="defects-r1"', 'response_code="503"', 'response_flags="UH"'):
-        assert label in found
-    assert found.endswith(" 1")
-
-
-def test_buckets_are_cumulative_and_hold_their_upper_edge() -> None:
-    text = told(line(duration=5), line(duration=6), line(duration=10**7))
-    buckets = {each.split('le="')[1].split('"')[0]: int(each.rsplit(" ", 1)[1]) for each in text.splitlines() if "_bucket{" in each}
-    assert (buckets["5"], buckets["6"], buckets["120000"], buckets["+Inf"]) == (1, 2, 2, 3)
-
-
-def test_a_replicas_series_begin_at_zero_and_end_with_it() -> None:
-    telemetry = Telemetry()
-    telemetry.introduce("vision", "defects-r1", "p")
-    assert 'pod="p"' in "".join(telemetry.exposition())
-    telemetry.forget(set())
-    assert "".join(telemetry.exposition()).count("\n") == 2
-
-
-def test_a_token_is_signed_by_its_issuers_own_key(tmp_path: Any) -> None:
-    issuers = TokenIssuers(tmp_path)
-    one, other = issuers.keys("https://one"), issuers.keys("https://other")
-    assert one == TokenIssuers(tmp_path).keys("https://one")
-    assert one != other
-    token = issuers.token("https://one", ["a"], "me", now=1000.0, seconds=60, claims={"priority": "high"})
-    head, body, signature = token.split(".")
-    assert json.loads(_decoded(body)) == {"priority": "high", "iss": "https://one", "aud": ["a"], "sub": "me", "iat": 1000, "exp": 1060}
-    assert json.loads(_decoded(head))["kid"] == json.loads(one)["keys"][0]["kid"]
-    assert len(_decoded(signature)) == 64
-
-
-def _decoded(part: str) -> bytes:
-    import base64
-
-    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))

@@ -9,7 +9,7 @@ import pytest
 from headway.problem import UserError
 from sandbox.traffic.programs import programs
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[4]
 VERSION = "3.11"
 TRITON = f"lib/python{VERSION}/site-packages/pytriton/tritonserver"
 FILES = (

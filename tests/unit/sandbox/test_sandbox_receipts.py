@@ -13,7 +13,7 @@ from headway.environment.stacks import StackResult, Violation
 from sandbox.layout import Layout
 from sandbox.receipts import ROOMS, Receipt, given, read, receipt, recorded, write
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 TODAY = date(2026, 11, 21)
 VIOLATION = Violation(pack="tenant", policy="owner-named", level="advisory", message="no owner", resource="urn:a")
 
