@@ -88,12 +88,12 @@ def _alert(tenant: str, model: Model, slo: Slo, burn: Burn, surroundings: Surrou
     limit = factor * (1 - slo.objective.fraction)
     requests = signal("request_rate").query(Source.MESH, Scope(tenant=tenant, model=model.name), window=burn.long)
     enough = f"{requests} * {_seconds(burn.long)} >= {slo.minimum_requests}"
-    promise = f"{slo.objective} of requests " + (
+    objective = f"{slo.objective} of requests " + (
         "without error" if isinstance(slo, Availability) else f"with {slo.signal.value.replace('_', ' ')} under {slo.threshold}"
     )
     annotations = {
-        "summary": f"{tenant}/{model.name} breaks its promise of {promise}, {burn.factor:g} times as fast as it may",
-        "description": f"Measured over {burn.long} and {burn.short}; the promise holds for {slo.window}. Owner: {model.owner}.",
+        "summary": f"{tenant}/{model.name} burns the error budget of its objective ({objective}) at {burn.factor:g}x the allowed rate",
+        "description": f"Measured over the last {burn.long} and {burn.short}; the window of the objective is {slo.window}. Owner: {model.owner}.",
         "runbook_url": f"{surroundings.runbooks}/slo-burn-rate.md",
     }
     if model.observability.runbook:

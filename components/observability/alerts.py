@@ -77,7 +77,7 @@ _REQUEST = (
             ' "namespace", "$1", "destination_service_namespace", "(.*)") > 0.05'
         ),
         hold="15m",
-        summary="{{ $value | humanizePercentage }} of {{ $labels.namespace }}'s requests are refused by its rate limit",
+        summary="The gateway refuses {{ $value | humanizePercentage }} of the requests of {{ $labels.namespace }}, because the tenant exceeds its rate limit",
     ),
     Alert(
         name="RequestsUnanswered",
@@ -90,7 +90,7 @@ _REQUEST = (
             ' (rate(istio_requests_total{reporter="source"}[5m])), "namespace", "$1", "destination_service_namespace", "(.*)") > 0.05'
         ),
         hold="5m",
-        summary="{{ $value | humanizePercentage }} of the requests to {{ $labels.destination_service_name }} never reached a server",
+        summary="{{ $value | humanizePercentage }} of the requests to {{ $labels.destination_service_name }} fail in the mesh without an answer from a server",
     ),
 )
 
@@ -104,7 +104,7 @@ _MODEL_SERVER = (
             ' and on (namespace, pod) kube_pod_status_ready{condition="true"} == 1'
         ),
         hold="5m",
-        summary="{{ $labels.pod }} is ready and its metrics cannot be read: gates and autoscaling are blind to it",
+        summary="{{ $labels.pod }} serves requests, but Prometheus cannot read its metrics: release gates and autoscaling do not see it",
     ),
     Alert(
         name="ModelServerRestarts",
@@ -123,7 +123,7 @@ _MODEL_SERVER = (
             " and on (namespace, pod) sum by (namespace, pod) (increase(kube_pod_container_status_restarts_total[1h])) > 0"
         ),
         hold="1m",
-        summary="{{ $labels.pod }} was killed for its memory within the hour",
+        summary="The kernel killed {{ $labels.pod }} within the last hour, because it exceeded its memory limit",
     ),
     Alert(
         name="KvCacheFull",
@@ -134,7 +134,7 @@ _MODEL_SERVER = (
             " and on (tenant, model, release) headway:preemptions > 0"
         ),
         hold="10m",
-        summary="{{ $labels.tenant }}/{{ $labels.model }} throws sequences out of a full cache and computes them twice",
+        summary="The KV cache of {{ $labels.tenant }}/{{ $labels.model }} is full: sequences are preempted and computed twice",
     ),
 )
 
@@ -156,7 +156,7 @@ _GPU = (
             " or max by (Hostname, gpu, UUID) (increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL[15m])) > 0"
         ),
         hold="0s",
-        summary="GPU {{ $labels.gpu }} of {{ $labels.Hostname }} has memory that cannot be corrected: its answers are not to be trusted",
+        summary="GPU {{ $labels.gpu }} of {{ $labels.Hostname }} has memory errors that cannot be corrected: its answers may be wrong",
     ),
     Alert(
         name="GpuThrottled",
@@ -164,7 +164,7 @@ _GPU = (
         severity=Severity.TICKET,
         expression="max by (Hostname, gpu, UUID) (rate(DCGM_FI_DEV_THERMAL_VIOLATION[5m])) / 1e9 > 0.1",
         hold="10m",
-        summary="Heat slows GPU {{ $labels.gpu }} of {{ $labels.Hostname }} down {{ $value | humanizePercentage }} of the time",
+        summary="Heat throttles GPU {{ $labels.gpu }} of {{ $labels.Hostname }} for {{ $value | humanizePercentage }} of the time",
     ),
     Alert(
         name="GpuMemoryFull",
@@ -183,7 +183,7 @@ _GPU = (
             ' unless on (node) label_replace(group by (Hostname) (DCGM_FI_DEV_FB_USED), "node", "$1", "Hostname", "(.*)")'
         ),
         hold="15m",
-        summary="No GPU metrics come from {{ $labels.node }}: a fault there would not be seen",
+        summary="Node {{ $labels.node }} sends no GPU metrics: nobody would notice a GPU fault there",
     ),
 )
 
@@ -194,7 +194,7 @@ _NODE = (
         severity=Severity.PAGE,
         expression='max by (node) (kube_node_status_condition{condition="Ready",status="true"}) == 0',
         hold="5m",
-        summary="{{ $labels.node }} is not ready",
+        summary="Node {{ $labels.node }} is not ready, and its pods have to start elsewhere",
     ),
     Alert(
         name="NodeUnderPressure",
@@ -202,7 +202,7 @@ _NODE = (
         severity=Severity.TICKET,
         expression='max by (node, condition) (kube_node_status_condition{condition=~"(Disk|Memory|PID)Pressure",status="true"}) == 1',
         hold="10m",
-        summary="{{ $labels.node }} reports {{ $labels.condition }}",
+        summary="Node {{ $labels.node }} reports {{ $labels.condition }} and may evict pods",
     ),
     Alert(
         name="NodeDiskFilling",
@@ -214,7 +214,7 @@ _NODE = (
             ' / node_filesystem_size_bytes{fstype=~"ext4|xfs"}) < 0.3'
         ),
         hold="30m",
-        summary="{{ $labels.mountpoint }} of {{ $labels.instance }} will be full within four hours",
+        summary="The file system {{ $labels.mountpoint }} of {{ $labels.instance }} will be full within four hours",
     ),
     Alert(
         name="GpuNodeWithoutGpus",
@@ -225,7 +225,7 @@ _NODE = (
             ' unless on (node) sum by (node) (kube_node_status_allocatable{resource=~"nvidia_com_(gpu|mig).*"}) > 0'
         ),
         hold="15m",
-        summary="{{ $labels.node }} has GPUs and offers none",
+        summary="Node {{ $labels.node }} has GPUs, but offers none of them to the scheduler",
     ),
     Alert(
         name="NodeInQuarantine",
@@ -233,7 +233,7 @@ _NODE = (
         severity=Severity.TICKET,
         expression=f'max by (node) (kube_node_spec_taint{{key="{QUARANTINE}"}}) > 0',
         hold="2h",
-        summary="{{ $labels.node }} has been in quarantine for two hours: neither re-admitted nor replaced",
+        summary="Node {{ $labels.node }} has been in quarantine for two hours and was neither readmitted nor replaced",
     ),
     Alert(
         name="NodeHealthAsksForHelp",
@@ -242,7 +242,7 @@ _NODE = (
         # It says so again in every round, for as long as it is so.
         expression='sum(increase(headway_node_health_actions_total{action="tell"}[5m])) > 0',
         hold="10m",
-        summary="The loop of node health is stuck at something that only a person may decide: its events on nodes say what",
+        summary="The node health loop waits for a decision that only a person may take; its events on the nodes say which one",
     ),
 )
 
@@ -253,7 +253,7 @@ _SCHEDULER = (
         severity=Severity.PAGE,
         expression=_of_tenants("sum by (namespace) (kube_pod_status_unschedulable) > 0"),
         hold="15m",
-        summary="{{ $value }} pods of {{ $labels.namespace }} find no node",
+        summary="{{ $value }} pods of {{ $labels.namespace }} cannot be scheduled on any node",
     ),
     Alert(
         name="PodsEvicted",
@@ -269,7 +269,7 @@ _SCHEDULER = (
         severity=Severity.PAGE,
         expression="sum by (reason) (increase(cluster_autoscaler_failed_scale_ups_total[15m])) > 0",
         hold="5m",
-        summary="New nodes could not be had: {{ $labels.reason }}",
+        summary="The cluster autoscaler could not add nodes: {{ $labels.reason }}",
     ),
 )
 
@@ -280,7 +280,7 @@ _DEPLOYMENT = (
         severity=Severity.PAGE,
         expression=_of_tenants("kube_deployment_status_replicas_available < kube_deployment_spec_replicas"),
         hold="20m",
-        summary="{{ $labels.deployment }} has had fewer replicas than it should for twenty minutes",
+        summary="{{ $labels.deployment }} has had fewer available replicas than desired for twenty minutes",
     ),
     Alert(
         name="RolloutStuck",
@@ -288,7 +288,7 @@ _DEPLOYMENT = (
         severity=Severity.TICKET,
         expression=_of_tenants('kube_deployment_status_condition{condition="Progressing",status="false"} == 1'),
         hold="5m",
-        summary="{{ $labels.deployment }} makes no progress",
+        summary="The rollout of {{ $labels.deployment }} makes no progress",
     ),
     Alert(
         name="AtMaximumReplicas",
@@ -299,7 +299,7 @@ _DEPLOYMENT = (
             " and kube_horizontalpodautoscaler_spec_max_replicas > kube_horizontalpodautoscaler_spec_min_replicas"
         ),
         hold="30m",
-        summary="{{ $labels.horizontalpodautoscaler }} has wanted all the replicas it may have for half an hour",
+        summary="{{ $labels.horizontalpodautoscaler }} has asked for its maximum number of replicas for half an hour: more load would queue",
     ),
     Alert(
         name="ScalerFailing",
@@ -310,7 +310,7 @@ _DEPLOYMENT = (
             ' "exported_namespace", "(.*)") > 0'
         ),
         hold="5m",
-        summary="{{ $labels.scaledObject }} of {{ $labels.namespace }} cannot read {{ $labels.scaler }}: its replicas stand still",
+        summary="{{ $labels.scaledObject }} of {{ $labels.namespace }} cannot read {{ $labels.scaler }}: its replicas no longer follow the load",
     ),
     Alert(
         name="CanaryWithoutTraffic",
@@ -321,7 +321,7 @@ _DEPLOYMENT = (
             ' and on (tenant, model) sum by (tenant, model) (headway:request_rate{source="mesh"}) == 0'
         ),
         hold="30m",
-        summary="Two releases of {{ $labels.tenant }}/{{ $labels.model }} run and nobody asks either: the comparison cannot end",
+        summary="Two releases of {{ $labels.tenant }}/{{ $labels.model }} run and neither gets requests: their comparison cannot end",
     ),
 )
 
@@ -332,7 +332,7 @@ _PLATFORM = (
         severity=Severity.HEARTBEAT,
         expression="vector(1)",
         hold="0s",
-        summary="Alerts reach their receivers; when this one stops, they do not",
+        summary="This alert always fires; when its notifications stop, no alert reaches anybody",
     ),
     Alert(
         name="RulesFailing",
@@ -340,7 +340,7 @@ _PLATFORM = (
         severity=Severity.PAGE,
         expression="sum by (rule_group) (increase(prometheus_rule_evaluation_failures_total[10m])) > 0",
         hold="5m",
-        summary="Rules of {{ $labels.rule_group }} cannot be evaluated: what they watch is not watched",
+        summary="Prometheus cannot evaluate the rules of {{ $labels.rule_group }}: nobody watches what they cover",
     ),
     Alert(
         name="SeriesLimitReached",
@@ -348,7 +348,7 @@ _PLATFORM = (
         severity=Severity.TICKET,
         expression="sum(increase(prometheus_target_scrapes_exceeded_sample_limit_total[10m])) > 0",
         hold="5m",
-        summary="A target shows more series than its limit and is dropped whole",
+        summary="A scrape target has more series than its limit, so Prometheus drops all of its metrics",
     ),
     Alert(
         name="NotificationsFailing",
@@ -356,7 +356,7 @@ _PLATFORM = (
         severity=Severity.PAGE,
         expression="sum by (integration) (rate(alertmanager_notifications_failed_total[5m])) > 0",
         hold="10m",
-        summary="Alertmanager cannot tell {{ $labels.integration }}",
+        summary="Alertmanager cannot deliver notifications by {{ $labels.integration }}",
     ),
     Alert(
         name="NodeHealthSilent",
@@ -365,7 +365,7 @@ _PLATFORM = (
         # Silent where the loop has not run for hours: an environment may leave it out.
         expression="group(max_over_time(headway_node_health_leads[6h])) unless on () max(headway_node_health_leads) == 1",
         hold="10m",
-        summary="No loop of node health acts any more: broken GPUs are not set apart",
+        summary="The node health loop does not run: nodes with broken GPUs are not quarantined",
     ),
     Alert(
         name="LimiterAway",
@@ -373,7 +373,7 @@ _PLATFORM = (
         severity=Severity.TICKET,
         expression=f'max by (deployment) (kube_deployment_status_replicas_available{{namespace="{RATE_LIMIT}"}}) == 0',
         hold="5m",
-        summary="{{ $labels.deployment }} of the rate limits is away: each gateway proxy limits by itself, and tokens are not limited",
+        summary="{{ $labels.deployment }} of the rate limiter is unavailable: each gateway proxy limits requests by itself, and tokens are not limited",
     ),
     Alert(
         name="ArtifactsNotOnNodes",
@@ -382,7 +382,7 @@ _PLATFORM = (
         # It tries again every minute, for as long as it is so.
         expression='sum by (outcome) (increase(headway_artifact_cache_fetches_total{outcome!="fetched"}[10m])) > 0',
         hold="20m",
-        summary="Stores of artifacts on nodes fetch in vain ({{ $labels.outcome }}): replicas fetch from S3 and start later",
+        summary="Artifact caches on nodes cannot fetch files ({{ $labels.outcome }}): new replicas fetch them from S3 and start later",
     ),
     Alert(
         name="TelemetryLost",
@@ -393,7 +393,7 @@ _PLATFORM = (
             '(_total)?"}[10m])) > 0'
         ),
         hold="15m",
-        summary="A collector loses logs or traces at {{ $labels.exporter }}{{ $labels.receiver }}",
+        summary="An OpenTelemetry collector loses logs or traces at {{ $labels.exporter }}{{ $labels.receiver }}",
     ),
 )
 

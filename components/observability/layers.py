@@ -27,67 +27,67 @@ REQUEST = Dashboard(
     by_tenant=True,
     rows=(
         row(
-            "Volume and answers",
-            panel("Requests a second", (f'headway:request_rate{{source="mesh",{_T}}}', SERVICE), unit=Unit.PER_SECOND),
+            "Request rate and responses",
+            panel("Requests per second", (f'headway:request_rate{{source="mesh",{_T}}}', SERVICE), unit=Unit.PER_SECOND),
             panel(
-                "Requests by answer",
+                "Requests by response code",
                 (_mesh("", "destination_service_namespace, response_code"), "{{destination_service_namespace}} {{response_code}}"),
                 unit=Unit.PER_SECOND,
             ),
             panel("Server errors", (f"headway:error_ratio{{{_T}}}", SERVICE), unit=Unit.SHARE),
         ),
         row(
-            "Time",
+            "Latency",
             *(panel(f"Latency p{p}", (f"headway:latency:p{p}{{{_T}}}", SERVICE), unit=Unit.SECONDS) for p in (50, 95, 99)),
         ),
         row(
-            "Never answered",
+            "Requests that failed in the mesh",
             panel(
-                "Requests by what the mesh did to them",
+                "Requests by Envoy response flag",
                 (
                     _mesh(',response_flags!="-"', "destination_service_name, response_flags"),
                     "{{destination_service_name}} {{response_flags}}",
                 ),
                 unit=Unit.PER_SECOND,
-                meaning="UH no healthy server, UF connection failed, UT timed out, URX retries spent, RL rate limited",
+                meaning="UH: no healthy server. UF: connection failed. UT: timed out. URX: retries exhausted. RL: rate limited.",
             ),
             panel(
-                "Refused by rate limit",
+                "Requests refused by rate limits",
                 (_mesh(',response_code="429"', "destination_service_namespace"), "{{destination_service_namespace}}"),
                 unit=Unit.PER_SECOND,
             ),
-            panel("Time in the queue", (f"headway:queue_time{{{_T}}}", SERVICE), unit=Unit.SECONDS),
+            panel("Queue time", (f"headway:queue_time{{{_T}}}", SERVICE), unit=Unit.SECONDS),
         ),
         row(
-            "Answered by less, or by no",
+            "Degraded or rejected requests",
             panel(
-                "Answered by a fallback",
+                "Requests answered by a fallback model",
                 (
                     _mesh(',degraded="true"', "destination_service_namespace, destination_service_name"),
                     "{{destination_service_namespace}}/{{destination_service_name}}",
                 ),
                 unit=Unit.PER_SECOND,
-                meaning="Moved there by the gateway while the model that was asked for is full; the line of such a request has the route `degraded`",
+                meaning="The gateway sends requests to the fallback while the requested model is overloaded. Their log lines have the route `degraded`.",
             ),
             panel(
-                "Refused by rate limit, of all requests",
+                "Share of requests refused by rate limits",
                 (f"{_LIMITED} / {_mesh('', 'destination_service_namespace')}", "{{destination_service_namespace}}"),
                 unit=Unit.SHARE,
             ),
             panel(
-                "Questions to the limiter",
+                "Rate limiter calls by status",
                 (f"sum by (grpc_response_status) (rate(istio_requests_total{{{_LIMITER}}}[5m]))", "status {{grpc_response_status}}"),
                 unit=Unit.PER_SECOND,
-                meaning="0 is an answer, whichever; at any other status the gateway lets the request pass",
+                meaning="Status 0 is an answer, whether it allows or refuses. With any other status the gateway lets the request pass.",
             ),
             panel(
-                "Time of the limiter's answers p99",
+                "Rate limiter latency p99",
                 f"histogram_quantile(0.99, sum by (le) (rate(istio_request_duration_milliseconds_bucket{{{_LIMITER}}}[5m]))) / 1000",
                 unit=Unit.SECONDS,
-                meaning="Every request waits for it",
+                meaning="Every request waits for the rate limiter.",
             ),
             panel(
-                "The limiter and its counts: replicas there",
+                "Rate limiter: available replicas",
                 (f'kube_deployment_status_replicas_available{{namespace="{RATE_LIMIT}"}}', "{{deployment}}"),
             ),
         ),
@@ -107,28 +107,28 @@ MODEL_SERVER = Dashboard(
     rows=(
         row(
             "Load",
-            _recorded("Requests in the server", "in_flight"),
-            _recorded("Requests waiting", "waiting"),
-            _recorded("Requests answered a second", "request_rate", Unit.PER_SECOND),
+            _recorded("Requests in flight", "in_flight"),
+            _recorded("Waiting requests", "waiting"),
+            _recorded("Completed requests per second", "request_rate", Unit.PER_SECOND),
         ),
         row(
-            "Time",
-            _recorded("In the queue", "queue_time", Unit.SECONDS),
-            _recorded("On the model", "compute_time", Unit.SECONDS),
-            _recorded("Requests computed together", "batch_size"),
+            "Latency",
+            _recorded("Queue time", "queue_time", Unit.SECONDS),
+            _recorded("Compute time", "compute_time", Unit.SECONDS),
+            _recorded("Batch size", "batch_size"),
         ),
         row(
             "Language models",
-            _recorded("First token p95", "ttft:p95", Unit.SECONDS),
-            _recorded("Between tokens p95", "inter_token:p95", Unit.SECONDS),
-            _recorded("Tokens a second", "tokens_per_second", Unit.TOKENS_PER_SECOND),
-            _recorded("Cache in use", "kv_cache_use", Unit.SHARE),
+            _recorded("Time to first token p95", "ttft:p95", Unit.SECONDS),
+            _recorded("Inter-token latency p95", "inter_token:p95", Unit.SECONDS),
+            _recorded("Tokens per second", "tokens_per_second", Unit.TOKENS_PER_SECOND),
+            _recorded("KV cache in use", "kv_cache_use", Unit.SHARE),
             _recorded("Preemptions", "preemptions", Unit.PER_SECOND),
         ),
         row(
-            "The servers themselves",
+            "Server processes",
             panel(
-                "Replicas whose metrics can be read",
+                "Replicas with readable metrics",
                 (
                     'sum by (platform_io_tenant, platform_io_model, platform_io_release) (up{platform_io_model!="",platform_io_tenant=~"$tenant"})',
                     "{{platform_io_model}} {{platform_io_release}}",
@@ -143,7 +143,7 @@ MODEL_SERVER = Dashboard(
                 unit=Unit.PER_SECOND,
             ),
             panel(
-                "Restarts within an hour",
+                "Container restarts in the last hour",
                 ('sum by (namespace, pod) (increase(kube_pod_container_status_restarts_total{namespace=~"$tenant"}[1h]))', "{{pod}}"),
             ),
             panel("Ready pods", ('sum by (namespace) (kube_pod_status_ready{condition="true",namespace=~"$tenant"})', "{{namespace}}")),
@@ -162,31 +162,36 @@ GPU = Dashboard(
     tags=("layer",),
     rows=(
         row(
-            "Work",
-            _gpu("Busy multiprocessors", "DCGM_FI_PROF_SM_ACTIVE", Unit.SHARE, "Not the utilisation, which is 1 whenever a kernel runs"),
-            _gpu("Tensor cores", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Unit.SHARE),
-            _gpu("Device memory moving data", "DCGM_FI_PROF_DRAM_ACTIVE", Unit.SHARE),
+            "Utilization",
+            _gpu(
+                "SM activity",
+                "DCGM_FI_PROF_SM_ACTIVE",
+                Unit.SHARE,
+                "The share of multiprocessors that work. GPU utilization says less: it is 1 whenever any kernel runs.",
+            ),
+            _gpu("Tensor core activity", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Unit.SHARE),
+            _gpu("Memory bandwidth activity", "DCGM_FI_PROF_DRAM_ACTIVE", Unit.SHARE),
             _gpu("Memory in use", "DCGM_FI_DEV_FB_USED * 1048576", Unit.BYTES),
-            _gpu("Memory in use, share", "DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)", Unit.SHARE),
-            panel("Busy multiprocessors by service", ("headway:gpu_activity", SERVICE), unit=Unit.SHARE),
+            _gpu("Share of memory in use", "DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)", Unit.SHARE),
+            panel("SM activity by service", ("headway:gpu_activity", SERVICE), unit=Unit.SHARE),
         ),
         row(
             "Faults",
             _gpu("Xid events", "DCGM_EXP_XID_ERRORS_COUNT"),
-            _gpu("Double-bit errors", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"),
-            _gpu("Single-bit errors an hour", "increase(DCGM_FI_DEV_ECC_SBE_VOL_TOTAL[1h])"),
-            _gpu("Rows that could not be remapped", "DCGM_FI_DEV_ROW_REMAP_FAILURE"),
-            _gpu("PCIe retries an hour", "increase(DCGM_FI_DEV_PCIE_REPLAY_COUNTER[1h])"),
-            _gpu("NVLink errors an hour", "increase(DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL[1h])"),
+            _gpu("Double-bit ECC errors", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"),
+            _gpu("Single-bit ECC errors per hour", "increase(DCGM_FI_DEV_ECC_SBE_VOL_TOTAL[1h])"),
+            _gpu("Row remapping failures", "DCGM_FI_DEV_ROW_REMAP_FAILURE"),
+            _gpu("PCIe replays per hour", "increase(DCGM_FI_DEV_PCIE_REPLAY_COUNTER[1h])"),
+            _gpu("NVLink CRC errors per hour", "increase(DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL[1h])"),
         ),
         row(
-            "Limits",
+            "Thermal and power limits",
             _gpu("Temperature", "DCGM_FI_DEV_GPU_TEMP", Unit.CELSIUS),
             _gpu("Power", "DCGM_FI_DEV_POWER_USAGE", Unit.WATTS),
-            _gpu("Clock", "DCGM_FI_DEV_SM_CLOCK * 1e6", Unit.HERTZ),
-            _gpu("Slowed by heat", "rate(DCGM_FI_DEV_THERMAL_VIOLATION[5m]) / 1e9", Unit.SHARE),
-            _gpu("Slowed by the power limit", "rate(DCGM_FI_DEV_POWER_VIOLATION[5m]) / 1e9", Unit.SHARE),
-            _gpu("NVLink", "DCGM_FI_PROF_NVLINK_RX_BYTES + DCGM_FI_PROF_NVLINK_TX_BYTES", Unit.BYTES),
+            _gpu("SM clock", "DCGM_FI_DEV_SM_CLOCK * 1e6", Unit.HERTZ),
+            _gpu("Share of time throttled by heat", "rate(DCGM_FI_DEV_THERMAL_VIOLATION[5m]) / 1e9", Unit.SHARE),
+            _gpu("Share of time throttled by the power limit", "rate(DCGM_FI_DEV_POWER_VIOLATION[5m]) / 1e9", Unit.SHARE),
+            _gpu("NVLink traffic", "DCGM_FI_PROF_NVLINK_RX_BYTES + DCGM_FI_PROF_NVLINK_TX_BYTES", Unit.BYTES),
         ),
     ),
 )
@@ -197,7 +202,7 @@ NODE = Dashboard(
     tags=("layer",),
     rows=(
         row(
-            "State",
+            "Node state",
             panel(
                 "Nodes that are not ready",
                 'sum(kube_node_status_condition{condition="Ready",status="true"} == bool 0)',
@@ -208,15 +213,15 @@ NODE = Dashboard(
                 ('sum by (condition) (kube_node_status_condition{condition=~".*Pressure",status="true"})', "{{condition}}"),
             ),
             panel("Nodes by pool", (f'count by ({POOL}) (kube_node_labels{{{POOL}!=""}})', f"{{{{{POOL}}}}}")),
-            panel("GPUs offered", (f"sum by (node) (kube_node_status_allocatable{{{GPUS}}})", "{{node}}")),
-            panel("Taken out of service", "sum(kube_node_spec_unschedulable)"),
+            panel("Allocatable GPUs", (f"sum by (node) (kube_node_status_allocatable{{{GPUS}}})", "{{node}}")),
+            panel("Cordoned nodes", "sum(kube_node_spec_unschedulable)"),
         ),
         row(
             "Resources",
             panel("CPU in use", ('1 - avg by (instance) (rate(node_cpu_seconds_total{mode="idle"}[5m]))', "{{instance}}"), unit=Unit.SHARE),
             panel("Memory in use", ("1 - node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes", "{{instance}}"), unit=Unit.SHARE),
             panel(
-                "Memory of pods",
+                "Memory use by pod",
                 ('sum by (namespace, pod) (container_memory_working_set_bytes{container!="",namespace!=""})', "{{namespace}}/{{pod}}"),
                 unit=Unit.BYTES,
             ),
@@ -229,11 +234,11 @@ NODE = Dashboard(
                 unit=Unit.SHARE,
             ),
             panel(
-                "Network received",
+                "Network receive rate",
                 ('sum by (instance) (rate(node_network_receive_bytes_total{device!="lo"}[5m]))', "{{instance}}"),
                 unit=Unit.BYTES,
             ),
-            panel("Processes killed for memory", ("increase(node_vmstat_oom_kill[1h])", "{{instance}}")),
+            panel("Processes killed for lack of memory", ("increase(node_vmstat_oom_kill[1h])", "{{instance}}")),
         ),
     ),
 )
@@ -244,26 +249,27 @@ SCHEDULER = Dashboard(
     tags=("layer",),
     rows=(
         row(
-            "Waiting",
-            panel("Pods that find no node", "count(kube_pod_status_unschedulable == 1) or vector(0)", single=True),
+            "Waiting pods",
+            panel("Unschedulable pods", "count(kube_pod_status_unschedulable == 1) or vector(0)", single=True),
             panel(
-                "Files of artifacts that nodes do not have yet",
+                "Artifact files still missing on nodes",
                 ("sum by (platform_io_pool) (headway_artifact_cache_missing_files)", "{{platform_io_pool}}"),
-                meaning="Replicas that start there fetch them from S3",
+                meaning="Replicas that start on these nodes fetch the files from S3.",
             ),
             panel("Pending pods", ('sum by (namespace) (kube_pod_status_phase{phase="Pending"})', "{{namespace}}")),
-            panel("Pods the autoscaler would help", "sum(cluster_autoscaler_unschedulable_pods_count)"),
+            panel("Unschedulable pods seen by the cluster autoscaler", "sum(cluster_autoscaler_unschedulable_pods_count)"),
             panel(
-                "Nodes that could not be had", ("sum by (reason) (increase(cluster_autoscaler_failed_scale_ups_total[1h]))", "{{reason}}")
+                "Failed scale-ups of nodes in the last hour",
+                ("sum by (reason) (increase(cluster_autoscaler_failed_scale_ups_total[1h]))", "{{reason}}"),
             ),
         ),
         row(
-            "Room",
+            "Capacity",
             panel("Free GPUs by pool", (by_pool(FREE), f"{{{{{POOL}}}}}")),
             panel(
-                "Largest free block by pool",
+                "Most free GPUs on one node by pool",
                 (f"max by ({POOL}) ({in_pools(FREE)})", f"{{{{{POOL}}}}}"),
-                meaning="A pod that wants more than this cannot be placed, however much is free in all",
+                meaning="A pod that asks for more GPUs than this cannot be placed, however many are free in total.",
             ),
             panel(
                 "Fragmentation by pool",
@@ -272,7 +278,7 @@ SCHEDULER = Dashboard(
                     f"{{{{{POOL}}}}}",
                 ),
                 unit=Unit.SHARE,
-                meaning="0: all that is free lies on one node",
+                meaning="0 means that all free GPUs are on one node.",
             ),
             panel(
                 "Quota in use",
@@ -281,10 +287,10 @@ SCHEDULER = Dashboard(
             ),
         ),
         row(
-            "Losing places",
+            "Evictions and deletions",
             panel("Evicted pods", ('sum by (namespace) (kube_pod_status_reason{reason="Evicted"})', "{{namespace}}")),
             panel(
-                "Pods deleted within an hour",
+                "Pods deleted in the last hour",
                 "count(time() - kube_pod_deletion_timestamp < 3600) or vector(0)",
             ),
         ),
@@ -314,19 +320,19 @@ DEPLOYMENT = Dashboard(
             panel("Latency p99 by release", (f"headway:latency:p99{{{_T}}}", SERVICE), unit=Unit.SECONDS),
         ),
         row(
-            "What changed",
+            "Recent changes",
             panel(
-                "Changes of a deployment",
+                "Deployment changes",
                 ('changes(kube_deployment_metadata_generation{namespace=~"$tenant"}[15m])', "{{namespace}}/{{deployment}}"),
-                meaning="Each step is somebody's or something's change",
+                meaning="Each step is a change of the object, by a person or a controller.",
             ),
             panel(
-                "Age of deployments",
+                "Deployment age",
                 ('time() - kube_deployment_created{namespace=~"$tenant"}', "{{namespace}}/{{deployment}}"),
                 unit=Unit.SECONDS,
             ),
             panel(
-                "Restarts of containers",
+                "Container restarts",
                 (
                     'sum by (namespace, pod) (changes(kube_pod_container_status_restarts_total{namespace=~"$tenant"}[15m]))',
                     "{{namespace}}/{{pod}}",
@@ -336,12 +342,12 @@ DEPLOYMENT = Dashboard(
         row(
             "Replicas",
             panel(
-                "Wanted and there",
-                ('kube_deployment_spec_replicas{namespace=~"$tenant"}', "{{deployment}} wanted"),
-                ('kube_deployment_status_replicas_available{namespace=~"$tenant"}', "{{deployment}} there"),
+                "Desired vs available replicas",
+                ('kube_deployment_spec_replicas{namespace=~"$tenant"}', "{{deployment}} desired"),
+                ('kube_deployment_status_replicas_available{namespace=~"$tenant"}', "{{deployment}} available"),
             ),
             panel(
-                "Autoscaler: wanted of the most it may",
+                "Desired replicas as a share of the maximum",
                 (
                     (
                         'kube_horizontalpodautoscaler_status_desired_replicas{namespace=~"$tenant"}'
@@ -352,14 +358,14 @@ DEPLOYMENT = Dashboard(
                 unit=Unit.SHARE,
             ),
             panel(
-                "Triggers that cannot be read",
+                "Errors of scaling triggers",
                 (
                     'sum by (exported_namespace, scaledObject) (rate(keda_scaler_detail_errors_total{exported_namespace=~"$tenant"}[5m]))',
                     "{{exported_namespace}}/{{scaledObject}}",
                 ),
             ),
             panel(
-                "Trigger values",
+                "Values of scaling triggers",
                 (
                     'sum by (exported_namespace, scaledObject, scaler) (keda_scaler_metrics_value{exported_namespace=~"$tenant"})',
                     "{{scaledObject}} {{scaler}}",

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from components.addons.prometheus import TRAIL
 
-TITLE = "Requests and logs behind this"
+TITLE = "Requests and logs of this series"
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "tenant": ("tenant", "destination_service_namespace", "exported_namespace", "namespace", "platform_io_tenant"),

@@ -14,25 +14,27 @@ OVERVIEW = Dashboard(
         row(
             "Is the right version serving?",
             panel(
-                "Models with more than one release serving",
+                "Models with more than one release in service",
                 'sum(count by (tenant, model) (headway:request_rate{source="mesh"}) > bool 1)',
                 single=True,
-                meaning="Each is a release that is being compared; more than a few at once are hard to watch",
+                meaning="Each of them compares two releases. More than a few at once are hard to watch.",
             ),
             panel(
                 "Requests by release",
                 ('sum by (tenant, model, release) (headway:request_rate{source="mesh"})', SERVICE),
                 unit=Unit.PER_SECOND,
             ),
-            panel("Releases that run", ('count by (tenant, model) (headway:in_flight{source=~"triton|vllm"})', "{{tenant}}/{{model}}")),
+            panel(
+                "Running releases by model", ('count by (tenant, model) (headway:in_flight{source=~"triton|vllm"})', "{{tenant}}/{{model}}")
+            ),
         ),
         row(
-            "Are promises kept?",
+            "Are objectives met?",
             panel(
-                "Fastest burning error budget",
+                "Highest burn rate of an error budget",
                 f"max({BURN})",
                 single=True,
-                meaning="1 spends the budget exactly within its window; 14.4 wakes somebody",
+                meaning="At 1 the budget lasts exactly for its window. At 14.4 somebody is paged.",
             ),
             panel(
                 "Burn rate over an hour",
@@ -46,39 +48,39 @@ OVERVIEW = Dashboard(
         row(
             "Is capacity used well?",
             panel(
-                "GPUs asked for",
+                "Share of GPUs requested",
                 f"sum(kube_pod_container_resource_requests{{{GPUS}}}) / sum(kube_node_status_allocatable{{{GPUS}}})",
                 unit=Unit.SHARE,
                 single=True,
-                meaning="Whole GPUs and MIG slices count one each",
+                meaning="A whole GPU and a MIG slice count as one each.",
             ),
-            panel("Busy multiprocessors", ("avg by (tenant, model) (headway:gpu_activity)", "{{tenant}}/{{model}}"), unit=Unit.SHARE),
+            panel("SM activity by model", ("avg by (tenant, model) (headway:gpu_activity)", "{{tenant}}/{{model}}"), unit=Unit.SHARE),
             panel(
-                "GPUs asked for by pool", (by_pool(f"sum by (node) (kube_pod_container_resource_requests{{{GPUS}}})"), f"{{{{{POOL}}}}}")
+                "Requested GPUs by pool", (by_pool(f"sum by (node) (kube_pod_container_resource_requests{{{GPUS}}})"), f"{{{{{POOL}}}}}")
             ),
         ),
         row(
             "Are rollouts controlled?",
             panel(
-                "Services that want more replicas than they may have",
+                "Services at their maximum number of replicas",
                 "sum((kube_horizontalpodautoscaler_status_desired_replicas >= bool kube_horizontalpodautoscaler_spec_max_replicas)"
                 " * (kube_horizontalpodautoscaler_spec_max_replicas > bool kube_horizontalpodautoscaler_spec_min_replicas))",
                 single=True,
             ),
             panel(
-                "Deployments without all their replicas",
+                "Deployments with missing replicas",
                 "sum(kube_deployment_status_replicas_available < bool kube_deployment_spec_replicas)",
             ),
-            panel("Deployments changed within an hour", "sum(time() - kube_deployment_created < bool 3600)"),
+            panel("Deployments created in the last hour", "sum(time() - kube_deployment_created < bool 3600)"),
         ),
         row(
-            "Do failures stay where they are?",
+            "Are failures contained?",
             panel(
-                "Tenants with an alert that wakes somebody",
+                "Tenants with a paging alert",
                 'count(count by (namespace) (ALERTS{alertstate="firing",namespace!="",severity="page"})) or vector(0)',
                 single=True,
             ),
-            panel("Alerts by layer", ('count by (layer) (ALERTS{alertstate="firing"})', "{{layer}}")),
+            panel("Firing alerts by layer", ('count by (layer) (ALERTS{alertstate="firing"})', "{{layer}}")),
             panel("Server errors by tenant", ("max by (tenant) (headway:error_ratio)", "{{tenant}}"), unit=Unit.SHARE),
         ),
     ),

@@ -205,7 +205,7 @@ def _traces(panel: Panel) -> table.Panel:
     for query in panel.queries:
         drawn = drawn.with_target(_traceql(query))
     kept = "".join(f"&${{{name}:queryparam}}" for name in links.NAMES)
-    here = {"title": "This one, here", "url": f"/d/{TRAIL}?${{__url_time_range}}{kept}&var-trace=${{__value.raw}}"}
+    here = {"title": "Open this trace here", "url": f"/d/{TRAIL}?${{__url_time_range}}{kept}&var-trace=${{__value.raw}}"}
     chosen = DynamicConfigValue(id_val="links", value=[here])
     return drawn.override_by_name("traceID", [chosen]).span(HALF).height(HIGH)
 

@@ -38,17 +38,17 @@ def _rows(tenant: str, model: Model) -> list[Row]:
     burning = BURN.replace("share1h", f"share1h{{{who}}}").replace("slo_allowed:share", f"slo_allowed:share{{{who}}}")
     rows = [
         row(
-            "Promises",
-            panel("Burn rate over an hour", (burning, "{{objective}}"), meaning="1 spends the budget exactly within its window"),
+            "Objectives",
+            panel("Burn rate over an hour", (burning, "{{objective}}"), meaning="At 1 the error budget lasts exactly for its window."),
             panel(
-                "Share of requests that break a promise",
+                "Share of bad requests by objective",
                 (f"headway:slo_bad:share1d{{{who}}}", "{{objective}}"),
                 unit=Unit.SHARE,
             ),
         ),
         row(
             "Requests by release",
-            recorded("Requests a second", "request_rate", Unit.PER_SECOND, "mesh"),
+            recorded("Requests per second", "request_rate", Unit.PER_SECOND, "mesh"),
             recorded("Server errors", "error_ratio", Unit.SHARE),
             recorded("Latency p99", "latency:p99", Unit.SECONDS),
             recorded("Latency p50", "latency:p50", Unit.SECONDS),
@@ -58,22 +58,22 @@ def _rows(tenant: str, model: Model) -> list[Row]:
         rows.append(
             row(
                 "Servers",
-                recorded("Requests in the server", "in_flight", source=model.runtime.engine.value),
-                recorded("Requests waiting", "waiting"),
-                recorded("Time in the queue", "queue_time", Unit.SECONDS),
-                recorded("Time on the model", "compute_time", Unit.SECONDS),
+                recorded("Requests in flight", "in_flight", source=model.runtime.engine.value),
+                recorded("Waiting requests", "waiting"),
+                recorded("Queue time", "queue_time", Unit.SECONDS),
+                recorded("Compute time", "compute_time", Unit.SECONDS),
             )
         )
     if model.runtime.engine is Engine.TRITON:
-        rows.append(row("Batches", recorded("Requests computed together", "batch_size")))
+        rows.append(row("Batching", recorded("Batch size", "batch_size")))
     if model.runtime.engine is Engine.VLLM:
         rows.append(
             row(
                 "Tokens",
-                recorded("First token p95", "ttft:p95", Unit.SECONDS),
-                recorded("Between tokens p95", "inter_token:p95", Unit.SECONDS),
-                recorded("Tokens a second", "tokens_per_second", Unit.TOKENS_PER_SECOND),
-                recorded("Cache in use", "kv_cache_use", Unit.SHARE),
+                recorded("Time to first token p95", "ttft:p95", Unit.SECONDS),
+                recorded("Inter-token latency p95", "inter_token:p95", Unit.SECONDS),
+                recorded("Tokens per second", "tokens_per_second", Unit.TOKENS_PER_SECOND),
+                recorded("KV cache in use", "kv_cache_use", Unit.SHARE),
                 recorded("Preemptions", "preemptions", Unit.PER_SECOND),
             )
         )
@@ -81,19 +81,19 @@ def _rows(tenant: str, model: Model) -> list[Row]:
         *rows,
         row(
             "GPUs",
-            recorded("Busy multiprocessors", "gpu_activity", Unit.SHARE),
-            recorded("Memory in use on the fullest GPU", "gpu_memory", Unit.BYTES),
+            recorded("SM activity", "gpu_activity", Unit.SHARE),
+            recorded("Highest GPU memory in use", "gpu_memory", Unit.BYTES),
             recorded("Xid events", "gpu_faults"),
         ),
         row(
             "Replicas",
             panel(
-                "Wanted and there",
-                (f"kube_deployment_spec_replicas{{{deployments}}}", "{{deployment}} wanted"),
-                (f"kube_deployment_status_replicas_available{{{deployments}}}", "{{deployment}} there"),
+                "Desired vs available replicas",
+                (f"kube_deployment_spec_replicas{{{deployments}}}", "{{deployment}} desired"),
+                (f"kube_deployment_status_replicas_available{{{deployments}}}", "{{deployment}} available"),
             ),
             panel(
-                "Wanted by the autoscaler, of the most it may",
+                "Desired replicas as a share of the maximum",
                 (
                     (
                         f"kube_horizontalpodautoscaler_status_desired_replicas{{{scalers}}}"
@@ -103,7 +103,7 @@ def _rows(tenant: str, model: Model) -> list[Row]:
                 ),
                 unit=Unit.SHARE,
             ),
-            panel("Restarts within an hour", (f"increase(kube_pod_container_status_restarts_total{{{pods}}}[1h])", "{{pod}}")),
-            panel("Changes of its deployments", (f"changes(kube_deployment_metadata_generation{{{deployments}}}[15m])", "{{deployment}}")),
+            panel("Container restarts in the last hour", (f"increase(kube_pod_container_status_restarts_total{{{pods}}}[1h])", "{{pod}}")),
+            panel("Deployment changes", (f"changes(kube_deployment_metadata_generation{{{deployments}}}[15m])", "{{deployment}}")),
         ),
     ]

@@ -19,41 +19,41 @@ PAGE = Dashboard(
     asked=(*((name, ".*") for name in NAMES), (REQUEST, ".*"), (TRACE, "")),
     rows=(
         row(
-            "Requests, as proxies saw them",
+            "Request log of the proxies",
             panel(
-                "A line for each",
+                "One line per request",
                 f'{{service_name="{ACCESS_LOG}"}}{_OF_RELEASE} | request_id=~"$request"',
                 store=Store.LOGS,
-                meaning="The fields of a line hold its request_id and its trace_id; each is a link",
+                meaning="The fields request_id and trace_id of a line are links.",
             ),
         ),
         row(
             "Traces",
             panel(
-                "Those that were kept",
+                "Stored traces",
                 '{ span.tenant=~"$tenant" && span.model=~"$model" && span.release=~"$release" && span."guid:x-request-id"=~"$request" }',
                 store=Store.TRACES,
-                meaning="All that failed or took longer than a second, and a share of the rest",
+                meaning="All requests that failed or took longer than a second, and a sample of the others.",
             ),
-            panel("One of them", "$trace", store=Store.TRACE, meaning="Chosen on the left, or by the link at a line"),
+            panel("Selected trace", "$trace", store=Store.TRACE, meaning="Select a trace on the left, or follow the link in a log line."),
         ),
         row(
-            "Printed",
+            "Container logs",
             panel(
-                "By the servers",
+                "Logs of model servers",
                 # Loki refuses to look where every label may be missing, as they all may by default.
                 '{service_name=~".+", k8s_namespace_name=~"$tenant", model=~"$model", release=~"$release"} | k8s_pod_name=~"$pod"',
                 store=Store.LOGS,
             ),
             panel(
-                "Logs by tenant",
+                "Log volume by tenant",
                 (
                     'sum by (k8s_namespace_name) (bytes_rate({service_name=~".+", k8s_namespace_name=~"$tenant"} [5m]))',
                     "{{k8s_namespace_name}}",
                 ),
                 store=Store.LOG_RATES,
                 unit=Unit.BYTES,
-                meaning="A second. Proxies' lines have no namespace",
+                meaning="Bytes per second. Log lines of proxies have no namespace.",
             ),
         ),
     ),

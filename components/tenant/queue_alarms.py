@@ -34,8 +34,8 @@ def alarms(tenant: str, models: Sequence[Model], surroundings: Surroundings) -> 
                 {
                     **_of(queue, "ApproximateAgeOfOldestMessage", late),
                     "name": f"{queue}-late",
-                    "alarm_description": f"{tenant}/{model.name}: a batch message has waited for half of its deadline of "
-                    f"{model.batch.deadline}, at which it is lost. {surroundings.runbooks}/batch-late.md",
+                    "alarm_description": f"{tenant}/{model.name}: the oldest batch message has waited for half of its deadline of "
+                    f"{model.batch.deadline}, when SQS deletes it. {surroundings.runbooks}/batch-late.md",
                 },
             ),
             (
@@ -43,7 +43,7 @@ def alarms(tenant: str, models: Sequence[Model], surroundings: Surroundings) -> 
                 {
                     **_of(f"{queue}-dead", "ApproximateNumberOfMessagesVisible", 0),
                     "name": f"{queue}-unanswered",
-                    "alarm_description": f"{tenant}/{model.name}: batch messages failed {model.batch.attempts} times and wait in {queue}-dead. "
+                    "alarm_description": f"{tenant}/{model.name}: batch messages failed {model.batch.attempts} times and were moved to {queue}-dead. "
                     f"{surroundings.runbooks}/batch-unanswered.md",
                 },
             ),

@@ -47,7 +47,7 @@ CASES = (
         ),
         at="40m",
         labels={"namespace": "vision", "destination_service_namespace": "vision"},
-        summary="10% of vision's requests are refused by its rate limit",
+        summary="The gateway refuses 10% of the requests of vision, because the tenant exceeds its rate limit",
     ),
     Case(
         alert="RequestsUnanswered",
@@ -65,7 +65,7 @@ CASES = (
             "destination_service_namespace": "vision",
             "destination_service_name": "defects-r0123456789",
         },
-        summary="20% of the requests to defects-r0123456789 never reached a server",
+        summary="20% of the requests to defects-r0123456789 fail in the mesh without an answer from a server",
     ),
     Case(
         alert="ModelServerSilent",
@@ -79,7 +79,7 @@ CASES = (
         ),
         at="10m",
         labels={"namespace": "vision", "platform_io_model": "defects", **_POD_LABELS},
-        summary="defects-1 is ready and its metrics cannot be read: gates and autoscaling are blind to it",
+        summary="defects-1 serves requests, but Prometheus cannot read its metrics: release gates and autoscaling do not see it",
     ),
     _tenants(
         "ModelServerRestarts",
@@ -101,7 +101,7 @@ CASES = (
         ),
         "30m",
         _POD_LABELS,
-        "defects-1 was killed for its memory within the hour",
+        "The kernel killed defects-1 within the last hour, because it exceeded its memory limit",
     ),
     Case(
         alert="KvCacheFull",
@@ -109,7 +109,7 @@ CASES = (
         well=(f'headway:kv_cache_use{{{RELEASE},source="vllm"}} 0.97x480', f'headway:preemptions{{{RELEASE},source="vllm"}} 0x480'),
         at="20m",
         labels={"namespace": "vision", "tenant": "vision", "model": "defects", "release": "r0123456789", "source": "vllm"},
-        summary="vision/defects throws sequences out of a full cache and computes them twice",
+        summary="The KV cache of vision/defects is full: sequences are preempted and computed twice",
     ),
     Case(
         alert="GpuXid",
@@ -125,7 +125,7 @@ CASES = (
         well=(f"DCGM_FI_DEV_ROW_REMAP_FAILURE{{{GPU}}} 0x480", f"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{{{GPU}}} 3x480"),
         at="10m",
         labels=_GPU_LABELS,
-        summary="GPU 0 of l4-0 has memory that cannot be corrected: its answers are not to be trusted",
+        summary="GPU 0 of l4-0 has memory errors that cannot be corrected: its answers may be wrong",
     ),
     Case(
         alert="GpuMemoryBroken",
@@ -133,7 +133,7 @@ CASES = (
         well=(f"DCGM_FI_DEV_ECC_SBE_VOL_TOTAL{{{GPU}}} 3x20 4x460",),
         at="10m",
         labels=_GPU_LABELS,
-        summary="GPU 0 of l4-0 has memory that cannot be corrected: its answers are not to be trusted",
+        summary="GPU 0 of l4-0 has memory errors that cannot be corrected: its answers may be wrong",
     ),
     Case(
         alert="GpuThrottled",
@@ -141,7 +141,7 @@ CASES = (
         well=(f"DCGM_FI_DEV_THERMAL_VIOLATION{{{GPU}}} 0+1000000000x480",),
         at="30m",
         labels=_GPU_LABELS,
-        summary="Heat slows GPU 0 of l4-0 down 20% of the time",
+        summary="Heat throttles GPU 0 of l4-0 for 20% of the time",
     ),
     Case(
         alert="GpuMemoryFull",
@@ -157,7 +157,7 @@ CASES = (
         well=(_CAPACITY, f"DCGM_FI_DEV_FB_USED{{{GPU}}} 5x480"),
         at="30m",
         labels={"node": "l4-0"},
-        summary="No GPU metrics come from l4-0: a fault there would not be seen",
+        summary="Node l4-0 sends no GPU metrics: nobody would notice a GPU fault there",
     ),
     Case(
         alert="NodeNotReady",
@@ -165,7 +165,7 @@ CASES = (
         well=('kube_node_status_condition{node="l4-0",condition="Ready",status="true"} 1x480',),
         at="20m",
         labels={"node": "l4-0"},
-        summary="l4-0 is not ready",
+        summary="Node l4-0 is not ready, and its pods have to start elsewhere",
     ),
     Case(
         alert="NodeUnderPressure",
@@ -173,7 +173,7 @@ CASES = (
         well=('kube_node_status_condition{node="l4-0",condition="DiskPressure",status="true"} 0x480',),
         at="20m",
         labels={"node": "l4-0", "condition": "DiskPressure"},
-        summary="l4-0 reports DiskPressure",
+        summary="Node l4-0 reports DiskPressure and may evict pods",
     ),
     Case(
         alert="NodeDiskFilling",
@@ -187,7 +187,7 @@ CASES = (
         ),
         at="60m",
         labels={"instance": "10.0.0.1:9100", "mountpoint": "/"},
-        summary="/ of 10.0.0.1:9100 will be full within four hours",
+        summary="The file system / of 10.0.0.1:9100 will be full within four hours",
     ),
     Case(
         alert="GpuNodeWithoutGpus",
@@ -195,7 +195,7 @@ CASES = (
         well=(_CAPACITY, 'kube_node_status_allocatable{node="l4-0",resource="nvidia_com_mig_1g_10gb"} 7x480'),
         at="30m",
         labels={"node": "l4-0"},
-        summary="l4-0 has GPUs and offers none",
+        summary="Node l4-0 has GPUs, but offers none of them to the scheduler",
     ),
     _tenants(
         "PodsUnschedulable",
@@ -203,7 +203,7 @@ CASES = (
         ('kube_pod_status_unschedulable{namespace="headway-warm",pod="placeholder-1"} 1x480',),
         "30m",
         {},
-        "1 pods of vision find no node",
+        "1 pods of vision cannot be scheduled on any node",
     ),
     _tenants(
         "PodsEvicted",
@@ -219,7 +219,7 @@ CASES = (
         well=('cluster_autoscaler_failed_scale_ups_total{reason="cloudProviderError"} 4x480',),
         at="30m",
         labels={"reason": "cloudProviderError"},
-        summary="New nodes could not be had: cloudProviderError",
+        summary="The cluster autoscaler could not add nodes: cloudProviderError",
     ),
     _tenants(
         "ReplicasMissing",
@@ -233,7 +233,7 @@ CASES = (
         ),
         "30m",
         {"deployment": "defects-r1"},
-        "defects-r1 has had fewer replicas than it should for twenty minutes",
+        "defects-r1 has had fewer available replicas than desired for twenty minutes",
     ),
     _tenants(
         "RolloutStuck",
@@ -241,7 +241,7 @@ CASES = (
         ('kube_deployment_status_condition{namespace="vision",deployment="defects-r1",condition="Progressing",status="true"} 1x480',),
         "30m",
         {"deployment": "defects-r1", "condition": "Progressing", "status": "false"},
-        "defects-r1 makes no progress",
+        "The rollout of defects-r1 makes no progress",
     ),
     _tenants(
         "AtMaximumReplicas",
@@ -258,7 +258,7 @@ CASES = (
         ),
         "60m",
         {"horizontalpodautoscaler": "keda-defects-r1"},
-        "keda-defects-r1 has wanted all the replicas it may have for half an hour",
+        "keda-defects-r1 has asked for its maximum number of replicas for half an hour: more load would queue",
     ),
     Case(
         alert="ScalerFailing",
@@ -266,7 +266,7 @@ CASES = (
         well=('keda_scaler_detail_errors_total{exported_namespace="vision",scaledObject="defects-r1",scaler="prometheusScaler"} 9x480',),
         at="30m",
         labels={"namespace": "vision", "exported_namespace": "vision", "scaledObject": "defects-r1", "scaler": "prometheusScaler"},
-        summary="defects-r1 of vision cannot read prometheusScaler: its replicas stand still",
+        summary="defects-r1 of vision cannot read prometheusScaler: its replicas no longer follow the load",
     ),
     Case(
         alert="CanaryWithoutTraffic",
@@ -282,7 +282,7 @@ CASES = (
         ),
         at="60m",
         labels={"namespace": "vision", "tenant": "vision", "model": "defects"},
-        summary="Two releases of vision/defects run and nobody asks either: the comparison cannot end",
+        summary="Two releases of vision/defects run and neither gets requests: their comparison cannot end",
     ),
     Case(
         alert="RulesFailing",
@@ -290,7 +290,7 @@ CASES = (
         well=('prometheus_rule_evaluation_failures_total{rule_group="g"} 4x480',),
         at="30m",
         labels={"rule_group": "g"},
-        summary="Rules of g cannot be evaluated: what they watch is not watched",
+        summary="Prometheus cannot evaluate the rules of g: nobody watches what they cover",
     ),
     Case(
         alert="SeriesLimitReached",
@@ -298,7 +298,7 @@ CASES = (
         well=("prometheus_target_scrapes_exceeded_sample_limit_total 4x480",),
         at="30m",
         labels={},
-        summary="A target shows more series than its limit and is dropped whole",
+        summary="A scrape target has more series than its limit, so Prometheus drops all of its metrics",
     ),
     Case(
         alert="NotificationsFailing",
@@ -306,7 +306,7 @@ CASES = (
         well=('alertmanager_notifications_failed_total{integration="webhook"} 4x480',),
         at="30m",
         labels={"integration": "webhook"},
-        summary="Alertmanager cannot tell webhook",
+        summary="Alertmanager cannot deliver notifications by webhook",
     ),
     Case(
         alert="NodeInQuarantine",
@@ -314,7 +314,7 @@ CASES = (
         well=('kube_node_spec_taint{node="l4-0",key="platform.io/quarantine",effect="NoSchedule"} 1x470 _x90',),
         at="130m",
         labels={"node": "l4-0"},
-        summary="l4-0 has been in quarantine for two hours: neither re-admitted nor replaced",
+        summary="Node l4-0 has been in quarantine for two hours and was neither readmitted nor replaced",
     ),
     Case(
         alert="NodeHealthAsksForHelp",
@@ -325,7 +325,7 @@ CASES = (
         ),
         at="30m",
         labels={},
-        summary="The loop of node health is stuck at something that only a person may decide: its events on nodes say what",
+        summary="The node health loop waits for a decision that only a person may take; its events on the nodes say which one",
     ),
     Case(
         alert="NodeHealthSilent",
@@ -333,7 +333,7 @@ CASES = (
         well=('headway_node_health_leads{pod="a"} 1x40 _x200', 'headway_node_health_leads{pod="b"} 0x40 1x200'),
         at="30m",
         labels={},
-        summary="No loop of node health acts any more: broken GPUs are not set apart",
+        summary="The node health loop does not run: nodes with broken GPUs are not quarantined",
     ),
     Case(
         alert="LimiterAway",
@@ -344,7 +344,7 @@ CASES = (
         ),
         at="30m",
         labels={"deployment": "counts"},
-        summary="counts of the rate limits is away: each gateway proxy limits by itself, and tokens are not limited",
+        summary="counts of the rate limiter is unavailable: each gateway proxy limits requests by itself, and tokens are not limited",
     ),
     Case(
         alert="ArtifactsNotOnNodes",
@@ -355,7 +355,7 @@ CASES = (
         ),
         at="35m",
         labels={"outcome": "refused"},
-        summary="Stores of artifacts on nodes fetch in vain (refused): replicas fetch from S3 and start later",
+        summary="Artifact caches on nodes cannot fetch files (refused): new replicas fetch them from S3 and start later",
     ),
     Case(
         alert="TelemetryLost",
@@ -363,7 +363,7 @@ CASES = (
         well=('otelcol_exporter_send_failed_log_records{exporter="otlp_http"} 4x480',),
         at="30m",
         labels={"exporter": "otlp_grpc"},
-        summary="A collector loses logs or traces at otlp_grpc",
+        summary="An OpenTelemetry collector loses logs or traces at otlp_grpc",
     ),
     Case(
         alert="TelemetryLost",
@@ -371,7 +371,7 @@ CASES = (
         well=('otelcol_receiver_accepted_log_records{receiver="otlp"} 0+1x480',),
         at="30m",
         labels={"receiver": "otlp"},
-        summary="A collector loses logs or traces at otlp",
+        summary="An OpenTelemetry collector loses logs or traces at otlp",
     ),
 )
 """Watchdog fires always, which needs no series."""

@@ -193,16 +193,16 @@ def panel(title: str) -> str:
 
 
 def test_a_request_is_found_by_its_id_and_leads_to_its_trace(stores: Stores) -> None:
-    (found,) = stores.lines(filled(panel("A line for each"), request=REQUEST, **DEFECTS))
+    (found,) = stores.lines(filled(panel("One line per request"), request=REQUEST, **DEFECTS))
     assert [body for _, body in found["values"]] == ["POST weights 503 UF 12"]
     assert DEFECTS.items() <= found["stream"].items()
     assert found["stream"]["trace_id"] == TRACE
-    assert stores.spans(filled(panel("Those that were kept"), request=REQUEST, **DEFECTS)) == [TRACE]
-    assert json.dumps(ask(f"{stores.traces}/api/traces/{filled(panel('One of them'), trace=TRACE)}"))
+    assert stores.spans(filled(panel("Stored traces"), request=REQUEST, **DEFECTS)) == [TRACE]
+    assert json.dumps(ask(f"{stores.traces}/api/traces/{filled(panel('Selected trace'), trace=TRACE)}"))
 
 
 def test_what_a_tenant_sends_under_anothers_name_is_found_under_its_own(stores: Stores) -> None:
-    mine = filled(panel("A line for each"), tenant="vision")
+    mine = filled(panel("One line per request"), tenant="vision")
     assert not any("last" in body for found in stores.lines(mine) for _, body in found["values"])
     (told,) = stores.lines('{service_name="told"} | tenant="fraud" |= "last" | request_id != ""')
     assert FRAUD.items() <= told["stream"].items()

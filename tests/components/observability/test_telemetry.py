@@ -149,7 +149,7 @@ def test_a_panel_of_a_services_own_page_needs_no_label_for_what_the_page_is_abou
 
 
 def test_a_panel_of_pods_leads_to_what_the_pod_printed() -> None:
-    assert ways(layers.NODE)["Memory of pods"] == {"tenant": "${__field.labels.namespace}", "pod": "${__field.labels.pod}"}
+    assert ways(layers.NODE)["Memory use by pod"] == {"tenant": "${__field.labels.namespace}", "pod": "${__field.labels.pod}"}
 
 
 @pytest.mark.parametrize("dashboard", [*layers.LAYERS, SERVICE], ids=lambda dashboard: dashboard.uid)
@@ -225,5 +225,5 @@ def test_a_request_that_a_fallback_answered_is_counted_as_such_and_bounds_its_la
     """By the header that the gateway's overload control writes; its value could be anything that a caller inside the mesh thinks of."""
     assert istio.ADDED_TAGS["degraded"] == f'"{DEGRADE_HEADER}" in request.headers ? "true" : "false"'
     assert DEGRADE_HEADER in mesh.OWN_HEADERS, "a client from outside could say it of itself"
-    (asked,) = [panel for panel in layers.REQUEST.panels if panel.title == "Answered by a fallback"]
+    (asked,) = [panel for panel in layers.REQUEST.panels if panel.title == "Requests answered by a fallback model"]
     assert 'degraded="true"' in asked.queries[0].expression
