@@ -28,7 +28,7 @@ from headway.contract.model import Model
 from headway.ledger import location
 from headway.ledger.store import Store
 from headway.problem import ProblemLevel
-from stacks.live import Live, live
+from stacks.live import LiveModel, live
 from stacks.settings import PLATFORM, SANDBOX, TenantSettings
 from stacks.settings_error import SettingsError
 from stacks.upstream import Upstream
@@ -130,7 +130,7 @@ def _adoptable(model: Model) -> Mapping[str, object]:
     return {"release": Release(model=model).id, "contract": model.model_dump(mode="json")}
 
 
-def _service(model: Model, plan: Plan, contracts: TenantContracts, live: Live | None) -> Service:
+def _service(model: Model, plan: Plan, contracts: TenantContracts, live: LiveModel | None) -> Service:
     now = live.contract if live else model
     pool = pool_for(now, plan.pools)
     assert pool is not None, model.name  # noqa: S101  the contracts were checked against the pools

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from components.model_service.manifests import Service
-from components.model_service.traffic import Arm, Live, Mirror, Traffic
 from components.platform import mesh
 from components.tenant.manifests import Plan
+from headway.contract.units import Share
+from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficMirror, TrafficSplit
 from sandbox.traffic.mesh import envoy_configuration, listeners
 from sandbox.traffic.mesh.snapshot import MeshSnapshot
 from tests.components.contracts import DEFECTS, MODELS, POOLS, SURROUNDINGS, changed, service, tenant
@@ -24,8 +25,11 @@ def two_arms(percent: int, copies: int = 0) -> Service:
     plain = {**DEFECTS, "batch": None}
     new = Release(model=changed(plain, artifact__version="2026.12.0"))
     old = Release(model=changed(plain))
-    arms = (Live(release=old.id, weight=100 - percent), Live(release=new.id, arm=Arm.CANARY, weight=percent))
-    traffic = Traffic(arms=arms, mirror=Mirror(release=new.id, percent=copies) if copies else None)
+    arms = (
+        TrafficArm(release=old.id, weight=Share.percent(100 - percent)),
+        TrafficArm(release=new.id, role=ArmRole.CANARY, weight=Share.percent(percent)),
+    )
+    traffic = TrafficSplit(arms=arms, mirror=TrafficMirror(release=new.id, share=Share.percent(copies)) if copies else None)
     found = service("defects")
     return Service(
         tenant="vision", model=old.model, releases={old.id: old, new.id: new}, traffic=traffic, pool=found.pool, surroundings=SURROUNDINGS

@@ -41,5 +41,5 @@ class ModelService(pulumi.ComponentResource):
             before.append(aws.sqs.Queue(f"{name}-{role}", kms_master_key_id=args.data_key_arn, opts=child, **arguments))
         self.objects = register(name, args.service.manifests(), options)
         self.hosts = args.service.public_hosts
-        self.releases = {live.key: live.weight for live in args.service.traffic.ordered}
+        self.releases = {arm.key: arm.weight.whole_percent for arm in args.service.traffic.ordered}
         self.register_outputs({"hosts": self.hosts, "releases": self.releases})

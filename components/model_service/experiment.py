@@ -9,17 +9,17 @@ divides users that nobody can find again; so the real proxy is asked the same ve
 from typing import Any
 
 from components.labels import labels
-from components.model_service.traffic import Split
 from components.platform.gateway_filters import EXPERIMENT
 from components.tenant.gateway_filters import gateway_data, host_data
 from components.tenant.surroundings import Surroundings
 from headway.contract.assignment import buckets_of
 from headway.contract.model import Model
+from headway.ledger.traffic_split import UserSplit
 
 
-def division(tenant: str, model: Model, split: Split, surroundings: Surroundings) -> dict[str, Any]:
+def gateway_filter(tenant: str, model: Model, split: UserSplit, surroundings: Surroundings) -> dict[str, Any]:
     """What the gateway knows of a running experiment."""
-    running = {"experiment": split.experiment, "claim": split.user_claim, "below": buckets_of(split.percent)}
+    running = {"experiment": split.experiment, "claim": split.user_claim, "below": buckets_of(split.share.whole_percent)}
     patches = host_data(surroundings.public_hosts(tenant, model.name), {EXPERIMENT: running})
     found = labels("route", tenant=tenant, model=model.name)
     return gateway_data(f"experiment.{tenant}.{model.name}", patches, surroundings, found)

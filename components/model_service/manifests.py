@@ -13,12 +13,12 @@ from components.model_service import configuration, experiment, objectives, obse
 from components.model_service.batch import Worker
 from components.model_service.release import Release
 from components.model_service.serving import Serving, serving
-from components.model_service.traffic import Live, Traffic
 from components.platform import artifact_cache
 from components.tenant.manifests import SERVICE_ACCOUNT
 from components.tenant.surroundings import Surroundings
 from headway.contract.model import Model
 from headway.contract.pool import Pool
+from headway.ledger.traffic_split import TrafficArm, TrafficSplit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Service:
     model: Model
     releases: Mapping[str, Release]
     """By content address."""
-    traffic: Traffic
+    traffic: TrafficSplit
     pool: Pool
     surroundings: Surroundings
     fallback: str | None = None
@@ -61,7 +61,7 @@ class Service:
             tenant=tenant,
             model=model,
             releases={release.id: release},
-            traffic=Traffic.only(release.id),
+            traffic=TrafficSplit.only(release.id),
             pool=pool,
             surroundings=surroundings,
             fallback=fallback,
@@ -97,8 +97,8 @@ class Service:
         control = overload.control(tenant, model, self.surroundings)
         if control is not None and self.fallback is not None:
             yield Manifest(role="overload", body=control)
-        if self.traffic.split is not None:
-            yield Manifest(role="experiment", body=experiment.division(tenant, model, self.traffic.split, self.surroundings))
+        if self.traffic.user_split is not None:
+            yield Manifest(role="experiment", body=experiment.gateway_filter(tenant, model, self.traffic.user_split, self.surroundings))
         yield Manifest(role="monitor", body=observing.monitor(tenant, model, primary))
         yield Manifest(role="telemetry", body=observing.telemetry(tenant, model))
         yield Manifest(role="objectives", body=objectives.rules(tenant, model, self.surroundings))
@@ -120,7 +120,7 @@ class Service:
             service_account=SERVICE_ACCOUNT,
         ).manifests()
 
-    def _arm(self, live: Live) -> Iterator[Manifest]:
+    def _arm(self, live: TrafficArm) -> Iterator[Manifest]:
         tenant, model, release = self.tenant, self.model, self.releases[live.release]
         serves = self._serving(release)
         kept = self.surroundings.artifact_cache and artifact_cache.kept_on(self.pool)

@@ -11,7 +11,6 @@ from components.labels import labels, selector
 from components.manifests import object_
 from components.model_service import sampling, triton
 from components.model_service.release import Release
-from components.model_service.traffic import Arm, Live, Traffic
 from components.model_service.workload import arm_name, arm_selector
 from components.naming import ARTIFACT_CACHE_NAMESPACE, physical
 from components.platform.gateway_filters import PRIORITY
@@ -20,6 +19,7 @@ from components.tenant.surroundings import Surroundings
 from headway.contract.batching import NoBatching
 from headway.contract.model import Model
 from headway.contract.runtime import Triton
+from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
 
 RELEASE_HEADER = "x-model-release"
 """On the way in, and only from inside the mesh: which release must answer. On the way out: which one did."""
@@ -52,7 +52,7 @@ def host(tenant: str, service: str) -> str:
     return f"{service}.{tenant}.svc.cluster.local"
 
 
-def virtual_service(tenant: str, model: Model, traffic: Traffic, surroundings: Surroundings, fallback: str | None) -> dict[str, Any]:
+def virtual_service(tenant: str, model: Model, split: TrafficSplit, surroundings: Surroundings, fallback: str | None) -> dict[str, Any]:
     """The stable route. Arms that are asked for by name come first, so that a dark release can be tried before it has any weight."""
     timeout = f"{int(model.envelope.largest_request.timeout) // 1000}ms"
     again: dict[str, Any] = {
@@ -62,14 +62,14 @@ def virtual_service(tenant: str, model: Model, traffic: Traffic, surroundings: S
     }
     routes: list[dict[str, Any]] = [
         {
-            "name": f"by-release-{live.key}",
-            "match": [{"gateways": ["mesh"], "headers": {RELEASE_HEADER: {"exact": live.key}}}],
-            "route": [_destination(tenant, model, live, None)],
+            "name": f"by-release-{arm.key}",
+            "match": [{"gateways": ["mesh"], "headers": {RELEASE_HEADER: {"exact": arm.key}}}],
+            "route": [_destination(tenant, model, arm, None)],
             "timeout": timeout,
             # Whoever names a release wants to know how it answers; without a policy of its own a route gets the mesh's.
             "retries": {"attempts": 0},
         }
-        for live in traffic.ordered
+        for arm in split.ordered
     ]
     if fallback is not None and model.degradation.fallback is not None:
         routes.append(
@@ -85,19 +85,19 @@ def virtual_service(tenant: str, model: Model, traffic: Traffic, surroundings: S
         )
     stable: dict[str, Any] = {
         "name": "weights",
-        "route": [_destination(tenant, model, live, live.weight) for live in traffic.ordered],
+        "route": [_destination(tenant, model, arm, arm.weight.whole_percent) for arm in split.ordered],
         **again,
     }
-    if traffic.split is not None:
+    canary = split.arm(ArmRole.CANARY)
+    if split.user_split is not None and canary is not None:
         # At the gateway only: whoever calls from inside the mesh is in no experiment, whatever header it sends.
-        wanted = {"gateways": [surroundings.gateway], "headers": {EXPERIMENT_HEADER: {"exact": traffic.split.experiment}}}
-        chosen = next(live for live in traffic.ordered if live.release == traffic.split.release and live.arm is not Arm.BASELINE)
-        led = _destination(tenant, model, chosen, None)
+        wanted = {"gateways": [surroundings.gateway], "headers": {EXPERIMENT_HEADER: {"exact": split.user_split.experiment}}}
+        led = _destination(tenant, model, canary, None)
         routes.append({**stable, "name": SPLIT, "match": [wanted], "route": [_without(EXPERIMENT_HEADER, led)]})
-    if traffic.mirror is not None:
-        shadow = next(live for live in traffic.ordered if live.release == traffic.mirror.release and live.arm is not Arm.BASELINE)
+    if split.mirror is not None:
+        shadow = next(arm for arm in split.ordered if arm.release == split.mirror.release and arm.role is not ArmRole.BASELINE)
         stable["mirror"] = {"host": host(tenant, arm_name(model.name, shadow))}
-        stable["mirrorPercentage"] = {"value": float(traffic.mirror.percent)}
+        stable["mirrorPercentage"] = {"value": float(split.mirror.share.whole_percent)}
     return object_(
         "networking.istio.io/v1",
         "VirtualService",
@@ -134,10 +134,10 @@ def _at_port(route: dict[str, Any], port: int) -> dict[str, Any]:
     return {**route, "route": led, **({"mirror": {**route["mirror"], **number}} if "mirror" in route else {})}
 
 
-def _destination(tenant: str, model: Model, live: Live, weight: int | None) -> dict[str, Any]:
+def _destination(tenant: str, model: Model, arm: TrafficArm, weight: int | None) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "destination": {"host": host(tenant, arm_name(model.name, live))},
-        "headers": {"response": {"set": {RELEASE_HEADER: live.key}}},
+        "destination": {"host": host(tenant, arm_name(model.name, arm))},
+        "headers": {"response": {"set": {RELEASE_HEADER: arm.key}}},
     }
     return found if weight is None else {**found, "weight": weight}
 
@@ -147,15 +147,15 @@ def _without(header: str, led: dict[str, Any]) -> dict[str, Any]:
     return {**led, "headers": {**led["headers"], "request": {"remove": [header]}}}
 
 
-def destination_rule(tenant: str, live: Live, model: Model) -> dict[str, Any]:
+def destination_rule(tenant: str, arm: TrafficArm, model: Model) -> dict[str, Any]:
     """How callers choose among the replicas of an arm, and when they stop choosing one."""
-    name = arm_name(model.name, live)
+    name = arm_name(model.name, arm)
     return object_(
         "networking.istio.io/v1",
         "DestinationRule",
         name,
         namespace=tenant,
-        labels=labels("route", tenant=tenant, model=model.name, release=live.release),
+        labels=labels("route", tenant=tenant, model=model.name, release=arm.release),
         spec={
             "host": host(tenant, name),
             "trafficPolicy": {
@@ -185,18 +185,18 @@ def requests_at_once(model: Model) -> int:
     return min(at_most, model.batching.max_concurrent) if isinstance(model.batching, NoBatching) else at_most
 
 
-def replica_limit(tenant: str, live: Live, release: Release, *, artifact_cache: bool = False) -> dict[str, Any]:
+def replica_limit(tenant: str, arm: TrafficArm, release: Release, *, artifact_cache: bool = False) -> dict[str, Any]:
     """The proxy of each replica: how many requests it lets through at once, and whom the replica may call."""
     model = release.model
     most = requests_at_once(model)
     return object_(
         "networking.istio.io/v1",
         "Sidecar",
-        arm_name(model.name, live),
+        arm_name(model.name, arm),
         namespace=tenant,
-        labels=labels("limit", tenant=tenant, model=model.name, release=live.release),
+        labels=labels("limit", tenant=tenant, model=model.name, release=arm.release),
         spec={
-            "workloadSelector": {"labels": arm_selector(tenant, model.name, live)},
+            "workloadSelector": {"labels": arm_selector(tenant, model.name, arm)},
             "inboundConnectionPool": {"http": {"http1MaxPendingRequests": most, "http2MaxRequests": most}},
             "egress": [{"hosts": ["./*", *([f"{ARTIFACT_CACHE_NAMESPACE}/*"] if artifact_cache else []), "istio-system/*"]}],
         },
@@ -305,9 +305,9 @@ def _header(name: str, **match: Any) -> dict[str, Any]:
     return {"header_filter": {"header": {"name": name, **match}}}
 
 
-def stable_service_selector(tenant: str, model: Model, traffic: Traffic) -> dict[str, str]:
+def stable_service_selector(tenant: str, model: Model, split: TrafficSplit) -> dict[str, str]:
     """Whoever bypasses the mesh reaches the arm that has most of the traffic, and never a dark one."""
-    return arm_selector(tenant, model.name, traffic.primary)
+    return arm_selector(tenant, model.name, split.primary)
 
 
 def configuration_name(model: Model, release: Release, digest: str) -> str:

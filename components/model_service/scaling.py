@@ -9,12 +9,12 @@ from typing import Any
 
 from components.labels import labels
 from components.manifests import object_
-from components.model_service.traffic import Live
 from components.model_service.workload import arm_name
 from components.tenant.surroundings import Surroundings
 from headway.contract.model import Model
 from headway.contract.runtime import Engine
 from headway.contract.scaling import CountTrigger, RateTrigger, ScalingPolicy, ScalingSignal, TimeTrigger, Trigger
+from headway.ledger.traffic_split import TrafficArm
 from headway.signals.catalogue import signal
 from headway.signals.definition import Aggregation, Scope, Source
 
@@ -27,20 +27,20 @@ TABLE_SCALE_UP_SECONDS, TABLE_SCALE_DOWN_SECONDS = 120, 600
 GPU hours, against 0.2 % at 2.4x for targets with warm places); kept to compare with."""
 
 
-def scaled_object(tenant: str, live: Live, model: Model, surroundings: Surroundings) -> dict[str, Any]:
-    scaling, name = model.scaling, arm_name(model.name, live)
-    low, high = max(scaling.min_replicas, live.at_least or 0), max(scaling.max_replicas, live.at_least or 0)
-    if live.at_most is not None:
-        low, high = min(live.at_least or scaling.min_replicas, live.at_most), live.at_most
-    if live.fixed_replicas is not None:
-        low = high = live.fixed_replicas
-    scope = Scope(tenant=tenant, model=model.name, release=live.release)
+def scaled_object(tenant: str, arm: TrafficArm, model: Model, surroundings: Surroundings) -> dict[str, Any]:
+    scaling, name = model.scaling, arm_name(model.name, arm)
+    low, high = max(scaling.min_replicas, arm.at_least or 0), max(scaling.max_replicas, arm.at_least or 0)
+    if arm.at_most is not None:
+        low, high = min(arm.at_least or scaling.min_replicas, arm.at_most), arm.at_most
+    if arm.replicas is not None:
+        low = high = arm.replicas
+    scope = Scope(tenant=tenant, model=model.name, release=arm.release)
     return object_(
         "keda.sh/v1alpha1",
         "ScaledObject",
         name,
         namespace=tenant,
-        labels=labels("autoscaler", tenant=tenant, model=model.name, release=live.release, workload_class=model.workload_class.value),
+        labels=labels("autoscaler", tenant=tenant, model=model.name, release=arm.release, workload_class=model.workload_class.value),
         spec={
             "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
             "minReplicaCount": low,

@@ -11,25 +11,25 @@ from components.manifests import object_
 from components.model_service.pod import SERVER, template
 from components.model_service.release import Release
 from components.model_service.serving import METRICS, Serving
-from components.model_service.traffic import Arm, Live
 from components.naming import physical
 from headway.contract.labels import POOL, PREFIX
 from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.rollout import Surge
+from headway.ledger.traffic_split import ArmRole, TrafficArm
 
 PROGRESS_MARGIN_SECONDS = 60
 HISTORY = 2
 """Rollback is a weight between releases; older templates of one release are of no use."""
 
 
-def arm_name(model: str, live: Live) -> str:
+def arm_name(model: str, arm: TrafficArm) -> str:
     """Name of all objects of one arm: `<model>-<release>`, or `<model>-<release>-baseline`."""
-    return physical(model, live.key)
+    return physical(model, arm.key)
 
 
-def arm_selector(tenant: str, model: str, live: Live) -> dict[str, str]:
-    return {ARM: "baseline" if live.key != live.release else "release", **selector(tenant=tenant, model=model, release=live.release)}
+def arm_selector(tenant: str, model: str, arm: TrafficArm) -> dict[str, str]:
+    return {ARM: "baseline" if arm.key != arm.release else "release", **selector(tenant=tenant, model=model, release=arm.release)}
 
 
 def configuration(tenant: str, release: Release, name: str, files: dict[str, str], kept_on: Pool | None = None) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def configuration(tenant: str, release: Release, name: str, files: dict[str, str
 
 def deployment(
     tenant: str,
-    live: Live,
+    arm: TrafficArm,
     release: Release,
     pool: Pool,
     serving: Serving,
@@ -52,8 +52,8 @@ def deployment(
     artifact_cache: bool = False,
 ) -> dict[str, Any]:
     model = release.model
-    name = arm_name(model.name, live)
-    picks = arm_selector(tenant, model.name, live)
+    name = arm_name(model.name, arm)
+    picks = arm_selector(tenant, model.name, arm)
     pod = template(tenant, release, pool, serving, configuration, service_account, artifact_cache=artifact_cache)
     pod["metadata"]["labels"] = dict(sorted({**pod["metadata"]["labels"], ARM: picks[ARM]}.items()))
     return object_(
@@ -62,7 +62,7 @@ def deployment(
         name,
         namespace=tenant,
         labels=labels(SERVER, tenant=tenant, model=model.name, release=release.id, workload_class=model.workload_class.value),
-        annotations={f"{PREFIX}/description": model.description, f"{PREFIX}/owner": model.owner, **_awaited(live)},
+        annotations={f"{PREFIX}/description": model.description, f"{PREFIX}/owner": model.owner, **_awaited(arm)},
         spec={
             "selector": {"matchLabels": picks},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": _replacement(model)},
@@ -73,9 +73,9 @@ def deployment(
     )
 
 
-def _awaited(live: Live) -> dict[str, str]:
+def _awaited(arm: TrafficArm) -> dict[str, str]:
     """An update does not wait for the replicas of a candidate: its release's driver does, which also knows when to give it up."""
-    return {} if live.arm is Arm.STABLE else {"pulumi.com/skipAwait": "true"}
+    return {} if arm.role is ArmRole.STABLE else {"pulumi.com/skipAwait": "true"}
 
 
 def _replacement(model: Model) -> dict[str, int]:
@@ -103,18 +103,18 @@ def service(tenant: str, name: str, picks: dict[str, str], serving: Serving, mod
     )
 
 
-def disruption_budget(tenant: str, live: Live, model: Model) -> dict[str, Any]:
+def disruption_budget(tenant: str, arm: TrafficArm, model: Model) -> dict[str, Any]:
     """One replica at a time may be moved; none less, or node repair would wait for ever."""
-    name = arm_name(model.name, live)
+    name = arm_name(model.name, arm)
     return object_(
         "policy/v1",
         "PodDisruptionBudget",
         name,
         namespace=tenant,
-        labels=labels("disruption", tenant=tenant, model=model.name, release=live.release),
+        labels=labels("disruption", tenant=tenant, model=model.name, release=arm.release),
         spec={
             "maxUnavailable": 1,
-            "selector": {"matchLabels": arm_selector(tenant, model.name, live)},
+            "selector": {"matchLabels": arm_selector(tenant, model.name, arm)},
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     )

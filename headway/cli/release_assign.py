@@ -46,7 +46,7 @@ def assign(
 
 
 def _chosen(chain: str, known: "Sequence[Rollout]", number: int | None) -> "Rollout":
-    experiments = [rollout for rollout in known if rollout.split]
+    experiments = [rollout for rollout in known if rollout.user_split]
     if number is not None and 0 < number <= len(known):
         return known[number - 1]
     if number is not None or not experiments:

@@ -27,7 +27,7 @@ def drive(here: "Place", view: "View", under_way: "Rollout | None" = None, regat
 
     `regate`: see the driver.
     """
-    from headway.ledger.traffic_split import released
+    from headway.ledger.serving import released
     from headway.release.driver.driver import Driver
     from headway.release.driver.holder import gone
     from headway.release.driver.holder import here as this_runner

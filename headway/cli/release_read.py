@@ -92,7 +92,7 @@ def verify(
     """Check a service's whole ledger: nothing altered, missing or reordered, and every decision is what its saved counts give."""
     from headway.cli.release_place import place
     from headway.ledger import chain as chains
-    from headway.ledger.traffic_split import released
+    from headway.ledger.serving import released
     from headway.release.driver.rollout import fold
     from headway.release.driver.verify import Recomputed, recomputed
     from headway.release.evidence import reading

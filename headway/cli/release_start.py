@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headway.contract.model import Model
     from headway.release.driver.rollout import Rollout
     from headway.release.driver.start import Asked, Start
-    from headway.release.plan import Room
+    from headway.release.plan import PoolCapacity
 
 
 def begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guarded: bool) -> "Rollout | None":
@@ -118,7 +118,7 @@ def _answers(here: "Place", model: "Model") -> "Asked":
     return Asked(compared=True, reason=said, pairs=found.pairs, mismatches=found.mismatches)
 
 
-def _room(here: "Place", model: "Model") -> "Room":
+def _room(here: "Place", model: "Model") -> "PoolCapacity":
     from headway.cli.release_place import SANDBOX
     from headway.contract.arithmetic.surge import pool_for
     from headway.release.driver.rollout import fold

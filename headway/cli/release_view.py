@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.ledger.events import Event
-from headway.ledger.traffic_split import CANARY
+from headway.ledger.traffic_split import ArmRole
 from headway.release import messages
 from headway.release.driver.kinds import Kind, Outcome
 from headway.release.driver.rollout import Rollout, Service
@@ -184,8 +184,10 @@ def panel(chain: str, rollout: Rollout, said: Sequence[Said], columns: int = WID
 
 def _ladder(rollout: Rollout) -> str:
     """Rungs of the plan, the one of now marked."""
-    users = " of users" if rollout.split else ""
-    rungs = [f"copies {step.mirror} %" if step.mirror else f"{step.weight} %{users}" for step in rollout.plan.traffic] + ["100 %", "done"]
+    users = " of users" if rollout.user_split else ""
+    rungs = [
+        f"copies {step.mirror.whole_percent} %" if step.mirror else f"{step.weight.whole_percent} %{users}" for step in rollout.plan.traffic
+    ] + ["100 %", "done"]
     decision = rollout.decision or {}
     phase = decision.get("phase", "preparing")
     at = {"releasing": decision.get("stage", -1), "baking": len(rungs) - 2, "done": len(rungs) - 1}.get(str(phase), -1)
@@ -230,7 +232,7 @@ def summary(rollout: Rollout) -> dict[str, Any]:
         "status": rollout.status,
         "outcome": str(rollout.outcome) if rollout.outcome else None,
         "verdict": messages.verdict(rollout),
-        "weight": rollout.division.weight(rollout.release, CANARY) if not rollout.over else None,
+        "weight": rollout.split.weight(rollout.release, ArmRole.CANARY).whole_percent if not rollout.over else None,
         "experiment": experiment(rollout),
         "frozen": rollout.frozen,
         "started": rollout.time,
@@ -247,18 +249,18 @@ def summary(rollout: Rollout) -> dict[str, Any]:
 
 def experiment(rollout: Rollout) -> dict[str, Any] | None:
     """How an A/B release divides users, as data; None for any other."""
-    split, ends = rollout.split, rollout.split_ends
-    if split is None:
+    user_split, ends = rollout.user_split, rollout.users_end
+    if user_split is None:
         return None
-    times = {"since": rollout.split_since, "ends": ends.isoformat(timespec="milliseconds").replace("+00:00", "Z") if ends else None}
-    return {**asdict(split), **times, "running": rollout.divided and not rollout.over, "due": rollout.due}
+    times = {"since": rollout.users_since, "ends": ends.isoformat(timespec="milliseconds").replace("+00:00", "Z") if ends else None}
+    return {**user_split.document(), **times, "running": rollout.divided and not rollout.over, "due": rollout.due}
 
 
 def document(service: Service) -> dict[str, Any]:
     """One service as data."""
     return {
         "stable": service.stable,
-        "routes": dict(service.division.routes) if service.division else {},
+        "routes": service.split.percentages if service.split else {},
         "driven_by": service.lease["holder"] if service.lease else None,
         "release": summary(service.rollout) if service.rollout else None,
         "events": service.count,
@@ -272,7 +274,7 @@ def overview(found: Mapping[str, Service]) -> None:
         table.add_column(column, overflow="fold")
     for chain, service in sorted(found.items()):
         rollout = service.rollout
-        if service.division is None:
+        if service.split is None:
             table.add_row(chain, "[dim]not in the ledger yet[/]", "", "", "")
         elif rollout is None:
             table.add_row(chain, service.stable or "", "[dim]none yet[/]", "", "")

@@ -173,6 +173,11 @@ class Duration(Quantity):
     }
     examples = ("250ms", "30s", "28d")
 
+    @classmethod
+    def of_seconds(cls, seconds: float) -> "Duration":
+        """The inverse of `seconds`, to the microsecond."""
+        return cls(round(seconds * 1_000_000))
+
     @property
     def seconds(self) -> float:
         return int(self) / 1_000_000
@@ -195,6 +200,19 @@ class Share(Quantity):
     examples = ("99.9%", "5%")
 
     WHOLE: ClassVar[int] = 1_000_000
+
+    @classmethod
+    def percent(cls, number: int) -> "Share":
+        """So many hundredths of the whole: what ledgers and meshes carry."""
+        return cls(number * cls.WHOLE // 100)
+
+    @property
+    def whole_percent(self) -> int:
+        """Raises ValueError for a share that whole percent cannot say."""
+        number, rest = divmod(int(self), self.WHOLE // 100)
+        if rest:
+            raise UnitError(f"{self} is no whole percentage")
+        return number
 
     @property
     def brief(self) -> str:

@@ -1,162 +1,190 @@
-"""Which releases of a model live and how its traffic is divided, as the ledger says it: what a plan of the tenant's stack reads.
+"""How requests of one model are divided among the releases that live: the one type that ledger, driver, stacks and components share.
 
-One event of a chain decides: the newest that carries a division. The trap: a chain is long and a plan must be quick, so it is read from
-its end, and events that follow a division point back to it; whether the chain is whole is the business of `headway release verify`.
+Pure. A weight is a `Share`, exact from the contract to the route and the ledger, which both carry whole percent. Raising the weight of one
+arm moves one object (the VirtualService) that names every arm each time; an arm that is live at weight 0 is dark, not absent.
 """
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum, unique
 from typing import Any
 
-from headway.contract.model import Model
-from headway.ledger.events import digest, parse, unreadable
-from headway.ledger.store import Store
-from headway.problem import Exit, UserError
+from headway.contract.units import Share
 
-ADOPTED = "adopted"
-"""Means the release that served before there was a ledger entry is registered as the stable one."""
-INTENDED = "intended"
-"""Means traffic shall be divided so. Written before anything is done, so that whoever applies the stack goes on with it."""
-DIVIDES = frozenset({ADOPTED, INTENDED})
+NOTHING = Share(0)
+EVERYTHING = Share(Share.WHOLE)
 
-STABLE, BASELINE, CANARY = "stable", "baseline", "canary"
-WHOLE = 100
+
+@unique
+class ArmRole(StrEnum):
+    """The part a release plays. Not the release itself: during a canary the stable release also runs as the baseline."""
+
+    STABLE = "stable"
+    """Serves what no other arm serves, with the replicas its load needs."""
+    BASELINE = "baseline"
+    """The stable release once more, as large and as fresh as the canary: what the canary is compared with."""
+    CANARY = "canary"
+    """The release that has still to prove itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Portion:
-    """One arm: the part a release plays and its percentage of users' requests.
-
-    `replicas` where it must not scale while it is compared; `at_least` where it may scale, but not below what it may have to take over;
-    `at_most` where it may grow no further than that, in place of its contract's maximum.
-    """
+class TrafficArm:
+    """One arm: the part a release plays and its share of users' requests."""
 
     release: str
-    arm: str
-    weight: int
+    """The release's content address."""
+    role: ArmRole = ArmRole.STABLE
+    weight: Share = EVERYTHING
     replicas: int | None = None
+    """Replicas of an arm that must not scale while it is compared; None leaves them to the autoscaler."""
     at_least: int | None = None
+    """Replicas that the autoscaler must not go below, because the arm may have to take over all traffic at once."""
     at_most: int | None = None
+    """Replicas that it must not go above, in place of the contract's maximum: two versions divide users, and share that maximum."""
 
     @property
     def key(self) -> str:
-        """Name part of the arm's objects."""
-        return f"{self.release}-baseline" if self.arm == BASELINE else self.release
+        """Name part of the arm's objects: the release, and the role where one release runs twice."""
+        return f"{self.release}-baseline" if self.role is ArmRole.BASELINE else self.release
 
     def document(self) -> dict[str, Any]:
-        """As part of an event; without `at_most` where it says nothing, so that who does not know it can read all others."""
-        found = asdict(self)
-        return {key: value for key, value in found.items() if key != "at_most" or value is not None}
+        """As part of an event; without `at_most` where it says nothing, so that an older reader can read all others."""
+        bounds = {"replicas": self.replicas, "at_least": self.at_least}
+        most = {} if self.at_most is None else {"at_most": self.at_most}
+        return {"release": self.release, "arm": self.role.value, "weight": self.weight.whole_percent, **bounds, **most}
+
+    @classmethod
+    def read(cls, body: Mapping[str, Any]) -> "TrafficArm":
+        known: dict[str, Any] = {**body}
+        return cls(role=ArmRole(known.pop("arm")), weight=Share.percent(known.pop("weight")), **known)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split:
-    """How users are divided: `share` percent of them get the canary, which has no weight, and all others what weights give."""
+class TrafficMirror:
+    """Copies of live requests for `release`, whose answers nobody sees; `share` says how many of them are copied."""
+
+    release: str
+    share: Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserSplit:
+    """How users are divided: `share` of them get the canary, which has no weight, and all others what weights give."""
 
     experiment: str
     """The salt of the assignment."""
-    share: int
+    share: Share
     user_claim: str
+    """Claim of the caller's token that holds the user."""
     hash: str
     """The function from experiment and user to a bucket, by its name (`headway.contract.assignment`)."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Division:
-    """All arms. `mirrored` is the release that gets copies of `copies` percent of requests. `digests` finds each release's content."""
-
-    portions: tuple[Portion, ...]
-    digests: Mapping[str, str]
-    mirrored: str | None = None
-    copies: int = 0
-    split: Split | None = None
+    def document(self) -> dict[str, Any]:
+        share = self.share.whole_percent
+        return {"experiment": self.experiment, "share": share, "user_claim": self.user_claim, "hash": self.hash}
 
     @classmethod
-    def only(cls, release: str, content: str) -> "Division":
+    def read(cls, body: Mapping[str, Any]) -> "UserSplit":
+        known: dict[str, Any] = {**body}
+        return cls(share=Share.percent(known.pop("share")), **known)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrafficSplit:
+    """All arms of one model, the mirror and the division of users, if any. Raises ValueError for what no mesh could carry out."""
+
+    arms: tuple[TrafficArm, ...]
+    digests: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Finds the content of each release in the ledger."""
+    mirror: TrafficMirror | None = None
+    user_split: UserSplit | None = None
+
+    def __post_init__(self) -> None:
+        wrong = tuple(self._contradictions())
+        if wrong:
+            raise ValueError("; ".join(wrong))
+
+    def _contradictions(self) -> Iterator[str]:
+        keys = [arm.key for arm in self.arms]
+        if len(set(keys)) != len(keys):
+            yield f"arms {', '.join(keys)} are not all different: each release plays a part once"
+        stable = sum(arm.role is ArmRole.STABLE for arm in self.arms)
+        if stable != 1:
+            yield f"{stable} arms are stable: exactly one release serves what no other arm serves"
+        if any(not NOTHING <= arm.weight <= EVERYTHING for arm in self.arms):
+            yield "a weight lies outside 0 to 100 %"
+        total = sum(arm.weight for arm in self.arms)
+        if total != EVERYTHING:
+            yield f"weights add up to {Share(total)}, not 100%: requests would be lost or shared differently than recorded"
+        if self.mirror and self.mirror.release not in {arm.release for arm in self.arms}:
+            yield f"the mirror names release {self.mirror.release}, which is not live"
+        if self.mirror and not NOTHING < self.mirror.share <= EVERYTHING:
+            yield f"a mirror of {self.mirror.share} lies outside 1 to 100 %"
+        if self.user_split and not any(arm.role is ArmRole.CANARY and not arm.weight for arm in self.arms):
+            yield "users are divided and there is no canary without a weight: users would meet it outside the experiment too"
+        if self.user_split and not NOTHING < self.user_split.share < EVERYTHING:
+            yield f"a division of {self.user_split.share} of users lies outside 1 to 99 %"
+
+    @classmethod
+    def only(cls, release: str, digest: str | None = None) -> "TrafficSplit":
         """One release that serves everything."""
-        return cls(portions=(Portion(release=release, arm=STABLE, weight=WHOLE),), digests={release: content})
+        return cls(arms=(TrafficArm(release=release),), digests={} if digest is None else {release: digest})
 
-    def weight(self, release: str, arm: str) -> int:
-        return sum(p.weight for p in self.portions if p.release == release and p.arm == arm)
+    def arm(self, role: ArmRole) -> TrafficArm | None:
+        return next((arm for arm in self.arms if arm.role is role), None)
 
-    def arm(self, name: str) -> Portion | None:
-        return next((p for p in self.portions if p.arm == name), None)
+    def weight(self, release: str, role: ArmRole) -> Share:
+        """The weight of one arm; nothing where it does not exist."""
+        return next((arm.weight for arm in self.arms if (arm.release, arm.role) == (release, role)), NOTHING)
+
+    @property
+    def ordered(self) -> tuple[TrafficArm, ...]:
+        """Stable first, canary last: with weights of constant sum, raising the canary's then only adds users to its arm."""
+        rank = list(ArmRole)
+        return tuple(sorted(self.arms, key=lambda arm: (rank.index(arm.role), arm.release)))
+
+    @property
+    def primary(self) -> TrafficArm:
+        """Where a client that bypasses the mesh ends up: the arm with the greatest weight, stable winning a tie."""
+        return max(self.ordered, key=lambda arm: arm.weight)
 
     @property
     def exposes(self) -> bool:
         """Whether users' requests, or copies of them, go to the new version."""
-        return self.mirrored is not None or self.split is not None or any(p.weight for p in self.portions if p.arm == CANARY)
+        new = self.arm(ArmRole.CANARY)
+        return self.mirror is not None or self.user_split is not None or bool(new and new.weight)
 
     @property
     def led(self) -> tuple[str, str] | None:
-        """Experiment, and key of the arm that its users are led to by a rule of their own; None where requests alone are divided."""
-        canary = self.arm(CANARY)
-        return (self.split.experiment, canary.key) if self.split and canary else None
+        """An experiment, and the key of the arm that its users are led to by a rule of their own; None where requests alone are divided."""
+        canary = self.arm(ArmRole.CANARY)
+        return (self.user_split.experiment, canary.key) if self.user_split and canary else None
 
     @property
-    def routes(self) -> Mapping[str, int]:
-        """Percentage by key of arm: what the mesh carries out."""
-        return {p.key: p.weight for p in self.portions}
+    def weights(self) -> Mapping[str, Share]:
+        """By key of arm: what the mesh carries out."""
+        return {arm.key: arm.weight for arm in self.arms}
+
+    @property
+    def percentages(self) -> dict[str, int]:
+        """The weights in whole percent, as events, outputs and people have them."""
+        return {key: weight.whole_percent for key, weight in self.weights.items()}
 
     def document(self) -> dict[str, Any]:
         """As the body of an event."""
         return {
-            "arms": [portion.document() for portion in self.portions],
+            "arms": [arm.document() for arm in self.arms],
             "digests": dict(sorted(self.digests.items())),
-            "mirror": {"release": self.mirrored, "percent": self.copies} if self.mirrored else None,
-            **({"split": asdict(self.split)} if self.split else {}),
+            "mirror": {"release": self.mirror.release, "percent": self.mirror.share.whole_percent} if self.mirror else None,
+            **({"split": self.user_split.document()} if self.user_split else {}),
         }
 
     @classmethod
-    def read(cls, body: Mapping[str, Any]) -> "Division":
-        mirror = body["mirror"] or {}
+    def read(cls, body: Mapping[str, Any]) -> "TrafficSplit":
+        mirror, users = body["mirror"], body.get("split")
         return cls(
-            portions=tuple(Portion(**arm) for arm in body["arms"]),
+            arms=tuple(TrafficArm.read(arm) for arm in body["arms"]),
             digests=dict(body["digests"]),
-            mirrored=mirror.get("release"),
-            copies=mirror.get("percent", 0),
-            split=Split(**body["split"]) if body.get("split") else None,
+            mirror=TrafficMirror(release=mirror["release"], share=Share.percent(mirror["percent"])) if mirror else None,
+            user_split=UserSplit.read(users) if users else None,
         )
-
-
-def latest(store: Store, chain: str) -> Division | None:
-    """The division that holds now; None for a service that no ledger knows. Raises UnreachableError, UserError for a broken event."""
-    keys = store.list(f"{chain}/events/")
-    at = len(keys) - 1
-    while at >= 0:
-        content = store.get(keys[at])
-        try:
-            event = parse(content or b"")
-        except (ValueError, TypeError):
-            raise _broken(chain, keys[at]) from None
-        if event.kind in DIVIDES:
-            try:
-                return Division.read(event.body["division"])
-            except (KeyError, TypeError, ValueError):
-                raise unreadable(event) from None
-        pointed = event.body.get("division")
-        at = pointed - 1 if isinstance(pointed, int) and 0 < pointed <= at else at - 1
-    return None
-
-
-def released(store: Store, chain: str, content: str) -> Model:
-    """The contract that a release was registered with. Raises UserError when it is gone or is not what its name says."""
-    body = store.get(f"{chain}/releases/{content}.json")
-    if body is None or digest(body) != content:
-        raise UserError(
-            f"Release {content[:12]} of {chain} is {'missing' if body is None else 'not what its name says'}.",
-            "What it runs is not known any more, so nothing can be planned; what runs goes on.",
-            "Restore the object from its versions.",
-            Exit.REFUSED,
-        )
-    return Model.model_validate(json.loads(body)["contract"])
-
-
-def _broken(chain: str, key: str) -> UserError:
-    return UserError(
-        f"{key} of the release ledger cannot be read.",
-        f"Which release of {chain} serves is not known, so nothing can be planned; what runs goes on.",
-        f"Run `headway release verify {chain}`; restore the object from its versions.",
-        Exit.REFUSED,
-    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.contract.assignment import HASH, bucket, buckets_of
-from headway.ledger.traffic_split import CANARY, STABLE
+from headway.ledger.traffic_split import ArmRole
 from headway.problem import Exit, UserError
 from headway.release.driver.rollout import Rollout
 
@@ -36,17 +36,17 @@ class Assignment:
 
 def assigned(rollout: Rollout, user: str) -> Assignment:
     """Where `rollout`, an A/B release, puts `user`. Raises UserError for another release, an empty user and another function."""
-    split = rollout.split
-    if split is None:
+    user_split = rollout.user_split
+    if user_split is None:
         raise UserError(
             f"Release {rollout.release} was no experiment: it was carried out as {rollout.body['strategy']}.",
             "Its requests were divided by chance, so nobody can say which version a user met.",
             "Name an A/B release by --number; `headway release history` lists all.",
             Exit.USAGE,
         )
-    if split.hash != HASH:
+    if user_split.hash != HASH:
         raise UserError(
-            f"Experiment {split.experiment} divided users by {split.hash}, and this Headway computes {HASH}.",
+            f"Experiment {user_split.experiment} divided users by {user_split.hash}, and this Headway computes {HASH}.",
             "The answer would be another one than users got.",
             "Use the Headway that began it.",
             Exit.REFUSED,
@@ -55,15 +55,15 @@ def assigned(rollout: Rollout, user: str) -> Assignment:
         raise UserError(
             "An empty text is no user.", "Such callers are in no experiment.", "Write the value of the token's claim.", Exit.USAGE
         )
-    found = bucket(split.experiment, user)
-    new = found < buckets_of(split.share)
+    found = bucket(user_split.experiment, user)
+    new = found < buckets_of(user_split.share.whole_percent)
     return Assignment(
-        experiment=split.experiment,
-        user_claim=split.user_claim,
+        experiment=user_split.experiment,
+        user_claim=user_split.user_claim,
         bucket=found,
-        arm=CANARY if new else STABLE,
+        arm=ArmRole.CANARY if new else ArmRole.STABLE,
         release=rollout.release if new else rollout.stable,
         divided=rollout.divided and not rollout.over,
-        since=rollout.split_since,
-        until=rollout.split_until,
+        since=rollout.users_since,
+        until=rollout.users_until,
     )

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from headway.contract.labels import TENANT
 from headway.environment.kubernetes import MANAGER, Api
-from headway.ledger.traffic_split import STABLE, WHOLE, Division, Portion
+from headway.ledger.traffic_split import EVERYTHING, TrafficSplit
 from headway.release.driver.cluster import ROUTES, SAFE_RELEASE, WATCHED_UNTIL, patch, route_of
 
 LEASE = "headway-release-guard"
@@ -76,10 +76,10 @@ def overdue(live: Mapping[str, Any], now: datetime) -> bool:
     if not until or not release or now < datetime.fromisoformat(until):
         return False
     route = route_of(live)
-    return release in route.weights and (route.weights[release] < WHOLE or route.mirrored is not None or route.led is not None)
+    return release in route.weights and (route.weights[release] < EVERYTHING or route.mirrored is not None or route.led is not None)
 
 
-def safe(live: Mapping[str, Any]) -> Division:
+def safe(live: Mapping[str, Any]) -> TrafficSplit:
     """Everything to the safe release."""
     release = str(live["metadata"]["annotations"][SAFE_RELEASE])
-    return Division(portions=(Portion(release=release, arm=STABLE, weight=WHOLE),), digests={})
+    return TrafficSplit.only(release)

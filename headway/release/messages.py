@@ -6,7 +6,7 @@ from math import log
 from typing import Any
 
 from headway.ledger.events import Event
-from headway.ledger.traffic_split import CANARY, Division
+from headway.ledger.traffic_split import ArmRole, TrafficSplit
 from headway.release.driver.kinds import Kind, Wish
 from headway.release.driver.rollout import Rollout
 
@@ -40,15 +40,15 @@ def one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def division(found: Division) -> str:
+def split(found: TrafficSplit) -> str:
     """`5 % of requests, copies of 100 %`, or `20 % of users`."""
-    canary = found.arm(CANARY)
+    canary = found.arm(ArmRole.CANARY)
     if canary is None:
-        return f"only {found.portions[0].release}"
-    if found.split:
-        return f"{found.split.share} % of users"
-    copies = f", copies of {found.copies} %" if found.mirrored else ""
-    return f"{canary.weight} % of requests{copies}"
+        return f"only {found.arms[0].release}"
+    if found.user_split:
+        return f"{found.user_split.share.whole_percent} % of users"
+    copies = f", copies of {found.mirror.share.whole_percent} %" if found.mirror else ""
+    return f"{canary.weight.whole_percent} % of requests{copies}"
 
 
 def verdict(rollout: Rollout) -> str:
@@ -73,15 +73,15 @@ def why(rollout: Rollout) -> str:
 
 def _experiment(rollout: Rollout) -> str:
     """What becomes of an A/B release, and what the gate last said of its versions."""
-    split, ends = rollout.split, rollout.split_ends
-    if split is None or ends is None:
+    user_split, ends = rollout.user_split, rollout.users_end
+    if user_split is None or ends is None:
         return "Users are about to be divided."
     when = _moment(ends)
     until = f"its time is over since {when}; promote or roll back" if rollout.due else f"until {when}; then a person decides"
     reason = str((rollout.decision or {}).get("reason", ""))
     found = first_sentence(rollout.decision["sentence"]) if rollout.decision and "sentence" in rollout.decision else ""
     said = _OF_USERS.get(reason, found)
-    return f"{split.share} % of users have the new version in experiment {split.experiment}, {until}.{f' {said}' if said else ''}"
+    return f"{user_split.share.whole_percent} % of users have the new version in experiment {user_split.experiment}, {until}.{f' {said}' if said else ''}"
 
 
 def _moment(time: datetime) -> str:
@@ -175,7 +175,7 @@ _TELLERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     Kind.CHECKED: lambda b: "There is evidence to judge by." if b["sound"] else f"There can be no evidence: {'; '.join(b['findings'])}",
     Kind.LEARNED: lambda _: "The gate has seen what the stable version did before.",
     Kind.REGATED: lambda b: sentence(f"Gate {b['gate']} decides the rest of it, and no more gate {b['before']}: {b['reason']}"),
-    Kind.INTENDED: lambda b: f"Next: {division(Division.read(b['division']))}.",
+    Kind.INTENDED: lambda b: f"Next: {split(TrafficSplit.read(b['division']))}.",
     Kind.APPLIED: _applied,
     Kind.REFUSED: lambda b: sentence(f"Refused, nothing was changed: {b['reason']}"),
     Kind.FAILED: lambda b: sentence(f"The update failed repeatedly: {b['reason']}"),

@@ -4,10 +4,10 @@ Pure: from the contract's rollout policy and the room that the pool has. All str
 is decided before the first replica starts; a plan that would run out of GPUs half way is refused, or begins without surge.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum, unique
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from headway.contract.rollout import Rollout, Strategy, Surge
 from headway.contract.units import Duration, Share
@@ -23,7 +23,7 @@ _AT_ONCE = Duration(0)
 
 
 @unique
-class Kind(StrEnum):
+class StepKind(StrEnum):
     """What a step is for."""
 
     DARK = "dark"
@@ -48,8 +48,13 @@ class Kind(StrEnum):
     """Means the loser and the baseline arm are removed."""
 
 
+PROBES = (StepKind.WARM, StepKind.SYNTHETIC, StepKind.GOLDEN)
+TRAFFIC = (StepKind.MIRROR, StepKind.WEIGHT, StepKind.REPLACE, StepKind.SPLIT)
+"""Steps that the gate climbs, one stage each."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Room:
+class PoolCapacity:
     """What the pool can hold, counted in replicas of this model."""
 
     replicas: int
@@ -63,6 +68,10 @@ class Room:
     limits: tuple[str, ...] = ()
     """Where these numbers come from, in words."""
 
+    def document(self) -> dict[str, Any]:
+        """As part of the event that begins a release."""
+        return {**vars(self), "limits": list(self.limits)}
+
 
 class Fleet(NamedTuple):
     """Replicas by arm."""
@@ -73,10 +82,10 @@ class Fleet(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
-    """One step: what to set, and how long it takes."""
+class RolloutStep:
+    """One step: what to set, and how long it takes. Weight and mirror are whole percent, which is all that a mesh carries."""
 
-    kind: Kind
+    kind: StepKind
     weight: Share = _NOTHING
     """Share of users' requests for the new version."""
     mirror: Share = _NOTHING
@@ -88,12 +97,40 @@ class Step:
     scales_to: Fleet | None = None
     """How far each arm may grow by itself while the step lasts; None where the new version keeps its replicas."""
 
+    def document(self) -> dict[str, Any]:
+        """As part of the event that begins a release: shares in whole percent, times in seconds."""
+        return {
+            "kind": self.kind.value,
+            "weight": self.weight.whole_percent,
+            "mirror": self.mirror.whole_percent,
+            **self.fleet._asdict(),
+            "at_least": self.at_least.seconds,
+            "at_most": self.at_most.seconds,
+            "gated": self.gated,
+            **({"stable_to": self.scales_to.stable, "canary_to": self.scales_to.canary} if self.scales_to else {}),
+        }
+
+    @classmethod
+    def read(cls, body: Mapping[str, Any]) -> "RolloutStep":
+        """Raises KeyError, TypeError or ValueError for what is no step, or one of a newer Headway."""
+        known: dict[str, Any] = {**body}
+        return cls(
+            kind=StepKind(known.pop("kind")),
+            weight=Share.percent(known.pop("weight")),
+            mirror=Share.percent(known.pop("mirror")),
+            fleet=Fleet(known.pop("stable"), known.pop("baseline"), known.pop("canary")),
+            at_least=Duration.of_seconds(known.pop("at_least")),
+            at_most=Duration.of_seconds(known.pop("at_most")),
+            scales_to=Fleet(known.pop("stable_to"), 0, known.pop("canary_to")) if "canary_to" in known else None,
+            **known,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class RolloutPlan:
     """Steps in order."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[RolloutStep, ...]
     surge: Surge
     """Where the GPUs come from: never `auto`."""
     baseline_arm: bool
@@ -102,12 +139,26 @@ class Plan:
     """What the policy asked for and cannot have, in words."""
 
     @property
-    def most_replicas(self) -> int:
-        """At any one time, of all arms."""
-        return max(sum(step.fleet) for step in self.steps)
+    def traffic(self) -> tuple[RolloutStep, ...]:
+        """Those that the gate climbs."""
+        return tuple(step for step in self.steps if step.kind in TRAFFIC)
+
+    def one(self, kind: StepKind) -> RolloutStep:
+        """The first step of that kind, of which a plan has exactly one."""
+        return next(step for step in self.steps if step.kind is kind)
+
+    def document(self) -> dict[str, Any]:
+        """As part of the event that begins a release."""
+        steps = [step.document() for step in self.steps]
+        return {"steps": steps, "surge": self.surge.value, "baseline_arm": self.baseline_arm, "notes": list(self.notes)}
+
+    @classmethod
+    def read(cls, body: Mapping[str, Any]) -> "RolloutPlan":
+        steps = tuple(RolloutStep.read(step) for step in body["steps"])
+        return cls(steps=steps, surge=Surge(body["surge"]), baseline_arm=body["baseline_arm"], notes=tuple(body["notes"]))
 
 
-def plan(rollout: Rollout, room: Room, most: int | None = None) -> Plan:
+def plan(rollout: Rollout, room: PoolCapacity, most: int | None = None) -> RolloutPlan:
     """The plan for `rollout` where the pool has `room`; `most`: replicas that the contract allows the service. Raises UserError where there is
     none that keeps users served."""
     refused: list[str] = []
@@ -115,9 +166,9 @@ def plan(rollout: Rollout, room: Room, most: int | None = None) -> Plan:
         capacity = room.replicas + {Surge.SURGE: room.free, Surge.BORROW: room.free + room.warm}.get(surge, 0)
         for baseline in (True, False) if rollout.baseline_arm and rollout.strategy is Strategy.CANARY else (False,):
             steps = tuple(_steps(rollout, room.replicas, surge, baseline, most))
-            served = all(step.fleet.stable > 0 for step in steps if step.weight < _ALL and step.kind is not Kind.RETIRE)
+            served = all(step.fleet.stable > 0 for step in steps if step.weight < _ALL and step.kind is not StepKind.RETIRE)
             if served and max(sum(step.fleet) for step in steps) <= capacity and 1 + baseline <= room.arms:
-                return Plan(steps=steps, surge=surge, baseline_arm=baseline, notes=tuple(_notes(rollout, surge, baseline)))
+                return RolloutPlan(steps=steps, surge=surge, baseline_arm=baseline, notes=tuple(_notes(rollout, surge, baseline)))
         needed = max(sum(step.fleet) for step in _steps(rollout, room.replicas, surge, baseline=False, most=most))
         refused.append(f"{surge} needs room for {needed} replicas at once and has it for {capacity}")
     if not room.arms:
@@ -131,7 +182,7 @@ def plan(rollout: Rollout, room: Room, most: int | None = None) -> Plan:
     )
 
 
-def _steps(rollout: Rollout, replicas: int, surge: Surge, baseline: bool, most: int | None) -> Iterator[Step]:
+def _steps(rollout: Rollout, replicas: int, surge: Surge, baseline: bool, most: int | None) -> Iterator[RolloutStep]:
     rolling = rollout.strategy is Strategy.ROLLING
 
     def arms(share: Share, *, shrinks: bool = surge is Surge.NO_SURGE, beside: bool = False) -> Fleet:
@@ -140,31 +191,35 @@ def _steps(rollout: Rollout, replicas: int, surge: Surge, baseline: bool, most: 
         twin = canary if beside else 0
         return Fleet(max(0, replicas - canary - twin) if shrinks else replicas, twin, canary)
 
-    def paced(kind: Kind, share: Share, fleet: Fleet) -> Step:
-        return Step(kind=kind, weight=share, fleet=fleet, at_least=rollout.step_at_least, at_most=rollout.step_at_most, gated=True)
+    def paced(kind: StepKind, share: Share, fleet: Fleet) -> RolloutStep:
+        return RolloutStep(
+            kind=kind, weight=_whole_percent(share), fleet=fleet, at_least=rollout.step_at_least, at_most=rollout.step_at_most, gated=True
+        )
 
     one = arms(_NOTHING)
-    yield Step(kind=Kind.DARK, fleet=one, at_most=_STARTED, gated=False)
-    for kind in (Kind.WARM, Kind.SYNTHETIC, Kind.GOLDEN):
-        yield Step(kind=kind, fleet=one, at_most=_ANSWERED, gated=kind is not Kind.WARM)
+    yield RolloutStep(kind=StepKind.DARK, fleet=one, at_most=_STARTED, gated=False)
+    for kind in (StepKind.WARM, StepKind.SYNTHETIC, StepKind.GOLDEN):
+        yield RolloutStep(kind=kind, fleet=one, at_most=_ANSWERED, gated=kind is not StepKind.WARM)
     if rollout.mirror:
         share = rollout.mirror.share
-        yield Step(kind=Kind.MIRROR, mirror=share, fleet=arms(share), at_most=rollout.mirror.timeout, gated=True)
+        yield RolloutStep(kind=StepKind.MIRROR, mirror=_whole_percent(share), fleet=arms(share), at_most=rollout.mirror.timeout, gated=True)
     if rolling:
         for number in range(1, replicas):
             share = Share(Share.WHOLE * number // replicas)
-            yield paced(Kind.REPLACE, share, arms(share, shrinks=True))
+            yield paced(StepKind.REPLACE, share, arms(share, shrinks=True))
     if rollout.strategy is Strategy.CANARY:
         for share in rollout.weights:
-            yield paced(Kind.WEIGHT, share, arms(share, beside=baseline))
+            yield paced(StepKind.WEIGHT, share, arms(share, beside=baseline))
     if rollout.split:
         share, length = rollout.split.share, rollout.split.duration
         fleet = arms(share)
         scales_to = together(fleet, share, most) if most is not None and surge is not Surge.NO_SURGE else None
-        yield Step(kind=Kind.SPLIT, weight=share, fleet=fleet, at_least=length, at_most=length, gated=True, scales_to=scales_to)
+        yield RolloutStep(kind=StepKind.SPLIT, weight=share, fleet=fleet, at_least=length, at_most=length, gated=True, scales_to=scales_to)
     shrinks = rolling or surge is Surge.NO_SURGE
-    yield Step(kind=Kind.BAKE, weight=_ALL, fleet=arms(_ALL, shrinks=shrinks), at_least=rollout.bake, at_most=rollout.bake, gated=True)
-    yield Step(kind=Kind.RETIRE, weight=_ALL, fleet=Fleet(0, 0, replicas), at_most=_STARTED, gated=False)
+    yield RolloutStep(
+        kind=StepKind.BAKE, weight=_ALL, fleet=arms(_ALL, shrinks=shrinks), at_least=rollout.bake, at_most=rollout.bake, gated=True
+    )
+    yield RolloutStep(kind=StepKind.RETIRE, weight=_ALL, fleet=Fleet(0, 0, replicas), at_most=_STARTED, gated=False)
 
 
 def together(fleet: Fleet, share: Share, most: int) -> Fleet:
@@ -175,6 +230,11 @@ def together(fleet: Fleet, share: Share, most: int) -> Fleet:
     """
     new = max(fleet.canary, -(-most * int(share) // Share.WHOLE))
     return Fleet(max(fleet.stable, most + fleet.canary - new), 0, new)
+
+
+def _whole_percent(share: Share) -> Share:
+    """The nearest that a mesh carries, never rounded to nothing."""
+    return Share.percent(max(1, round(int(share) * 100 / Share.WHOLE))) if share else share
 
 
 def _notes(rollout: Rollout, surge: Surge, baseline: bool) -> Iterator[str]:

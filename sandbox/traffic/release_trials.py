@@ -27,7 +27,7 @@ from headway.contract.released import release_id
 from headway.ledger.chain import Ledger
 from headway.ledger.events import Event
 from headway.ledger.store import Folder
-from headway.ledger.traffic_split import CANARY
+from headway.ledger.traffic_split import ArmRole
 from headway.problem import UserError
 from headway.release import messages
 from headway.release.driver.kinds import Kind
@@ -252,7 +252,7 @@ class ReleaseTrials:
     def weight(self) -> int:
         """Of the newest release, percent of users' requests."""
         rollout = self.newest()
-        return rollout.division.weight(rollout.release, CANARY) if rollout else 0
+        return rollout.split.weight(rollout.release, ArmRole.CANARY).whole_percent if rollout else 0
 
     def memory(self) -> int:
         """Bytes that every process of the workspace takes now, each with its share of what it shares."""

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from components.model_service.scaling import scaled_object
-from components.model_service.traffic import Live
 from components.observability.alerts import ALERTS
+from headway.ledger.traffic_split import TrafficArm
 from sandbox.autoscaling import servers as autoscaling
 from sandbox.cluster.nodes import node_manifest
 from sandbox.cluster.processes import Supervisor
@@ -80,7 +80,7 @@ def scaler() -> dict[str, Any]:
         scaling__min_replicas=1,
         scaling__max_replicas=6,
     )
-    body = scaled_object(TENANT, Live(release=RELEASE), model, SURROUNDINGS)
+    body = scaled_object(TENANT, TrafficArm(release=RELEASE), model, SURROUNDINGS)
     body["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]["scaleDown"] = {
         "stabilizationWindowSeconds": 0,
         "policies": [{"type": "Percent", "value": 100, "periodSeconds": 5}],

@@ -12,7 +12,6 @@ import yaml
 
 from components.model_service.manifests import Service
 from components.model_service.release import Release
-from components.model_service.traffic import Traffic
 from components.nodes import gpu_node
 from components.platform.mesh import manifests as mesh_manifests
 from components.tenant.manifests import Plan
@@ -21,6 +20,7 @@ from headway.contract.accelerators import INSTANCE_TYPES
 from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.tenant import Tenant
+from headway.ledger.traffic_split import TrafficSplit
 from pulumi_embedded.providers.kubernetes import crds
 from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.cluster.nodes import node_manifest
@@ -84,7 +84,7 @@ class Bed:
     def model(self, served: ServedModel, release: str = profile.STABLE) -> Model:
         return Model.model_validate(profile.contract(served, self.artifacts, release))
 
-    def service(self, served: ServedModel, releases: Mapping[str, Model] | None = None, traffic: Traffic | None = None) -> Service:
+    def service(self, served: ServedModel, releases: Mapping[str, Model] | None = None, traffic: TrafficSplit | None = None) -> Service:
         """The service with these releases by address, or with its stable one alone."""
         model = self.model(served)
         if traffic is None or releases is None:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.model_service.release import Release
-from components.model_service.traffic import Live, Mirror, Traffic
 from headway.contract.model import Model
+from headway.contract.units import Share
+from headway.ledger.traffic_split import TrafficArm, TrafficMirror, TrafficSplit
 from sandbox.traffic import profile, servers
 from sandbox.traffic.kube import Object
 from sandbox.traffic.load import LoadAnswer, LoadClient, LoadRequest, LoadResults, run
@@ -95,11 +96,14 @@ class Serving:
         return stable, canary
 
     def _divided(self, served: ServedModel, stable: str, canary: str, old: Model, new: Model, percent: int, copies: int) -> Any:
-        from components.model_service.traffic import Arm
+        from headway.ledger.traffic_split import ArmRole
 
-        arms = (Live(release=stable, weight=100 - percent), Live(release=canary, arm=Arm.CANARY, weight=percent))
-        mirror = Mirror(release=canary, percent=copies) if copies else None
-        return self.bed.service(served, {stable: old, canary: new}, Traffic(arms=arms, mirror=mirror))
+        arms = (
+            TrafficArm(release=stable, weight=Share.percent(100 - percent)),
+            TrafficArm(release=canary, role=ArmRole.CANARY, weight=Share.percent(percent)),
+        )
+        mirror = TrafficMirror(release=canary, share=Share.percent(copies)) if copies else None
+        return self.bed.service(served, {stable: old, canary: new}, TrafficSplit(arms=arms, mirror=mirror))
 
     def route(self, served: ServedModel) -> Object:
         return self.bed.kube.get(f"/apis/networking.istio.io/v1/namespaces/{served.tenant}/virtualservices/{served.model}")

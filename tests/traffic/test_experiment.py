@@ -18,12 +18,12 @@ import pytest
 from components.model_service.manifests import Service
 from components.model_service.release import Release
 from components.model_service.routing import EXPERIMENT_HEADER, RELEASE_HEADER
-from components.model_service.traffic import Arm, Live, Split, Traffic
 from components.model_service.workload import arm_name
 from components.platform import gateway_scripts, mesh
 from components.tenant.manifests import Plan
-from headway.contract.assignment import VECTORS, bucket, buckets_of
-from headway.ledger.traffic_split import Division
+from headway.contract.assignment import HASH, VECTORS, bucket, buckets_of
+from headway.contract.units import Share
+from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit, UserSplit
 from headway.release.driver.cluster import applied
 from sandbox.traffic.mesh import envoy_configuration, listeners
 from sandbox.traffic.mesh.tokens import TokenIssuers
@@ -121,9 +121,9 @@ class Gateway:
 def divided(percent: int) -> Service:
     """Both versions serve, and users are divided."""
     base = service("defects")
-    arms = (Live(release=OLD.id), Live(release=NEW.id, arm=Arm.CANARY, weight=0, fixed_replicas=1))
-    split = Split(release=NEW.id, experiment=EXPERIMENT, percent=percent, user_claim=CLAIM)
-    traffic = Traffic(arms=arms, split=split)
+    arms = (TrafficArm(release=OLD.id), TrafficArm(release=NEW.id, role=ArmRole.CANARY, weight=Share.percent(0), replicas=1))
+    split = UserSplit(experiment=EXPERIMENT, share=Share.percent(percent), user_claim=CLAIM, hash=HASH)
+    traffic = TrafficSplit(arms=arms, user_split=split)
     return replace(base, model=OLD.model, releases={OLD.id: OLD, NEW.id: NEW}, traffic=traffic, batch_pool=None)
 
 
@@ -185,7 +185,7 @@ def gateway(folder: Path, percent: int, *, switched_off: bool = False) -> Iterat
     manifests = [*platform, *plan.manifests(), *made.manifests()]
     if switched_off:
         manifests = [
-            replace(each, body=applied(each.body, Division.only(OLD.id, "0"))) if each.role == "route" else each for each in manifests
+            replace(each, body=applied(each.body, TrafficSplit.only(OLD.id, "0"))) if each.role == "route" else each for each in manifests
         ]
     found = proxied.snapshot(manifests, *replicas(made))
     assert envoy_configuration.judge(found) == {}

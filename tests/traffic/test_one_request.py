@@ -27,11 +27,11 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as tra
 from components.addons import istio, otel
 from components.model_service.manifests import Service
 from components.model_service.release import Release
-from components.model_service.traffic import Arm, Live, Mirror, Traffic
 from components.platform import mesh
 from components.tenant.manifests import Plan
 from headway.contract.sampling import BODY_BYTES, Sample, chosen, place, samples, threshold
 from headway.contract.units import Share
+from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficMirror, TrafficSplit
 from sandbox.traffic.mesh import envoy_configuration, listeners
 from sandbox.traffic.mesh.snapshot import INBOUND_OFFSET, MeshSnapshot
 from sandbox.traffic.mesh.telemetry import Telemetry
@@ -173,8 +173,9 @@ def made() -> Service:
     given = {**DEFECTS, "batch": None}
     kept: dict[str, Any] = {"data__log_fields": FIELDS, "data__sample": str(SHARE), "observability__tracing": "100%"}
     old, new = Release(model=changed(given, **kept)), Release(model=changed(given, **kept, artifact__version="2026.12.0"))
-    traffic = Traffic(
-        arms=(Live(release=old.id), Live(release=new.id, arm=Arm.CANARY, weight=0)), mirror=Mirror(release=new.id, percent=100)
+    traffic = TrafficSplit(
+        arms=(TrafficArm(release=old.id), TrafficArm(release=new.id, role=ArmRole.CANARY, weight=Share.percent(0))),
+        mirror=TrafficMirror(release=new.id, share=Share.percent(100)),
     )
     releases = {old.id: old, new.id: new}
     return Service(

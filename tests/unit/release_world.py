@@ -14,9 +14,11 @@ from release_ticks import CLASSES, EDGES, SHARES, SLOW, counts
 
 from headway.contract.model import Model
 from headway.contract.released import release_id
+from headway.contract.units import Share
 from headway.ledger.chain import Ledger
+from headway.ledger.serving import latest
 from headway.ledger.store import Store
-from headway.ledger.traffic_split import CANARY, Division, latest
+from headway.ledger.traffic_split import ArmRole, TrafficSplit
 from headway.release import Counts, Tick
 from headway.release.driver.adoption import adopt
 from headway.release.driver.driver import Driver
@@ -25,8 +27,7 @@ from headway.release.driver.leased_run import Holding
 from headway.release.driver.rollout import Rollout, Service, fold
 from headway.release.driver.start import Asked, Start, begin
 from headway.release.driver.world import Drained, OutOfReachError, Probed, Raw, Route
-from headway.release.plan import Kind as StepKind
-from headway.release.plan import Room
+from headway.release.plan import PoolCapacity, StepKind
 
 CHAIN = "vision/defects"
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -87,7 +88,7 @@ class Memory:
     requests: float = 6000.0
     """A minute."""
     clock: datetime = START
-    stack: Division | None = None
+    stack: TrafficSplit | None = None
     """What the stack was last brought to."""
     routed: dict[str, int] = field(default_factory=dict)
     mirrored: str | None = None
@@ -133,7 +134,7 @@ class Memory:
         assert seconds > 0
         self.clock += timedelta(seconds=seconds)
 
-    def _wanted(self) -> Division:
+    def _wanted(self) -> TrafficSplit:
         found = latest(self.store, CHAIN)
         assert found is not None
         return found
@@ -150,44 +151,52 @@ class Memory:
         wanted = self._wanted()
         self.done.append(
             "up "
-            + " ".join(f"{p.arm}={p.weight}" for p in wanted.portions)
-            + (f" copies={wanted.copies}" if wanted.copies else "")
-            + (f" users={wanted.split.share}" if wanted.split else "")
+            + " ".join(f"{arm.role}={arm.weight.whole_percent}" for arm in wanted.arms)
+            + (f" copies={wanted.mirror.share.whole_percent}" if wanted.mirror else "")
+            + (f" users={wanted.user_split.share.whole_percent}" if wanted.user_split else "")
         )
-        self.share_of_users = wanted.split.share / 100 if wanted.split else 0.0
+        self.share_of_users = wanted.user_split.share.fraction if wanted.user_split else 0.0
         self.stack = wanted
         self._carry(wanted)
         return Result(changed=1, operation="up")
 
-    def _carry(self, division: Division) -> None:
-        self.routed, self.mirrored, self.copies = dict(division.routes), division.mirrored, division.copies
-        self.led = division.led
+    def _carry(self, split: TrafficSplit) -> None:
+        self.routed = split.percentages
+        self._copy(split)
+        self.led = split.led
+
+    def _copy(self, split: TrafficSplit) -> None:
+        self.mirrored = split.mirror.release if split.mirror else None
+        self.copies = split.mirror.share.whole_percent if split.mirror else 0
 
     def route(self) -> Route:
         self.refuse("route")
         hosts = {key: key for key in self.routed}
-        more: dict[str, Any] = {"mirrored": self.mirrored, "copies": self.copies, "led": self.led}
-        return Route(weights=dict(self.routed), hosts=hosts, **more, watched_until=self.vouched)
+        more: dict[str, Any] = {"mirrored": self.mirrored, "copies": Share.percent(self.copies), "led": self.led}
+        return Route(
+            weights={key: Share.percent(weight) for key, weight in self.routed.items()}, hosts=hosts, **more, watched_until=self.vouched
+        )
 
-    def patch(self, division: Division) -> None:
+    def patch(self, split: TrafficSplit) -> None:
         self.refuse("patch")
-        if not self.route().carries(division):
+        if not self.route().carries(split):
             self.done.append("patch")
-        kept = {key: division.routes.get(key, 0) for key in self.routed}
+        kept = {key: split.percentages.get(key, 0) for key in self.routed}
         if sum(kept.values()) != 100:
             raise OutOfReachError("the live route does not name every arm that should get requests")
-        self.routed, self.mirrored, self.copies = kept, division.mirrored, division.copies
-        self.led = self.led if division.led else None
+        self.routed = kept
+        self._copy(split)
+        self.led = self.led if split.led else None
 
     def vouch(self, until: datetime | None, safe: str) -> None:
         self.refuse("vouch")
         self.vouched = until
 
-    def unready(self, division: Division) -> Sequence[str]:
+    def unready(self, split: TrafficSplit) -> Sequence[str]:
         self.refuse("unready")
         return self.missing
 
-    def given_up(self, division: Division) -> Sequence[str]:
+    def given_up(self, split: TrafficSplit) -> Sequence[str]:
         return self.hopeless
 
     def probe(self, rollout: Rollout, step: StepKind) -> Probed:
@@ -203,16 +212,16 @@ class Memory:
         """Requests of the tick by the live route; the same window always holds the same."""
         rng = np.random.default_rng(int(start * 1000) % 2**32)
         share = dict.fromkeys(("stable", "baseline", "canary"), 0.0)
-        for portion in rollout.division.portions:
+        for arm in rollout.split.arms:
             users = self.share_of_users if self.led else 0.0
-            share[portion.arm] += (1 - users) * self.routed.get(portion.key, 0) / 100
-            if self.led and self.led[1] == portion.key:
-                share[portion.arm] += users
-        really = self.lag(rollout, share[CANARY])
-        share["stable"], share[CANARY] = share["stable"] + share[CANARY] - really, really
+            share[arm.role] += (1 - users) * self.routed.get(arm.key, 0) / 100
+            if self.led and self.led[1] == arm.key:
+                share[arm.role] += users
+        really = self.lag(rollout, share[ArmRole.CANARY])
+        share["stable"], share[ArmRole.CANARY] = share["stable"] + share[ArmRole.CANARY] - really, really
         n = self.requests * (end - start) / 60.0
         raw = {arm: _document(counts(n * share[arm], errors=0.001, rng=rng)) for arm in ("stable", "baseline")}
-        raw["canary"] = _document(counts(n * share[CANARY], self.shares, self.errors, rng))
+        raw["canary"] = _document(counts(n * share[ArmRole.CANARY], self.shares, self.errors, rng))
         raw["mirrored"] = _document(counts(n * share["stable"] * self.copies / 100, self.shares, self.errors, rng))
         raw["arms"] = {arm: {"requests": [float(np.sum(raw[arm]["buckets"]))]} for arm in share}
         if rollout.body["policy"]["mirrored"] is not None and self.copies:
@@ -228,8 +237,8 @@ class Memory:
     def drained(self, rollout: Rollout) -> Drained:
         if self.hidden:
             return Drained(requests=None, reason="Prometheus does not answer")
-        portion = rollout.division.arm(CANARY)
-        left = self.routed.get(portion.key, 0) if portion else 0
+        arm = rollout.split.arm(ArmRole.CANARY)
+        left = self.routed.get(arm.key, 0) if arm else 0
         return Drained(requests=float(left + self.copies + (self.led is not None)))
 
 
@@ -237,7 +246,7 @@ def _document(arm: Counts) -> dict[str, Any]:
     return {"buckets": np.asarray(arm.buckets).tolist(), "errors": np.asarray(arm.errors).tolist()}
 
 
-ROOM = Room(replicas=2, free=8)
+ROOM = PoolCapacity(replicas=2, free=8)
 UNASKED = Asked(compared=False, reason="these replicas are a test's")
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from headway.ledger.traffic_split import CANARY, STABLE, Division, Portion
+from headway.contract.units import Share
+from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficMirror, TrafficSplit
 from headway.release.driver.cluster import SAFE_RELEASE, WATCHED_UNTIL, applied, owner, route_of
 from headway.release.driver.world import OutOfReachError
 from headway.release.guard import overdue, safe
@@ -42,34 +43,36 @@ def live(*weights: tuple[str, int], mirror: str | None = None, notes: dict[str, 
     }
 
 
-def division(stable: int, canary: int, copies: int = 0) -> Division:
-    return Division(
-        portions=(Portion(release="r1", arm=STABLE, weight=stable), Portion(release="r2", arm=CANARY, weight=canary)),
+def split(stable: int, canary: int, copies: int = 0) -> TrafficSplit:
+    return TrafficSplit(
+        arms=(
+            TrafficArm(release="r1", role=ArmRole.STABLE, weight=Share.percent(stable)),
+            TrafficArm(release="r2", role=ArmRole.CANARY, weight=Share.percent(canary)),
+        ),
         digests={"r1": "a", "r2": "b"},
-        mirrored="r2" if copies else None,
-        copies=copies,
+        mirror=TrafficMirror(release="r2", share=Share.percent(copies)) if copies else None,
     )
 
 
 def test_a_route_is_read_by_the_header_that_names_the_release_that_answered() -> None:
     route = route_of(live(("r1", 90), ("r2", 10), mirror="r2"))
-    assert route.weights == {"r1": 90, "r2": 10}
+    assert route.weights == {"r1": Share.percent(90), "r2": Share.percent(10)}
     assert route.hosts == {"r1": "defects-r1", "r2": "defects-r2"}
-    assert (route.mirrored, route.copies) == ("defects-r2", 100.0)
+    assert (route.mirrored, route.copies) == ("defects-r2", Share.percent(100))
 
 
 @pytest.mark.parametrize(
     ("asked", "carried"),
-    [(division(90, 10, 100), True), (division(90, 10), False), (division(95, 5, 100), False), (division(90, 10, 50), False)],
+    [(split(90, 10, 100), True), (split(90, 10), False), (split(95, 5, 100), False), (split(90, 10, 50), False)],
 )
-def test_a_route_carries_a_division_when_weights_and_copies_are_those(asked: Division, carried: bool) -> None:
+def test_a_route_carries_a_division_when_weights_and_copies_are_those(asked: TrafficSplit, carried: bool) -> None:
     assert route_of(live(("r1", 90), ("r2", 10), mirror="r2")).carries(asked) is carried
 
 
 def test_a_patch_changes_weights_and_copies_and_says_everything_else_as_it_was() -> None:
     before = live(("r1", 90), ("r2", 10), mirror="r2", notes={WATCHED_UNTIL: "x", SAFE_RELEASE: "r1"})
-    body = applied(before, division(100, 0))
-    assert route_of(body).weights == {"r1": 100, "r2": 0}
+    body = applied(before, split(100, 0))
+    assert route_of(body).weights == {"r1": Share.percent(100), "r2": Share.percent(0)}
     assert route_of(body).mirrored is None
     assert body["spec"]["http"][0] == before["spec"]["http"][0]
     assert body["spec"]["http"][1]["timeout"] == "2000ms"
@@ -87,7 +90,7 @@ def test_a_patch_gives_every_protocol_the_same_weights_and_leaves_each_its_port(
     grpc = {**plain, "name": "weights-grpc", "match": [{"headers": {"content-type": {"prefix": "application/grpc"}}}]}
     grpc["route"] = [{**d, "destination": {**d["destination"], "port": {"number": 8001}}} for d in plain["route"]]
     before["spec"]["http"].insert(1, grpc)
-    _, after_grpc, after = applied(before, division(50, 50, 100))["spec"]["http"]
+    _, after_grpc, after = applied(before, split(50, 50, 100))["spec"]["http"]
     assert [d["weight"] for d in after_grpc["route"]] == [d["weight"] for d in after["route"]] == [50, 50]
     assert after_grpc["mirror"] == {"host": "defects-r2.vision.svc.cluster.local", "port": {"number": 8001}}
     assert after["mirror"] == {"host": "defects-r2.vision.svc.cluster.local"}
@@ -100,7 +103,7 @@ def test_a_patch_is_made_in_the_name_of_who_applies_the_spec() -> None:
 
 def test_a_route_that_lacks_an_arm_is_not_patched_into_losing_requests() -> None:
     with pytest.raises(OutOfReachError, match="does not name every arm"):
-        applied(live(("r2", 100)), division(100, 0))
+        applied(live(("r2", 100)), split(100, 0))
 
 
 @pytest.mark.parametrize(

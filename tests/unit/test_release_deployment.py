@@ -11,6 +11,7 @@ from release_kill import Shelf
 from release_world import Scene
 
 from headway.contract.loader import load_tenant
+from headway.ledger.traffic_split import ArmRole
 from headway.release.driver.deployment import Deployment, room_ahead
 from headway.release.driver.driver import seen_share
 from headway.release.driver.rollout import Rollout, fold
@@ -29,9 +30,9 @@ def climbing() -> dict[int, Rollout]:
     for event in scene.ledger().read():
         service = fold((event,), service)
         if event.kind == "observed" and service.running and service.running.decision:
-            arm = service.running.division.arm("canary")
+            arm = service.running.split.arm(ArmRole.CANARY)
             if service.running.decision["phase"] == "releasing" and arm and service.running.settled:
-                seen[arm.weight] = service.running
+                seen[arm.weight.whole_percent] = service.running
     return seen
 
 
@@ -40,10 +41,10 @@ def arms(**available: float | None) -> dict[str, Any]:
 
 
 def test_the_room_ahead_is_that_of_the_next_weights_replicas(climbing: dict[int, Rollout]) -> None:
-    now, later = climbing[50].division.arm("canary"), climbing[50].plan.one
+    now, later = climbing[50].split.arm(ArmRole.CANARY), climbing[50].plan.one
     assert now is not None and now.replicas == 1
     bake = next(step for step in climbing[50].plan.steps if step.kind == "bake")
-    assert later is not None and bake.canary == 2
+    assert later is not None and bake.fleet.canary == 2
     assert room_ahead(climbing[50], arms(canary=60.0, mirrored=None)) == 120.0
 
 

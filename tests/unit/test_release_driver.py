@@ -27,7 +27,7 @@ from headway.release.driver.rollout import Rollout
 from headway.release.driver.start import Asked, Start, begin
 from headway.release.driver.verify import recomputed
 from headway.release.messages import said
-from headway.release.plan import Kind as StepKind
+from headway.release.plan import StepKind
 from headway.release.report import page
 
 TENANTS = Path(__file__).parents[2] / "tenants"
@@ -459,7 +459,7 @@ def test_what_a_policy_refuses_is_never_deployed(scene: Scene) -> None:
     assert ended.outcome is Outcome.REFUSED
     assert scene.world.done == []
     assert ended.failing is not None and "gpu-within-quota: 9 GPUs of 8" in ended.failing.reason
-    assert scene.service().division is not None and scene.service().division.routes == {scene.stable: 100}
+    assert scene.service().split is not None and scene.service().split.percentages == {scene.stable: 100}
 
 
 def test_a_policy_that_refuses_the_last_step_sends_all_traffic_back(scene: Scene) -> None:

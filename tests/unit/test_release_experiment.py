@@ -20,9 +20,11 @@ from headway.contract.assignment import HASH, bucket, buckets_of
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.contract.rollout import Rollout as Policy
+from headway.contract.units import Share
 from headway.ledger.chain import verify
 from headway.ledger.events import Event, parse
-from headway.ledger.traffic_split import Division, Split, latest
+from headway.ledger.serving import latest
+from headway.ledger.traffic_split import TrafficSplit, UserSplit
 from headway.problem import UserError
 from headway.release import messages
 from headway.release.driver import start as starting
@@ -33,7 +35,7 @@ from headway.release.driver.rollout import Rollout, Service
 from headway.release.driver.start import tick_seconds
 from headway.release.driver.verify import recomputed
 from headway.release.experiment import assigned
-from headway.release.plan import Room, plan
+from headway.release.plan import PoolCapacity, plan
 from headway.release.report import page
 
 TENANTS = Path(__file__).parents[2] / "tenants"
@@ -104,9 +106,9 @@ def test_users_are_divided_for_the_time_that_was_said_and_a_person_promotes(told
     assert ups[-2:] == ["up stable=0 canary=100", "up stable=100"]
     assert (scene.world.routed, scene.world.led) == ({scene.release: 100}, None)
     due = next(event for event in scene.ledger().read() if event.kind == Kind.DUE)
-    assert ended.split_since is not None and ended.split_ends is not None
-    assert ended.split_ends - _time(ended.split_since) == timedelta(hours=1)
-    assert _time(due.time) >= ended.split_ends
+    assert ended.users_since is not None and ended.users_end is not None
+    assert ended.users_end - _time(ended.users_since) == timedelta(hours=1)
+    assert _time(due.time) >= ended.users_end
 
 
 def test_every_decision_of_an_experiment_is_made_again_from_its_ledger(told_of: tuple[Scene, Rollout, list[str]]) -> None:
@@ -138,7 +140,7 @@ def test_a_version_that_is_too_slow_for_its_users_goes_back_without_anyone(scene
     assert (ended.outcome, ended.failing and ended.failing.kind) == (Outcome.ROLLED_BACK, "gate")
     assert (scene.world.routed, scene.world.led) == ({scene.stable: 100}, None)
     assert "up stable=100 canary=0 users=20" in scene.world.done
-    assert ended.split_until is not None
+    assert ended.users_until is not None
 
 
 def test_users_are_taken_back_on_the_route_before_the_stack_is_touched(scene: Scene) -> None:
@@ -195,7 +197,7 @@ def test_an_assignment_is_recomputed_from_the_ledger_during_and_after(scene: Sce
         inside = bucket("tone", user) < buckets_of(20)
         assert (found.bucket, found.arm) == (bucket("tone", user), "canary" if inside else "stable")
         assert found.release == (scene.release if inside else scene.stable)
-        assert (found.divided, found.since, found.until) == (False, ended.split_since, ended.split_until)
+        assert (found.divided, found.since, found.until) == (False, ended.users_since, ended.users_until)
 
 
 @pytest.mark.parametrize(
@@ -218,9 +220,9 @@ def test_a_plan_in_the_middle_renders_the_division_of_users(scene: Scene) -> Non
     def look() -> None:
         found = latest(scene.store, CHAIN)
         assert found is not None
-        assert found.split == Split(experiment="tone", share=20, user_claim="sub", hash=HASH)
+        assert found.user_split == UserSplit(experiment="tone", share=Share.percent(20), user_claim="sub", hash=HASH)
         assert found.led == ("tone", scene.release)
-        assert Division.read(found.document()) == found
+        assert TrafficSplit.read(found.document()) == found
         ask(scene.ledger("person"), Wish.ROLLBACK, "enough")
 
     assert scene.run(told=when_divided(scene, look)).outcome is Outcome.ROLLED_BACK
@@ -387,7 +389,7 @@ def test_the_command_names_a_users_bucket_arm_and_release(
 ) -> None:
     scene, rollout, _ = told_of
     said = command("carol").stdout
-    assert said == f"carol: bucket 880 of experiment tone, arm canary, release {scene.release} (until {rollout.split_until})\n"
+    assert said == f"carol: bucket 880 of experiment tone, arm canary, release {scene.release} (until {rollout.users_until})\n"
 
 
 def test_the_command_reads_many_users_and_answers_an_object_each(command: Callable[..., Result]) -> None:
@@ -414,8 +416,8 @@ def test_others_are_judged_each_minute() -> None:
     assert tick_seconds(Policy.model_validate({"strategy": "canary"})) == 60
 
 
-def bounds(found: Division) -> list[tuple[str, int, int | None, int | None, int | None]]:
-    return [(p.arm, p.weight, p.replicas, p.at_least, p.at_most) for p in found.portions]
+def bounds(found: TrafficSplit) -> list[tuple[str, int, int | None, int | None, int | None]]:
+    return [(p.role, p.weight.whole_percent, p.replicas, p.at_least, p.at_most) for p in found.arms]
 
 
 def test_while_users_are_divided_both_versions_scale_within_what_the_service_may_have(scene: Scene) -> None:
@@ -444,8 +446,8 @@ def test_each_version_may_have_what_its_users_need_at_the_most_and_both_no_more_
     most: int, running: int, share: int
 ) -> None:
     running = min(running, most)
-    split = {**SPLIT, "share": f"{share}%"}
-    made = plan(Policy.model_validate({"strategy": "ab", "split": split}), Room(replicas=running, free=1000), most)
+    user_split = {**SPLIT, "share": f"{share}%"}
+    made = plan(Policy.model_validate({"strategy": "ab", "split": user_split}), PoolCapacity(replicas=running, free=1000), most)
     step = next(step for step in made.steps if step.kind == "split")
     assert step.scales_to is not None
     assert step.scales_to.canary * 100 >= most * share
@@ -456,7 +458,7 @@ def test_each_version_may_have_what_its_users_need_at_the_most_and_both_no_more_
 
 def test_without_room_to_grow_neither_scales(contract: Model) -> None:
     policy = Policy.model_validate({"strategy": "ab", "split": SPLIT})
-    made = plan(policy, Room(replicas=4, free=0), 12)
-    split = next(step for step in made.steps if step.kind == "split")
-    assert (split.fleet.stable, split.fleet.canary, split.scales_to) == (3, 1, None)
+    made = plan(policy, PoolCapacity(replicas=4, free=0), 12)
+    user_split = next(step for step in made.steps if step.kind == "split")
+    assert (user_split.fleet.stable, user_split.fleet.canary, user_split.scales_to) == (3, 1, None)
     assert any("has to start it again" in note for note in made.notes)

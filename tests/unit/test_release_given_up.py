@@ -8,13 +8,18 @@ from release_kill import Shelf
 from release_world import Scene
 
 from headway.contract.loader import load_tenant
-from headway.ledger.traffic_split import CANARY, STABLE, Division, Portion
+from headway.contract.units import Share
+from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
 from headway.release.driver.cluster import Cluster
 from headway.release.driver.kinds import Outcome
 
 PROJECT = Path(__file__).parents[2]
-WANTED = Division(
-    portions=(Portion(release="r1", arm=STABLE, weight=100), Portion(release="r2", arm=CANARY, weight=0)), digests={"r1": "a", "r2": "b"}
+WANTED = TrafficSplit(
+    arms=(
+        TrafficArm(release="r1", role=ArmRole.STABLE, weight=Share.percent(100)),
+        TrafficArm(release="r2", role=ArmRole.CANARY, weight=Share.percent(0)),
+    ),
+    digests={"r1": "a", "r2": "b"},
 )
 LABELS = {"platform.io/release": "r2"}
 

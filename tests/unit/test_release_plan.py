@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from headway.contract.rollout import Rollout, Surge
 from headway.contract.units import Share
 from headway.problem import Exit, UserError
-from headway.release.plan import Kind, Plan, Room, plan
+from headway.release.plan import PoolCapacity, RolloutPlan, StepKind, plan
 
-AMPLE = Room(replicas=4, free=20)
+AMPLE = PoolCapacity(replicas=4, free=20)
 SPLIT = {"share": "20%", "duration": "7d", "user_claim": "sub", "experiment": "tone"}
 
 
@@ -19,22 +19,22 @@ def policy(strategy: str = "canary", **fields: Any) -> Rollout:
     return Rollout.model_validate({"strategy": strategy, **fields})
 
 
-def kinds(made: Plan) -> list[Kind]:
+def kinds(made: RolloutPlan) -> list[StepKind]:
     return list(dict.fromkeys(step.kind for step in made.steps))
 
 
-BEFORE = [Kind.DARK, Kind.WARM, Kind.SYNTHETIC, Kind.GOLDEN]
+BEFORE = [StepKind.DARK, StepKind.WARM, StepKind.SYNTHETIC, StepKind.GOLDEN]
 
 
 @pytest.mark.parametrize(
     ("rollout", "expected"),
     [
-        (policy(), [*BEFORE, Kind.WEIGHT, Kind.BAKE, Kind.RETIRE]),
-        (policy(mirror={"share": "100%"}), [*BEFORE, Kind.MIRROR, Kind.WEIGHT, Kind.BAKE, Kind.RETIRE]),
-        (policy("blue_green", mirror={"share": "50%"}), [*BEFORE, Kind.MIRROR, Kind.BAKE, Kind.RETIRE]),
-        (policy("rolling"), [*BEFORE, Kind.REPLACE, Kind.BAKE, Kind.RETIRE]),
-        (policy("ab", split=SPLIT), [*BEFORE, Kind.SPLIT, Kind.BAKE, Kind.RETIRE]),
-        (policy("ab", split=SPLIT, mirror={"share": "100%"}), [*BEFORE, Kind.MIRROR, Kind.SPLIT, Kind.BAKE, Kind.RETIRE]),
+        (policy(), [*BEFORE, StepKind.WEIGHT, StepKind.BAKE, StepKind.RETIRE]),
+        (policy(mirror={"share": "100%"}), [*BEFORE, StepKind.MIRROR, StepKind.WEIGHT, StepKind.BAKE, StepKind.RETIRE]),
+        (policy("blue_green", mirror={"share": "50%"}), [*BEFORE, StepKind.MIRROR, StepKind.BAKE, StepKind.RETIRE]),
+        (policy("rolling"), [*BEFORE, StepKind.REPLACE, StepKind.BAKE, StepKind.RETIRE]),
+        (policy("ab", split=SPLIT), [*BEFORE, StepKind.SPLIT, StepKind.BAKE, StepKind.RETIRE]),
+        (policy("ab", split=SPLIT, mirror={"share": "100%"}), [*BEFORE, StepKind.MIRROR, StepKind.SPLIT, StepKind.BAKE, StepKind.RETIRE]),
     ],
     ids=["canary", "mirrored", "blue-green", "rolling", "ab", "mirrored ab"],
 )
@@ -43,70 +43,70 @@ def test_each_strategy_is_the_same_plan_with_other_steps(rollout, expected):
 
 
 def test_a_canary_has_its_share_of_the_fleet_and_a_twin_of_the_stable_version():
-    steps = [step for step in plan(policy(weights=["5%", "50%"]), AMPLE).steps if step.kind is Kind.WEIGHT]
+    steps = [step for step in plan(policy(weights=["5%", "50%"]), AMPLE).steps if step.kind is StepKind.WEIGHT]
     assert [(str(s.weight), s.fleet.stable, s.fleet.baseline, s.fleet.canary) for s in steps] == [("5%", 4, 1, 1), ("50%", 4, 2, 2)]
 
 
 def test_copies_go_to_as_many_replicas_as_their_share_needs():
-    mirror = next(s for s in plan(policy(mirror={"share": "60%"}), AMPLE).steps if s.kind is Kind.MIRROR)
+    mirror = next(s for s in plan(policy(mirror={"share": "60%"}), AMPLE).steps if s.kind is StepKind.MIRROR)
     assert (mirror.fleet.stable, mirror.fleet.baseline, mirror.fleet.canary, mirror.weight) == (4, 0, 3, Share(0))
 
 
 def test_with_room_the_old_version_stays_warm_while_the_new_one_bakes():
-    bake = next(s for s in plan(policy(), AMPLE).steps if s.kind is Kind.BAKE)
+    bake = next(s for s in plan(policy(), AMPLE).steps if s.kind is StepKind.BAKE)
     assert (bake.fleet.stable, bake.fleet.canary, str(bake.weight)) == (4, 4, "100%")
 
 
 def test_a_rolling_update_replaces_one_replica_after_another():
-    steps = [step for step in plan(policy("rolling"), AMPLE).steps if step.kind is Kind.REPLACE]
+    steps = [step for step in plan(policy("rolling"), AMPLE).steps if step.kind is StepKind.REPLACE]
     assert [(s.fleet.stable, s.fleet.canary, str(s.weight)) for s in steps] == [(3, 1, "25%"), (2, 2, "50%"), (1, 3, "75%")]
 
 
 @pytest.mark.parametrize(
     ("room", "surge"),
     [
-        (Room(replicas=4, free=4), Surge.SURGE),
-        (Room(replicas=4, free=3, warm=1), Surge.BORROW),
-        (Room(replicas=4, free=3), Surge.NO_SURGE),
+        (PoolCapacity(replicas=4, free=4), Surge.SURGE),
+        (PoolCapacity(replicas=4, free=3, warm=1), Surge.BORROW),
+        (PoolCapacity(replicas=4, free=3), Surge.NO_SURGE),
     ],
 )
 def test_gpus_come_from_the_first_source_that_suffices(room, surge):
     made = plan(policy(weights=["25%", "50%"]), room)
     assert made.surge is surge
-    assert made.most_replicas <= room.replicas + room.free + room.warm
+    assert max(sum(step.fleet) for step in made.steps) <= room.replicas + room.free + room.warm
 
 
 def test_a_baseline_arm_without_room_is_left_out_and_said():
     rollout = policy(weights=["90%"])
-    made = plan(rollout, Room(replicas=4, free=4))
+    made = plan(rollout, PoolCapacity(replicas=4, free=4))
     assert not made.baseline_arm
     assert made.notes[0].startswith("There is no room for a baseline arm.")
-    assert plan(rollout, Room(replicas=4, free=8)).baseline_arm
+    assert plan(rollout, PoolCapacity(replicas=4, free=8)).baseline_arm
 
 
 def test_without_surge_the_fleet_never_grows():
-    made = plan(policy(weights=["25%", "50%"], surge="no_surge"), Room(replicas=4, free=0))
-    assert made.most_replicas == 4
+    made = plan(policy(weights=["25%", "50%"], surge="no_surge"), PoolCapacity(replicas=4, free=0))
+    assert max(sum(step.fleet) for step in made.steps) == 4
     assert any("has to start it again" in note for note in made.notes)
 
 
 def test_a_single_replica_without_room_is_refused():
     with pytest.raises(UserError, match=r"rollout\.surge: no plan of strategy canary fits: surge needs room for 2 .*no_surge") as refused:
-        plan(policy(), Room(replicas=1, free=0))
+        plan(policy(), PoolCapacity(replicas=1, free=0))
     assert refused.value.exit is Exit.REFUSED
 
 
 def test_a_surge_that_was_asked_for_is_not_replaced_by_another():
     with pytest.raises(UserError, match="surge needs room for 8 replicas at once and has it for 4"):
-        plan(policy(surge="surge"), Room(replicas=4, free=0))
+        plan(policy(surge="surge"), PoolCapacity(replicas=4, free=0))
 
 
 def test_times_are_those_of_the_contract():
     rollout = policy(mirror={"share": "100%", "timeout": "20m"}, step_at_least="7m", step_at_most="21m", bake="2h")
     times = {step.kind: (str(step.at_least), str(step.at_most)) for step in plan(rollout, AMPLE).steps}
-    assert times[Kind.MIRROR] == ("0s", "20m")
-    assert times[Kind.WEIGHT] == ("7m", "21m")
-    assert times[Kind.BAKE] == ("2h", "2h")
+    assert times[StepKind.MIRROR] == ("0s", "20m")
+    assert times[StepKind.WEIGHT] == ("7m", "21m")
+    assert times[StepKind.BAKE] == ("2h", "2h")
 
 
 @given(
@@ -118,7 +118,7 @@ def test_times_are_those_of_the_contract():
 def test_a_plan_fits_its_room_and_always_leaves_someone_to_answer(strategy, replicas, free, warm):
     rollout = policy(strategy, **({"split": SPLIT} if strategy == "ab" else {}))
     try:
-        made = plan(rollout, Room(replicas=replicas, free=free, warm=warm))
+        made = plan(rollout, PoolCapacity(replicas=replicas, free=free, warm=warm))
     except UserError:
         assert free + warm < 2 * replicas, "with room for both versions and a baseline there is always a plan"
         return

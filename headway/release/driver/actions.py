@@ -6,11 +6,11 @@ done already, and none of them does harm when it is done twice.
 
 from dataclasses import dataclass
 
-from headway.ledger.traffic_split import Division
+from headway.ledger.traffic_split import TrafficSplit
 from headway.release.driver import targets
 from headway.release.driver.kinds import Outcome
-from headway.release.driver.rollout import PROBES, Rollout, grows
-from headway.release.plan import Kind as StepKind
+from headway.release.driver.rollout import Rollout, grows
+from headway.release.plan import PROBES, StepKind
 
 DRIFTS_AT_MOST = 5
 
@@ -27,23 +27,23 @@ class Learn:
 
 @dataclass(frozen=True)
 class Intend:
-    """Write down the division that shall hold."""
+    """Write down the split that shall hold."""
 
-    division: Division
+    split: TrafficSplit
 
 
 @dataclass(frozen=True)
 class Apply:
-    """Preview with the packs, bring the stack to the division, read the live route back."""
+    """Preview with the packs, bring the stack to the split, read the live route back."""
 
-    division: Division
+    split: TrafficSplit
 
 
 @dataclass(frozen=True)
 class Await:
     """Wait until every arm has its replicas ready."""
 
-    division: Division
+    split: TrafficSplit
     at_most: float
     """Seconds."""
 
@@ -72,7 +72,7 @@ class Due:
 class Shift:
     """Patch the live route, ahead of the stack."""
 
-    division: Division
+    split: TrafficSplit
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,9 @@ def next_action(rollout: Rollout) -> Action | None:
     if rollout.learned is None:
         return Learn()
     if not rollout.settled:
-        return Apply(rollout.division)
+        return Apply(rollout.split)
     if not rollout.awaited:
-        return Await(rollout.division, rollout.plan.one(StepKind.DARK).at_most)
+        return Await(rollout.split, rollout.plan.one(StepKind.DARK).at_most.seconds)
     if rollout.decision is None:
         return _before_traffic(rollout)
     if rollout.decision["phase"] == "done":
@@ -118,14 +118,14 @@ def _before_traffic(rollout: Rollout) -> Action:
             return towards
     for step in rollout.plan.steps:
         if step.kind in PROBES and step.kind not in rollout.probed:
-            return Probe(step.kind, step.at_most)
+            return Probe(step.kind, step.at_most.seconds)
     first = rollout.body["first"]
     return _towards(rollout, targets.judged(rollout, first)) or _tick(rollout)
 
 
 def _due(rollout: Rollout) -> Due | None:
     """Once in a release: when the evidence covers the experiment's time."""
-    ends = rollout.split_ends
+    ends = rollout.users_end
     over = rollout.divided and ends is not None and rollout.window_end is not None and rollout.window_end >= ends.timestamp()
     return Due() if over and not rollout.due else None
 
@@ -134,12 +134,12 @@ def _tick(rollout: Rollout) -> Observe:
     return Observe(rollout.window_end)
 
 
-def _towards(rollout: Rollout, wanted: Division) -> Intend | None:
-    """One intention on the way from the settled division to `wanted`: replicas first, then weights. None when it is there."""
-    if rollout.division == wanted:
+def _towards(rollout: Rollout, wanted: TrafficSplit) -> Intend | None:
+    """One intention on the way from the settled split to `wanted`: replicas first, then weights. None when it is there."""
+    if rollout.split == wanted:
         return None
-    first = targets.capacity_first(rollout.division, wanted)
-    return Intend(wanted if first == rollout.division or not grows(rollout.division, first) else first)
+    first = targets.capacity_first(rollout.split, wanted)
+    return Intend(wanted if first == rollout.split or not grows(rollout.split, first) else first)
 
 
 def _way_back(rollout: Rollout) -> Action:
@@ -148,10 +148,10 @@ def _way_back(rollout: Rollout) -> Action:
     safe, reason = targets.before(rollout), rollout.failing.reason
     if rollout.was_exposed and not rollout.shifted:
         level = targets.back(rollout)
-        return Intend(level) if rollout.division != level else Shift(level)
+        return Intend(level) if rollout.split != level else Shift(level)
     if rollout.was_exposed and not rollout.drained:
         return Drain()
-    if rollout.division != safe:
+    if rollout.split != safe:
         return Intend(safe)
     if not rollout.settled and not rollout.unreconciled:
         return Apply(safe)

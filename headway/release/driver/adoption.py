@@ -6,7 +6,7 @@ from typing import Any
 from headway.ledger.chain import Ledger, register
 from headway.ledger.events import Event
 from headway.ledger.store import Store
-from headway.ledger.traffic_split import Division
+from headway.ledger.traffic_split import TrafficSplit
 from headway.release.driver.kinds import Kind
 
 
@@ -15,4 +15,4 @@ def adopt(ledger: Ledger, store: Store, contract: Mapping[str, Any], name: str) 
     if ledger.read():
         return None
     content = register(store, ledger.chain, {"id": name, "contract": dict(contract)})
-    return ledger.append(Kind.ADOPTED, {"release": name, "division": Division.only(name, content).document()})
+    return ledger.append(Kind.ADOPTED, {"release": name, "division": TrafficSplit.only(name, content).document()})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from headway.release.plan import Room
+from headway.release.plan import PoolCapacity
 
 _UNLIMITED = 1_000_000
 _OF_AN_ARM = ("count/configmaps", "count/deployments.apps", "configmaps", "services", "count/services")
@@ -55,7 +55,7 @@ def room(
     quotas: Sequence[Mapping[str, Any]],
     priority: str,
     needs: Needs,
-) -> Room:
+) -> PoolCapacity:
     """What the pool and the quotas hold. `running`: replicas of the stable version; `to_come`: replicas on nodes that an autoscaler adds."""
     free, warm = spare(nodes, pods, needs.resource, needs.devices)
     of_replicas = list(allowances(quotas, needs.by_key, priority))
@@ -65,7 +65,7 @@ def room(
     grown = f" and {to_come} on nodes to come" if to_come else ""
     held = f", {warm} more on what is held warm" if warm else ""
     binding = [one.text for one in of_replicas if one.more == allowed] + [one.text for one in of_arms if one.more == arms and arms < 2]
-    return Room(
+    return PoolCapacity(
         replicas=running,
         free=min(free + to_come, allowed),
         warm=min(warm, max(0, allowed - free - to_come)),

@@ -15,13 +15,14 @@ from headway.contract.arithmetic.replica import replica_cpu, replica_memory
 from headway.contract.labels import MODEL, POOL, PREFIX, RELEASE, TENANT
 from headway.contract.model import Model
 from headway.contract.pool import Pool
+from headway.contract.units import Share
 from headway.environment.kubernetes import MANAGER, Api
-from headway.ledger.traffic_split import BASELINE, STABLE, Division, Portion
+from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
 from headway.release.driver.answers import CONTAINER
 from headway.release.driver.capacity import Needs, room
 from headway.release.driver.clocks import Apart
 from headway.release.driver.world import OutOfReachError, Route
-from headway.release.plan import Room
+from headway.release.plan import PoolCapacity
 
 WATCHED_UNTIL = f"{PREFIX}/watched-until"
 """Annotation of a route: until when a runner has promised to look. Past that, the dead man's switch acts."""
@@ -56,12 +57,12 @@ class Cluster:
         live = self._api.get(self._route_path())
         return route_of(live) if live else Route(weights={})
 
-    def patch(self, division: Division) -> None:
-        """Give the live route the weights and copies of `division`, whose arms it must name. Raises OutOfReachError."""
+    def patch(self, split: TrafficSplit) -> None:
+        """Give the live route the weights and copies of `split`, whose arms it must name. Raises OutOfReachError."""
         live = self._api.get(self._route_path())
         if live is None:
             raise OutOfReachError(f"there is no route {self._model} in {self._tenant}")
-        patch(self._api, live, division)
+        patch(self._api, live, split)
 
     def vouch(self, until: datetime | None, safe: str) -> None:
         """Write on the route until when it is watched, by the cluster's clock, which the dead man's switch reads; None takes that away.
@@ -78,24 +79,24 @@ class Cluster:
 
     # -- replicas --------------------------------------------------------------------------------------------------------------
 
-    def unready(self, division: Division) -> Sequence[str]:
+    def unready(self, split: TrafficSplit) -> Sequence[str]:
         """What is not ready yet, in words, by arm. Raises OutOfReachError."""
         deployments = self._list("/apis/apps/v1/namespaces/{}/deployments")
         scaled = {s["metadata"]["name"] for s in self._list("/apis/keda.sh/v1alpha1/namespaces/{}/scaledobjects") if _scaling(s)}
         pods = self._list("/api/v1/namespaces/{}/pods")
-        return tuple(said for portion in division.portions if (said := _lacking(portion, deployments, scaled, pods)))
+        return tuple(said for arm in split.arms if (said := _lacking(arm, deployments, scaled, pods)))
 
-    def given_up(self, division: Division) -> Sequence[str]:
+    def given_up(self, split: TrafficSplit) -> Sequence[str]:
         """Arms of which Kubernetes has given up, in words: their Deployment is past its own deadline, and a replica that had a node was
         ended for not becoming ready. Waiting longer only repeats it. Raises OutOfReachError."""
         deployments = self._list("/apis/apps/v1/namespaces/{}/deployments")
         pods = self._list("/api/v1/namespaces/{}/pods")
-        return tuple(said for portion in division.portions if (said := _given_up(portion, deployments, pods)))
+        return tuple(said for arm in split.arms if (said := _given_up(arm, deployments, pods)))
 
-    def starting(self, division: Division) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    def starting(self, split: TrafficSplit) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """By arm, in words: replicas whose server runs and has not proven itself, of arms that have no ready one. Raises OutOfReachError."""
         pods = self._list("/api/v1/namespaces/{}/pods")
-        arms = {f"{portion.arm} ({portion.key})": _of(portion, pods) for portion in division.portions}
+        arms = {f"{arm.role} ({arm.key})": _of(arm, pods) for arm in split.arms}
         return {
             who: found for who, of in arms.items() if not any(_condition(pod, "Ready") for pod in of) and (found := [*filter(_proving, of)])
         }
@@ -114,14 +115,14 @@ class Cluster:
         mine = [p for p in pods if p["metadata"]["labels"].get(RELEASE) == release and not _baseline(p["metadata"]["labels"])]
         return [p for p in mine if "deletionTimestamp" not in p["metadata"] and _condition(p, "Ready")]
 
-    def room(self, pool: Pool, model: Model, stable: str, *, grows: bool) -> Room:
+    def room(self, pool: Pool, model: Model, stable: str, *, grows: bool) -> PoolCapacity:
         """What the pool and the tenant's quotas hold; `grows` counts nodes that an autoscaler would add. Raises OutOfReachError."""
         gpu = model.envelope.gpu
         nodes = self._api.items(f"/api/v1/nodes?{urlencode({'labelSelector': f'{POOL}={pool.name}'})}")
         deployments = self._list("/apis/apps/v1/namespaces/{}/deployments")
         per_node = pool.resources_per_node.get(gpu.resource, 0) // gpu.count
         return room(
-            running=max(1, sum(_count(d) for d in deployments if _is(d, stable, STABLE))),
+            running=max(1, sum(_count(d) for d in deployments if _is(d, stable, ArmRole.STABLE))),
             pool=pool.name,
             nodes=nodes,
             pods=self._api.items("/api/v1/pods"),
@@ -149,36 +150,36 @@ class Cluster:
 
 def route_of(live: Mapping[str, Any]) -> Route:
     """What a VirtualService of ours says: arms by the header that tells clients which release answered."""
-    entry, split = _rule(live, WEIGHTS), _rule(live, SPLIT)
+    entry, led = _rule(live, WEIGHTS), _rule(live, SPLIT)
     until = (live.get("metadata", {}).get("annotations") or {}).get(WATCHED_UNTIL)
     arms = {_key(d): d for d in entry.get("route", ())}
     percent = entry.get("mirrorPercentage", {}).get("value", 100.0) if entry.get("mirror") else 0.0
     return Route(
-        weights={key: int(d.get("weight", 100)) for key, d in arms.items()},
+        weights={key: Share.percent(int(d.get("weight", 100))) for key, d in arms.items()},
         hosts={key: _service(d["destination"]["host"]) for key, d in arms.items()},
         mirrored=_service(entry["mirror"]["host"]) if entry.get("mirror") else None,
-        copies=float(percent),
-        led=(str(split["match"][0]["headers"][EXPERIMENT_HEADER]["exact"]), _key(split["route"][0])) if split else None,
+        copies=Share.percent(round(float(percent))),
+        led=(str(led["match"][0]["headers"][EXPERIMENT_HEADER]["exact"]), _key(led["route"][0])) if led else None,
         watched_until=datetime.fromisoformat(until) if until else None,
     )
 
 
-def patch(api: Api, live: Mapping[str, Any], division: Division) -> None:
-    """Give the route `live` the weights of `division`. Raises OutOfReachError."""
+def patch(api: Api, live: Mapping[str, Any], split: TrafficSplit) -> None:
+    """Give the route `live` the weights of `split`. Raises OutOfReachError."""
     head = live["metadata"]
     path = f"{ROUTES.format(head['namespace'])}/{head['name']}"
-    api.request("PATCH", path, {"fieldManager": owner(live), "force": "true"}, applied(live, division), "application/apply-patch+yaml")
+    api.request("PATCH", path, {"fieldManager": owner(live), "force": "true"}, applied(live, split), "application/apply-patch+yaml")
 
 
-def applied(live: Mapping[str, Any], division: Division) -> dict[str, Any]:
-    """The object as its owner would apply it with the weights of `division`; arms that it does not name get nothing, and users are led only
+def applied(live: Mapping[str, Any], split: TrafficSplit) -> dict[str, Any]:
+    """The object as its owner would apply it with the weights of `split`; arms that it does not name get nothing, and users are led only
     where they are already."""
     if not _rule(live, WEIGHTS):
         raise OutOfReachError("the live route has no weights")
-    if division.led and route_of(live).led != division.led:
-        raise OutOfReachError(f"the live route leads no users of experiment {division.led[0]}")
-    kept_rules = [rule for rule in live["spec"]["http"] if division.led or rule.get("name") not in LED]
-    rules = [_weighted(rule, division) if rule.get("name") in WEIGHED else rule for rule in kept_rules]
+    if split.led and route_of(live).led != split.led:
+        raise OutOfReachError(f"the live route leads no users of experiment {split.led[0]}")
+    kept_rules = [rule for rule in live["spec"]["http"] if split.led or rule.get("name") not in LED]
+    rules = [_weighted(rule, split) if rule.get("name") in WEIGHED else rule for rule in kept_rules]
     head = live["metadata"]
     kept = {key: value for key, value in (head.get("annotations") or {}).items() if key not in (WATCHED_UNTIL, SAFE_RELEASE)}
     return {
@@ -194,15 +195,18 @@ def applied(live: Mapping[str, Any], division: Division) -> dict[str, Any]:
     }
 
 
-def _weighted(rule: Mapping[str, Any], division: Division) -> dict[str, Any]:
-    """One rule with the weights and copies of `division`."""
-    targets, shares = {_key(d): d["destination"] for d in rule["route"]}, division.routes
+def _weighted(rule: Mapping[str, Any], split: TrafficSplit) -> dict[str, Any]:
+    """One rule with the weights and copies of `split`."""
+    targets, shares = {_key(d): d["destination"] for d in rule["route"]}, split.percentages
     entry = {key: value for key, value in rule.items() if key not in ("mirror", "mirrorPercentage")}
     entry["route"] = [{**d, "weight": shares.get(_key(d), 0)} for d in rule["route"]]
     if sum(d["weight"] for d in entry["route"]) != 100:
         raise OutOfReachError("the live route does not name every arm that should get requests")
-    if division.mirrored and division.mirrored in targets:
-        entry |= {"mirror": dict(targets[division.mirrored]), "mirrorPercentage": {"value": float(division.copies)}}
+    if split.mirror and split.mirror.release in targets:
+        entry |= {
+            "mirror": dict(targets[split.mirror.release]),
+            "mirrorPercentage": {"value": float(split.mirror.share.whole_percent)},
+        }
     return entry
 
 
@@ -212,39 +216,37 @@ def owner(live: Mapping[str, Any]) -> str:
     return next((e["manager"] for e in entries if e.get("operation") == "Apply" and "f:spec" in e.get("fieldsV1", {})), MANAGER)
 
 
-def _lacking(portion: Portion, deployments: Sequence[Mapping[str, Any]], scaled: set[str], pods: Sequence[Mapping[str, Any]]) -> str | None:
-    found = next((d for d in deployments if _is(d, portion.release, portion.arm)), None)
-    who = f"{portion.arm} ({portion.key})"
+def _lacking(arm: TrafficArm, deployments: Sequence[Mapping[str, Any]], scaled: set[str], pods: Sequence[Mapping[str, Any]]) -> str | None:
+    found = next((d for d in deployments if _is(d, arm.release, arm.role)), None)
+    who = f"{arm.role} ({arm.key})"
     if found is None:
         return f"{who}: there is no Deployment"
     status, wanted = found.get("status", {}), int(found["spec"].get("replicas", 1))
     if found["metadata"]["name"] in scaled:
         # Nobody else scales: a cluster without the autoscaler keeps what the Deployment says.
-        wanted = max(wanted, portion.replicas or portion.at_least or 0)
+        wanted = max(wanted, arm.replicas or arm.at_least or 0)
     ready = int(status.get("readyReplicas") or 0)
     seen = int(status.get("observedGeneration") or 0) >= int(found["metadata"].get("generation") or 0)
     if seen and ready >= wanted and int(status.get("updatedReplicas") or 0) >= wanted:
         return None
-    return f"{who}: {ready} of {wanted} replicas ready{_reasons(portion, pods)}"
+    return f"{who}: {ready} of {wanted} replicas ready{_reasons(arm, pods)}"
 
 
-def _given_up(portion: Portion, deployments: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> str | None:
-    found = next((d for d in deployments if _is(d, portion.release, portion.arm)), None)
+def _given_up(arm: TrafficArm, deployments: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> str | None:
+    found = next((d for d in deployments if _is(d, arm.release, arm.role)), None)
     conditions = found.get("status", {}).get("conditions", ()) if found else ()
     if not any(c["type"] == "Progressing" and c.get("reason") == "ProgressDeadlineExceeded" for c in conditions):
         return None
-    ends = sum(
-        int(status.get("restartCount") or 0) for pod in _of(portion, pods) for status in pod["status"].get("containerStatuses") or ()
-    )
+    ends = sum(int(status.get("restartCount") or 0) for pod in _of(arm, pods) for status in pod["status"].get("containerStatuses") or ())
     if not ends:
         return None
-    return f"{portion.arm} ({portion.key}): ended {ends} times without becoming ready, and its Deployment is past its deadline"
+    return f"{arm.role} ({arm.key}): ended {ends} times without becoming ready, and its Deployment is past its deadline"
 
 
-def _of(portion: Portion, pods: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _of(arm: TrafficArm, pods: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Replicas of an arm."""
     labelled = [(pod, pod["metadata"]["labels"]) for pod in pods]
-    return [pod for pod, labels in labelled if labels.get(RELEASE) == portion.release and _baseline(labels) == (portion.arm == BASELINE)]
+    return [pod for pod, labels in labelled if labels.get(RELEASE) == arm.release and _baseline(labels) == (arm.role == ArmRole.BASELINE)]
 
 
 def _proving(pod: Mapping[str, Any]) -> bool:
@@ -253,9 +255,9 @@ def _proving(pod: Mapping[str, Any]) -> bool:
     return any(each["name"] == CONTAINER and "running" in each.get("state", {}) and not each.get("started") for each in found)
 
 
-def _reasons(portion: Portion, pods: Sequence[Mapping[str, Any]]) -> str:
+def _reasons(arm: TrafficArm, pods: Sequence[Mapping[str, Any]]) -> str:
     said: set[str] = set()
-    for pod in _of(portion, pods):
+    for pod in _of(arm, pods):
         for condition in pod.get("status", {}).get("conditions", ()):
             if condition["type"] == "PodScheduled" and condition["status"] != "True" and condition.get("message"):
                 said.add(condition["message"])
@@ -264,7 +266,7 @@ def _reasons(portion: Portion, pods: Sequence[Mapping[str, Any]]) -> str:
 
 def _is(deployment: Mapping[str, Any], release: str, arm: str) -> bool:
     picks = deployment["spec"]["selector"]["matchLabels"]
-    return picks.get(RELEASE) == release and _baseline(picks) == (arm == BASELINE)
+    return picks.get(RELEASE) == release and _baseline(picks) == (arm == ArmRole.BASELINE)
 
 
 def _condition(pod: Mapping[str, Any], name: str) -> bool:
@@ -272,7 +274,7 @@ def _condition(pod: Mapping[str, Any], name: str) -> bool:
 
 
 def _baseline(labels: Mapping[str, str]) -> bool:
-    return labels.get(ARM) == BASELINE
+    return labels.get(ARM) == ArmRole.BASELINE
 
 
 def _count(deployment: Mapping[str, Any]) -> int:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from headway.contract.health import Golden
-from headway.ledger.traffic_split import BASELINE, CANARY, STABLE, Division
+from headway.ledger.traffic_split import ArmRole, TrafficSplit
 from headway.release.driver.answers import Answers, Run, asked, failing, in_a_tick, judged
 from headway.release.driver.clocks import Apart, wrong
 from headway.release.driver.cluster import Cluster
@@ -22,7 +22,7 @@ from headway.release.driver.world import Drained, OutOfReachError, Probed, Raw, 
 from headway.release.evidence.kept import Samples, UnkeptError
 from headway.release.evidence.reading import Arms, Service, Window, unanswered
 from headway.release.evidence.stillness import Seen, Watch
-from headway.release.plan import Kind as StepKind
+from headway.release.plan import StepKind
 
 if TYPE_CHECKING:
     from headway.environment.stacks import PackSource, Runner, StackResult
@@ -83,23 +83,23 @@ class Deployment:
     def route(self) -> Route:
         return self.cluster.route()
 
-    def patch(self, division: Division) -> None:
-        self.cluster.patch(division)
+    def patch(self, split: TrafficSplit) -> None:
+        self.cluster.patch(split)
 
     def vouch(self, until: datetime | None, safe: str) -> None:
         self.cluster.vouch(until, safe)
 
-    def unready(self, division: Division) -> Sequence[str]:
-        return self.cluster.unready(division)
+    def unready(self, split: TrafficSplit) -> Sequence[str]:
+        return self.cluster.unready(split)
 
-    def given_up(self, division: Division) -> Sequence[str]:
+    def given_up(self, split: TrafficSplit) -> Sequence[str]:
         """What Kubernetes has given up, or what is asked again and again and answers wrongly. Raises OutOfReachError."""
-        arms = self.cluster.starting(division)
-        return self.cluster.given_up(division) or tuple(f"{who}: {why}" for who, pods in arms.items() if (why := failing(pods, self.run)))
+        arms = self.cluster.starting(split)
+        return self.cluster.given_up(split) or tuple(f"{who}: {why}" for who, pods in arms.items() if (why := failing(pods, self.run)))
 
     def probe(self, rollout: Rollout, step: StepKind) -> Probed:
         """Replicas prove themselves before they are ready: the startup probe sends warm-up and golden requests at the largest shape."""
-        missing = self.cluster.unready(rollout.division)
+        missing = self.cluster.unready(rollout.split)
         if missing:
             return Probed(passed=False, reason="; ".join(missing), by=_OWN_PROBES)
         if self.cluster.simulated(rollout.release):
@@ -180,19 +180,21 @@ class Deployment:
     def _arms(self, rollout: Rollout) -> Arms:
         """Names of the arms' Services, as the live route has them."""
         hosts = self.cluster.route().hosts
-        names = {name: hosts.get(portion.key) for name in (STABLE, BASELINE, CANARY) if (portion := rollout.division.arm(name))}
-        stable = names.get(STABLE)
+        names = {
+            name: hosts.get(arm.key) for name in (ArmRole.STABLE, ArmRole.BASELINE, ArmRole.CANARY) if (arm := rollout.split.arm(name))
+        }
+        stable = names.get(ArmRole.STABLE)
         if stable is None:
             raise OutOfReachError("the live route does not name the stable version")
-        return Arms(stable=stable, baseline=names.get(BASELINE), canary=names.get(CANARY))
+        return Arms(stable=stable, baseline=names.get(ArmRole.BASELINE), canary=names.get(ArmRole.CANARY))
 
 
 def room_ahead(rollout: Rollout, raw: Mapping[str, Any]) -> float | None:
     """GPU seconds that the new version would have in this window with the replicas of the next weight; None where nobody knows."""
-    decision, new = rollout.decision or rollout.body["first"], rollout.division.arm(CANARY)
+    decision, new = rollout.decision or rollout.body["first"], rollout.split.arm(ArmRole.CANARY)
     if decision["phase"] != "releasing" or new is None or not new.replicas:
         return None
     known = [(raw["arms"].get(arm) or {}).get("available") for arm in ("canary", "mirrored")]
     now = sum(each for each in known if each is not None)
     ahead = (*rollout.plan.traffic[int(decision["stage"]) + 1 :], rollout.plan.one(StepKind.BAKE))
-    return now / new.replicas * ahead[0].canary if now else None
+    return now / new.replicas * ahead[0].fleet.canary if now else None

@@ -11,7 +11,7 @@ from typing import Any
 
 from headway.ledger.chain import LostError
 from headway.ledger.store import UnreachableError
-from headway.ledger.traffic_split import CANARY, WHOLE, Division
+from headway.ledger.traffic_split import ArmRole, TrafficSplit
 from headway.problem import Exit, UserError
 from headway.release.driver import actions
 from headway.release.driver.actions import Action, next_action
@@ -23,7 +23,7 @@ from headway.release.driver.refusal import by_policy, described, unevaluated, wh
 from headway.release.driver.retry import patiently
 from headway.release.driver.rollout import Rollout
 from headway.release.driver.world import OutOfReachError, Probed, Route
-from headway.release.plan import Kind as StepKind
+from headway.release.plan import StepKind
 
 ATTEMPTS = 4
 """Of a preview or an update that fails for another reason than a policy."""
@@ -97,22 +97,22 @@ class Driver:
                 self._holding.write(Kind.CHECKED, {"sound": not findings, "findings": list(findings)})
             case actions.Learn():
                 self._holding.write(Kind.LEARNED, {"raw": dict(self._world.history(rollout, HISTORY_SECONDS))})
-            case actions.Intend(division):
-                self._holding.write(Kind.INTENDED, {"division": division.document()})
-            case actions.Apply(division):
-                self._apply(rollout, division)
-            case actions.Await(division, at_most):
-                self._await(rollout, division, at_most)
+            case actions.Intend(split):
+                self._holding.write(Kind.INTENDED, {"division": split.document()})
+            case actions.Apply(split):
+                self._apply(rollout, split)
+            case actions.Await(split, at_most):
+                self._await(rollout, split, at_most)
             case actions.Probe(step, at_most):
                 self._probe(rollout, step, at_most)
             case actions.Observe(start):
                 self._observe(rollout, start)
             case actions.Due():
-                self._holding.write(Kind.DUE, {"since": rollout.split_since, "division": rollout.division_number})
-            case actions.Shift(division):
-                self._world.patch(division)
-                if self._carried(division):
-                    self._holding.write(Kind.SHIFTED, {"route": dict(division.routes), "seconds": self._since(_failing(rollout))})
+                self._holding.write(Kind.DUE, {"since": rollout.users_since, "division": rollout.split_number})
+            case actions.Shift(split):
+                self._world.patch(split)
+                if self._carried(split):
+                    self._holding.write(Kind.SHIFTED, {"route": split.percentages, "seconds": self._since(_failing(rollout))})
             case actions.Drain():
                 self._drain(rollout)
             case actions.End(outcome, reason):
@@ -120,9 +120,9 @@ class Driver:
                 body = {"outcome": outcome.value, "reason": reason, "reconciled": not rollout.unreconciled, "ticks": rollout.ticks}
                 self._holding.write(Kind.ENDED, body)
 
-    def _apply(self, rollout: Rollout, division: Division) -> None:
+    def _apply(self, rollout: Rollout, split: TrafficSplit) -> None:
         began, refresh = self._world.now(), rollout.drifts > 0 or rollout.failing is not None
-        if rollout.failing is None and division.exposes:
+        if rollout.failing is None and split.exposes:
             self._holding.vouch(rollout)
         failures = 0
         while True:
@@ -134,11 +134,11 @@ class Driver:
             if planned.ok and planned.changed:
                 self._holding.renew()  # a plan takes long enough to lose the lease in
                 done = self._world.up(refresh=refresh)
-            if done.ok and self._carried(division):
+            if done.ok and self._carried(split):
                 took = (self._world.now() - began).total_seconds()
                 found = planned.changed == 0
                 parts = {"preview": planned.seconds, "update": 0.0 if found else done.seconds}
-                body = {"found": found, "changes": dict(done.changes), "route": dict(division.routes), "seconds": took, "of_which": parts}
+                body = {"found": found, "changes": dict(done.changes), "route": split.percentages, "seconds": took, "of_which": parts}
                 self._holding.write(Kind.APPLIED, {**body, "warnings": unevaluated(planned)})
                 return
             refresh = refresh or done.ok
@@ -151,15 +151,15 @@ class Driver:
         reason = why(done) if not done.ok else "the live route did not take the weights that were asked for"
         self._holding.write(Kind.FAILED, {"reason": reason, **described(done)})
 
-    def _await(self, rollout: Rollout, division: Division, at_most: float) -> None:
+    def _await(self, rollout: Rollout, split: TrafficSplit, at_most: float) -> None:
         began = datetime.fromisoformat(rollout.changed)
-        while missing := self._world.unready(division):
+        while missing := self._world.unready(split):
             if (self._world.now() - began).total_seconds() > at_most:
                 self._holding.write(
                     Kind.LATE, {"reason": f"not ready within {at_most:.0f} s: {'; '.join(missing)}", "missing": list(missing)}
                 )
                 return
-            if hopeless := self._world.given_up(division):
+            if hopeless := self._world.given_up(split):
                 self._holding.write(Kind.LATE, {"reason": f"it does not start: {'; '.join(hopeless)}", "missing": list(missing)})
                 return
             if self._holding.pause(2 * SLICE_SECONDS):
@@ -184,7 +184,7 @@ class Driver:
             if self._holding.pause(min(left, SLICE_SECONDS)):
                 return
         route = self._world.route()
-        if not route.carries(rollout.division):
+        if not route.carries(rollout.split):
             self._drifted(rollout, route)
             return
         if rollout.ticks % TICKS_BETWEEN_CLOCKS == 0:
@@ -194,10 +194,10 @@ class Driver:
         decision = self._holding.judging(rollout).decide(raw, frozen=frozen)
         body = {"window": {"start": start, "end": end}, "raw": dict(raw), "frozen": frozen, "decision": decision}
         after = end - datetime.fromisoformat(rollout.changed).timestamp()
-        asked = None if rollout.divided else rollout.division.weight(rollout.release, CANARY) / WHOLE  # users are not requests
+        asked = None if rollout.divided else rollout.split.weight(rollout.release, ArmRole.CANARY).fraction  # users are not requests
         body["seen"] = {"share": seen_share(raw), "asked": asked, "after": after}
         divided = {"divided": True} if rollout.divided else {}
-        self._holding.write(Kind.OBSERVED, {**body, **divided, "division": rollout.division_number})
+        self._holding.write(Kind.OBSERVED, {**body, **divided, "division": rollout.split_number})
 
     def _start_of_tick(self, rollout: Rollout, last: float | None, tick: float) -> float:
         """Ticks follow each other without a gap, so that a runner who takes over reads what it missed. Only where the weights were
@@ -208,9 +208,9 @@ class Driver:
         return last
 
     def _drifted(self, rollout: Rollout, route: Route) -> None:
-        found = {"weights": dict(route.weights), "mirrored": route.mirrored, "copies": route.copies, "led": route.led}
+        found = route.document()
         if rollout.drifts < actions.DRIFTS_AT_MOST:
-            self._holding.write(Kind.DRIFTED, {"route": found, "asked": dict(rollout.division.routes), "asked_led": rollout.division.led})
+            self._holding.write(Kind.DRIFTED, {"route": found, "asked": rollout.split.percentages, "asked_led": rollout.split.led})
             return
         reason = f"somebody else moves its traffic: the live route was changed {rollout.drifts + 1} times"
         self._holding.want_back(reason)
@@ -232,10 +232,10 @@ class Driver:
 
     # -- the world -------------------------------------------------------------------------------------------------------------
 
-    def _carried(self, division: Division) -> bool:
+    def _carried(self, split: TrafficSplit) -> bool:
         """Whether the live route is what was asked for, within the time that an API server takes to say so."""
         for _ in range(ROUTE_LOOKS):
-            if self._world.route().carries(division):
+            if self._world.route().carries(split):
                 return True
             self._world.sleep(SLICE_SECONDS / 4)
         return False

@@ -2,7 +2,7 @@
 
 from enum import StrEnum, unique
 
-from headway.ledger import traffic_split
+from headway.ledger import serving
 from headway.ledger.lease import RELEASED, TAKEN
 
 
@@ -10,7 +10,7 @@ from headway.ledger.lease import RELEASED, TAKEN
 class Kind(StrEnum):
     """Of an event."""
 
-    ADOPTED = traffic_split.ADOPTED
+    ADOPTED = serving.ADOPTED
     LEASE = TAKEN
     """Means a runner began to drive, or took over."""
     LEASE_RELEASED = RELEASED
@@ -20,9 +20,9 @@ class Kind(StrEnum):
     """Means the evidence was tried out before anything was deployed."""
     LEARNED = "learned"
     """Means the gate has seen what the stable version did before."""
-    INTENDED = traffic_split.INTENDED
+    INTENDED = serving.INTENDED
     APPLIED = "applied"
-    """Means the stack was brought to the division and the live route was read back."""
+    """Means the stack was brought to the split and the live route was read back."""
     REFUSED = "refused"
     """Means a preview was refused by a policy or failed; nothing was changed."""
     FAILED = "failed"

@@ -10,58 +10,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from headway.ledger.events import Event, unreadable
-from headway.ledger.traffic_split import STABLE, Division, Split
+from headway.ledger.traffic_split import ArmRole, TrafficSplit, UserSplit
 from headway.release.driver.kinds import Kind, Outcome, Wish
-from headway.release.plan import Kind as StepKind
+from headway.release.plan import RolloutPlan, StepKind
 
 _KINDS = frozenset(kind.value for kind in Kind)
-PROBES = (StepKind.WARM, StepKind.SYNTHETIC, StepKind.GOLDEN)
-TRAFFIC = (StepKind.MIRROR, StepKind.WEIGHT, StepKind.REPLACE, StepKind.SPLIT)
-"""Steps that the gate climbs, one stage each."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """A step of the plan as the ledger keeps it: shares in whole percent, times in seconds."""
-
-    kind: StepKind
-    weight: int
-    mirror: int
-    stable: int
-    baseline: int
-    canary: int
-    at_least: float
-    at_most: float
-    gated: bool
-    stable_to: int | None = None
-    """How far it may grow by itself; None: as far as its contract says."""
-    canary_to: int | None = None
-    """None: it keeps its replicas."""
-
-    @classmethod
-    def read(cls, body: Mapping[str, Any]) -> "Step":
-        fields: dict[str, Any] = {**body, "kind": StepKind(body["kind"])}
-        return cls(**fields)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    steps: tuple[Step, ...]
-    surge: str
-    baseline_arm: bool
-    notes: tuple[str, ...]
-
-    @property
-    def traffic(self) -> tuple[Step, ...]:
-        return tuple(step for step in self.steps if step.kind in TRAFFIC)
-
-    def one(self, kind: StepKind) -> Step:
-        return next(step for step in self.steps if step.kind is kind)
-
-    @classmethod
-    def read(cls, body: Mapping[str, Any]) -> "Plan":
-        steps = tuple(Step.read(step) for step in body["steps"])
-        return cls(steps=steps, surge=body["surge"], baseline_arm=body["baseline_arm"], notes=tuple(body["notes"]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,20 +38,20 @@ class Rollout:
     digest: str
     stable: str
     stable_digest: str
-    plan: Plan
+    plan: RolloutPlan
     body: Mapping[str, Any]
     """All that was recorded at the start."""
     gate: str
     """Which gate decides it."""
-    before: Division
-    """The division when it began."""
-    division: Division
+    before: TrafficSplit
+    """The split when it began."""
+    split: TrafficSplit
     """The newest one that was intended."""
-    division_number: int
+    split_number: int
     settled: bool = True
-    """Whether the division was applied and read back."""
+    """Whether the split was applied and read back."""
     awaited: bool = True
-    """Whether the replicas that the division asks for are ready, or there were no new ones."""
+    """Whether the replicas that the split asks for are ready, or there were no new ones."""
     checked: bool = False
     learned: Mapping[str, Any] | None = None
     probed: frozenset[StepKind] = frozenset()
@@ -109,9 +62,9 @@ class Rollout:
     ticks: int = 0
     compared: frozenset[str] = frozenset()
     """Labelled requests that both versions have answered: asked again, they would be no new evidence."""
-    split_since: str | None = None
+    users_since: str | None = None
     """When users were first divided."""
-    split_until: str | None = None
+    users_until: str | None = None
     """When users ceased to be divided, for the last time so far."""
     due: bool = False
     """Whether the experiment's time is over, so that a person decides."""
@@ -131,7 +84,7 @@ class Rollout:
     ended: Mapping[str, Any] | None = None
     last: str = ""
     changed: str = ""
-    """When the division was last applied."""
+    """When the split was last applied."""
 
     @property
     def over(self) -> bool:
@@ -145,7 +98,7 @@ class Rollout:
     @property
     def exposed(self) -> bool:
         """Whether users' requests, or copies of them, go to the new version."""
-        return self.division.exposes
+        return self.split.exposes
 
     @property
     def unproven(self) -> bool:
@@ -153,28 +106,28 @@ class Rollout:
         return self.exposed and self.failing is None and self.phase in ("preparing", "releasing")
 
     @property
-    def split(self) -> Split | None:
+    def user_split(self) -> UserSplit | None:
         """How an A/B release divides users."""
         found = self.body.get("split")
-        return Split(**found) if found else None
+        return UserSplit.read(found) if found else None
 
     @property
     def divided(self) -> bool:
         """Whether users are divided now."""
-        return self.division.split is not None and self.failing is None
+        return self.split.user_split is not None and self.failing is None
 
     @property
     def held(self) -> bool:
         """Whether the gate may not move the weight: a person says so, or will."""
-        return self.frozen is not None or self.division.split is not None
+        return self.frozen is not None or self.split.user_split is not None
 
     @property
-    def split_ends(self) -> datetime | None:
+    def users_end(self) -> datetime | None:
         """When a person is to decide; None before users are divided."""
-        if self.split_since is None:
+        if self.users_since is None:
             return None
-        length = self.plan.one(StepKind.SPLIT).at_least / float(self.body["speed"])
-        return datetime.fromisoformat(self.split_since) + timedelta(seconds=length)
+        length = self.plan.one(StepKind.SPLIT).at_least.seconds / float(self.body["speed"])
+        return datetime.fromisoformat(self.users_since) + timedelta(seconds=length)
 
     @property
     def status(self) -> str:
@@ -188,9 +141,9 @@ class Rollout:
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """A service. `division` is the one that holds now; None where no ledger knows the service."""
+    """A service. `split` is the one that holds now; None where no ledger knows the service."""
 
-    division: Division | None = None
+    split: TrafficSplit | None = None
     rollout: Rollout | None = None
     """The newest, running or not."""
     past: tuple[Rollout, ...] = ()
@@ -215,7 +168,7 @@ class Service:
 
     @property
     def stable(self) -> str | None:
-        found = self.division.arm(STABLE) if self.division else None
+        found = self.split.arm(ArmRole.STABLE) if self.split else None
         return found.release if found else None
 
 
@@ -241,11 +194,11 @@ def _after(service: Service, event: Event) -> Service:
         case Kind.LEASE_RELEASED:
             return replace(service, lease=None)
         case Kind.ADOPTED:
-            division = Division.read(body["division"])
-            return replace(service, division=division, known={**service.known, **division.digests})
-        case Kind.STARTED if service.division is not None:
+            split = TrafficSplit.read(body["division"])
+            return replace(service, split=split, known={**service.known, **split.digests})
+        case Kind.STARTED if service.split is not None:
             known = {**service.known, body["release"]: body["digest"]}
-            return replace(service, rollout=_started(event, service.division), known=known)
+            return replace(service, rollout=_started(event, service.split), known=known)
         case _:
             pass
     rollout = service.running
@@ -253,10 +206,10 @@ def _after(service: Service, event: Event) -> Service:
         return service
     rollout = replace(_told(rollout, event), last=event.time)
     past = (*service.past, rollout) if rollout.over else service.past
-    return replace(service, rollout=rollout, past=past, division=rollout.division)
+    return replace(service, rollout=rollout, past=past, split=rollout.split)
 
 
-def _started(event: Event, division: Division) -> Rollout:
+def _started(event: Event, split: TrafficSplit) -> Rollout:
     body = event.body
     return Rollout(
         number=event.number,
@@ -266,12 +219,12 @@ def _started(event: Event, division: Division) -> Rollout:
         digest=body["digest"],
         stable=body["stable"],
         stable_digest=body["stable_digest"],
-        plan=Plan.read(body["plan"]),
+        plan=RolloutPlan.read(body["plan"]),
         body=body,
         gate=body["gate"],
-        before=division,
-        division=division,
-        division_number=event.number,
+        before=split,
+        split=split,
+        split_number=event.number,
         last=event.time,
         changed=event.time,
     )
@@ -291,9 +244,9 @@ def _told(rollout: Rollout, event: Event) -> Rollout:
         case Kind.LEARNED:
             return replace(rollout, learned=body["raw"])
         case Kind.INTENDED:
-            division = Division.read(body["division"])
-            grew = grows(rollout.division, division)
-            intended = replace(rollout, division=division, division_number=event.number, settled=False, awaited=not grew)
+            split = TrafficSplit.read(body["division"])
+            grew = grows(rollout.split, split)
+            intended = replace(rollout, split=split, split_number=event.number, settled=False, awaited=not grew)
             return replace(intended, was_exposed=rollout.was_exposed or intended.exposed)
         case Kind.APPLIED:
             deployed = rollout.was_deployed or rollout.failing is None
@@ -339,11 +292,11 @@ def _told(rollout: Rollout, event: Event) -> Rollout:
 
 
 def _divides(rollout: Rollout, time: str) -> Rollout:
-    """With the times between which users are divided, where the route was just brought to the division."""
+    """With the times between which users are divided, where the route was just brought to the split."""
     if rollout.divided:
-        return replace(rollout, split_since=rollout.split_since or time, split_until=None)
-    ended = rollout.split_since is not None and rollout.split_until is None
-    return replace(rollout, split_until=time) if ended else rollout
+        return replace(rollout, users_since=rollout.users_since or time, users_until=None)
+    ended = rollout.users_since is not None and rollout.users_until is None
+    return replace(rollout, users_until=time) if ended else rollout
 
 
 def _asked(rollout: Rollout, body: Mapping[str, Any], failing: Callable[[str, str], Rollout]) -> Rollout:
@@ -362,7 +315,7 @@ def _asked(rollout: Rollout, body: Mapping[str, Any], failing: Callable[[str, st
             return rollout
 
 
-def grows(now: Division, wanted: Division) -> bool:
+def grows(now: TrafficSplit, wanted: TrafficSplit) -> bool:
     """Whether `wanted` asks for an arm that `now` lacks, or for more replicas of one."""
-    have = {p.key: p.replicas or p.at_least or 0 for p in now.portions}
-    return any(p.key not in have or (p.replicas or p.at_least or 0) > have[p.key] for p in wanted.portions)
+    have = {p.key: p.replicas or p.at_least or 0 for p in now.arms}
+    return any(p.key not in have or (p.replicas or p.at_least or 0) > have[p.key] for p in wanted.arms)

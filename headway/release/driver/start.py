@@ -17,14 +17,15 @@ from headway.contract.rollout import Strategy
 from headway.contract.units import Share
 from headway.ledger.chain import Ledger, register
 from headway.ledger.events import Event
+from headway.ledger.serving import released
 from headway.ledger.store import Store
-from headway.ledger.traffic_split import WHOLE, Split, released
+from headway.ledger.traffic_split import UserSplit
 from headway.problem import Exit, UserError
 from headway.release.driver.judge import first_decision, gate_version, policy_document
 from headway.release.driver.kinds import Kind
-from headway.release.driver.rollout import TRAFFIC, Service, fold
+from headway.release.driver.rollout import Service, fold
 from headway.release.gate import GatePolicy
-from headway.release.plan import Plan, Room, Step, plan
+from headway.release.plan import PoolCapacity, RolloutPlan, plan
 
 TICK_SECONDS = 60.0
 TICKS_OF_AN_EXPERIMENT, LONGEST_TICK_SECONDS = 2_880, 300.0
@@ -53,14 +54,13 @@ class Asked:
     """Whether replicas only pretend to run: then nothing answers copies either."""
 
 
-def begin(ledger: Ledger, store: Store, model: Model, room: Room, start: Start, answers: Asked) -> Event:
+def begin(ledger: Ledger, store: Store, model: Model, room: PoolCapacity, start: Start, answers: Asked) -> Event:
     """Write down that `model` is to be released. Raises UserError for what cannot be, LostError when a race was lost."""
     service = fold(ledger.read())
     stable = possible(ledger.chain, service, store, model, start)
     made = plan(model.rollout, room, model.scaling.max_replicas)
-    steps = [_step(step) for step in made.steps]
     tick = tick_seconds(model.rollout)
-    policy = _policy(model.rollout, made, steps, answers, tick)
+    policy = _policy(model.rollout, made, answers, tick)
     name = release_id(model)
     content = register(store, ledger.chain, {"id": name, "contract": model.model_dump(mode="json")})
     serving = str(service.stable)
@@ -72,8 +72,8 @@ def begin(ledger: Ledger, store: Store, model: Model, room: Room, start: Start, 
             "stable": serving,
             "stable_digest": service.known[serving],
             "strategy": model.rollout.strategy.value,
-            "plan": {"steps": steps, "surge": made.surge.value, "baseline_arm": made.baseline_arm, "notes": list(made.notes)},
-            "room": {"replicas": room.replicas, "free": room.free, "warm": room.warm, "arms": room.arms, "limits": list(room.limits)},
+            "plan": made.document(),
+            "room": room.document(),
             "policy": policy_document(policy),
             "gate": gate_version(),
             "first": first_decision(policy),
@@ -92,14 +92,14 @@ def begin(ledger: Ledger, store: Store, model: Model, room: Room, start: Start, 
 
 def _stable(chain: str, service: Service, store: Store) -> Model:
     serving = service.stable
-    if service.division is None or serving is None:
+    if service.split is None or serving is None:
         raise UserError(
             f"The ledger does not know what serves {chain}.",
             "There is nothing to compare a new version with, and nothing to go back to.",
             "Deploy the tenant's stack first; what it deploys becomes the first release.",
             Exit.REFUSED,
         )
-    return released(store, chain, service.division.digests[serving])
+    return released(store, chain, service.split.digests[serving])
 
 
 def possible(chain: str, service: Service, store: Store, model: Model, start: Start) -> Model:
@@ -120,7 +120,7 @@ def possible(chain: str, service: Service, store: Store, model: Model, start: St
             "Change what runs (artifact, image, envelope, ...), or update the stack with `pulumi up`.",
             Exit.REFUSED,
         )
-    odd = [str(share) for share in model.rollout.weights if int(share) * WHOLE % Share.WHOLE]
+    odd = [str(share) for share in model.rollout.weights if int(share) % Share.percent(1)]
     if odd and model.rollout.strategy is Strategy.CANARY:
         raise UserError(
             f"{chain}: rollout.weights holds {', '.join(odd)}, and a mesh carries whole percent only.",
@@ -151,35 +151,14 @@ def _split(rollout: Policy) -> dict[str, Any]:
     """With what anyone recomputes who met which version."""
     if rollout.split is None:
         return {}
-    found = rollout.split
-    share = int(found.share) * WHOLE // Share.WHOLE
-    return {"split": asdict(Split(experiment=found.experiment, share=share, user_claim=found.user_claim, hash=HASH))}
+    asked = rollout.split
+    split = UserSplit(experiment=asked.experiment, share=asked.share, user_claim=asked.user_claim, hash=HASH)
+    return {"split": split.document()}
 
 
-def _step(step: Step) -> dict[str, Any]:
-    return {
-        "kind": step.kind.value,
-        "weight": _percent(step.weight),
-        "mirror": _percent(step.mirror),
-        "stable": step.fleet.stable,
-        "baseline": step.fleet.baseline,
-        "canary": step.fleet.canary,
-        "at_least": step.at_least.seconds,
-        "at_most": step.at_most.seconds,
-        "gated": step.gated,
-        **({"stable_to": step.scales_to.stable, "canary_to": step.scales_to.canary} if step.scales_to else {}),
-    }
-
-
-def _percent(share: Share) -> int:
-    """Whole percent, never rounded to nothing."""
-    return max(1, round(int(share) * WHOLE / Share.WHOLE)) if share else 0
-
-
-def _policy(rollout: Policy, made: Plan, steps: list[dict[str, Any]], answers: Asked, tick: float) -> GatePolicy:
-    climbed = [step for step in steps if step["kind"] in {kind.value for kind in TRAFFIC}]
-    weights = [step["weight"] / WHOLE for step in climbed if step["weight"]]
-    mirror = next((step["mirror"] / WHOLE for step in climbed if step["mirror"]), 0.0)
+def _policy(rollout: Policy, made: RolloutPlan, answers: Asked, tick: float) -> GatePolicy:
+    weights = [step.weight.fraction for step in made.traffic if step.weight]
+    mirror = next((step.mirror.fraction for step in made.traffic if step.mirror), 0.0)
     found = GatePolicy.from_contract(rollout, weights=weights, tick_seconds=tick, golden=answers.compared)
     # A model that does not always agree with itself is allowed twice what the stable version does.
     mismatch = max(found.mismatch, 2 * answers.mismatches / answers.pairs if answers.pairs else 0.0)

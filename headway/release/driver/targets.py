@@ -1,6 +1,6 @@
 """How traffic is divided at each moment of a release: the arms, their replicas and their weights. Pure.
 
-The trap: capacity comes before traffic. Where the next division needs replicas that are not there, they are asked for first, at the
+The trap: capacity comes before traffic. Where the next split needs replicas that are not there, they are asked for first, at the
 weights of now, and traffic moves when they are ready.
 """
 
@@ -8,94 +8,102 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from headway.ledger.traffic_split import BASELINE, CANARY, STABLE, WHOLE, Division, Portion, Split
-from headway.release.driver.rollout import Rollout, Step
-from headway.release.plan import Kind as StepKind
+from headway.contract.rollout import Surge
+from headway.contract.units import Share
+from headway.ledger.traffic_split import EVERYTHING, NOTHING, ArmRole, TrafficArm, TrafficMirror, TrafficSplit, UserSplit
+from headway.release.driver.rollout import Rollout
+from headway.release.plan import RolloutStep, StepKind
 
 
-def before(rollout: Rollout) -> Division:
+def before(rollout: Rollout) -> TrafficSplit:
     """Only the version that served when the release began."""
-    return Division.only(rollout.stable, rollout.stable_digest)
+    return TrafficSplit.only(rollout.stable, rollout.stable_digest)
 
 
-def after(rollout: Rollout) -> Division:
+def after(rollout: Rollout) -> TrafficSplit:
     """Only the new version."""
-    return Division.only(rollout.release, rollout.digest)
+    return TrafficSplit.only(rollout.release, rollout.digest)
 
 
-def dark(rollout: Rollout) -> Division:
+def dark(rollout: Rollout) -> TrafficSplit:
     """The new version runs and gets nothing."""
-    return _divided(rollout, rollout.plan.one(StepKind.DARK), canary=0, baseline=0, copies=0)
+    return _divided(rollout, rollout.plan.one(StepKind.DARK))
 
 
-def judged(rollout: Rollout, decision: Mapping[str, Any]) -> Division:
+def judged(rollout: Rollout, decision: Mapping[str, Any]) -> TrafficSplit:
     """What the gate's decision wants."""
     if decision["phase"] == "releasing":
         step = rollout.plan.traffic[decision["stage"]]
-        shares = {name: round(decision[name] * WHOLE) for name in ("weight", "baseline_weight", "mirror")}
+        shares = {name: Share.percent(round(decision[name] * 100)) for name in ("weight", "baseline_weight", "mirror")}
         if step.kind is StepKind.SPLIT:
             # Without a weight the gate has taken the step back: it cannot see.
-            return _divided(rollout, step, canary=0, baseline=0, copies=0, split=rollout.split if shares["weight"] else None)
+            return _divided(rollout, step, user_split=rollout.user_split if shares["weight"] else None)
         return _divided(rollout, step, canary=shares["weight"], baseline=shares["baseline_weight"], copies=shares["mirror"])
-    return _divided(rollout, rollout.plan.one(StepKind.BAKE), canary=WHOLE, baseline=0, copies=0)
+    return _divided(rollout, rollout.plan.one(StepKind.BAKE), canary=EVERYTHING)
 
 
-def back(rollout: Rollout) -> Division:
+def back(rollout: Rollout) -> TrafficSplit:
     """All traffic to the stable version at once; the arms stay until they have drained."""
-    portions = tuple(replace(p, weight=WHOLE if p.arm == STABLE else 0) for p in rollout.division.portions)
-    return replace(rollout.division, portions=portions, mirrored=None, copies=0, split=None)
+    arms = tuple(replace(p, weight=EVERYTHING if p.role is ArmRole.STABLE else NOTHING) for p in rollout.split.arms)
+    return replace(rollout.split, arms=arms, mirror=None, user_split=None)
 
 
-def capacity_first(now: Division, wanted: Division) -> Division:
+def capacity_first(now: TrafficSplit, wanted: TrafficSplit) -> TrafficSplit:
     """The replicas of `wanted`, and every arm that still has traffic, at the weights of `now`."""
-    keys = {p.key: p for p in now.portions}
-    grown = tuple(_grown(keys.get(p.key), p) for p in wanted.portions)
-    leaving = tuple(p for p in now.portions if p.weight and p.key not in {q.key for q in wanted.portions})
+    keys = {p.key: p for p in now.arms}
+    grown = tuple(_grown(keys.get(p.key), p) for p in wanted.arms)
+    leaving = tuple(p for p in now.arms if p.weight and p.key not in {q.key for q in wanted.arms})
     digests = {**{p.release: now.digests[p.release] for p in leaving}, **wanted.digests}
-    mirrored = now.mirrored if now.mirrored in digests else None
-    copies = now.copies if mirrored else 0
-    return Division(portions=(*grown, *leaving), digests=digests, mirrored=mirrored, copies=copies, split=now.split)
+    mirror = now.mirror if now.mirror and now.mirror.release in digests else None
+    return TrafficSplit(arms=(*grown, *leaving), digests=digests, mirror=mirror, user_split=now.user_split)
 
 
-def _grown(now: Portion | None, wanted: Portion) -> Portion:
+def _grown(now: TrafficArm | None, wanted: TrafficArm) -> TrafficArm:
     """An arm before its weight moves: nothing that still has its users is held smaller, and nothing that has not got them yet scales."""
     if now is None or wanted.replicas is not None:
         scales = now is not None and now.replicas is None and now.weight > wanted.weight
         if now and scales:
             return replace(now, at_least=max(now.at_least or 0, wanted.replicas or 0))
-        return replace(wanted, weight=now.weight if now else 0)
+        return replace(wanted, weight=now.weight if now else NOTHING)
     if now.replicas is None:
         to = max(now.at_most, wanted.at_least or 0) if now.at_most is not None else None
         return replace(wanted, weight=now.weight, at_most=to)
     return replace(wanted, weight=now.weight, replicas=wanted.at_least, at_least=None)
 
 
-def _divided(rollout: Rollout, step: Step, *, canary: int, baseline: int, copies: int, split: Split | None = None) -> Division:
-    whole = canary == WHOLE
-    scales = whole or (split is not None and step.canary_to is not None)
+def _divided(
+    rollout: Rollout,
+    step: RolloutStep,
+    *,
+    canary: Share = NOTHING,
+    baseline: Share = NOTHING,
+    copies: Share = NOTHING,
+    user_split: UserSplit | None = None,
+) -> TrafficSplit:
+    whole, grown = canary == EVERYTHING, step.scales_to if user_split else None
+    scales = whole or grown is not None
     # Kept warm, or shrinking as the new one grows, it does not scale: two fleets that may both grow would not fit the tenant's quota.
-    fixed = whole or rollout.plan.surge == "no_surge" or step.stable < rollout.plan.steps[0].stable
-    stable = Portion(
+    fixed = whole or rollout.plan.surge is Surge.NO_SURGE or step.fleet.stable < rollout.plan.steps[0].fleet.stable
+    stable = TrafficArm(
         release=rollout.stable,
-        arm=STABLE,
-        weight=WHOLE - canary - baseline,
-        replicas=step.stable if fixed else None,
-        at_least=None if fixed else step.stable,
-        at_most=step.stable_to if split else None,
+        role=ArmRole.STABLE,
+        weight=Share(EVERYTHING - canary - baseline),
+        replicas=step.fleet.stable if fixed else None,
+        at_least=None if fixed else step.fleet.stable,
+        at_most=grown.stable if grown else None,
     )
-    twin = Portion(release=rollout.stable, arm=BASELINE, weight=baseline, replicas=step.baseline or 1)
-    new = Portion(
+    twin = TrafficArm(release=rollout.stable, role=ArmRole.BASELINE, weight=baseline, replicas=step.fleet.baseline or 1)
+    new = TrafficArm(
         release=rollout.release,
-        arm=CANARY,
+        role=ArmRole.CANARY,
         weight=canary,
-        replicas=None if scales else step.canary,
-        at_least=step.canary if scales else None,
-        at_most=step.canary_to if split else None,
+        replicas=None if scales else step.fleet.canary,
+        at_least=step.fleet.canary if scales else None,
+        at_most=grown.canary if grown else None,
     )
-    return Division(
-        portions=(stable, *((twin,) if baseline else ()), new),
+    return TrafficSplit(
+        arms=(stable, *((twin,) if baseline else ()), new),
         digests={rollout.stable: rollout.stable_digest, rollout.release: rollout.digest},
-        mirrored=rollout.release if copies else None,
-        copies=copies,
-        split=split,
+        mirror=TrafficMirror(release=rollout.release, share=copies) if copies else None,
+        user_split=user_split,
     )

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headway.ledger.traffic_split import Division
+from headway.contract.units import Share
+from headway.ledger.traffic_split import NOTHING, TrafficSplit
 from headway.release.driver.rollout import Rollout
-from headway.release.plan import Kind as StepKind
+from headway.release.plan import StepKind
 
 if TYPE_CHECKING:
     from headway.environment.stacks import StackResult
@@ -25,25 +26,31 @@ class OutOfReachError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """The live route of a service: percentage by key of arm, and who gets copies."""
+    """The live route of a service: weight by key of arm, and who gets copies."""
 
-    weights: Mapping[str, int]
+    weights: Mapping[str, Share]
     hosts: Mapping[str, str] = field(default_factory=dict[str, str])
     """Name of the Kubernetes Service of each arm."""
     mirrored: str | None = None
     """Name of the Kubernetes Service that gets copies."""
-    copies: float = 0.0
+    copies: Share = NOTHING
     led: tuple[str, str] | None = None
     """An experiment, and the key of the arm that its users are led to."""
     watched_until: datetime | None = field(default=None, compare=False)
     """What the last runner promised."""
 
-    def carries(self, division: Division) -> bool:
-        """Whether it is what `division` asks for. An arm that gets nothing may still be there: it is on its way out."""
-        copied = self.hosts.get(division.mirrored or "") if division.mirrored else None
-        asked = all(self.weights.get(key) == weight for key, weight in division.routes.items())
-        nothing_else = not any(weight for key, weight in self.weights.items() if key not in division.routes)
-        return asked and nothing_else and self.mirrored == copied and round(self.copies) == division.copies and self.led == division.led
+    def carries(self, split: TrafficSplit) -> bool:
+        """Whether it is what `split` asks for. An arm that gets nothing may still be there: it is on its way out."""
+        copied = self.hosts.get(split.mirror.release) if split.mirror else None
+        copies = split.mirror.share if split.mirror else NOTHING
+        asked = all(self.weights.get(key) == weight for key, weight in split.weights.items())
+        nothing_else = not any(weight for key, weight in self.weights.items() if key not in split.weights)
+        return asked and nothing_else and self.mirrored == copied and self.copies == copies and self.led == split.led
+
+    def document(self) -> dict[str, Any]:
+        """As part of an event: in percent."""
+        weights = {key: weight.whole_percent for key, weight in self.weights.items()}
+        return {"weights": weights, "mirrored": self.mirrored, "copies": float(self.copies.whole_percent), "led": self.led}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,19 +101,19 @@ class World(Protocol):
         """Read the live route. Raises OutOfReachError."""
         ...
 
-    def patch(self, division: Division) -> None:
-        """Give the live route the weights and copies of `division`. Raises OutOfReachError."""
+    def patch(self, split: TrafficSplit) -> None:
+        """Give the live route the weights and copies of `split`. Raises OutOfReachError."""
         ...
 
     def vouch(self, until: datetime | None, safe: str) -> None:
         """Let the live route say until when somebody watches it, and which arm is safe; None ends that. Raises OutOfReachError."""
         ...
 
-    def unready(self, division: Division) -> Sequence[str]:
+    def unready(self, split: TrafficSplit) -> Sequence[str]:
         """What is not ready yet, in words; empty once every arm has its replicas. Raises OutOfReachError."""
         ...
 
-    def given_up(self, division: Division) -> Sequence[str]:
+    def given_up(self, split: TrafficSplit) -> Sequence[str]:
         """Arms whose replicas will not become ready however long one waits, in words. Raises OutOfReachError."""
         ...
 

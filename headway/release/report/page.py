@@ -11,7 +11,7 @@ from html import escape
 from typing import Any
 
 from headway.ledger.events import Event
-from headway.ledger.traffic_split import CANARY, Division
+from headway.ledger.traffic_split import ArmRole, TrafficSplit
 from headway.release import messages
 from headway.release.driver.kinds import Kind, Outcome, Wish
 from headway.release.driver.rollout import Rollout
@@ -118,13 +118,14 @@ def _caveats(told: Told) -> str:
         said.append(f"Its contract lets a better version be slower, and no labelled request was compared: {why}.")
     if (rollout.decision or {}).get("unproven"):
         said.append(f"{rollout.decision['unproven']} steps were passed without proof, as the policy allows.")  # type: ignore[index]
-    if rollout.split:
+    if rollout.user_split:
+        share = rollout.user_split.share.whole_percent
         said.append(
-            f"Users were divided, not requests: a lasting difference in latency or errors may be one of the {rollout.split.share} % of users who "
+            f"Users were divided, not requests: a lasting difference in latency or errors may be one of the {share} % of users who "
             "had the new version, and what it did to users is the experiment's own measure, which is not here."
         )
     if rollout.promote:
-        how = "A person ended the experiment and promoted it" if rollout.split_since else "A person promoted it without waiting for proof"
+        how = "A person ended the experiment and promoted it" if rollout.users_since else "A person promoted it without waiting for proof"
         said.append(f"{how}: {rollout.promote}.")
     unseen = [event.body["reason"] for event in told.of(Kind.DRAINED) if not event.body["measured"]]
     said += [f"Whether the new version still got requests after the rollback could not be measured: {reason}." for reason in unseen]
@@ -146,12 +147,12 @@ def _steps(told: Told) -> Iterator[tuple[float, float, float]]:
     yield 0.0, 0.0, 0.0
     for event in told.events:
         if event.kind == Kind.INTENDED:
-            intended = Division.read(event.body["division"])
+            intended = TrafficSplit.read(event.body["division"])
         elif event.kind in (Kind.APPLIED, Kind.SHIFTED):
-            canary = intended.arm(CANARY)
-            alone = intended.weight(told.rollout.release, "stable")
-            users = intended.split.share if intended.split else canary.weight if canary else alone
-            yield told.minutes(event.time), users / 100, intended.copies / 100
+            canary = intended.arm(ArmRole.CANARY)
+            alone = intended.weight(told.rollout.release, ArmRole.STABLE)
+            users = intended.user_split.share if intended.user_split else canary.weight if canary else alone
+            yield told.minutes(event.time), users.fraction, intended.mirror.share.fraction if intended.mirror else 0.0
 
 
 def _held(told: Told) -> Iterator[tuple[float, float, float]]:
@@ -269,7 +270,7 @@ def _facts(chain: str, environment: str, told: Told) -> str:
         "compared with": "an arm of the stable version of the same size and age"
         if rollout.plan.baseline_arm
         else "the whole stable version",
-        "room": rollout.plan.surge.replace("_", " "),
+        "room": rollout.plan.surge.value.replace("_", " "),
         "accepted": f"latency tail +{policy['latency']:.0%}, errors {policy['error_ratio']:g}x or {policy['error_floor']:.2%}, "
         f"answers {policy['mismatch']:.2%}",
         **_trade(told),
@@ -283,11 +284,13 @@ def _facts(chain: str, environment: str, told: Told) -> str:
 
 
 def _experiment(rollout: Rollout) -> dict[str, str]:
-    if rollout.split is None:
+    if rollout.user_split is None:
         return {}
-    split = rollout.split
-    since = f", from {rollout.split_since} and meant until {rollout.split_ends:%Y-%m-%dT%H:%MZ}" if rollout.split_since else ""
-    return {"experiment": f"{split.experiment}: {split.share} % of users by their {split.user_claim}, by {split.hash}{since}"}
+    user_split = rollout.user_split
+    since = f", from {rollout.users_since} and meant until {rollout.users_end:%Y-%m-%dT%H:%MZ}" if rollout.users_since else ""
+    return {
+        "experiment": f"{user_split.experiment}: {user_split.share.whole_percent} % of users by their {user_split.user_claim}, by {user_split.hash}{since}"
+    }
 
 
 def _trade(told: Told) -> dict[str, str]:

@@ -11,12 +11,13 @@ from components.addons import loki, node_logs, otel
 from components.addons.istio import LINE
 from components.addons.prometheus import NAMESPACE
 from components.model_service.routing import host
-from components.model_service.traffic import Arm, Live
 from components.model_service.workload import arm_name
 from components.observability.sizing import Service, streams
 from components.platform.namespaces import NAMESPACES, PodSecurity
 from headway.contract import sampling
 from headway.contract.runtime import Engine
+from headway.contract.units import Share
+from headway.ledger.traffic_split import ArmRole, TrafficArm
 
 COLLECTORS: Mapping[str, Mapping[str, Any]] = {
     "nodes": node_logs.values("class"),
@@ -133,10 +134,10 @@ def test_a_hundred_services_in_release_take_less_than_half_of_the_streams_there_
     assert streams((Service(engine=Engine.VLLM),) * 100) < loki.MAX_STREAMS / 2
 
 
-@pytest.mark.parametrize("arm", [Arm.BASELINE, Arm.STABLE])
+@pytest.mark.parametrize("arm", [ArmRole.BASELINE, ArmRole.STABLE])
 @pytest.mark.parametrize("model", ["chat", "defects-v2-r0123456789"])
-def test_a_proxys_line_is_called_as_the_metrics_of_its_release_are(model: str, arm: Arm) -> None:
-    service = host("vision", arm_name(model, Live(release="r0a1b2c3d4e", arm=arm, weight=0)))
+def test_a_proxys_line_is_called_as_the_metrics_of_its_release_are(model: str, arm: ArmRole) -> None:
+    service = host("vision", arm_name(model, TrafficArm(release="r0a1b2c3d4e", role=arm, weight=Share.percent(0))))
     found = re.match(otel.OF_UPSTREAM, f"outbound|8000||{service}")
     assert found
     assert found.groupdict() == {"model": model, "release": "r0a1b2c3d4e", "tenant": "vision"}

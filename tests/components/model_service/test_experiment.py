@@ -11,11 +11,10 @@ import pytest
 from components.model_service.manifests import Service
 from components.model_service.release import Release
 from components.model_service.routing import EXPERIMENT_HEADER
-from components.model_service.traffic import Arm, Live, Split, Traffic
 from components.platform import gateway_filters
 from headway.contract.assignment import HASH
-from headway.ledger.traffic_split import Division, Portion
-from headway.ledger.traffic_split import Split as UserSplit
+from headway.contract.units import Share
+from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit, UserSplit
 from headway.release.driver.cluster import SAFE_RELEASE, WATCHED_UNTIL, applied, route_of
 from headway.release.driver.world import OutOfReachError
 from headway.release.guard import overdue, safe
@@ -23,12 +22,12 @@ from tests.components.contracts import DEFECTS, changed, service
 
 OLD = Release(model=changed({**DEFECTS, "batch": None}))
 NEW = Release(model=changed({**DEFECTS, "batch": None}, artifact__version="2026.12.0"))
-ARMS = (Live(release=OLD.id), Live(release=NEW.id, arm=Arm.CANARY, weight=0, fixed_replicas=1))
-SPLIT = Split(release=NEW.id, experiment="tone", percent=20, user_claim="sub")
+ARMS = (TrafficArm(release=OLD.id), TrafficArm(release=NEW.id, role=ArmRole.CANARY, weight=Share.percent(0), replicas=1))
+SPLIT = UserSplit(experiment="tone", share=Share.percent(20), user_claim="sub", hash=HASH)
 
 
-def made(split: Split | None = SPLIT, **changes: Any) -> Service:
-    traffic = Traffic(arms=ARMS, split=replace(split, **changes) if split else None)
+def made(split: UserSplit | None = SPLIT, **changes: Any) -> Service:
+    traffic = TrafficSplit(arms=ARMS, user_split=replace(split, **changes) if split else None)
     return replace(service("defects"), model=OLD.model, releases={OLD.id: OLD, NEW.id: NEW}, traffic=traffic)
 
 
@@ -56,7 +55,7 @@ def test_the_experiments_users_are_led_before_weights_are_looked_at_and_after_ov
     with_fallback = service("defects-slice")
     new = Release(model=changed(with_fallback.model.model_dump(mode="json", exclude_none=True), artifact__version="2026.12.0"))
     (stable,) = with_fallback.traffic.arms
-    split = Traffic(arms=(stable, Live(release=new.id, arm=Arm.CANARY, weight=0)), split=replace(SPLIT, release=new.id))
+    split = TrafficSplit(arms=(stable, TrafficArm(release=new.id, role=ArmRole.CANARY, weight=Share.percent(0))), user_split=SPLIT)
     found = replace(with_fallback, releases={**with_fallback.releases, new.id: new}, traffic=split)
     names = [rule["name"] for rule in by_role(found)["route"]["spec"]["http"] if not rule["name"].endswith("-grpc")]
     assert names[-3:] == ["degraded", "split", "weights"]
@@ -78,7 +77,7 @@ def test_only_the_gateway_leads_an_experiments_users_and_the_model_is_not_told()
 @pytest.mark.parametrize(
     ("change", "known"),
     [
-        ({"percent": 33}, {"below": 3300}),
+        ({"share": Share.percent(33)}, {"below": 3300}),
         ({"experiment": "other"}, {"experiment": "other"}),
         ({"user_claim": "https://example.com/id"}, {"claim": "https://example.com/id"}),
     ],
@@ -96,29 +95,36 @@ def test_an_experiment_gives_the_program_no_further_right_in_the_gateway() -> No
 @pytest.mark.parametrize(
     ("arms", "split", "said"),
     [
-        (ARMS, replace(SPLIT, release=OLD.id), "no canary without a weight"),
-        (ARMS, replace(SPLIT, release="r0000000000"), "no canary without a weight"),
-        ((Live(release=OLD.id, weight=90), Live(release=NEW.id, arm=Arm.CANARY, weight=10)), SPLIT, "no canary without a weight"),
-        (ARMS, replace(SPLIT, percent=0), "outside 1 to 99"),
-        (ARMS, replace(SPLIT, percent=100), "outside 1 to 99"),
+        ((ARMS[0], replace(ARMS[1], role=ArmRole.BASELINE)), SPLIT, "no canary without a weight"),
+        ((ARMS[0],), SPLIT, "no canary without a weight"),
+        (
+            (
+                TrafficArm(release=OLD.id, weight=Share.percent(90)),
+                TrafficArm(release=NEW.id, role=ArmRole.CANARY, weight=Share.percent(10)),
+            ),
+            SPLIT,
+            "no canary without a weight",
+        ),
+        (ARMS, replace(SPLIT, share=Share.percent(0)), "outside 1 to 99"),
+        (ARMS, replace(SPLIT, share=Share.percent(100)), "outside 1 to 99"),
     ],
 )
-def test_a_split_that_no_mesh_could_carry_out_is_refused(arms: tuple[Live, ...], split: Split, said: str) -> None:
+def test_a_split_that_no_mesh_could_carry_out_is_refused(arms: tuple[TrafficArm, ...], split: UserSplit, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        Traffic(arms=arms, split=split)
+        TrafficSplit(arms=arms, user_split=split)
 
 
 # what the driver and the dead man's switch make of it ------------------------------------------------------------------------------------
 
-AS_DIVIDED = Division(
-    portions=(Portion(release=OLD.id, arm="stable", weight=100), Portion(release=NEW.id, arm="canary", weight=0)),
+AS_DIVIDED = TrafficSplit(
+    arms=(TrafficArm(release=OLD.id), TrafficArm(release=NEW.id, role=ArmRole.CANARY, weight=Share.percent(0))),
     digests={OLD.id: "1", NEW.id: "2"},
-    split=UserSplit(experiment="tone", share=20, user_claim="sub", hash=HASH),
+    user_split=SPLIT,
 )
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
-def live(split: Split | None = SPLIT, annotations: Mapping[str, str] | None = None) -> dict[str, Any]:
+def live(split: UserSplit | None = SPLIT, annotations: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The route as an API server would answer it."""
     body = copy.deepcopy(dict(by_role(made(split))["route"]))
     body["metadata"] = {**body["metadata"], "annotations": {**body["metadata"].get("annotations", {}), **(annotations or {})}}
@@ -135,16 +141,16 @@ def test_the_driver_reads_from_the_route_who_is_led_where() -> None:
     ("split", "asked"),
     [
         (None, AS_DIVIDED),
-        (SPLIT, replace(AS_DIVIDED, split=None)),
+        (SPLIT, replace(AS_DIVIDED, user_split=None)),
         (replace(SPLIT, experiment="other"), AS_DIVIDED),
     ],
 )
-def test_a_route_that_leads_other_users_than_asked_is_not_carried(split: Split | None, asked: Division) -> None:
+def test_a_route_that_leads_other_users_than_asked_is_not_carried(split: UserSplit | None, asked: TrafficSplit) -> None:
     assert not route_of(live(split)).carries(asked)
 
 
 def test_a_rollback_takes_the_experiments_rules_off_the_route_by_both_protocols_and_nothing_else() -> None:
-    back = applied(live(), replace(AS_DIVIDED, split=None))
+    back = applied(live(), replace(AS_DIVIDED, user_split=None))
     assert back["spec"]["http"] == by_role(made(None))["route"]["spec"]["http"]
 
 
@@ -167,5 +173,5 @@ def test_the_dead_mans_switch_takes_users_back_once_nobody_watches_them_any_more
     assert overdue(unwatched, NOON)
     taken = applied(unwatched, safe(unwatched))
     assert route_of(taken).led is None
-    assert route_of(taken).weights == {OLD.id: 100, NEW.id: 0}
+    assert route_of(taken).weights == {OLD.id: Share.percent(100), NEW.id: Share.percent(0)}
     assert not overdue({**taken, "metadata": unwatched["metadata"]}, NOON), "and does so once"

@@ -14,7 +14,6 @@ from components.model_service.probing import configuration, probes
 from components.model_service.release import Release
 from components.model_service.scripts import inference, probe
 from components.model_service.serving import Serving, serving
-from components.model_service.traffic import Arm, Live, Mirror, Traffic
 from components.model_service.triton import config_pbtxt
 from headway.contract.answer_schema import SCHEMA_KEYWORDS, TYPES
 from headway.contract.arithmetic.replica import PROXY_CPU, PROXY_MEMORY, replica_cpu, replica_memory
@@ -22,7 +21,8 @@ from headway.contract.inference_request import TENSOR_TYPES
 from headway.contract.model import Model
 from headway.contract.runtime import Triton
 from headway.contract.scaling import ScalingSignal
-from headway.contract.units import Bytes, Duration, MilliCpu
+from headway.contract.units import Bytes, Duration, MilliCpu, Share
+from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficMirror, TrafficSplit
 from tests.components.contracts import CHAT, CONTAINER, DEFECTS, MODELS, PLAIN, SURROUNDINGS, changed, pool_of, service
 
 # Triton's own schema, as far as the renderer uses it: name, type, repeated. Source: triton-inference-server/common model_config.proto.
@@ -110,12 +110,16 @@ def two_arms(weight: int = 10, **more: Any) -> Service:
     """The defects service with a canary beside its stable release."""
     old = Release(model=MODELS["defects"])
     new = Release(model=changed({**DEFECTS, "batch": None}, artifact__version="2026.12.0"))
-    arms = (Live(release=new.id, arm=Arm.CANARY, weight=weight), Live(release=old.id, weight=100 - weight), *more.pop("arms", ()))
+    arms = (
+        TrafficArm(release=new.id, role=ArmRole.CANARY, weight=Share.percent(weight)),
+        TrafficArm(release=old.id, weight=Share.percent(100 - weight)),
+        *more.pop("arms", ()),
+    )
     return Service(
         tenant="vision",
         model=old.model,
         releases={old.id: old, new.id: new},
-        traffic=Traffic(arms=arms, **more),
+        traffic=TrafficSplit(arms=arms, **more),
         pool=pool_of(old.model),
         surroundings=SURROUNDINGS,
     )
@@ -402,7 +406,7 @@ def test_who_bypasses_the_mesh_never_reaches_a_dark_release() -> None:
 
 def test_the_baseline_is_the_stable_release_again_with_pods_of_its_own() -> None:
     old = Release(model=MODELS["defects"])
-    found = two_arms(10, arms=(Live(release=old.id, arm=Arm.BASELINE, weight=0, fixed_replicas=1),))
+    found = two_arms(10, arms=(TrafficArm(release=old.id, role=ArmRole.BASELINE, weight=Share.percent(0), replicas=1),))
     servers = {b["metadata"]["name"]: b["spec"]["selector"]["matchLabels"] for b in bodies(found, "Deployment")}
     assert len(servers) == 3
     assert servers[f"defects-{old.id}"] != servers[f"defects-{old.id}-baseline"]
@@ -413,14 +417,14 @@ def test_the_baseline_is_the_stable_release_again_with_pods_of_its_own() -> None
 def test_a_version_with_a_share_of_the_users_scales_within_its_share_of_the_contracts_maximum() -> None:
     old = Release(model=MODELS["defects"])
     assert (MODELS["defects"].scaling.min_replicas, MODELS["defects"].scaling.max_replicas) == (2, 6)
-    found = two_arms(0, arms=(Live(release=old.id, arm=Arm.BASELINE, weight=0, at_least=1, at_most=3),))
+    found = two_arms(0, arms=(TrafficArm(release=old.id, role=ArmRole.BASELINE, weight=Share.percent(0), at_least=1, at_most=3),))
     scaler = next(b["spec"] for b in bodies(found, "ScaledObject") if b["metadata"]["name"].endswith("-baseline"))
     assert (scaler["minReplicaCount"], scaler["maxReplicaCount"], scaler["fallback"]["replicas"]) == (1, 3, 1)
 
 
 def test_a_mirror_adds_no_object_and_no_weight() -> None:
     plain, found = two_arms(0), two_arms(0)
-    mirrored = two_arms(0, mirror=Mirror(release=found.traffic.ordered[-1].release, percent=25))
+    mirrored = two_arms(0, mirror=TrafficMirror(release=found.traffic.ordered[-1].release, share=Share.percent(25)))
     assert [m.role for m in mirrored.manifests()] == [m.role for m in plain.manifests()]
     (route,) = bodies(mirrored, "VirtualService")
     assert route["spec"]["http"][-1]["mirrorPercentage"] == {"value": 25.0}
@@ -429,17 +433,25 @@ def test_a_mirror_adds_no_object_and_no_weight() -> None:
 @pytest.mark.parametrize(
     ("arms", "mirror", "said"),
     [
-        ((Live(release="a", weight=90),), None, "add up to 90"),
-        ((Live(release="a"), Live(release="b", weight=0)), None, "2 arms are stable"),
-        ((Live(release="a", weight=50), Live(release="a", arm=Arm.CANARY, weight=50)), None, "not all different"),
-        ((Live(release="a", weight=110), Live(release="b", arm=Arm.CANARY, weight=-10)), None, "outside 0 to 100"),
-        ((Live(release="a"),), Mirror(release="b", percent=10), "not live"),
-        ((Live(release="a"),), Mirror(release="a", percent=0), "outside 1 to 100"),
+        ((TrafficArm(release="a", weight=Share.percent(90)),), None, "add up to 90"),
+        ((TrafficArm(release="a"), TrafficArm(release="b", weight=Share.percent(0))), None, "2 arms are stable"),
+        (
+            (TrafficArm(release="a", weight=Share.percent(50)), TrafficArm(release="a", role=ArmRole.CANARY, weight=Share.percent(50))),
+            None,
+            "not all different",
+        ),
+        (
+            (TrafficArm(release="a", weight=Share.percent(110)), TrafficArm(release="b", role=ArmRole.CANARY, weight=Share.percent(0))),
+            None,
+            "outside 0 to 100",
+        ),
+        ((TrafficArm(release="a"),), TrafficMirror(release="b", share=Share.percent(10)), "not live"),
+        ((TrafficArm(release="a"),), TrafficMirror(release="a", share=Share.percent(0)), "outside 1 to 100"),
     ],
 )
-def test_a_division_that_no_mesh_could_carry_out_is_refused(arms: tuple[Live, ...], mirror: Mirror | None, said: str) -> None:
+def test_a_division_that_no_mesh_could_carry_out_is_refused(arms: tuple[TrafficArm, ...], mirror: TrafficMirror | None, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        Traffic(arms=arms, mirror=mirror)
+        TrafficSplit(arms=arms, mirror=mirror)
 
 
 def test_a_full_replica_tells_low_priority_to_come_back_later() -> None:

@@ -1,4 +1,4 @@
-"""The tenant stack and the release ledger: a plan renders the division of traffic that the ledger holds, whatever the contract says."""
+"""The tenant stack and the release ledger: a plan renders the traffic split that the ledger holds, whatever the contract says."""
 
 import json
 from datetime import UTC, datetime
@@ -11,9 +11,11 @@ from headway.contract.assignment import HASH
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.contract.released import release_id
+from headway.contract.units import Share
 from headway.ledger.chain import Ledger, register
+from headway.ledger.serving import ADOPTED, INTENDED, latest
 from headway.ledger.store import Folder, MissingStoreError, Store, UnreachableError
-from headway.ledger.traffic_split import ADOPTED, BASELINE, CANARY, INTENDED, STABLE, Division, Portion, Split, latest
+from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficMirror, TrafficSplit, UserSplit
 from stacks import tenant
 from stacks.settings_error import SettingsError
 from tests.components.contracts import TENANTS, document
@@ -45,7 +47,7 @@ def kept(store: Store, model: Model) -> str:
 
 def adopted(store: Store, model: Model) -> Ledger:
     ledger = chain(store)
-    ledger.append(ADOPTED, {"division": Division.only(release_id(model), kept(store, model)).document()})
+    ledger.append(ADOPTED, {"division": TrafficSplit.only(release_id(model), kept(store, model)).document()})
     return ledger
 
 
@@ -101,17 +103,16 @@ def test_what_does_not_run_in_a_release_changes_in_place(tmp_path: Path) -> None
 def test_a_plan_in_the_middle_of_a_canary_renders_its_weights_mirror_and_arms(tmp_path: Path) -> None:
     store = Folder(tmp_path / "ledger")
     old, new = contract(), contract(edited(tmp_path, **NEW_VERSION))
-    division = Division(
-        portions=(
-            Portion(release=release_id(old), arm=STABLE, weight=90),
-            Portion(release=release_id(old), arm=BASELINE, weight=5, replicas=1),
-            Portion(release=release_id(new), arm=CANARY, weight=5, replicas=1),
+    split = TrafficSplit(
+        arms=(
+            TrafficArm(release=release_id(old), role=ArmRole.STABLE, weight=Share.percent(90)),
+            TrafficArm(release=release_id(old), role=ArmRole.BASELINE, weight=Share.percent(5), replicas=1),
+            TrafficArm(release=release_id(new), role=ArmRole.CANARY, weight=Share.percent(5), replicas=1),
         ),
         digests={release_id(old): kept(store, old), release_id(new): kept(store, new)},
-        mirrored=release_id(new),
-        copies=50,
+        mirror=TrafficMirror(release=release_id(new), share=Share.percent(50)),
     )
-    adopted(store, old).append(INTENDED, {"division": division.document()})
+    adopted(store, old).append(INTENDED, {"division": split.document()})
     found = plan(tmp_path, store)
     assert weights(found) == [90, 5, 5]
     assert route(found)["mirrorPercentage"] == {"value": 50.0}
@@ -123,15 +124,15 @@ def test_a_plan_in_the_middle_of_a_canary_renders_its_weights_mirror_and_arms(tm
 def divided(store: Store, tmp_path: Path, hash: str = HASH) -> str:
     """An experiment is under way, and the contract of today knows nothing of it; answers the new version's release."""
     old, new = contract(), contract(edited(tmp_path, **NEW_VERSION))
-    division = Division(
-        portions=(
-            Portion(release=release_id(old), arm=STABLE, weight=100, at_least=1),
-            Portion(release=release_id(new), arm=CANARY, weight=0, at_least=1),
+    split = TrafficSplit(
+        arms=(
+            TrafficArm(release=release_id(old), role=ArmRole.STABLE, weight=Share.percent(100), at_least=1),
+            TrafficArm(release=release_id(new), role=ArmRole.CANARY, weight=Share.percent(0), at_least=1),
         ),
         digests={release_id(old): kept(store, old), release_id(new): kept(store, new)},
-        split=Split(experiment="tone", share=20, user_claim="account", hash=hash),
+        user_split=UserSplit(experiment="tone", share=Share.percent(20), user_claim="account", hash=hash),
     )
-    adopted(store, old).append(INTENDED, {"division": division.document()})
+    adopted(store, old).append(INTENDED, {"division": split.document()})
     return release_id(new)
 
 
@@ -160,7 +161,7 @@ def test_an_experiment_of_another_function_is_not_planned(tmp_path: Path) -> Non
 def test_a_kept_release_keeps_its_name_whatever_it_would_hash_to_today(tmp_path: Path) -> None:
     store = Folder(tmp_path / "ledger")
     content = kept(store, contract())
-    chain(store).append(ADOPTED, {"division": Division.only("r0123456789", content).document()})
+    chain(store).append(ADOPTED, {"division": TrafficSplit.only("r0123456789", content).document()})
     found = plan(edited(tmp_path), store)
     assert [r.inputs["metadata"]["name"] for r in servers(found)] == ["defects-r0123456789"]
 
@@ -170,7 +171,7 @@ def test_an_event_that_follows_a_division_points_back_to_it(tmp_path: Path) -> N
     ledger = adopted(store, contract())
     for _ in range(30):
         ledger.append("observed", {"division": 1})
-    expected = Division.only(release_id(contract()), kept(store, contract()))
+    expected = TrafficSplit.only(release_id(contract()), kept(store, contract()))
     store.asked = 0
     assert latest(store, CHAIN) == expected
     assert store.asked == 2, "a plan reads the last event and the division, not all in between"
@@ -213,10 +214,12 @@ class Nowhere(Folder):
 
 
 def test_a_division_reads_back_as_it_was_written() -> None:
-    division = Division(
-        portions=(Portion(release="r1", arm=STABLE, weight=99), Portion(release="r2", arm=CANARY, weight=1, replicas=2)),
+    split = TrafficSplit(
+        arms=(
+            TrafficArm(release="r1", role=ArmRole.STABLE, weight=Share.percent(99)),
+            TrafficArm(release="r2", role=ArmRole.CANARY, weight=Share.percent(1), replicas=2),
+        ),
         digests={"r1": "a", "r2": "b"},
-        mirrored="r2",
-        copies=10,
+        mirror=TrafficMirror(release="r2", share=Share.percent(10)),
     )
-    assert Division.read(json.loads(json.dumps(division.document()))) == division
+    assert TrafficSplit.read(json.loads(json.dumps(split.document()))) == split
