@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 UV := $(BIN)/uv
-QUICK := tests/unit tests/components tests/policies
+QUICK := tests/unit tests/components tests/policies packages/pulumi-embedded/tests/providers
 # Real processes on a shared machine: a failure counts when it is seen twice; one seen once is named in the summary.
 TWICE := --reruns 1 -rR
 SOURCES := headway components stacks policies sandbox packages benchmarks tests
@@ -46,7 +46,7 @@ unit: .venv/.ready-dev
 test: check test-engine test-cluster  ## every test
 
 test-engine: .venv/.ready-dev  ## the conformance suite of the embedded engine, and what is too slow for the quick tier
-	@$(BIN)/pytest -n 2 $(TWICE) tests/engine
+	@$(BIN)/pytest -n 2 $(TWICE) packages/pulumi-embedded/tests/engine tests/environments
 	@$(BIN)/pytest -n 2 $(TWICE) -m slow $(QUICK)
 
 test-cluster: .venv/.ready-dev .venv-servers/.ready  ## everything that needs real processes

@@ -141,7 +141,9 @@ def measure(services: int, *, inline: bool) -> dict[str, float]:
     from pulumi_embedded.engine.command import EmbeddedPulumi
     from pulumi_embedded.engine.provider import UNKNOWN
     from pulumi_embedded.providers.kubernetes.provider import KubernetesProvider
-    from tests.engine.doubles import Memory, World
+
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "packages" / "pulumi-embedded" / "tests"))
+    from engine.doubles import Memory, World
 
     class Bench(Memory):
         def plan(self, type: str, inputs: dict[str, Any], old_outputs: dict[str, Any] | None) -> dict[str, Any]:

@@ -175,7 +175,7 @@ def reset(layout: Layout, progress: Progress) -> None:
 
 def prepare(layout: Layout) -> None:
     """Make the state folder, the passphrase of its stacks and the executable that answers as `pulumi`."""
-    from pulumi_embedded.engine.cli import install_executable
+    from sandbox.cloud.executable import install_executable
 
     layout.backend.mkdir(parents=True, exist_ok=True)
     if not layout.passphrase_file.exists():

@@ -1,4 +1,4 @@
-"""Puts the aws double together for one sandbox: account, object store, local cluster."""
+"""Puts the aws double together for one sandbox: account, object store, local cluster, simulated nodes."""
 
 import os
 import threading
@@ -7,36 +7,24 @@ from typing import Any
 
 from headway.problem import UserError
 from pulumi_embedded.engine.provider import ProviderError
-from pulumi_embedded.providers.aws import stores
-from pulumi_embedded.providers.aws.account import Account
-from pulumi_embedded.providers.aws.backend import Backend
-from pulumi_embedded.providers.aws.clusters import Clusters, LaunchTemplates, NodeGroups
-from pulumi_embedded.providers.aws.provider import AwsProvider, Site
+from pulumi_embedded.providers.aws import assembly
+from pulumi_embedded.providers.aws.provider import AwsProvider
 from sandbox.cloud import objectstore
-from sandbox.cloud.control_plane import ControlPlane, LocalControlPlane
+from sandbox.cloud.control_plane import LocalControlPlane
+from sandbox.cloud.nodes import nodes
 from sandbox.layout import Layout
 from sandbox.progress import Silent
 
 
 def aws_provider(layout: Layout, environment: Mapping[str, str] = os.environ) -> AwsProvider:
     """The provider of package aws in the sandbox of `layout`. Starts nothing until an operation needs it."""
-    plane = LocalControlPlane(layout.kubeconfig)
-
-    def connect(id: str) -> Site:
-        account = Account(layout.cloud / f"account-{id}.sqlite")
-        return Site(account, backends(account, plane, _Clients(layout, id)))
-
-    return AwsProvider(connect, environment=environment)
-
-
-def backends(account: Account, plane: ControlPlane, clients: stores.Clients) -> Mapping[str, Backend]:
-    """What stands behind the types that are more than a record."""
-    return {
-        "aws:ec2/launchTemplate:LaunchTemplate": LaunchTemplates(),
-        "aws:eks/cluster:Cluster": Clusters(account, plane),
-        "aws:eks/nodeGroup:NodeGroup": NodeGroups(account, plane),
-        **stores.backends(clients),
-    }
+    return assembly.aws_provider(
+        layout.cloud,
+        plane=LocalControlPlane(layout.kubeconfig),
+        make_nodes=nodes,
+        clients_of=lambda account: _Clients(layout, account),
+        environment=environment,
+    )
 
 
 class _Clients:

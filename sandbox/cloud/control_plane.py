@@ -1,79 +1,25 @@
-"""The local cluster as the cloud doubles see it: where it answers, which nodes it has.
+"""The sandbox's Kubernetes cluster as the control plane behind every EKS cluster, with simulated nodes.
 
 Owns the official client's nodes API. Trap: the kubeconfig holds the administrator's key: it is read here, and never logged or shown.
 """
 
 import base64
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 
 from headway.environment.kubeconfig import settings
 from pulumi_embedded.engine.provider import ProviderError
+from pulumi_embedded.providers.aws.nodes import SimulatedNode
+from pulumi_embedded.providers.control_plane import Address, NodeState
+from sandbox.cluster.nodes import node_manifest
 
 _EXISTS, _ABSENT = 409, 404
 GROUP_ANNOTATION = "sandbox.headway/node-group"
 """ARN of the node group that a simulated node belongs to."""
-
-
-@dataclass(frozen=True)
-class Address:
-    """Of the API server. `authority` is base64 of PEM."""
-
-    server: str
-    authority: str
-    kubeconfig: Mapping[str, Any]
-    """The administrator's; a secret."""
-
-
-@dataclass(frozen=True)
-class NodeState:
-    """One node as it is now."""
-
-    name: str
-    ready: bool
-    provider_id: str
-    labels: Mapping[str, str]
-    taints: Sequence[Mapping[str, str]]
-
-
-class ControlPlane(Protocol):
-    """What the doubles ask of the local cluster. All raise ProviderError where it does not answer."""
-
-    def address(self) -> Address:
-        """Where it is; ProviderError while there is none."""
-        ...
-
-    def version(self) -> str:
-        """Of the API server, such as `v1.36.2`."""
-        ...
-
-    def reachable(self) -> bool: ...
-
-    def nodes(self, group: str) -> list[NodeState]:
-        """Nodes of the node group with this ARN, by name."""
-        ...
-
-    def create_node(self, manifest: Mapping[str, Any]) -> None:
-        """Make the node, or replace one of the same name."""
-        ...
-
-    def relabel(self, name: str, labels: Mapping[str, str | None], taints: Sequence[Mapping[str, str]]) -> None:
-        """Set labels (None removes one) and all taints of a live node, as EKS does."""
-        ...
-
-    def resize(self, name: str, capacity: Mapping[str, str], allocatable: Mapping[str, str]) -> None:
-        """Set what a live node offers."""
-        ...
-
-    def delete_node(self, name: str) -> None:
-        """Cordon it, end its pods, remove it; a node that is gone is no error."""
-        ...
 
 
 class LocalControlPlane:
@@ -121,11 +67,20 @@ class LocalControlPlane:
             (_state(n) for n in listed.items if (n.metadata.annotations or {}).get(GROUP_ANNOTATION) == group), key=lambda n: n.name
         )
 
-    def create_node(self, manifest: Mapping[str, Any]) -> None:
+    def create_node(self, node: SimulatedNode, group: str) -> None:
         core = self._core()
-        if _answered(lambda: core.create_node(dict(manifest)), _EXISTS) is None:
-            self.delete_node(manifest["metadata"]["name"])
-            _answered(lambda: core.create_node(dict(manifest)))
+        manifest = node_manifest(
+            node.name,
+            labels=node.labels,
+            taints=node.taints,
+            capacity=node.capacity,
+            annotations={GROUP_ANNOTATION: group},
+            provider_id=node.provider_id,
+            reserved=node.allocatable,
+        )
+        if _answered(lambda: core.create_node(manifest), _EXISTS) is None:
+            self.delete_node(node.name)
+            _answered(lambda: core.create_node(manifest))
 
     def relabel(self, name: str, labels: Mapping[str, str | None], taints: Sequence[Mapping[str, str]]) -> None:
         # Taints that the node controller set for itself (not-ready, unreachable) are its own.
@@ -166,18 +121,6 @@ class LocalControlPlane:
             found.retries = False
             self._client = client.ApiClient(found)
         return self._client
-
-
-def wait_until_ready(plane: ControlPlane, group: str, names: Sequence[str], seconds: float, step: Any) -> list[str]:
-    """Names that are not ready after `seconds`; says what it waits for through `step`."""
-    deadline = time.monotonic() + seconds
-    while True:
-        ready = {node.name for node in plane.nodes(group) if node.ready}
-        missing = [name for name in names if name not in ready]
-        if not missing or time.monotonic() > deadline or step.cancelled():
-            return missing
-        step.status(f"waiting for {len(missing)} of {len(names)} nodes to be ready")
-        time.sleep(0.1)
 
 
 def _state(node: Any) -> NodeState:

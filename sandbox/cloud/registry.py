@@ -3,23 +3,38 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from headway.contract.labels import PREFIX
+from headway.environment.kubeconfig import settings
 from pulumi_embedded.engine.model import ProviderFactories
 from pulumi_embedded.engine.provider import Step
+from pulumi_embedded.providers.derived import keep_in
 from pulumi_embedded.providers.eks.provider import EksProvider
+from pulumi_embedded.providers.kubernetes.client import Cluster
+from pulumi_embedded.providers.kubernetes.clock import Clock
 from pulumi_embedded.providers.kubernetes.provider import KubernetesProvider
+from pulumi_embedded.providers.kubernetes.releases import RecordMarks
+from pulumi_embedded.providers.kubernetes.settings import Settings
 from sandbox.cloud.assembly import aws_provider
 from sandbox.cloud.control_plane import LocalControlPlane
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import Layout
 
+_MARKS = RecordMarks(label_prefix=PREFIX, field_manager="headway-sandbox-helm")
+
 
 def providers(layout: Layout) -> ProviderFactories:
     """A factory per package; each call of one makes the instance of one provider resource."""
+    keep_in(layout.cache)
     return {
         "aws": lambda: aws_provider(layout),
         "eks": lambda: EksProvider(LocalControlPlane(layout.kubeconfig)),
-        "kubernetes": lambda: KubernetesProvider(layout.kubeconfig, _definitions(layout)),
+        "kubernetes": lambda: KubernetesProvider(layout.kubeconfig, _definitions(layout), connect=_connected, marks=_MARKS),
     }
+
+
+def _connected(chosen: Settings, clock: Clock) -> Cluster:
+    """Kubeconfigs are loaded by one loader a process, for the sake of its lock."""
+    return Cluster(chosen.kubeconfig, chosen.context, clock, load=settings)
 
 
 def _definitions(layout: Layout) -> Callable[[str, Step], tuple[Path, ...]]:

@@ -8,8 +8,10 @@ import pytest
 
 from pulumi_embedded.engine.provider import Properties, ProviderError
 from pulumi_embedded.providers.aws.account import Account
+from pulumi_embedded.providers.aws.assembly import backends
+from pulumi_embedded.providers.aws.nodes import SimulatedNode
 from pulumi_embedded.providers.aws.provider import AwsProvider, Site
-from sandbox.cloud.assembly import backends
+from sandbox.cloud import nodes as simulation
 from sandbox.cloud.control_plane import LocalControlPlane
 from tests.cluster.conftest import ControlPlane, eventually
 
@@ -38,7 +40,7 @@ class Cloud:
     def __init__(self, folder: Path, kubeconfig: Path) -> None:
         account = Account(folder / "account.sqlite")
         plane = LocalControlPlane(kubeconfig)
-        self.provider = AwsProvider(lambda _: Site(account, backends(account, plane, lambda *_: None)), environment={})
+        self.provider = AwsProvider(lambda _: Site(account, backends(account, plane, simulation.nodes, lambda *_: None)), environment={})
         self.provider.configure({"region": "us-east-1"})
         self.watch = Watch()
         vpc = self.make("ec2/vpc", "v", cidrBlock="10.0.0.0/16")[1]
@@ -183,4 +185,4 @@ def test_a_kubeconfig_that_leads_nowhere_is_an_error_that_says_what_to_do(tmp_pa
     plane = LocalControlPlane(elsewhere)
     assert not plane.reachable()
     with pytest.raises(ProviderError, match=r"does not answer.*headway sandbox up"):
-        plane.create_node({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+        plane.create_node(SimulatedNode(name="n", labels={}, taints=[], capacity={"pods": "1"}, allocatable={}, provider_id=""), "arn")

@@ -195,14 +195,20 @@ class Provider(ABC):
         """Ends when the object is gone; an object that is already gone is no error."""
 
     def invoke(self, token: str, args: Properties, preview: bool) -> Properties:
-        raise ProviderError(f"function {token} is not modelled by the {self.package} double; see sandbox/README.md for those that are")
+        raise ProviderError(
+            f"function {token} is not modelled by the {self.package} double; the README of pulumi-embedded lists those that are"
+        )
 
     def construct(self, type: str, name: str, inputs: Properties, context: ComponentContext) -> tuple[str, Properties]:
         """A remote component: answer (urn, outputs)."""
-        raise ProviderError(f"component {type} is not modelled by the {self.package} double; see sandbox/README.md for those that are")
+        raise ProviderError(
+            f"component {type} is not modelled by the {self.package} double; the README of pulumi-embedded lists those that are"
+        )
 
     def call(self, token: str, args: Properties, context: ComponentContext) -> Properties:
-        raise ProviderError(f"method {token} is not modelled by the {self.package} double; see sandbox/README.md for those that are")
+        raise ProviderError(
+            f"method {token} is not modelled by the {self.package} double; the README of pulumi-embedded lists those that are"
+        )
 
     def close(self) -> None:
         """Release connections; called once at the end of the operation."""

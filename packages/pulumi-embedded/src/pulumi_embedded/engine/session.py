@@ -2,7 +2,7 @@
 
 The passphrase's salt lies in two places. The state of a stack always has one, made by `stack init`. Pulumi.STACK.yaml has one
 (`encryptionsalt`) only when it holds a secret: the real engine writes it there at `stack init`, which would change a committed file in
-every checkout and sandbox although nothing in it is secret. So a salt in the file is used for the file's secrets (and for a new state);
+every checkout although nothing in it is secret. So a salt in the file is used for the file's secrets (and for a new state);
 without one, the state's is used, and goes into the file together with the first secret.
 """
 

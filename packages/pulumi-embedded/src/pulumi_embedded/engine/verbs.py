@@ -123,7 +123,7 @@ def _plugins(host: Host, arguments: Arguments) -> None:
 
 def _install(host: Host, arguments: Arguments) -> None:
     del arguments
-    host.console.line(f"Nothing to install: this is the {NAME}; its providers are part of the sandbox")
+    host.console.line(f"Nothing to install: this is the {NAME}; its providers are part of the host of the engine")
 
 
 def _cancel(host: Host, arguments: Arguments) -> None:
@@ -302,11 +302,11 @@ _REFUSED: Final[Mapping[str, str]] = {
     "logs": "look at the logs of the objects themselves",
     "new": "copy a folder with a Pulumi.yaml",
     "org": _CLOUD,
-    "package": "providers are part of the sandbox",
-    "plugin rm": "providers are part of the sandbox; there is nothing to remove",
+    "package": "providers are part of the host of the engine",
+    "plugin rm": "providers are part of the host of the engine; there is nothing to remove",
     "policy": "pass the folder of a pack with --policy-pack",
     "query": "read the state with `pulumi stack export`",
-    "schema": "providers are part of the sandbox",
+    "schema": "providers are part of the host of the engine",
     "stack change-secrets-provider": "only `passphrase` is known",
     "stack graph": "read the state with `pulumi stack export`",
     "state": "edit the result of `pulumi stack export` and give it to `pulumi stack import`",

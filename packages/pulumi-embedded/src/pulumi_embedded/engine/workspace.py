@@ -16,8 +16,8 @@ from pulumi_embedded.engine.errors import EngineError
 
 NAMES: Final = ("Pulumi.yaml", "Pulumi.yml", "Pulumi.json")
 _REFUSED: Final = {
-    "plugins": "providers are part of the sandbox",
-    "packages": "providers are part of the sandbox",
+    "plugins": "providers are part of the host of the engine",
+    "packages": "providers are part of the host of the engine",
 }
 
 

@@ -1,7 +1,7 @@
 """What was derived from the installed SDK and service models, kept on disk so that later processes need not import either.
 
 Owns one folder per (versions of the sources, source text of the modules that derive) and in it one file per thing derived: the digest
-of a JSON text, then the text. The folder is in the user's cache, which no sandbox owns: it holds nothing but what anyone would derive
+of a JSON text, then the text. The folder is in the user's cache, which no project owns: it holds nothing but what anyone would derive
 again. Several processes may write at once, since each file appears whole. Trap: a module that decides what is derived must stand in
 `_DERIVING`, or old files go on being believed.
 """
@@ -17,7 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sandbox.layout import Layout
+CACHE_VARIABLE = "PULUMI_EMBEDDED_CACHE"
+"""Names the folder in which derived things are kept; without it, `pulumi-embedded` in the user's cache folder."""
 
 _SOURCES = ("pulumi", "pulumi-aws", "pulumi-eks", "botocore")
 _DERIVING = ("derived.py", "schema.py", "sdk.py", "aws/limits.py", "aws/offerings.py")
@@ -30,12 +31,29 @@ def derived(name: str, derive: Callable[[], Any], read: Callable[[Any], T]) -> T
 
     A damaged file is derived anew. A folder that cannot be written costs time only. Errors of `derive` pass.
     """
-    path = _folder(Layout.of(Path()).cache) / f"{_digest(name.encode())[:32]}.json"
+    path = _folder(_root()) / f"{_digest(name.encode())[:32]}.json"
     if (text := _intact(path)) is None:
         text = json.dumps(derive(), separators=(",", ":")).encode()
         with suppress(OSError):
             _write(path, text)
     return read(json.loads(text))
+
+
+def keep_in(folder: Path) -> None:
+    """Keep what is derived in `folder` from now on, in this process."""
+    global _chosen  # noqa: PLW0603 - one cache for a process, as its modules are
+    _chosen = folder
+
+
+_chosen: Path | None = None
+
+
+def _root() -> Path:
+    named = os.environ.get(CACHE_VARIABLE)
+    if named or _chosen:
+        return Path(named) if named else Path(_chosen or "")
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "pulumi-embedded"
 
 
 def _digest(text: bytes) -> str:

@@ -168,7 +168,7 @@ class Account:
     def _read(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         with self._lock:
             if self._connection is None and not self._file.exists():
-                return []  # a preview of a fresh sandbox leaves no file
+                return []  # a preview in a fresh account leaves no file
             return self._open().execute(query, tuple(values)).fetchall()
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""EKS behind its records: a cluster is the local control plane, a node group is simulated nodes in it.
+"""EKS behind its records: a cluster is the control plane of the host, a node group is simulated nodes in it.
 
 Trap: node names are stable (group and ordinal), instances are not: a new AMI release or launch template version replaces each node under
 its name, one after another, as a rolling update of the group does.
@@ -13,9 +13,8 @@ from pulumi_embedded.engine.provider import PartialFailureError, Properties, Pro
 from pulumi_embedded.providers.aws.account import Account, Object
 from pulumi_embedded.providers.aws.backend import Backend
 from pulumi_embedded.providers.aws.kind import Facts
-from pulumi_embedded.providers.aws.node_facts import Group, Node, Zone, nodes
-from sandbox.cloud.control_plane import GROUP_ANNOTATION, ControlPlane, wait_until_ready
-from sandbox.cluster.nodes import node_manifest
+from pulumi_embedded.providers.aws.nodes import NodeGroup, NodeMaker, NodeZone, SimulatedNode
+from pulumi_embedded.providers.control_plane import ControlPlane, wait_until_ready
 
 _TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 _SUBNET = "aws:ec2/subnet:Subnet"
@@ -44,7 +43,7 @@ def _data(inputs: Properties) -> Properties:
 
 @dataclass(frozen=True)
 class Clusters(Backend):
-    """`aws:eks/cluster:Cluster`: every one of them is the sandbox's one control plane."""
+    """`aws:eks/cluster:Cluster`: every one of them is the one control plane of the host."""
 
     account: Account
     plane: ControlPlane
@@ -74,7 +73,7 @@ class Clusters(Backend):
     def _say(self, inputs: Properties, step: Step) -> None:
         asked, runs = inputs.get("version"), self.plane.version()
         if asked and not runs.startswith(f"v{asked}."):
-            step.warn(f"EKS would run Kubernetes {asked}; the sandbox's control plane is {runs} whatever version is asked for")
+            step.warn(f"EKS would run Kubernetes {asked}; the control plane is {runs} whatever version is asked for")
 
 
 @dataclass(frozen=True)
@@ -83,6 +82,7 @@ class NodeGroups(Backend):
 
     account: Account
     plane: ControlPlane
+    make: NodeMaker
 
     def before(self, facts: Facts) -> Properties:
         cluster = self.account.get(_CLUSTER, str(facts.inputs["clusterName"]), facts.region)
@@ -90,7 +90,7 @@ class NodeGroups(Backend):
         _subnets(self.account, facts.inputs["subnetIds"], facts.region)
         extra = {"version": version, "releaseVersion": facts.inputs.get("releaseVersion") or f"{version}.0-00000000"}
         # Refuse what cannot be simulated before anything is recorded.
-        nodes(self._group(facts.inputs, "arn", facts.region, extra), 1)
+        self.make(self._group(facts.inputs, "arn", facts.region, extra), 1)
         return extra
 
     def created(self, object: Object, inputs: Properties, step: Step) -> Properties:
@@ -103,7 +103,7 @@ class NodeGroups(Backend):
 
     def deleted(self, object: Object, step: Step) -> None:
         if not self.plane.reachable():
-            # A sandbox that was reset has no control plane, and so no nodes.
+            # A host that was reset has no control plane, and so no nodes.
             step.warn("the local cluster does not answer: nodes of this group that it may hold were not removed")
             return
         for node in self.plane.nodes(object.outputs["arn"]):
@@ -124,9 +124,9 @@ class NodeGroups(Backend):
         # What an Auto Scaling group repairs by itself, an update of the group repairs here.
         return ("resources",) if there != wanted else ()
 
-    def _nodes(self, object: Object, inputs: Properties) -> tuple[Node, ...]:
+    def _nodes(self, object: Object, inputs: Properties) -> tuple[SimulatedNode, ...]:
         group = self._group({**object.outputs, **inputs}, object.outputs["arn"], object.region, object.extra)
-        return nodes(group, int(inputs["scalingConfig"]["desiredSize"]))
+        return self.make(group, int(inputs["scalingConfig"]["desiredSize"]))
 
     def _converge(self, object: Object, inputs: Properties, step: Step) -> None:
         """Make, replace, relabel and remove nodes until they are what the group says."""
@@ -140,7 +140,7 @@ class NodeGroups(Backend):
             live = there.get(name)
             if live is None or live.provider_id != node.provider_id:
                 step.status(f"{'replacing' if live else 'starting'} node {name}")
-                self.plane.create_node(_manifest(node, arn))
+                self.plane.create_node(node, arn)
                 if live is not None:
                     self._await(object, [name], step)
             else:
@@ -156,12 +156,12 @@ class NodeGroups(Backend):
             reason = f"NodeCreationFailure: {len(missing)} of {len(names)} nodes did not become ready: {', '.join(missing[:5])}"
             raise PartialFailureError(object.id, object.outputs, [reason])
 
-    def _group(self, inputs: Properties, arn: str, region: str, extra: Mapping[str, Any]) -> Group:
+    def _group(self, inputs: Properties, arn: str, region: str, extra: Mapping[str, Any]) -> NodeGroup:
         template_id, version, data = self._template(inputs.get("launchTemplate"), region)
         types = [str(name) for name in inputs.get("instanceTypes") or []] or [str(data.get("instanceType") or "t3.medium")]
         subnets = _subnets(self.account, inputs["subnetIds"], region)
-        zones = [Zone(name=str(s.outputs["availabilityZone"]), id=str(s.outputs["availabilityZoneId"])) for s in subnets]
-        return Group(
+        zones = [NodeZone(name=str(s.outputs["availabilityZone"]), id=str(s.outputs["availabilityZoneId"])) for s in subnets]
+        return NodeGroup(
             name=str(inputs["nodeGroupName"]),
             arn=arn,
             region=region,
@@ -203,18 +203,6 @@ def _answers(template: Object, by: str, value: str) -> bool:
 
 def _removed(object: Object, inputs: Properties) -> set[str]:
     return set(object.inputs.get("labels") or {}) - set(inputs.get("labels") or {})
-
-
-def _manifest(node: Node, arn: str) -> dict[str, Any]:
-    return node_manifest(
-        node.name,
-        labels=node.labels,
-        taints=node.taints,
-        capacity=node.capacity,
-        annotations={GROUP_ANNOTATION: arn},
-        provider_id=node.provider_id,
-        reserved=node.allocatable,
-    )
 
 
 def _subnets(account: Account, ids: list[str], region: str) -> list[Object]:

@@ -30,14 +30,14 @@ def answer(token: str, args: Properties, *, region: str, account: str, tags: Map
     function = FUNCTIONS.get(token)
     if function is None:
         raise ProviderError(
-            f"function {token} is not modelled by the sandbox's aws double{closest(token, FUNCTIONS)}; it answers "
+            f"function {token} is not modelled by the embedded aws provider{closest(token, FUNCTIONS)}; it answers "
             f"{', '.join(sorted(FUNCTIONS))}. Pin the value in the program instead of reading it live"
         )
     given = {key: value for key, value in args.items() if value is not None}
     for key in given:
         if key not in function.args:
             legal = ", ".join(function.args) or "none"
-            raise ProviderError(f"function {token} takes no argument {key} in the sandbox{closest(key, function.args)}; legal are {legal}")
+            raise ProviderError(f"function {token} takes no argument {key} here{closest(key, function.args)}; legal are {legal}")
     chosen = str(given.get("region") or region)
     if not chosen:
         raise ProviderError(f"function {token} needs a region: set the configuration aws:region or the variable AWS_REGION")

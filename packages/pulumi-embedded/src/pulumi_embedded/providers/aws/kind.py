@@ -18,7 +18,7 @@ from pulumi_embedded.providers.aws.limits import Limits, limits_of
 from pulumi_embedded.providers.schema import ResourceSchema, schema_of
 
 ACCOUNT_ID = "000000000000"
-"""The account that the sandbox stands in for unless the provider's `allowedAccountIds` names another."""
+"""The account that is simulated unless the provider's `allowedAccountIds` names another."""
 PARTITION = "aws"
 
 Holding = Literal["blocks", "falls", "free"]

@@ -1,4 +1,4 @@
-"""The tables of modelled types in `packages/pulumi-embedded/src/pulumi_embedded/providers/README.md` and `UNCHECKED.md`, made from the catalogue.
+"""The tables of modelled types in `docs/providers.md` and `docs/unchecked.md`, made from the catalogue.
 
 `python -m pulumi_embedded.providers.aws.listing` writes both.
 """
@@ -9,7 +9,7 @@ from pulumi_embedded.providers.aws.catalogue import CATALOGUE
 from pulumi_embedded.providers.aws.kind import Kind
 
 BEGIN, END = "<!-- types: begin -->", "<!-- types: end -->"
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[4] / "docs" / "providers.md"
 
 
 def table() -> str:
@@ -42,5 +42,5 @@ def _line(kind: Kind) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(rewritten(README.read_text(encoding="utf-8")), encoding="utf-8")
-    README.with_name("UNCHECKED.md").write_text(unchecked(), encoding="utf-8")
+    PAGE.write_text(rewritten(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.with_name("unchecked.md").write_text(unchecked(), encoding="utf-8")

@@ -81,7 +81,7 @@ def zones(region: str) -> tuple[str, ...]:
 
 
 def zone_id(zone: str) -> str:
-    """The zone id; AWS shuffles ids between accounts, the sandbox numbers them in order."""
+    """The zone id; AWS shuffles ids between accounts, the double numbers them in order."""
     prefix, letters = _ZONES.get(zone[:-1], ("", ""))
     return f"{prefix}-az{letters.index(zone[-1]) + 1}" if zone[-1:] in letters and prefix else ""
 

@@ -45,7 +45,7 @@ _PROTECTION = {"aws:eks/cluster:Cluster": "deletionProtection", "aws:cloudwatch/
 
 @dataclass(frozen=True)
 class Site:
-    """What one account of the sandbox holds, and what stands behind it."""
+    """What one simulated account holds, and what stands behind it."""
 
     account: Account
     backends: Mapping[str, Backend]
@@ -89,7 +89,7 @@ class AwsProvider(Provider):
             )
         forbidden, account = own.get("forbiddenAccountIds"), _account_of(own)
         if isinstance(forbidden, list) and account in forbidden:
-            failures.append(CheckFailure("forbiddenAccountIds", f"AWS account ID not allowed: {account}, the sandbox's account, is listed"))
+            failures.append(CheckFailure("forbiddenAccountIds", f"AWS account ID not allowed: {account}, the simulated account, is listed"))
         for index, id in enumerate(own.get("allowedAccountIds") or []):
             if id != UNKNOWN and not re.fullmatch(r"\d{12}", str(id)):
                 failures.append(CheckFailure(f"allowedAccountIds[{index}]", f'"{id}" is no AWS account ID: it has 12 digits'))
@@ -181,7 +181,7 @@ class AwsProvider(Provider):
         except KeyError as error:
             handle = error.args[0]
             raise ProviderError(
-                f"AlreadyExists: {handle.of} {handle.value} exists in the sandbox's account; "
+                f"AlreadyExists: {handle.of} {handle.value} exists in the simulated account; "
                 f"it belongs to another resource: choose another name, or import it"
             ) from None
         return self._finish(kind, object, inputs, step)
@@ -208,7 +208,7 @@ class AwsProvider(Provider):
         self._named_by_engine.add((urn, id))
         object = self._account.get(type, id, self._place(kind, new))
         if object is None and not step.preview:
-            raise ProviderError(f"{kind.title} {id} does not exist any more in the sandbox's account; run a refresh, then up again")
+            raise ProviderError(f"{kind.title} {id} does not exist any more in the simulated account; run a refresh, then up again")
         facts = self._facts(kind, urn, new, object.generation if object else 1)
         arn = object.outputs.get("arn", "") if object else old_outputs.get("arn", "")
         facts = replace(facts, id=id, arn=arn, created=object.created if object else None, extra=object.extra if object else {})
@@ -416,7 +416,7 @@ def _decoded(value: Any) -> Any:
 
 
 def _account_of(config: Properties) -> str:
-    """The sandbox stands in for the account that the program expects; the check that it is that one has nothing to compare."""
+    """The double stands in for the account that the program expects; the check that it is that one has nothing to compare."""
     allowed = config.get("allowedAccountIds")
     named = [str(id) for id in allowed if id != UNKNOWN] if isinstance(allowed, list) else []
     return ACCOUNT_ID if ACCOUNT_ID in named or not named else named[0]

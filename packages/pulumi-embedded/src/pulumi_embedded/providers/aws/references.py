@@ -52,7 +52,7 @@ def _missing(account: Account, path: str, value: str, ref: Ref, region: str) -> 
     known = f"there are {', '.join(there[:_SHOWN])}{', …' if len(there) > _SHOWN else ''}" if there else "there is none"
     where = f" in {region}" if region else ""
     return (
-        f"{ref.error}: {path} names the {ref.to} {value}, which does not exist{where} in the sandbox's account ({known}); create it first"
+        f"{ref.error}: {path} names the {ref.to} {value}, which does not exist{where} in the simulated account ({known}); create it first"
     )
 
 

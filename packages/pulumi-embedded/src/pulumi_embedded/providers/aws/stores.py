@@ -38,7 +38,7 @@ def _answers(*accepted: str) -> Generator[None]:
         if code not in accepted:
             raise ProviderError(f"{code}: {error.response.get('Error', {}).get('Message', '')}") from None
     except BotoCoreError as error:
-        raise ProviderError(f"the object store does not answer: {error}; see its log, or run `headway sandbox up`") from None
+        raise ProviderError(f"the object store does not answer: {error}; see its log, or start it") from None
 
 
 def request(value: Any, shape: Any) -> Any:
@@ -309,7 +309,7 @@ def _exists(ask: Callable[[], Any]) -> bool:
             return False
         raise ProviderError(f"the object store refused: {error}") from None
     except BotoCoreError as error:
-        raise ProviderError(f"the object store does not answer: {error}; run `headway sandbox up`") from None
+        raise ProviderError(f"the object store does not answer: {error}; start it") from None
     return True
 
 

@@ -49,7 +49,7 @@ def refuse(inputs: Properties) -> None:
     failures = [f"{failure.property}: {failure.reason}" for failure in nonconformities(inputs, schema_of(CLUSTER).inputs, CLUSTER)]
     known = schema_of(CLUSTER).inputs.members
     foreign = [key for key in sorted(inputs.keys() & known.keys() - MODELLED) if inputs[key] not in (None, False)]
-    failures += [f"{key}: is not modelled by the sandbox's eks double; leave it out, or write the resource itself" for key in foreign]
+    failures += [f"{key}: is not modelled by the embedded eks provider; leave it out, or write the resource itself" for key in foreign]
     if inputs.get("skipDefaultNodeGroup") is not True:
         failures.append("skipDefaultNodeGroup: must be true: the double makes no default node group; use aws.eks.NodeGroup")
     if _is_enabled(inputs, "corednsAddonOptions"):
@@ -62,9 +62,9 @@ def refuse(inputs: Properties) -> None:
         failures.append("publicAccessCidrs: has no effect while endpointPublicAccess is false")
     options = inputs.get("vpcCniOptions") or {}
     unmodelled = sorted(options.keys() - _CNI_ENVIRONMENT.keys() - _CNI_OTHER)
-    failures += [f"vpcCniOptions.{key}: is not modelled by the sandbox's eks double" for key in unmodelled]
+    failures += [f"vpcCniOptions.{key}: is not modelled by the embedded eks provider" for key in unmodelled]
     if not (inputs.get("subnetIds") or inputs.get("privateSubnetIds") or inputs.get("publicSubnetIds")):
-        failures.append("subnetIds: is missing: the sandbox's account has no default VPC; give subnetIds, or public and private ones")
+        failures.append("subnetIds: is missing: the simulated account has no default VPC; give subnetIds, or public and private ones")
     if failures:
         raise ProviderError("; ".join(failures))
 

@@ -1,4 +1,4 @@
-"""The double of the pulumi eks provider: one remote component, `eks:index:Cluster`, whose kubeconfig leads to the sandbox's cluster."""
+"""The double of the pulumi eks provider: one remote component, `eks:index:Cluster`, whose kubeconfig leads to the host's cluster."""
 
 import json
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from pulumi_embedded.engine.provider import (
 )
 from pulumi_embedded.engine.values import plain, secret
 from pulumi_embedded.providers.conform import closest
+from pulumi_embedded.providers.control_plane import ControlPlane
 from pulumi_embedded.providers.eks import component
 from pulumi_embedded.providers.schema import declares
-from sandbox.cloud.control_plane import ControlPlane
 
 VERSION = "4.4.0"
 GET_KUBECONFIG = "eks:index:Cluster/getKubeconfig"
@@ -54,8 +54,8 @@ class EksProvider(Provider):
 
     def call(self, token: str, args: Properties, context: ComponentContext) -> Properties:
         if token != GET_KUBECONFIG:
-            raise ProviderError(f"method {token} is not modelled by the sandbox's eks double; it answers {GET_KUBECONFIG}")
-        # A profile or role would choose credentials of AWS; the sandbox's cluster knows its administrator's certificate alone.
+            raise ProviderError(f"method {token} is not modelled by the embedded eks provider; it answers {GET_KUBECONFIG}")
+        # A profile or role would choose credentials of AWS; the host's cluster knows its administrator's certificate alone.
         outputs = context.outputs_of(str(plain(args)["__self__"]["urn"]))
         return {"result": outputs.get("kubeconfigJson", UNKNOWN)}
 
@@ -188,4 +188,4 @@ def _known(id: str) -> str:
 def _unmodelled(type: str) -> str:
     if not declares(type):
         return f"{type} is no component of pulumi_eks {VERSION}{closest(type, [component.CLUSTER])}"
-    return f"{type} is not modelled by the sandbox's eks double, which knows {component.CLUSTER}; use the resources of aws.eks themselves"
+    return f"{type} is not modelled by the embedded eks provider, which knows {component.CLUSTER}; use the resources of aws.eks themselves"

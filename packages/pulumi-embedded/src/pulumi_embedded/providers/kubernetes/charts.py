@@ -1,11 +1,10 @@
-"""Which charts the sandbox knows, and which definitions each of them brings: data.
+"""Which charts the double knows, and which definitions each of them brings: data.
 
 A chart that is not here is refused by name, because nobody could say which kinds it would have installed.
 """
 
 from dataclasses import dataclass
 
-from headway.contract.labels import PREFIX
 from pulumi_embedded.engine.provider import Properties
 
 
@@ -48,8 +47,8 @@ CHARTS: dict[str, Chart] = {
     "tempo-distributed": _NONE,
 }
 
-PERMISSIVE = f"{PREFIX}/permissive"
-"""Annotation of definitions that check nothing, so that nobody takes them for the vendor's."""
+PERMISSIVE = "permissive"
+"""Annotation, below a prefix of the host, of definitions that check nothing, so that nobody takes them for the vendor's."""
 
 GROUPS = {
     "gateway-api": ("gateway.networking.k8s.io",),
@@ -70,7 +69,7 @@ def groups(chart: Chart) -> frozenset[str]:
     return frozenset({group for name in chart.definitions for group in GROUPS[name]} | {group for group, _, _ in chart.own})
 
 
-def permissive(group: str, version: str, kind: str) -> Properties:
+def permissive(group: str, version: str, kind: str, prefix: str = "pulumi-embedded") -> Properties:
     """A definition that accepts anything under `spec` and `status`."""
     plural = kind.lower().replace("policy", "policie") + "s"
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -80,7 +79,7 @@ def permissive(group: str, version: str, kind: str) -> Properties:
         "kind": "CustomResourceDefinition",
         "metadata": {
             "name": f"{plural}.{group}",
-            "annotations": {PERMISSIVE: "a stand-in without the vendor's validation: its definition is in no Go module"},
+            "annotations": {f"{prefix}/{PERMISSIVE}": "a stand-in without the vendor's validation: its definition is in no Go module"},
         },
         "spec": {
             "group": group,

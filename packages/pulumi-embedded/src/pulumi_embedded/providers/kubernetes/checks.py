@@ -57,7 +57,7 @@ def _annotations(new: Properties) -> Iterator[CheckFailure]:
         return
     for key, remedy in sorted(_NOT_MODELLED.items()):
         if key in annotations:
-            yield _annotation(key, f"is not modelled by the sandbox's kubernetes provider; {remedy}")
+            yield _annotation(key, f"is not modelled by the embedded kubernetes provider; {remedy}")
     for key in _BOOLEANS:
         if _known(value := annotations.get(key)) and str(value).lower() not in ("true", "false"):
             yield _annotation(key, f'is {value!r}; it is "true" or "false"')

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from headway.environment.kubeconfig import settings
 from pulumi_embedded.engine.provider import Properties, ProviderError
 from pulumi_embedded.providers.kubernetes.clock import Clock
 from pulumi_embedded.providers.kubernetes.errors import Refusal, UnknownKindError, UnreachableError, refusal
 from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.kubeconfig import Loader, loaded
 
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 30.0
@@ -23,7 +23,7 @@ PATIENCE_SECONDS = 20.0
 """How long a request is repeated while nobody answers: an API server restarts in about 3 s, with a cold cache in 10 s."""
 
 _POOL_SIZE = 32
-_USER_AGENT = "headway-sandbox/kubernetes-provider"
+_USER_AGENT = "pulumi-embedded/kubernetes-provider"
 _APPLY = "application/apply-patch+yaml"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 2.0
 _LOOPBACK = ("127.", "localhost", "::1")
@@ -38,7 +38,7 @@ class Served:
 
 
 def loopback_only(kubeconfig: Mapping[str, Any], context: str) -> None:
-    """Refuse a kubeconfig whose cluster is not on this machine: the sandbox never touches another one. Raises ProviderError."""
+    """Refuse a kubeconfig whose cluster is not on this machine: the double never touches another one. Raises ProviderError."""
     chosen = context or str(kubeconfig.get("current-context", ""))
     contexts = {str(entry.get("name")): entry.get("context") or {} for entry in kubeconfig.get("contexts") or ()}
     clusters = {str(entry.get("name")): entry.get("cluster") or {} for entry in kubeconfig.get("clusters") or ()}
@@ -49,16 +49,19 @@ def loopback_only(kubeconfig: Mapping[str, Any], context: str) -> None:
     host = urlsplit(server).hostname or ""
     if not host.startswith(_LOOPBACK):
         raise ProviderError(
-            f"kubeconfig: the cluster at {server or '(no server)'} is not on this machine, and the sandbox's provider changes only the "
-            "local one; use the sandbox's kubeconfig, or the real pulumi for a real cluster"
+            f"kubeconfig: the cluster at {server or '(no server)'} is not on this machine, and the embedded provider changes only the "
+            "local one; use a kubeconfig of a local cluster, or the real pulumi for a real cluster"
         )
 
 
 class Cluster:
     """A connection that any number of threads may use. `kubeconfig` is parsed already; an empty one is a cluster that was never started."""
 
-    def __init__(self, kubeconfig: Mapping[str, Any], context: str, clock: Clock, read_seconds: float = READ_SECONDS) -> None:
+    def __init__(
+        self, kubeconfig: Mapping[str, Any], context: str, clock: Clock, read_seconds: float = READ_SECONDS, load: Loader = loaded
+    ) -> None:
         self._kubeconfig, self._context, self._clock, self._read_seconds = kubeconfig, context, clock, read_seconds
+        self._load = load
         self._lock = threading.Lock()
         self._api: Any = None
         self._served: dict[tuple[str, str], dict[str, Served]] = {}
@@ -217,7 +220,7 @@ class Cluster:
         from kubernetes import client, config
 
         try:
-            configuration = settings(self._kubeconfig, self._context or None)
+            configuration = self._load(self._kubeconfig, self._context or None)
         except config.ConfigException as error:
             raise ProviderError(f"kubeconfig: {error}, so no cluster can be reached; correct the provider's kubeconfig") from error
         # A proxy of the environment never leads to this machine.

@@ -1,7 +1,4 @@
-"""Installs CustomResourceDefinitions from files: read fast, applied in parallel, awaited until the API server serves them.
-
-The trap: parsing is the slow part.
-"""
+"""Installs CustomResourceDefinitions from files: read fast, applied in parallel, awaited until the API server serves them."""
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pulumi_embedded.engine.provider import Properties, Step
+from pulumi_embedded.providers.kubernetes import manifests
 from pulumi_embedded.providers.kubernetes.await_.waiting import until_ready
 from pulumi_embedded.providers.kubernetes.client import Cluster
 from pulumi_embedded.providers.kubernetes.clock import Clock
 from pulumi_embedded.providers.kubernetes.kinds import Kind
-from sandbox.cluster import manifests
 
 DEFINITION = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 MANAGER = "helm"

@@ -93,7 +93,7 @@ def explain(error: Refusal | UnknownKindError | UnreachableError, kind: Kind, wh
     if isinstance(error, UnreachableError):
         return ProviderError(
             f"{subject}: the Kubernetes API server does not answer ({error}), so the object was left as it is; "
-            "start it with `headway sandbox up` or correct the provider's kubeconfig, then run the update again"
+            "start it, or correct the provider's kubeconfig, then run the update again"
         )
     if isinstance(error, UnknownKindError):
         return ProviderError(

@@ -160,4 +160,4 @@ def refuse_component(type: str) -> ProviderError:
 
 
 def refusal(what: str, token: str, remedy: str) -> ProviderError:
-    return ProviderError(f"{token}: the sandbox's kubernetes provider does not model this {what}, so nothing was done; {remedy}")
+    return ProviderError(f"{token}: the embedded kubernetes provider does not model this {what}, so nothing was done; {remedy}")

@@ -188,7 +188,7 @@ class Objects:
             if self.plans.lost():
                 step.warn(
                     f"the Kubernetes API server does not answer ({error}); objects are planned from their inputs alone and were not checked "
-                    "by the cluster; start it with `headway sandbox up` before the update"
+                    "by the cluster; start it before the update"
                 )
         except Refusal as error:
             if error.code != 404 and not any(word in error.message for word in _FALLBACK):

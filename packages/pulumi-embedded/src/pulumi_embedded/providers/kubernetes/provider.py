@@ -22,7 +22,7 @@ from pulumi_embedded.providers.kubernetes.kinds import RELEASE_TYPE, kind_of
 from pulumi_embedded.providers.kubernetes.objects import Objects
 from pulumi_embedded.providers.kubernetes.planning import planned
 from pulumi_embedded.providers.kubernetes.plans import Plans
-from pulumi_embedded.providers.kubernetes.releases import Definitions, Releases
+from pulumi_embedded.providers.kubernetes.releases import Definitions, RecordMarks, Releases, no_definitions
 from pulumi_embedded.providers.kubernetes.settings import Settings
 
 VERSION = "4.34.2"
@@ -38,13 +38,15 @@ class KubernetesProvider(Provider):
     def __init__(
         self,
         default_kubeconfig: Path,
-        definitions: Definitions,
+        definitions: Definitions = no_definitions,
         clock: Clock | None = None,
         suffix: names.Suffix = names.random_suffix,
         connect: Callable[[Settings, Clock], Cluster] = lambda found, clock: Cluster(found.kubeconfig, found.context, clock),
+        marks: RecordMarks | None = None,
     ) -> None:
         self._default_kubeconfig, self._definitions, self._suffix, self._connect = default_kubeconfig, definitions, suffix, connect
         self._clock = clock or Clock()
+        self._marks = marks or RecordMarks()
         self._plans = Plans()
         self._settings: Settings | None = None
         self._objects: Objects | None = None
@@ -155,7 +157,7 @@ class KubernetesProvider(Provider):
 
     @property
     def _releases(self) -> Releases:
-        return Releases(self._connected, self._plans, self._definitions)
+        return Releases(self._connected, self._plans, self._definitions, self._marks)
 
 
 def _flag(inputs: Properties, key: str) -> bool:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headway.contract.labels import PREFIX
 from pulumi_embedded.engine.provider import UNKNOWN, CheckFailure, CheckResult, DiffResult, Live, Properties, ProviderError, Step
 from pulumi_embedded.providers.kubernetes import charts, crds, diff, names
 from pulumi_embedded.providers.kubernetes.await_.waiting import NotReadyError
@@ -20,10 +19,6 @@ from pulumi_embedded.providers.kubernetes.errors import Refusal, UnknownKindErro
 from pulumi_embedded.providers.kubernetes.kinds import Kind
 from pulumi_embedded.providers.kubernetes.objects import Objects
 from pulumi_embedded.providers.kubernetes.plans import Plans
-
-RECORD_LABEL = f"{PREFIX}/recorded"
-RECORD_LABEL_VALUE = "helm-release"
-RECORD_MANAGER = "headway-sandbox-helm"
 
 _RECORD = Kind("", "v1", "ConfigMap")
 _NAMESPACE = Kind("", "v1", "Namespace")
@@ -42,14 +37,29 @@ Definitions = Callable[[str, Step], Sequence[Path]]
 """Files of a set of definitions; may take its time the first time, and says so to the step."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RecordMarks:
+    """How the records of releases are marked in a cluster."""
+
+    label_prefix: str = "pulumi-embedded"
+    """`<label_prefix>/recorded=helm-release` selects them."""
+    field_manager: str = "pulumi-embedded-helm"
+
+
+def no_definitions(name: str, step: Step) -> Sequence[Path]:
+    """Where the host has no definitions of charts: none, and a warning."""
+    step.warn(f"the definitions of {name} are not at hand, so none was installed; install them before what needs them")
+    return ()
+
+
 def check(name: str, old: Properties | None, new: Properties, suffix: names.Suffix, namespace: str) -> CheckResult:
     """A name and a namespace filled in; every failure at once."""
-    failures = [CheckFailure(key, "is not modelled by the sandbox's Release; leave it out") for key in sorted({*new} - _INPUTS)]
+    failures = [CheckFailure(key, "is not modelled by the embedded Release; leave it out") for key in sorted({*new} - _INPUTS)]
     chart, version, values = new.get("chart"), new.get("version"), new.get("values")
     if chart != UNKNOWN and chart_name(str(chart or "")) not in CHARTS:
         known = ", ".join(sorted(CHARTS))
         failures.append(
-            CheckFailure("chart", f"is {chart!r}, which the sandbox does not know and therefore cannot record; it knows: {known}")
+            CheckFailure("chart", f"is {chart!r}, which the embedded provider does not know and therefore cannot record; it knows: {known}")
         )
     if version != UNKNOWN and (str(version or "") in _FLOATING or any(mark in str(version) for mark in _COMPARATORS)):
         failures.append(CheckFailure("version", f"is {version!r}, so the next update could install something else; pin one version"))
@@ -77,6 +87,7 @@ class Releases:
     objects: Objects
     plans: Plans
     definitions: Definitions
+    marks: RecordMarks = RecordMarks()
 
     def install(self, inputs: Properties, revision: int, step: Step) -> tuple[str, Properties]:
         """Create (revision 1) or upgrade; the same work, because a record and its definitions are applied."""
@@ -93,7 +104,7 @@ class Releases:
                 self._create_namespace(str(inputs["namespace"]))
             if not inputs.get("skipCrds"):
                 self._install_definitions(chart, step)
-            self.objects.cluster.apply(_RECORD, _record(inputs, revision), RECORD_MANAGER, force=True)
+            self.objects.cluster.apply(_RECORD, _record(inputs, revision, self.marks), self.marks.field_manager, force=True)
         except (Refusal, UnknownKindError, UnreachableError) as error:
             raise explain(error, _RELEASE, where) from error
         except NotReadyError as error:
@@ -131,11 +142,11 @@ class Releases:
     def _create_namespace(self, namespace: str) -> None:
         if self.objects.cluster.get(_NAMESPACE, "", namespace) is None:
             body: Properties = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-            self.objects.cluster.apply(_NAMESPACE, body, RECORD_MANAGER, force=True)
+            self.objects.cluster.apply(_NAMESPACE, body, self.marks.field_manager, force=True)
 
     def _install_definitions(self, chart: charts.Chart, step: Step) -> None:
         files = [file for name in chart.definitions for file in self.definitions(name, step)]
-        found = crds.read(files) + [charts.permissive(*definition) for definition in chart.own]
+        found = crds.read(files) + [charts.permissive(*definition, self.marks.label_prefix) for definition in chart.own]
         if found:
             step.status(f"installing {len(found)} definitions")
             crds.install(found, self.objects.cluster, step, self.objects.clock)
@@ -153,14 +164,14 @@ def _status(inputs: Properties, revision: int) -> Properties:
     }
 
 
-def _record(inputs: Properties, revision: int) -> Properties:
+def _record(inputs: Properties, revision: int, marks: RecordMarks) -> Properties:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
             "name": _PREFIX + str(inputs["name"]),
             "namespace": str(inputs["namespace"]),
-            "labels": {RECORD_LABEL: RECORD_LABEL_VALUE},
+            "labels": {f"{marks.label_prefix}/recorded": "helm-release"},
         },
         "data": {
             "chart": str(inputs["chart"]),

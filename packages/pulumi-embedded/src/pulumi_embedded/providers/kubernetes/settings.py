@@ -26,14 +26,14 @@ _REFUSED = {
     "cluster": "choose the cluster by context",
     "renderYamlToDirectory": "rendering to files is not modelled; leave it out",
     "skipUpdateUnreachable": "an update that was not made is never reported as made; leave it out",
-    "strictMode": "the sandbox's default provider reaches the sandbox only; leave it out",
+    "strictMode": "the default provider reaches the local cluster only; leave it out",
 }
 _BOOLEANS = ("deleteUnreachable", "enableConfigMapMutable", "enablePatchForce", "enableSecretMutable", "upsertExistingObjects")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """`kubeconfig` is parsed, and empty while the sandbox's own is not there; the booleans have the real provider's meaning."""
+    """`kubeconfig` is parsed, and empty while the default one is not there; the booleans have the real provider's meaning."""
 
     kubeconfig: Mapping[str, Any]
     context: str = ""
@@ -49,7 +49,7 @@ class Settings:
 def check(inputs: Properties) -> tuple[CheckFailure, ...]:
     """What in the inputs this provider cannot do, by name."""
     failures = [
-        CheckFailure(key, f"is not supported by the sandbox's kubernetes provider, which would ignore it; {remedy}")
+        CheckFailure(key, f"is not supported by the embedded kubernetes provider, which would ignore it; {remedy}")
         for key, remedy in _REFUSED.items()
         if inputs.get(key) not in (None, "", False, "false", UNKNOWN)
     ]
@@ -110,8 +110,8 @@ def _kubeconfig(given: Any, default: Path) -> Mapping[str, Any]:
             text = path.read_text()
         except OSError as error:
             raise ProviderError(
-                f"kubeconfig: {path} cannot be read ({error.strerror}), so no cluster can be reached; start the sandbox's with "
-                "`headway sandbox up`, or give the provider a kubeconfig"
+                f"kubeconfig: {path} cannot be read ({error.strerror}), so no cluster can be reached; "
+                "start the one of this machine, or give the provider a kubeconfig"
             ) from error
     try:
         parsed = yaml.load(text, yaml.CSafeLoader)

@@ -29,7 +29,7 @@ from pulumi_embedded.providers.aws.rules import (
 _OWNER = account
 _EC2_ARN = "arn:aws:ec2:{region}:{account}:"
 _GROUP_RULES = ("ingress", "egress")
-_IN_A_VPC = required("vpcId", "the sandbox's account has no default VPC")
+_IN_A_VPC = required("vpcId", "the simulated account has no default VPC")
 
 
 def _subnet_zone(facts: Facts) -> str:

@@ -66,7 +66,7 @@ def _budget_name(facts: Facts) -> str:
 
 
 def _queue_url(facts: Facts) -> str:
-    """The URL of a queue; clients with the sandbox's endpoint send it as a name only."""
+    """The URL of a queue; clients with an endpoint of their own send it as a name only."""
     return facts.text("https://sqs.{region}.amazonaws.com/{account}/{name}")
 
 

@@ -1,0 +1,52 @@
+"""Puts an aws double together: the accounts in a folder, and whatever the host has behind them."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pulumi_embedded.providers.aws.account import Account
+from pulumi_embedded.providers.aws.backend import Backend
+from pulumi_embedded.providers.aws.clusters import Clusters, LaunchTemplates, NodeGroups
+from pulumi_embedded.providers.aws.nodes import NodeMaker, no_nodes
+from pulumi_embedded.providers.aws.provider import AwsProvider, Site
+from pulumi_embedded.providers.control_plane import ControlPlane, NoControlPlane
+
+ClientsOf = Callable[[str], Callable[[str, str], object]]
+"""(account id) -> (service, region) -> a boto3 client of an object store."""
+
+
+def aws_provider(
+    folder: Path,
+    *,
+    plane: ControlPlane | None = None,
+    make_nodes: NodeMaker = no_nodes,
+    clients_of: ClientsOf | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> AwsProvider:
+    """The provider of package aws over the accounts in `folder`. Starts nothing until an operation needs it.
+
+    `plane` is the cluster behind every EKS cluster, `make_nodes` decides what a node group's nodes are, and `clients_of` reaches an object
+    store. Without an object store, buckets, objects and queues are records alone.
+    """
+
+    def connect(id: str) -> Site:
+        account = Account(folder / f"account-{id}.sqlite")
+        return Site(account, backends(account, plane or NoControlPlane(), make_nodes, clients_of(id) if clients_of else None))
+
+    return AwsProvider(connect, environment=environment)
+
+
+def backends(
+    account: Account, plane: ControlPlane, make_nodes: NodeMaker, clients: Callable[[str, str], object] | None
+) -> Mapping[str, Backend]:
+    """What stands behind the types that are more than a record."""
+    behind: dict[str, Backend] = {
+        "aws:ec2/launchTemplate:LaunchTemplate": LaunchTemplates(),
+        "aws:eks/cluster:Cluster": Clusters(account, plane),
+        "aws:eks/nodeGroup:NodeGroup": NodeGroups(account, plane, make_nodes),
+    }
+    if clients is not None:
+        from pulumi_embedded.providers.aws import stores
+
+        behind |= stores.backends(clients)
+    return behind

@@ -1,0 +1,116 @@
+"""Day two of an environment: what an upgrade touches and in which order, what a rename keeps, how everything goes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.environments.environments import REAL, Environment, Step, environment
+
+pytestmark = pytest.mark.skipif(REAL, reason="the real engine cannot be given an account in memory")
+
+NODE_GROUP, ADDON = "aws:eks/nodeGroup:NodeGroup", "aws:eks/addon:Addon"
+NEW_RELEASE = "import components.versions as versions\nversions.NODE_RELEASES = {'1.35.7-20261101': '580.159.03'}\n"
+NEW_KUBERNETES = """
+import components.versions as versions
+versions.KUBERNETES = "1.36"
+versions.NODE_RELEASES = {"1.36.1-20261101": "580.159.03"}
+versions.ADDONS = {name: version.replace("eksbuild.", "eksbuild.9") for name, version in versions.ADDONS.items()}
+"""
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Iterator[Environment]:
+    """`dev`, deployed, with GPU nodes in two zones."""
+    with environment(tmp_path, "dev-cluster") as found:
+        found.settings("zones: [eu-west-1a]\n      size: {min: 0, max: 2}", "zones: [eu-west-1a, eu-west-1b]\n      size: {min: 1, max: 2}")
+        result = found.up()
+        assert (result.ok, result.errors) == (True, ())
+        yield found
+
+
+def places(found: Environment, type: str) -> list[int]:
+    return [place for place, step in enumerate(found.changes()) if step.type == type]
+
+
+def shown(steps: list[Step]) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [(step.op, step.name, step.changed) for step in steps]
+
+
+def test_an_environment_that_is_up_changes_nothing_when_it_is_brought_up_again(dev: Environment) -> None:
+    result = dev.up()
+    assert set(result.changes) == {"same"}
+    assert dev.changes() == []
+    dev.settings("creator_is_administrator: false", "creator_is_administrator: true")
+    dev.preview()
+    assert dev.changes() == [], "a cluster, and every node group with it, would be replaced for a flag that counts when it is made"
+
+
+def test_a_new_ami_release_touches_node_groups_only_and_gpus_last(dev: Environment) -> None:
+    dev.program(NEW_RELEASE)
+    dev.settings("1.35.6-20260714", "1.35.7-20261101")
+    assert dev.up().ok
+    changes = shown(dev.changes())
+    assert {(op, fields) for op, _, fields in changes} == {("update", ("releaseVersion",))}, "something else than the release changed"
+    names = [name for _, name, _ in changes]
+    assert sorted(names) == ["l4-a", "l4-b", "l4-batch-a", "l4-batch-b", "system-nodes"]
+    assert names[0] == "system-nodes", "what every pool stands on proves a release first"
+    assert names.index("l4-a") < names.index("l4-b") and names.index("l4-batch-a") < names.index("l4-batch-b")
+
+
+def test_a_new_kubernetes_version_goes_from_the_control_plane_outwards(dev: Environment) -> None:
+    dev.program(NEW_KUBERNETES)
+    dev.settings("1.35.6-20260714", "1.36.1-20261101")
+    assert dev.up().ok
+    assert {step.op for step in dev.changes()} == {"update"}, "an upgrade replaced something"
+    assert {step.changed for step in dev.changes()} == {("version",), ("addonVersion",), ("releaseVersion", "version")}
+    plane = dev.began("Cluster control-plane-eks-eksCluster")
+    joining = [dev.began(f"Addon joining-{name}") for name in ("eks-pod-identity-agent", "kube-proxy", "vpc-cni")]
+    running = [
+        dev.began(f"Addon running-{name}") for name in ("aws-ebs-csi-driver", "coredns", "eks-node-monitoring-agent", "metrics-server")
+    ]
+    pools = [dev.began(f"NodeGroup {name}") for name in ("l4-a", "l4-b", "l4-batch-a", "l4-batch-b")]
+    system = dev.began("NodeGroup system-nodes")
+    assert plane < min(joining) and max(joining) < system < min(running) and max(running) < min(pools)
+
+
+def test_a_renamed_component_with_an_alias_keeps_everything_in_it(tmp_path: Path) -> None:
+    renamed = """
+import pulumi
+import components.cluster.addons as addons
+
+class Renamed(addons.Addons):
+    def __init__(self, name, args, opts=None):
+        moved = pulumi.ResourceOptions(aliases=[pulumi.Alias(name=name)]) if ALIAS else None
+        super().__init__(name.replace("running", "later"), args, pulumi.ResourceOptions.merge(opts, moved))
+
+addons.Addons = Renamed
+"""
+    with environment(tmp_path, "dev-cluster") as found:
+        assert found.up().ok
+        found.program("ALIAS = False" + renamed)
+        moved = found.preview()
+        assert moved.errors == ()
+        assert {"create", "delete"} <= set(moved.changes), "without an alias a rename makes everything anew: the test would prove nothing"
+        found.program("ALIAS = True" + renamed)
+        result = found.up()
+        assert (result.ok, set(result.changes)) == (True, {"same"})
+        found.program(renamed.replace("if ALIAS else None", "if False else None"))
+        assert set(found.preview().changes) == {"same"}, "the alias is needed once: then the new names are the recorded ones"
+
+
+def test_a_destroy_takes_nodes_before_what_they_need_to_leave(dev: Environment) -> None:
+    assert dev.destroy().ok
+    assert dev.plane.manifests == {}, "nodes stayed in the cluster"
+    groups, addons = places(dev, NODE_GROUP), places(dev, ADDON)
+    cluster = dev.began("Cluster control-plane-eks-eksCluster")
+    ways_out = [
+        place for kind in ("route:Route", "natGateway:NatGateway", "vpcEndpoint:VpcEndpoint") for place in places(dev, f"aws:ec2/{kind}")
+    ]
+    subnets = places(dev, "aws:ec2/subnet:Subnet")
+    assert max(groups) < min(ways_out), "a draining node could not give its network interfaces back"
+    assert max(groups) < dev.began("Addon joining-vpc-cni"), "pods would lose their network while they drain"
+    assert max(*groups, *addons) < cluster < dev.began("LogGroup control-plane-logs"), "EKS would make its log group again"
+    assert max(groups) < dev.began("RolePolicyAttachment nodes-worker"), "a node without its role cannot leave the cluster"
+    assert max(*ways_out, *subnets, cluster) < dev.began("Vpc network-vpc")
+    assert dev.began("Key keys-volumes") > max(groups), "nodes could not be started or stopped without their volumes' key"
