@@ -9,7 +9,7 @@ from typing import Any
 
 from headway.contract.gpu_resources import is_gpu
 from headway.contract.labels import MODEL, POOL, RELEASE, TENANT
-from headway.environment.kubeconfig import connected
+from headway.environment.kubernetes import connected
 from headway.problem import UserError
 
 PRODUCT = "nvidia.com/gpu.product"

@@ -147,8 +147,8 @@ def _load(path: Path, pools: "tuple[Pool, ...] | None", judge: "Judge | None" = 
 def _pools(environment: str | None, path: Path) -> "tuple[tuple[Pool, ...] | None, tuple[Problem, ...]]":
     if environment is None:
         return None, ()
-    from headway.cli.project import find
     from headway.contract.environment import pools_of
+    from headway.environment.checkout import find
 
     folder = find(path.absolute() if path.is_dir() else path.absolute().parent) / "stacks"
     file = folder / f"Pulumi.{environment}-cluster.yaml"

@@ -21,7 +21,7 @@ def cost(
     """What the cluster layer of an environment costs a month: list prices, nodes at their fewest and at their most."""
     from headway.capacity.described import described
     from headway.capacity.monthly import estimate
-    from headway.cli.project import find
+    from headway.environment.checkout import find
 
     _, found = described(find(project), stack)
     reckoned = estimate(found)

@@ -27,7 +27,7 @@ def leftovers(
     Exit codes: 0 nothing is left, or the cluster still exists and uses it; 1 something is left; 3 no or wrong credentials.
     """
     from headway.capacity.described import cluster_name, described
-    from headway.cli.project import find
+    from headway.environment.checkout import find
     from headway.leftovers import Search
 
     environment, about = described(find(project), stack)

@@ -86,9 +86,9 @@ def _say(kind: str, error: UserError) -> None:
 
 
 def _keep(error: Exception) -> Path:
-    from sandbox.layout import Layout
+    from headway.environment import selection
 
-    folder = Layout.of(Path.cwd()).logs
+    folder = selection.logs()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "headway-error.log"

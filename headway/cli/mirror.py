@@ -28,7 +28,7 @@ def mirror(
     output: Annotated[Output, typer.Option("--output", "-o", help="text for people, json for scripts that copy")] = Output.TEXT,
 ) -> None:
     """List every chart and image of the platform: version, digest where one is known, and how it gets into ECR. Or compare packages with it."""
-    from headway.cli.project import find
+    from headway.environment.checkout import find
 
     found = _read(find(project))
     if charts is not None:

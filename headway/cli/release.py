@@ -27,16 +27,16 @@ from headway.cli.release_options import (
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
-    from headway.cli.release_place import Place
     from headway.release.driver.kinds import Wish
+    from headway.release.service_place import ServicePlace
 
 
 class _Plainly(typer.core.TyperGroup):
     """Says in plain words which server did not answer."""
 
     def invoke(self, ctx: Any) -> Any:
+        from headway.environment.port import OutOfReachError
         from headway.ledger.store import MissingStoreError, UnreachableError
-        from headway.release.driver.world import OutOfReachError
 
         try:
             return super().invoke(ctx)
@@ -67,9 +67,9 @@ def start(
     notify: NotifyOption = None,
 ) -> None:
     """Release what the contract now describes, and stay until it is promoted or back. Goes on with that release if it is under way."""
-    from headway.cli.release_place import place
     from headway.cli.release_start import begun, commit_of
     from headway.release.driver.start import Start
+    from headway.release.service_place import place
 
     here = place(service, environment, project, prometheus)
     beginning = Start(reason=reason, commit=commit or commit_of(here.project), speed=speed)
@@ -90,8 +90,8 @@ def resume(
     notify: NotifyOption = None,
 ) -> None:
     """End a freeze; and where its runner is gone, take the release over and stay until it is over."""
-    from headway.cli.release_place import place
     from headway.release.driver.kinds import Wish
+    from headway.release.service_place import place
 
     here = place(service, environment, project, prometheus)
     if regate and not reason:
@@ -117,7 +117,7 @@ def watch(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Follow a release that another runner drives, until it is over."""
-    from headway.cli.release_place import place
+    from headway.release.service_place import place
 
     here = place(service, environment, project)
     with shown(output, here.chain, None) as view:
@@ -159,10 +159,10 @@ def rollback(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Take all traffic back to the stable version at once, then bring the stack into line."""
-    from headway.cli.release_place import place
+    from headway.environment.port import OutOfReachError
     from headway.release.driver import targets
     from headway.release.driver.kinds import Wish
-    from headway.release.driver.world import OutOfReachError
+    from headway.release.service_place import place
 
     _reasoned(reason)
     here = place(service, environment, project, prometheus)
@@ -177,8 +177,8 @@ def rollback(
 
 
 def _wish(service: str, wish: str, reason: str, environment: str, project: Path | None, output: Output) -> None:
-    from headway.cli.release_place import place
     from headway.release.driver.kinds import Wish
+    from headway.release.service_place import place
 
     _reasoned(reason)
     here = place(service, environment, project)
@@ -199,7 +199,7 @@ def _wish(service: str, wish: str, reason: str, environment: str, project: Path 
         print(f"{here.chain}: asked to {wish}. Nobody drives it now, so nothing happens until `headway release resume {here.chain}`.")
 
 
-def _driven(here: "Place") -> bool:
+def _driven(here: "ServicePlace") -> bool:
     from headway.release.driver.holder import gone
 
     ledger = here.ledger()
@@ -215,7 +215,7 @@ def _reasoned(reason: str) -> None:
         )
 
 
-def _ask(here: "Place", wish: "Wish", reason: str) -> int:
+def _ask(here: "ServicePlace", wish: "Wish", reason: str) -> int:
     """Write it down; answers the number of the event."""
     from headway.release.driver.requests import ask
 

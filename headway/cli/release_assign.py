@@ -30,9 +30,9 @@ def assign(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Which version of an A/B release a user gets: bucket, arm and release, by the same arithmetic as the gateway's."""
-    from headway.cli.release_place import place
     from headway.release.driver.rollout import fold
     from headway.release.experiment import assigned
+    from headway.release.service_place import place
 
     here = place(service, environment, project)
     rollout = _chosen(here.chain, fold(here.ledger().read()).all, number)

@@ -13,16 +13,16 @@ from headway.cli.output import Output
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
-    from headway.cli.release_place import Place
     from headway.cli.release_view import View
     from headway.ledger.events import Event
     from headway.release.driver.leased_run import Holding, Told
     from headway.release.driver.rollout import Rollout, Service
+    from headway.release.service_place import ServicePlace
 
 _LOOK_SECONDS = 1.0
 
 
-def drive(here: "Place", view: "View", under_way: "Rollout | None" = None, regate: str | None = None) -> "Rollout":
+def drive(here: "ServicePlace", view: "View", under_way: "Rollout | None" = None, regate: str | None = None) -> "Rollout":
     """Drive it here; while another runner does, follow, and take over when that one is gone. Answers how it ended.
 
     `regate`: see the driver.
@@ -56,7 +56,7 @@ def drive(here: "Place", view: "View", under_way: "Rollout | None" = None, regat
     return ended
 
 
-def follow(here: "Place", view: "View", rollout: "Rollout") -> "Rollout":
+def follow(here: "ServicePlace", view: "View", rollout: "Rollout") -> "Rollout":
     """Read the ledger until the release is over. Says when nobody drives it any more."""
     from headway.release.driver.holder import gone
 
@@ -69,7 +69,9 @@ def follow(here: "Place", view: "View", rollout: "Rollout") -> "Rollout":
     return ended
 
 
-def _followed(here: "Place", view: "View", rollout: "Rollout", told: "Told", gone: "Callable[[str], bool] | None") -> "Rollout | None":
+def _followed(
+    here: "ServicePlace", view: "View", rollout: "Rollout", told: "Told", gone: "Callable[[str], bool] | None"
+) -> "Rollout | None":
     """Read the ledger until the release is over; or until nobody holds its lease, where `gone` tells the dead: then None."""
     from time import sleep
 
@@ -142,7 +144,7 @@ def shown(output: Output, chain: str, notify: str | None) -> "Generator[View]":
                 view.say(trouble)
 
 
-def running(here: "Place") -> "Rollout":
+def running(here: "ServicePlace") -> "Rollout":
     from headway.release.driver.rollout import fold
 
     found = fold(here.ledger().read()).running

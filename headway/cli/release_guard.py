@@ -11,7 +11,7 @@ from headway.cli.release_options import EnvironmentOption, ProjectOption
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
-    from headway.environment.kubernetes import Api
+    from headway.environment.kubernetes import KubernetesApi
 
 
 def guard(
@@ -27,16 +27,20 @@ def guard(
     """
     from time import sleep
 
-    from headway.cli.project import find
-    from headway.cli.release_place import Place
-    from headway.environment.kubernetes import Api
+    from headway.environment.checkout import find
+    from headway.environment.kubernetes import KubernetesApi
     from headway.release.guard import LOOK_SECONDS
+    from headway.release.service_place import ServicePlace
 
     if not tenant and not in_cluster:
         raise UserError(
             "Nobody says whose services to guard.", "Nothing is guarded.", "Name a tenant; or use --in-cluster in a pod.", Exit.USAGE
         )
-    api = Api(None) if in_cluster else Place(project=find(project), environment=environment, tenant=tenant or "", model="").api
+    api = (
+        KubernetesApi(None)
+        if in_cluster
+        else ServicePlace(project=find(project), environment=environment, tenant=tenant or "", model="").api
+    )
     if tenant:
         _exists(api, tenant)
     while True:
@@ -45,9 +49,9 @@ def guard(
         sleep(LOOK_SECONDS)
 
 
-def _exists(api: "Api", tenant: str) -> None:
+def _exists(api: "KubernetesApi", tenant: str) -> None:
     """Raises UserError where the cluster has no such tenant: a guard of nobody would look alive. Who cannot be asked yet is asked later."""
-    from headway.release.driver.world import OutOfReachError
+    from headway.environment.port import OutOfReachError
 
     try:
         found = api.get(f"/api/v1/namespaces/{tenant}")
@@ -62,10 +66,10 @@ def _exists(api: "Api", tenant: str) -> None:
         )
 
 
-def look(api: "Api", tenant: str | None, say: Callable[[str], None]) -> bool:
+def look(api: "KubernetesApi", tenant: str | None, say: Callable[[str], None]) -> bool:
     """One look at the tenant's routes, or at every tenant's, by the cluster's clock; whether the API server answered for all of them."""
+    from headway.environment.port import OutOfReachError
     from headway.release.driver.holder import here as this_process
-    from headway.release.driver.world import OutOfReachError
     from headway.release.guard import Guard, tenants
 
     try:

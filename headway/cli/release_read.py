@@ -17,9 +17,9 @@ from headway.cli.release_options import EnvironmentOption, ProjectOption, Servic
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
-    from headway.cli.release_place import Place
     from headway.release.driver.rollout import Rollout
     from headway.release.driver.verify import Recomputed
+    from headway.release.service_place import ServicePlace
 
 
 def status(
@@ -49,8 +49,8 @@ def history(
 ) -> None:
     """Every release of a service: who, when, how it ended and why."""
     from headway.cli import release_view
-    from headway.cli.release_place import place
     from headway.release.driver.rollout import fold
+    from headway.release.service_place import place
 
     here = place(service, environment, project)
     found = fold(here.ledger().read())
@@ -69,8 +69,8 @@ def report(
     project: ProjectOption = None,
 ) -> None:
     """One page about a release that needs nothing else: evidence against its boundary, traffic, differences, the verdict in plain words."""
-    from headway.cli.release_place import place
     from headway.release.report import page, summary
+    from headway.release.service_place import place
 
     here = place(service, environment, project)
     events = here.ledger().read()
@@ -90,12 +90,12 @@ def verify(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Check a service's whole ledger: nothing altered, missing or reordered, and every decision is what its saved counts give."""
-    from headway.cli.release_place import place
     from headway.ledger import chain as chains
     from headway.ledger.serving import released
     from headway.release.driver.rollout import fold
     from headway.release.driver.verify import Recomputed, recomputed
     from headway.release.evidence import reading
+    from headway.release.service_place import place
 
     here = place(service, environment, project)
     flaws = list(chains.verify(here.store, here.chain, head))
@@ -146,7 +146,7 @@ def _verified(chain: str, flaws: Sequence[str], count: int, again: "Recomputed")
         yield "  To make them again, run `headway release verify` of the Headway that made them."
 
 
-def chosen(here: "Place", number: int | None) -> "Rollout":
+def chosen(here: "ServicePlace", number: int | None) -> "Rollout":
     from headway.release.driver.rollout import fold
 
     known = fold(here.ledger().read()).all
@@ -158,8 +158,8 @@ def chosen(here: "Place", number: int | None) -> "Rollout":
     return known[-1 if number is None else number - 1]
 
 
-def _places(service: str | None, environment: str, project: Path | None) -> "Sequence[Place]":
-    from headway.cli.project import find
-    from headway.cli.release_place import place, places
+def _places(service: str | None, environment: str, project: Path | None) -> "Sequence[ServicePlace]":
+    from headway.environment.checkout import find
+    from headway.release.service_place import place, places
 
     return [place(service, environment, project)] if service else places(find(project), environment)

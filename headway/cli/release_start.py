@@ -12,15 +12,15 @@ from headway.cli.release_drive import drive
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
-    from headway.cli.release_place import Place
     from headway.cli.release_view import View
     from headway.contract.model import Model
     from headway.release.driver.rollout import Rollout
     from headway.release.driver.start import Asked, Start
     from headway.release.plan import PoolCapacity
+    from headway.release.service_place import ServicePlace
 
 
-def begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guarded: bool) -> "Rollout | None":
+def begun(here: "ServicePlace", view: "View", start: "Start", *, supersede: bool, guarded: bool) -> "Rollout | None":
     """Make sure that a release of the contract is under way; answers the one that already was, None for a new one. Raises UserError."""
     from headway.ledger.chain import LostError
 
@@ -31,8 +31,9 @@ def begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guard
             continue
 
 
-def _begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guarded: bool) -> "Rollout | None":
+def _begun(here: "ServicePlace", view: "View", start: "Start", *, supersede: bool, guarded: bool) -> "Rollout | None":
     from headway.contract.released import release_id
+    from headway.environment.port import OutOfReachError
     from headway.ledger.store import prove
     from headway.release.driver.adoption import adopt
     from headway.release.driver.clocks import refusal
@@ -40,7 +41,6 @@ def _begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guar
     from headway.release.driver.requests import ask
     from headway.release.driver.rollout import fold
     from headway.release.driver.start import begin, possible
-    from headway.release.driver.world import OutOfReachError
 
     in_time(here, start.speed)
     model = here.contract()
@@ -74,12 +74,11 @@ def _begun(here: "Place", view: "View", start: "Start", *, supersede: bool, guar
     return None
 
 
-def in_time(here: "Place", speed: float) -> None:
+def in_time(here: "ServicePlace", speed: float) -> None:
     """Whether ticks at that speed can be measured. Raises UserError."""
-    from headway.cli.release_place import SANDBOX
     from headway.release.driver.start import TICK_SECONDS
 
-    if speed != 1.0 and here.environment != SANDBOX:
+    if speed != 1.0 and not here.port.time_can_be_compressed:
         raise UserError(
             "--speed is for the sandbox.", "A release in production takes the time its evidence takes.", "Leave it out.", Exit.USAGE
         )
@@ -100,11 +99,11 @@ def commit_of(project: Path) -> str:
     return found.stdout.strip() if found.returncode == 0 else ""
 
 
-def _answers(here: "Place", model: "Model") -> "Asked":
+def _answers(here: "ServicePlace", model: "Model") -> "Asked":
     """Ask the stable version its golden requests: who cannot be asked now could not be compared later."""
+    from headway.environment.port import OutOfReachError
     from headway.release.driver.rollout import fold
     from headway.release.driver.start import Asked
-    from headway.release.driver.world import OutOfReachError
 
     try:
         found = here.world(model).answers(fold(here.ledger().read()).stable or "")
@@ -118,11 +117,10 @@ def _answers(here: "Place", model: "Model") -> "Asked":
     return Asked(compared=True, reason=said, pairs=found.pairs, mismatches=found.mismatches)
 
 
-def _room(here: "Place", model: "Model") -> "PoolCapacity":
-    from headway.cli.release_place import SANDBOX
+def _room(here: "ServicePlace", model: "Model") -> "PoolCapacity":
     from headway.contract.arithmetic.surge import pool_for
     from headway.release.driver.rollout import fold
 
     stable = fold(here.ledger().read()).stable or ""
     pool: Any = pool_for(model, here.pools)
-    return here.cluster.room(pool, model, stable, grows=here.environment != SANDBOX)
+    return here.cluster.room(pool, model, stable, grows=here.port.nodes_can_be_added)

@@ -1,15 +1,15 @@
 """A command in a container of a running pod, through the API server: what `kubectl exec` does. Needs `create` on `pods/exec`.
 
-The trap: the official client swaps its own request method while it opens such a stream, so every call gets a client of its own.
+The official client swaps its own request method while it opens such a stream, so every call gets a client of its own.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from headway.release.driver.world import OutOfReachError
+from headway.environment.port import OutOfReachError
 
 
-def executed(configuration: Any, namespace: str, pod: str, container: str, command: Sequence[str], seconds: float) -> str:
+def execute(configuration: Any, namespace: str, pod: str, container: str, command: Sequence[str], seconds: float) -> str:
     """Standard output of `command`, which has `seconds`. Raises OutOfReachError when it failed, nobody answered or exec is not
     allowed."""
     from kubernetes import client

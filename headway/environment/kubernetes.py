@@ -1,112 +1,274 @@
-"""Requests to a Kubernetes API server, by the official client's credentials and connections, with short timeouts and no retries.
+"""The one way to a Kubernetes API server: by the official client's credentials and connections, as JSON, with short timeouts and no retries.
 
-Whoever asks decides what a missing answer means. Two traps: importing the client takes a second, so that happens with the first request; and
-a server that has just been started refuses everybody until it has read the roles, so a refusal counts only from one that is ready.
+Whoever asks decides what a missing answer means. Importing the client takes a second, so that happens with the first request. A server that
+has just been started refuses everybody until it has read the roles, so a refusal counts only from one that is ready.
 """
 
 import json
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from headway.environment.kubeconfig import connected
+from headway.environment.clock import ClockOffset
+from headway.environment.port import OutOfReachError
 from headway.problem import Exit, UserError
-from headway.release.driver.clocks import Apart
-from headway.release.driver.world import OutOfReachError
 
-MANAGER = "headway-release"
-"""Field manager of what is written besides a route's weights, which are written in their owner's name."""
 TIMEOUT_SECONDS = 5.0
-_GONE = 404
-_LATER = (409, 429)
+JSON, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH = (
+    "application/json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+)
+NOT_FOUND, CONFLICT, EXPIRED = 404, 409, 410
+_TRY_LATER = (CONFLICT, 429)
 _REFUSED = (401, 403)
 _READY = "/readyz"
 """May be asked by whoever can connect, whatever roles say (`--authorization-always-allow-paths`)."""
+_LOADING = threading.Lock()
+
+Object = dict[str, Any]
 
 
-class Api:
+class UnusableKubeconfigError(OutOfReachError):
+    """No server could be asked, because the kubeconfig names none that can be reached. `reason` never quotes the file."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("no usable kubeconfig")
+        self.reason = reason
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiClient:
+    """Who asks an API server: the name in its audit log, and what a refusal means to who reads of it."""
+
+    name: str
+    if_refused: str
+    remedy: str
+
+
+MANAGER = "headway-release"
+"""Field manager of what a release writes besides a route's weights, which are written in their owner's name."""
+RELEASE_CLIENT = ApiClient(
+    name=MANAGER,
+    if_refused="The release cannot be carried out with these rights; traffic stays where it is.",
+    remedy="Use an identity that may read the tenant's namespace and patch its VirtualServices.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiAnswer:
+    """One answer of an API server."""
+
+    status: int
+    content: bytes
+    date: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.status < 400
+
+    @property
+    def document(self) -> Object:
+        return json.loads(self.content)
+
+    @property
+    def message(self) -> str:
+        """What the server said of a request that it did not carry out."""
+        try:
+            return str(self.document["message"])
+        except (ValueError, KeyError, TypeError):
+            return f"HTTP {self.status}"
+
+
+class KubernetesApi:
     """An API server. `kubeconfig`: its content, or the path of its file; None inside a pod. `clock`: this machine's, in Unix seconds."""
 
-    def __init__(self, kubeconfig: Mapping[str, Any] | str | None, clock: Callable[[], float] = time.time) -> None:
-        self._kubeconfig, self._clock = kubeconfig, clock
+    def __init__(
+        self,
+        kubeconfig: Mapping[str, Any] | str | None,
+        clock: Callable[[], float] = time.time,
+        *,
+        client: ApiClient = RELEASE_CLIENT,
+    ) -> None:
+        self._kubeconfig, self._clock, self._who = kubeconfig, clock, client
         self._client: Any = None
 
-    def get(self, path: str) -> dict[str, Any] | None:
+    def connect(self) -> None:
+        """Read the kubeconfig now, not with the first request. Raises UnusableKubeconfigError."""
+        self._connected()
+
+    # -- objects ---------------------------------------------------------------------------------------------------------------
+
+    def get(self, path: str) -> Object | None:
         """The object, or None. Raises OutOfReachError, UserError."""
         return self.request("GET", path)
 
-    def items(self, path: str) -> list[dict[str, Any]]:
+    def items(self, path: str) -> list[Object]:
         """Objects of a list; none of a kind that the cluster does not know. Raises OutOfReachError, UserError."""
         return (self.get(path) or {}).get("items", [])
 
     def request(
-        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, content_type: str = "application/json"
-    ) -> dict[str, Any] | None:
+        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, content_type: str = JSON
+    ) -> Object | None:
         """The answer; None for what is not there. Raises OutOfReachError, and UserError for what is not allowed."""
-        status, content, _ = self._asked(method, path, query, body, content_type)
-        if status in _REFUSED:
-            if self._asked("GET", _READY)[0] != 200:
-                raise OutOfReachError(f"HTTP {status} of a server that is not ready")
-            status, content, _ = self._asked(method, path, query, body, content_type)
-        if status >= 500 or status in _LATER:
-            raise OutOfReachError(f"HTTP {status}")
-        if status == _GONE:
+        answer = self.answer(method, path, query, body, content_type)
+        if answer.status in _REFUSED:
+            if self.answer("GET", _READY).status != 200:
+                raise OutOfReachError(f"HTTP {answer.status} of a server that is not ready")
+            answer = self.answer(method, path, query, body, content_type)
+        if answer.status >= 500 or answer.status in _TRY_LATER:
+            raise OutOfReachError(f"HTTP {answer.status}")
+        if answer.status == NOT_FOUND:
             return None
-        document: dict[str, Any] = json.loads(content)
-        if status >= 400:
+        if not answer.ok:
             raise UserError(
-                f"The API server refuses {method} {path}: {document.get('message', f'HTTP {status}')}",
-                "The release cannot be carried out with these rights; traffic stays where it is.",
-                "Use an identity that may read the tenant's namespace and patch its VirtualServices.",
-                Exit.REFUSED,
+                f"The API server refuses {method} {path}: {answer.message}", self._who.if_refused, self._who.remedy, Exit.REFUSED
             )
-        return document
+        return answer.document
 
-    def apart(self) -> Apart:
+    def answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        seconds: float = TIMEOUT_SECONDS,
+    ) -> ApiAnswer:
+        """One answer, whatever its status. Raises OutOfReachError where there is none."""
+        response = self._sent(method, path, query, body, content_type, seconds)
+        return ApiAnswer(status=response.status, content=response.data, date=response.headers.get("date"))
+
+    def watch(self, path: str, version: str, seconds: int, query: Mapping[str, str] | None = None) -> Iterator[tuple[str, Object]]:
+        """Events since `version` (`ADDED`, `MODIFIED`, `DELETED` or `BOOKMARK`, and the object), until the server ends the watch, which it
+        does after `seconds` at the latest. A version that it has forgotten ends it too: list anew. Raises OutOfReachError."""
+        import urllib3
+
+        asked = {
+            **(query or {}),
+            "watch": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(seconds),
+            "allowWatchBookmarks": "true",
+        }
+        response = self._sent("GET", path, asked, None, JSON, seconds + 2 * TIMEOUT_SECONDS, preload=False)
+        rest = b""
+        try:
+            if response.status >= 400:
+                if response.status == EXPIRED:
+                    return
+                raise OutOfReachError(ApiAnswer(status=response.status, content=response.read()).message)
+            for piece in response.stream(amt=None, decode_content=True):
+                *lines, rest = (rest + piece).split(b"\n")
+                for event in map(json.loads, filter(None, lines)):
+                    if event["type"] != "ERROR":
+                        yield event["type"], event["object"]
+                    elif event["object"].get("code") == EXPIRED:
+                        return
+                    else:
+                        raise OutOfReachError(str(event["object"].get("message")))
+        except urllib3.exceptions.HTTPError as failure:
+            raise OutOfReachError(type(failure).__name__) from None
+        finally:
+            response.close()
+
+    # -- pods ------------------------------------------------------------------------------------------------------------------
+
+    def execute(self, namespace: str, pod: str, container: str, command: Sequence[str], seconds: float) -> str:
+        """Standard output of a command in a pod's container. Raises OutOfReachError."""
+        from headway.environment.execution import execute
+
+        return execute(self._connected().configuration, namespace, pod, container, command, seconds)
+
+    # -- time ------------------------------------------------------------------------------------------------------------------
+
+    def clock_offset(self) -> ClockOffset:
         """How far this machine's clock is from the server's. Raises OutOfReachError."""
         asked = self._clock()
-        told = self._asked("GET", _READY)[2]
+        told = self.answer("GET", _READY).date
         answered = self._clock()
         if told is None:
             raise OutOfReachError("it does not say what time it is")
-        return Apart.read(asked, answered, parsedate_to_datetime(told).timestamp(), resolution=1.0)
+        return ClockOffset.read(asked, answered, parsedate_to_datetime(told).timestamp(), resolution=1.0)
 
     def now(self) -> datetime:
         """The time by the server's clock, as far as it can be told from here. Raises OutOfReachError."""
-        return datetime.fromtimestamp(self._clock() - self.apart().certain, UTC)
+        return datetime.fromtimestamp(self._clock() - self.clock_offset().certain, UTC)
 
-    def _asked(
-        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, content_type: str = "application/json"
-    ) -> tuple[int, bytes, str | None]:
-        """Status, content and date of one answer. Raises OutOfReachError."""
+    # -- the connection --------------------------------------------------------------------------------------------------------
+
+    def _sent(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Any,
+        content_type: str,
+        seconds: float,
+        *,
+        preload: bool = True,
+    ) -> Any:
         import urllib3
 
         api = self._connected()
-        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": MANAGER}
+        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": self._who.name}
         api.update_params_for_auth(headers, [], ["BearerToken"])
-        url = api.configuration.host + path + (f"?{urlencode(query)}" if query else "")
+        url = api.configuration.host + path + (f"{'&' if '?' in path else '?'}{urlencode(query)}" if query else "")
         sent = json.dumps(body) if body is not None else None
         try:
-            answer = api.rest_client.pool_manager.request(method, url, body=sent, headers=headers, timeout=TIMEOUT_SECONDS, retries=False)
+            return api.rest_client.pool_manager.request(
+                method, url, body=sent, headers=headers, timeout=seconds, retries=False, preload_content=preload
+            )
         except urllib3.exceptions.HTTPError as failure:
             raise OutOfReachError(type(failure).__name__) from None
-        return answer.status, answer.data, answer.headers.get("date")
-
-    def executed(self, namespace: str, pod: str, container: str, command: Sequence[str], seconds: float) -> str:
-        """Standard output of a command in a pod's container. Raises OutOfReachError."""
-        from headway.environment.execution import executed
-
-        return executed(self._connected().configuration, namespace, pod, container, command, seconds)
 
     def _connected(self) -> Any:
         if self._client is None:
-            from kubernetes import config
+            from kubernetes import client, config
 
             try:
-                self._client = connected(self._kubeconfig)
-            except (config.ConfigException, OSError):
-                raise OutOfReachError("no usable kubeconfig") from None
+                self._client = client.ApiClient(settings(self._kubeconfig))
+            except (config.ConfigException, OSError) as failure:
+                raise UnusableKubeconfigError(str(failure)) from None
         return self._client
+
+
+def settings(kubeconfig: Mapping[str, Any] | str | None, context: str | None = None) -> Any:
+    """A client `Configuration` of a kubeconfig's content, or of the file at a path; None inside a pod.
+
+    Raises the client's ConfigException for a kubeconfig that it cannot use.
+
+    The client keeps certificates of a kubeconfig in temporary files that it finds again by a table without a lock, and enters a file there
+    before it has written it: a second thread then trusts an empty file, and its TLS handshake fails. The table is the process's, so the
+    lock is too: nobody else makes a client of a kubeconfig.
+    """
+    from kubernetes import client, config
+    from yaml import YAMLError
+
+    made: Any = client.Configuration()
+    with _LOADING:
+        try:
+            if kubeconfig is None:
+                config.load_incluster_config(client_configuration=made)
+            elif isinstance(kubeconfig, str):
+                config.load_kube_config(kubeconfig, context, made)
+            else:
+                config.load_kube_config_from_dict(dict(kubeconfig), context, made, persist_config=False)
+        except (YAMLError, UnicodeDecodeError, AttributeError, KeyError, TypeError):
+            # The client reads any file as if it were a kubeconfig, and what it meets there may be a secret.
+            named = kubeconfig if isinstance(kubeconfig, str) else "what was given"
+            raise config.ConfigException(f"{named} is no kubeconfig") from None
+    return made
+
+
+def connected(kubeconfig: Mapping[str, Any] | str | None) -> Any:
+    """The official client's `ApiClient` by `settings`."""
+    from kubernetes import client
+
+    return client.ApiClient(settings(kubeconfig))

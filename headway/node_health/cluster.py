@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from headway.contract.labels import PREFIX, QUARANTINE
-from headway.environment.kubeconfig import connected
+from headway.environment.kubernetes import connected
 from headway.node_health import facts
 from headway.node_health.decision import Action, Clear, Diagnose, Evict, Isolate, Readmit, Replace, Tell
 from headway.node_health.diagnostic import IMAGE_KEY, NAMESPACE, pod

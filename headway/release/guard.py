@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from headway.contract.labels import TENANT
-from headway.environment.kubernetes import MANAGER, Api
+from headway.environment.kubernetes import MANAGER, KubernetesApi
 from headway.ledger.traffic_split import EVERYTHING, TrafficSplit
 from headway.release.driver.cluster import ROUTES, SAFE_RELEASE, WATCHED_UNTIL, patch, route_of
 
@@ -26,7 +26,7 @@ _LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 class Guard:
     """Guards every service of a tenant."""
 
-    def __init__(self, api: Api, tenant: str, holder: str, now: Callable[[], datetime]) -> None:
+    def __init__(self, api: KubernetesApi, tenant: str, holder: str, now: Callable[[], datetime]) -> None:
         self._api, self._tenant, self._holder, self._now = api, tenant, holder, now
 
     def look(self) -> tuple[str, ...]:
@@ -53,13 +53,13 @@ class Guard:
         self._api.request("PATCH", path, {"fieldManager": MANAGER, "force": "true"}, body, "application/apply-patch+yaml")
 
 
-def tenants(api: Api) -> tuple[str, ...]:
+def tenants(api: KubernetesApi) -> tuple[str, ...]:
     """Every tenant of the cluster, sorted: the namespaces that carry a tenant's label. Raises OutOfReachError."""
     found = api.items(f"/api/v1/namespaces?{urlencode({'labelSelector': TENANT})}")
     return tuple(sorted(str(namespace["metadata"]["name"]) for namespace in found))
 
 
-def guarded(api: Api, tenant: str, now: datetime) -> str | None:
+def guarded(api: KubernetesApi, tenant: str, now: datetime) -> str | None:
     """Who guards the tenant's releases; None if nobody does. Raises OutOfReachError."""
     found = api.get(f"{_LEASES.format(tenant)}/{LEASE}")
     spec: Mapping[str, Any] = (found or {}).get("spec", {})

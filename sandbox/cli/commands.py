@@ -41,10 +41,13 @@ ExtrasOption = Annotated[
 
 
 def _layout(project: Path | None) -> "Layout":
-    from headway.cli.project import find
-    from sandbox.layout import Layout
+    from headway.environment.checkout import find
+    from headway.environment.selection import use
+    from sandbox.environment import Sandbox
 
-    return Layout.of(find(project))
+    here = Sandbox(find(project))
+    use(here)
+    return here.layout
 
 
 def _console() -> "Console":
@@ -164,7 +167,7 @@ def env(project: ProjectOption = None) -> None:
 
 def _adopt(layout: "Layout") -> None:
     """What serves now is each service's first release; from here on `headway release` brings the next."""
-    from headway.cli.release_place import adopt_deployed
+    from headway.release.service_place import adopt_deployed
     from sandbox.plan import ENVIRONMENT
 
     adopt_deployed(layout.project, ENVIRONMENT)

@@ -16,10 +16,13 @@ _AN_HOUR = 3600
 
 
 def _layout(project: Path | None) -> "Layout":
-    from headway.cli.project import find
-    from sandbox.layout import Layout
+    from headway.environment.checkout import find
+    from headway.environment.selection import use
+    from sandbox.environment import Sandbox
 
-    return Layout.of(find(project))
+    here = Sandbox(find(project))
+    use(here)
+    return here.layout
 
 
 def logs(
@@ -56,8 +59,8 @@ def token(
     """Print a token of the tenant's first issuer, signed with the sandbox's own key; it opens nothing but this sandbox's gateway."""
     from time import time
 
-    from headway.cli.project import find
     from headway.contract.loader import load_tenant
+    from headway.environment.checkout import find
     from sandbox.traffic import servers
     from sandbox.traffic.mesh.tokens import TokenIssuers
 

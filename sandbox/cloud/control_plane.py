@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from headway.environment.kubeconfig import settings
+from headway.environment.kubernetes import settings
 from pulumi_embedded.engine.provider import ProviderError
 from pulumi_embedded.providers.aws.nodes import SimulatedNode
 from pulumi_embedded.providers.control_plane import Address, NodeState

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headway.contract.labels import PREFIX
-from headway.environment.kubeconfig import settings
+from headway.environment.kubernetes import settings
 from pulumi_embedded.engine.model import ProviderFactories
 from pulumi_embedded.engine.provider import Step
 from pulumi_embedded.providers.derived import keep_in

@@ -12,7 +12,7 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
-from headway.environment.kubeconfig import connected
+from headway.environment.kubernetes import connected
 
 _WATCH_SECONDS = 300
 _RETRY_SECONDS = 0.5

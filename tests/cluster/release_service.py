@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from headway.environment.port import OutOfReachError
 from headway.release.driver.cluster import Cluster
-from headway.release.driver.world import OutOfReachError, Route
+from headway.release.driver.world import Route
 from headway.release.evidence import queries
 from tests.loopback import Handler, served
 

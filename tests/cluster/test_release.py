@@ -23,7 +23,7 @@ import yaml
 
 from headway.contract.loader import load_tenant
 from headway.contract.released import release_id
-from headway.environment.kubernetes import Api
+from headway.environment.kubernetes import KubernetesApi
 from headway.ledger import lease
 from headway.ledger.chain import Ledger
 from headway.ledger.store import connect
@@ -80,7 +80,7 @@ class Onlooker(Cluster):
 
     looks: list[Look]
 
-    def __init__(self, api: Api, tenant: str, model: str) -> None:
+    def __init__(self, api: KubernetesApi, tenant: str, model: str) -> None:
         super().__init__(api, tenant, model)
         self.looks = []
 
@@ -98,7 +98,7 @@ class Bed:
     """A sandbox with requests, and the wires to its servers."""
 
     sandbox: Sandbox
-    api: Api
+    api: KubernetesApi
     traffic: Traffic
     looks: list[Look]
     store: Wire
@@ -168,7 +168,7 @@ class Bed:
         config["users"][0]["user"] = {"token": self.runners_token()}
         attributes = {"namespace": namespace, "verb": verb, "group": group, "resource": resource, "subresource": subresource}
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": attributes}}
-        answer = Api(config).request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", None, review)
+        answer = KubernetesApi(config).request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", None, review)
         assert answer is not None
         return bool(answer["status"]["allowed"])
 
@@ -226,7 +226,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
             assert code == 0, output
             prometheus, api_server = (wire(Supervisor(sandbox.layout).port(name)) for name in ("prometheus", "kube-apiserver"))
             sandbox.environment |= {"HEADWAY_PROMETHEUS": prometheus.url}
-            api = Api(str(sandbox.layout.kubeconfig))
+            api = KubernetesApi(str(sandbox.layout.kubeconfig))
             onlooker, bad = Onlooker(api, "vision", "defects"), set[str]()
             how = lambda release: Behaviour(slower=1.8 if release in bad else 1.0)  # noqa: E731
             with Traffic(onlooker, how) as traffic, exported(traffic, "vision") as target:

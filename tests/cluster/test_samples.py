@@ -19,8 +19,8 @@ from components.addons.istio import SAMPLES_PLACE
 from headway.contract.health import Golden, Top
 from headway.contract.sampling import Sample, prefix
 from headway.contract.units import Duration
+from headway.environment.request_samples import SampleBucket
 from headway.release.driver.mirrored import paired
-from headway.release.evidence.kept import SampleBucket
 from sandbox.cloud import objectstore
 from sandbox.progress import Silent
 from tests.cluster.collecting import Running, Sender, attributes, built, collecting, populate, text

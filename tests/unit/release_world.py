@@ -15,6 +15,7 @@ from release_ticks import CLASSES, EDGES, SHARES, SLOW, counts
 from headway.contract.model import Model
 from headway.contract.released import release_id
 from headway.contract.units import Share
+from headway.environment.port import OutOfReachError
 from headway.ledger.chain import Ledger
 from headway.ledger.serving import latest
 from headway.ledger.store import Store
@@ -26,7 +27,7 @@ from headway.release.driver.labelled import Compared
 from headway.release.driver.leased_run import Holding
 from headway.release.driver.rollout import Rollout, Service, fold
 from headway.release.driver.start import Asked, Start, begin
-from headway.release.driver.world import Drained, OutOfReachError, Probed, Raw, Route
+from headway.release.driver.world import Drained, Probed, Raw, Route
 from headway.release.plan import PoolCapacity, StepKind
 
 CHAIN = "vision/defects"

@@ -14,10 +14,10 @@ import pytest
 from components.model_service import pod as rendered
 from components.model_service import probing
 from components.model_service.scripts import probe
+from headway.environment.port import OutOfReachError
 from headway.release.driver import labelled
 from headway.release.driver.answers import CONTAINER, FAILURES, FOLDER, Answers, asked, failing, in_a_tick, judged
 from headway.release.driver.labelled import Compared, compared
-from headway.release.driver.world import OutOfReachError
 from sandbox.layout import Layout
 from sandbox.traffic.node.spec import PodSpec
 from sandbox.traffic.pod_exec import NotRunError, executed

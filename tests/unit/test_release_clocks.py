@@ -15,13 +15,14 @@ from release_world import Scene
 
 from headway.cli.release_guard import look
 from headway.contract.loader import load_tenant
-from headway.environment.kubernetes import Api
+from headway.environment.clock import ClockOffset
+from headway.environment.kubernetes import KubernetesApi
+from headway.environment.port import OutOfReachError
 from headway.problem import Exit, UserError
 from headway.release.driver import driver as driving
-from headway.release.driver.clocks import Apart, wrong
+from headway.release.driver.clocks import wrong
 from headway.release.driver.cluster import Cluster
 from headway.release.driver.kinds import Kind, Outcome
-from headway.release.driver.world import OutOfReachError
 from headway.release.evidence.prometheus import Endpoint
 from headway.release.evidence.reader import PrometheusEvidence
 from tests.loopback import Handler, served
@@ -36,7 +37,7 @@ def test_what_is_certain_is_never_more_than_what_is_so_and_short_of_it_by_the_an
     """A question that takes `way` there and `back`, to a server that tells whole seconds and is `part` of one further."""
     asked = 1e9
     told = asked + way + part - off
-    found = Apart.read(asked + part, asked + part + way + back, float(int(told)) if told >= 0 else told, resolution=1.0).certain
+    found = ClockOffset.read(asked + part, asked + part + way + back, float(int(told)) if told >= 0 else told, resolution=1.0).certain
     assert abs(found) <= abs(off) + 1e-3
     assert found * off >= 0
     assert abs(off) - abs(found) <= way + back + 1.0 + 1e-3
@@ -46,11 +47,11 @@ def test_what_is_certain_is_never_more_than_what_is_so_and_short_of_it_by_the_an
     ("ahead", "said"), [(5.0, ""), (-5.0, ""), (6.0, "6 s ahead of the API server"), (-3600.0, "3600 s behind the API server")]
 )
 def test_a_clock_that_is_off_by_more_than_samples_are_waited_for_is_wrong(ahead: float, said: str) -> None:
-    assert wrong(Apart(ahead, 0.0), "the API server") == said
+    assert wrong(ClockOffset(ahead, 0.0), "the API server") == said
 
 
 @contextmanager
-def servers(ahead: float, patched: list[dict[str, Any]]) -> Generator[tuple[Api, str]]:
+def servers(ahead: float, patched: list[dict[str, Any]]) -> Generator[tuple[KubernetesApi, str]]:
     """An API server and a Prometheus at `SERVER`, met by a machine that is `ahead`."""
 
     class Server(Handler):
@@ -82,13 +83,13 @@ def servers(ahead: float, patched: list[dict[str, Any]]) -> Generator[tuple[Api,
             "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
             "current-context": "x",
         }
-        yield Api(config, lambda: SERVER.timestamp() + 0.5 + ahead), url
+        yield KubernetesApi(config, lambda: SERVER.timestamp() + 0.5 + ahead), url
 
 
 @pytest.mark.parametrize("ahead", [-600.0, 0.0, 600.0])
 def test_the_servers_are_asked_what_time_it_is(ahead: float) -> None:
     with servers(ahead, []) as (api, url):
-        assert api.apart().ahead == pytest.approx(ahead)
+        assert api.clock_offset().ahead == pytest.approx(ahead)
         assert abs(api.now() - SERVER) <= timedelta(seconds=1)
         assert PrometheusEvidence([Endpoint(url=url)]).time() == SERVER.timestamp()
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from headway.contract.units import Share
+from headway.environment.port import OutOfReachError
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficMirror, TrafficSplit
 from headway.release.driver.cluster import SAFE_RELEASE, WATCHED_UNTIL, applied, owner, route_of
-from headway.release.driver.world import OutOfReachError
 from headway.release.guard import overdue, safe
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -11,11 +11,11 @@ from release_kill import Shelf
 from release_world import Scene
 
 from headway.contract.loader import load_tenant
+from headway.environment.port import OutOfReachError
 from headway.ledger.traffic_split import ArmRole
 from headway.release.driver.deployment import Deployment, room_ahead
 from headway.release.driver.driver import seen_share
 from headway.release.driver.rollout import Rollout, fold
-from headway.release.driver.world import OutOfReachError
 from headway.release.evidence import reading
 
 

@@ -15,7 +15,7 @@ from release_kill import KilledError, Shelf, killed_at, walk
 from release_world import BAD, CHAIN, Reading, Scene
 from typer.testing import CliRunner, Result
 
-from headway.cli import release, release_place, release_view
+from headway.cli import release, release_view
 from headway.contract.assignment import HASH, bucket, buckets_of
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
@@ -26,7 +26,7 @@ from headway.ledger.events import Event, parse
 from headway.ledger.serving import latest
 from headway.ledger.traffic_split import TrafficSplit, UserSplit
 from headway.problem import UserError
-from headway.release import messages
+from headway.release import messages, service_place
 from headway.release.driver import start as starting
 from headway.release.driver import targets
 from headway.release.driver.kinds import Kind, Outcome, Wish
@@ -380,7 +380,7 @@ def test_the_machine_readable_summary_tells_of_the_experiment(told_of: tuple[Sce
 def command(told_of: tuple[Scene, Rollout, list[str]], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """`headway release assign` on that service's ledger."""
     here = SimpleNamespace(chain=CHAIN, ledger=told_of[0].ledger)
-    monkeypatch.setattr(release_place, "place", lambda *_: here)
+    monkeypatch.setattr(service_place, "place", lambda *_: here)
     return lambda *words, **more: CliRunner().invoke(release.app, ["assign", CHAIN, *words], **more)
 
 

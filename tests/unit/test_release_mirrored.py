@@ -19,10 +19,11 @@ from headway.contract.health import Cosine, Exact, Golden, Near, Top
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.contract.sampling import Sample
+from headway.environment.request_samples import SampleBucket, UnkeptError
 from headway.release.driver.mirrored import paired
 from headway.release.driver.rollout import Rollout
 from headway.release.driver.start import Asked
-from headway.release.evidence.kept import SampleBucket, SampleFile, UnkeptError
+from sandbox.traffic.request_samples import SampleFile
 
 TENANTS = Path(__file__).parents[2] / "tenants"
 STABLE, TWIN, CANARY = "defects-r1", "defects-r1-baseline", "defects-r2"

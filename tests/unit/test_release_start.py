@@ -13,12 +13,13 @@ from headway.cli.release_start import begun
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.contract.released import release_id
+from headway.environment.port import Environment, OutOfReachError
+from headway.environment.selection import environment
 from headway.ledger.chain import verify
 from headway.problem import Exit, UserError
 from headway.release.driver.kinds import Kind, Outcome
 from headway.release.driver.rollout import Rollout
 from headway.release.driver.start import Start
-from headway.release.driver.world import OutOfReachError
 
 
 class _Said:
@@ -46,6 +47,10 @@ class Here:
     guarded: list[str] = field(default_factory=list)
 
     chain = CHAIN
+
+    @property
+    def port(self) -> Environment:
+        return environment(self.environment, Path(__file__).parents[2])
 
     @property
     def store(self) -> Any:
@@ -176,12 +181,12 @@ def test_answers_that_nobody_could_ask_for_are_recorded_as_not_compared(scene: S
 
 
 @pytest.mark.parametrize(
-    ("environment", "speed", "refusal"),
+    ("named", "speed", "refusal"),
     [("prod", 2.0, "--speed is for the sandbox"), ("sandbox", 60.0, "Use at most --speed 30"), ("sandbox", 0.5, "outside 1 to")],
 )
-def test_a_pace_that_cannot_be_measured_is_refused(scene: Scene, environment: str, speed: float, refusal: str) -> None:
+def test_a_pace_that_cannot_be_measured_is_refused(scene: Scene, named: str, speed: float, refusal: str) -> None:
     with pytest.raises(UserError) as refused:
-        begun(Here(scene, scene.new, environment), ANY, Start(speed=speed), supersede=False, guarded=True)  # type: ignore[arg-type]
+        begun(Here(scene, scene.new, named), ANY, Start(speed=speed), supersede=False, guarded=True)  # type: ignore[arg-type]
     assert refusal in f"{refused.value.fact} {refused.value.remedy}"
     assert scene.kinds() == ["adopted"]
 

@@ -14,12 +14,12 @@ from typer.testing import CliRunner, Result
 
 from headway.cli import release, release_guard, release_view
 from headway.contract.loader import load_tenant
+from headway.environment.port import OutOfReachError
 from headway.ledger.chain import Ledger
 from headway.ledger.serving import latest
 from headway.ledger.store import Folder
 from headway.problem import Exit, UserError
 from headway.release.driver.rollout import fold
-from headway.release.driver.world import OutOfReachError
 
 PROJECT = Path(__file__).parents[2]
 Command = Callable[..., Result]

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from headway.release.driver.world import OutOfReachError, Probed
+from headway.environment.port import OutOfReachError
+from headway.release.driver.world import Probed
 
 FOLDER = "/etc/headway"
 """Where a replica has `probe.py` and `probe.json`: components.model_service.probing says the same."""

@@ -5,35 +5,16 @@ wrong reads windows that are not over, and takes a release for abandoned. The tr
 seconds, so a reading is only as good as that.
 """
 
-from dataclasses import dataclass
-
+from headway.environment.clock import ClockOffset
 from headway.problem import Exit, UserError
 
 TOLERATED_SECONDS = 5.0
 """How long samples are waited for before a window is read in production: a clock that is further off than that loses counts."""
 
 
-@dataclass(frozen=True)
-class Apart:
-    """Seconds by which this machine's clock is ahead of another's, and by how much that may be wrong."""
-
-    ahead: float
-    uncertain: float
-
-    @classmethod
-    def read(cls, asked: float, answered: float, told: float, resolution: float) -> "Apart":
-        """`told`: what the other clock said in a question that lasted from `asked` to `answered`; it tells multiples of `resolution`."""
-        return cls((asked + answered) / 2 - (told + resolution / 2), (answered - asked) / 2 + resolution / 2)
-
-    @property
-    def certain(self) -> float:
-        """Seconds ahead (negative: behind) that are beyond doubt."""
-        return max(0.0, self.ahead - self.uncertain) + min(0.0, self.ahead + self.uncertain)
-
-
-def wrong(apart: Apart, whose: str) -> str:
+def wrong(offset: ClockOffset, whose: str) -> str:
     """In words; empty where it can be tolerated."""
-    off = apart.certain
+    off = offset.certain
     if abs(off) <= TOLERATED_SECONDS:
         return ""
     return f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} {whose}"

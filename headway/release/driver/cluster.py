@@ -5,7 +5,7 @@ The route is patched in the name of its owner, so that the stack finds its own o
 manager no longer says; so it says everything that the object says now.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -16,12 +16,13 @@ from headway.contract.labels import MODEL, POOL, PREFIX, RELEASE, TENANT
 from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.units import Share
-from headway.environment.kubernetes import MANAGER, Api
+from headway.environment.clock import ClockOffset
+from headway.environment.kubernetes import MANAGER, KubernetesApi
+from headway.environment.port import OutOfReachError
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
 from headway.release.driver.answers import CONTAINER
 from headway.release.driver.capacity import Needs, room
-from headway.release.driver.clocks import Apart
-from headway.release.driver.world import OutOfReachError, Route
+from headway.release.driver.world import Route
 from headway.release.plan import PoolCapacity
 
 WATCHED_UNTIL = f"{PREFIX}/watched-until"
@@ -38,17 +39,16 @@ SPLIT = "split"
 LED = (SPLIT, "split-grpc")
 WEIGHED = (WEIGHTS, "weights-grpc")
 """Rules that carry the weights: a server of two protocols has one for each, always alike."""
-SIMULATED_NODE = "kwok.x-k8s.io/node"
-SERVED_POD = "sandbox.platform.io/address"
-"""Annotation of a pod that is a real process although its node is simulated."""
 ROUTES = "/apis/networking.istio.io/v1/namespaces/{}/virtualservices"
 
 
 class Cluster:
-    """One service in a cluster."""
+    """One service in a cluster. `simulated`: the environment's word for which pods only pretend to run."""
 
-    def __init__(self, api: Api, tenant: str, model: str) -> None:
-        self._api, self._tenant, self._model = api, tenant, model
+    def __init__(
+        self, api: KubernetesApi, tenant: str, model: str, simulated: Callable[[Sequence[Mapping[str, Any]]], bool] = lambda _: False
+    ) -> None:
+        self._api, self._tenant, self._model, self._simulated = api, tenant, model, simulated
 
     # -- the route -------------------------------------------------------------------------------------------------------------
 
@@ -68,14 +68,14 @@ class Cluster:
         """Write on the route until when it is watched, by the cluster's clock, which the dead man's switch reads; None takes that away.
         Raises OutOfReachError."""
         if until:
-            until -= timedelta(seconds=self.apart().certain)
+            until -= timedelta(seconds=self.clock_offset().certain)
         text = until.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if until else None
         body = {"metadata": {"annotations": {WATCHED_UNTIL: text, SAFE_RELEASE: safe if until else None}}}
         self._api.request("PATCH", self._route_path(), {"fieldManager": MANAGER}, body, "application/merge-patch+json")
 
-    def apart(self) -> Apart:
+    def clock_offset(self) -> ClockOffset:
         """How far this machine's clock is from the API server's. Raises OutOfReachError."""
-        return self._api.apart()
+        return self._api.clock_offset()
 
     # -- replicas --------------------------------------------------------------------------------------------------------------
 
@@ -102,12 +102,9 @@ class Cluster:
         }
 
     def simulated(self, release: str) -> bool:
-        """Whether replicas of `release` run on nodes that only pretend to run anything. Raises OutOfReachError."""
-        pods = [p for p in self._list("/api/v1/namespaces/{}/pods") if p["metadata"]["labels"].get(RELEASE) == release]
-        pods = [p for p in pods if SERVED_POD not in (p["metadata"].get("annotations") or {})]
-        names = sorted({str(p["spec"].get("nodeName")) for p in pods if p["spec"].get("nodeName")})
-        nodes = [self._api.get(f"/api/v1/nodes/{name}") for name in names]
-        return any(SIMULATED_NODE in (node or {}).get("metadata", {}).get("annotations", {}) for node in nodes)
+        """Whether replicas of `release` only pretend to run. Raises OutOfReachError."""
+        pods = self._list("/api/v1/namespaces/{}/pods")
+        return self._simulated([pod for pod in pods if pod["metadata"]["labels"].get(RELEASE) == release])
 
     def ready(self, release: str) -> Sequence[Mapping[str, Any]]:
         """Pods of `release`, but for those of the baseline arm, that are ready. Raises OutOfReachError."""
@@ -164,7 +161,7 @@ def route_of(live: Mapping[str, Any]) -> Route:
     )
 
 
-def patch(api: Api, live: Mapping[str, Any], split: TrafficSplit) -> None:
+def patch(api: KubernetesApi, live: Mapping[str, Any], split: TrafficSplit) -> None:
     """Give the route `live` the weights of `split`. Raises OutOfReachError."""
     head = live["metadata"]
     path = f"{ROUTES.format(head['namespace'])}/{head['name']}"

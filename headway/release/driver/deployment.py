@@ -11,15 +11,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from headway.contract.health import Golden
+from headway.environment.clock import ClockOffset
+from headway.environment.port import OutOfReachError
+from headway.environment.request_samples import RequestSamples, UnkeptError
 from headway.ledger.traffic_split import ArmRole, TrafficSplit
 from headway.release.driver.answers import Answers, Run, asked, failing, in_a_tick, judged
-from headway.release.driver.clocks import Apart, wrong
+from headway.release.driver.clocks import wrong
 from headway.release.driver.cluster import Cluster
 from headway.release.driver.labelled import compared
 from headway.release.driver.mirrored import paired
 from headway.release.driver.rollout import Rollout
-from headway.release.driver.world import Drained, OutOfReachError, Probed, Raw, Route
-from headway.release.evidence.kept import Samples, UnkeptError
+from headway.release.driver.world import Drained, Probed, Raw, Route
 from headway.release.evidence.reading import Arms, Service, Window, unanswered
 from headway.release.evidence.stillness import Seen, Watch
 from headway.release.plan import StepKind
@@ -45,7 +47,7 @@ class Deployment:
     service: Service
     run: Run
     """Runs Python in a serving container."""
-    samples: Samples | None = None
+    samples: RequestSamples | None = None
     """Kept samples of requests; None where nothing is kept."""
     compared_by: Golden | None = None
     """How an answer to a copy is compared with the user's."""
@@ -67,8 +69,8 @@ class Deployment:
     def clocks_apart(self) -> str:
         asked = time.time()
         told = self.evidence.time()
-        by_prometheus = wrong(Apart.read(asked, time.time(), told, resolution=0.0), "Prometheus") if told is not None else ""
-        return " and ".join(filter(None, (wrong(self.cluster.apart(), "the API server"), by_prometheus)))
+        by_prometheus = wrong(ClockOffset.read(asked, time.time(), told, resolution=0.0), "Prometheus") if told is not None else ""
+        return " and ".join(filter(None, (wrong(self.cluster.clock_offset(), "the API server"), by_prometheus)))
 
     # -- the stack -------------------------------------------------------------------------------------------------------------
 

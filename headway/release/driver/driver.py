@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from headway.environment.port import OutOfReachError
 from headway.ledger.chain import LostError
 from headway.ledger.store import UnreachableError
 from headway.ledger.traffic_split import ArmRole, TrafficSplit
@@ -22,7 +23,7 @@ from headway.release.driver.leased_run import SLICE_SECONDS, Holding
 from headway.release.driver.refusal import by_policy, described, unevaluated, why
 from headway.release.driver.retry import patiently
 from headway.release.driver.rollout import Rollout
-from headway.release.driver.world import OutOfReachError, Probed, Route
+from headway.release.driver.world import Probed, Route
 from headway.release.plan import StepKind
 
 ATTEMPTS = 4

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headway.environment.port import OutOfReachError
 from headway.release.driver.answers import FOLDER, GRACE_SECONDS, JUDGING, Run
-from headway.release.driver.world import OutOfReachError
 
 CHARACTERS_AT_MOST = 32_768
 """Of requests in one call, as JSON: they travel in the address of the API server's `exec`. A larger request is not compared."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from headway.environment.port import OutOfReachError
 from headway.ledger.chain import Ledger, LostError
 from headway.ledger.events import Event
 from headway.ledger.store import MissingStoreError, UnreachableError
@@ -16,7 +17,7 @@ from headway.problem import UserError
 from headway.release.driver.judge import Judge, Reading
 from headway.release.driver.kinds import Kind, Wish
 from headway.release.driver.rollout import Rollout, Service, fold
-from headway.release.driver.world import OutOfReachError, World
+from headway.release.driver.world import World
 
 LEASE_SECONDS = 60.0
 """How long a runner that fell silent keeps others out: no longer than the least dead man's limit. Renewed at half of it."""

@@ -6,11 +6,11 @@ The trap: out of reach is not lost. A runner that gave up would leave a release 
 from collections.abc import Callable
 from datetime import datetime
 
+from headway.environment.port import OutOfReachError
 from headway.ledger.chain import LostError
 from headway.ledger.store import UnreachableError
 from headway.release.driver import targets
 from headway.release.driver.leased_run import SLICE_SECONDS, Holding
-from headway.release.driver.world import OutOfReachError
 
 
 def patiently(holding: Holding, act: Callable[[], None]) -> None:

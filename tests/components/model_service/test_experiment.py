@@ -14,9 +14,9 @@ from components.model_service.routing import EXPERIMENT_HEADER
 from components.platform import gateway_filters
 from headway.contract.assignment import HASH
 from headway.contract.units import Share
+from headway.environment.port import OutOfReachError
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit, UserSplit
 from headway.release.driver.cluster import SAFE_RELEASE, WATCHED_UNTIL, applied, route_of
-from headway.release.driver.world import OutOfReachError
 from headway.release.guard import overdue, safe
 from tests.components.contracts import DEFECTS, changed, service
 

@@ -77,7 +77,7 @@ def test_the_guard_renews_the_lease_without_which_no_release_begins() -> None:
 
 def test_one_tenant_that_cannot_be_looked_at_leaves_no_other_unguarded() -> None:
     from headway.cli.release_guard import look
-    from headway.release.driver.world import OutOfReachError
+    from headway.environment.port import OutOfReachError
 
     class Torn(Recorder):
         def items(self, path: str) -> list[dict[str, Any]]:

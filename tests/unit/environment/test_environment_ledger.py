@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.cli.release_place import Place
+from headway.release.service_place import ServicePlace
 from sandbox.layout import Layout
 
 
@@ -16,11 +16,11 @@ def test_the_sandboxs_stacks_and_its_releases_have_one_ledger_whatever_the_shell
     monkeypatch.delenv("HEADWAY_LEDGER", raising=False)
     if said:
         monkeypatch.setenv("HEADWAY_LEDGER", said)
-    here = Place(project=tmp_path, environment="sandbox", tenant="vision", model="defects")
+    here = ServicePlace(project=tmp_path, environment="sandbox", tenant="vision", model="defects")
     planned = Layout.of(tmp_path).engine_environment()["HEADWAY_LEDGER"]
     assert here.address == planned == (tmp_path / "state" / "ledger").as_uri()
 
 
 def test_another_environments_ledger_is_where_the_variable_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_LEDGER", "s3://other/prefix")
-    assert Place(project=tmp_path, environment="prod", tenant="vision", model="defects").address == "s3://other/prefix"
+    assert ServicePlace(project=tmp_path, environment="prod", tenant="vision", model="defects").address == "s3://other/prefix"

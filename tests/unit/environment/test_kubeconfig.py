@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kubernetes.config import ConfigException, kube_config
 
-from headway.environment.kubeconfig import settings
+from headway.environment.kubernetes import settings
 
 AUTHORITY = base64.b64encode(b"-----BEGIN CERTIFICATE-----").decode()
 KUBECONFIG = {

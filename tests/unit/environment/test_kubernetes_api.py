@@ -5,16 +5,16 @@ from contextlib import contextmanager
 
 import pytest
 
-from headway.environment.kubernetes import Api
+from headway.environment.kubernetes import KubernetesApi
+from headway.environment.port import OutOfReachError
 from headway.problem import UserError
-from headway.release.driver.world import OutOfReachError
 from tests.loopback import Handler, served
 
 ROUTE = "/apis/networking.istio.io/v1/namespaces/vision/virtualservices/defects"
 
 
 @contextmanager
-def answering(*refused: int, ready: int) -> Generator[Api]:
+def answering(*refused: int, ready: int) -> Generator[KubernetesApi]:
     """An API server that refuses with each status in turn, then gives the route; its readiness is as said."""
     left = list(refused)
 
@@ -35,7 +35,7 @@ def answering(*refused: int, ready: int) -> Generator[Api]:
             "contexts": [context],
             "current-context": "x",
         }
-        yield Api(config)
+        yield KubernetesApi(config)
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from headway.environment.execution import executed
-from headway.release.driver.world import OutOfReachError
+from headway.environment.execution import execute
+from headway.environment.port import OutOfReachError
 
 STDOUT, STDERR, ENDED = b"\x01", b"\x02", b"\x03"
 SUCCESS = json.dumps({"status": "Success"}).encode()
@@ -56,7 +56,7 @@ def api_server(frames: Sequence[bytes], status: str = "101 Switching Protocols")
 
 
 def run(configuration: Any, seconds: float = 20.0) -> str:
-    return executed(configuration, "vision", "defects-r1-abc", "server", ("python3", "-c", "print(1)"), seconds)
+    return execute(configuration, "vision", "defects-r1-abc", "server", ("python3", "-c", "print(1)"), seconds)
 
 
 def test_what_the_command_says_comes_back_and_nothing_of_its_other_stream() -> None:

@@ -1,6 +1,6 @@
-"""Samples of requests as they were kept: lines of a file on one machine, or gzipped objects by minute in the telemetry bucket.
+"""Samples of requests as they were kept: in production, gzipped objects by minute in the telemetry bucket.
 
-The trap: a sample reaches the bucket by way of a collector, some time after its request. A reader asks for a time that is over for longer
+A sample reaches the bucket by way of a collector, some time after its request. A reader asks for a time that is over for longer
 than `late_seconds`, so that the same time is never read twice.
 """
 
@@ -8,7 +8,6 @@ import gzip
 import io
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Protocol
 
 from headway.contract.sampling import Sample, samples
@@ -22,7 +21,7 @@ class UnkeptError(Exception):
     """Samples could not be read; nothing can be concluded. The message says why."""
 
 
-class Samples(Protocol):
+class RequestSamples(Protocol):
     """Where a model's samples are."""
 
     @property
@@ -33,27 +32,6 @@ class Samples(Protocol):
     def read(self, start: float, end: float) -> list[Sample]:
         """Samples of requests that came later than `start`, up to and including `end` (Unix seconds). Raises UnkeptError."""
         ...
-
-
-class SampleFile:
-    """What the sandbox's proxies append to one file."""
-
-    late_seconds = 2.0
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def read(self, start: float, end: float) -> list[Sample]:
-        try:
-            with self._file.open("rb") as lines:
-                size = lines.seek(0, io.SEEK_END)
-                lines.seek(max(0, size - MOST_BYTES))
-                text = lines.read().decode("utf-8", "replace")
-        except FileNotFoundError:
-            return []
-        except OSError as failure:
-            raise UnkeptError(f"{self._file.name} cannot be read: {failure.strerror}") from None
-        return list(_within(text.splitlines(), start, end))
 
 
 class SampleBucket:
@@ -68,7 +46,7 @@ class SampleBucket:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            return list(_within(self._lines(start, end), start, end))
+            return list(within(self._lines(start, end), start, end))
         except ClientError as refusal:
             raise UnkeptError(f"{self._bucket} refuses: {refusal.response.get('Error', {}).get('Code', 'no reason')}") from None
         except BotoCoreError as failure:
@@ -98,7 +76,8 @@ class SampleBucket:
             raise UnkeptError(f"{key} cannot be unpacked ({failure})") from None
 
 
-def _within(lines: Iterator[str] | list[str], start: float, end: float) -> Iterator[Sample]:
+def within(lines: Iterator[str] | list[str], start: float, end: float) -> Iterator[Sample]:
+    """Samples of requests that came later than `start`, up to and including `end`."""
     for sample in samples(lines):
         try:
             moment = datetime.fromisoformat(sample.time).timestamp()

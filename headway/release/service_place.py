@@ -1,50 +1,45 @@
-"""Where a release happens: the environment's ledger, stack, cluster and metrics, found by its name. The sandbox's are this machine's.
+"""One service in one environment: its ledger, its stack, its replicas and its evidence, put together from the environment port.
 
-Everything is opened when it is first used, so that reading a ledger needs no cluster. The trap: a program that plans must see the ledger
-that the driver writes; its address is therefore handed to every stack operation.
+Everything is opened when it is first used, so that reading a ledger needs no cluster.
 """
 
 import getpass
 import os
-import re
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headway.environment.checkout import described, find, is_name
+from headway.environment.port import Environment, OutOfReachError
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
     from headway.contract.model import Model
     from headway.contract.pool import Pool
-    from headway.environment.kubernetes import Api
+    from headway.environment.kubernetes import KubernetesApi
+    from headway.environment.request_samples import RequestSamples
     from headway.environment.stacks import PackSource, Runner
     from headway.ledger.chain import Ledger
     from headway.ledger.store import Store
     from headway.release.driver.cluster import Cluster
     from headway.release.driver.deployment import Deployment
-    from headway.release.evidence.kept import Samples
     from headway.release.evidence.stillness import Watch
 
-SANDBOX = "sandbox"
 PROMETHEUS = "HEADWAY_PROMETHEUS"
 """Addresses, separated by commas, in order of preference."""
 TOKEN_FILE, LOGIN_FILE = f"{PROMETHEUS}_TOKEN_FILE", f"{PROMETHEUS}_LOGIN_FILE"
 """A file with a bearer token, or one with `user:password`."""
 CA_FILE, CERTIFICATE_FILE, KEY_FILE = f"{PROMETHEUS}_CA_FILE", f"{PROMETHEUS}_CERTIFICATE_FILE", f"{PROMETHEUS}_KEY_FILE"
 """Who may have signed the server's certificate; ours, and its key."""
-_NAME = re.compile("[a-z]([a-z0-9-]*[a-z0-9])?")
-"""Of environments, tenants and models: what may be part of a path, a key and an object's name."""
-PRODUCTION_SCRAPE_SECONDS = 15.0
-"""What the platform's monitors ask for."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class ServicePlace:
     """One service in one environment."""
 
     project: Path
@@ -67,20 +62,16 @@ class Place:
         return os.environ.get("GITHUB_ACTOR") or os.environ.get("GITLAB_USER_LOGIN") or f"{getpass.getuser()}@{socket.gethostname()}"
 
     @cached_property
+    def port(self) -> Environment:
+        """The environment itself."""
+        from headway.environment.selection import environment
+
+        return environment(self.environment, self.project)
+
+    @property
     def address(self) -> str:
         """Of the ledger. Raises UserError where the environment has none."""
-        from headway.ledger.location import place
-
-        if self.environment == SANDBOX:
-            return self._layout.ledger_address
-        found = place(None) or place(_outputs(self.project, self.environment, "cluster").get("ledger_bucket"))
-        if found is None:
-            raise UserError(
-                f"Environment {self.environment} has no release ledger.",
-                "Without it nobody knows which release has which traffic.",
-                f"Deploy its cluster layer: `pulumi up -s {self.environment}-cluster`; or set HEADWAY_LEDGER.",
-            )
-        return found
+        return self.port.ledger_address
 
     @cached_property
     def store(self) -> "Store":
@@ -93,16 +84,9 @@ class Place:
 
         return Ledger(self.store, self.chain, self.actor, lambda: datetime.now(UTC))
 
-    @cached_property
+    @property
     def runner(self) -> "Runner":
-        from headway.environment.stacks import Runner
-
-        if self.environment != SANDBOX:
-            return Runner(self.project, environment={"HEADWAY_LEDGER": self.address} if "HEADWAY_LEDGER" in os.environ else {})
-        from pulumi_embedded.engine.command import EmbeddedPulumi
-        from sandbox.cloud.registry import providers
-
-        return Runner(self.project, command=EmbeddedPulumi(providers(self._layout)), environment=self._layout.engine_environment())
+        return self.port.stacks
 
     @cached_property
     def packs(self) -> tuple["PackSource", ...]:
@@ -115,7 +99,7 @@ class Place:
     def pools(self) -> "tuple[Pool, ...]":
         from headway.contract.environment import pools_of
 
-        return pools_of(_described(self.project, self.environment))[0]
+        return pools_of(described(self.project, self.environment))[0]
 
     def contract(self) -> "Model":
         """The contract in the checkout. Raises UserError when it, or a neighbour, is refused."""
@@ -136,37 +120,33 @@ class Place:
             )
         return model
 
-    @cached_property
-    def api(self) -> "Api":
-        from headway.environment.kubernetes import Api
-
-        return Api(self._kubeconfig)
+    @property
+    def api(self) -> "KubernetesApi":
+        return self.port.kubernetes
 
     @cached_property
     def cluster(self) -> "Cluster":
         from headway.release.driver.cluster import Cluster
 
-        return Cluster(self.api, self.tenant, self.model)
+        return Cluster(self.api, self.tenant, self.model, self.port.simulated)
 
     def guard(self) -> None:
-        """Make sure that somebody takes traffic back if this machine dies. Raises UserError where nobody would.
-
-        The sandbox starts one as a process of its own: enough for a runner that dies, not for a machine that does.
-        """
-        from headway.release.driver.world import OutOfReachError
+        """Make sure that somebody takes traffic back if this machine dies. Raises UserError where nobody would."""
         from headway.release.guard import guarded
 
+        def watching() -> bool:
+            return guarded(self.api, self.tenant, datetime.now(UTC)) is not None
+
         try:
-            if guarded(self.api, self.tenant, datetime.now(UTC)):
+            if watching():
                 return
         except OutOfReachError as failure:
             raise UserError(
                 f"The API server of {self.environment} does not answer ({failure}).",
                 "No release can be carried out; nothing was started.",
-                "Try again; in the sandbox, `make up` repairs it." if self.environment == SANDBOX else "Check the network and try again.",
+                self.port.restart_hint,
             ) from None
-        if self.environment == SANDBOX:
-            self._start_guard()
+        if self.port.start_release_guard(self.tenant, watching):
             return
         raise UserError(
             f"Nobody guards the releases of {self.tenant} in {self.environment}.",
@@ -174,22 +154,6 @@ class Place:
             f"Run `headway release guard {self.tenant} --environment {self.environment}` on another machine, or use --unguarded.",
             Exit.REFUSED,
         )
-
-    def _start_guard(self) -> None:
-        import sys
-
-        from headway.release.guard import guarded
-        from sandbox.cluster.processes import Process, Supervisor
-        from sandbox.progress import Silent
-
-        words = ("-m", "headway.cli.main", "release", "guard", self.tenant, "--project", str(self.project))
-        process = Process(
-            name=f"release-guard-{self.tenant}",
-            argv=(sys.executable, *words),
-            ready=lambda: None if guarded(self.api, self.tenant, datetime.now(UTC)) else "it has not looked yet",
-            environment={"HEADWAY_SANDBOX_HOME": str(self._layout.state), "PYTHONPATH": str(self.project)},
-        )
-        Supervisor(self._layout).ensure(process, Silent())
 
     def deployed(self) -> Mapping[str, Any] | None:
         """What the tenant's stack says serves, while no ledger knows it."""
@@ -207,47 +171,27 @@ class Place:
             cluster=self.cluster,
             evidence=self._evidence(),
             service=service,
-            run=self._executed,
+            run=self._execute,
             samples=self._samples(model),
             compared_by=model.health.valued,
         )
 
-    def _samples(self, model: "Model") -> "Samples | None":
+    def _samples(self, model: "Model") -> "RequestSamples | None":
         """Where samples of the model's requests are; None where none are kept, or nobody asks for them."""
-        from headway.release.evidence.kept import SampleBucket, SampleFile
-
         if not model.data.sampled or model.rollout.mirror is None or model.rollout.mirror.differ is None:
             return None
-        if self.environment == SANDBOX:
-            return SampleFile(self._layout.logs / "samples" / f"{self.tenant}.{self.model}.jsonl")
-        from headway.contract.sampling import prefix
-        from headway.ledger.store import client
+        return self.port.request_samples(self.tenant, self.model, model.data.retention)
 
-        bucket = _outputs(self.project, self.environment, "cluster").get("telemetry_bucket")
-        return SampleBucket(client(), str(bucket), prefix(self.tenant, self.model, model.data.retention)) if bucket else None
-
-    def _executed(self, pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
+    def _execute(self, pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
         """Python in the serving container of a pod. Raises OutOfReachError."""
         from headway.release.driver.answers import CONTAINER
 
-        if self.environment != SANDBOX:
-            return self.api.executed(self.tenant, str(pod["metadata"]["name"]), CONTAINER, ("python3", *arguments), seconds)
-        from headway.release.driver.world import OutOfReachError
-        from sandbox.traffic.pod_exec import NotRunError, executed
-
-        try:
-            return executed(self._layout, pod, arguments, seconds)
-        except NotRunError as failure:
-            raise OutOfReachError(str(failure)) from None
+        return self.port.execute(pod, CONTAINER, arguments, seconds)
 
     @property
     def scrape_seconds(self) -> float:
         """How often this environment's Prometheus looks at counters that a release is judged by."""
-        if self.environment == SANDBOX:
-            from sandbox.monitoring.configuration import SCRAPE_SECONDS
-
-            return SCRAPE_SECONDS
-        return PRODUCTION_SCRAPE_SECONDS
+        return self.port.scrape_seconds
 
     def _evidence(self) -> "Watch":
         from headway.release.evidence.prometheus import Endpoint
@@ -270,72 +214,14 @@ class Place:
         return PrometheusEvidence(endpoints, Settings(scrape_seconds=self.scrape_seconds, settle_seconds=settle))
 
     def _prometheus(self) -> str:
-        found = self.prometheus or os.environ.get(PROMETHEUS)
-        if found is None and self.environment == SANDBOX:
-            found = self._sandboxed_prometheus()
-        found = found or (
-            _outputs(self.project, self.environment, "platform").get("prometheus_address") if self.environment != SANDBOX else None
-        )
+        found = self.prometheus or os.environ.get(PROMETHEUS) or self.port.metrics_address
         if not found:
             raise UserError(
                 f"No Prometheus of environment {self.environment} is known.",
                 "Without evidence no release is judged; nothing was started.",
-                f"Name it with --prometheus or {PROMETHEUS}"
-                + ("; `headway sandbox up --with monitoring` starts one." if self.environment == SANDBOX else "."),
+                f"Name it with --prometheus or {PROMETHEUS}{self.port.metrics_hint}.",
             )
-        return str(found)
-
-    def _sandboxed_prometheus(self) -> str | None:
-        from sandbox.cluster.processes import Supervisor
-
-        supervisor = Supervisor(self._layout)
-        running = any(p.name == "prometheus" and p.running for p in supervisor.list())
-        return f"http://127.0.0.1:{supervisor.port('prometheus')}" if running else None
-
-    @property
-    def _kubeconfig(self) -> Mapping[str, Any] | str:
-        if self.environment == SANDBOX:
-            return str(self._layout.kubeconfig)
-        import json
-
-        found = _outputs(self.project, self.environment, "platform").get("kubeconfig")
-        return json.loads(found) if isinstance(found, str) else dict(found or {})
-
-    @cached_property
-    def _layout(self) -> Any:
-        from sandbox.layout import Layout
-
-        return Layout.of(self.project)
-
-
-def _described(project: Path, environment: str) -> Path:
-    """The file that describes the environment's cluster. Raises UserError where there is none: asking for its stack would make one."""
-    file = project / "stacks" / f"Pulumi.{environment}-cluster.yaml"
-    if _NAME.fullmatch(environment) and file.exists():
-        return file
-    known = sorted(f.stem.removeprefix("Pulumi.").removesuffix("-cluster") for f in file.parent.glob("Pulumi.*-cluster.yaml"))
-    raise UserError(
-        f"There is no environment {environment}.", "Nothing was done.", f"Name one of {', '.join(known)} with --environment.", Exit.USAGE
-    )
-
-
-@cache
-def _outputs(project: Path, environment: str, layer: str) -> Mapping[str, Any]:
-    """What a layer of the environment exported, asked once: the real engine takes seconds for it. Raises UserError without an answer."""
-    from pulumi.automation import CommandError
-
-    from headway.environment.stacks import Runner
-
-    _described(project, environment)
-    stack = f"{environment}-{layer}"
-    try:
-        return Runner(project).outputs(stack)
-    except FileNotFoundError:
-        why, remedy = "there is no `pulumi` on the PATH", "Install the Pulumi CLI, or set HEADWAY_LEDGER and HEADWAY_PROMETHEUS"
-    except CommandError as failure:
-        said = [line.strip() for line in str(failure).splitlines() if "error:" in line]
-        why, remedy = said[0] if said else "pulumi failed", f"Try `pulumi stack output -s {stack}`: it says the same, and more"
-    raise UserError(f"What stack {stack} exported cannot be read: {why}.", "Nothing was done.", f"{remedy}.")
+        return found
 
 
 def adopt_deployed(project: Path, environment: str) -> tuple[str, ...]:
@@ -354,26 +240,26 @@ def adopt_deployed(project: Path, environment: str) -> tuple[str, ...]:
     return tuple(done)
 
 
-def places(project: Path, environment: str) -> tuple[Place, ...]:
+def places(project: Path, environment: str) -> tuple[ServicePlace, ...]:
     """Every service that the checkout has a contract of, sorted."""
     files = sorted((project / "tenants").glob("*/*.yaml"))
     return tuple(
-        Place(project=project, environment=environment, tenant=file.parent.name, model=file.stem) for file in files if file.stem != "tenant"
+        ServicePlace(project=project, environment=environment, tenant=file.parent.name, model=file.stem)
+        for file in files
+        if file.stem != "tenant"
     )
 
 
-def place(service: str, environment: str, project: Path | None, prometheus: str | None = None) -> Place:
+def place(service: str, environment: str, project: Path | None, prometheus: str | None = None) -> ServicePlace:
     """The place of `service` (`<tenant>/<model>`). Raises UserError for another form."""
-    from headway.cli.project import find
-
     tenant, slash, model = service.partition("/")
-    if not slash or not _NAME.fullmatch(tenant) or not _NAME.fullmatch(model):
+    if not slash or not is_name(tenant) or not is_name(model):
         raise UserError(
             f"{service!r} names no service.", "Nothing was done.", "Write <tenant>/<model>, such as vision/defects.", Exit.USAGE
         )
     root = find(project)
-    _described(root, environment)
-    here = Place(project=root, environment=environment, tenant=tenant, model=model, prometheus=prometheus)
+    described(root, environment)
+    here = ServicePlace(project=root, environment=environment, tenant=tenant, model=model, prometheus=prometheus)
     if not (root / "tenants" / tenant / f"{model}.yaml").exists() and not here.store.list(f"{here.chain}/events/"):
         known = ", ".join(each.chain for each in places(root, environment))
         raise UserError(

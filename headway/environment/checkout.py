@@ -1,0 +1,39 @@
+"""The checkout that a command is about: where it is, and which environments it describes."""
+
+import re
+from pathlib import Path
+
+from headway.problem import Exit, UserError
+
+_NAME = re.compile("[a-z]([a-z0-9-]*[a-z0-9])?")
+
+
+def is_name(text: str) -> bool:
+    """Whether an environment, a tenant or a model may be called that: it becomes part of paths, of keys and of objects' names."""
+    return _NAME.fullmatch(text) is not None
+
+
+def find(start: Path | None = None) -> Path:
+    """The nearest folder upwards from `start` (the working folder) that holds Headway's Pulumi.yaml. Raises UserError if there is none."""
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        file = folder / "Pulumi.yaml"
+        if file.is_file() and "name: headway" in file.read_text(encoding="utf-8").splitlines():
+            return folder
+    raise UserError(
+        f"{here} is not inside a checkout of Headway.",
+        "The command needs its Pulumi.yaml, stacks and tenants.",
+        "Change into the checkout; a command with --project may be told where it is.",
+        Exit.USAGE,
+    )
+
+
+def described(project: Path, environment: str) -> Path:
+    """The file that describes the environment's cluster. Raises UserError where there is none: asking for its stack would make one."""
+    file = project / "stacks" / f"Pulumi.{environment}-cluster.yaml"
+    if is_name(environment) and file.exists():
+        return file
+    known = sorted(f.stem.removeprefix("Pulumi.").removesuffix("-cluster") for f in file.parent.glob("Pulumi.*-cluster.yaml"))
+    raise UserError(
+        f"There is no environment {environment}.", "Nothing was done.", f"Name one of {', '.join(known)} with --environment.", Exit.USAGE
+    )

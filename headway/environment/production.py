@@ -1,0 +1,115 @@
+"""Environments of production: what the stacks of an account have exported, read by the Pulumi CLI of this machine."""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headway.environment.checkout import described
+from headway.problem import UserError
+
+if TYPE_CHECKING:
+    from headway.contract.units import Duration
+    from headway.environment.kubernetes import KubernetesApi
+    from headway.environment.request_samples import RequestSamples
+    from headway.environment.stacks import Runner
+
+SCRAPE_SECONDS = 15.0
+"""What the platform's monitors ask for."""
+
+
+class Production:
+    """An environment of which the checkout describes the cluster, in an account of its own."""
+
+    time_can_be_compressed = False
+    nodes_can_be_added = True
+    scrape_seconds = SCRAPE_SECONDS
+    restart_hint = "Check the network and try again."
+    metrics_hint = ""
+
+    def __init__(self, name: str, project: Path) -> None:
+        self.name, self._project = name, project
+
+    @cached_property
+    def ledger_address(self) -> str:
+        from headway.ledger.location import place
+
+        found = place(None) or place(self._outputs("cluster").get("ledger_bucket"))
+        if found is None:
+            raise UserError(
+                f"Environment {self.name} has no release ledger.",
+                "Without it nobody knows which release has which traffic.",
+                f"Deploy its cluster layer: `pulumi up -s {self.name}-cluster`; or set HEADWAY_LEDGER.",
+            )
+        return found
+
+    @cached_property
+    def stacks(self) -> "Runner":
+        from headway.environment.stacks import Runner
+
+        return Runner(self._project, environment={"HEADWAY_LEDGER": self.ledger_address} if "HEADWAY_LEDGER" in os.environ else {})
+
+    @cached_property
+    def kubernetes(self) -> "KubernetesApi":
+        from headway.environment.kubernetes import KubernetesApi
+
+        found = self._outputs("platform").get("kubeconfig")
+        return KubernetesApi(json.loads(found) if isinstance(found, str) else dict(found or {}))
+
+    @property
+    def metrics_address(self) -> str | None:
+        found = self._outputs("platform").get("prometheus_address")
+        return str(found) if found else None
+
+    @property
+    def logs(self) -> Path:
+        return state_folder() / "logs"
+
+    def execute(self, pod: Mapping[str, Any], container: str, arguments: Sequence[str], seconds: float) -> str:
+        head = pod["metadata"]
+        return self.kubernetes.execute(str(head["namespace"]), str(head["name"]), container, ("python3", *arguments), seconds)
+
+    def simulated(self, pods: Sequence[Mapping[str, Any]]) -> bool:
+        return False
+
+    def request_samples(self, tenant: str, model: str, retention: "Duration") -> "RequestSamples | None":
+        from headway.contract.sampling import prefix
+        from headway.environment.request_samples import SampleBucket
+        from headway.ledger.store import client
+
+        bucket = self._outputs("cluster").get("telemetry_bucket")
+        return SampleBucket(client(), str(bucket), prefix(tenant, model, retention)) if bucket else None
+
+    def start_release_guard(self, tenant: str, watching: Callable[[], bool]) -> bool:
+        """A guard beside the runner would die with it: one must be started on another machine."""
+        return False
+
+    def _outputs(self, layer: str) -> Mapping[str, Any]:
+        return _outputs(self._project, self.name, layer)
+
+
+def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where Headway keeps files of its own on a machine of production: `headway` in the user's state folder, by the XDG specification."""
+    given = environment.get("XDG_STATE_HOME")
+    return (Path(given) if given else Path(environment.get("HOME") or "~").expanduser() / ".local" / "state") / "headway"
+
+
+@cache
+def _outputs(project: Path, environment: str, layer: str) -> Mapping[str, Any]:
+    """What a layer of the environment exported, asked once: the real engine takes seconds for it. Raises UserError without an answer."""
+    from pulumi.automation import CommandError
+
+    from headway.environment.stacks import Runner
+
+    described(project, environment)
+    stack = f"{environment}-{layer}"
+    try:
+        return Runner(project).outputs(stack)
+    except FileNotFoundError:
+        why, remedy = "there is no `pulumi` on the PATH", "Install the Pulumi CLI, or set HEADWAY_LEDGER and HEADWAY_PROMETHEUS"
+    except CommandError as failure:
+        said = [line.strip() for line in str(failure).splitlines() if "error:" in line]
+        why, remedy = said[0] if said else "pulumi failed", f"Try `pulumi stack output -s {stack}`: it says the same, and more"
+    raise UserError(f"What stack {stack} exported cannot be read: {why}.", "Nothing was done.", f"{remedy}.")

@@ -1,0 +1,106 @@
+"""The environment port of the sandbox: everything on this machine, below one state folder."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headway.environment.port import OutOfReachError
+from sandbox.layout import Layout
+from sandbox.monitoring.configuration import SCRAPE_SECONDS
+
+if TYPE_CHECKING:
+    from headway.contract.units import Duration
+    from headway.environment.kubernetes import KubernetesApi
+    from headway.environment.port import Environment
+    from headway.environment.request_samples import RequestSamples
+    from headway.environment.stacks import Runner
+
+NAME = "sandbox"
+
+
+class Sandbox:
+    """The sandbox of a checkout. It has its own ledger, whatever the shell was set up for."""
+
+    name = NAME
+    time_can_be_compressed = True
+    nodes_can_be_added = False
+    scrape_seconds = SCRAPE_SECONDS
+    restart_hint = "Try again; in the sandbox, `make up` repairs it."
+    metrics_hint = "; `headway sandbox up --with monitoring` starts one"
+
+    def __init__(self, project: Path) -> None:
+        self._project, self.layout = project, Layout.of(project)
+
+    @property
+    def ledger_address(self) -> str:
+        return self.layout.ledger_address
+
+    @cached_property
+    def stacks(self) -> "Runner":
+        from headway.environment.stacks import Runner
+        from pulumi_embedded.engine.command import EmbeddedPulumi
+        from sandbox.cloud.registry import providers
+
+        return Runner(self._project, command=EmbeddedPulumi(providers(self.layout)), environment=self.layout.engine_environment())
+
+    @cached_property
+    def kubernetes(self) -> "KubernetesApi":
+        from headway.environment.kubernetes import KubernetesApi
+
+        return KubernetesApi(str(self.layout.kubeconfig))
+
+    @property
+    def metrics_address(self) -> str | None:
+        from sandbox.cluster.processes import Supervisor
+
+        supervisor = Supervisor(self.layout)
+        running = any(p.name == "prometheus" and p.running for p in supervisor.list())
+        return f"http://127.0.0.1:{supervisor.port('prometheus')}" if running else None
+
+    @property
+    def logs(self) -> Path:
+        return self.layout.logs
+
+    def execute(self, pod: Mapping[str, Any], container: str, arguments: Sequence[str], seconds: float) -> str:
+        from sandbox.traffic.pod_exec import NotRunError, executed
+
+        try:
+            return executed(self.layout, pod, arguments, seconds)
+        except NotRunError as failure:
+            raise OutOfReachError(str(failure)) from None
+
+    def simulated(self, pods: Sequence[Mapping[str, Any]]) -> bool:
+        """A pod that is served here is a real process, although its node is simulated like all others."""
+        from sandbox.cluster.nodes import MANAGED
+        from sandbox.traffic.address import ADDRESS
+
+        others = [pod for pod in pods if ADDRESS not in (pod["metadata"].get("annotations") or {})]
+        names = sorted({str(pod["spec"]["nodeName"]) for pod in others if pod["spec"].get("nodeName")})
+        nodes = [self.kubernetes.get(f"/api/v1/nodes/{name}") for name in names]
+        return any(MANAGED.keys() & (node or {}).get("metadata", {}).get("annotations", {}).keys() for node in nodes)
+
+    def request_samples(self, tenant: str, model: str, retention: "Duration") -> "RequestSamples | None":
+        from sandbox.traffic.request_samples import SampleFile
+
+        return SampleFile(self.layout.logs / "samples" / f"{tenant}.{model}.jsonl")
+
+    def start_release_guard(self, tenant: str, watching: Callable[[], bool]) -> bool:
+        """Start one as a process of its own: enough for a runner that dies, not for a machine that does."""
+        from sandbox.cluster.processes import Process, Supervisor
+        from sandbox.progress import Silent
+
+        words = ("-m", "headway.cli.main", "release", "guard", tenant, "--project", str(self._project))
+        process = Process(
+            name=f"release-guard-{tenant}",
+            argv=(sys.executable, *words),
+            ready=lambda: None if watching() else "it has not looked yet",
+            environment={"HEADWAY_SANDBOX_HOME": str(self.layout.state), "PYTHONPATH": str(self._project)},
+        )
+        Supervisor(self.layout).ensure(process, Silent())
+        return True
+
+
+if TYPE_CHECKING:
+    _implements: Callable[[Path], Environment] = Sandbox
