@@ -37,16 +37,24 @@ class Sandbox:
     def ledger_address(self) -> str:
         return self.layout.ledger_address
 
-    @cached_property
+    @property
     def stacks(self) -> "Runner":
+        return self._stacks
+
+    @cached_property
+    def _stacks(self) -> "Runner":
         from headway.environment.stacks import Runner
         from pulumi_embedded.engine.command import EmbeddedPulumi
         from sandbox.cloud.registry import providers
 
         return Runner(self._project, command=EmbeddedPulumi(providers(self.layout)), environment=self.layout.engine_environment())
 
-    @cached_property
+    @property
     def kubernetes(self) -> "KubernetesApi":
+        return self._kubernetes
+
+    @cached_property
+    def _kubernetes(self) -> "KubernetesApi":
         from headway.environment.kubernetes import KubernetesApi
 
         return KubernetesApi(str(self.layout.kubeconfig))
@@ -74,7 +82,7 @@ class Sandbox:
     def simulated(self, pods: Sequence[Mapping[str, Any]]) -> bool:
         """A pod that is served here is a real process, although its node is simulated like all others."""
         from sandbox.cluster.nodes import MANAGED
-        from sandbox.traffic.address import ADDRESS
+        from sandbox.traffic.pod_addresses import ADDRESS
 
         others = [pod for pod in pods if ADDRESS not in (pod["metadata"].get("annotations") or {})]
         names = sorted({str(pod["spec"]["nodeName"]) for pod in others if pod["spec"].get("nodeName")})

@@ -32,8 +32,12 @@ class Production:
     def __init__(self, name: str, project: Path) -> None:
         self.name, self._project = name, project
 
-    @cached_property
+    @property
     def ledger_address(self) -> str:
+        return self._ledger_address
+
+    @cached_property
+    def _ledger_address(self) -> str:
         from headway.ledger.location import place
 
         found = place(None) or place(self._outputs("cluster").get("ledger_bucket"))
@@ -45,14 +49,22 @@ class Production:
             )
         return found
 
-    @cached_property
+    @property
     def stacks(self) -> "Runner":
+        return self._stacks
+
+    @cached_property
+    def _stacks(self) -> "Runner":
         from headway.environment.stacks import Runner
 
         return Runner(self._project, environment={"HEADWAY_LEDGER": self.ledger_address} if "HEADWAY_LEDGER" in os.environ else {})
 
-    @cached_property
+    @property
     def kubernetes(self) -> "KubernetesApi":
+        return self._kubernetes
+
+    @cached_property
+    def _kubernetes(self) -> "KubernetesApi":
         from headway.environment.kubernetes import KubernetesApi
 
         found = self._outputs("platform").get("kubeconfig")
