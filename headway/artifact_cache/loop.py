@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from headway.artifact_cache.cluster import Cluster
+from headway.artifact_cache.cluster import ArtifactCluster
 from headway.artifact_cache.serving import FAILED, FETCHED, FETCHES, NO_ROOM, REFUSED, Watched
 from headway.artifact_cache.store import NoRoomError, RefusedError
 from headway.artifact_cache.wanted import File, ordered
@@ -41,7 +41,7 @@ def downloads(client: Any) -> Callable[[File, Path], None]:
     return bring
 
 
-def hear(cluster: Cluster, pool: str, heard: "queue.SimpleQueue[Configurations]", stop: threading.Event, say: Said) -> None:
+def hear(cluster: ArtifactCluster, pool: str, heard: "queue.SimpleQueue[Configurations]", stop: threading.Event, say: Said) -> None:
     """Put what the pool's releases are into the queue, at every change, until told to stop."""
     while not stop.is_set():
         try:

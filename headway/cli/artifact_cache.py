@@ -27,21 +27,23 @@ def artifact_cache(
     Runs until it is stopped. AWS credentials, region and endpoints come from the environment.
     """
     import boto3
-    from kubernetes.config import ConfigException
 
     from headway.artifact_cache import loop
     from headway.artifact_cache.callers import Callers
-    from headway.artifact_cache.cluster import Cluster
+    from headway.artifact_cache.cluster import ArtifactCluster
     from headway.artifact_cache.serving import Watched, served
     from headway.artifact_cache.store import Store
+    from headway.environment.kubernetes import UnusableKubeconfigError
 
     address, _, port = serve.rpartition(":")
     if not address or not port.isdigit():
         raise UserError(f"--serve {serve} is no address and port.", "Nothing was started.", "Write 0.0.0.0:8087.", Exit.USAGE)
     try:
-        cluster = Cluster(None if in_cluster else _kubeconfig())
-    except ConfigException as failure:
-        raise UserError(f"No cluster can be reached: {failure}.", "Nothing was started.", "Set KUBECONFIG, or run it in a pod.") from None
+        cluster = ArtifactCluster(None if in_cluster else _kubeconfig())
+    except UnusableKubeconfigError as failure:
+        raise UserError(
+            f"No cluster can be reached: {failure.reason}.", "Nothing was started.", "Set KUBECONFIG, or run it in a pod."
+        ) from None
     watched = Watched(Store(folder, room, time.monotonic))
     stop, heard = threading.Event(), queue.SimpleQueue[loop.Configurations]()
 
