@@ -22,7 +22,7 @@ from headway.ledger.store import MissingStoreError, UnreachableError
 from sandbox.layout import Layout
 
 ROOMS = ("Pulumi.yaml", "__main__.py", "components", "headway", "policies", "sandbox", "stacks", "tenants")
-"""What of the checkout a program or a pack may read; tests/unit/test_sandbox_receipts.py holds this list to the checkout."""
+"""What of the checkout a program or a pack may read; tests/unit/sandbox/test_sandbox_receipts.py holds this list to the checkout."""
 _VARIABLES = ("AWS_", "HEADWAY_", "KUBE", "PULUMI_", "PYTHON")
 _FORMAT = 1
 

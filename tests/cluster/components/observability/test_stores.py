@@ -26,7 +26,18 @@ from components.observability import trail
 from components.observability.panels import Store
 from sandbox.cloud import objectstore
 from sandbox.progress import Silent
-from tests.cluster.collecting import DEFECTS, FRAUD, UPSTREAM, Running, Sender, built, collecting, free_ports, populate, text
+from tests.cluster.components.observability.collecting import (
+    DEFECTS,
+    FRAUD,
+    UPSTREAM,
+    Running,
+    Sender,
+    built,
+    collecting,
+    free_ports,
+    populate,
+    text,
+)
 from tests.cluster.conftest import ControlPlane, eventually
 
 LOKI, TEMPO = (os.environ.get(name, "") for name in ("HEADWAY_LOKI", "HEADWAY_TEMPO"))

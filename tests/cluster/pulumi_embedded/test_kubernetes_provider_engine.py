@@ -19,7 +19,7 @@ from sandbox.cluster.nodes import node_manifest
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.progress import Silent
 from tests.cluster.conftest import ControlPlane, eventually
-from tests.cluster.kubernetes_provider_driver import Driver
+from tests.cluster.pulumi_embedded.kubernetes_provider_driver import Driver
 
 Program = Callable[[], None]
 

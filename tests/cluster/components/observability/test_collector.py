@@ -15,7 +15,19 @@ from typing import Any
 import pytest
 
 from components.addons import node_logs, otel
-from tests.cluster.collecting import DEFECTS, FRAUD, UPSTREAM, Running, Sender, attributes, built, collecting, populate, text, validated
+from tests.cluster.components.observability.collecting import (
+    DEFECTS,
+    FRAUD,
+    UPSTREAM,
+    Running,
+    Sender,
+    attributes,
+    built,
+    collecting,
+    populate,
+    text,
+    validated,
+)
 from tests.cluster.conftest import ControlPlane, eventually
 from tests.loopback import Handler, served
 

@@ -11,8 +11,8 @@ from headway.signals import Scope, Source, signal
 from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
 from sandbox.layout import Layout
 from sandbox.progress import Silent
+from tests.cluster.components.observability.promtool import MINUTE, answers, judge, series
 from tests.cluster.conftest import PROJECT
-from tests.cluster.promtool import MINUTE, answers, judge, series
 
 pytestmark = pytest.mark.timeout(1800)
 

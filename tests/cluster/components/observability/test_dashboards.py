@@ -20,7 +20,7 @@ from sandbox.monitoring import servers
 from sandbox.monitoring.configuration import MonitoringSettings
 from sandbox.monitoring.servers import Monitoring
 from sandbox.progress import Silent
-from tests.cluster import generated_series
+from tests.cluster.components.observability import generated_series
 from tests.cluster.conftest import PROJECT, eventually
 from tests.cluster.exporter import shown
 from tests.components.contracts import CHAT, DEFECTS, SURROUNDINGS

@@ -12,9 +12,9 @@ from components.tenant import spending
 from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
 from sandbox.layout import Layout
 from sandbox.progress import Silent
-from tests.cluster.alert_cases import CASES, Case
+from tests.cluster.components.observability.alert_cases import CASES, Case
+from tests.cluster.components.observability.promtool import judge
 from tests.cluster.conftest import PROJECT
-from tests.cluster.promtool import judge
 from tests.components.contracts import SURROUNDINGS, tenant
 
 pytestmark = pytest.mark.timeout(1800)

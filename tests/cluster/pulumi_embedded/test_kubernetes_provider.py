@@ -15,7 +15,7 @@ from pulumi_embedded.engine.provider import UNKNOWN, Properties, ProviderError
 from sandbox.cluster.nodes import node_manifest
 from sandbox.progress import Silent
 from tests.cluster.conftest import ControlPlane, eventually
-from tests.cluster.kubernetes_provider_driver import GPU_TAINT, Driver, Resource, Watched, partial, urn, workload
+from tests.cluster.pulumi_embedded.kubernetes_provider_driver import GPU_TAINT, Driver, Resource, Watched, partial, urn, workload
 
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"

@@ -24,7 +24,7 @@ print(json.dumps({"heavy": heavy, "answer": [sorted(map(str, refused)), changed,
 
 def run(cache: Path, scratch: Path) -> Any:
     environment = {**os.environ, CACHE_VARIABLE: str(cache)}
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[4]
     environment["PYTHONPATH"] = os.pathsep.join((str(root), str(root / "packages" / "pulumi-embedded" / "tests" / "providers")))
     done = subprocess.run([sys.executable, "-c", RUN, str(scratch)], cwd=root, env=environment, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)

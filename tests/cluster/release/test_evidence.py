@@ -28,7 +28,7 @@ from sandbox.monitoring.servers import Monitoring
 from sandbox.progress import Silent
 from tests.cluster.conftest import PROJECT, eventually
 from tests.cluster.exporter import shown
-from tests.cluster.mesh_history import EDGES, SCRAPE, Pod, openmetrics, steady
+from tests.cluster.release.mesh_history import EDGES, SCRAPE, Pod, openmetrics, steady
 
 pytestmark = pytest.mark.timeout(1800)  # on a fresh machine the first test waits for the programs to be built
 

@@ -40,10 +40,10 @@ from sandbox.monitoring.servers import folder_of
 from sandbox.progress import Silent
 from tests.cluster.command import SECONDS, Sandbox
 from tests.cluster.conftest import eventually
-from tests.cluster.release_service import Behaviour, Traffic, exported
-from tests.cluster.wire import State, Wire, careless
+from tests.cluster.release.release_service import Behaviour, Traffic, exported
+from tests.cluster.release.wire import State, Wire, careless
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 SERVICE = "vision/defects"
 BUCKET, PREFIX = "headway-releases", "audit/"
 SPEED = "20"

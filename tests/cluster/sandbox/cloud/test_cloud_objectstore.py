@@ -17,7 +17,7 @@ from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
 from sandbox.progress import Silent
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[4]
 REGION = "eu-west-1"
 
 

@@ -25,10 +25,9 @@ from sandbox.layout import Layout
 from sandbox.monitoring import servers as monitoring
 from sandbox.progress import Silent
 from sandbox.status import read
-
-from .command import PROJECT, Command, Sandbox, closed_address
-from .conftest import eventually
-from .exporter import shown
+from tests.cluster.command import PROJECT, Command, Sandbox, closed_address
+from tests.cluster.conftest import eventually
+from tests.cluster.exporter import shown
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 

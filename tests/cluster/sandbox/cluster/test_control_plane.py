@@ -20,8 +20,7 @@ from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.certificates import Pair, Subject, authority, issue
 from sandbox.cluster.nodes import READY_DELAY, STATUS_BY_OTHERS, node_manifest
 from sandbox.progress import Silent
-
-from .conftest import ControlPlane, api_client, eventually
+from tests.cluster.conftest import ControlPlane, api_client, eventually
 
 GPU_NODE = {"cpu": "96", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8", "nvidia.com/mig-1g.10gb": "56"}
 GPU_TAINT = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}

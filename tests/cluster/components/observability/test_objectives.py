@@ -9,8 +9,8 @@ from headway.contract.model import Model
 from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
 from sandbox.layout import Layout
 from sandbox.progress import Silent
+from tests.cluster.components.observability.promtool import judge, series
 from tests.cluster.conftest import PROJECT
-from tests.cluster.promtool import judge, series
 from tests.components.contracts import DEFECTS, SURROUNDINGS, changed
 
 pytestmark = pytest.mark.timeout(1800)

@@ -19,7 +19,7 @@ from pulumi_embedded.providers.kubernetes import crds
 from sandbox.cluster.nodes import node_manifest
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.progress import Silent
-from tests.cluster.boundary_cases import DENIED, GRANTED, OUT_OF_THE_MESH, REACHES, STAYS, Right
+from tests.cluster.components.boundary_cases import DENIED, GRANTED, OUT_OF_THE_MESH, REACHES, STAYS, Right
 from tests.cluster.conftest import ControlPlane, eventually
 from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, document, service
 from tests.components.strangers import rendered, stranger

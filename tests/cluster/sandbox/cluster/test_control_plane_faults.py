@@ -20,9 +20,8 @@ from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.cluster.nodes import node_manifest
 from sandbox.layout import CACHE_VARIABLE, HOME_VARIABLE, Layout
 from sandbox.progress import Silent
-
-from .command import servers_of
-from .conftest import PROJECT, ControlPlane, eventually
+from tests.cluster.command import servers_of
+from tests.cluster.conftest import PROJECT, ControlPlane, eventually
 
 START = """
 import sys

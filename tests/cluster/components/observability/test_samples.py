@@ -23,9 +23,9 @@ from headway.environment.request_samples import SampleBucket
 from headway.release.driver.mirrored import paired
 from sandbox.cloud import objectstore
 from sandbox.progress import Silent
-from tests.cluster.collecting import Running, Sender, attributes, built, collecting, populate, text
+from tests.cluster.components.observability.collecting import Running, Sender, attributes, built, collecting, populate, text
+from tests.cluster.components.observability.test_collector import Sink, sink
 from tests.cluster.conftest import ControlPlane, eventually
-from tests.cluster.test_collector import Sink, sink
 
 __all__ = ["sink"]
 pytestmark = built

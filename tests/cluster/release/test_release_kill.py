@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "unit"))
 
 from release_kill import Shelf, promoting, walk
 from release_world import Scene
@@ -14,7 +14,7 @@ from release_world import Scene
 from headway.contract.loader import load_tenant
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-TENANTS = Path(__file__).parents[2] / "tenants"
+TENANTS = Path(__file__).parents[3] / "tenants"
 
 
 EXPERIMENT = {"strategy": "ab", "split": {"share": "20%", "duration": "1h", "user_claim": "sub", "experiment": "tone"}}

@@ -7,7 +7,7 @@ import pytest
 from pulumi_embedded.engine.provider import UNKNOWN, Properties, ProviderError
 from sandbox.status import RECORD_SELECTOR
 from tests.cluster.conftest import ControlPlane, eventually
-from tests.cluster.kubernetes_provider_driver import Driver, RefusedError, Resource, Watched
+from tests.cluster.pulumi_embedded.kubernetes_provider_driver import Driver, RefusedError, Resource, Watched
 
 RELEASE = "kubernetes:helm.sh/v3:Release"
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"

@@ -13,8 +13,7 @@ from sandbox.cluster.control_plane_programs import NAMES
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import CACHE_VARIABLE, HOME_VARIABLE, Layout
 from sandbox.progress import Silent
-
-from .command import PROJECT, closed_address, servers_of
+from tests.cluster.command import PROJECT, closed_address, servers_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
