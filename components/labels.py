@@ -1,29 +1,11 @@
-"""Labels of Kubernetes objects and tags of AWS resources: one function each, with the keys of `headway.contract.labels`.
+"""Labels of Kubernetes objects and tags of AWS resources: one function each, with the keys of `headway.wire`.
 
 The trap: a Deployment's selector is immutable, so `selector` holds only what never changes for the object's whole life.
 """
 
 from components.naming import label_value
-from headway.contract.labels import ENVIRONMENT, MODEL, PART_OF, POOL, PREFIX, RELEASE, TENANT, WORKLOAD_CLASS
+from headway.wire import MODEL, PART_OF, PREFIX, RELEASE, TENANT, WORKLOAD_CLASS
 
-__all__ = [
-    "ARM",
-    "ENVIRONMENT",
-    "MODEL",
-    "PART_OF",
-    "POOL",
-    "PREFIX",
-    "QUEUES",
-    "RELEASE",
-    "TENANT",
-    "WORKLOAD_CLASS",
-    "labels",
-    "selector",
-    "tags",
-]
-
-ARM = f"{PREFIX}/arm"
-"""Label of pods: which part their release plays. In selectors too: the baseline is the stable release a second time."""
 QUEUES = f"{PREFIX}/queues"
 """Annotation of a tenant's namespace: the addresses of its models' queues, which their autoscalers may ask about."""
 WORKLOAD_LABEL, SYSTEM = "workload", "system"

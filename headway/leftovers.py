@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.contract.labels import PREFIX
 from headway.problem import Exit, UserError
+from headway.wire import ENVIRONMENT
 
-ENVIRONMENT_TAG = f"{PREFIX}/environment"
 Clients = Callable[[str], Any]
 """A boto3 client of a service, in the environment's region."""
 
@@ -46,7 +45,7 @@ class Search:
             ("cluster.k8s.amazonaws.com/name", self.cluster),
             ("elbv2.k8s.aws/cluster", self.cluster),
             ("eks:cluster-name", self.cluster),
-            (ENVIRONMENT_TAG, self.environment),
+            (ENVIRONMENT, self.environment),
         )
 
     def why(self, tags: Mapping[str, str]) -> str:
@@ -180,13 +179,13 @@ def _log_groups(search: Search, clients: Clients) -> Iterator[Leftover]:
 def _others(search: Search, clients: Clients) -> Iterator[Leftover]:
     """Whatever else carries the environment's tag; keys that wait out their deletion are left out, for they cost nothing and go by themselves."""
     tagging, kms = clients("resourcegroupstaggingapi"), clients("kms")
-    filters = [{"Key": ENVIRONMENT_TAG, "Values": [search.environment]}]
+    filters = [{"Key": ENVIRONMENT, "Values": [search.environment]}]
     for found in _pages(tagging, "get_resources", "ResourceTagMappingList", TagFilters=filters):
         arn = found["ResourceARN"]
         service = arn.split(":")[2]
         if service == "kms" and kms.describe_key(KeyId=arn)["KeyMetadata"]["KeyState"] == "PendingDeletion":
             continue
-        why = f"tag {ENVIRONMENT_TAG}={search.environment}"
+        why = f"tag {ENVIRONMENT}={search.environment}"
         yield Leftover(kind=service, id=arn, why=why, state="", remove=f"# {service}: remove {arn} by its service's own command")
 
 

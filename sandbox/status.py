@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.contract.gpu_resources import is_gpu
-from headway.contract.labels import MODEL, POOL, RELEASE, TENANT
+from headway.wire import MODEL, POOL, RELEASE, TENANT
 from headway.environment.kubernetes import connected
 from headway.problem import UserError
+from headway.wire import MODEL, POOL, RELEASE, TENANT
 
 PRODUCT = "nvidia.com/gpu.product"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"

@@ -26,6 +26,7 @@ from headway.contract.arithmetic import warm
 from headway.contract.arithmetic.surge import pool_for
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
+from headway.wire import NODE_HEALTH_NAMESPACE
 from stacks.settings import CLUSTER, PLATFORM, SANDBOX, PlatformSettings, tenants_of
 from stacks.upstream import Upstream
 
@@ -76,9 +77,9 @@ class _Layer:
         self._capacity = self._objects("capacity", capacity.manifests(self._warm()), after=[self._namespace(namespaces.WARM_CAPACITY)])
         self._objects("volumes", volumes.manifests(self._upstream.require("volumes_key_arn")))
         self._objects("admission", admission.manifests(self._settings.pools, self._settings.gateway.hosts))
-        self._objects("node-health", node_health.manifests(self._settings.pools), after=[self._namespace(namespaces.NODE_HEALTH)])
+        self._objects("node-health", node_health.manifests(self._settings.pools), after=[self._namespace(NODE_HEALTH_NAMESPACE)])
         replaces = node_health.permissions(self._cluster, self._account.id, self._account.region)
-        self._replaces = self._identify("node-health", namespaces.NODE_HEALTH, node_health.SERVICE_ACCOUNT, replaces)
+        self._replaces = self._identify("node-health", NODE_HEALTH_NAMESPACE, node_health.SERVICE_ACCOUNT, replaces)
 
     def observability(self) -> None:
         """Metrics, logs and traces. First, for it brings the kinds by which all others are scraped."""
@@ -121,7 +122,7 @@ class _Layer:
         """Device plugin, MIG, telemetry of the GPUs, and the loop that sets broken nodes apart."""
         self._addon("gpu-operator", versions.GPU_OPERATOR, gpu_operator.NAMESPACE, gpu_operator.values(self._settings.pools))
         if image := self._settings.loops.image:
-            needs = [self._monitoring, self._replaces, self._namespace(namespaces.NODE_HEALTH)]
+            needs = [self._monitoring, self._replaces, self._namespace(NODE_HEALTH_NAMESPACE)]
             self._objects("node-health-loop", node_health.loop(image, self._account.region), after=needs)
             self.artifacts(image)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from components.addons.placement import ON_SYSTEM_NODES, spread
 from headway.contract.arithmetic.replica import PROXY_CPU, PROXY_MEMORY
+from headway.wire import CLASS_HEADER, DEGRADE_HEADER
 
 SYSTEM_NAMESPACE = "istio-system"
 INGRESS_NAMESPACE = "istio-ingress"
@@ -32,9 +33,9 @@ DRAIN_SECONDS = 60
 
 ADDED_TAGS = {
     # The gateway wrote the header when it moved the request to a fallback. Not the header's value: a caller inside the mesh could invent some.
-    "degraded": '"x-degrade" in request.headers ? "true" : "false"',
+    "degraded": f'"{DEGRADE_HEADER}" in request.headers ? "true" : "false"',
     # What the replica's own proxy wrote there, by the size of the body; nothing for models without classes.
-    "request_class": '"x-request-class" in request.headers ? request.headers["x-request-class"] : ""',
+    "request_class": f'"{CLASS_HEADER}" in request.headers ? request.headers["{CLASS_HEADER}"] : ""',
     # Envoy ends the host of a copy so, before its port: callers inside the mesh write one.
     "mirrored": 'request.host.endsWith("-shadow") || request.host.contains("-shadow:") ? "true" : "false"',
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 from components.addons.otel import IMAGE, LABELS, METRICS, NOT_SPOKEN, READS, monitored, redaction, telemetry, waiting
 from components.addons.prometheus import LOKI_URL
-from headway.contract.labels import MODEL, RELEASE, TENANT
+from headway.wire import MODEL, RELEASE, TENANT
 
 RELEASE_NAME = "otel-logs"
 LINE_BYTES = 16_384

@@ -19,9 +19,9 @@ from components.addons.placement import ON_SYSTEM_NODES
 from components.addons.prometheus import LOKI_URL, NAMESPACE
 from components.addons.tempo import OTLP_PORT
 from components.permissions import Statement
-from headway.contract.labels import MODEL, TENANT
-from headway.contract.labels import RELEASE as RELEASE_LABEL
 from headway.contract.sampling import KEPT_DAYS, PREFIX
+from headway.wire import MODEL, TENANT
+from headway.wire import RELEASE as RELEASE_LABEL
 
 RELEASE = "otel-collector"
 HOST, PORT = f"{RELEASE}.{NAMESPACE}.svc.cluster.local", OTLP_PORT

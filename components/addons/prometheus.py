@@ -8,7 +8,7 @@ default Grafana password is a published one.
 from typing import Any
 
 from components.addons.placement import ON_SYSTEM_NODES, requests, spread
-from headway.contract.labels import MODEL, POOL, RELEASE, TENANT, WORKLOAD_CLASS
+from headway.wire import MODEL, POOL, RELEASE, TENANT, WORKLOAD_CLASS
 
 NAMESPACE = "monitoring"
 SERVICE = f"http://prometheus-operated.{NAMESPACE}.svc.cluster.local:9090"

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.labels import ARM, RELEASE, WORKLOAD_CLASS, labels, selector
+from components.labels import labels, selector
 from components.manifests import Manifest, object_
 from components.model_service import configuration, pod, routing
-from components.model_service.probing import FOLDER
 from components.model_service.release import Release
 from components.model_service.serving import Serving
 from components.naming import physical
@@ -30,6 +29,7 @@ from headway.contract.model import Model
 from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
 from headway.contract.runtime import Triton
+from headway.wire import ARM, RELEASE, SCRIPTS_FOLDER, WORKLOAD_CLASS
 
 SCRIPT, CONFIG = "worker.py", "worker.json"
 WORKER_FOLDER = "/etc/headway-worker"
@@ -163,7 +163,7 @@ class Worker:
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "volumeMounts": [
                 {"name": "artifact", "mountPath": pod.MODELS, "readOnly": True},
-                {"name": "configuration", "mountPath": FOLDER, "readOnly": True},
+                {"name": "configuration", "mountPath": SCRIPTS_FOLDER, "readOnly": True},
                 {"name": "worker", "mountPath": WORKER_FOLDER, "readOnly": True},
             ],
         }

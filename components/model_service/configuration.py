@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from components.model_service import probing
-from components.model_service.probing import FOLDER
 from components.model_service.serving import MODELS, Serving
 from components.platform.artifact_cache import ADDRESS
 from headway.contract.model import Model
+from headway.wire import SCRIPTS_FOLDER
 
 FETCH_SCRIPT, FETCH_CONFIG = "fetch.py", "fetch.json"
 RELAY_SCRIPT, FATE_SCRIPT = "relay.py", "fate.py"
@@ -47,7 +47,7 @@ def fetch_configuration(model: Model, serving: Serving, region: str) -> dict[str
         "uri": artifact.uri,
         "target": MODELS,
         "files": [{"path": f.path, "sha256": f.sha256, "size": int(f.size)} for f in sorted(artifact.files, key=lambda f: f.path)],
-        "places": [{"from": f"{FOLDER}/{name}", "to": place} for name, place in sorted(serving.places.items())],
+        "places": [{"from": f"{SCRIPTS_FOLDER}/{name}", "to": place} for name, place in sorted(serving.places.items())],
     }
 
 

@@ -6,13 +6,13 @@ not copy the labels makes every signal of the model silent.
 
 from typing import Any
 
-from components.labels import ARM, labels, selector
+from components.labels import labels, selector
 from components.manifests import object_
 from components.model_service.sampling import access_logging
 from components.model_service.serving import METRICS, Serving
 from components.tenant.queues import BATCH
-from headway.contract.labels import MODEL, PREFIX, RELEASE, TENANT
 from headway.contract.model import Model
+from headway.wire import ARM, MODEL, PREFIX, RELEASE, TENANT
 
 SCRAPE_SECONDS = 15
 """The signals' windows of one minute then hold four scrapes."""

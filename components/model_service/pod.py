@@ -8,19 +8,19 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from components.labels import RELEASE, labels, selector
+from components.labels import labels, selector
 from components.model_service.configuration import FATE_SCRIPT, FETCH_CONFIG, FETCH_SCRIPT, RELAY_SCRIPT, TOKEN, TOKENS
-from components.model_service.probing import FOLDER, PROVEN, probes
+from components.model_service.probing import PROVEN, probes
 from components.model_service.release import Release
 from components.model_service.serving import METRICS, MODELS, Serving
 from components.nodes.gpu_node import NO_DEVICES, taints
-from components.platform.artifact_cache import AUDIENCE, TOKEN_SECONDS
+from components.platform.artifact_cache import TOKEN_SECONDS
 from components.tenant.priority import priority_class
 from headway.contract.arithmetic.replica import FETCH_CPU, FETCH_MEMORY, RELAY_CPU, RELAY_MEMORY
-from headway.contract.labels import POOL, PREFIX
 from headway.contract.placement import Packing
 from headway.contract.pool import Pool
 from headway.contract.units import Bytes
+from headway.wire import ARTIFACT_CACHE_AUDIENCE, POOL, PREFIX, RELEASE, SCRIPTS_FOLDER
 
 RUNTIME = f"{PREFIX}/runtime"
 VERSION = f"{PREFIX}/version"
@@ -158,14 +158,14 @@ def _fetch(release: Release, artifact_cache: bool) -> dict[str, Any]:
         "name": FETCH,
         "image": model.runtime.image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["python3", "-I", f"{FOLDER}/{FETCH_SCRIPT}", f"{FOLDER}/{FETCH_CONFIG}"],
+        "command": ["python3", "-I", f"{SCRIPTS_FOLDER}/{FETCH_SCRIPT}", f"{SCRIPTS_FOLDER}/{FETCH_CONFIG}"],
         "env": [dict(NO_DEVICES)],
         "resources": _exactly(amounts),
         "securityContext": dict(SECURITY),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "artifact", "mountPath": MODELS},
-            {"name": "configuration", "mountPath": FOLDER, "readOnly": True},
+            {"name": "configuration", "mountPath": SCRIPTS_FOLDER, "readOnly": True},
             {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108
             *([{"name": "artifact-cache", "mountPath": TOKENS, "readOnly": True}] if artifact_cache else []),
         ],
@@ -174,7 +174,7 @@ def _fetch(release: Release, artifact_cache: bool) -> dict[str, Any]:
 
 def _token() -> dict[str, Any]:
     """Says to the node's store of artifacts whose pod this is, and nothing to anybody else; the fetcher alone has it."""
-    source = {"serviceAccountToken": {"audience": AUDIENCE, "expirationSeconds": TOKEN_SECONDS, "path": TOKEN}}
+    source = {"serviceAccountToken": {"audience": ARTIFACT_CACHE_AUDIENCE, "expirationSeconds": TOKEN_SECONDS, "path": TOKEN}}
     return {"name": "artifact-cache", "projected": {"defaultMode": 0o440, "sources": [source]}}
 
 
@@ -185,12 +185,12 @@ def _relay(release: Release, serving: Serving) -> dict[str, Any]:
         "image": release.model.runtime.image,
         "imagePullPolicy": "IfNotPresent",
         "restartPolicy": "Always",
-        "command": ["python3", "-I", f"{FOLDER}/{RELAY_SCRIPT}", str(serving.ports[METRICS]), str(serving.relayed)],
+        "command": ["python3", "-I", f"{SCRIPTS_FOLDER}/{RELAY_SCRIPT}", str(serving.ports[METRICS]), str(serving.relayed)],
         "env": [dict(NO_DEVICES)],
         "ports": [{"name": METRICS, "containerPort": serving.ports[METRICS]}],
         "resources": _exactly({"cpu": str(RELAY_CPU), "memory": RELAY_MEMORY.kubernetes, "ephemeral-storage": "16Mi"}),
         "securityContext": dict(SECURITY),
-        "volumeMounts": [{"name": "configuration", "mountPath": FOLDER, "readOnly": True}],
+        "volumeMounts": [{"name": "configuration", "mountPath": SCRIPTS_FOLDER, "readOnly": True}],
     }
 
 
@@ -207,7 +207,7 @@ def _server(release: Release, serving: Serving) -> dict[str, Any]:
         "ephemeral-storage": _storage(release),
         envelope.gpu.resource: str(envelope.gpu.count),
     }
-    bound = ["python3", "-I", f"{FOLDER}/{FATE_SCRIPT}", PROVEN] if serving.bound else []
+    bound = ["python3", "-I", f"{SCRIPTS_FOLDER}/{FATE_SCRIPT}", PROVEN] if serving.bound else []
     command = {"command": [*bound, *serving.command]} if serving.command else {}
     shared = [{"name": "shm", "mountPath": "/dev/shm"}] if envelope.shared_memory else []  # noqa: S108
     return {
@@ -228,7 +228,7 @@ def _server(release: Release, serving: Serving) -> dict[str, Any]:
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "artifact", "mountPath": MODELS, "readOnly": True},
-            {"name": "configuration", "mountPath": FOLDER, "readOnly": True},
+            {"name": "configuration", "mountPath": SCRIPTS_FOLDER, "readOnly": True},
             {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108
             *shared,
         ],

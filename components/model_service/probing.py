@@ -12,8 +12,8 @@ from components.model_service.scripts.probe import PROVEN as PROVEN_FILE
 from components.model_service.serving import Serving
 from headway.contract.model import Model
 from headway.contract.units import Duration
+from headway.wire import SCRIPTS_FOLDER
 
-FOLDER = "/etc/headway"
 STATE = "/tmp/headway"  # noqa: S108  on the pod's scratch volume
 PROVEN = f"{STATE}/{PROVEN_FILE}"
 SCRIPT, CONFIG = "probe.py", "probe.json"
@@ -106,4 +106,4 @@ def _slices(budget: Duration, period: int) -> int:
 
 
 def _ask(mode: str) -> Mapping[str, Any]:
-    return {"exec": {"command": ["python3", "-I", f"{FOLDER}/{SCRIPT}", mode, f"{FOLDER}/{CONFIG}"]}}
+    return {"exec": {"command": ["python3", "-I", f"{SCRIPTS_FOLDER}/{SCRIPT}", mode, f"{SCRIPTS_FOLDER}/{CONFIG}"]}}

@@ -7,6 +7,7 @@ overflow elsewhere; so the limit of a replica is enforced by the replica's own p
 
 from typing import Any
 
+from headway.wire import CLASS_HEADER, GRPC_SUFFIX, RELEASE_HEADER, SPLIT_ROUTE
 from components.labels import labels, selector
 from components.manifests import object_
 from components.model_service import sampling, triton
@@ -14,21 +15,13 @@ from components.model_service.release import Release
 from components.model_service.workload import arm_name, arm_selector
 from components.naming import ARTIFACT_CACHE_NAMESPACE, physical
 from components.platform.gateway_filters import PRIORITY
-from components.platform.gateway_scripts import DEGRADE_HEADER, EXPERIMENT_HEADER, PRIORITY_HEADER
 from components.tenant.surroundings import Surroundings
 from headway.contract.batching import NoBatching
 from headway.contract.model import Model
 from headway.contract.runtime import Triton
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
 
-RELEASE_HEADER = "x-model-release"
-"""On the way in, and only from inside the mesh: which release must answer. On the way out: which one did."""
-CLASS_HEADER = "x-request-class"
 
-SPLIT = "split"
-"""Name of the route of an experiment's users; without it all of them get the stable version."""
-GRPC_SUFFIX = "-grpc"
-"""Of the name of a route for gRPC; beside it stands the same route for HTTP."""
 
 UNREACHED_HEADER = "x-model-unreached"
 """Set by a replica's own proxy on its 503 when it got no connection to its server: the model has seen nothing of this request."""
@@ -79,7 +72,9 @@ def virtual_service(tenant: str, model: Model, split: TrafficSplit, surroundings
                     {"headers": {DEGRADE_HEADER: {"exact": model.name}, PRIORITY_HEADER: {"exact": priority.value}}}
                     for priority in sorted(model.degradation.fallback.priorities)
                 ],
-                "route": [{"destination": {"host": host(tenant, fallback)}, "headers": {"response": {"set": {"x-degraded": model.name}}}}],
+                "route": [
+                    {"destination": {"host": host(tenant, fallback)}, "headers": {"response": {"set": {DEGRADED_HEADER: model.name}}}}
+                ],
                 **again,
             }
         )
@@ -93,7 +88,7 @@ def virtual_service(tenant: str, model: Model, split: TrafficSplit, surroundings
         # At the gateway only: whoever calls from inside the mesh is in no experiment, whatever header it sends.
         wanted = {"gateways": [surroundings.gateway], "headers": {EXPERIMENT_HEADER: {"exact": split.user_split.experiment}}}
         led = _destination(tenant, model, canary, None)
-        routes.append({**stable, "name": SPLIT, "match": [wanted], "route": [_without(EXPERIMENT_HEADER, led)]})
+        routes.append({**stable, "name": SPLIT_ROUTE, "match": [wanted], "route": [_without(EXPERIMENT_HEADER, led)]})
     if split.mirror is not None:
         shadow = next(arm for arm in split.ordered if arm.release == split.mirror.release and arm.role is not ArmRole.BASELINE)
         stable["mirror"] = {"host": host(tenant, arm_name(model.name, shadow))}

@@ -6,13 +6,12 @@ the contract's minimum; a cluster that runs no KEDA therefore serves every model
 
 from typing import Any
 
-from components.labels import ARM, labels, selector
+from components.labels import labels, selector
 from components.manifests import object_
 from components.model_service.pod import SERVER, template
 from components.model_service.release import Release
 from components.model_service.serving import METRICS, Serving
 from components.naming import physical
-from headway.contract.labels import POOL, PREFIX
 from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.rollout import Surge

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 from components.nodes.sharing import GPU, node_labels
-from headway.contract.labels import POOL, PREFIX, WORKLOAD_CLASS
 from headway.contract.pool import Pool, Taint
+from headway.wire import POOL, PREFIX, WORKLOAD_CLASS
 
 ACCELERATOR = f"{PREFIX}/accelerator"
 AUTOSCALER_ACCELERATOR = "k8s.amazonaws.com/accelerator"

@@ -15,11 +15,8 @@ import pulumi_aws as aws
 
 from components.nodes import gpu_node, template
 from components.nodes.launch import NodeOptions
-from headway.contract.labels import POOL
 from headway.contract.pool import CapacityBlock, Pool, Repair, Reservation, WarmNodes
-
-GPU_CONDITION = "AcceleratedHardwareReady"
-"""The node condition under which the monitoring agent reports every GPU fault."""
+from headway.wire import ACCELERATOR_READY, POOL
 
 FAST_PULL_MIB_PER_SECOND = 600
 """Below this the disk, not the network, is what a parallel image pull waits for."""
@@ -196,7 +193,7 @@ def _repair(repair: Repair) -> aws.eks.NodeGroupNodeRepairConfigArgs:
         max_unhealthy_node_threshold_percentage=repair.stop_above_unhealthy,
         node_repair_config_overrides=[
             aws.eks.NodeGroupNodeRepairConfigNodeRepairConfigOverrideArgs(
-                node_monitoring_condition=GPU_CONDITION,
+                node_monitoring_condition=ACCELERATOR_READY,
                 node_unhealthy_reason=override.reason,
                 min_repair_wait_time_mins=override.wait.whole_seconds // 60,
                 repair_action=_REPAIRS[override.action],

@@ -12,8 +12,8 @@ import pulumi_aws as aws
 from components.labels import SYSTEM, WORKLOAD_LABEL
 from components.nodes import template
 from components.nodes.launch import NodeOptions
-from headway.contract.labels import POOL
 from headway.contract.pool import SystemPool
+from headway.wire import POOL
 
 IMAGE_FAMILY = "AL2023_x86_64_STANDARD"
 

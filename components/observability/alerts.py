@@ -12,7 +12,7 @@ from enum import StrEnum, unique
 from typing import Any
 
 from components.platform.namespaces import RATE_LIMIT
-from headway.contract.labels import QUARANTINE
+from headway.wire import QUARANTINE
 
 GPU_NODE = 'label_nvidia_com_gpu_present="true"'
 TENANTS = 'group by (namespace) (kube_namespace_labels{label_platform_io_tenant!=""})'

@@ -12,8 +12,8 @@ from components.manifests import Manifest
 from components.nodes import gpu_node
 from components.platform import boundaries
 from components.platform.rule import NAMESPACES, Rule, manifests_of
-from headway.contract.labels import MODEL, POOL, RELEASE, TENANT
 from headway.contract.pool import Pool
+from headway.wire import MODEL, POOL, RELEASE, TENANT
 
 _MESH_IMAGE = "registry.istio.io/release/proxyv2:"
 _LEVEL = "pod-security.kubernetes.io/enforce"

@@ -18,16 +18,14 @@ from components.permissions import Statement
 from components.platform import loops
 from components.platform.capacity import PLATFORM_PRIORITY
 from components.platform.namespaces import ARTIFACT_CACHE_PORT
-from headway.contract.labels import POOL
 from headway.contract.model import Model
 from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
 from headway.contract.units import Bytes
+from headway.wire import POOL
 
 NAME = "artifact-cache"
 ADDRESS = f"http://{NAME}.{ARTIFACT_CACHE_NAMESPACE}.svc.cluster.local:{ARTIFACT_CACHE_PORT}"
-AUDIENCE = "artifact-cache"
-"""`headway.artifact_cache.callers` takes tokens for it and no others."""
 TOKEN_SECONDS = 3600
 METRICS, METRICS_PORT = "metrics", 8088
 _PORT = "tcp-artifacts"

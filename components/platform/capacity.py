@@ -13,8 +13,8 @@ from components.manifests import Manifest, object_
 from components.nodes import gpu_node
 from components.platform.namespaces import WARM_CAPACITY
 from components.versions import PAUSE_IMAGE
-from headway.contract.labels import POOL
 from headway.contract.pool import Pool
+from headway.wire import POOL
 
 PLATFORM_PRIORITY, PLATFORM_PRIORITY_VALUE = "headway-platform", 1_000_000
 PLACEHOLDER_PRIORITY, PLACEHOLDER_PRIORITY_VALUE = "headway-placeholder", -10

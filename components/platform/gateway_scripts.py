@@ -6,13 +6,7 @@ script, so what a script remembers it has to remember by model.
 """
 
 from headway.contract.assignment import BUCKETS
-
-DEGRADE_HEADER = "x-degrade"
-"""Set by `OVERLOAD` while a model is overloaded; holds the model's name."""
-EXPERIMENT_HEADER = "x-experiment"
-"""Set by `EXPERIMENT` on requests of users that an experiment gives the new version; holds the experiment's name."""
-PRIORITY_HEADER = "x-request-priority"
-"""Set by the gateway from the caller's token; what a client sends under this name is dropped there."""
+from headway.wire import DEGRADE_HEADER, DEGRADED_HEADER, EXPERIMENT_HEADER, PRIORITY_HEADER
 
 TENANT_STATE = "headway.tenant"
 """Namespace of dynamic metadata: `name`, and `requests` and `tokens` as the limiter takes a limit; `counted` says that tokens are."""
@@ -156,7 +150,7 @@ end
 
 function envoy_on_response(handle)
   local model, headers = handle:filterContext(), handle:headers()
-  if headers:get("x-envoy-overloaded") and not headers:get("x-degraded") then
+  if headers:get("x-envoy-overloaded") and not headers:get("{DEGRADED_HEADER}") then
     full_until[model:get("service")] = os.time() + model:get("hold")
   end
 end

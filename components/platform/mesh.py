@@ -12,14 +12,14 @@ from components.addons.prometheus import NAMESPACE as MONITORING
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.platform import gateway_filters
-from components.platform.gateway_scripts import DEGRADE_HEADER, EXPERIMENT_HEADER, PRIORITY_HEADER
 from headway.signals.buckets import latency_edges_milliseconds
+from headway.wire import CLASS_HEADER, DEGRADE_HEADER, EXPERIMENT_HEADER, PRIORITY_HEADER, USER_HEADER
 
 GATEWAY = "headway"
 TRACED_PERCENT = 10
 """Head sampling; the collector keeps a share of these, and all that failed or were slow."""
 
-OWN_HEADERS = (DEGRADE_HEADER, EXPERIMENT_HEADER, "x-request-class", PRIORITY_HEADER, "x-user-id")
+OWN_HEADERS = (DEGRADE_HEADER, EXPERIMENT_HEADER, CLASS_HEADER, PRIORITY_HEADER, USER_HEADER)
 """Written by the platform's proxies only; what a client sends under these names never gets past the gateway's door."""
 HEADERS_SECONDS, HEADERS_KIB = 10, 32
 """A client that takes longer to say what it wants, or says more, is cut off."""

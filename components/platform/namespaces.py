@@ -14,12 +14,11 @@ from components.addons import cluster_autoscaler, gpu_operator, istio, keda, ote
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.naming import ARTIFACT_CACHE_NAMESPACE
-from headway.contract.labels import TENANT
+from headway.wire import NODE_HEALTH_NAMESPACE, TENANT
 
 SYSTEM_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 ARTIFACT_CACHE_PORT = 8087
 WARM_CAPACITY = "warm-capacity"
-NODE_HEALTH = "node-health"
 RATE_LIMIT = "rate-limit"
 RELEASE_GUARD = "release-guard"
 
@@ -71,7 +70,7 @@ NAMESPACES = (
     # 6443 is the external metrics API, which the API server proxies; 9443 the admission webhook.
     PlatformNamespace(name=keda.NAMESPACE, level=PodSecurity.RESTRICTED, webhooks=(6443, 9443)),
     # A diagnostic takes every GPU of its node, past the device plugin.
-    PlatformNamespace(name=NODE_HEALTH, level=PodSecurity.PRIVILEGED),
+    PlatformNamespace(name=NODE_HEALTH_NAMESPACE, level=PodSecurity.PRIVILEGED),
     # The node exporter is part of the node. 10250: the operator's webhook; 9090: KEDA's queries; and what proxies tell goes to the collector
     # alone, for Tempo listens on the same port, and would take a span with whatever is in it.
     PlatformNamespace(

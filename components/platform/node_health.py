@@ -14,15 +14,13 @@ from components.labels import labels
 from components.manifests import Manifest, object_
 from components.permissions import Statement
 from components.platform import loops
-from components.platform.namespaces import NODE_HEALTH
 from components.versions import DIAGNOSTIC_IMAGE
 from headway.contract.pool import Pool
+from headway.wire import NODE_HEALTH_IMAGE_KEY, NODE_HEALTH_NAMESPACE, NODE_HEALTH_POOLS_KEY, NODE_HEALTH_SETTINGS
 
 SERVICE_ACCOUNT = "node-health"
 _RBAC = "rbac.authorization.k8s.io/v1"
 CLUSTER_ROLE = "headway-node-health"
-SETTINGS = "node-health"
-"""The ConfigMap that the loop reads (`headway.node_health.cluster`)."""
 
 _EVERYWHERE = (
     ("", ("nodes",), ("get", "list", "watch", "patch")),
@@ -45,18 +43,18 @@ PORT, PORT_NAME = 8080, "metrics"
 def manifests(pools: Sequence[Pool]) -> tuple[Manifest, ...]:
     """The loop's identity, its rights and its settings."""
     found = labels("node-health")
-    subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NODE_HEALTH}
+    subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NODE_HEALTH_NAMESPACE}
     return (
-        Manifest(role="account", body=object_("v1", "ServiceAccount", SERVICE_ACCOUNT, namespace=NODE_HEALTH, labels=found)),
+        Manifest(role="account", body=object_("v1", "ServiceAccount", SERVICE_ACCOUNT, namespace=NODE_HEALTH_NAMESPACE, labels=found)),
         Manifest(
             role="settings",
             body=object_(
                 "v1",
                 "ConfigMap",
-                SETTINGS,
-                namespace=NODE_HEALTH,
+                NODE_HEALTH_SETTINGS,
+                namespace=NODE_HEALTH_NAMESPACE,
                 labels=found,
-                data={"diagnosticImage": DIAGNOSTIC_IMAGE, "pools.json": json.dumps(expected(pools), sort_keys=True)},
+                data={NODE_HEALTH_IMAGE_KEY: DIAGNOSTIC_IMAGE, NODE_HEALTH_POOLS_KEY: json.dumps(expected(pools), sort_keys=True)},
             ),
         ),
         Manifest(role="everywhere", body=object_(_RBAC, "ClusterRole", CLUSTER_ROLE, labels=found, rules=_rules(_EVERYWHERE))),
@@ -72,7 +70,9 @@ def manifests(pools: Sequence[Pool]) -> tuple[Manifest, ...]:
                 subjects=[subject],
             ),
         ),
-        Manifest(role="home", body=object_(_RBAC, "Role", SERVICE_ACCOUNT, namespace=NODE_HEALTH, labels=found, rules=_rules(_AT_HOME))),
+        Manifest(
+            role="home", body=object_(_RBAC, "Role", SERVICE_ACCOUNT, namespace=NODE_HEALTH_NAMESPACE, labels=found, rules=_rules(_AT_HOME))
+        ),
         Manifest(
             role="home-binding",
             after=("account", "home"),
@@ -80,7 +80,7 @@ def manifests(pools: Sequence[Pool]) -> tuple[Manifest, ...]:
                 _RBAC,
                 "RoleBinding",
                 SERVICE_ACCOUNT,
-                namespace=NODE_HEALTH,
+                namespace=NODE_HEALTH_NAMESPACE,
                 labels=found,
                 roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": SERVICE_ACCOUNT},
                 subjects=[subject],
@@ -92,15 +92,15 @@ def manifests(pools: Sequence[Pool]) -> tuple[Manifest, ...]:
 def loop(image: str, region: str) -> tuple[Manifest, ...]:
     """The loop as a Deployment of `image`, an image of headway by digest, and what scrapes it. Needs the Prometheus operator's definitions."""
     return (
-        Manifest(role="loop", body=loops.deployment(LOOP, NODE_HEALTH, _container(image, region), grace_seconds=30)),
-        Manifest(role="loop-budget", body=loops.budget(LOOP, NODE_HEALTH)),
+        Manifest(role="loop", body=loops.deployment(LOOP, NODE_HEALTH_NAMESPACE, _container(image, region), grace_seconds=30)),
+        Manifest(role="loop-budget", body=loops.budget(LOOP, NODE_HEALTH_NAMESPACE)),
         Manifest(
             role="loop-monitor",
             body=object_(
                 "monitoring.coreos.com/v1",
                 "PodMonitor",
                 LOOP,
-                namespace=NODE_HEALTH,
+                namespace=NODE_HEALTH_NAMESPACE,
                 labels=labels(LOOP),
                 spec={
                     "selector": {"matchLabels": loops.picked(LOOP)},

@@ -10,10 +10,9 @@ from components.labels import labels
 from components.manifests import Manifest, object_
 from components.platform import loops
 from components.platform.namespaces import RELEASE_GUARD
+from headway.wire import RELEASE_GUARD_LEASE
 
 NAME = "release-guard"
-LEASE = "headway-release-guard"
-"""In each tenant's namespace; no release begins without it (`headway.release.guard`)."""
 LOOKED = f"{loops.SCRATCH}/looked"
 SILENT_SECONDS = 60
 """Without an answer of the API server for so long, the process is started anew."""
@@ -51,7 +50,7 @@ def _rules() -> list[dict[str, Any]]:
         rule("", "namespaces", "list"),
         rule("networking.istio.io", "virtualservices", "list", "patch"),
         rule("coordination.k8s.io", "leases", "create"),
-        rule("coordination.k8s.io", "leases", "get", "patch", name=LEASE),
+        rule("coordination.k8s.io", "leases", "get", "patch", name=RELEASE_GUARD_LEASE),
     ]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from components.labels import labels
 from components.manifests import Manifest, object_
-from headway.contract.labels import TENANT
+from headway.wire import TENANT
 
 PODS = ("pods", "pods/ephemeralcontainers", "pods/resize")
 """Every way to write the containers of a pod. Not `pods/status`: a rule that a running pod breaks must not silence its kubelet."""

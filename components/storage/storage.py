@@ -16,15 +16,13 @@ from components.storage.bucket import Bucket, BucketArgs
 from components.storage.queue import Queue, QueueArgs
 from components.storage.registry import Registry, RegistryArgs
 from headway.contract.sampling import KEPT_DAYS, PREFIX
+from headway.wire import LEDGER_LEASES
 
 NAMESPACE_TAG = "aws:PrincipalTag/kubernetes-namespace"
 """Session tag that EKS Pod Identity puts on a pod's credentials; the pod cannot change it."""
 
 ACCESS_LOG_DAYS = 365
 """Who read which artifact: a year answers most questions of an audit."""
-
-LEASES = "leases/"
-"""Of the ledger's bucket: who drives each service's releases (ADR 23), renewed in place. Events and releases are written once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +54,7 @@ class Storage(pulumi.ComponentResource):
         self._name, self._args, self._child = name, args, pulumi.ResourceOptions(parent=self)
         self._access_logs = self._create_access_logs()
         self.artifacts = self._create_bucket("artifacts", write_once=True, more=(namespaces_apart(self._name_of("artifacts")),))
-        self.ledger = self._create_bucket("ledger", write_once=True, replaced_below=LEASES, lock_days=args.ledger_lock_days)
+        self.ledger = self._create_bucket("ledger", write_once=True, replaced_below=LEDGER_LEASES, lock_days=args.ledger_lock_days)
         samples = {f"{PREFIX}/{days}d/": days for days in KEPT_DAYS}
         self.telemetry = self._create_bucket(
             "telemetry", expire_days=args.telemetry_days, expire_prefixes=(f"{loki.PREFIX}/", f"{tempo.PREFIX}/"), expire_below=samples

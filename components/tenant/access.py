@@ -9,15 +9,13 @@ from typing import Any
 
 from components.labels import labels
 from components.manifests import object_
-from components.platform.gateway_scripts import PRIORITY_HEADER
 from components.tenant import releasing
 from components.tenant.limits import rate_limit
 from components.tenant.surroundings import Surroundings
 from headway.contract.model import Model
 from headway.contract.tenant import Issuer, Tenant
+from headway.wire import PRIORITY_HEADER, USER_HEADER
 
-USER_HEADER = "x-user-id"
-"""Set, as PRIORITY_HEADER is, from verified claims; what a client sends under these names is replaced or dropped by the proxy that verifies the token."""
 PRIORITY_CLAIM = "priority"
 
 _READ = ("get", "list", "watch")

@@ -14,9 +14,9 @@ from components.manifests import object_
 from components.naming import physical
 from components.tenant.priority import priority_class
 from components.tenant.quotas import classes_of
-from headway.contract.labels import POOL
 from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
+from headway.wire import POOL
 
 _ASKS_FOR_GPU = (
     "(object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : []))"

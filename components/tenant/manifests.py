@@ -10,11 +10,11 @@ from components.observability.manifests import tenant_manifests
 from components.tenant import access, admission, isolation, priority, quotas, spending
 from components.tenant.queues import queue_url
 from components.tenant.surroundings import Surroundings
-from headway.contract.labels import ENVIRONMENT, PREFIX, TENANT
 from headway.contract.model import Model
 from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
 from headway.contract.tenant import Tenant
+from headway.wire import ENVIRONMENT, PREFIX, TENANT
 
 SERVICE_ACCOUNT = "models"
 """The identity of the tenant's model servers: it reads the tenant's artifacts and nothing else."""

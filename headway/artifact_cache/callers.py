@@ -13,7 +13,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-AUDIENCE = "artifact-cache"
+from headway.wire import ARTIFACT_CACHE_AUDIENCE
+
 REMEMBERED_SECONDS = 60.0
 ASKED_PER_SECOND = 10.0
 _BURST = 20.0
@@ -79,4 +80,4 @@ def _is_for_us(token: str) -> bool:
     except (ValueError, binascii.Error):
         return False
     said = claims.get("aud") if isinstance(claims, dict) else None
-    return AUDIENCE in (said if isinstance(said, list) else [said])
+    return ARTIFACT_CACHE_AUDIENCE in (said if isinstance(said, list) else [said])

@@ -7,8 +7,8 @@ happened meanwhile is only seen by listing anew.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headway.artifact_cache.callers import AUDIENCE
-from headway.contract.labels import PART_OF, POOL
+from headway.wire import ARTIFACT_CACHE_AUDIENCE
+from headway.wire import PART_OF, POOL
 from headway.environment.kubernetes import ApiClient, KubernetesApi
 from headway.environment.port import OutOfReachError
 
@@ -57,7 +57,7 @@ class ArtifactCluster:
 
     def user_of(self, token: str) -> str | None:
         """The user that a token was issued to, for this audience; None for no valid token. Raises OSError."""
-        spec = {"token": token, "audiences": [AUDIENCE]}
+        spec = {"token": token, "audiences": [ARTIFACT_CACHE_AUDIENCE]}
         try:
             answer = self._api.answer(
                 "POST", _REVIEWS, body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
@@ -67,7 +67,7 @@ class ArtifactCluster:
         if not answer.ok:
             raise OSError(f"the API server does not answer: {answer.message}")
         status = answer.document.get("status", {})
-        valid = status.get("authenticated") and AUDIENCE in (status.get("audiences") or ())
+        valid = status.get("authenticated") and ARTIFACT_CACHE_AUDIENCE in (status.get("audiences") or ())
         return str(status["user"]["username"]) if valid else None
 
 

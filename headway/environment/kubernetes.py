@@ -14,6 +14,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlencode
 
+from headway.wire import RELEASE_FIELD_MANAGER
 from headway.environment.clock import ClockOffset
 from headway.environment.port import OutOfReachError
 from headway.problem import Exit, UserError
@@ -52,10 +53,8 @@ class ApiClient:
     remedy: str
 
 
-MANAGER = "headway-release"
-"""Field manager of what a release writes besides a route's weights, which are written in their owner's name."""
 RELEASE_CLIENT = ApiClient(
-    name=MANAGER,
+    name=RELEASE_FIELD_MANAGER,
     if_refused="The release cannot be carried out with these rights; traffic stays where it is.",
     remedy="Use an identity that may read the tenant's namespace and patch its VirtualServices.",
 )

@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from headway.ledger.events import Event, canonical, unreadable
-from headway.ledger.store import LEASES, Held
+from headway.ledger.store import Held
+from headway.wire import LEDGER_LEASES
 
 TAKEN = "lease"
 RELEASED = "lease-released"
@@ -20,7 +21,7 @@ RELEASED = "lease-released"
 
 def key(chain: str) -> str:
     """Where the lease of a chain lies."""
-    return f"{LEASES}{chain}.json"
+    return f"{LEDGER_LEASES}{chain}.json"
 
 
 @dataclass(frozen=True, slots=True)

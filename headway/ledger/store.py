@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from headway.problem import Exit, UserError
+from headway.wire import LEDGER_LEASES
 
 Answer = TypeVar("Answer")
 
@@ -44,10 +45,6 @@ class UnreachableError(Exception):
 
 class MissingStoreError(Exception):
     """There is no such bucket: the environment was never deployed, and no release was ever registered in it."""
-
-
-LEASES = "leases/"
-"""Below it lies what is replaced in place; everything else is written once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +252,7 @@ def client(*, endpoint: str | None = None, region: str | None = None) -> Any:
 
 def prove(store: Store, token: Callable[[], str] = lambda: secrets.token_hex(8)) -> None:
     """Make sure that the store enforces conditional writes. Raises UserError when it lets a second writer through."""
-    key = f"{LEASES}probe/{token()}"
+    key = f"{LEDGER_LEASES}probe/{token()}"
     first = store.replace(key, b"first", None)
     lets = "overwrite an object"
     try:

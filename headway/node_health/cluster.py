@@ -12,21 +12,26 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from headway.contract.labels import PREFIX, QUARANTINE
+from headway.wire import PREFIX, QUARANTINE
 from headway.environment.kubernetes import connected
 from headway.node_health import facts
 from headway.node_health.decision import Action, Clear, Diagnose, Evict, Isolate, Readmit, Replace, Tell
-from headway.node_health.diagnostic import IMAGE_KEY, NAMESPACE, pod
+from headway.node_health.diagnostic import pod
 from headway.node_health.facts import DIAGNOSTIC_LABEL, Node
 from headway.node_health.leader_election import LeaseStore, Record
 from headway.node_health.readiness import Expected, Operator, cluster_policy_state
 from headway.problem import Exit, UserError
+from headway.wire import (
+    NODE_HEALTH_FIELD_MANAGER,
+    NODE_HEALTH_IMAGE_KEY,
+    NODE_HEALTH_NAMESPACE,
+    NODE_HEALTH_POOLS_KEY,
+    NODE_HEALTH_SETTINGS,
+    PREFIX,
+    QUARANTINE,
+)
 
-SETTINGS = "node-health"
-"""The ConfigMap in which the platform layer says what this loop must know."""
-POOLS_KEY = "pools.json"
 RECORDED = f"{PREFIX}/recorded=helm-release"
-FIELD_MANAGER = "headway-node-health"
 TIMEOUT_SECONDS = 15
 _MERGE = "application/strategic-merge-patch+json"
 
@@ -69,7 +74,7 @@ class Cluster:
             ) from None
         self._core: Any = client.CoreV1Api(self._api)
         self._custom: Any = client.CustomObjectsApi(self._api)
-        self._leases = LeaseStore(self._api, NAMESPACE, TIMEOUT_SECONDS)
+        self._leases = LeaseStore(self._api, NODE_HEALTH_NAMESPACE, TIMEOUT_SECONDS)
         self._replace = replace
 
     def nodes(self) -> tuple[Node, ...]:
@@ -82,19 +87,21 @@ class Cluster:
     def settings(self) -> Settings:
         """Raises UserError where the platform layer has not been deployed."""
         with _told():
-            found = self._or_none(lambda: self._core.read_namespaced_config_map(SETTINGS, NAMESPACE, _request_timeout=TIMEOUT_SECONDS))
+            found = self._or_none(
+                lambda: self._core.read_namespaced_config_map(NODE_HEALTH_SETTINGS, NODE_HEALTH_NAMESPACE, _request_timeout=TIMEOUT_SECONDS)
+            )
         if found is None:
             raise UserError(
-                f"ConfigMap {NAMESPACE}/{SETTINGS} is not there.",
+                f"ConfigMap {NODE_HEALTH_NAMESPACE}/{NODE_HEALTH_SETTINGS} is not there.",
                 "What the pools should offer, and with what GPUs are tested, is not known.",
                 "Deploy the platform layer: `pulumi up -s <environment>-platform`.",
             )
-        pools = json.loads(found.data[POOLS_KEY])
+        pools = json.loads(found.data[NODE_HEALTH_POOLS_KEY])
         expected = tuple(
             Expected(pool=name, resources=pool["resources"], driver=pool["driver"], nodes_at_least=pool["nodesAtLeast"])
             for name, pool in sorted(pools.items())
         )
-        return Settings(diagnostic_image=found.data[IMAGE_KEY], expected=expected)
+        return Settings(diagnostic_image=found.data[NODE_HEALTH_IMAGE_KEY], expected=expected)
 
     def operator(self) -> Operator:
         """The GPU Operator's own word."""
@@ -161,13 +168,13 @@ class Cluster:
             case Diagnose(node=node, trial=trial):
                 self._or_none(
                     lambda: self._core.create_namespaced_pod(
-                        NAMESPACE, pod(node, trial, settings.diagnostic_image), _request_timeout=TIMEOUT_SECONDS
+                        NODE_HEALTH_NAMESPACE, pod(node, trial, settings.diagnostic_image), _request_timeout=TIMEOUT_SECONDS
                     ),
                     status=409,
                 )
             case Clear(node=node):
                 for body in self._core.list_namespaced_pod(
-                    NAMESPACE, label_selector=DIAGNOSTIC_LABEL, _request_timeout=TIMEOUT_SECONDS
+                    NODE_HEALTH_NAMESPACE, label_selector=DIAGNOSTIC_LABEL, _request_timeout=TIMEOUT_SECONDS
                 ).items:
                     if body.spec.node_name == node.name:
                         self._delete(body.metadata.name)
@@ -178,7 +185,9 @@ class Cluster:
                 self._event(node, _reason(topic), text, "Warning")
 
     def _delete(self, name: str) -> None:
-        self._or_none(lambda: self._core.delete_namespaced_pod(name, NAMESPACE, grace_period_seconds=0, _request_timeout=TIMEOUT_SECONDS))
+        self._or_none(
+            lambda: self._core.delete_namespaced_pod(name, NODE_HEALTH_NAMESPACE, grace_period_seconds=0, _request_timeout=TIMEOUT_SECONDS)
+        )
 
     def _patch(self, node: Node, annotation: str | None, taints: Sequence[Mapping[str, Any]]) -> None:
         # A node's taints are one list, replaced as a whole; the version keeps whatever someone else wrote to it meanwhile.
@@ -186,7 +195,9 @@ class Cluster:
             "metadata": {"resourceVersion": node.version, "annotations": {QUARANTINE: annotation}},
             "spec": {"taints": list(taints)},
         }
-        self._core.patch_node(node.name, body, field_manager=FIELD_MANAGER, _content_type=_MERGE, _request_timeout=TIMEOUT_SECONDS)
+        self._core.patch_node(
+            node.name, body, field_manager=NODE_HEALTH_FIELD_MANAGER, _content_type=_MERGE, _request_timeout=TIMEOUT_SECONDS
+        )
 
     def _event(self, node: Node, reason: str, message: str, kind: str) -> None:
         """An event on the node: what a person and an alert see. Its name says its content, so that a repeated one is one."""
@@ -200,7 +211,7 @@ class Cluster:
             "reason": reason,
             "message": message,
             "type": kind,
-            "source": {"component": FIELD_MANAGER},
+            "source": {"component": NODE_HEALTH_FIELD_MANAGER},
             "firstTimestamp": now,
             "lastTimestamp": now,
             "count": 1,

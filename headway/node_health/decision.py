@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from headway.contract import xids
-from headway.node_health.facts import ACCELERATOR_READY, Diagnostic, Node, Pod, Quarantine, State
+from headway.node_health.facts import Diagnostic, Node, Pod, Quarantine, State
+from headway.wire import ACCELERATOR_READY
 
 LOOP = "headway"
 """Who put a node into quarantine when no person did."""

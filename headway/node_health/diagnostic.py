@@ -6,11 +6,9 @@ DCGM's diagnostic tests whole GPUs only, so a node whose GPUs are cut by MIG is 
 
 from typing import Any
 
-from headway.contract.labels import PART_OF
 from headway.node_health.facts import DIAGNOSTIC_LABEL, Node
+from headway.wire import NODE_HEALTH_NAMESPACE, PART_OF
 
-NAMESPACE = "node-health"
-IMAGE_KEY = "diagnosticImage"
 LEVEL = 2
 """DCGM's medium level: memory, PCIe and NVLink bandwidth, a short stress; about two minutes on eight GPUs. Source: DCGM User Guide,
 "DCGM Diagnostics", run levels."""
@@ -37,7 +35,7 @@ def pod(node: Node, trial: str, image: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": pod_name(node.name, trial), "namespace": NAMESPACE, "labels": labels},
+        "metadata": {"name": pod_name(node.name, trial), "namespace": NODE_HEALTH_NAMESPACE, "labels": labels},
         "spec": {
             "activeDeadlineSeconds": DEADLINE_SECONDS,
             "automountServiceAccountToken": False,

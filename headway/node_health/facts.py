@@ -12,10 +12,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from headway.contract.labels import MODEL, POOL, PREFIX, QUARANTINE, RELEASE, TENANT
+from headway.wire import MODEL, POOL, PREFIX, QUARANTINE, RELEASE, TENANT
 
-ACCELERATOR_READY = "AcceleratedHardwareReady"
-"""The condition that the EKS node monitoring agent keeps for GPUs (aws/eks-node-monitoring-agent, pkg/conditions)."""
 DRIVER_LABEL = "nvidia.com/cuda.driver-version.full"
 GPU_PREFIX = "nvidia.com/"
 DIAGNOSTIC_LABEL = f"{PREFIX}/diagnostic"

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-LEASE = "node-health"
+from headway.wire import NODE_HEALTH_LEASE
+
 SECONDS = 60.0
 """How long a holder that says nothing is believed to be alive: four rounds."""
 
@@ -85,7 +86,7 @@ class LeaseStore:
         from kubernetes.client.exceptions import ApiException
 
         try:
-            return _record(self._leases.read_namespaced_lease(LEASE, self._namespace, _request_timeout=self._timeout))
+            return _record(self._leases.read_namespaced_lease(NODE_HEALTH_LEASE, self._namespace, _request_timeout=self._timeout))
         except ApiException as failure:
             if failure.status == 404:
                 return None
@@ -94,14 +95,14 @@ class LeaseStore:
     def write(self, holder: str, over: Record | None) -> Record | None:
         from kubernetes.client.exceptions import ApiException
 
-        metadata = {"name": LEASE, "namespace": self._namespace, **({"resourceVersion": over.version} if over else {})}
+        metadata = {"name": NODE_HEALTH_LEASE, "namespace": self._namespace, **({"resourceVersion": over.version} if over else {})}
         renewed = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         spec = {"holderIdentity": holder, "leaseDurationSeconds": int(SECONDS), "renewTime": renewed}
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
         try:
             if over is None:
                 return _record(self._leases.create_namespaced_lease(self._namespace, body, _request_timeout=self._timeout))
-            return _record(self._leases.replace_namespaced_lease(LEASE, self._namespace, body, _request_timeout=self._timeout))
+            return _record(self._leases.replace_namespaced_lease(NODE_HEALTH_LEASE, self._namespace, body, _request_timeout=self._timeout))
         except ApiException as failure:
             if failure.status in (404, 409):  # deleted, made or written by somebody else meanwhile
                 return None

@@ -10,12 +10,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from headway.contract.labels import TENANT
-from headway.environment.kubernetes import MANAGER, KubernetesApi
+from headway.wire import TENANT
+from headway.environment.kubernetes import KubernetesApi
+from headway.wire import RELEASE_FIELD_MANAGER
 from headway.ledger.traffic_split import EVERYTHING, TrafficSplit
-from headway.release.driver.cluster import ROUTES, SAFE_RELEASE, WATCHED_UNTIL, patch, route_of
+from headway.release.driver.cluster import ROUTES, patch, route_of
+from headway.wire import SAFE_RELEASE, WATCHED_UNTIL
 
-LEASE = "headway-release-guard"
 LOOK_SECONDS = 5.0
 LEASE_SECONDS = 60
 """How long a guard that fell silent counts as alive."""
@@ -46,11 +47,11 @@ class Guard:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": LEASE, "namespace": self._tenant},
+            "metadata": {"name": RELEASE_GUARD_LEASE, "namespace": self._tenant},
             "spec": spec,
         }
-        path = f"{_LEASES.format(self._tenant)}/{LEASE}"
-        self._api.request("PATCH", path, {"fieldManager": MANAGER, "force": "true"}, body, "application/apply-patch+yaml")
+        path = f"{_LEASES.format(self._tenant)}/{RELEASE_GUARD_LEASE}"
+        self._api.request("PATCH", path, {"fieldManager": RELEASE_FIELD_MANAGER, "force": "true"}, body, "application/apply-patch+yaml")
 
 
 def tenants(api: KubernetesApi) -> tuple[str, ...]:
@@ -61,7 +62,7 @@ def tenants(api: KubernetesApi) -> tuple[str, ...]:
 
 def guarded(api: KubernetesApi, tenant: str, now: datetime) -> str | None:
     """Who guards the tenant's releases; None if nobody does. Raises OutOfReachError."""
-    found = api.get(f"{_LEASES.format(tenant)}/{LEASE}")
+    found = api.get(f"{_LEASES.format(tenant)}/{RELEASE_GUARD_LEASE}")
     spec: Mapping[str, Any] = (found or {}).get("spec", {})
     if not spec.get("renewTime"):
         return None

@@ -24,12 +24,12 @@ from pulumi_policy import (
 )
 
 from headway.problem import Problem
+from headway.wire import POLICY_GATE
 from policies.guardrails import exemptions as exemption_files
 from policies.guardrails.exemptions import Exemption
 from policies.guardrails.rule import Rule, Verdict, evaluate
 from policies.guardrails.view import Node, View, canonical, plain
 
-GATE = "rules-are-evaluated"
 EXEMPTIONS = "exemptions-are-current"
 EXEMPTIONS_FILE = Path(__file__).parent.parent / "exemptions.yaml"
 _STACK_TYPE = "pulumi:pulumi:Stack"
@@ -170,7 +170,7 @@ def policies(rules: Sequence[Rule], exemptions: Sequence[Exemption] = (), today:
     """The gate first, then every rule by its own name."""
     guard = Guard(rules, exemptions, today())
     gate = ResourceValidationPolicy(
-        name=GATE,
+        name=POLICY_GATE,
         description="Every rule says what it could not evaluate instead of passing.",
         validate=guard.gate,
         enforcement_level=EnforcementLevel.ADVISORY,

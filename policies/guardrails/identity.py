@@ -7,6 +7,7 @@ from typing import Any
 
 from headway.contract.secret_names import holds_a_login, names_a_secret, secret_flags
 from headway.problem import Problem
+from headway.wire import ARTIFACT_CACHE_AUDIENCE
 from policies.guardrails import workloads as w
 from policies.guardrails.rule import Domain, Rule, Severity, breach
 from policies.guardrails.view import Node, View
@@ -152,7 +153,7 @@ def _binding(r: View, _: Mapping[str, Any]) -> Breaches:
             yield breach(subject["name"], f"{subject['name'].value} gets the role")
 
 
-_AUDIENCES = ("artifact-cache", "pods.eks.amazonaws.com", "sts.amazonaws.com")
+_AUDIENCES = (ARTIFACT_CACHE_AUDIENCE, "pods.eks.amazonaws.com", "sts.amazonaws.com")
 """Who else a token may be for: the store of artifacts on the node, and AWS's exchanges of tokens for credentials. None opens the API."""
 _GROWING = ("bind", "escalate", "impersonate")
 """Verbs that give rights which the role does not name (Kubernetes documentation, RBAC good practices)."""

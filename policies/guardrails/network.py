@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
-from headway.contract.labels import TENANT
 from headway.problem import Problem
+from headway.wire import TENANT
 from policies.guardrails import workloads as w
 from policies.guardrails.identity import everyone, statements
 from policies.guardrails.rule import Domain, Rule, Severity, breach

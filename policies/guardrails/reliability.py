@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headway.contract.gpu_resources import WHOLE_GPU
-from headway.contract.labels import MODEL, WORKLOAD_CLASS
 from headway.problem import Problem
+from headway.wire import MODEL, WORKLOAD_CLASS
 from policies.guardrails import workloads as w
 from policies.guardrails.rule import Domain, Rule, Severity, breach
 from policies.guardrails.view import View

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headway.contract.gpu_resources import WHOLE_GPU, is_gpu
-from headway.contract.labels import MODEL, POOL, RELEASE, TENANT, WORKLOAD_CLASS
 from headway.problem import Problem
+from headway.wire import MODEL, POOL, RELEASE, TENANT, WORKLOAD_CLASS
 from policies.guardrails import workloads as w
 from policies.guardrails.rule import Domain, Rule, Severity, breach
 from policies.guardrails.view import UNKNOWN, Node, View

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from headway.cli.progress import elapsed
 from headway.environment.stacks import StackResult
+from headway.wire import POLICY_GATE
 from sandbox.cluster.processes import ProcessStatus
 from sandbox.deploy import LayerResult
 from sandbox.extras import Live
@@ -33,8 +34,8 @@ def layer(result: LayerResult) -> RenderableType:
     mark = "[green]✓[/green]" if result.ok else "[red]✗[/red]"
     head = f"{mark} [bold]{result.layer.stack:<18}[/bold] {_changes(last)}  [dim]{_verb(result)}, {elapsed(last.seconds)}[/dim]"
     lines: list[RenderableType] = [head]
-    lines += [_finding(v.level, v.policy, v.resource, v.message) for v in last.violations if not v.unevaluated and v.policy != _GATE]
-    unknown = [v for v in last.violations if v.unevaluated or v.policy == _GATE]
+    lines += [_finding(v.level, v.policy, v.resource, v.message) for v in last.violations if not v.unevaluated and v.policy != POLICY_GATE]
+    unknown = [v for v in last.violations if v.unevaluated or v.policy == POLICY_GATE]
     if unknown:
         lines.append(
             f"    [dim]{len(unknown)} rule results wait for values that are not known yet; they are checked before each step of the update[/dim]"
@@ -50,9 +51,6 @@ def _verb(result: LayerResult) -> str:
     if result.compared is not None:
         return f"unchanged: same inputs as last time, {result.compared} live objects compared"
     return "applied" if result.applied else "unchanged" if result.last.changed == 0 else "planned"
-
-
-_GATE = "rules-are-evaluated"
 
 
 def _changes(result: StackResult) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from headway.contract.labels import PREFIX
+from headway.wire import PREFIX
 from headway.environment.kubernetes import settings
 from pulumi_embedded.engine.model import ProviderFactories
 from pulumi_embedded.engine.provider import Step

@@ -8,7 +8,7 @@ applies it.
 from collections.abc import Iterable
 from typing import Any
 
-from headway.contract.labels import MODEL, TENANT
+from headway.wire import MODEL, TENANT
 from sandbox.cluster.nodes import RUN_BY_AGENT, STATUS_BY_OTHERS
 from sandbox.traffic.profile import ServedModel
 

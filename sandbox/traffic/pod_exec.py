@@ -9,9 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headway.wire import SCRIPTS_FOLDER
 from sandbox.layout import Layout
-
-CONFIGURATION = "/etc/headway"
 
 
 class NotRunError(Exception):
@@ -25,7 +24,7 @@ def executed(layout: Layout, pod: Mapping[str, Any], arguments: Sequence[str], s
     scripts = sorted(folder.glob("*/probe.py"))
     if not scripts:
         raise NotRunError(f"pod {head['name']} is not served on this machine")
-    words = [str(scripts[0].parent) if word == CONFIGURATION else word for word in arguments]
+    words = [str(scripts[0].parent) if word == SCRIPTS_FOLDER else word for word in arguments]
     environment = {"PATH": os.environ.get("PATH", ""), "TMPDIR": str(folder)}
     try:
         done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=seconds, env=environment, check=False)

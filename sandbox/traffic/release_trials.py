@@ -32,6 +32,7 @@ from headway.problem import UserError
 from headway.release import messages
 from headway.release.driver.kinds import Kind
 from headway.release.driver.rollout import Rollout, fold
+from headway.wire import RELEASE_HEADER
 from sandbox.cluster import linux
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import HOME_VARIABLE, Layout
@@ -44,7 +45,6 @@ from sandbox.traffic.profile import SERVED, ModelArtifacts, ServedModel
 
 RATES: Mapping[str, float] = {"classifier": 60.0, "encoder": 8.0}
 """Requests a second of each model's steady load: golden requests in turn, one caller."""
-RELEASE_HEADER = "x-model-release"
 CHAIN = "quality/classifier"
 """Whose releases are tried."""
 BEFORE_TRAFFIC = "before traffic"

@@ -12,8 +12,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from headway.contract.labels import MODEL, TENANT
 from headway.problem import UserError
+from headway.wire import MODEL, TENANT
 from sandbox.cloud import objectstore
 from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Process, Supervisor

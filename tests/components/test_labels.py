@@ -1,7 +1,7 @@
 """Labels say whose an object is; selectors hold what never changes."""
 
 from components.labels import labels, selector, tags
-from headway.contract.labels import MODEL, RELEASE, TENANT
+from headway.wire import MODEL, RELEASE, TENANT
 
 
 def test_only_what_is_given_appears() -> None:

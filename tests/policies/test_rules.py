@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.contract.labels import RELEASE, WORKLOAD_CLASS
+from headway.wire import RELEASE, WORKLOAD_CLASS
 from policies.guardrails.registry import PACKS, RULES
 from policies.guardrails.rule import evaluate
 from policies.guardrails.supply_chain import registry

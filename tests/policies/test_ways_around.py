@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headway.contract.labels import POOL, TENANT
+from headway.wire import POOL, TENANT
 from policies.guardrails.registry import RULES
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import UNKNOWN, Node, View, canonical

@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from headway.contract.labels import MODEL, RELEASE, TENANT, WORKLOAD_CLASS
+from headway.wire import MODEL, RELEASE, TENANT, WORKLOAD_CLASS
 
 DIGEST = "sha256:" + "ab" * 32
 _LABELS = {TENANT: "vision", MODEL: "defects", RELEASE: "r1", "platform.io/runtime": "triton"}

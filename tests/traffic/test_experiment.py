@@ -17,7 +17,8 @@ import pytest
 
 from components.model_service.manifests import Service
 from components.model_service.release import Release
-from components.model_service.routing import EXPERIMENT_HEADER, RELEASE_HEADER
+from components.model_service.routing import EXPERIMENT_HEADER
+from headway.wire import RELEASE_HEADER
 from components.model_service.workload import arm_name
 from components.platform import gateway_scripts, mesh
 from components.tenant.manifests import Plan
@@ -25,6 +26,7 @@ from headway.contract.assignment import HASH, VECTORS, bucket, buckets_of
 from headway.contract.units import Share
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit, UserSplit
 from headway.release.driver.cluster import applied
+from headway.wire import RELEASE_HEADER
 from sandbox.traffic.mesh import envoy_configuration, listeners
 from sandbox.traffic.mesh.tokens import TokenIssuers
 from sandbox.traffic.pod_addresses import loopback

@@ -16,7 +16,7 @@ from components.model_service import probing
 from components.model_service.scripts import probe
 from headway.environment.port import OutOfReachError
 from headway.release.driver import labelled
-from headway.release.driver.answers import CONTAINER, FAILURES, FOLDER, Answers, asked, failing, in_a_tick, judged
+from headway.release.driver.answers import CONTAINER, FAILURES, Answers, asked, failing, in_a_tick, judged
 from headway.release.driver.labelled import Compared, compared
 from sandbox.layout import Layout
 from sandbox.traffic.node.spec import PodSpec
@@ -56,7 +56,7 @@ def replica(tmp_path: Path) -> Callable[[str], Callable[..., str]]:
         (tmp_path / "probe.json").write_text(json.dumps({"base": base, "golden": golden}), encoding="utf-8")
 
         def run(pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
-            words = [str(tmp_path) if word == FOLDER else word for word in arguments]
+            words = [str(tmp_path) if word == SCRIPTS_FOLDER else word for word in arguments]
             return subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=seconds, check=True).stdout
 
         return run
@@ -146,7 +146,7 @@ def starting(folder: Path, base: str, times: int, warmups: int = 0) -> Callable[
             probe.startup(config, probe.Memory(folder / "state"))
 
     def run(pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
-        words = [str(folder) if word == FOLDER else word for word in arguments]
+        words = [str(folder) if word == SCRIPTS_FOLDER else word for word in arguments]
         return subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=seconds, check=True).stdout
 
     return run
@@ -207,7 +207,7 @@ def two_versions(folder: Path, new: str, stable: str) -> Callable[..., str]:
         (place / "probe.json").write_text(json.dumps({"base": base, "golden": requests}), encoding="utf-8")
 
     def run(pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
-        words = [str(folder / pod["metadata"]["name"]) if word == FOLDER else word for word in arguments]
+        words = [str(folder / pod["metadata"]["name"]) if word == SCRIPTS_FOLDER else word for word in arguments]
         return subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=seconds, check=True).stdout
 
     return run
@@ -262,7 +262,7 @@ def test_a_version_without_a_ready_replica_is_out_of_reach_and_not_wrong() -> No
 
 
 def test_the_driver_asks_where_the_program_puts_what_replicas_are_asked() -> None:
-    assert (FOLDER, CONTAINER) == (probing.FOLDER, rendered.SERVER)
+    assert (SCRIPTS_FOLDER, CONTAINER) == (probing.SCRIPTS_FOLDER, rendered.SERVER)
     assert (probing.SCRIPT, probing.CONFIG) == ("probe.py", "probe.json")
 
 

@@ -16,8 +16,6 @@ from typing import Any
 from headway.environment.port import OutOfReachError
 from headway.release.driver.world import Probed
 
-FOLDER = "/etc/headway"
-"""Where a replica has `probe.py` and `probe.json`: components.model_service.probing says the same."""
 CONTAINER = "server"
 REPLICAS_AT_MOST = 3
 """How many replicas are asked at a time; one of a fleet answers as the others do."""
@@ -109,7 +107,7 @@ def asked(pods: Sequence[Mapping[str, Any]], run: Run, seconds: float, most: int
     chosen = sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))[:REPLICAS_AT_MOST]
     if not chosen:
         raise OutOfReachError("no replica is ready to be asked")
-    arguments = ("-I", "-c", SCRIPT, FOLDER, f"{seconds:g}", str(most), str(first))
+    arguments = ("-I", "-c", SCRIPT, SCRIPTS_FOLDER, f"{seconds:g}", str(most), str(first))
     with ThreadPoolExecutor(max_workers=len(chosen)) as together:
         told = list(together.map(partial(_told, run, arguments, seconds), chosen))
     answered = [lines for lines in told if not isinstance(lines, OutOfReachError)]
@@ -144,7 +142,7 @@ def failing(pods: Sequence[Mapping[str, Any]], run: Run) -> str | None:
     reasons: set[str] = set()
     for pod in chosen:
         try:
-            said = json.loads(run(pod, ("-I", "-c", FAILING, FOLDER, "0"), GRACE_SECONDS))
+            said = json.loads(run(pod, ("-I", "-c", FAILING, SCRIPTS_FOLDER, "0"), GRACE_SECONDS))
         except (OutOfReachError, ValueError):  # it is being started, or ended
             return None
         if int(said["times"]) < FAILURES:

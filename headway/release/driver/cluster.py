@@ -11,13 +11,14 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
 
+from headway.wire import ARM, EXPERIMENT_HEADER, RELEASE_HEADER, SAFE_RELEASE, SPLIT_ROUTE, WATCHED_UNTIL, WEIGHTS_ROUTE
 from headway.contract.arithmetic.replica import replica_cpu, replica_memory
-from headway.contract.labels import MODEL, POOL, PREFIX, RELEASE, TENANT
 from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.units import Share
 from headway.environment.clock import ClockOffset
-from headway.environment.kubernetes import MANAGER, KubernetesApi
+from headway.environment.kubernetes import KubernetesApi
+from headway.wire import RELEASE_FIELD_MANAGER
 from headway.environment.port import OutOfReachError
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
 from headway.release.driver.answers import CONTAINER
@@ -25,19 +26,8 @@ from headway.release.driver.capacity import Needs, room
 from headway.release.driver.world import Route
 from headway.release.plan import PoolCapacity
 
-WATCHED_UNTIL = f"{PREFIX}/watched-until"
-"""Annotation of a route: until when a runner has promised to look. Past that, the dead man's switch acts."""
-SAFE_RELEASE = f"{PREFIX}/safe-release"
-"""Annotation of a route: the release that all traffic goes to then."""
-ARM = f"{PREFIX}/arm"
-RELEASE_HEADER = "x-model-release"
-WEIGHTS = "weights"
-"""Name of the route's entry that divides users' requests."""
-EXPERIMENT_HEADER = "x-experiment"
-SPLIT = "split"
-"""Name of the route's entry that leads an experiment's users, whom the gateway has marked; it comes first and has no weights."""
-LED = (SPLIT, "split-grpc")
-WEIGHED = (WEIGHTS, "weights-grpc")
+LED = (SPLIT_ROUTE, "split-grpc")
+WEIGHED = (WEIGHTS_ROUTE, "weights-grpc")
 """Rules that carry the weights: a server of two protocols has one for each, always alike."""
 ROUTES = "/apis/networking.istio.io/v1/namespaces/{}/virtualservices"
 
@@ -71,7 +61,7 @@ class Cluster:
             until -= timedelta(seconds=self.clock_offset().certain)
         text = until.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if until else None
         body = {"metadata": {"annotations": {WATCHED_UNTIL: text, SAFE_RELEASE: safe if until else None}}}
-        self._api.request("PATCH", self._route_path(), {"fieldManager": MANAGER}, body, "application/merge-patch+json")
+        self._api.request("PATCH", self._route_path(), {"fieldManager": RELEASE_FIELD_MANAGER}, body, "application/merge-patch+json")
 
     def clock_offset(self) -> ClockOffset:
         """How far this machine's clock is from the API server's. Raises OutOfReachError."""
@@ -147,7 +137,7 @@ class Cluster:
 
 def route_of(live: Mapping[str, Any]) -> Route:
     """What a VirtualService of ours says: arms by the header that tells clients which release answered."""
-    entry, led = _rule(live, WEIGHTS), _rule(live, SPLIT)
+    entry, led = _rule(live, WEIGHTS_ROUTE), _rule(live, SPLIT_ROUTE)
     until = (live.get("metadata", {}).get("annotations") or {}).get(WATCHED_UNTIL)
     arms = {_key(d): d for d in entry.get("route", ())}
     percent = entry.get("mirrorPercentage", {}).get("value", 100.0) if entry.get("mirror") else 0.0
@@ -171,7 +161,7 @@ def patch(api: KubernetesApi, live: Mapping[str, Any], split: TrafficSplit) -> N
 def applied(live: Mapping[str, Any], split: TrafficSplit) -> dict[str, Any]:
     """The object as its owner would apply it with the weights of `split`; arms that it does not name get nothing, and users are led only
     where they are already."""
-    if not _rule(live, WEIGHTS):
+    if not _rule(live, WEIGHTS_ROUTE):
         raise OutOfReachError("the live route has no weights")
     if split.led and route_of(live).led != split.led:
         raise OutOfReachError(f"the live route leads no users of experiment {split.led[0]}")
@@ -210,7 +200,9 @@ def _weighted(rule: Mapping[str, Any], split: TrafficSplit) -> dict[str, Any]:
 def owner(live: Mapping[str, Any]) -> str:
     """Who applies the object's spec; ourselves where nobody does."""
     entries = live["metadata"].get("managedFields") or ()
-    return next((e["manager"] for e in entries if e.get("operation") == "Apply" and "f:spec" in e.get("fieldsV1", {})), MANAGER)
+    return next(
+        (e["manager"] for e in entries if e.get("operation") == "Apply" and "f:spec" in e.get("fieldsV1", {})), RELEASE_FIELD_MANAGER
+    )
 
 
 def _lacking(arm: TrafficArm, deployments: Sequence[Mapping[str, Any]], scaled: set[str], pods: Sequence[Mapping[str, Any]]) -> str | None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.environment.port import OutOfReachError
-from headway.release.driver.answers import FOLDER, GRACE_SECONDS, JUDGING, Run
+from headway.release.driver.answers import GRACE_SECONDS, JUDGING, Run
+from headway.wire import SCRIPTS_FOLDER
 
 CHARACTERS_AT_MOST = 32_768
 """Of requests in one call, as JSON: they travel in the address of the API server's `exec`. A larger request is not compared."""
@@ -67,12 +68,12 @@ def compared(
 ) -> Compared:
     """Ask a replica of each version, for `seconds` each, what is not in `over` yet. Raises OutOfReachError when one cannot be asked."""
     names = json.dumps(sorted(over))
-    lines = _run(new, run, (_OF_THE_NEW, FOLDER, f"{seconds:g}", names, str(CHARACTERS_AT_MOST)), seconds)
+    lines = _run(new, run, (_OF_THE_NEW, SCRIPTS_FOLDER, f"{seconds:g}", names, str(CHARACTERS_AT_MOST)), seconds)
     answered = {name: (outcome == "right", request) for name, outcome, request in lines if outcome != "silent"}
     if not answered:
         return Compared(names=(), pairs=0, only_new_right=0, only_stable_right=0)
     requests = json.dumps([request for _, request in answered.values()])
-    told = _run(stable, run, (_OF_THE_STABLE, FOLDER, f"{seconds:g}", requests), seconds)
+    told = _run(stable, run, (_OF_THE_STABLE, SCRIPTS_FOLDER, f"{seconds:g}", requests), seconds)
     both = {name: outcome for name, outcome in told if outcome != "silent"}
     pairs = [(answered[name][0], outcome == "right") for name, outcome in both.items() if outcome != "invalid"]
     return Compared(

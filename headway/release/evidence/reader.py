@@ -21,6 +21,7 @@ from headway.release.evidence.prometheus import Endpoint, Prometheus, Unanswered
 from headway.release.evidence.reading import Arms, Raw, Service, Window, unanswered
 from headway.release.evidence.samples import Series, UnreadableError, appeared, rises, scraped
 from headway.release.evidence.stillness import NOT_YET, Seen, Still, newest, still, waiting
+from headway.wire import CLASS_HEADER
 
 REMEMBERED = "6h"
 """How far back a series' last value is looked for. One that was silent for longer counts as new."""
@@ -353,7 +354,7 @@ def _shortcomings(service: Service, arms: Arms, raw: Raw) -> list[Problem]:
             Problem(
                 fact=f"most requests carry none of the classes {', '.join(service.classes)} in {queries.CLASS}",
                 consequence="Most requests would not be compared",
-                remedy=f"Let the gateway set the header {queries.CLASS_HEADER} and the mesh write it into the label, or remove the classes",
+                remedy=f"Let the gateway set the header {CLASS_HEADER} and the mesh write it into the label, or remove the classes",
             )
         )
     if stable is not None and not stable["tells_copies"]:

@@ -7,7 +7,7 @@ line at its caller; it shows at the sidecar of its destination, its host ending 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from headway.contract.labels import MODEL
+from headway.wire import MODEL
 from sandbox.traffic.mesh import patches, security
 from sandbox.traffic.mesh.clusters import address
 from sandbox.traffic.mesh.object_reader import labels_match

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric, generate_latest
 
-from headway.contract.labels import TENANT
+from headway.wire import TENANT
 from sandbox.traffic.node.pod import ServedPod
 from sandbox.traffic.node.status import ContainerTerminated, ContainerView
 

@@ -30,6 +30,7 @@ from components.model_service.manifests import Service
 from components.naming import ARTIFACT_CACHE_NAMESPACE
 from components.platform import artifact_cache, namespaces
 from headway.contract.units import Bytes
+from headway.wire import ARTIFACT_CACHE_AUDIENCE
 from sandbox.cloud import objectstore
 from sandbox.progress import Silent
 from tests.cluster.conftest import PROJECT, ControlPlane, api_client, eventually
@@ -81,7 +82,7 @@ class Node:
         self.plane.create(made)
         return made
 
-    def token(self, tenant: str, audience: str | None = artifact_cache.AUDIENCE) -> str:
+    def token(self, tenant: str, audience: str | None = ARTIFACT_CACHE_AUDIENCE) -> str:
         return token(self.plane, tenant, "models", audience)
 
     def ask(self, sha256: str, token: str | None) -> tuple[int, bytes]:

@@ -9,8 +9,8 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 
 from components.platform import admission
-from headway.contract.labels import MODEL, POOL, QUARANTINE, RELEASE, TENANT
 from headway.contract.pool import Pool
+from headway.wire import MODEL, POOL, QUARANTINE, RELEASE, TENANT
 from tests.cluster.conftest import ControlPlane, eventually
 
 NAMESPACE = "admitted"

@@ -20,13 +20,13 @@ from typer.testing import CliRunner
 from components.nodes import gpu_node
 from components.platform import namespaces, node_health
 from headway.cli.main import app
-from headway.contract.labels import MODEL, QUARANTINE, RELEASE, TENANT
 from headway.contract.pool import Pool
 from headway.node_health import watch
 from headway.node_health.cluster import Cluster, Done
 from headway.node_health.decision import Policy, Replace, by_hand
 from headway.node_health.facts import Node, State
 from headway.node_health.replacement import refused
+from headway.wire import MODEL, NODE_HEALTH_NAMESPACE, QUARANTINE, RELEASE, TENANT
 from sandbox.cluster.nodes import node_manifest
 from tests.cluster.conftest import ControlPlane, api_client, eventually
 
@@ -89,7 +89,7 @@ def budget(unavailable: int) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def fleet(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """Three GPU nodes with a server on each, and the platform's own objects for node health."""
-    places = [dict(m.body) for m in namespaces.manifests([]) if m.name == namespaces.NODE_HEALTH and m.kind == "Namespace"]
+    places = [dict(m.body) for m in namespaces.manifests([]) if m.name == NODE_HEALTH_NAMESPACE and m.kind == "Namespace"]
     control_plane.create(*places, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     control_plane.create(*[dict(m.body) for m in node_health.manifests([POOL_OF_THREE])])
     control_plane.create(*[simulated(f"gpu-{n}") for n in "abc"])
@@ -189,14 +189,14 @@ def test_a_node_with_a_fatal_fault_goes_through_its_whole_quarantine(fleet: Cont
     condition(fleet, "gpu-a", "True", "NvidiaGPUIsReady")
     rounds_until(fleet, "gpu-a", State.TESTING)
     a_round(fleet)
-    (diagnostic,) = fleet.list("Pod", namespace=namespaces.NODE_HEALTH)
+    (diagnostic,) = fleet.list("Pod", namespace=NODE_HEALTH_NAMESPACE)
     assert diagnostic["spec"]["nodeName"] == "gpu-a"
-    fleet.patch_status("Pod", diagnostic["metadata"]["name"], {"phase": "Succeeded"}, namespace=namespaces.NODE_HEALTH)
+    fleet.patch_status("Pod", diagnostic["metadata"]["name"], {"phase": "Succeeded"}, namespace=NODE_HEALTH_NAMESPACE)
     rounds_until(fleet, "gpu-a", None)
     back = seen(fleet, "gpu-a")
     assert (back.tainted, back.quarantine) == (False, None)
     assert [taint["key"] for taint in fleet.get("Node", "gpu-a", namespace=None)["spec"]["taints"]] == ["nvidia.com/gpu"], "its own stays"
-    eventually(lambda: not fleet.list("Pod", namespace=namespaces.NODE_HEALTH))
+    eventually(lambda: not fleet.list("Pod", namespace=NODE_HEALTH_NAMESPACE))
     assert {"Quarantine", "Readmitted"} <= events(fleet, "gpu-a")
 
 
@@ -278,18 +278,18 @@ def test_the_loops_own_identity_may_do_what_it_does_and_no_more(fleet: ControlPl
 
     def may(verb: str, resource: str, namespace: str = "", subresource: str = "", group: str = "") -> bool:
         attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource, "namespace": namespace}
-        body = {"spec": {"user": f"system:serviceaccount:{namespaces.NODE_HEALTH}:node-health", "resourceAttributes": attributes}}
+        body = {"spec": {"user": f"system:serviceaccount:{NODE_HEALTH_NAMESPACE}:node-health", "resourceAttributes": attributes}}
         answer: Any = review.create_subject_access_review(body)
         return bool(answer.status.allowed)
 
     assert may("patch", "nodes")
     assert may("create", "pods", NAMESPACE, "eviction")
-    assert may("create", "pods", namespaces.NODE_HEALTH)
+    assert may("create", "pods", NODE_HEALTH_NAMESPACE)
     assert not may("delete", "pods", NAMESPACE)
     assert not may("create", "pods", NAMESPACE)
     assert not may("get", "secrets", NAMESPACE)
     assert not may("delete", "nodes")
-    assert may("update", "leases", namespaces.NODE_HEALTH, group="coordination.k8s.io")
+    assert may("update", "leases", NODE_HEALTH_NAMESPACE, group="coordination.k8s.io")
     assert not may("update", "leases", "kube-system", group="coordination.k8s.io")
 
 
@@ -297,7 +297,7 @@ def test_the_loops_own_identity_may_do_what_it_does_and_no_more(fleet: ControlPl
 def looping(fleet: ControlPlane, folder: Path) -> Generator[subprocess.Popen[str]]:
     """`headway nodes watch` as the Deployment runs it: with the service account's own token and nobody else's rights."""
     core: Any = client.CoreV1Api(api_client(fleet.kubeconfig.read_text()))
-    token = core.create_namespaced_service_account_token("node-health", namespaces.NODE_HEALTH, {"spec": {"expirationSeconds": 3600}})
+    token = core.create_namespaced_service_account_token("node-health", NODE_HEALTH_NAMESPACE, {"spec": {"expirationSeconds": 3600}})
     found = yaml.safe_load(fleet.kubeconfig.read_text())
     found["users"][0]["user"] = {"token": token.status.token}
     path = folder / f"{len(list(folder.iterdir()))}.yaml"
@@ -311,7 +311,7 @@ def looping(fleet: ControlPlane, folder: Path) -> Generator[subprocess.Popen[str
 
 
 def holder(fleet: ControlPlane) -> str:
-    leases = fleet.list("Lease", api_version="coordination.k8s.io/v1", namespace=namespaces.NODE_HEALTH)
+    leases = fleet.list("Lease", api_version="coordination.k8s.io/v1", namespace=NODE_HEALTH_NAMESPACE)
     return next((lease["spec"].get("holderIdentity") or "" for lease in leases), "")
 
 
@@ -338,14 +338,14 @@ def test_the_deployed_loop_works_with_its_own_rights_and_hands_over_at_its_end(f
         assert holder(fleet) == next_, "who was killed gives nothing up: the next one waits for the Lease's time"
         output = first.stdout.read() if first.stdout else ""
     assert '"action": "isolate"' in output and '"action": "evict"' in output, output
-    fleet.resource({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}).delete(name="node-health", namespace=namespaces.NODE_HEALTH)
+    fleet.resource({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}).delete(name="node-health", namespace=NODE_HEALTH_NAMESPACE)
 
 
 def test_the_loops_objects_pass_strict_decoding(fleet: ControlPlane) -> None:
     for manifest in node_health.loop(f"registry.test/headway@sha256:{'a' * 64}", "us-east-1"):
         if manifest.kind != "PodMonitor":  # of an add-on that is not here
             query = [("fieldValidation", "Strict"), ("dryRun", "All")]
-            fleet.resource(dict(manifest.body)).create(body=dict(manifest.body), namespace=namespaces.NODE_HEALTH, query_params=query)
+            fleet.resource(dict(manifest.body)).create(body=dict(manifest.body), namespace=NODE_HEALTH_NAMESPACE, query_params=query)
 
 
 def test_a_taint_that_nothing_explains_is_told(fleet: ControlPlane) -> None:

@@ -27,10 +27,11 @@ from headway.environment.kubernetes import KubernetesApi
 from headway.ledger import lease
 from headway.ledger.chain import Ledger
 from headway.ledger.store import connect
-from headway.release.driver.cluster import ROUTES, SAFE_RELEASE, WATCHED_UNTIL, Cluster, route_of
+from headway.release.driver.cluster import ROUTES, Cluster, route_of
 from headway.release.driver.world import Route
 from headway.release.evidence import queries
 from headway.release.guard import Guard
+from headway.wire import SAFE_RELEASE, WATCHED_UNTIL
 from sandbox.cloud import objectstore
 from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.cluster.processes import Supervisor

@@ -4,7 +4,7 @@ from typing import Any
 
 from components.model_service import routing
 from headway.contract.model import Model
-from headway.release.evidence import queries
+from headway.wire import CLASS_HEADER
 from tests.components.contracts import DEFECTS, changed
 
 SIZED = changed(
@@ -33,4 +33,4 @@ def test_each_size_has_its_class_and_the_last_takes_the_rest() -> None:
 
 def test_what_was_there_is_replaced_under_the_name_that_evidence_reads() -> None:
     code = filters(SIZED)[1]["typed_config"]["default_source_code"]["inline_string"]
-    assert f'handle:headers():replace("{queries.CLASS_HEADER}", ' in code
+    assert f'handle:headers():replace("{CLASS_HEADER}", ' in code

@@ -12,12 +12,12 @@ from components.model_service.manifests import Service
 from components.naming import ARTIFACT_CACHE_NAMESPACE
 from components.platform import artifact_cache, namespaces
 from components.tenant import isolation
-from headway.artifact_cache import callers, cluster
+from headway.artifact_cache import cluster
 from headway.cli.artifact_cache import artifact_cache as command
 from headway.contract.arithmetic.warm import artifact_room
-from headway.contract.labels import POOL
 from headway.contract.placement import WorkloadClass
 from headway.contract.units import Bytes
+from headway.wire import ARTIFACT_CACHE_AUDIENCE, POOL
 from tests.components.contracts import DEFECTS, MODELS, POOLS, SURROUNDINGS, changed, service
 
 IMAGE = f"registry.example.com/headway@sha256:{'a' * 64}"
@@ -42,7 +42,7 @@ def test_a_pod_on_a_latency_pool_asks_its_node_first_by_a_token_that_opens_nothi
     pod = found["Deployment"]["spec"]["template"]["spec"]
     (volume,) = [each for each in pod["volumes"] if each["name"] == "artifact-cache"]
     (source,) = volume["projected"]["sources"]
-    assert source["serviceAccountToken"]["audience"] == callers.AUDIENCE
+    assert source["serviceAccountToken"]["audience"] == ARTIFACT_CACHE_AUDIENCE
     mounts = {
         c["name"]: [m["mountPath"] for m in c["volumeMounts"] if m["name"] == "artifact-cache"]
         for c in (*pod["initContainers"], *pod["containers"])

@@ -12,18 +12,16 @@ import pytest
 
 from components.addons import cluster_autoscaler, gpu_operator, istio, keda, otel, prometheus
 from components.manifests import Manifest
-from components.model_service import routing
 from components.platform import admission, capacity, mesh, namespaces, node_health
-from components.tenant import access
 from components.versions import CHARTS
 from headway.contract.arithmetic.startup import startup
 from headway.contract.arithmetic.warm import warm_units
-from headway.contract.labels import QUARANTINE, TENANT
 from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
 from headway.release.evidence import queries
 from headway.signals import SIGNALS, Source
 from headway.signals.buckets import latency_edges_milliseconds
+from headway.wire import CLASS_HEADER, DEGRADE_HEADER, EXPERIMENT_HEADER, PRIORITY_HEADER, QUARANTINE, TENANT, USER_HEADER
 from tests.components.contracts import DEFECTS, MODELS, POOLS, changed, pool_of
 from tests.components.program import layer
 
@@ -286,8 +284,8 @@ def test_no_client_speaks_for_the_platforms_own_proxies() -> None:
     door = by_role(mesh.manifests(hosts=["models.test"], certificate=None, region="r"))["door"]["spec"]["configPatches"][0]
     config = door["patch"]["value"]["typed_config"]
     removed = {m["remove"] for m in config["early_header_mutation_extensions"][0]["typed_config"]["mutations"]}
-    by_models = {routing.CLASS_HEADER, routing.DEGRADE_HEADER, routing.EXPERIMENT_HEADER}
-    assert removed == {*by_models, access.PRIORITY_HEADER, access.USER_HEADER}
+    by_models = {CLASS_HEADER, DEGRADE_HEADER, EXPERIMENT_HEADER}
+    assert removed == {*by_models, PRIORITY_HEADER, USER_HEADER}
     assert door["match"]["context"] == "GATEWAY"
 
 

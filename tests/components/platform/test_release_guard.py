@@ -12,7 +12,7 @@ from components.platform import release_guard
 from components.platform.namespaces import NAMESPACES, PodSecurity
 from headway.cli.main import app
 from headway.release import guard
-from headway.release.driver.cluster import SAFE_RELEASE, WATCHED_UNTIL
+from headway.wire import RELEASE_GUARD_LEASE, SAFE_RELEASE, WATCHED_UNTIL
 
 IMAGE = "registry.example.com/headway@sha256:" + "ab" * 32
 FOUND = {manifest.role: manifest.body for manifest in release_guard.manifests(IMAGE)}
@@ -72,7 +72,7 @@ def test_the_guard_may_do_all_that_it_does_and_touch_no_other_lease() -> None:
 
 
 def test_the_guard_renews_the_lease_without_which_no_release_begins() -> None:
-    assert release_guard.LEASE == guard.LEASE
+    assert allowed("patch", "coordination.k8s.io", "leases", RELEASE_GUARD_LEASE)
 
 
 def test_one_tenant_that_cannot_be_looked_at_leaves_no_other_unguarded() -> None:

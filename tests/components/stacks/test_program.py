@@ -16,7 +16,7 @@ import pulumi
 import pytest
 
 from components.versions import CHARTS
-from headway.ledger.store import LEASES
+from headway.wire import LEDGER_LEASES
 from stacks.settings import FOLDER
 from tests.components import golden
 from tests.components.program import config_of, layer, run
@@ -252,7 +252,7 @@ def test_releases_are_recorded_where_nobody_can_change_them(stack: str) -> None:
         denied = {s["Sid"]: s for s in policy["Statement"]}
         assert "WriteOnce" in denied, f"an object of the {role} bucket could be overwritten"
         leases = [each.partition("/")[2] for each in denied["WriteOnce"].get("NotResource", [])]
-        assert leases == ([f"{LEASES}*"] if role == "ledger" else []), "only leases are replaced"
+        assert leases == ([f"{LEDGER_LEASES}*"] if role == "ledger" else []), "only leases are replaced"
     assert denied["ReplacedKnowingly"]["Resource"] == denied["WriteOnce"]["NotResource"]
     assert denied["ReplacedKnowingly"]["Condition"]["Null"] == {"s3:if-none-match": "true", "s3:if-match": "true"}
 

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.artifact_cache.callers import ASKED_PER_SECOND, AUDIENCE, REMEMBERED_SECONDS, BusyError, Callers
+from headway.artifact_cache.callers import ASKED_PER_SECOND, REMEMBERED_SECONDS, BusyError, Callers
 from headway.artifact_cache.store import NoRoomError, RefusedError, Store
 from headway.artifact_cache.wanted import File, files, ordered
+from headway.wire import ARTIFACT_CACHE_AUDIENCE
 
 
 def configuration(tenant: str, uri: str, sizes: dict[str, int], created: str = "1", name: str = "r1") -> dict[str, Any]:
@@ -169,7 +170,7 @@ def test_a_file_that_somebody_deleted_is_fetched_again(tmp_path: Path) -> None:
     assert found.want([mine]) == (mine,)
 
 
-def token(audience: Any = AUDIENCE, subject: str = "x") -> str:
+def token(audience: Any = ARTIFACT_CACHE_AUDIENCE, subject: str = "x") -> str:
     def part(said: dict[str, Any]) -> str:
         return base64.urlsafe_b64encode(json.dumps(said).encode()).decode().rstrip("=")
 
@@ -177,9 +178,15 @@ def token(audience: Any = AUDIENCE, subject: str = "x") -> str:
 
 
 def test_a_caller_is_whom_the_api_server_calls_by_the_token() -> None:
-    known = {token([AUDIENCE], "a"): "system:serviceaccount:vision:models", token(AUDIENCE, "b"): "system:node:x"}
+    known = {
+        token([ARTIFACT_CACHE_AUDIENCE], "a"): "system:serviceaccount:vision:models",
+        token(ARTIFACT_CACHE_AUDIENCE, "b"): "system:node:x",
+    }
     callers = Callers(known.get, Clock())
-    assert [callers.namespace(token(each, subject)) for each, subject in (([AUDIENCE], "a"), (AUDIENCE, "b"), (AUDIENCE, "c"))] == [
+    assert [
+        callers.namespace(token(each, subject))
+        for each, subject in (([ARTIFACT_CACHE_AUDIENCE], "a"), (ARTIFACT_CACHE_AUDIENCE, "b"), (ARTIFACT_CACHE_AUDIENCE, "c"))
+    ] == [
         "vision",
         None,
         None,

@@ -11,7 +11,6 @@ from botocore.stub import Stubber
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.contract.labels import MODEL, POOL, QUARANTINE, RELEASE, TENANT
 from headway.node_health.decision import (
     LOOP,
     Action,
@@ -33,6 +32,7 @@ from headway.node_health.facts import DIAGNOSTIC_LABEL, Condition, Diagnostic, N
 from headway.node_health.readiness import Expected, Operator, cluster_policy_state, lacks
 from headway.node_health.replacement import AutoScaling
 from headway.problem import UserError
+from headway.wire import MODEL, POOL, QUARANTINE, RELEASE, TENANT
 
 POLICY = Policy()
 NOW = 1_000_000.0

@@ -3,7 +3,7 @@
 from typing import Any
 
 from headway.contract.gpu_resources import is_gpu
-from headway.contract.labels import MODEL, POOL, RELEASE, TENANT
+from headway.wire import MODEL, POOL, RELEASE, TENANT
 from sandbox.status import add_ons, pools, services
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from components.addons.istio import INGRESS_NAMESPACE
-from headway.contract.labels import MODEL, RELEASE, TENANT
+from headway.wire import MODEL, RELEASE, TENANT
 from sandbox.cluster.toolchain import ensure_toolchain, is_built
 from sandbox.layout import Layout
 from sandbox.progress import Silent

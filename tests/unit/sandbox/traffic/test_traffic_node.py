@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.contract.labels import TENANT
+from headway.wire import TENANT
 from sandbox.cluster.nodes import RUN_BY_AGENT, STATUS_BY_OTHERS
 from sandbox.traffic import admission, pod_addresses
 from sandbox.traffic.node import cpu, spec

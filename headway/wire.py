@@ -1,0 +1,90 @@
+"""Every name that two programs must agree on: what one of them writes into a request, an object or a store and another one looks for.
+
+Both sides import the name from here, so that they cannot drift apart. Scripts that run inside containers cannot import; they repeat names, and
+tests hold them to these. A name whose value changes breaks what is deployed: objects keep the old one until they are updated.
+"""
+
+PREFIX = "platform.io"
+
+# Labels of Kubernetes objects and tags of AWS resources ---------------------------------------------------------------------------
+
+TENANT = f"{PREFIX}/tenant"
+MODEL = f"{PREFIX}/model"
+RELEASE = f"{PREFIX}/release"
+ARM = f"{PREFIX}/arm"
+"""Label of pods: which part their release plays. In selectors too: the baseline is the stable release a second time."""
+POOL = f"{PREFIX}/pool"
+ENVIRONMENT = f"{PREFIX}/environment"
+WORKLOAD_CLASS = f"{PREFIX}/class"
+QUARANTINE = f"{PREFIX}/quarantine"
+"""Taint and annotation of a node that is set apart; no workload may tolerate it."""
+
+PART_OF = "headway"
+
+# Annotations of a model's route ---------------------------------------------------------------------------------------------------
+
+WATCHED_UNTIL = f"{PREFIX}/watched-until"
+"""Until when the driver of a release has promised to look. Past that, the release guard acts."""
+SAFE_RELEASE = f"{PREFIX}/safe-release"
+"""The release that the release guard then sends all traffic to."""
+
+# Entries of a model's route -------------------------------------------------------------------------------------------------------
+
+SPLIT_ROUTE = "split"
+"""Leads an experiment's users, whom the gateway has marked; it comes first and has no weights. Without it all get the stable version."""
+WEIGHTS_ROUTE = "weights"
+"""Divides users' requests by weight."""
+GRPC_SUFFIX = "-grpc"
+"""Of the name of a route for gRPC; beside it stands the same route for HTTP."""
+
+# Headers of requests and answers --------------------------------------------------------------------------------------------------
+
+RELEASE_HEADER = "x-model-release"
+"""On the way in, and only from inside the mesh: which release must answer. On the way out: which one did."""
+CLASS_HEADER = "x-request-class"
+"""The request's class, which a replica's own proxy finds by the size of the body, whatever the client sent."""
+EXPERIMENT_HEADER = "x-experiment"
+"""Set by the gateway on requests of users that an experiment gives the new version; holds the experiment's name."""
+DEGRADE_HEADER = "x-degrade"
+"""Set by the gateway while a model is overloaded; holds the model's name."""
+DEGRADED_HEADER = "x-degraded"
+"""Of an answer: the overloaded model in whose place a fallback answered."""
+PRIORITY_HEADER = "x-request-priority"
+"""Set by the gateway from the caller's token; what a client sends under this name is dropped there."""
+USER_HEADER = "x-user-id"
+"""Set by the gateway from the caller's token: who calls."""
+
+# Audiences of tokens --------------------------------------------------------------------------------------------------------------
+
+ARTIFACT_CACHE_AUDIENCE = "artifact-cache"
+"""The artifact cache takes tokens for this audience and no others."""
+
+# The loops that run in the cluster ------------------------------------------------------------------------------------------------
+
+RELEASE_GUARD_LEASE = "headway-release-guard"
+"""In each tenant's namespace; no release begins without it."""
+NODE_HEALTH_NAMESPACE = "node-health"
+NODE_HEALTH_LEASE = "node-health"
+NODE_HEALTH_SETTINGS = "node-health"
+"""The ConfigMap in which the platform layer says what the loop must know."""
+NODE_HEALTH_POOLS_KEY = "pools.json"
+NODE_HEALTH_IMAGE_KEY = "diagnosticImage"
+ACCELERATOR_READY = "AcceleratedHardwareReady"
+"""Condition of a node that EKS's node monitoring agent keeps (EKS user guide, "Node health issues")."""
+
+# Field managers -------------------------------------------------------------------------------------------------------------------
+
+RELEASE_FIELD_MANAGER = "headway-release"
+NODE_HEALTH_FIELD_MANAGER = "headway-node-health"
+
+# Places ---------------------------------------------------------------------------------------------------------------------------
+
+LEDGER_LEASES = "leases/"
+"""Prefix in the ledger's bucket: who drives each service's releases (ADR 23), renewed in place. Events and releases are written once."""
+SCRIPTS_FOLDER = "/etc/headway"
+"""In the containers of a model server: the scripts and settings that its ConfigMap holds."""
+
+# Policies -------------------------------------------------------------------------------------------------------------------------
+
+POLICY_GATE = "rules-are-evaluated"
+"""The policy that says of every rule what it could not evaluate."""
