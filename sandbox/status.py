@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.contract.gpu_resources import is_gpu
-from headway.wire import MODEL, POOL, RELEASE, TENANT
 from headway.environment.kubernetes import connected
 from headway.problem import UserError
 from headway.wire import MODEL, POOL, RELEASE, TENANT

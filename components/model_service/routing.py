@@ -7,7 +7,6 @@ overflow elsewhere; so the limit of a replica is enforced by the replica's own p
 
 from typing import Any
 
-from headway.wire import CLASS_HEADER, GRPC_SUFFIX, RELEASE_HEADER, SPLIT_ROUTE
 from components.labels import labels, selector
 from components.manifests import object_
 from components.model_service import sampling, triton
@@ -20,8 +19,16 @@ from headway.contract.batching import NoBatching
 from headway.contract.model import Model
 from headway.contract.runtime import Triton
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
-
-
+from headway.wire import (
+    CLASS_HEADER,
+    DEGRADE_HEADER,
+    DEGRADED_HEADER,
+    EXPERIMENT_HEADER,
+    GRPC_SUFFIX,
+    PRIORITY_HEADER,
+    RELEASE_HEADER,
+    SPLIT_ROUTE,
+)
 
 UNREACHED_HEADER = "x-model-unreached"
 """Set by a replica's own proxy on its 503 when it got no connection to its server: the model has seen nothing of this request."""

@@ -16,6 +16,7 @@ from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.rollout import Surge
 from headway.ledger.traffic_split import ArmRole, TrafficArm
+from headway.wire import ARM, POOL, PREFIX
 
 PROGRESS_MARGIN_SECONDS = 60
 HISTORY = 2

@@ -7,10 +7,9 @@ happened meanwhile is only seen by listing anew.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headway.wire import ARTIFACT_CACHE_AUDIENCE
-from headway.wire import PART_OF, POOL
 from headway.environment.kubernetes import ApiClient, KubernetesApi
 from headway.environment.port import OutOfReachError
+from headway.wire import ARTIFACT_CACHE_AUDIENCE, PART_OF, POOL
 
 CONFIGURATIONS = f"app.kubernetes.io/component=configuration,app.kubernetes.io/part-of={PART_OF}"
 WATCH_SECONDS = 300

@@ -14,10 +14,10 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from headway.wire import RELEASE_FIELD_MANAGER
 from headway.environment.clock import ClockOffset
 from headway.environment.port import OutOfReachError
 from headway.problem import Exit, UserError
+from headway.wire import RELEASE_FIELD_MANAGER
 
 TIMEOUT_SECONDS = 5.0
 JSON, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH = (

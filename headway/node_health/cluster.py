@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from headway.wire import PREFIX, QUARANTINE
 from headway.environment.kubernetes import connected
 from headway.node_health import facts
 from headway.node_health.decision import Action, Clear, Diagnose, Evict, Isolate, Readmit, Replace, Tell

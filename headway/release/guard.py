@@ -10,12 +10,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from headway.wire import TENANT
 from headway.environment.kubernetes import KubernetesApi
-from headway.wire import RELEASE_FIELD_MANAGER
 from headway.ledger.traffic_split import EVERYTHING, TrafficSplit
 from headway.release.driver.cluster import ROUTES, patch, route_of
-from headway.wire import SAFE_RELEASE, WATCHED_UNTIL
+from headway.wire import RELEASE_FIELD_MANAGER, RELEASE_GUARD_LEASE, SAFE_RELEASE, TENANT, WATCHED_UNTIL
 
 LOOK_SECONDS = 5.0
 LEASE_SECONDS = 60

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from headway.wire import PREFIX
 from headway.environment.kubernetes import settings
+from headway.wire import PREFIX
 from pulumi_embedded.engine.model import ProviderFactories
 from pulumi_embedded.engine.provider import Step
 from pulumi_embedded.providers.derived import keep_in

@@ -18,7 +18,6 @@ import pytest
 from components.model_service.manifests import Service
 from components.model_service.release import Release
 from components.model_service.routing import EXPERIMENT_HEADER
-from headway.wire import RELEASE_HEADER
 from components.model_service.workload import arm_name
 from components.platform import gateway_scripts, mesh
 from components.tenant.manifests import Plan

@@ -18,6 +18,7 @@ from headway.environment.port import OutOfReachError
 from headway.release.driver import labelled
 from headway.release.driver.answers import CONTAINER, FAILURES, Answers, asked, failing, in_a_tick, judged
 from headway.release.driver.labelled import Compared, compared
+from headway.wire import SCRIPTS_FOLDER
 from sandbox.layout import Layout
 from sandbox.traffic.node.spec import PodSpec
 from sandbox.traffic.pod_exec import NotRunError, executed

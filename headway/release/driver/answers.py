@@ -15,6 +15,7 @@ from typing import Any
 
 from headway.environment.port import OutOfReachError
 from headway.release.driver.world import Probed
+from headway.wire import SCRIPTS_FOLDER
 
 CONTAINER = "server"
 REPLICAS_AT_MOST = 3

@@ -11,20 +11,32 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
 
-from headway.wire import ARM, EXPERIMENT_HEADER, RELEASE_HEADER, SAFE_RELEASE, SPLIT_ROUTE, WATCHED_UNTIL, WEIGHTS_ROUTE
 from headway.contract.arithmetic.replica import replica_cpu, replica_memory
 from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.units import Share
 from headway.environment.clock import ClockOffset
 from headway.environment.kubernetes import KubernetesApi
-from headway.wire import RELEASE_FIELD_MANAGER
 from headway.environment.port import OutOfReachError
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
 from headway.release.driver.answers import CONTAINER
 from headway.release.driver.capacity import Needs, room
 from headway.release.driver.world import Route
 from headway.release.plan import PoolCapacity
+from headway.wire import (
+    ARM,
+    EXPERIMENT_HEADER,
+    MODEL,
+    POOL,
+    RELEASE,
+    RELEASE_FIELD_MANAGER,
+    RELEASE_HEADER,
+    SAFE_RELEASE,
+    SPLIT_ROUTE,
+    TENANT,
+    WATCHED_UNTIL,
+    WEIGHTS_ROUTE,
+)
 
 LED = (SPLIT_ROUTE, "split-grpc")
 WEIGHED = (WEIGHTS_ROUTE, "weights-grpc")
