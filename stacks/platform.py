@@ -37,7 +37,7 @@ CONTRACTS = Path(__file__).parents[1] / "tenants"
 
 def build(settings: PlatformSettings, contracts: Path = CONTRACTS) -> None:
     """Register the layer and export what tenants stand on. `contracts` are the tenants' folders, which say what is kept warm."""
-    layer = _Layer(settings, contracts)
+    layer = _PlatformLayer(settings, contracts)
     layer.ground()
     layer.observability()
     layer.gpus()
@@ -47,7 +47,7 @@ def build(settings: PlatformSettings, contracts: Path = CONTRACTS) -> None:
     layer.export()
 
 
-class _Layer:
+class _PlatformLayer:
     """The layer while it is being registered. What every part needs is found here once."""
 
     def __init__(self, settings: PlatformSettings, contracts: Path) -> None:

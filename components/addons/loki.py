@@ -31,48 +31,7 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, An
     """Chart values. One tenant: who may read which logs is decided by Grafana's network, not here."""
     return {
         "deploymentMode": "Monolithic",
-        "loki": {
-            "auth_enabled": False,
-            # Its default tells its maker about the installation.
-            "analytics": {"reporting_enabled": False},
-            "commonConfig": {"replication_factor": 3},
-            "compactor": {"delete_request_store": "s3", "retention_enabled": True},
-            "limits_config": {
-                "retention_period": f"{days * 24}h",
-                "ingestion_rate_mb": INGESTION_MB,
-                "ingestion_burst_size_mb": BURST_MB,
-                "max_global_streams_per_user": MAX_STREAMS,
-                "max_line_size": LINE_LIMIT,
-                "max_line_size_truncate": True,
-                "otlp_config": {
-                    "resource_attributes": {
-                        "ignore_defaults": True,
-                        "attributes_config": [{"action": "index_label", "attributes": list(STREAM_LABELS)}],
-                    }
-                },
-            },
-            "schemaConfig": {
-                "configs": [
-                    {
-                        "from": SCHEMA_FROM,
-                        "store": "tsdb",
-                        "object_store": "s3",
-                        "schema": "v13",
-                        "index": {"prefix": f"{PREFIX}_index_", "period": "24h"},
-                    }
-                ]
-            },
-            "storage": {
-                "type": "s3",
-                "use_thanos_objstore": True,
-                "bucketNames": {"chunks": bucket, "ruler": bucket},
-                "object_store": {
-                    "type": "s3",
-                    "storage_prefix": PREFIX,
-                    "s3": {"region": region, "endpoint": f"s3.{region}.amazonaws.com"},
-                },
-            },
-        },
+        "loki": _configuration(bucket, region, days),
         "singleBinary": {
             "replicas": 3,
             "nodeSelector": dict(ON_SYSTEM_NODES),
@@ -98,6 +57,52 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, An
         "sidecar": {"rules": {"enabled": False}},
         "monitoring": {"serviceMonitor": {"enabled": True}},
         "serviceAccount": {"name": SERVICE_ACCOUNT},
+    }
+
+
+def _configuration(bucket: pulumi.Input[str], region: str, days: int) -> dict[str, Any]:
+    """Of Loki itself: limits, schema, and the bucket."""
+    return {
+        "auth_enabled": False,
+        # Its default tells its maker about the installation.
+        "analytics": {"reporting_enabled": False},
+        "commonConfig": {"replication_factor": 3},
+        "compactor": {"delete_request_store": "s3", "retention_enabled": True},
+        "limits_config": {
+            "retention_period": f"{days * 24}h",
+            "ingestion_rate_mb": INGESTION_MB,
+            "ingestion_burst_size_mb": BURST_MB,
+            "max_global_streams_per_user": MAX_STREAMS,
+            "max_line_size": LINE_LIMIT,
+            "max_line_size_truncate": True,
+            "otlp_config": {
+                "resource_attributes": {
+                    "ignore_defaults": True,
+                    "attributes_config": [{"action": "index_label", "attributes": list(STREAM_LABELS)}],
+                }
+            },
+        },
+        "schemaConfig": {
+            "configs": [
+                {
+                    "from": SCHEMA_FROM,
+                    "store": "tsdb",
+                    "object_store": "s3",
+                    "schema": "v13",
+                    "index": {"prefix": f"{PREFIX}_index_", "period": "24h"},
+                }
+            ]
+        },
+        "storage": {
+            "type": "s3",
+            "use_thanos_objstore": True,
+            "bucketNames": {"chunks": bucket, "ruler": bucket},
+            "object_store": {
+                "type": "s3",
+                "storage_prefix": PREFIX,
+                "s3": {"region": region, "endpoint": f"s3.{region}.amazonaws.com"},
+            },
+        },
     }
 
 

@@ -5,60 +5,16 @@ names a tenant's namespace is told to the tenant as well (`routes.py`). The trap
 ratio is silent when its source is, and the silence has an alert of its own.
 """
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum, unique
+from collections.abc import Sequence
 from typing import Any
 
+from components.observability.alert import Alert, AlertSeverity, FailureLayer
 from components.platform.namespaces import RATE_LIMIT
 from headway.wire import QUARANTINE
 
 GPU_NODE = 'label_nvidia_com_gpu_present="true"'
 TENANTS = 'group by (namespace) (kube_namespace_labels{label_platform_io_tenant!=""})'
 """One series for each tenant's namespace."""
-
-
-@unique
-class Layer(StrEnum):
-    """Where it hurts: what on-call looks at first."""
-
-    REQUEST = "request"
-    MODEL_SERVER = "model-server"
-    GPU = "gpu"
-    NODE = "node"
-    SCHEDULER = "scheduler"
-    DEPLOYMENT = "deployment"
-    PLATFORM = "platform"
-    """The watchers themselves."""
-
-
-@unique
-class Severity(StrEnum):
-    PAGE = "page"
-    """Somebody gets up: users are hurt, or will be within the hour, and a person can help."""
-    TICKET = "ticket"
-    """Looked at within a working day."""
-    HEARTBEAT = "heartbeat"
-    """Fires always; its silence is the alarm."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Alert:
-    """`summary` may hold Prometheus' templates. `hold` is how long it must be so before it fires."""
-
-    name: str
-    layer: Layer
-    severity: Severity
-    expression: str
-    hold: str
-    summary: str
-    labels: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    @property
-    def runbook(self) -> str:
-        """File name in `docs/runbooks/`: `GpuXid` is `gpu-xid.md`."""
-        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", self.name).lower() + ".md"
 
 
 def _of_tenants(expression: str) -> str:
@@ -69,8 +25,8 @@ def _of_tenants(expression: str) -> str:
 _REQUEST = (
     Alert(
         name="TenantRateLimited",
-        layer=Layer.REQUEST,
-        severity=Severity.TICKET,
+        layer=FailureLayer.REQUEST,
+        severity=AlertSeverity.TICKET,
         expression=(
             'label_replace(sum by (destination_service_namespace) (rate(istio_requests_total{reporter="source",response_code="429"}[10m]))'
             ' / sum by (destination_service_namespace) (rate(istio_requests_total{reporter="source"}[10m])),'
@@ -81,8 +37,8 @@ _REQUEST = (
     ),
     Alert(
         name="RequestsUnanswered",
-        layer=Layer.REQUEST,
-        severity=Severity.PAGE,
+        layer=FailureLayer.REQUEST,
+        severity=AlertSeverity.PAGE,
         expression=(
             "label_replace(sum by (destination_service_namespace, destination_service_name)"
             ' (rate(istio_requests_total{reporter="source",response_flags=~".*(UF|UH|URX|UC|UT|NR).*"}[5m]))'
@@ -97,8 +53,8 @@ _REQUEST = (
 _MODEL_SERVER = (
     Alert(
         name="ModelServerSilent",
-        layer=Layer.MODEL_SERVER,
-        severity=Severity.PAGE,
+        layer=FailureLayer.MODEL_SERVER,
+        severity=AlertSeverity.PAGE,
         expression=(
             'min by (namespace, pod, platform_io_model) (up{platform_io_model!=""}) == 0'
             ' and on (namespace, pod) kube_pod_status_ready{condition="true"} == 1'
@@ -108,16 +64,16 @@ _MODEL_SERVER = (
     ),
     Alert(
         name="ModelServerRestarts",
-        layer=Layer.MODEL_SERVER,
-        severity=Severity.PAGE,
+        layer=FailureLayer.MODEL_SERVER,
+        severity=AlertSeverity.PAGE,
         expression=_of_tenants("sum by (namespace, pod) (increase(kube_pod_container_status_restarts_total[30m])) > 2.5"),
         hold="1m",
         summary="{{ $labels.pod }} has restarted {{ $value | humanize }} times within half an hour",
     ),
     Alert(
         name="ModelServerOutOfMemory",
-        layer=Layer.MODEL_SERVER,
-        severity=Severity.TICKET,
+        layer=FailureLayer.MODEL_SERVER,
+        severity=AlertSeverity.TICKET,
         expression=_of_tenants(
             'max by (namespace, pod) (kube_pod_container_status_last_terminated_reason{reason="OOMKilled"}) == 1'
             " and on (namespace, pod) sum by (namespace, pod) (increase(kube_pod_container_status_restarts_total[1h])) > 0"
@@ -127,8 +83,8 @@ _MODEL_SERVER = (
     ),
     Alert(
         name="KvCacheFull",
-        layer=Layer.MODEL_SERVER,
-        severity=Severity.TICKET,
+        layer=FailureLayer.MODEL_SERVER,
+        severity=AlertSeverity.TICKET,
         expression=(
             'label_replace(headway:kv_cache_use, "namespace", "$1", "tenant", "(.*)") > 0.95'
             " and on (tenant, model, release) headway:preemptions > 0"
@@ -141,16 +97,16 @@ _MODEL_SERVER = (
 _GPU = (
     Alert(
         name="GpuXid",
-        layer=Layer.GPU,
-        severity=Severity.TICKET,
+        layer=FailureLayer.GPU,
+        severity=AlertSeverity.TICKET,
         expression="max by (Hostname, gpu, UUID, xid) (DCGM_EXP_XID_ERRORS_COUNT) > 0",
         hold="0s",
         summary="GPU {{ $labels.gpu }} of {{ $labels.Hostname }} reports Xid {{ $labels.xid }}",
     ),
     Alert(
         name="GpuMemoryBroken",
-        layer=Layer.GPU,
-        severity=Severity.PAGE,
+        layer=FailureLayer.GPU,
+        severity=AlertSeverity.PAGE,
         expression=(
             "max by (Hostname, gpu, UUID) (DCGM_FI_DEV_ROW_REMAP_FAILURE) > 0"
             " or max by (Hostname, gpu, UUID) (increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL[15m])) > 0"
@@ -160,24 +116,24 @@ _GPU = (
     ),
     Alert(
         name="GpuThrottled",
-        layer=Layer.GPU,
-        severity=Severity.TICKET,
+        layer=FailureLayer.GPU,
+        severity=AlertSeverity.TICKET,
         expression="max by (Hostname, gpu, UUID) (rate(DCGM_FI_DEV_THERMAL_VIOLATION[5m])) / 1e9 > 0.1",
         hold="10m",
         summary="Heat throttles GPU {{ $labels.gpu }} of {{ $labels.Hostname }} for {{ $value | humanizePercentage }} of the time",
     ),
     Alert(
         name="GpuMemoryFull",
-        layer=Layer.GPU,
-        severity=Severity.TICKET,
+        layer=FailureLayer.GPU,
+        severity=AlertSeverity.TICKET,
         expression=("max by (Hostname, gpu, UUID) (DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)) > 0.98"),
         hold="15m",
         summary="GPU {{ $labels.gpu }} of {{ $labels.Hostname }} has {{ $value | humanizePercentage }} of its memory in use",
     ),
     Alert(
         name="GpuTelemetrySilent",
-        layer=Layer.GPU,
-        severity=Severity.TICKET,
+        layer=FailureLayer.GPU,
+        severity=AlertSeverity.TICKET,
         expression=(
             f"group by (node) (kube_node_labels{{{GPU_NODE}}})"
             ' unless on (node) label_replace(group by (Hostname) (DCGM_FI_DEV_FB_USED), "node", "$1", "Hostname", "(.*)")'
@@ -190,24 +146,24 @@ _GPU = (
 _NODE = (
     Alert(
         name="NodeNotReady",
-        layer=Layer.NODE,
-        severity=Severity.PAGE,
+        layer=FailureLayer.NODE,
+        severity=AlertSeverity.PAGE,
         expression='max by (node) (kube_node_status_condition{condition="Ready",status="true"}) == 0',
         hold="5m",
         summary="Node {{ $labels.node }} is not ready, and its pods have to start elsewhere",
     ),
     Alert(
         name="NodeUnderPressure",
-        layer=Layer.NODE,
-        severity=Severity.TICKET,
+        layer=FailureLayer.NODE,
+        severity=AlertSeverity.TICKET,
         expression='max by (node, condition) (kube_node_status_condition{condition=~"(Disk|Memory|PID)Pressure",status="true"}) == 1',
         hold="10m",
         summary="Node {{ $labels.node }} reports {{ $labels.condition }} and may evict pods",
     ),
     Alert(
         name="NodeDiskFilling",
-        layer=Layer.NODE,
-        severity=Severity.TICKET,
+        layer=FailureLayer.NODE,
+        severity=AlertSeverity.TICKET,
         expression=(
             'min by (instance, mountpoint) (predict_linear(node_filesystem_avail_bytes{fstype=~"ext4|xfs"}[6h], 4 * 3600)) < 0'
             ' and min by (instance, mountpoint) (node_filesystem_avail_bytes{fstype=~"ext4|xfs"}'
@@ -218,8 +174,8 @@ _NODE = (
     ),
     Alert(
         name="GpuNodeWithoutGpus",
-        layer=Layer.NODE,
-        severity=Severity.PAGE,
+        layer=FailureLayer.NODE,
+        severity=AlertSeverity.PAGE,
         expression=(
             f"group by (node) (kube_node_labels{{{GPU_NODE}}})"
             ' unless on (node) sum by (node) (kube_node_status_allocatable{resource=~"nvidia_com_(gpu|mig).*"}) > 0'
@@ -229,16 +185,16 @@ _NODE = (
     ),
     Alert(
         name="NodeInQuarantine",
-        layer=Layer.NODE,
-        severity=Severity.TICKET,
+        layer=FailureLayer.NODE,
+        severity=AlertSeverity.TICKET,
         expression=f'max by (node) (kube_node_spec_taint{{key="{QUARANTINE}"}}) > 0',
         hold="2h",
         summary="Node {{ $labels.node }} has been in quarantine for two hours and was neither readmitted nor replaced",
     ),
     Alert(
         name="NodeHealthAsksForHelp",
-        layer=Layer.NODE,
-        severity=Severity.TICKET,
+        layer=FailureLayer.NODE,
+        severity=AlertSeverity.TICKET,
         # It says so again in every round, for as long as it is so.
         expression='sum(increase(headway_node_health_actions_total{action="tell"}[5m])) > 0',
         hold="10m",
@@ -249,24 +205,24 @@ _NODE = (
 _SCHEDULER = (
     Alert(
         name="PodsUnschedulable",
-        layer=Layer.SCHEDULER,
-        severity=Severity.PAGE,
+        layer=FailureLayer.SCHEDULER,
+        severity=AlertSeverity.PAGE,
         expression=_of_tenants("sum by (namespace) (kube_pod_status_unschedulable) > 0"),
         hold="15m",
         summary="{{ $value }} pods of {{ $labels.namespace }} cannot be scheduled on any node",
     ),
     Alert(
         name="PodsEvicted",
-        layer=Layer.SCHEDULER,
-        severity=Severity.TICKET,
+        layer=FailureLayer.SCHEDULER,
+        severity=AlertSeverity.TICKET,
         expression=_of_tenants('sum by (namespace) (kube_pod_status_reason{reason=~"Evicted|NodeLost"} == 1) > 0'),
         hold="5m",
         summary="{{ $value }} pods of {{ $labels.namespace }} were evicted",
     ),
     Alert(
         name="NodesNotAdded",
-        layer=Layer.SCHEDULER,
-        severity=Severity.PAGE,
+        layer=FailureLayer.SCHEDULER,
+        severity=AlertSeverity.PAGE,
         expression="sum by (reason) (increase(cluster_autoscaler_failed_scale_ups_total[15m])) > 0",
         hold="5m",
         summary="The cluster autoscaler could not add nodes: {{ $labels.reason }}",
@@ -276,24 +232,24 @@ _SCHEDULER = (
 _DEPLOYMENT = (
     Alert(
         name="ReplicasMissing",
-        layer=Layer.DEPLOYMENT,
-        severity=Severity.PAGE,
+        layer=FailureLayer.DEPLOYMENT,
+        severity=AlertSeverity.PAGE,
         expression=_of_tenants("kube_deployment_status_replicas_available < kube_deployment_spec_replicas"),
         hold="20m",
         summary="{{ $labels.deployment }} has had fewer available replicas than desired for twenty minutes",
     ),
     Alert(
         name="RolloutStuck",
-        layer=Layer.DEPLOYMENT,
-        severity=Severity.TICKET,
+        layer=FailureLayer.DEPLOYMENT,
+        severity=AlertSeverity.TICKET,
         expression=_of_tenants('kube_deployment_status_condition{condition="Progressing",status="false"} == 1'),
         hold="5m",
         summary="The rollout of {{ $labels.deployment }} makes no progress",
     ),
     Alert(
         name="AtMaximumReplicas",
-        layer=Layer.DEPLOYMENT,
-        severity=Severity.TICKET,
+        layer=FailureLayer.DEPLOYMENT,
+        severity=AlertSeverity.TICKET,
         expression=_of_tenants(
             "kube_horizontalpodautoscaler_status_desired_replicas >= kube_horizontalpodautoscaler_spec_max_replicas"
             " and kube_horizontalpodautoscaler_spec_max_replicas > kube_horizontalpodautoscaler_spec_min_replicas"
@@ -303,8 +259,8 @@ _DEPLOYMENT = (
     ),
     Alert(
         name="ScalerFailing",
-        layer=Layer.DEPLOYMENT,
-        severity=Severity.PAGE,
+        layer=FailureLayer.DEPLOYMENT,
+        severity=AlertSeverity.PAGE,
         expression=(
             'label_replace(sum by (exported_namespace, scaledObject, scaler) (rate(keda_scaler_detail_errors_total[5m])), "namespace", "$1",'
             ' "exported_namespace", "(.*)") > 0'
@@ -314,8 +270,8 @@ _DEPLOYMENT = (
     ),
     Alert(
         name="CanaryWithoutTraffic",
-        layer=Layer.DEPLOYMENT,
-        severity=Severity.TICKET,
+        layer=FailureLayer.DEPLOYMENT,
+        severity=AlertSeverity.TICKET,
         expression=(
             'count by (tenant, model, namespace) (label_replace(headway:in_flight{source=~"triton|vllm"}, "namespace", "$1", "tenant", "(.*)")) > 1'
             ' and on (tenant, model) sum by (tenant, model) (headway:request_rate{source="mesh"}) == 0'
@@ -328,40 +284,40 @@ _DEPLOYMENT = (
 _PLATFORM = (
     Alert(
         name="Watchdog",
-        layer=Layer.PLATFORM,
-        severity=Severity.HEARTBEAT,
+        layer=FailureLayer.PLATFORM,
+        severity=AlertSeverity.HEARTBEAT,
         expression="vector(1)",
         hold="0s",
         summary="This alert always fires; when its notifications stop, no alert reaches anybody",
     ),
     Alert(
         name="RulesFailing",
-        layer=Layer.PLATFORM,
-        severity=Severity.PAGE,
+        layer=FailureLayer.PLATFORM,
+        severity=AlertSeverity.PAGE,
         expression="sum by (rule_group) (increase(prometheus_rule_evaluation_failures_total[10m])) > 0",
         hold="5m",
         summary="Prometheus cannot evaluate the rules of {{ $labels.rule_group }}: nobody watches what they cover",
     ),
     Alert(
         name="SeriesLimitReached",
-        layer=Layer.PLATFORM,
-        severity=Severity.TICKET,
+        layer=FailureLayer.PLATFORM,
+        severity=AlertSeverity.TICKET,
         expression="sum(increase(prometheus_target_scrapes_exceeded_sample_limit_total[10m])) > 0",
         hold="5m",
         summary="A scrape target has more series than its limit, so Prometheus drops all of its metrics",
     ),
     Alert(
         name="NotificationsFailing",
-        layer=Layer.PLATFORM,
-        severity=Severity.PAGE,
+        layer=FailureLayer.PLATFORM,
+        severity=AlertSeverity.PAGE,
         expression="sum by (integration) (rate(alertmanager_notifications_failed_total[5m])) > 0",
         hold="10m",
         summary="Alertmanager cannot deliver notifications by {{ $labels.integration }}",
     ),
     Alert(
         name="NodeHealthSilent",
-        layer=Layer.PLATFORM,
-        severity=Severity.TICKET,
+        layer=FailureLayer.PLATFORM,
+        severity=AlertSeverity.TICKET,
         # Silent where the loop has not run for hours: an environment may leave it out.
         expression="group(max_over_time(headway_node_health_leads[6h])) unless on () max(headway_node_health_leads) == 1",
         hold="10m",
@@ -369,16 +325,16 @@ _PLATFORM = (
     ),
     Alert(
         name="LimiterAway",
-        layer=Layer.PLATFORM,
-        severity=Severity.TICKET,
+        layer=FailureLayer.PLATFORM,
+        severity=AlertSeverity.TICKET,
         expression=f'max by (deployment) (kube_deployment_status_replicas_available{{namespace="{RATE_LIMIT}"}}) == 0',
         hold="5m",
         summary="{{ $labels.deployment }} of the rate limiter is unavailable: each gateway proxy limits requests by itself, and tokens are not limited",
     ),
     Alert(
         name="ArtifactsNotOnNodes",
-        layer=Layer.PLATFORM,
-        severity=Severity.TICKET,
+        layer=FailureLayer.PLATFORM,
+        severity=AlertSeverity.TICKET,
         # It tries again every minute, for as long as it is so.
         expression='sum by (outcome) (increase(headway_artifact_cache_fetches_total{outcome!="fetched"}[10m])) > 0',
         hold="20m",
@@ -386,8 +342,8 @@ _PLATFORM = (
     ),
     Alert(
         name="TelemetryLost",
-        layer=Layer.PLATFORM,
-        severity=Severity.TICKET,
+        layer=FailureLayer.PLATFORM,
+        severity=AlertSeverity.TICKET,
         expression=(
             'sum by (exporter, receiver) (rate({__name__=~"otelcol_(exporter_(enqueue|send)_failed|receiver_(failed|refused))_(log_records|spans)'
             '(_total)?"}[10m])) > 0'
@@ -403,7 +359,8 @@ ALERTS: Sequence[Alert] = (*_REQUEST, *_MODEL_SERVER, *_GPU, *_NODE, *_SCHEDULER
 def groups(runbooks: str) -> list[dict[str, Any]]:
     """One group a layer; `runbooks` is where the runbooks are."""
     return [
-        {"name": f"headway-{layer.value}", "rules": [_rule(alert, runbooks) for alert in ALERTS if alert.layer is layer]} for layer in Layer
+        {"name": f"headway-{layer.value}", "rules": [_rule(alert, runbooks) for alert in ALERTS if alert.layer is layer]}
+        for layer in FailureLayer
     ]
 
 

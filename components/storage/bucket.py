@@ -51,7 +51,7 @@ class Bucket(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: BucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("headway:storage:Bucket", name, {}, opts)
-        child = pulumi.ResourceOptions(parent=self)
+        self._name, self._args, self._child = name, args, pulumi.ResourceOptions(parent=self)
         bucket = aws.s3.Bucket(
             f"{name}-bucket",
             bucket=args.name,
@@ -59,62 +59,67 @@ class Bucket(pulumi.ComponentResource):
             object_lock_enabled=args.lock_days is not None,
             opts=pulumi.ResourceOptions(parent=self, protect=not args.disposable),
         )
+        self.name, self.arn = bucket.bucket, bucket_arn(args.name)
         versioning = aws.s3.BucketVersioning(
-            f"{name}-versioning", bucket=bucket.bucket, versioning_configuration={"status": "Enabled"}, opts=child
+            f"{name}-versioning", bucket=bucket.bucket, versioning_configuration={"status": "Enabled"}, opts=self._child
         )
+        self._encrypt()
+        self._close()
+        self._keep(pulumi.ResourceOptions(parent=self, depends_on=[versioning]))
+        if args.access_logs is not None:
+            aws.s3.BucketLogging(
+                f"{name}-access-log", bucket=self.name, target_bucket=args.access_logs, target_prefix=f"{args.name}/", opts=self._child
+            )
+        self.register_outputs({"name": self.name})
+
+    def _encrypt(self) -> None:
+        key = self._args.key_arn
         aws.s3.BucketServerSideEncryptionConfiguration(
-            f"{name}-encryption",
-            bucket=bucket.bucket,
+            f"{self._name}-encryption",
+            bucket=self.name,
             rules=[
                 {
                     "apply_server_side_encryption_by_default": (
-                        {"sse_algorithm": "AES256"}
-                        if args.key_arn is None
-                        else {"sse_algorithm": "aws:kms", "kms_master_key_id": args.key_arn}
+                        {"sse_algorithm": "AES256"} if key is None else {"sse_algorithm": "aws:kms", "kms_master_key_id": key}
                     ),
-                    "bucket_key_enabled": args.key_arn is not None,
+                    "bucket_key_enabled": key is not None,
                 }
             ],
-            opts=child,
+            opts=self._child,
         )
+
+    def _close(self) -> None:
+        """No public access, no access lists, and the bucket's own policy."""
         closed = aws.s3.BucketPublicAccessBlock(
-            f"{name}-closed",
-            bucket=bucket.bucket,
+            f"{self._name}-closed",
+            bucket=self.name,
             block_public_acls=True,
             block_public_policy=True,
             ignore_public_acls=True,
             restrict_public_buckets=True,
-            opts=child,
+            opts=self._child,
         )
         aws.s3.BucketOwnershipControls(
-            f"{name}-ownership", bucket=bucket.bucket, rule={"object_ownership": "BucketOwnerEnforced"}, opts=child
+            f"{self._name}-ownership", bucket=self.name, rule={"object_ownership": "BucketOwnerEnforced"}, opts=self._child
         )
         # S3 answers two changes of a bucket at once with "conflicting conditional operation"; these two conflict in practice.
         aws.s3.BucketPolicy(
-            f"{name}-policy",
-            bucket=bucket.bucket,
-            policy=document(*policy(args)),
+            f"{self._name}-policy",
+            bucket=self.name,
+            policy=document(*policy(self._args)),
             opts=pulumi.ResourceOptions(parent=self, depends_on=[closed]),
         )
-        aws.s3.BucketLifecycleConfiguration(
-            f"{name}-lifecycle",
-            bucket=bucket.bucket,
-            rules=_lifecycle(args),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[versioning]),
-        )
-        if args.lock_days is not None:
+
+    def _keep(self, versioned: pulumi.ResourceOptions) -> None:
+        """How long versions are kept, and for how long nobody may delete them."""
+        aws.s3.BucketLifecycleConfiguration(f"{self._name}-lifecycle", bucket=self.name, rules=_lifecycle(self._args), opts=versioned)
+        if self._args.lock_days is not None:
             aws.s3.BucketObjectLockConfiguration(
-                f"{name}-lock",
-                bucket=bucket.bucket,
-                rule={"default_retention": {"mode": "GOVERNANCE", "days": args.lock_days}},
-                opts=pulumi.ResourceOptions(parent=self, depends_on=[versioning]),
+                f"{self._name}-lock",
+                bucket=self.name,
+                rule={"default_retention": {"mode": "GOVERNANCE", "days": self._args.lock_days}},
+                opts=versioned,
             )
-        if args.access_logs is not None:
-            aws.s3.BucketLogging(
-                f"{name}-access-log", bucket=bucket.bucket, target_bucket=args.access_logs, target_prefix=f"{args.name}/", opts=child
-            )
-        self.name, self.arn = bucket.bucket, bucket_arn(args.name)
-        self.register_outputs({"name": self.name})
 
 
 def policy(args: BucketArgs) -> tuple[Statement, ...]:

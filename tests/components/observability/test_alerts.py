@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from components.observability import alerts, recording
-from components.observability.alerts import ALERTS, Alert, Layer, Severity
+from components.observability.alert import Alert, AlertSeverity, FailureLayer
+from components.observability.alerts import ALERTS
 from components.observability.manifests import platform_manifests
 from headway.signals import SIGNALS, Signal
 from tests.components.contracts import MODELS, plan, service
 
 RUNBOOKS = Path(__file__).parents[3] / "docs" / "runbooks"
-LAYERS_OF_FAILURE = [layer for layer in Layer if layer is not Layer.PLATFORM]
+LAYERS_OF_FAILURE = [layer for layer in FailureLayer if layer is not FailureLayer.PLATFORM]
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
@@ -55,12 +56,12 @@ def test_alerts_have_names_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("layer", LAYERS_OF_FAILURE)
-def test_every_failure_layer_has_an_alert(layer: Layer) -> None:
+def test_every_failure_layer_has_an_alert(layer: FailureLayer) -> None:
     assert any(alert.layer is layer for alert in ALERTS)
 
 
 def test_the_heartbeat_is_the_only_alert_that_fires_always() -> None:
-    assert [alert.name for alert in ALERTS if alert.severity is Severity.HEARTBEAT] == ["Watchdog"]
+    assert [alert.name for alert in ALERTS if alert.severity is AlertSeverity.HEARTBEAT] == ["Watchdog"]
 
 
 @pytest.mark.parametrize("signal", SIGNALS.values(), ids=lambda signal: signal.name)
@@ -78,4 +79,4 @@ def test_no_rule_is_given_twice() -> None:
 
 
 def test_every_group_of_alerts_is_one_layer() -> None:
-    assert [group["name"] for group in alerts.groups("docs/runbooks")] == [f"headway-{layer.value}" for layer in Layer]
+    assert [group["name"] for group in alerts.groups("docs/runbooks")] == [f"headway-{layer.value}" for layer in FailureLayer]

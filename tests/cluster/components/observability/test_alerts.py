@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from components.observability import alerts
-from components.observability.alerts import ALERTS, Alert
+from components.observability.alert import Alert
+from components.observability.alerts import ALERTS
 from components.tenant import spending
 from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
 from sandbox.layout import Layout
