@@ -17,7 +17,7 @@ from pulumi import automation as auto
 
 from engine.doubles import World
 from pulumi_embedded.engine.command import EmbeddedPulumi
-from pulumi_embedded.engine.verbs import NAME
+from pulumi_embedded.engine.display import NAME
 
 REAL = os.environ.get("PULUMI_EMBEDDED_ENGINE") == "pulumi"
 PASSPHRASE = "test only"

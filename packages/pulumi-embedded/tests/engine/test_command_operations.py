@@ -306,7 +306,7 @@ def test_outputs_and_progress_can_be_suppressed(engine_workspace: Workspace) -> 
 
 
 def test_a_long_wait_is_told_while_it_lasts(engine_workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulumi_embedded.engine.live.PLAIN_SECONDS", 0.1)
+    monkeypatch.setattr("pulumi_embedded.engine.progress.PLAIN_SECONDS", 0.1)
     wait = Wait("create", "a")
     engine_workspace.world.during = wait
     stack = engine_workspace.stack(two_things)

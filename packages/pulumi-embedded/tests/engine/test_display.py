@@ -1,7 +1,6 @@
 """What a person sees: the tree, what changes in each object, who waits for what, and never a secret."""
 
 import re
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -10,17 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulumi_embedded.engine.console import Captured, Console
+from pulumi_embedded.engine.console import Captured
 from pulumi_embedded.engine.display import NAME, Display, Options
-from pulumi_embedded.engine.live import LiveRegion, PlainProgress, Running, Snapshot
 from pulumi_embedded.engine.model import Op, Outcome, PolicyEvent, Resource, StepEvent
+from pulumi_embedded.engine.progress import PlainProgress, Running, Snapshot
 from pulumi_embedded.engine.property_diff import changes, lines
-from pulumi_embedded.engine.style import Style, shortened, shown_type
+from pulumi_embedded.engine.style import shortened, shown_type
 from pulumi_embedded.engine.values import UNKNOWN, secret
 
 MARKER = "marker-7Qx2-in-the-clear"
 PREFIX = "urn:pulumi:dev::proj::"
-PLAIN = Style(colour=False)
 ROOT = Resource(urn=f"{PREFIX}pulumi:pulumi:Stack::proj-dev", type="pulumi:pulumi:Stack", custom=False)
 
 
@@ -41,11 +39,10 @@ def shown(
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
     events: Any = None,
-    colour: bool = False,
     **options: Any,
 ) -> str:
     console = Captured()
-    display = Display(console, Style(colour), Options(**{"planning": False, "progress": False, **options}), interactive=False)
+    display = Display(console, Options(**{"planning": False, "progress": False, **options}))
     display.begin("Updating (dev)")
     for entry in steps:
         display.started(entry)
@@ -68,13 +65,13 @@ def test_the_tree_shows_what_changes_below_what_contains_it() -> None:
     )
     tree = [line.rstrip() for line in text.split("\n\n")[1].splitlines()]
     assert tree == [
-        "     Type                       Name      Status",
-        "     pulumi:pulumi:Stack        proj-dev",
-        "     └─ my:mod:Group            group",
-        " ~      ├─ k8s:apps:Deployment  triton    updated",
-        "        │      ~ spec.replicas: 1 => 3",
-        "        │      ~ token: [secret] => [secret]",
-        " +      └─ k8s:core:Secret      s         created",
+        "     Type                     Name      Status",
+        "     pulumi:pulumi:Stack      proj-dev",
+        "       my:mod:Group           group",
+        " ~       k8s:apps:Deployment  triton    updated",
+        "             ~ spec.replicas: 1 => 3",
+        "             ~ token: [secret] => [secret]",
+        " +       k8s:core:Secret      s         created",
     ]
 
 
@@ -161,28 +158,8 @@ def test_a_failure_is_marked_at_its_resource_and_in_the_summary() -> None:
     assert "failed; nothing was changed" in shown(outcome=Outcome(error="boom", changes={}), planning=True)
 
 
-def test_without_colour_there_is_no_escape_and_with_it_there_is() -> None:
+def test_what_is_printed_holds_no_control_sequences() -> None:
     assert "\x1b" not in shown(UPDATE)
-    assert "\x1b[33m" in shown(UPDATE, colour=True)
-
-
-@pytest.mark.parametrize(
-    ("choice", "terminal", "environment", "coloured"),
-    [
-        ("auto", True, {}, True),
-        ("auto", True, {"NO_COLOR": "1"}, False),
-        ("auto", True, {"TERM": "dumb"}, False),
-        ("auto", False, {}, False),
-        ("always", False, {"NO_COLOR": "1"}, True),
-        ("never", True, {}, False),
-    ],
-)
-def test_colour_follows_the_flag_then_the_environment_then_the_terminal(
-    choice: str, terminal: bool, environment: dict[str, str], coloured: bool
-) -> None:
-    console = Captured()
-    console.colour = terminal
-    assert console.wants_colour(choice, environment) is coloured
 
 
 # ---- what changes in an object -------------------------------------------------------------------------------------------------------
@@ -195,7 +172,7 @@ def thing(**inputs: Any) -> Resource:
 def test_a_structure_named_by_the_provider_is_narrowed_to_the_leaf_that_changed() -> None:
     old = thing(spec={"template": {"containers": [{"image": "a", "args": [1, 2]}]}, "replicas": 1})
     new = thing(spec={"template": {"containers": [{"image": "b", "args": [1, 2, 3]}]}, "replicas": 1})
-    assert lines(step(Op.UPDATE, old, new, details={"spec": "update"}), PLAIN, limit=None) == [
+    assert lines(step(Op.UPDATE, old, new, details={"spec": "update"}), limit=None) == [
         "+ spec.template.containers[0].args[2]: 3",
         '~ spec.template.containers[0].image: "a" => "b"',
     ]
@@ -207,21 +184,21 @@ def test_a_component_without_details_is_compared_by_its_inputs() -> None:
 
 def test_keys_with_dots_are_quoted_in_paths() -> None:
     old, new = thing(labels={"app.io/name": "x"}), thing(labels={"app.io/name": "y"})
-    assert lines(step(Op.UPDATE, old, new, details={"labels": "update"}), PLAIN, limit=None) == ['~ labels["app.io/name"]: "x" => "y"']
+    assert lines(step(Op.UPDATE, old, new, details={"labels": "update"}), limit=None) == ['~ labels["app.io/name"]: "x" => "y"']
 
 
 def test_texts_of_many_lines_show_the_lines_that_changed() -> None:
     old, new = thing(data="a\nb\nc\n"), thing(data="a\nB\nc\n")
-    assert lines(step(Op.UPDATE, old, new, details={"data": "update"}), PLAIN, limit=None) == ["~ data:", "    - b", "    + B"]
+    assert lines(step(Op.UPDATE, old, new, details={"data": "update"}), limit=None) == ["~ data:", "    - b", "    + B"]
 
 
 def test_unknown_values_are_called_unknown() -> None:
-    assert lines(step(Op.UPDATE, thing(a="x"), thing(a=UNKNOWN), details={"a": "update"}), PLAIN, limit=None) == ['~ a: "x" => [unknown]']
+    assert lines(step(Op.UPDATE, thing(a="x"), thing(a=UNKNOWN), details={"a": "update"}), limit=None) == ['~ a: "x" => [unknown]']
 
 
 def test_more_changes_than_the_limit_are_counted() -> None:
     old, new = thing(**{f"k{n}": 0 for n in range(9)}), thing(**{f"k{n}": 1 for n in range(9)})
-    shown_lines = lines(step(Op.UPDATE, old, new), PLAIN, limit=3)
+    shown_lines = lines(step(Op.UPDATE, old, new), limit=3)
     assert len(shown_lines) == 4
     assert shown_lines[-1].startswith("… 6 more")
 
@@ -229,7 +206,7 @@ def test_more_changes_than_the_limit_are_counted() -> None:
 def test_drift_found_by_a_refresh_is_shown_from_the_outputs() -> None:
     old = resource("k8s:core:Thing", "t", outputs={"replicas": 1})
     new = resource("k8s:core:Thing", "t", outputs={"replicas": 5})
-    assert lines(step(Op.REFRESH, old, new), PLAIN, limit=None) == ["~ replicas: 1 => 5"]
+    assert lines(step(Op.REFRESH, old, new), limit=None) == ["~ replicas: 1 => 5"]
 
 
 @given(st.text(max_size=200), st.integers(2, 80))
@@ -247,35 +224,6 @@ def test_types_lose_only_what_they_say_twice() -> None:
 # ---- signs of life -------------------------------------------------------------------------------------------------------------------
 
 
-class _Screen(Console):
-    """A terminal of a few rows that interprets what the live region writes."""
-
-    interactive = True
-
-    def __init__(self, columns: int, rows: int) -> None:
-        self._size = columns, rows
-        self.lines: list[str] = []
-        self.written = threading.Event()
-
-    @property
-    def size(self) -> tuple[int, int]:
-        return self._size
-
-    def line(self, text: str) -> None:
-        self.lines += text.split("\n")
-
-    def error(self, text: str) -> None:
-        self.line(text)
-
-    def raw(self, text: str) -> None:
-        match = re.match(r"\x1b\[(\d+)A\r", text)
-        if match:
-            del self.lines[-int(match[1]) :]
-        body = re.sub(r"\x1b\[[?\d;]*[A-Za-z]|\r", "", text)
-        self.lines += body.splitlines()
-        self.written.set()
-
-
 T = TypeVar("T")
 
 
@@ -291,32 +239,10 @@ def eventually(look: Callable[[], T]) -> T:
 WAITING = Running(Op.CREATE, "k8s:apps:Deployment", "triton", "0/1 ready: insufficient nvidia.com/gpu", 12)
 
 
-def test_a_terminal_shows_what_is_being_waited_for_and_is_left_clean() -> None:
-    screen = _Screen(120, 20)
-    region = LiveRegion(screen, PLAIN, lambda: Snapshot(12, 3, 0, (WAITING,)))
-    region.start()
-    drawn = eventually(lambda: list(screen.lines) if len(screen.lines) == 2 else [])
-    region.stop()
-    assert "12s  3 done, 1 running" in drawn[0]
-    assert "triton: creating, 0/1 ready: insufficient nvidia.com/gpu (12s)" in drawn[1]
-    assert screen.lines == []
-
-
-def test_the_live_lines_never_outgrow_the_terminal() -> None:
-    screen = _Screen(40, 10)
-    region = LiveRegion(screen, PLAIN, lambda: Snapshot(12, 3, 0, (WAITING,) * 50))
-    region.start()
-    screen.written.wait(60)
-    drawn = list(screen.lines)
-    region.stop()
-    assert len(drawn) < 10
-    assert max(map(len, drawn)) < 40
-
-
-def test_without_a_terminal_a_plain_line_tells_what_is_being_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulumi_embedded.engine.live.PLAIN_SECONDS", 0.05)
+def test_a_plain_line_tells_what_is_being_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulumi_embedded.engine.progress.PLAIN_SECONDS", 0.05)
     console = Captured()
-    progress = PlainProgress(console, lambda: Snapshot(12, 3, 0, (WAITING,) * 5))
+    progress = PlainProgress(console, lambda: Snapshot(12, 3, (WAITING,) * 5))
     progress.start()
     eventually(lambda: console.stdout)
     progress.stop()

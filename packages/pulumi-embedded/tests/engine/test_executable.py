@@ -357,14 +357,11 @@ class Terminal:
 def test_a_person_sees_the_plan_is_asked_and_watches_what_is_waited_for(slow: Place) -> None:
     terminal = Terminal(slow, "up", "--stack", "dev")
     terminal.until("Do you want to perform this update?")
-    assert "+ 4 to create" in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.seen)
+    assert "+ 4 to create" in terminal.seen
     terminal.type("yes\n")
     terminal.until("insufficient nvidia.com/gpu")
     slow.hold.unlink()
     assert terminal.end() == 0
-    assert "\x1b[32m" in terminal.seen
-    assert terminal.seen.count("\x1b[?25h") >= 1
-    assert terminal.seen.rindex("\x1b[?25h") > terminal.seen.rindex("\x1b[?25l")
     assert slow.names() == ["first", "slow"]
 
 

@@ -81,12 +81,13 @@ class Arguments:
 
 GLOBAL: Final = (
     Flag("cwd", "value", "C", "run as if started in this folder"),
-    Flag("color", "value", help="colour the output: always, never, raw or auto"),
-    Flag("non-interactive", help="never ask, never redraw"),
+    Flag("non-interactive", help="never ask"),
     Flag("help", short="h", help="tell about a command"),
     Flag("fully-qualify-stack-names", short="Q", help="show stack names as organization/PROJECT/STACK"),
     Flag("disable-integrity-checking", help="accept a checkpoint with missing parents or providers in `stack import`"),
-    # These tune logs and traces of the engine that this one stands in for: taken, so that clients need not know, and without effect.
+    # These tune the looks, logs and traces of the engine that this one stands in for: taken, so that clients need not know, and without
+    # effect.
+    Flag("color", "value"),
     Flag("emoji", short="e"),
     Flag("logflow"),
     Flag("logtostderr"),

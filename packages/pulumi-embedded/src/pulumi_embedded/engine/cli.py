@@ -12,7 +12,6 @@ from typing import Final, NoReturn
 
 from pulumi_embedded.engine.console import Terminal
 from pulumi_embedded.engine.errors import EngineError
-from pulumi_embedded.engine.live import SHOW_CURSOR
 from pulumi_embedded.engine.model import ProviderFactories
 from pulumi_embedded.engine.session import Host
 from pulumi_embedded.engine.verbs import dispatch
@@ -28,7 +27,6 @@ def main(providers: Callable[[], ProviderFactories], args: Sequence[str] | None 
     console = Terminal()
 
     def abort() -> None:
-        console.raw(SHOW_CURSOR)
         console.error(STOPPED)
         os._exit(INTERRUPTED)
 

@@ -1,11 +1,10 @@
 """Where the lines of a verb go: to a caller of the Automation API, or to a terminal. Decides nothing about what is said."""
 
 import os
-import shutil
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TextIO
 
 
@@ -13,13 +12,7 @@ class Console(ABC):
     """Safe to use from several threads; a line is never torn."""
 
     interactive: bool = False
-    """A person can be asked, and lines can be redrawn."""
-    colour: bool = False
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Columns and rows."""
-        return 120, 40
+    """A person can be asked."""
 
     @abstractmethod
     def line(self, text: str) -> None: ...
@@ -27,20 +20,10 @@ class Console(ABC):
     @abstractmethod
     def error(self, text: str) -> None: ...
 
-    def raw(self, text: str) -> None:
-        """Write control sequences to a terminal; elsewhere nothing."""
-        del text
-
     def ask(self, question: str) -> str:
         """A line from the person; empty at the end of input."""
         del question
         return ""
-
-    def wants_colour(self, choice: str, environment: Mapping[str, str]) -> bool:
-        """Whether to colour, given `--color` and the environment (NO_COLOR, https://no-color.org)."""
-        if choice in ("always", "never", "raw"):
-            return choice == "always"
-        return self.colour and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
 class Captured(Console):
@@ -80,23 +63,13 @@ class Terminal(Console):
     def __init__(self, output: TextIO | None = None, errors: TextIO | None = None, source: TextIO | None = None) -> None:
         self._output, self._errors, self._source = output or sys.stdout, errors or sys.stderr, source or sys.stdin
         self._lock = threading.Lock()
-        self.colour = self._output.isatty()
-        self.interactive = self.colour and self._source.isatty()
-
-    @property
-    def size(self) -> tuple[int, int]:
-        size = shutil.get_terminal_size((120, 40))
-        return size.columns, size.lines
+        self.interactive = self._output.isatty() and self._source.isatty()
 
     def line(self, text: str) -> None:
         self._write(self._output, text + "\n")
 
     def error(self, text: str) -> None:
         self._write(self._errors, text + "\n")
-
-    def raw(self, text: str) -> None:
-        if self.interactive:
-            self._write(self._output, text)
 
     def ask(self, question: str) -> str:
         self._write(self._output, question)

@@ -1,7 +1,7 @@
 """What a person sees of an operation: progress while it runs, then the tree of changes, policies, diagnostics, outputs and counts.
 
-On a terminal the lines about running steps are redrawn in place; elsewhere a plain line tells every few seconds what is being waited for,
-so that no log is silent for a minute. Everything else is printed once, at the end, in an order that does not depend on timing.
+A plain line tells every few seconds what is being waited for, so that no log is silent for a minute. Everything else is printed once, at
+the end, in an order that does not depend on timing.
 """
 
 import threading
@@ -11,22 +11,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from pulumi_embedded.engine.console import Console
-from pulumi_embedded.engine.live import LiveRegion, PlainProgress, Progress, Running, Snapshot, describe
 from pulumi_embedded.engine.model import Op, Outcome, PolicyEvent, Severity, StepEvent
+from pulumi_embedded.engine.progress import PlainProgress, Running, Snapshot, describe
 from pulumi_embedded.engine.property_diff import lines, printed, whole
-from pulumi_embedded.engine.style import SYMBOLS, WORDS, Style, duration, shown_type
+from pulumi_embedded.engine.style import SYMBOLS, WORDS, duration, shown_type
 from pulumi_embedded.engine.tree import Row, render
 from pulumi_embedded.engine.values import Properties
 
 NAME: Final = "embedded engine, Pulumi-compatible subset"
 MOST_CHANGES: Final = 12
 """Changed properties shown for each object unless --diff is given."""
-PLAIN_WIDTH: Final = 180
-"""Columns of the tree where no terminal limits it."""
 ROOT: Final = "pulumi:pulumi:Stack"
 
 _REPLACEMENT: Final = {Op.REPLACE, Op.CREATE_REPLACEMENT, Op.DELETE_REPLACED}
-_LEVELS: Final = {"error": "alarm", "warning": "yellow", "info": "", "debug": "dim"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +47,8 @@ class _Diagnostic:
 class Display:
     """Implements model.Events for people."""
 
-    def __init__(
-        self, console: Console, style: Style, options: Options, *, interactive: bool, now: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._console, self._style, self._options, self._now = console, style, options, now
+    def __init__(self, console: Console, options: Options, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._console, self._options, self._now = console, options, now
         self._lock = threading.Lock()
         self._rows: dict[str, Row] = {}
         self._steps: dict[str, StepEvent] = {}
@@ -62,18 +57,16 @@ class Display:
         self._done = 0
         self._planned: Properties | None = None
         self._begun = now()
-        self._progress: Progress | None = None
-        if options.progress:
-            self._progress = LiveRegion(console, style, self._snapshot) if interactive else PlainProgress(console, self._snapshot)
+        self._progress = PlainProgress(console, self._snapshot) if options.progress else None
 
     # ---- while it runs ---------------------------------------------------------------------------------------------------------------
 
     def begin(self, title: str, config: Mapping[str, str] | None = None) -> None:
         """Say what begins, and with which configuration if it is given; its secrets are masked by the caller."""
-        self._console.line(f"{self._style.paint(title + ':', 'title')} {self._style.paint(NAME, 'dim')}\n")
+        self._console.line(f"{title}: {NAME}\n")
         if config:
             rows = [f"    {key}: {value}" for key, value in sorted(config.items())]
-            self._console.line("\n".join([self._style.paint("Configuration:", "title"), *rows, ""]))
+            self._console.line("\n".join(["Configuration:", *rows, ""]))
         if self._progress:
             self._progress.start()
 
@@ -85,11 +78,7 @@ class Display:
     def announce(self, text: str) -> None:
         """Something for now, and what is running at this moment."""
         running = [f"  {describe(entry)}" for entry in self._snapshot().running]
-        line = "\n".join([self._style.paint(text, "yellow"), *running])
-        if self._progress:
-            self._progress.say(line)
-        else:
-            self._console.line(line)
+        self._console.line("\n".join([text, *running]))
 
     def started(self, step: StepEvent) -> None:
         if step.quiet:
@@ -159,7 +148,7 @@ class Display:
         for section in sections:
             if section:
                 self._console.line("\n".join(section) + "\n")
-        self._console.line(f"{self._style.paint('Duration:', 'title')} {duration(outcome.duration)}")
+        self._console.line(f"Duration: {duration(outcome.duration)}")
 
     def _tree(self) -> list[str]:
         quiet = {Op.SAME} if not self._options.show_sames else set[Op]()
@@ -172,8 +161,7 @@ class Display:
             if urn in self._rows:
                 self._rows[urn].notes.append("violates a policy")
         shown = [urn for urn, row in self._rows.items() if row.failed or row.op not in quiet or (row.notes and row.type != ROOT)]
-        width = self._console.size[0] if self._console.interactive else PLAIN_WIDTH
-        return render(self._rows, shown, self._details, self._style, planning=self._options.planning, width=width)
+        return render(self._rows, shown, self._details, planning=self._options.planning)
 
     def _details(self, row: Row) -> list[str]:
         step = self._steps.get(row.urn)
@@ -181,14 +169,13 @@ class Display:
             return []
         if self._options.diff and row.op in (Op.CREATE, Op.DELETE, Op.IMPORT) and row.type != ROOT:
             resource = step.new or step.old
-            return whole(resource.inputs, self._style, row.op) if resource else []
-        return lines(step, self._style, limit=None if self._options.diff else MOST_CHANGES)
+            return whole(resource.inputs, row.op) if resource else []
+        return lines(step, limit=None if self._options.diff else MOST_CHANGES)
 
     def _policy_lines(self, outcome: Outcome) -> list[str]:
         if not outcome.policy_packs and not self._policies:
             return []
-        paint = self._style.paint
-        result = [paint("Policies:", "title")]
+        result = ["Policies:"]
         packs = {**{event.pack: event.version for event in self._policies}, **outcome.policy_packs}
         for pack, version in sorted(packs.items()):
             events = sorted(
@@ -196,66 +183,63 @@ class Display:
                 key=lambda event: (event.level, event.policy, event.urn, event.message),
             )
             broken = any(event.level == "mandatory" for event in events)
-            mark = paint("✗", "red") if broken else paint("!", "yellow") if events else paint("✓", "green")
+            mark = "✗" if broken else "!" if events else "✓"
             result.append(f"    {mark} {pack} v{version.removeprefix('v')}{'' if events else ': no violations'}")
             for event in events:
-                level = paint(f"[{event.level}]", "red" if event.level == "mandatory" else "yellow")
                 where = f"{shown_type(_type_of(event.urn))} ({_name_of(event.urn)})" if event.urn else "the stack"
-                result.append(f"        {level} {paint(event.policy, 'bold')}  {where}")
+                result.append(f"        [{event.level}] {event.policy}  {where}")
                 result += [f"            {line}" for line in event.message.strip().splitlines()]
         return result
 
     def _diagnostic_lines(self) -> list[str]:
         if not self._diagnostics:
             return []
-        paint = self._style.paint
-        result = [paint("Diagnostics:", "title")]
+        result = ["Diagnostics:"]
         # What names no resource was said by the program, or about the whole: it belongs to the stack.
         root = next((urn for urn, row in self._rows.items() if row.type == ROOT), "")
         groups: dict[str, list[_Diagnostic]] = {}
         for urn, diagnostics in self._diagnostics.items():
             groups.setdefault(urn or root, []).extend(diagnostics)
         for urn, diagnostics in sorted(groups.items()):
-            result.append(f"  {paint(f'{shown_type(_type_of(urn))} ({_name_of(urn)}):' if urn else 'the stack:', 'bold')}")
+            result.append(f"  {shown_type(_type_of(urn))} ({_name_of(urn)}):" if urn else "  the stack:")
             for diagnostic in diagnostics:
-                label = "" if diagnostic.severity == "info" else paint(f"{diagnostic.severity}: ", _LEVELS[diagnostic.severity])
+                label = "" if diagnostic.severity == "info" else f"{diagnostic.severity}: "
                 first, *others = diagnostic.message.split("\n")
                 result += [f"    {label}{first}", *(f"    {line}" for line in others)]
         return result
 
     def _output_lines(self, before: Properties, after: Properties) -> list[str]:
-        paint = self._style.paint
         result: list[str] = []
         for key in sorted({*before, *after}):
             if key not in after:
-                result.append(paint(f"  - {key}: {printed(before[key])}", "red"))
+                result.append(f"  - {key}: {printed(before[key])}")
             elif key not in before:
-                result.append(paint(f"  + {key}:", "green") + f" {printed(after[key])}")
+                result.append(f"  + {key}: {printed(after[key])}")
             elif before[key] != after[key]:
-                result.append(paint(f"  ~ {key}:", "yellow") + f" {printed(before[key])} => {printed(after[key])}")
+                result.append(f"  ~ {key}: {printed(before[key])} => {printed(after[key])}")
             else:
                 result.append(f"    {key}: {printed(after[key])}")
-        return [paint("Outputs:", "title"), *result] if result else []
+        return ["Outputs:", *result] if result else []
 
     def _counts(self, outcome: Outcome) -> list[str]:
-        paint, planning = self._style.paint, self._options.planning
+        planning = self._options.planning
         counts = {Op(op): count for op, count in outcome.changes.items() if count}
         replaced = counts.pop(Op.CREATE_REPLACEMENT, 0), counts.pop(Op.DELETE_REPLACED, 0)
         if any(replaced) and Op.REPLACE not in counts:
             counts[Op.REPLACE] = max(replaced)
-        result = [paint("Resources:", "title")]
+        result = ["Resources:"]
         for op in Op:
             if op in counts and op is not Op.SAME:
                 _, planned, _, done = WORDS[op]
                 words = f"to {planned}" if planning else done
-                result.append(f"    {self._style.op(f'{SYMBOLS[op]} {counts[op]} {words}', op)}")
+                result.append(f"    {SYMBOLS[op]} {counts[op]} {words}")
         if Op.SAME in counts:
             alone = len(counts) == 1 and outcome.error is None
             nothing = "; nothing to change" if planning else "; nothing was changed"
             result.append(f"    {counts[Op.SAME]} unchanged{nothing if alone else ''}")
         if outcome.error is not None:
             after = "nothing was changed" if planning else "what is done is recorded: run it again to go on"
-            result.append(paint(f"    failed; {after}", "alarm"))
+            result.append(f"    failed; {after}")
         return result if len(result) > 1 else [*result, "    none"]
 
     # ---- inside ----------------------------------------------------------------------------------------------------------------------
@@ -277,8 +261,7 @@ class Display:
                 for row in self._rows.values()
                 if row.running and row.custom and row.op is not Op.SAME  # a component only waits for what is in it
             ]
-            errors = sum(diagnostic.severity == "error" for diagnostics in self._diagnostics.values() for diagnostic in diagnostics)
-            return Snapshot(now - self._begun, self._done, errors, tuple(sorted(running, key=lambda entry: -entry.seconds)))
+            return Snapshot(now - self._begun, self._done, tuple(sorted(running, key=lambda entry: -entry.seconds)))
 
 
 def _tally(severities: list[Severity]) -> list[str]:

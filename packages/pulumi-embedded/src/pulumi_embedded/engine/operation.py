@@ -25,7 +25,6 @@ from pulumi_embedded.engine.preview_json import PreviewDigest
 from pulumi_embedded.engine.redact import Redactor
 from pulumi_embedded.engine.session import Host, Stack
 from pulumi_embedded.engine.state import StackState
-from pulumi_embedded.engine.style import Style
 from pulumi_embedded.engine.values import MASK, Properties
 
 Kind = Literal["update", "refresh", "destroy"]
@@ -201,7 +200,6 @@ class Run:
                 stream.close()
 
     def _display(self, host: Host, arguments: Arguments) -> Display:
-        interactive = host.interactive(arguments)
         options = Options(
             planning=self.dry_run,
             debug=arguments.switch("debug"),
@@ -211,8 +209,7 @@ class Run:
             show_sames=arguments.switch("show-sames"),
             show_reads=arguments.switch("show-reads"),
         )
-        style = Style(host.console.wants_colour(arguments.text("color", "auto"), host.environment))
-        return Display(host.console, style, options, interactive=interactive)
+        return Display(host.console, options)
 
     def _record(self, config: Mapping[str, Value], outcome: Outcome, started: datetime) -> None:
         stack, arguments = self.stack, self.arguments

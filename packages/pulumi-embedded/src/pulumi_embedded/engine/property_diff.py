@@ -14,7 +14,7 @@ import yaml
 
 from pulumi_embedded.engine.model import Op, Resource, StepEvent
 from pulumi_embedded.engine.paths import Path, PathError, parse, render, value_at
-from pulumi_embedded.engine.style import Style, shortened
+from pulumi_embedded.engine.style import shortened
 from pulumi_embedded.engine.values import ARCHIVE, ASSET, MASK, REFERENCE, SECRET, SIGNATURE, UNKNOWN, Properties, masked
 
 Kind = Literal["add", "delete", "update"]
@@ -22,7 +22,7 @@ Kind = Literal["add", "delete", "update"]
 VALUE_WIDTH: Final = 64
 TEXT_LINES: Final = 12
 _ABSENT: Final = object()
-_SYMBOLS: Final = {"add": ("+", "green"), "delete": ("-", "red"), "update": ("~", "yellow")}
+_SYMBOLS: Final = {"add": "+", "delete": "-", "update": "~"}
 
 
 @dataclass(frozen=True)
@@ -53,22 +53,22 @@ def changes(step: StepEvent) -> list[Change]:
     return [found[path] for path in sorted(found)]
 
 
-def lines(step: StepEvent, style: Style, *, limit: int | None) -> list[str]:
+def lines(step: StepEvent, *, limit: int | None) -> list[str]:
     """The changes of `step`, at most `limit` of them, and how many more there are."""
     found = changes(step)
     shown = found if limit is None else found[:limit]
-    result = [line for change in shown for line in _line(change, style)]
+    result = [line for change in shown for line in _line(change)]
     if len(shown) < len(found):
-        result.append(style.paint(f"… {len(found) - len(shown)} more; --diff shows all", "dim"))
+        result.append(f"… {len(found) - len(shown)} more; --diff shows all")
     return result
 
 
-def whole(properties: Properties, style: Style, op: Op) -> list[str]:
+def whole(properties: Properties, op: Op) -> list[str]:
     """Every property of an object that is created or deleted, as indented YAML."""
     symbol = "-" if op in (Op.DELETE, Op.DELETE_REPLACED) else "+"
     text = yaml.safe_dump(_readable(properties), sort_keys=True, default_flow_style=False, allow_unicode=True, width=10_000)
     rows = text.splitlines() if properties else []
-    return [style.op(f"{symbol} {shortened(row, VALUE_WIDTH * 2)}", op) for row in rows]
+    return [f"{symbol} {shortened(row, VALUE_WIDTH * 2)}" for row in rows]
 
 
 def printed(value: Any) -> str:
@@ -79,31 +79,31 @@ def printed(value: Any) -> str:
     return shortened(json.dumps(shown, ensure_ascii=False, sort_keys=True), VALUE_WIDTH)
 
 
-def _line(change: Change, style: Style) -> Iterator[str]:
-    symbol, colour = _SYMBOLS[change.kind]
-    forced = style.paint("  (forces replacement)", "magenta") if change.replaces else ""
-    head = style.paint(f"{symbol} {change.path}:", colour)
+def _line(change: Change) -> Iterator[str]:
+    symbol = _SYMBOLS[change.kind]
+    forced = "  (forces replacement)" if change.replaces else ""
+    head = f"{symbol} {change.path}:"
     if change.old is None and change.new is None:
-        yield style.paint(f"{symbol} {change.path}", colour) + forced  # the provider saw it where neither side records it
+        yield f"{symbol} {change.path}{forced}"  # the provider saw it where neither side records it
         return
     old, new = masked(change.old), masked(change.new)
     if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
         yield f"{head}{forced}"
-        yield from _text_lines(old, new, style)
+        yield from _text_lines(old, new)
     elif change.kind == "add":
         yield f"{head} {printed(change.new)}{forced}"
     elif change.kind == "delete":
         yield f"{head} {printed(change.old)}{forced}"
     else:
-        yield f"{head} {style.paint(printed(change.old), 'red')} => {style.paint(printed(change.new), 'green')}{forced}"
+        yield f"{head} {printed(change.old)} => {printed(change.new)}{forced}"
 
 
-def _text_lines(old: str, new: str, style: Style) -> Iterator[str]:
+def _text_lines(old: str, new: str) -> Iterator[str]:
     differing = [row for row in difflib.ndiff(old.splitlines(), new.splitlines()) if row[:1] in "+-"]
     for row in differing[:TEXT_LINES]:
-        yield "    " + style.paint(shortened(row, VALUE_WIDTH * 2), "green" if row.startswith("+") else "red")
+        yield "    " + shortened(row, VALUE_WIDTH * 2)
     if len(differing) > TEXT_LINES:
-        yield style.paint(f"    … {len(differing) - TEXT_LINES} more lines", "dim")
+        yield f"    … {len(differing) - TEXT_LINES} more lines"
 
 
 def _compared(path: Path, old: Any, new: Any) -> Iterator[Change]:

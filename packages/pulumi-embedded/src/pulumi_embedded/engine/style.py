@@ -1,22 +1,8 @@
-"""Colours and symbols of operations, as Pulumi's own command line uses them; without colour, the plain text."""
+"""Symbols and words of operations, and how durations, long texts and types are written."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from pulumi_embedded.engine.model import Op
-
-_CODES: Final = {
-    "bold": "1",
-    "dim": "2",
-    "red": "31",
-    "green": "32",
-    "yellow": "33",
-    "blue": "34",
-    "magenta": "35",
-    "cyan": "36",
-    "alarm": "1;31",
-    "title": "1;35",
-}
 
 SYMBOLS: Final = {
     Op.SAME: " ",
@@ -30,19 +16,6 @@ SYMBOLS: Final = {
     Op.REFRESH: "~",
     Op.DISCARD: "<",
     Op.IMPORT: "=",
-}
-COLOURS: Final = {
-    Op.SAME: "dim",
-    Op.CREATE: "green",
-    Op.UPDATE: "yellow",
-    Op.DELETE: "red",
-    Op.REPLACE: "magenta",
-    Op.CREATE_REPLACEMENT: "green",
-    Op.DELETE_REPLACED: "red",
-    Op.READ: "cyan",
-    Op.REFRESH: "yellow",
-    Op.DISCARD: "red",
-    Op.IMPORT: "cyan",
 }
 WORDS: Final = {
     # While it runs; when it is planned; when it is done; in counts of what is done
@@ -58,17 +31,6 @@ WORDS: Final = {
     Op.DISCARD: ("discarding", "discard", "discarded", "discarded"),
     Op.IMPORT: ("importing", "import", "imported", "imported"),
 }
-
-
-@dataclass(frozen=True)
-class Style:
-    colour: bool
-
-    def paint(self, text: str, colour: str) -> str:
-        return f"\x1b[{_CODES[colour]}m{text}\x1b[0m" if self.colour and text else text
-
-    def op(self, text: str, op: Op) -> str:
-        return self.paint(text, COLOURS[op])
 
 
 def duration(seconds: float) -> str:

@@ -1,13 +1,10 @@
-"""The resources of an operation as an aligned tree: who contains whom, what happens to each, and what changes in it."""
+"""The resources of an operation, indented: who contains whom, what happens to each, and what changes in it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pulumi_embedded.engine.model import Op
-from pulumi_embedded.engine.style import SYMBOLS, WORDS, Style, duration, shortened, shown_type
-
-STATUS_WIDTH = 28
-"""Columns kept for the symbol and the status."""
+from pulumi_embedded.engine.style import SYMBOLS, WORDS, duration, shown_type
 
 
 @dataclass
@@ -32,47 +29,18 @@ class Row:
         return self.urn.rsplit("::", 1)[-1]
 
 
-@dataclass(frozen=True)
-class _Placed:
-    row: Row
-    stem: str
-    """The branches left of the type."""
-    stem_below: str
-    """The branches left of lines that belong to this row."""
-
-
-def render(
-    rows: Mapping[str, Row],
-    shown: Iterable[str],
-    details: Callable[[Row], list[str]],
-    style: Style,
-    *,
-    planning: bool,
-    width: int,
-) -> list[str]:
-    """The tree of the URNs in `shown` and of all that contains them, in about `width` columns; `details` gives the lines below a row."""
+def render(rows: Mapping[str, Row], shown: Iterable[str], details: Callable[[Row], list[str]], *, planning: bool) -> list[str]:
+    """The URNs in `shown` and all that contains them, indented by depth; `details` gives the lines below a row."""
     placed = _place(rows, shown)
     if not placed:
         return []
-    room = max(40, width - STATUS_WIDTH)
-    types = [entry.stem + shortened(shown_type(entry.row.type), max(12, room * 3 // 5 - len(entry.stem))) for entry in placed]
-    names = [shortened(entry.row.name, room * 2 // 5) for entry in placed]
+    types = ["  " * depth + shown_type(row.type) for depth, row in placed]
     type_width = max(len("Type"), *map(len, types)) + 2
-    name_width = max(len("Name"), *map(len, names)) + 2
-    head = f"     {'Type':<{type_width}}{'Name':<{name_width}}{'Plan' if planning else 'Status'}"
-    lines = [style.paint(head.rstrip(), "bold")]
-    for entry, type, name in zip(placed, types, names, strict=True):
-        row = entry.row
-        symbol = f" {SYMBOLS[row.op]:<4}"
-        words = _status(row, planning=planning)
-        text = f"{type:<{type_width}}{name:<{name_width}}"
-        if row.failed:
-            lines.append(f"{style.paint(symbol, 'alarm')}{text}{style.paint(words, 'alarm')}".rstrip())
-        elif row.op is Op.SAME:
-            lines.append(style.paint(f"{symbol}{text}{words}".rstrip(), "dim"))
-        else:
-            lines.append(f"{style.op(symbol, row.op)}{text}{style.op(words, row.op)}".rstrip())
-        lines += [f"     {style.paint(entry.stem_below, 'dim')}    {line}" for line in details(row)]
+    name_width = max(len("Name"), *(len(row.name) for _, row in placed)) + 2
+    lines = [f"     {'Type':<{type_width}}{'Name':<{name_width}}{'Plan' if planning else 'Status'}"]
+    for (depth, row), type in zip(placed, types, strict=True):
+        lines.append(f" {SYMBOLS[row.op]:<4}{type:<{type_width}}{row.name:<{name_width}}{_status(row, planning=planning)}".rstrip())
+        lines += [f"     {'  ' * (depth + 2)}{line}" for line in details(row)]
     return lines
 
 
@@ -84,7 +52,8 @@ def _status(row: Row, *, planning: bool) -> str:
     return "; ".join(part for part in (words, *row.notes) if part)
 
 
-def _place(rows: Mapping[str, Row], shown: Iterable[str]) -> list[_Placed]:
+def _place(rows: Mapping[str, Row], shown: Iterable[str]) -> list[tuple[int, Row]]:
+    """Rows with their depth, in the order of the tree."""
     wanted: set[str] = set()
     for urn in shown:
         at = urn
@@ -96,14 +65,11 @@ def _place(rows: Mapping[str, Row], shown: Iterable[str]) -> list[_Placed]:
         row = rows[urn]
         children.setdefault(row.parent if row.parent in wanted else "", []).append(row)
     for siblings in children.values():
-        siblings.sort(key=lambda row: (row.type != "pulumi:pulumi:Stack", row.type, row.name, row.urn))
-    placed: list[_Placed] = []
-    stack = [(row, "", "") for row in reversed(children.get("", []))]
+        siblings.sort(key=lambda row: (row.type != "pulumi:pulumi:Stack", row.type, row.name, row.urn), reverse=True)
+    placed: list[tuple[int, Row]] = []
+    stack = [(0, row) for row in children.get("", [])]
     while stack:
-        row, stem, below = stack.pop()
-        inside = children.get(row.urn, [])
-        placed.append(_Placed(row, stem, below + ("│  " if inside else "")))
-        for index, child in reversed(list(enumerate(inside))):
-            last = index == len(inside) - 1
-            stack.append((child, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  ")))
+        depth, row = stack.pop()
+        placed.append((depth, row))
+        stack += [(depth + 1, child) for child in children.get(row.urn, [])]
     return placed

@@ -9,13 +9,12 @@ from typing import Final
 
 from pulumi_embedded.engine import operation, tags, verbs_config, verbs_stack
 from pulumi_embedded.engine.arguments import GLOBAL, Arguments, Flag, UsageError, Verb, parse
+from pulumi_embedded.engine.display import NAME
 from pulumi_embedded.engine.errors import EngineError
 from pulumi_embedded.engine.lock import holder_of, request_cancel
 from pulumi_embedded.engine.session import Host
 
-NAME: Final = "embedded engine, Pulumi-compatible subset"
 CANCEL_SECONDS: Final = 120
-COLOURS: Final = ("always", "never", "raw", "auto")
 
 Action = Callable[[Host, Arguments], None]
 
@@ -92,33 +91,23 @@ def _whoami(host: Host, arguments: Arguments) -> None:
     user, url = host.environment.get("USER") or getpass.getuser(), host.backend().url
     if arguments.switch("json"):
         host.json({"user": user, "organizations": [], "url": url})
-    elif arguments.switch("verbose"):
-        host.console.line(f"User: {user}\nOrganizations: \nBackend URL: {url}\nEngine: {NAME}")
     else:
         host.console.line(user)
 
 
 def _about(host: Host, arguments: Arguments) -> None:
-    facts = {"version": host.version, "engine": NAME, "backend": host.backend().url, "packages": sorted(host.providers())}
-    if arguments.switch("json"):
-        host.json(facts)
-        return
-    for key, value in facts.items():
-        host.console.line(f"{key:<10}{', '.join(value) if isinstance(value, list) else value}")
+    del arguments
+    host.json({"version": host.version, "engine": NAME, "backend": host.backend().url, "packages": sorted(host.providers())})
 
 
 def _plugins(host: Host, arguments: Arguments) -> None:
+    del arguments
     now = host.now().strftime("%Y-%m-%dT%H:%M:%S.000Z")
     rows = [
         {"name": name, "kind": "resource", "version": make().version, "size": 0, "installTime": now, "lastUsedTime": now}
         for name, make in sorted(host.providers().items())
     ]
-    if arguments.switch("json"):
-        host.json(rows)
-        return
-    host.console.line(f"{'NAME':<20}{'KIND':<12}VERSION")
-    for row in rows:
-        host.console.line(f"{row['name']:<20}{row['kind']:<12}{row['version']}")
+    host.json(rows)
 
 
 def _install(host: Host, arguments: Arguments) -> None:
@@ -195,9 +184,7 @@ _ACTIONS: Final[Mapping[Verb, Action]] = {
         aliases=_both("down", "dn"),
     ): operation.destroy,
     Verb(("cancel",), "stop the operation that runs on a stack", (_STACK, _YES), most=1, usage="[STACK]"): _cancel,
-    Verb(
-        ("stack",), "show the stack", (_STACK, _SECRETS, Flag("show-ids", short="i"), Flag("show-urns", short="u"), Flag("show-name"))
-    ): verbs_stack.show,
+    Verb(("stack",), "show the stack", (_STACK, _SECRETS, Flag("show-name"))): verbs_stack.show,
     Verb(
         ("stack", "init"),
         "make a stack",
@@ -218,7 +205,6 @@ _ACTIONS: Final[Mapping[Verb, Action]] = {
         most=1,
         usage="NAME",
     ): verbs_stack.select,
-    Verb(("stack", "unselect"), "choose none"): verbs_stack.unselect,
     Verb(
         ("stack", "ls"),
         "list stacks",
@@ -323,8 +309,6 @@ def dispatch(args: Sequence[str], host: Host) -> None:
         host = replace(host, cwd=Path(host.cwd, arguments.text("cwd")))
     if not host.cwd.is_dir():
         raise EngineError(f"the folder {host.cwd} does not exist")
-    if arguments.text("color", "auto") not in COLOURS:
-        raise UsageError(f'invalid argument "{arguments.text("color")}" for "--color": expected one of {", ".join(COLOURS)}')
     if arguments.help:
         _help(host, arguments.verb)
         return

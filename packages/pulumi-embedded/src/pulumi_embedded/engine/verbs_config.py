@@ -22,13 +22,7 @@ def show(host: Host, arguments: Arguments) -> None:
     """`pulumi config`: every value."""
     show_secrets = arguments.switch("show-secrets")
     values = host.stack(arguments).config(show_secrets=show_secrets)
-    if arguments.switch("json"):
-        host.json({key: _json(value, shown=show_secrets) for key, value in values.items()})
-        return
-    width = max([len("KEY"), *(len(key) for key in values)]) + 2
-    host.console.line(f"{'KEY':<{width}}VALUE")
-    for key, value in values.items():
-        host.console.line(f"{key:<{width}}{value.text}")
+    host.json({key: _json(value, shown=show_secrets) for key, value in values.items()})
 
 
 def get(host: Host, arguments: Arguments) -> None:

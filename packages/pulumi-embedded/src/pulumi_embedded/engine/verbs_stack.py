@@ -56,32 +56,16 @@ def select(host: Host, arguments: Arguments) -> None:
     stack.backend.select(stack.name, stack.project.name, stack.project.folder)
 
 
-def unselect(host: Host, arguments: Arguments) -> None:
-    del arguments
-    project = require_project(host.cwd)
-    host.backend().select(None, project.name, project.folder)
-    host.console.line("Stack was unselected.")
-
-
 def show(host: Host, arguments: Arguments) -> None:
-    """`pulumi stack`: the stack, its resources and outputs."""
+    """`pulumi stack`: the stack's name and outputs."""
     stack = host.stack(arguments)
-    line = host.console.line
     if arguments.switch("show-name"):
-        line(stack.name.stack)
+        host.console.line(stack.name.stack)
         return
-    state = stack.read(secrets=arguments.switch("show-secrets"))
-    line(f"Current stack is {stack.name.stack}:")
-    last = history.page(stack.backend.history(stack.name), 1, 1, None)
-    line(f"    Last updated: {last[0]['endTime']} ({last[0]['kind']} {last[0]['result']})" if last else "    Never updated")
-    resources = [resource for resource in state.resources if not resource.is_default_provider]
-    line(f"Current stack resources ({len(resources)}):")
-    for resource in resources:
-        line(f"    {resource.type:<50} {resource.id if arguments.switch('show-ids') and resource.id else resource.name}")
-        if arguments.switch("show-urns"):
-            line(f"        URN: {resource.urn}")
-    line("")
-    _print_outputs(host, state.outputs, show_secrets=arguments.switch("show-secrets"))
+    show_secrets = arguments.switch("show-secrets")
+    state = stack.read(secrets=show_secrets)
+    resources = sum(not resource.is_default_provider for resource in state.resources)
+    host.json({"name": stack.name.stack, "resourceCount": resources, "outputs": _visible(state.outputs, show_secrets=show_secrets)})
 
 
 def ls(host: Host, arguments: Arguments) -> None:
@@ -103,15 +87,7 @@ def ls(host: Host, arguments: Arguments) -> None:
         if last:
             row["lastUpdate"] = last[0]["endTime"]
         rows.append(row)
-    if arguments.switch("json"):
-        host.json(rows)
-        return
-    width = max((len(str(row["name"])) for row in rows), default=0) + 3
-    host.console.line(f"{'NAME':<{width}}{'LAST UPDATE':<27}{'RESOURCE COUNT'}")
-    for row in rows:
-        mark = "*" if row["current"] else ""
-        when = "in progress" if row["updateInProgress"] else row.get("lastUpdate", "n/a")
-        host.console.line(f"{row['name'] + mark:<{width}}{when:<27}{row['resourceCount']}")
+    host.json(rows)
 
 
 def remove(host: Host, arguments: Arguments) -> None:
@@ -150,12 +126,9 @@ def delete(stack: Stack, *, force: bool, keep_config: bool) -> None:
 def output(host: Host, arguments: Arguments) -> None:
     show_secrets = arguments.switch("show-secrets")
     outputs = host.stack(arguments).read(secrets=show_secrets).outputs
-    visible: Properties = plain(outputs) if show_secrets else masked(outputs)
+    visible = _visible(outputs, show_secrets=show_secrets)
     if not arguments.words:
-        if arguments.switch("json"):
-            host.json(visible)
-        else:
-            _print_outputs(host, outputs, show_secrets=show_secrets)
+        host.json(visible)
         return
     name = arguments.words[0]
     if name not in visible:
@@ -223,17 +196,7 @@ def log(host: Host, arguments: Arguments) -> None:
         raise UsageError("--page-size and --page must be at least 1")
     decrypt = stack.config_decrypter() if arguments.switch("show-secrets") else None
     updates = history.page(stack.backend.history(stack.name), size, number, decrypt)
-    if arguments.switch("json"):
-        host.json(updates)
-        return
-    if not updates:
-        host.console.line("Stack has never been updated" if number == 1 else f"No stack updates found on page '{number}'")
-    for update in updates:
-        changes = ", ".join(f"{count} {op}" for op, count in sorted(update["resourceChanges"].items()))
-        host.console.line(f"Version: {update['version']}\nUpdateKind: {update['kind']}\nStatus: {update['result']}")
-        host.console.line(
-            f"Message: {update['message']}\nChanges: {changes or 'none'}\nFrom {update['startTime']} to {update['endTime']}\n"
-        )
+    host.json(updates)
 
 
 def rename(host: Host, arguments: Arguments) -> None:
@@ -276,16 +239,8 @@ def _printed(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def _print_outputs(host: Host, outputs: Properties, *, show_secrets: bool) -> None:
-    visible: Properties = plain(outputs) if show_secrets else masked(outputs)
-    host.console.line(f"Current stack outputs ({len(visible)}):")
-    if not visible:
-        host.console.line("    No output values currently in this stack")
-        return
-    width = max(len("OUTPUT"), *(len(key) for key in visible)) + 2
-    host.console.line(f"    {'OUTPUT':<{width}}VALUE")
-    for key in sorted(visible):
-        host.console.line(f"    {key:<{width}}{_printed(visible[key])}")
+def _visible(outputs: Properties, *, show_secrets: bool) -> Properties:
+    return plain(outputs) if show_secrets else masked(outputs)
 
 
 def _document(host: Host, file: str) -> Properties:
