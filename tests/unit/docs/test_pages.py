@@ -1,0 +1,127 @@
+"""Pages that people write: lines that fit a screen, links that lead somewhere, decisions without gaps, commands that parse."""
+
+import re
+import shlex
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from headway.cli.main import app
+
+ROOT = Path(__file__).parents[3]
+LONGEST_LINE = 120
+MOST_WORDS = 42_000
+GENERATED = {"docs/policies.md", "docs/reference/contract.md", "docs/reference/gate-figures.md"}
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+PAGES = sorted(subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split())
+
+
+@cache
+def text(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(page: str) -> list[str]:
+    """Contents of the page's code blocks, fenced or indented by four spaces after an empty line."""
+    fenced = re.findall(r"^ *```[^\n]*\n(.*?)^ *```", text(page), re.MULTILINE | re.DOTALL)
+    rest = re.sub(r"^ *```.*?^ *```", "", text(page), flags=re.MULTILINE | re.DOTALL)
+    return fenced + re.findall(r"\n\n((?:    [^\n]*\n+)+)", rest)
+
+
+def prose(page: str) -> list[tuple[int, str]]:
+    """Numbered lines outside code blocks, tables and headings, with the targets of links and addresses taken off."""
+    lines, in_fence = [], False
+    for number, line in enumerate(text(page).split("\n"), 1):
+        if line.lstrip().startswith("```"):
+            in_fence = not in_fence
+        elif not in_fence and not line.startswith("    ") and not line.lstrip().startswith(("|", "<!--")):
+            lines.append((number, re.sub(r"https?://\S+", "", re.sub(r"\]\([^)]*\)", "]", line))))
+    return lines
+
+
+def anchors(page: str) -> set[str]:
+    """Anchors of headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", re.sub(r"^ *```.*?^ *```", "", text(page), flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", t).lower()).replace(" ", "-") for t in titles}
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p not in GENERATED])
+def test_lines_of_prose_fit_in_120_columns(page: str) -> None:
+    assert [f"{page}:{n}" for n, line in prose(page) if len(line) > LONGEST_LINE] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_a_file_and_to_a_heading(page: str) -> None:
+    broken = []
+    for target in LINK.findall(re.sub(r"^ *```.*?^ *```", "", text(page), flags=re.MULTILINE | re.DOTALL)):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (ROOT / page).parent / path if path else ROOT / page
+        if not file.exists():
+            broken.append(target)
+        elif anchor and file.suffix == ".md" and anchor not in anchors(str(file.resolve().relative_to(ROOT))):
+            broken.append(target)
+    assert broken == []
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    pages = sorted((ROOT / "docs/adr").glob("*.md"))
+    assert [int(p.name[:4]) for p in pages] == list(range(1, len(pages) + 1))
+    assert [p.name for p in pages if not p.read_text(encoding="utf-8").startswith(f"# {int(p.name[:4])}. ")] == []
+
+
+def test_decisions_that_are_named_anywhere_exist() -> None:
+    numbers = {int(p.name[:4]) for p in (ROOT / "docs/adr").glob("*.md")}
+    files = subprocess.run(["git", "grep", "-nIE", r"ADR [0-9]+"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert [line for line in files.splitlines() for n in re.findall(r"ADR 0*(\d+)", line) if int(n) not in numbers] == []
+
+
+def test_what_people_write_stays_readable_in_an_afternoon() -> None:
+    words = {p: sum(bool(re.search(r"\w", word)) for word in text(p).split()) for p in PAGES if p not in GENERATED}
+    assert sum(words.values()) <= MOST_WORDS, sorted(words.items(), key=lambda i: -i[1])[:10]
+
+
+def commands(page: str) -> list[str]:
+    """Commands of headway on the page, in code blocks and in code spans, without comments, pipes and redirections."""
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^ *```.*?^ *```", "", text(page), flags=re.MULTILINE | re.DOTALL))
+    lines = [line.strip() for block in blocks(page) for line in block.split("\n")] + spans
+    found = []
+    for line in lines:
+        for part in re.split(r"&&|;|\|\s", line.split(" #")[0].split("  ")[0]):
+            match = re.match(r"(?:\.venv/bin/)?headway ((?:[a-z]|-)[^>]*?)(?:[<>] .*)?$", part.strip())
+            if match and "," not in match[1] and "…" not in match[1]:
+                found.append(match[1].strip())
+    return found
+
+
+def refusal_of(command: str) -> str | None:
+    """What the real parser says against the command; None where it takes it. Nothing is run."""
+    if "|" in command:
+        return None  # a form such as start|status|watch
+    words = shlex.split(command.replace("...", "reason").replace("[", "").replace("]", ""))
+    here = typer.main.get_command(app)
+    parent = here.make_context("headway", [], resilient_parsing=True)
+    while isinstance(here, TyperGroup) and words and not words[0].startswith("-"):
+        inner = here.get_command(parent, words[0])
+        if inner is None:
+            return None if getattr(here, "invoke_without_command", False) else f"there is no command {words[0]}"
+        here, parent = inner, parent if isinstance(inner, TyperGroup) is False else inner.make_context(words[0], [], parent=parent, resilient_parsing=True)
+        words.pop(0)
+    if not words or words == ["--help"]:
+        return None  # the name of a command, not a call of it
+    try:
+        here.make_context(here.name or "", words, parent=parent)
+    except Exception as refusal:  # noqa: BLE001  what the parser raises has no public name
+        text = getattr(refusal, "format_message", lambda: f"{type(refusal).__name__} {refusal}")()
+        return None if "does not exist" in text else text
+    return None
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if not p.startswith("packages/") and commands(p)])
+def test_commands_of_headway_are_taken_by_its_parser(page: str) -> None:
+    assert {c: refusal_of(c) for c in commands(page) if refusal_of(c)} == {}
