@@ -62,9 +62,7 @@ def test_links_lead_to_a_file_and_to_a_heading(page: str) -> None:
             continue
         path, _, anchor = target.partition("#")
         file = (ROOT / page).parent / path if path else ROOT / page
-        if not file.exists():
-            broken.append(target)
-        elif anchor and file.suffix == ".md" and anchor not in anchors(str(file.resolve().relative_to(ROOT))):
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(str(file.resolve().relative_to(ROOT)))):
             broken.append(target)
     assert broken == []
 
@@ -110,15 +108,17 @@ def refusal_of(command: str) -> str | None:
         inner = here.get_command(parent, words[0])
         if inner is None:
             return None if getattr(here, "invoke_without_command", False) else f"there is no command {words[0]}"
-        here, parent = inner, parent if isinstance(inner, TyperGroup) is False else inner.make_context(words[0], [], parent=parent, resilient_parsing=True)
+        if isinstance(inner, TyperGroup):
+            parent = inner.make_context(words[0], [], parent=parent, resilient_parsing=True)
+        here = inner
         words.pop(0)
     if not words or words == ["--help"]:
         return None  # the name of a command, not a call of it
     try:
         here.make_context(here.name or "", words, parent=parent)
-    except Exception as refusal:  # noqa: BLE001  what the parser raises has no public name
-        text = getattr(refusal, "format_message", lambda: f"{type(refusal).__name__} {refusal}")()
-        return None if "does not exist" in text else text
+    except Exception as problem:  # what the parser raises has no public name
+        said = problem.format_message() if hasattr(problem, "format_message") else repr(problem)  # pyright: ignore
+        return None if "does not exist" in said else said
     return None
 
 
