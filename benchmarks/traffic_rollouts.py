@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 
 from headway.problem import UserError
-from headway.release.driver.rollout import Rollout
+from headway.release.driver.rollout_state import RolloutState
 from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.cluster.control_plane_programs import API_SERVER
 from sandbox.cluster.processes import Supervisor
@@ -101,7 +101,7 @@ class Book:
             sink.write(json.dumps(asdict(cell), sort_keys=True) + "\n")
 
 
-Fault = Callable[[ReleaseTrials, "subprocess.Popen[bytes]", Rollout], "subprocess.Popen[bytes] | None"]
+Fault = Callable[[ReleaseTrials, "subprocess.Popen[bytes]", RolloutState], "subprocess.Popen[bytes] | None"]
 """Breaks something, and does what then mends it; answers the command that goes on with the release where that is another one."""
 
 
@@ -133,21 +133,21 @@ def _kill(pid: int) -> None:
 
 
 def _servers(arm: str, program: str) -> Fault:
-    def fault(trials: ReleaseTrials, child: "subprocess.Popen[bytes]", rollout: Rollout) -> None:
+    def fault(trials: ReleaseTrials, child: "subprocess.Popen[bytes]", rollout: RolloutState) -> None:
         _kill(_pods_process(trials, rollout.release if arm == "canary" else rollout.stable, program))
 
     return fault
 
 
 def _part(name: str, mend: Callable[[ReleaseTrials], object]) -> Fault:
-    def fault(trials: ReleaseTrials, child: "subprocess.Popen[bytes]", rollout: Rollout) -> None:
+    def fault(trials: ReleaseTrials, child: "subprocess.Popen[bytes]", rollout: RolloutState) -> None:
         _kill(_kept(trials, name))
         mend(trials)
 
     return fault
 
 
-def _one_of_two(trials: ReleaseTrials, child: "subprocess.Popen[bytes]", rollout: Rollout) -> None:
+def _one_of_two(trials: ReleaseTrials, child: "subprocess.Popen[bytes]", rollout: RolloutState) -> None:
     """Give the stable version a second replica, and kill the first one's server once both serve."""
     kube = Kube(trials.layout.kubeconfig)
     path = f"/apis/apps/v1/namespaces/quality/deployments/classifier-{rollout.stable}"
@@ -157,7 +157,7 @@ def _one_of_two(trials: ReleaseTrials, child: "subprocess.Popen[bytes]", rollout
     _kill(_pods_process(trials, rollout.stable, SERVER))
 
 
-def _driver(trials: ReleaseTrials, child: "subprocess.Popen[bytes]", rollout: Rollout) -> "subprocess.Popen[bytes]":
+def _driver(trials: ReleaseTrials, child: "subprocess.Popen[bytes]", rollout: RolloutState) -> "subprocess.Popen[bytes]":
     child.kill()
     child.wait()
     return trials.headway("release", "resume", CHAIN, quiet=True)

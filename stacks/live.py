@@ -13,7 +13,7 @@ from headway.contract.crosscheck import TenantContracts
 from headway.contract.model import Model
 from headway.contract.released import release_id, same_release, with_released
 from headway.ledger.serving import latest, released
-from headway.ledger.store import MissingStoreError, Store, UnreachableError
+from headway.ledger.store import LedgerStore, MissingStoreError, UnreachableError
 from headway.ledger.traffic_split import TrafficSplit, UserSplit
 from headway.problem import Problem, UserError
 from stacks.settings_error import SettingsError
@@ -34,7 +34,7 @@ class LiveModel:
         return self.traffic.primary.release
 
 
-def live(contracts: TenantContracts, ledger: Store | None) -> Mapping[str, LiveModel]:
+def live(contracts: TenantContracts, ledger: LedgerStore | None) -> Mapping[str, LiveModel]:
     """Every model of the tenant that `ledger` knows. Raises SettingsError with every model that cannot be planned."""
     found: dict[str, LiveModel] = {}
     refused: list[Problem] = []

@@ -26,7 +26,7 @@ from headway.contract.crosscheck import TenantContracts
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.ledger import location
-from headway.ledger.store import Store
+from headway.ledger.store import LedgerStore
 from headway.problem import ProblemLevel
 from stacks.live import LiveModel, live
 from stacks.settings import PLATFORM, SANDBOX, TenantSettings
@@ -36,7 +36,7 @@ from stacks.upstream import Upstream
 FOLDER = Path(__file__).parents[1] / "tenants"
 
 
-def build(settings: TenantSettings, folder: Path = FOLDER, ledger: Store | None = None) -> None:
+def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore | None = None) -> None:
     """Register the tenant with its models and export where they answer. Raises SettingsError with every finding.
 
     `ledger` is that of the environment, found by its name if it is not given.
@@ -118,7 +118,7 @@ def _providers(settings: TenantSettings, upstream: Upstream) -> list[pulumi.Prov
     ]
 
 
-def _ledger(settings: TenantSettings) -> Store | None:
+def _ledger(settings: TenantSettings) -> LedgerStore | None:
     """The environment's ledger; a sandbox that names none has none."""
     bucket = None if settings.environment == SANDBOX else bucket_name(settings.environment, "ledger", settings.account.id)
     address = location.place(bucket)

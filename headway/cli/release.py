@@ -27,7 +27,7 @@ from headway.cli.release_options import (
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
-    from headway.release.driver.kinds import Wish
+    from headway.release.driver.event_kinds import OperatorRequest
     from headway.release.service_place import ServicePlace
 
 
@@ -68,11 +68,11 @@ def start(
 ) -> None:
     """Release what the contract now describes, and stay until it is promoted or back. Goes on with that release if it is under way."""
     from headway.cli.release_start import begun, commit_of
-    from headway.release.driver.start import Start
+    from headway.release.driver.start import StartOptions
     from headway.release.service_place import place
 
     here = place(service, environment, project, prometheus)
-    beginning = Start(reason=reason, commit=commit or commit_of(here.project), speed=speed)
+    beginning = StartOptions(reason=reason, commit=commit or commit_of(here.project), speed=speed)
     with shown(output, here.chain, notify) as view:
         ended = drive(here, view, begun(here, view, beginning, supersede=supersede, guarded=not unguarded))
     raise typer.Exit(code(ended))
@@ -90,7 +90,7 @@ def resume(
     notify: NotifyOption = None,
 ) -> None:
     """End a freeze; and where its runner is gone, take the release over and stay until it is over."""
-    from headway.release.driver.kinds import Wish
+    from headway.release.driver.event_kinds import OperatorRequest
     from headway.release.service_place import place
 
     here = place(service, environment, project, prometheus)
@@ -103,7 +103,7 @@ def resume(
         )
     found = running(here)
     if found.frozen:
-        _ask(here, Wish.RESUME, reason or "resumed")
+        _ask(here, OperatorRequest.RESUME, reason or "resumed")
     with shown(output, here.chain, notify) as view:
         ended = drive(here, view, found, reason if regate else None)
     raise typer.Exit(code(ended))
@@ -161,13 +161,13 @@ def rollback(
     """Take all traffic back to the stable version at once, then bring the stack into line."""
     from headway.environment.port import OutOfReachError
     from headway.release.driver import targets
-    from headway.release.driver.kinds import Wish
+    from headway.release.driver.event_kinds import OperatorRequest
     from headway.release.service_place import place
 
     _reasoned(reason)
     here = place(service, environment, project, prometheus)
     found = running(here)
-    _ask(here, Wish.ROLLBACK, reason)
+    _ask(here, OperatorRequest.ROLLBACK, reason)
     if found.was_exposed:
         with contextlib.suppress(OutOfReachError):  # the runner does it again, and looks
             here.cluster.patch(targets.back(found))
@@ -177,20 +177,20 @@ def rollback(
 
 
 def _wish(service: str, wish: str, reason: str, environment: str, project: Path | None, output: Output) -> None:
-    from headway.release.driver.kinds import Wish
+    from headway.release.driver.event_kinds import OperatorRequest
     from headway.release.service_place import place
 
     _reasoned(reason)
     here = place(service, environment, project)
     found = running(here)
-    if wish == Wish.PROMOTE and found.decision is None:
+    if wish == OperatorRequest.PROMOTE and found.decision is None:
         raise UserError(
             f"Release {found.release} of {here.chain} has no traffic yet.",
             "Its replicas have not answered; there is nothing to promote.",
             "Ask again once it has its first weight, or its first copies.",
             Exit.REFUSED,
         )
-    event, driven = _ask(here, Wish(wish), reason), _driven(here)
+    event, driven = _ask(here, OperatorRequest(wish), reason), _driven(here)
     if output is Output.JSON:
         print(json.dumps({"service": here.chain, "asked": wish, "reason": reason, "event": event, "driven": driven}))
     elif driven:
@@ -215,7 +215,7 @@ def _reasoned(reason: str) -> None:
         )
 
 
-def _ask(here: "ServicePlace", wish: "Wish", reason: str) -> int:
+def _ask(here: "ServicePlace", wish: "OperatorRequest", reason: str) -> int:
     """Write it down; answers the number of the event."""
     from headway.release.driver.requests import ask
 

@@ -16,7 +16,7 @@ from headway.problem import Exit, UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headway.release.driver.rollout import Rollout
+    from headway.release.driver.rollout_state import RolloutState
 
 
 def assign(
@@ -30,7 +30,7 @@ def assign(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Which version of an A/B release a user gets: bucket, arm and release, by the same arithmetic as the gateway's."""
-    from headway.release.driver.rollout import fold
+    from headway.release.driver.rollout_state import fold
     from headway.release.experiment import assigned
     from headway.release.service_place import place
 
@@ -45,7 +45,7 @@ def assign(
             print(f"{each}: bucket {found.bucket} of experiment {found.experiment}, arm {found.arm}, release {found.release} ({now})")
 
 
-def _chosen(chain: str, known: "Sequence[Rollout]", number: int | None) -> "Rollout":
+def _chosen(chain: str, known: "Sequence[RolloutState]", number: int | None) -> "RolloutState":
     experiments = [rollout for rollout in known if rollout.user_split]
     if number is not None and 0 < number <= len(known):
         return known[number - 1]

@@ -13,35 +13,35 @@ from headway.cli.output import Output
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
-    from headway.cli.release_view import View
+    from headway.cli.release_view import ReleaseView
     from headway.ledger.events import Event
-    from headway.release.driver.leased_run import Holding, Told
-    from headway.release.driver.rollout import Rollout, Service
+    from headway.release.driver.leased_run import EventListener, LeasedRun
+    from headway.release.driver.rollout_state import RolloutState, ServiceState
     from headway.release.service_place import ServicePlace
 
 _LOOK_SECONDS = 1.0
 
 
-def drive(here: "ServicePlace", view: "View", under_way: "Rollout | None" = None, regate: str | None = None) -> "Rollout":
+def drive(here: "ServicePlace", view: "ReleaseView", under_way: "RolloutState | None" = None, regate: str | None = None) -> "RolloutState":
     """Drive it here; while another runner does, follow, and take over when that one is gone. Answers how it ended.
 
     `regate`: see the driver.
     """
     from headway.ledger.serving import released
-    from headway.release.driver.driver import Driver
+    from headway.release.driver.driver import ReleaseDriver
     from headway.release.driver.holder import gone
     from headway.release.driver.holder import here as this_runner
-    from headway.release.driver.leased_run import Holding
+    from headway.release.driver.leased_run import LeasedRun
     from headway.release.evidence import reading
 
     rollout = under_way or running(here)
     world, told = here.world(released(here.store, here.chain, rollout.digest)), _once(view)
-    ended: Rollout | None = None
+    ended: RolloutState | None = None
     while ended is None:
-        holding = Holding(here.ledger(), world, reading, this_runner(), gone=gone, told=told)
+        holding = LeasedRun(here.ledger(), world, reading, this_runner(), gone=gone, told=told)
         try:
             with _kept(holding):
-                ended = Driver(holding, regate=regate).run()
+                ended = ReleaseDriver(holding, regate=regate).run()
         except UserError as refusal:
             if refusal.exit is not Exit.BUSY:
                 raise
@@ -56,7 +56,7 @@ def drive(here: "ServicePlace", view: "View", under_way: "Rollout | None" = None
     return ended
 
 
-def follow(here: "ServicePlace", view: "View", rollout: "Rollout") -> "Rollout":
+def follow(here: "ServicePlace", view: "ReleaseView", rollout: "RolloutState") -> "RolloutState":
     """Read the ledger until the release is over. Says when nobody drives it any more."""
     from headway.release.driver.holder import gone
 
@@ -70,13 +70,13 @@ def follow(here: "ServicePlace", view: "View", rollout: "Rollout") -> "Rollout":
 
 
 def _followed(
-    here: "ServicePlace", view: "View", rollout: "Rollout", told: "Told", gone: "Callable[[str], bool] | None"
-) -> "Rollout | None":
+    here: "ServicePlace", view: "ReleaseView", rollout: "RolloutState", told: "EventListener", gone: "Callable[[str], bool] | None"
+) -> "RolloutState | None":
     """Read the ledger until the release is over; or until nobody holds its lease, where `gone` tells the dead: then None."""
     from time import sleep
 
     from headway.ledger.store import UnreachableError
-    from headway.release.driver.rollout import fold
+    from headway.release.driver.rollout_state import fold
 
     ledger, silent = here.ledger(), False
     service, seen = fold(()), 0
@@ -103,11 +103,11 @@ def _followed(
         sleep(_LOOK_SECONDS)
 
 
-def _once(view: "View") -> "Told":
+def _once(view: "ReleaseView") -> "EventListener":
     """Tells the view of each event once, whoever reads the chain, and however often."""
     newest = 0
 
-    def told(event: "Event", service: "Service") -> None:
+    def told(event: "Event", service: "ServiceState") -> None:
         nonlocal newest
         if event.number > newest:
             newest = event.number
@@ -117,7 +117,7 @@ def _once(view: "View") -> "Told":
 
 
 @contextlib.contextmanager
-def _kept(holding: "Holding") -> Generator[None]:
+def _kept(holding: "LeasedRun") -> Generator[None]:
     """The lease is renewed beside whatever takes long."""
     stopped = threading.Event()
     keeper = threading.Thread(target=holding.keep, args=(stopped,), daemon=True)
@@ -130,12 +130,12 @@ def _kept(holding: "Holding") -> Generator[None]:
 
 
 @contextlib.contextmanager
-def shown(output: Output, chain: str, notify: str | None) -> "Generator[View]":
-    from headway.cli.release_view import Lines, Live, Objects
+def shown(output: Output, chain: str, notify: str | None) -> "Generator[ReleaseView]":
+    from headway.cli.release_view import JsonView, LogView, TerminalView
     from headway.release.notify import Webhook
 
     hook = Webhook(notify, chain) if notify else None
-    made = Objects(chain, hook) if output is Output.JSON else Live(chain, hook) if sys.stdout.isatty() else Lines(chain, hook)
+    made = JsonView(chain, hook) if output is Output.JSON else TerminalView(chain, hook) if sys.stdout.isatty() else LogView(chain, hook)
     with made as view:
         try:
             yield view
@@ -144,8 +144,8 @@ def shown(output: Output, chain: str, notify: str | None) -> "Generator[View]":
                 view.say(trouble)
 
 
-def running(here: "ServicePlace") -> "Rollout":
-    from headway.release.driver.rollout import fold
+def running(here: "ServicePlace") -> "RolloutState":
+    from headway.release.driver.rollout_state import fold
 
     found = fold(here.ledger().read()).running
     if found is None:
@@ -158,8 +158,8 @@ def running(here: "ServicePlace") -> "Rollout":
     return found
 
 
-def code(rollout: "Rollout") -> Exit:
-    from headway.release.driver.kinds import Outcome
+def code(rollout: "RolloutState") -> Exit:
+    from headway.release.driver.event_kinds import ReleaseOutcome
 
-    codes = {Outcome.PROMOTED: Exit.OK, Outcome.ROLLED_BACK: Exit.ROLLED_BACK, Outcome.REFUSED: Exit.REFUSED}
+    codes = {ReleaseOutcome.PROMOTED: Exit.OK, ReleaseOutcome.ROLLED_BACK: Exit.ROLLED_BACK, ReleaseOutcome.REFUSED: Exit.REFUSED}
     return codes[rollout.outcome] if rollout.outcome else Exit.UNDER_WAY

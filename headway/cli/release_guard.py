@@ -70,7 +70,7 @@ def look(api: "KubernetesApi", tenant: str | None, say: Callable[[str], None]) -
     """One look at the tenant's routes, or at every tenant's, by the cluster's clock; whether the API server answered for all of them."""
     from headway.environment.port import OutOfReachError
     from headway.release.driver.holder import here as this_process
-    from headway.release.guard import Guard, tenants
+    from headway.release.guard import ReleaseGuard, tenants
 
     try:
         now, guarded = api.now(), (tenant,) if tenant else tenants(api)
@@ -80,7 +80,7 @@ def look(api: "KubernetesApi", tenant: str | None, say: Callable[[str], None]) -
     answered = True
     for name in guarded:
         try:
-            for model in Guard(api, name, this_process(), lambda: now).look():
+            for model in ReleaseGuard(api, name, this_process(), lambda: now).look():
                 say(f"{name}/{model}: nobody watched its release any more; all traffic is on the stable version again")
         except (OutOfReachError, UserError) as failure:  # the others are guarded all the same
             print(f"{name}: {failure}", file=sys.stderr, flush=True)

@@ -17,7 +17,7 @@ from headway.cli.release_options import EnvironmentOption, ProjectOption, Servic
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
-    from headway.release.driver.rollout import Rollout
+    from headway.release.driver.rollout_state import RolloutState
     from headway.release.driver.verify import Recomputed
     from headway.release.service_place import ServicePlace
 
@@ -30,7 +30,7 @@ def status(
 ) -> None:
     """What serves, what is under way and what the gate says of it. Exit code 6 while a named service has a release under way."""
     from headway.cli import release_view
-    from headway.release.driver.rollout import fold
+    from headway.release.driver.rollout_state import fold
 
     found = {here.chain: fold(here.ledger().read()) for here in _places(service, environment, project)}
     if output is Output.JSON:
@@ -49,7 +49,7 @@ def history(
 ) -> None:
     """Every release of a service: who, when, how it ended and why."""
     from headway.cli import release_view
-    from headway.release.driver.rollout import fold
+    from headway.release.driver.rollout_state import fold
     from headway.release.service_place import place
 
     here = place(service, environment, project)
@@ -92,7 +92,7 @@ def verify(
     """Check a service's whole ledger: nothing altered, missing or reordered, and every decision is what its saved counts give."""
     from headway.ledger import chain as chains
     from headway.ledger.serving import released
-    from headway.release.driver.rollout import fold
+    from headway.release.driver.rollout_state import fold
     from headway.release.driver.verify import Recomputed, recomputed
     from headway.release.evidence import reading
     from headway.release.service_place import place
@@ -146,8 +146,8 @@ def _verified(chain: str, flaws: Sequence[str], count: int, again: "Recomputed")
         yield "  To make them again, run `headway release verify` of the Headway that made them."
 
 
-def chosen(here: "ServicePlace", number: int | None) -> "Rollout":
-    from headway.release.driver.rollout import fold
+def chosen(here: "ServicePlace", number: int | None) -> "RolloutState":
+    from headway.release.driver.rollout_state import fold
 
     known = fold(here.ledger().read()).all
     if not known or (number is not None and not 0 < number <= len(known)):

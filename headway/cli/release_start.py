@@ -12,15 +12,15 @@ from headway.cli.release_drive import drive
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
-    from headway.cli.release_view import View
+    from headway.cli.release_view import ReleaseView
     from headway.contract.model import Model
-    from headway.release.driver.rollout import Rollout
-    from headway.release.driver.start import Asked, Start
+    from headway.release.driver.rollout_state import RolloutState
+    from headway.release.driver.start import GoldenTrial, StartOptions
     from headway.release.plan import PoolCapacity
     from headway.release.service_place import ServicePlace
 
 
-def begun(here: "ServicePlace", view: "View", start: "Start", *, supersede: bool, guarded: bool) -> "Rollout | None":
+def begun(here: "ServicePlace", view: "ReleaseView", start: "StartOptions", *, supersede: bool, guarded: bool) -> "RolloutState | None":
     """Make sure that a release of the contract is under way; answers the one that already was, None for a new one. Raises UserError."""
     from headway.ledger.chain import LostError
 
@@ -31,15 +31,15 @@ def begun(here: "ServicePlace", view: "View", start: "Start", *, supersede: bool
             continue
 
 
-def _begun(here: "ServicePlace", view: "View", start: "Start", *, supersede: bool, guarded: bool) -> "Rollout | None":
+def _begun(here: "ServicePlace", view: "ReleaseView", start: "StartOptions", *, supersede: bool, guarded: bool) -> "RolloutState | None":
     from headway.contract.released import release_id
     from headway.environment.port import OutOfReachError
     from headway.ledger.store import prove
     from headway.release.driver.adoption import adopt
     from headway.release.driver.clocks import refusal
-    from headway.release.driver.kinds import Wish
+    from headway.release.driver.event_kinds import OperatorRequest
     from headway.release.driver.requests import ask
-    from headway.release.driver.rollout import fold
+    from headway.release.driver.rollout_state import fold
     from headway.release.driver.start import begin, possible
 
     in_time(here, start.speed)
@@ -59,7 +59,7 @@ def _begun(here: "ServicePlace", view: "View", start: "Start", *, supersede: boo
         return service.running
     if service.running and supersede:
         possible(here.chain, replace(service, rollout=None), here.store, model, start)
-        ask(ledger, Wish.ROLLBACK, f"superseded by release {release_id(model)}{': ' + start.reason if start.reason else ''}")
+        ask(ledger, OperatorRequest.ROLLBACK, f"superseded by release {release_id(model)}{': ' + start.reason if start.reason else ''}")
         drive(here, view, service.running)
     answers = _answers(here, model)
     if not answers.compared:
@@ -99,27 +99,27 @@ def commit_of(project: Path) -> str:
     return found.stdout.strip() if found.returncode == 0 else ""
 
 
-def _answers(here: "ServicePlace", model: "Model") -> "Asked":
+def _answers(here: "ServicePlace", model: "Model") -> "GoldenTrial":
     """Ask the stable version its golden requests: who cannot be asked now could not be compared later."""
     from headway.environment.port import OutOfReachError
-    from headway.release.driver.rollout import fold
-    from headway.release.driver.start import Asked
+    from headway.release.driver.rollout_state import fold
+    from headway.release.driver.start import GoldenTrial
 
     try:
         found = here.world(model).answers(fold(here.ledger().read()).stable or "")
     except OutOfReachError as failure:
-        return Asked(compared=False, reason=f"the stable version's replicas could not be asked ({failure})")
+        return GoldenTrial(compared=False, reason=f"the stable version's replicas could not be asked ({failure})")
     if found is None:
-        return Asked(compared=False, reason="the replicas are simulated", simulated=True)
+        return GoldenTrial(compared=False, reason="the replicas are simulated", simulated=True)
     if not found.pairs:
-        return Asked(compared=False, reason=f"the stable version answered none of its golden requests ({'; '.join(found.examples)})")
+        return GoldenTrial(compared=False, reason=f"the stable version answered none of its golden requests ({'; '.join(found.examples)})")
     said = f"the stable version gave {found.pairs - found.mismatches} of {found.pairs} golden answers"
-    return Asked(compared=True, reason=said, pairs=found.pairs, mismatches=found.mismatches)
+    return GoldenTrial(compared=True, reason=said, pairs=found.pairs, mismatches=found.mismatches)
 
 
 def _room(here: "ServicePlace", model: "Model") -> "PoolCapacity":
     from headway.contract.arithmetic.surge import pool_for
-    from headway.release.driver.rollout import fold
+    from headway.release.driver.rollout_state import fold
 
     stable = fold(here.ledger().read()).stable or ""
     pool: Any = pool_for(model, here.pools)

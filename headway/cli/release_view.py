@@ -16,8 +16,8 @@ from rich.text import Text
 from headway.ledger.events import Event
 from headway.ledger.traffic_split import ArmRole
 from headway.release import messages
-from headway.release.driver.kinds import Kind, Outcome
-from headway.release.driver.rollout import Rollout, Service
+from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
+from headway.release.driver.rollout_state import RolloutState, ServiceState
 from headway.release.notify import Webhook
 
 BAR_CELLS, NARROW_BAR_CELLS = 24, 10
@@ -26,14 +26,14 @@ WIDE_COLUMNS = 112
 LAST_LINES = 7
 _MOST_SHOWN = 9999
 _COLOURS = {"FAIL": "red", "PASS": "green", "CONTINUE": "default", "NO_DATA": "yellow"}
-_OUTCOMES = {Outcome.PROMOTED: "green", Outcome.ROLLED_BACK: "red", Outcome.REFUSED: "yellow"}
+_OUTCOMES = {ReleaseOutcome.PROMOTED: "green", ReleaseOutcome.ROLLED_BACK: "red", ReleaseOutcome.REFUSED: "yellow"}
 
 
 def _console() -> Console:
     return Console(highlight=False)
 
 
-class View:
+class ReleaseView:
     """What all have in common: they hear of events, and may tell a webhook."""
 
     def __init__(self, chain: str, hook: Webhook | None) -> None:
@@ -45,33 +45,33 @@ class View:
     def __exit__(self, *_: object) -> None:
         return
 
-    def told(self, event: Event, service: Service) -> None:
+    def told(self, event: Event, service: ServiceState) -> None:
         if not _fresh(event):
             return
         if self.hook:
             self.hook.tell(event, service)
         self.show(event, service)
 
-    def show(self, event: Event, service: Service) -> None:
+    def show(self, event: Event, service: ServiceState) -> None:
         raise NotImplementedError
 
     def say(self, text: str) -> None:
         raise NotImplementedError
 
-    def ended(self, rollout: Rollout) -> None:
+    def ended(self, rollout: RolloutState) -> None:
         raise NotImplementedError
 
 
-class Lines(View):
+class LogView(ReleaseView):
     """For logs: what happened, when. Ticks that say nothing new are left out."""
 
     def __init__(self, chain: str, hook: Webhook | None) -> None:
         super().__init__(chain, hook)
         self._console, self._last = Console(highlight=False, soft_wrap=True), ""
 
-    def show(self, event: Event, service: Service) -> None:
+    def show(self, event: Event, service: ServiceState) -> None:
         text = messages.said(event)
-        if text is None or (event.kind == Kind.OBSERVED and text == self._last):
+        if text is None or (event.kind == EventKind.OBSERVED and text == self._last):
             return
         self._last = text
         self._console.print(f"[dim]{event.time[11:19]}[/dim] {escape(text)}")
@@ -79,32 +79,32 @@ class Lines(View):
     def say(self, text: str) -> None:
         self._console.print(escape(text))
 
-    def ended(self, rollout: Rollout) -> None:
+    def ended(self, rollout: RolloutState) -> None:
         self._console.print(f"[bold {_OUTCOMES.get(rollout.outcome, 'default')}]{escape(messages.verdict(rollout))}[/]")  # type: ignore[arg-type]
 
 
-class Objects(View):
+class JsonView(ReleaseView):
     """For machines: each event as it is stored, then the summary."""
 
-    def show(self, event: Event, service: Service) -> None:
-        if event.kind not in (Kind.LEASE, Kind.LEASE_RELEASED):
+    def show(self, event: Event, service: ServiceState) -> None:
+        if event.kind not in (EventKind.LEASE, EventKind.LEASE_RELEASED):
             print(json.dumps({"event": event.kind, "number": event.number, "time": event.time, "actor": event.actor, "body": event.body}))
 
     def say(self, text: str) -> None:
         print(json.dumps({"note": text}))
 
-    def ended(self, rollout: Rollout) -> None:
+    def ended(self, rollout: RolloutState) -> None:
         print(json.dumps({"end": summary(rollout)}))
 
 
-class Live(View):
+class TerminalView(ReleaseView):
     """For people: where it is, what each signal says, what happened last."""
 
     def __init__(self, chain: str, hook: Webhook | None) -> None:
         super().__init__(chain, hook)
         self._console = _console()
-        self._service = Service()
-        self._said: Sequence[Said] = ()
+        self._service = ServiceState()
+        self._said: Sequence[StoryLine] = ()
         self._screen = Screen(console=self._console, refresh_per_second=4, get_renderable=self._render, transient=True)
 
     def __enter__(self) -> Self:
@@ -114,7 +114,7 @@ class Live(View):
     def __exit__(self, *_: object) -> None:
         self._screen.stop()
 
-    def show(self, event: Event, service: Service) -> None:
+    def show(self, event: Event, service: ServiceState) -> None:
         if not self._screen.is_started:  # a release that was superseded has ended on this terminal, and the next one begins
             self._screen.start()
         self._service = service
@@ -123,7 +123,7 @@ class Live(View):
     def say(self, text: str) -> None:
         self._console.print(escape(text))
 
-    def ended(self, rollout: Rollout) -> None:
+    def ended(self, rollout: RolloutState) -> None:
         self._screen.stop()
         self._console.print(panel(self.chain, rollout, self._said, self._console.width))
 
@@ -133,7 +133,7 @@ class Live(View):
 
 
 @dataclass(frozen=True)
-class Said:
+class StoryLine:
     """A line of what happened. Ticks that say the same, one after the other, are one line: the first and the newest of them."""
 
     first: Event
@@ -149,18 +149,18 @@ class Said:
         return f"{text} {self.times} ticks in {minutes:.1f} min{f'; {so_far}' if so_far else ''}."
 
 
-def heard(lines: Sequence[Said], event: Event) -> tuple[Said, ...]:
+def heard(lines: Sequence[StoryLine], event: Event) -> tuple[StoryLine, ...]:
     """The lines with one more event."""
     text = messages.said(event)
     if text is None:
         return tuple(lines)
     last = lines[-1] if lines else None
-    if last and event.kind == last.last.kind == Kind.OBSERVED and text == messages.said(last.last):
-        return (*lines[:-1], Said(last.first, event, last.times + 1))
-    return (*lines, Said(event, event))
+    if last and event.kind == last.last.kind == EventKind.OBSERVED and text == messages.said(last.last):
+        return (*lines[:-1], StoryLine(last.first, event, last.times + 1))
+    return (*lines, StoryLine(event, event))
 
 
-def fitting(console: Console, chain: str, rollout: Rollout, said: Sequence[Said]) -> RenderableType:
+def fitting(console: Console, chain: str, rollout: RolloutState, said: Sequence[StoryLine]) -> RenderableType:
     """The picture with as many of the last lines as the terminal has room for; what happened last is always seen."""
     found = panel(chain, rollout, said, console.width)
     while len(said) > 1 and len(console.render_lines(found)) >= console.height:
@@ -169,7 +169,7 @@ def fitting(console: Console, chain: str, rollout: Rollout, said: Sequence[Said]
     return found
 
 
-def panel(chain: str, rollout: Rollout, said: Sequence[Said], columns: int = WIDE_COLUMNS) -> RenderableType:
+def panel(chain: str, rollout: RolloutState, said: Sequence[StoryLine], columns: int = WIDE_COLUMNS) -> RenderableType:
     """The whole picture of one release, for a terminal of so many columns."""
     colour = _OUTCOMES.get(rollout.outcome, "cyan") if rollout.outcome else "red" if rollout.failing else "cyan"
     head = Text.from_markup(f"[bold]{rollout.release}[/bold] against {rollout.stable}   {_ladder(rollout)}")
@@ -182,7 +182,7 @@ def panel(chain: str, rollout: Rollout, said: Sequence[Said], columns: int = WID
     return Panel(Group(*lines), title=f"{chain} · {rollout.status}", title_align="left", border_style=colour)
 
 
-def _ladder(rollout: Rollout) -> str:
+def _ladder(rollout: RolloutState) -> str:
     """Rungs of the plan, the one of now marked."""
     users = " of users" if rollout.user_split else ""
     rungs = [
@@ -224,7 +224,7 @@ def _figure(value: float | str | None, bound: float | str) -> str:
     return f"[dim]{shown} of {float(bound):.0f}[/]"
 
 
-def summary(rollout: Rollout) -> dict[str, Any]:
+def summary(rollout: RolloutState) -> dict[str, Any]:
     """One release as data."""
     return {
         "release": rollout.release,
@@ -247,7 +247,7 @@ def summary(rollout: Rollout) -> dict[str, Any]:
     }
 
 
-def experiment(rollout: Rollout) -> dict[str, Any] | None:
+def experiment(rollout: RolloutState) -> dict[str, Any] | None:
     """How an A/B release divides users, as data; None for any other."""
     user_split, ends = rollout.user_split, rollout.users_end
     if user_split is None:
@@ -256,7 +256,7 @@ def experiment(rollout: Rollout) -> dict[str, Any] | None:
     return {**user_split.document(), **times, "running": rollout.divided and not rollout.over, "due": rollout.due}
 
 
-def document(service: Service) -> dict[str, Any]:
+def document(service: ServiceState) -> dict[str, Any]:
     """One service as data."""
     return {
         "stable": service.stable,
@@ -267,7 +267,7 @@ def document(service: Service) -> dict[str, Any]:
     }
 
 
-def overview(found: Mapping[str, Service]) -> None:
+def overview(found: Mapping[str, ServiceState]) -> None:
     """All services: a line each."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("service", "serves", "release", "status", "says"):
@@ -284,7 +284,7 @@ def overview(found: Mapping[str, Service]) -> None:
     _console().print(table)
 
 
-def past(chain: str, rollouts: Sequence[Rollout]) -> None:
+def past(chain: str, rollouts: Sequence[RolloutState]) -> None:
     """All releases of a service, oldest first, numbered as `report --number` wants them."""
     if not rollouts:
         _console().print(f"{chain} has had no release yet.")

@@ -12,8 +12,8 @@ from typing import Any
 
 from headway.ledger import lease as leases
 from headway.ledger.events import GENESIS, Event, canonical, digest, flaws, key, parse
-from headway.ledger.lease import Lease, Mark, Standing, Turn, standing
-from headway.ledger.store import Held, Store, TakenError, UnreachableError
+from headway.ledger.lease import Lease, LeaseRecord, LeaseState, LeaseTerm, standing
+from headway.ledger.store import LedgerStore, StoredObject, TakenError, UnreachableError
 from headway.problem import Exit, UserError
 
 READERS = 16
@@ -26,10 +26,10 @@ class LostError(Exception):
 class Ledger:
     """The chain `chain` (`<tenant>/<model>`) on a store."""
 
-    def __init__(self, store: Store, chain: str, actor: str, now: Callable[[], datetime]) -> None:
+    def __init__(self, store: LedgerStore, chain: str, actor: str, now: Callable[[], datetime]) -> None:
         self._store, self.chain, self._actor, self._now = store, chain, actor, now
         self._events: list[Event] = []
-        self._turn = Turn()
+        self._turn = LeaseTerm()
         self._mine: tuple[int, datetime] | None = None
         """The turn that was taken here, and until when it lives without another renewal."""
         self._missed: tuple[int, datetime] | None = None
@@ -136,19 +136,19 @@ class Ledger:
             )
         stays = current is not None and (current.number, holder) == (self._turn.number, self._turn.holder)
         number = self._turn.number if stays else len(self._events) + 1
-        self._show(Mark(holder, number, duration.total_seconds(), _text(began), found.written + 1), held)
+        self._show(LeaseRecord(holder, number, duration.total_seconds(), _text(began), found.written + 1), held)
         if not stays:
             self.append(leases.TAKEN, {"holder": holder, "until": _text(began + duration)})
         self._mine = (number, began + duration)
         return Lease(holder, number, duration.total_seconds())
 
-    def _claim(self, holder: str, current: Lease, held: Held | None, written: int) -> Lease:
+    def _claim(self, holder: str, current: Lease, held: StoredObject | None, written: int) -> Lease:
         """Stand in for a lease that the store does not show; it runs out when the claim is as old as it could last. Raises LostError."""
         seconds = self._turn.seconds
-        self._show(Mark(holder, current.number, seconds, _text(self._now()), written + 1), held)
+        self._show(LeaseRecord(holder, current.number, seconds, _text(self._now()), written + 1), held)
         return Lease(current.holder, current.number, seconds)
 
-    def _show(self, mark: Mark, held: Held | None) -> None:
+    def _show(self, mark: LeaseRecord, held: StoredObject | None) -> None:
         """Write the object in place of the one that was read. Raises LostError, UnreachableError."""
         try:
             self._store.replace(leases.key(self.chain), mark.stored(), held.tag if held else None)
@@ -160,7 +160,7 @@ class Ledger:
         if self._turn.holder == holder:
             self.append(leases.RELEASED, {"holder": holder})
 
-    def _standing(self) -> tuple[Held | None, Standing]:
+    def _standing(self) -> tuple[StoredObject | None, LeaseState]:
         """A lease that the store does not show (somebody deleted it) lives on for its time, in which its holder shows it again."""
         held = self._store.held(leases.key(self.chain))
         found = standing(self._turn, held)
@@ -173,7 +173,7 @@ class Ledger:
         return held, found._replace(lease=Lease(found.lease.holder, found.lease.number, left))
 
 
-def verify(store: Store, chain: str, head: str | None = None) -> tuple[str, ...]:
+def verify(store: LedgerStore, chain: str, head: str | None = None) -> tuple[str, ...]:
     """Every flaw of a chain, as sentences; empty for a sound one. Reads the whole chain, also what lies beside it."""
     names = store.list(f"{chain}/events/")
     with ThreadPoolExecutor(max_workers=READERS) as pool:
@@ -181,7 +181,7 @@ def verify(store: Store, chain: str, head: str | None = None) -> tuple[str, ...]
     return tuple(f.fact for f in flaws(chain, objects, head))
 
 
-def register(store: Store, chain: str, release: Mapping[str, Any]) -> str:
+def register(store: LedgerStore, chain: str, release: Mapping[str, Any]) -> str:
     """Keep a release under the hash of its content; answers the hash. Registering the same release again changes nothing."""
     content = canonical(release)
     name = digest(content)

@@ -71,33 +71,33 @@ def unreadable(event: Event) -> UserError:
 
 
 @dataclass(frozen=True, slots=True)
-class Flaw:
+class ChainFlaw:
     """Something wrong with a chain, at event `number`."""
 
     number: int
     fact: str
 
 
-def flaws(chain: str, objects: Sequence[tuple[str, bytes]], head: str | None = None) -> tuple[Flaw, ...]:
+def flaws(chain: str, objects: Sequence[tuple[str, bytes]], head: str | None = None) -> tuple[ChainFlaw, ...]:
     """Everything wrong with a chain, given its objects by key: altered, missing, reordered, foreign, cut off.
 
     `head` is the hash of the last event as known from elsewhere (a report, a release note); without it the removal of the newest events
     cannot be seen, because a shorter chain is a chain too.
     """
-    found: list[Flaw] = []
+    found: list[ChainFlaw] = []
     previous, expected = GENESIS, 1
     for name, content in sorted(objects):
         try:
             event = parse(content)
         except (ValueError, TypeError) as problem:
-            found.append(Flaw(expected, f"{name} is no event: {problem}"))
+            found.append(ChainFlaw(expected, f"{name} is no event: {problem}"))
             previous, expected = digest(content), expected + 1
             continue
         if name != key(chain, event.number):
-            found.append(Flaw(event.number, f"{name} holds event {event.number}: it was moved"))
+            found.append(ChainFlaw(event.number, f"{name} holds event {event.number}: it was moved"))
         if event.number > expected:
             found.append(
-                Flaw(
+                ChainFlaw(
                     expected,
                     f"event {expected} is missing"
                     if event.number == expected + 1
@@ -105,8 +105,12 @@ def flaws(chain: str, objects: Sequence[tuple[str, bytes]], head: str | None = N
                 )
             )
         elif event.previous != previous:
-            found.append(Flaw(event.number, f"event {event.number} does not follow the one before it: that one was altered or replaced"))
+            found.append(
+                ChainFlaw(event.number, f"event {event.number} does not follow the one before it: that one was altered or replaced")
+            )
         previous, expected = digest(content), event.number + 1
     if head is not None and previous != head:
-        found.append(Flaw(expected, f"the chain ends in {previous[:12]}, not in {head[:12]}: its newest events were removed or replaced"))
+        found.append(
+            ChainFlaw(expected, f"the chain ends in {previous[:12]}, not in {head[:12]}: its newest events were removed or replaced")
+        )
     return tuple(found)

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from headway.ledger.events import Event, canonical, unreadable
-from headway.ledger.store import Held
+from headway.ledger.store import StoredObject
 from headway.wire import LEDGER_LEASES
 
 TAKEN = "lease"
@@ -25,28 +25,28 @@ def key(chain: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class LeaseTerm:
     """What a chain says: the newest event that took the lease, or gave it back (then `holder` is None)."""
 
     number: int = 0
     holder: str | None = None
     seconds: float = 0.0
 
-    def after(self, event: Event) -> "Turn":
+    def after(self, event: Event) -> "LeaseTerm":
         """The turn once `event` is written. Raises UserError for one of a newer Headway."""
         if event.kind == RELEASED:
-            return Turn(event.number)
+            return LeaseTerm(event.number)
         if event.kind != TAKEN:
             return self
         try:
             length = datetime.fromisoformat(event.body["until"]) - datetime.fromisoformat(event.time)
-            return Turn(event.number, event.body["holder"], length.total_seconds())
+            return LeaseTerm(event.number, event.body["holder"], length.total_seconds())
         except (KeyError, TypeError, ValueError):
             raise unreadable(event) from None
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class LeaseRecord:
     """The object's content. `number`: of the event that takes the lease, which is written right after the object. `renewed` and `count` make
     each writing another one, so that whoever read the one before cannot replace this one."""
 
@@ -77,7 +77,7 @@ class Lease:
         return self.live and not gone(self.holder)
 
 
-class Standing(NamedTuple):
+class LeaseState(NamedTuple):
     """What chain and object say together."""
 
     lease: Lease | None
@@ -87,7 +87,7 @@ class Standing(NamedTuple):
     """How often the object was written, as far as it says so."""
 
 
-def standing(turn: Turn, held: Held | None) -> Standing:
+def standing(turn: LeaseTerm, held: StoredObject | None) -> LeaseState:
     """Whose the lease is. An object of an earlier turn, one that is gone and one that is no lease all show nothing.
 
     One that somebody else wrote in this turn is a claim: who missed the object put it there. The holder replaces it when it renews, so while
@@ -96,22 +96,22 @@ def standing(turn: Turn, held: Held | None) -> Standing:
     mark = _read(held)
     count = mark.count if mark else 0
     if held and mark and mark.number > turn.number:  # being taken; its event is not there yet
-        return Standing(_of(mark, held), shown=True, written=count)
+        return LeaseState(_of(mark, held), shown=True, written=count)
     if turn.holder is None:
-        return Standing(None, shown=True, written=count)
+        return LeaseState(None, shown=True, written=count)
     if held and mark and mark.number == turn.number:
         lease = _of(mark, held) if mark.holder == turn.holder else Lease(turn.holder, turn.number, turn.seconds - held.age)
-        return Standing(lease, shown=True, written=count)
-    return Standing(Lease(turn.holder, turn.number, turn.seconds), shown=False, written=count)
+        return LeaseState(lease, shown=True, written=count)
+    return LeaseState(Lease(turn.holder, turn.number, turn.seconds), shown=False, written=count)
 
 
-def _of(mark: Mark, held: Held) -> Lease:
+def _of(mark: LeaseRecord, held: StoredObject) -> Lease:
     return Lease(mark.holder, mark.number, mark.seconds - held.age)
 
 
-def _read(held: Held | None) -> Mark | None:
+def _read(held: StoredObject | None) -> LeaseRecord | None:
     try:
         found: Mapping[str, Any] = json.loads(held.body if held else b"null")
-        return Mark(str(found["holder"]), int(found["number"]), float(found["seconds"]), str(found["renewed"]), int(found["count"]))
+        return LeaseRecord(str(found["holder"]), int(found["number"]), float(found["seconds"]), str(found["renewed"]), int(found["count"]))
     except (ValueError, TypeError, KeyError):
         return None

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from headway.ledger.store import Folder, Store, connect
+from headway.ledger.store import FolderStore, LedgerStore, connect
 from headway.problem import Exit, UserError
 
 VARIABLE = "HEADWAY_LEDGER"
@@ -22,11 +22,11 @@ def place(bucket: str | None, environment: Mapping[str, str] = os.environ) -> st
     return environment.get(VARIABLE) or (f"s3://{bucket}" if bucket else None)
 
 
-def opened(address: str) -> Store:
+def opened(address: str) -> LedgerStore:
     """The store at `address`. Raises UserError for an address of another kind."""
     parts = urlsplit(address)
     if parts.scheme == "file" and not parts.netloc and parts.path.startswith("/"):
-        return Folder(Path(unquote(parts.path)))
+        return FolderStore(Path(unquote(parts.path)))
     if parts.scheme == "s3" and parts.netloc:
         prefix = parts.path.strip("/")
         return connect(parts.netloc, f"{prefix}/" if prefix else "")

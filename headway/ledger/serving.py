@@ -8,7 +8,7 @@ import json
 
 from headway.contract.model import Model
 from headway.ledger.events import digest, parse, unreadable
-from headway.ledger.store import Store
+from headway.ledger.store import LedgerStore
 from headway.ledger.traffic_split import TrafficSplit
 from headway.problem import Exit, UserError
 
@@ -19,7 +19,7 @@ INTENDED = "intended"
 DIVIDES = frozenset({ADOPTED, INTENDED})
 
 
-def latest(store: Store, chain: str) -> TrafficSplit | None:
+def latest(store: LedgerStore, chain: str) -> TrafficSplit | None:
     """The split that holds now; None for a service that no ledger knows. Raises UnreachableError, UserError for a broken event."""
     keys = store.list(f"{chain}/events/")
     at = len(keys) - 1
@@ -39,7 +39,7 @@ def latest(store: Store, chain: str) -> TrafficSplit | None:
     return None
 
 
-def released(store: Store, chain: str, content: str) -> Model:
+def released(store: LedgerStore, chain: str, content: str) -> Model:
     """The contract that a release was registered with. Raises UserError when it is gone or is not what its name says."""
     body = store.get(f"{chain}/releases/{content}.json")
     if body is None or digest(body) != content:

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 from headway.problem import Exit, UserError
 from headway.wire import LEDGER_LEASES
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 TIMEOUT_SECONDS = 10.0
 """Longest wait for one answer of S3; a slow ledger delays a rollout and never decides it."""
@@ -48,7 +48,7 @@ class MissingStoreError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StoredObject:
     """An object that is replaced in place."""
 
     body: bytes
@@ -58,7 +58,7 @@ class Held:
     """Seconds since that writing, by the store's clock; never more than really passed."""
 
 
-class Store(Protocol):
+class LedgerStore(Protocol):
     """Objects by key. Keys are `/`-separated and safe as file names."""
 
     def get(self, key: str) -> bytes | None:
@@ -73,7 +73,7 @@ class Store(Protocol):
         """Keys that begin with `prefix`, sorted. Raises UnreachableError."""
         ...
 
-    def held(self, key: str) -> Held | None:
+    def held(self, key: str) -> StoredObject | None:
         """What is replaced in place, or None. Raises UnreachableError."""
         ...
 
@@ -85,7 +85,7 @@ class Store(Protocol):
         ...
 
 
-class Folder:
+class FolderStore:
     """A folder of one machine. `link` fails when the name exists, which makes creation exclusive even between processes; whoever replaces
     holds a lock. `clock`: seconds."""
 
@@ -110,13 +110,13 @@ class Folder:
         finally:
             draft.unlink(missing_ok=True)
 
-    def held(self, key: str) -> Held | None:
+    def held(self, key: str) -> StoredObject | None:
         try:
             with (self._root / key).open("rb") as file:
                 body, written = file.read(), os.fstat(file.fileno()).st_mtime
         except FileNotFoundError:
             return None
-        return Held(body, digest_of(body), max(0.0, self._clock() - written))
+        return StoredObject(body, digest_of(body), max(0.0, self._clock() - written))
 
     def replace(self, key: str, body: bytes, tag: str | None) -> str:
         path = self._root / key
@@ -165,7 +165,7 @@ def _sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-class S3:
+class S3Store:
     """A bucket. Creation is `PutObject` with `If-None-Match: *` and a SHA-256 that S3 checks (S3 API reference, PutObject)."""
 
     def __init__(self, client: Any, bucket: str, prefix: str = "") -> None:
@@ -184,11 +184,11 @@ class S3:
     def create(self, key: str, body: bytes) -> None:
         self._put(key, body, {"IfNoneMatch": "*"})
 
-    def held(self, key: str) -> Held | None:
-        def act() -> Held | None:
+    def held(self, key: str) -> StoredObject | None:
+        def act() -> StoredObject | None:
             try:
                 answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
-                return Held(answer["Body"].read(), answer["ETag"], _age(answer))
+                return StoredObject(answer["Body"].read(), answer["ETag"], _age(answer))
             except self._client.exceptions.NoSuchKey:
                 return None
 
@@ -231,9 +231,9 @@ def _age(answer: Mapping[str, Any]) -> float:
     return max(0.0, (now - answer["LastModified"]).total_seconds() - 1.0)
 
 
-def connect(bucket: str, prefix: str = "", *, endpoint: str | None = None, region: str | None = None) -> S3:
+def connect(bucket: str, prefix: str = "", *, endpoint: str | None = None, region: str | None = None) -> S3Store:
     """A bucket by boto3's own credentials. `endpoint` is for S3-compatible stores. Raises UserError where there are no usable ones."""
-    return S3(client(endpoint=endpoint, region=region), bucket, prefix)
+    return S3Store(client(endpoint=endpoint, region=region), bucket, prefix)
 
 
 def client(*, endpoint: str | None = None, region: str | None = None) -> Any:
@@ -250,7 +250,7 @@ def client(*, endpoint: str | None = None, region: str | None = None) -> Any:
     return _asked(made)
 
 
-def prove(store: Store, token: Callable[[], str] = lambda: secrets.token_hex(8)) -> None:
+def prove(store: LedgerStore, token: Callable[[], str] = lambda: secrets.token_hex(8)) -> None:
     """Make sure that the store enforces conditional writes. Raises UserError when it lets a second writer through."""
     key = f"{LEDGER_LEASES}probe/{token()}"
     first = store.replace(key, b"first", None)
@@ -275,7 +275,7 @@ def _status(refusal: Any) -> int:
     return int(refusal.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
-def _asked(act: Callable[[], Answer]) -> Answer:
+def _asked(act: Callable[[], Result]) -> Result:
     """Run one request; what the network or the server's health did becomes UnreachableError, what asking again would not mend UserError."""
     from botocore import exceptions
     from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError

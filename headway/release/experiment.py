@@ -10,11 +10,11 @@ from typing import Any
 from headway.contract.assignment import HASH, bucket, buckets_of
 from headway.ledger.traffic_split import ArmRole
 from headway.problem import Exit, UserError
-from headway.release.driver.rollout import Rollout
+from headway.release.driver.rollout_state import RolloutState
 
 
 @dataclass(frozen=True, kw_only=True)
-class Assignment:
+class UserAssignment:
     """One user's place in one experiment."""
 
     experiment: str
@@ -34,7 +34,7 @@ class Assignment:
         return {**vars(self)}
 
 
-def assigned(rollout: Rollout, user: str) -> Assignment:
+def assigned(rollout: RolloutState, user: str) -> UserAssignment:
     """Where `rollout`, an A/B release, puts `user`. Raises UserError for another release, an empty user and another function."""
     user_split = rollout.user_split
     if user_split is None:
@@ -57,7 +57,7 @@ def assigned(rollout: Rollout, user: str) -> Assignment:
         )
     found = bucket(user_split.experiment, user)
     new = found < buckets_of(user_split.share.whole_percent)
-    return Assignment(
+    return UserAssignment(
         experiment=user_split.experiment,
         user_claim=user_split.user_claim,
         bucket=found,

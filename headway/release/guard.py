@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from headway.environment.kubernetes import KubernetesApi
 from headway.ledger.traffic_split import EVERYTHING, TrafficSplit
-from headway.release.driver.cluster import ROUTES, patch, route_of
+from headway.release.driver.live_service import ROUTES, patch, route_of
 from headway.wire import RELEASE_FIELD_MANAGER, RELEASE_GUARD_LEASE, SAFE_RELEASE, TENANT, WATCHED_UNTIL
 
 LOOK_SECONDS = 5.0
@@ -22,7 +22,7 @@ _KIND = {"apiVersion": "networking.istio.io/v1", "kind": "VirtualService"}
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 
 
-class Guard:
+class ReleaseGuard:
     """Guards every service of a tenant."""
 
     def __init__(self, api: KubernetesApi, tenant: str, holder: str, now: Callable[[], datetime]) -> None:

@@ -7,16 +7,16 @@ from typing import Any
 
 from headway.ledger.events import Event
 from headway.ledger.traffic_split import ArmRole, TrafficSplit
-from headway.release.driver.kinds import Kind, Wish
-from headway.release.driver.rollout import Rollout
+from headway.release.driver.event_kinds import EventKind, OperatorRequest
+from headway.release.driver.rollout_state import RolloutState
 
-_QUIET = frozenset({Kind.LEASE, Kind.LEASE_RELEASED})
+_QUIET = frozenset({EventKind.LEASE, EventKind.LEASE_RELEASED})
 _STEPS: Mapping[str, str] = {"warm": "warm-up", "synthetic": "synthetic requests", "golden": "golden requests"}
 _WISHES = {
-    Wish.FREEZE: "The weight is held",
-    Wish.RESUME: "The weight may move again",
-    Wish.PROMOTE: "Promotion was asked for",
-    Wish.ROLLBACK: "Rollback was asked for",
+    OperatorRequest.FREEZE: "The weight is held",
+    OperatorRequest.RESUME: "The weight may move again",
+    OperatorRequest.PROMOTE: "Promotion was asked for",
+    OperatorRequest.ROLLBACK: "Rollback was asked for",
 }
 
 
@@ -51,13 +51,13 @@ def split(found: TrafficSplit) -> str:
     return f"{canary.weight.whole_percent} % of requests{copies}"
 
 
-def verdict(rollout: Rollout) -> str:
+def verdict(rollout: RolloutState) -> str:
     """How it stands or ended, in a sentence or two."""
     how = rollout.outcome.value.capitalize() if rollout.outcome else "Going back" if rollout.failing else ""
     return one_line(f"{how}. {why(rollout)}" if how else why(rollout))
 
 
-def why(rollout: Rollout) -> str:
+def why(rollout: RolloutState) -> str:
     """The reason alone."""
     if rollout.outcome and rollout.ended:
         loose = "" if rollout.ended["reconciled"] else " The stack could not be brought into line; update it with `pulumi up`."
@@ -71,7 +71,7 @@ def why(rollout: Rollout) -> str:
     return f"{sentence}{held}"
 
 
-def _experiment(rollout: Rollout) -> str:
+def _experiment(rollout: RolloutState) -> str:
     """What becomes of an A/B release, and what the gate last said of its versions."""
     user_split, ends = rollout.user_split, rollout.users_end
     if user_split is None or ends is None:
@@ -170,23 +170,25 @@ def _ended(body: Mapping[str, Any]) -> str:
 
 
 _TELLERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    Kind.ADOPTED: lambda b: f"What serves is registered as release {b['release']}.",
-    Kind.STARTED: _started,
-    Kind.CHECKED: lambda b: "There is evidence to judge by." if b["sound"] else f"There can be no evidence: {'; '.join(b['findings'])}",
-    Kind.LEARNED: lambda _: "The gate has seen what the stable version did before.",
-    Kind.REGATED: lambda b: sentence(f"Gate {b['gate']} decides the rest of it, and no more gate {b['before']}: {b['reason']}"),
-    Kind.INTENDED: lambda b: f"Next: {split(TrafficSplit.read(b['division']))}.",
-    Kind.APPLIED: _applied,
-    Kind.REFUSED: lambda b: sentence(f"Refused, nothing was changed: {b['reason']}"),
-    Kind.FAILED: lambda b: sentence(f"The update failed repeatedly: {b['reason']}"),
-    Kind.READY: lambda b: f"All replicas are ready, after {b['seconds']:.1f} s.",
-    Kind.LATE: lambda b: sentence(f"Replicas are late: {b['reason']}"),
-    Kind.PROBED: _probed,
-    Kind.OBSERVED: _observed,
-    Kind.DUE: lambda _: "The experiment's time is over. Users stay divided until somebody promotes or rolls back.",
-    Kind.DRIFTED: _drifted,
-    Kind.ASKED: lambda b: sentence(f"{_WISHES[Wish(b['wish'])]}: {b['reason']}"),
-    Kind.SHIFTED: lambda b: f"All traffic is back on the stable version, {b['seconds']:.1f} s after the verdict.",
-    Kind.DRAINED: _drained,
-    Kind.ENDED: _ended,
+    EventKind.ADOPTED: lambda b: f"What serves is registered as release {b['release']}.",
+    EventKind.STARTED: _started,
+    EventKind.CHECKED: lambda b: (
+        "There is evidence to judge by." if b["sound"] else f"There can be no evidence: {'; '.join(b['findings'])}"
+    ),
+    EventKind.LEARNED: lambda _: "The gate has seen what the stable version did before.",
+    EventKind.REGATED: lambda b: sentence(f"Gate {b['gate']} decides the rest of it, and no more gate {b['before']}: {b['reason']}"),
+    EventKind.INTENDED: lambda b: f"Next: {split(TrafficSplit.read(b['division']))}.",
+    EventKind.APPLIED: _applied,
+    EventKind.REFUSED: lambda b: sentence(f"Refused, nothing was changed: {b['reason']}"),
+    EventKind.FAILED: lambda b: sentence(f"The update failed repeatedly: {b['reason']}"),
+    EventKind.READY: lambda b: f"All replicas are ready, after {b['seconds']:.1f} s.",
+    EventKind.LATE: lambda b: sentence(f"Replicas are late: {b['reason']}"),
+    EventKind.PROBED: _probed,
+    EventKind.OBSERVED: _observed,
+    EventKind.DUE: lambda _: "The experiment's time is over. Users stay divided until somebody promotes or rolls back.",
+    EventKind.DRIFTED: _drifted,
+    EventKind.ASKED: lambda b: sentence(f"{_WISHES[OperatorRequest(b['wish'])]}: {b['reason']}"),
+    EventKind.SHIFTED: lambda b: f"All traffic is back on the stable version, {b['seconds']:.1f} s after the verdict.",
+    EventKind.DRAINED: _drained,
+    EventKind.ENDED: _ended,
 }

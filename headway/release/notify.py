@@ -17,11 +17,22 @@ from urllib.parse import urlsplit
 from headway.ledger.events import Event
 from headway.problem import Exit, UserError
 from headway.release import messages
-from headway.release.driver.kinds import Kind
-from headway.release.driver.rollout import Service
+from headway.release.driver.event_kinds import EventKind
+from headway.release.driver.rollout_state import ServiceState
 
 TOLD = frozenset(
-    {Kind.STARTED, Kind.REFUSED, Kind.FAILED, Kind.LATE, Kind.ASKED, Kind.REGATED, Kind.SHIFTED, Kind.DRIFTED, Kind.DUE, Kind.ENDED}
+    {
+        EventKind.STARTED,
+        EventKind.REFUSED,
+        EventKind.FAILED,
+        EventKind.LATE,
+        EventKind.ASKED,
+        EventKind.REGATED,
+        EventKind.SHIFTED,
+        EventKind.DRIFTED,
+        EventKind.DUE,
+        EventKind.ENDED,
+    }
 )
 TIMEOUT_SECONDS = 3.0
 PAUSES = (1.0, 4.0)
@@ -42,7 +53,7 @@ class Webhook:
         self._lost = 0
         self._why = ""
 
-    def tell(self, event: Event, service: Service) -> None:
+    def tell(self, event: Event, service: ServiceState) -> None:
         """Have it posted if it is worth it; returns at once."""
         if event.kind not in TOLD:
             return

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from headway.environment.request_samples import RequestSamples
     from headway.environment.stacks import PackSource, Runner
     from headway.ledger.chain import Ledger
-    from headway.ledger.store import Store
-    from headway.release.driver.cluster import Cluster
-    from headway.release.driver.deployment import Deployment
+    from headway.ledger.store import LedgerStore
+    from headway.release.driver.deployed_service import DeployedService
+    from headway.release.driver.live_service import LiveService
     from headway.release.evidence.stillness import Watch
 
 PROMETHEUS = "HEADWAY_PROMETHEUS"
@@ -74,7 +74,7 @@ class ServicePlace:
         return self.port.ledger_address
 
     @cached_property
-    def store(self) -> "Store":
+    def store(self) -> "LedgerStore":
         from headway.ledger.location import opened
 
         return opened(self.address)
@@ -125,10 +125,10 @@ class ServicePlace:
         return self.port.kubernetes
 
     @cached_property
-    def cluster(self) -> "Cluster":
-        from headway.release.driver.cluster import Cluster
+    def cluster(self) -> "LiveService":
+        from headway.release.driver.live_service import LiveService
 
-        return Cluster(self.api, self.tenant, self.model, self.port.simulated)
+        return LiveService(self.api, self.tenant, self.model, self.port.simulated)
 
     def guard(self) -> None:
         """Make sure that somebody takes traffic back if this machine dies. Raises UserError where nobody would."""
@@ -159,12 +159,12 @@ class ServicePlace:
         """What the tenant's stack says serves, while no ledger knows it."""
         return (self.runner.outputs(self.stack).get("contracts") or {}).get(self.model)
 
-    def world(self, model: "Model") -> "Deployment":
-        from headway.release.driver.deployment import Deployment
+    def world(self, model: "Model") -> "DeployedService":
+        from headway.release.driver.deployed_service import DeployedService
         from headway.release.evidence.reading import Service
 
         service = Service(tenant=self.tenant, model=self.model, classes=tuple(kind.name for kind in model.rollout.classes))
-        return Deployment(
+        return DeployedService(
             runner=self.runner,
             stack=self.stack,
             packs=self.packs,
@@ -184,7 +184,7 @@ class ServicePlace:
 
     def _execute(self, pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
         """Python in the serving container of a pod. Raises OutOfReachError."""
-        from headway.release.driver.answers import CONTAINER
+        from headway.release.driver.golden_answers import CONTAINER
 
         return self.port.execute(pod, CONTAINER, arguments, seconds)
 

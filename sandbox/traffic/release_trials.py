@@ -26,12 +26,12 @@ from headway.contract.model import Model
 from headway.contract.released import release_id
 from headway.ledger.chain import Ledger
 from headway.ledger.events import Event
-from headway.ledger.store import Folder
+from headway.ledger.store import FolderStore
 from headway.ledger.traffic_split import ArmRole
 from headway.problem import UserError
 from headway.release import messages
-from headway.release.driver.kinds import Kind
-from headway.release.driver.rollout import Rollout, fold
+from headway.release.driver.event_kinds import EventKind
+from headway.release.driver.rollout_state import RolloutState, fold
 from headway.wire import RELEASE_HEADER
 from sandbox.cluster import linux
 from sandbox.cluster.processes import Supervisor
@@ -219,7 +219,7 @@ class ReleaseTrials:
             gate=rollout.gate,
         )
 
-    def newest(self) -> Rollout | None:
+    def newest(self) -> RolloutState | None:
         """The newest release of the classifier, running or over."""
         return fold(self._ledger().read()).rollout
 
@@ -267,15 +267,15 @@ class ReleaseTrials:
             child.wait()
 
     def _ledger(self) -> Ledger:
-        return Ledger(Folder(self.layout.ledger), CHAIN, "onlooker", lambda: datetime.now(UTC))
+        return Ledger(FolderStore(self.layout.ledger), CHAIN, "onlooker", lambda: datetime.now(UTC))
 
 
-def _where(events: Sequence[Event], rollout: Rollout) -> str:
+def _where(events: Sequence[Event], rollout: RolloutState) -> str:
     """The stage at which the release's last decision found it; a decision to go back names none."""
     stages = [
         e.body["decision"]["where"]
         for e in events
-        if e.number > rollout.number and e.kind == Kind.OBSERVED and e.body["decision"]["phase"] != _BACK
+        if e.number > rollout.number and e.kind == EventKind.OBSERVED and e.body["decision"]["phase"] != _BACK
     ]
     if stages:
         return stages[-1]

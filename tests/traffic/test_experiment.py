@@ -24,7 +24,7 @@ from components.tenant.manifests import Plan
 from headway.contract.assignment import HASH, VECTORS, bucket, buckets_of
 from headway.contract.units import Share
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit, UserSplit
-from headway.release.driver.cluster import applied
+from headway.release.driver.live_service import applied
 from headway.wire import RELEASE_HEADER
 from sandbox.traffic.mesh import envoy_configuration, listeners
 from sandbox.traffic.mesh.tokens import TokenIssuers

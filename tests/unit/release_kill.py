@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from release_world import START, Memory, Scene
-
 from headway.ledger.chain import Ledger, verify
-from headway.ledger.store import Folder, Held, TakenError, digest_of
-from headway.release.driver.kinds import Kind, Wish
-from headway.release.driver.rollout import Rollout
+from headway.ledger.store import StoredObject, TakenError, digest_of
+from headway.release.driver.event_kinds import EventKind, OperatorRequest
+from headway.release.driver.rollout_state import RolloutState
+from tests.unit.release_world import START, Memory, Scene
 
 
 class KilledError(BaseException):
@@ -33,9 +32,9 @@ class Shelf:
             raise TakenError(key)
         self.objects[key] = body
 
-    def held(self, key: str) -> Held | None:
+    def held(self, key: str) -> StoredObject | None:
         body = self.objects.get(key)
-        return Held(body, digest_of(body), (self.clock() - self.written[key]).total_seconds()) if body is not None else None
+        return StoredObject(body, digest_of(body), (self.clock() - self.written[key]).total_seconds()) if body is not None else None
 
     def replace(self, key: str, body: bytes, tag: str | None) -> str:
         there = self.objects.get(key)
@@ -94,11 +93,11 @@ def promoting(scene: Scene, after_ticks: int) -> None:
     """A person promotes once, after some ticks, from another process."""
 
     class Impatient(Memory):
-        def read(self, rollout: Rollout, start: float, end: float) -> Any:
+        def read(self, rollout: RolloutState, start: float, end: float) -> Any:
             ledger: Ledger = scene.ledger("person")
-            asked = any(event.kind == Kind.ASKED for event in ledger.read())
+            asked = any(event.kind == EventKind.ASKED for event in ledger.read())
             if rollout.ticks >= after_ticks and not asked:
-                ledger.append(Kind.ASKED, {"wish": Wish.PROMOTE.value, "reason": "shown to the customer at noon"})
+                ledger.append(EventKind.ASKED, {"wish": OperatorRequest.PROMOTE.value, "reason": "shown to the customer at noon"})
             return super().read(rollout, start, end)
 
     scene.world.__class__ = Impatient
@@ -114,7 +113,7 @@ class Ending:
     flaws: tuple[str, ...]
 
 
-def ending(scene: Scene, rollout: Rollout) -> Ending:
+def ending(scene: Scene, rollout: RolloutState) -> Ending:
     return Ending(str(rollout.outcome), tuple(scene.kinds()), tuple(scene.world.done), verify(scene.store, "vision/defects"))
 
 
@@ -138,4 +137,4 @@ def walk(make: Callable[[], Scene], every: int = 1, start: int = 1) -> Iterator[
         yield at, undisturbed, killed_at(make(), at)[0]
 
 
-__all__ = ["Ending", "Folder", "KilledError", "Shelf", "Sword", "armed", "disarmed", "ending", "killed_at", "promoting", "walk"]
+__all__ = ["Ending", "KilledError", "Shelf", "Sword", "armed", "disarmed", "ending", "killed_at", "promoting", "walk"]

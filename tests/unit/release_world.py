@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
-from release_ticks import CLASSES, EDGES, SHARES, SLOW, counts
 
 from headway.contract.model import Model
 from headway.contract.released import release_id
@@ -18,17 +17,18 @@ from headway.contract.units import Share
 from headway.environment.port import OutOfReachError
 from headway.ledger.chain import Ledger
 from headway.ledger.serving import latest
-from headway.ledger.store import Store
+from headway.ledger.store import LedgerStore
 from headway.ledger.traffic_split import ArmRole, TrafficSplit
 from headway.release import Counts, Tick
 from headway.release.driver.adoption import adopt
-from headway.release.driver.driver import Driver
-from headway.release.driver.labelled import Compared
-from headway.release.driver.leased_run import Holding
-from headway.release.driver.rollout import Rollout, Service, fold
-from headway.release.driver.start import Asked, Start, begin
-from headway.release.driver.world import Drained, Probed, Raw, Route
+from headway.release.driver.driver import ReleaseDriver
+from headway.release.driver.labelled import LabelledComparison
+from headway.release.driver.leased_run import LeasedRun
+from headway.release.driver.rollout_state import RolloutState, ServiceState, fold
+from headway.release.driver.service_under_release import DrainResult, LiveRoute, ProbeResult, RawCounters
+from headway.release.driver.start import GoldenTrial, StartOptions, begin
 from headway.release.plan import PoolCapacity, StepKind
+from tests.unit.release_ticks import CLASSES, EDGES, SHARES, SLOW, counts
 
 CHAIN = "vision/defects"
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -83,7 +83,7 @@ class Result:
 class Memory:
     """The world. `shares` are the new version's latencies; hooks make it fail."""
 
-    store: Store
+    store: LedgerStore
     shares: Any = field(default_factory=lambda: GOOD)
     errors: float = 0.001
     requests: float = 6000.0
@@ -106,13 +106,13 @@ class Memory:
     hopeless: Sequence[str] = ()
     seconds_of_update: float = 10.0
     vouched: datetime | None = None
-    probes: Mapping[StepKind, Probed] = field(default_factory=dict)
+    probes: Mapping[StepKind, ProbeResult] = field(default_factory=dict)
     findings: Sequence[str] = ()
     wrong: float = 0.0
     """Share of golden answers that differ while it has traffic."""
     labelled: Mapping[str, tuple[bool, bool]] = field(default_factory=dict)
     """Whether the new and the stable version get a request right; half a dozen are asked in a tick."""
-    lag: Callable[["Rollout", float], float] = lambda _rollout, asked: asked
+    lag: Callable[["RolloutState", float], float] = lambda _rollout, asked: asked
     """What share of requests the new version really gets, of the one that the route says."""
     copied: tuple[int, int] = (0, 0)
     """Answers to copies that are compared in a tick, and how many of them differ."""
@@ -170,11 +170,11 @@ class Memory:
         self.mirrored = split.mirror.release if split.mirror else None
         self.copies = split.mirror.share.whole_percent if split.mirror else 0
 
-    def route(self) -> Route:
+    def route(self) -> LiveRoute:
         self.refuse("route")
         hosts = {key: key for key in self.routed}
         more: dict[str, Any] = {"mirrored": self.mirrored, "copies": Share.percent(self.copies), "led": self.led}
-        return Route(
+        return LiveRoute(
             weights={key: Share.percent(weight) for key, weight in self.routed.items()}, hosts=hosts, **more, watched_until=self.vouched
         )
 
@@ -200,16 +200,16 @@ class Memory:
     def given_up(self, split: TrafficSplit) -> Sequence[str]:
         return self.hopeless
 
-    def probe(self, rollout: Rollout, step: StepKind) -> Probed:
-        return self.probes.get(step, Probed(passed=True, reason="3 of 3 answers", by="test"))
+    def probe(self, rollout: RolloutState, step: StepKind) -> ProbeResult:
+        return self.probes.get(step, ProbeResult(passed=True, reason="3 of 3 answers", by="test"))
 
-    def check(self, rollout: Rollout) -> Sequence[str]:
+    def check(self, rollout: RolloutState) -> Sequence[str]:
         return self.findings
 
-    def history(self, rollout: Rollout, seconds: float) -> Raw:
+    def history(self, rollout: RolloutState, seconds: float) -> RawCounters:
         return {"stable": _document(counts(9000.0))}
 
-    def read(self, rollout: Rollout, start: float, end: float) -> Raw:
+    def read(self, rollout: RolloutState, start: float, end: float) -> RawCounters:
         """Requests of the tick by the live route; the same window always holds the same."""
         rng = np.random.default_rng(int(start * 1000) % 2**32)
         share = dict.fromkeys(("stable", "baseline", "canary"), 0.0)
@@ -232,15 +232,17 @@ class Memory:
             asked = sorted(set(self.labelled) - rollout.compared)[:6]
             pairs = [self.labelled[name] for name in asked]
             one, other = pairs.count((True, False)), pairs.count((False, True))
-            raw["answers"] |= Compared(names=tuple(asked), pairs=len(pairs), only_new_right=one, only_stable_right=other).document()
+            raw["answers"] |= LabelledComparison(
+                names=tuple(asked), pairs=len(pairs), only_new_right=one, only_stable_right=other
+            ).document()
         return json.loads(json.dumps({**raw, "answered": self.answered, "ready": True}))
 
-    def drained(self, rollout: Rollout) -> Drained:
+    def drained(self, rollout: RolloutState) -> DrainResult:
         if self.hidden:
-            return Drained(requests=None, reason="Prometheus does not answer")
+            return DrainResult(requests=None, reason="Prometheus does not answer")
         arm = rollout.split.arm(ArmRole.CANARY)
         left = self.routed.get(arm.key, 0) if arm else 0
-        return Drained(requests=float(left + self.copies + (self.led is not None)))
+        return DrainResult(requests=float(left + self.copies + (self.led is not None)))
 
 
 def _document(arm: Counts) -> dict[str, Any]:
@@ -248,21 +250,21 @@ def _document(arm: Counts) -> dict[str, Any]:
 
 
 ROOM = PoolCapacity(replicas=2, free=8)
-UNASKED = Asked(compared=False, reason="these replicas are a test's")
+UNASKED = GoldenTrial(compared=False, reason="these replicas are a test's")
 
 
 @dataclass
 class Scene:
     """A service whose old version serves, and a new contract."""
 
-    store: Store
+    store: LedgerStore
     old: Model
     new: Model
     world: Memory
     actors: int = 0
 
     @classmethod
-    def of(cls, store: Store, old: Model, **rollout: Any) -> "Scene":
+    def of(cls, store: LedgerStore, old: Model, **rollout: Any) -> "Scene":
         policy = {"strategy": "canary", "mirror": {"share": "100%"}, "bake": "5m", "step_at_least": "3m", **rollout}
         policy = {key: value for key, value in policy.items() if value is not None}
         artifact = {**old.model_dump(mode="json")["artifact"], "version": "2026.12.1"}
@@ -285,16 +287,16 @@ class Scene:
     def ledger(self, actor: str = "ci") -> Ledger:
         return Ledger(self.store, CHAIN, actor, self.world.now)
 
-    def begin(self, answers: Asked = UNASKED, **start: Any) -> None:
-        begin(self.ledger(), self.store, self.new, ROOM, Start(**start), answers)
+    def begin(self, answers: GoldenTrial = UNASKED, **start: Any) -> None:
+        begin(self.ledger(), self.store, self.new, ROOM, StartOptions(**start), answers)
 
-    def driver(self, holder: str = "one", *, regate: str | None = None, **more: Any) -> Driver:
-        return Driver(Holding(self.ledger(holder), self.world, Reading(), holder, **more), regate=regate)
+    def driver(self, holder: str = "one", *, regate: str | None = None, **more: Any) -> ReleaseDriver:
+        return ReleaseDriver(LeasedRun(self.ledger(holder), self.world, Reading(), holder, **more), regate=regate)
 
-    def service(self) -> Service:
+    def service(self) -> ServiceState:
         return fold(self.ledger().read())
 
-    def run(self, **more: Any) -> Rollout:
+    def run(self, **more: Any) -> RolloutState:
         self.begin()
         return self.driver(**more).run()
 
@@ -302,4 +304,4 @@ class Scene:
         return [event.kind for event in self.ledger().read() if not event.kind.startswith("lease")]
 
 
-__all__ = ["BAD", "CHAIN", "GOOD", "Memory", "OutOfReachError", "Probed", "Reading", "Result", "Scene"]
+__all__ = ["BAD", "CHAIN", "GOOD", "Memory", "OutOfReachError", "ProbeResult", "Reading", "Result", "Scene"]

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from release_ticks import SHARES, SLOW, counts, gate
 
 from headway.contract.rollout import Rollout
 from headway.release import Decision, Gate, GatePolicy, Phase, Reason, Tick
+from tests.unit.release_ticks import SHARES, SLOW, counts, gate
 
 SPLIT = {"share": "20%", "duration": "14d", "user_claim": "sub", "experiment": "tone"}
 CONTRACT = Rollout.model_validate({"strategy": "ab", "split": SPLIT})

@@ -7,23 +7,23 @@ from typing import Any, ClassVar
 from xml.etree import ElementTree
 
 import pytest
-from release_kill import Shelf, promoting
-from release_world import BAD, CHAIN, Scene
 
 from headway.contract.loader import load_tenant
 from headway.problem import UserError
 from headway.release import messages
-from headway.release.driver.kinds import Kind
-from headway.release.driver.rollout import Rollout, fold
+from headway.release.driver.event_kinds import EventKind
+from headway.release.driver.rollout_state import RolloutState, fold
 from headway.release.notify import Webhook
 from headway.release.report import page, plots, summary
 from tests.loopback import Handler, served
+from tests.unit.release_kill import Shelf, promoting
+from tests.unit.release_world import BAD, CHAIN, Scene
 
 TENANTS = Path(__file__).parents[2] / "tenants"
 
 
 @pytest.fixture(scope="module")
-def ended() -> tuple[Scene, Rollout]:
+def ended() -> tuple[Scene, RolloutState]:
     """A bad release, from beginning to end, at a sandbox's speed."""
     scene = scene_of()
     scene.world.shares = BAD
@@ -36,7 +36,7 @@ def scene_of() -> Scene:
     return Scene.of(Shelf(), next(model for model in found.models if model.name == "defects"))
 
 
-def shown(ended: tuple[Scene, Rollout]) -> str:
+def shown(ended: tuple[Scene, RolloutState]) -> str:
     scene, rollout = ended
     return page.html(CHAIN, "sandbox", rollout, scene.ledger().read())
 
@@ -65,7 +65,7 @@ class Tags(HTMLParser):
         self.text.append(data)
 
 
-def test_the_page_is_whole_and_needs_nothing_from_elsewhere(ended: tuple[Scene, Rollout]) -> None:
+def test_the_page_is_whole_and_needs_nothing_from_elsewhere(ended: tuple[Scene, RolloutState]) -> None:
     tags = Tags()
     text = shown(ended)
     tags.feed(text)
@@ -73,22 +73,22 @@ def test_the_page_is_whole_and_needs_nothing_from_elsewhere(ended: tuple[Scene, 
     assert "<script" not in text and "url(" not in text and "@import" not in text
 
 
-def test_what_people_wrote_cannot_become_part_of_the_page(ended: tuple[Scene, Rollout]) -> None:
+def test_what_people_wrote_cannot_become_part_of_the_page(ended: tuple[Scene, RolloutState]) -> None:
     assert "&lt;b&gt;half the size&lt;/b&gt;" in shown(ended)
     assert "<b>half the size</b>" not in shown(ended)
 
 
-def test_the_page_says_first_what_limits_it(ended: tuple[Scene, Rollout]) -> None:
+def test_the_page_says_first_what_limits_it(ended: tuple[Scene, RolloutState]) -> None:
     assert "Minutes passed 2 times as fast as the contract says: this was a sandbox." in shown(ended)
 
 
-def test_the_verdict_the_difference_and_the_hash_of_the_chain_are_on_the_page(ended: tuple[Scene, Rollout]) -> None:
+def test_the_verdict_the_difference_and_the_hash_of_the_chain_are_on_the_page(ended: tuple[Scene, RolloutState]) -> None:
     scene, _ = ended
     tags = Tags()
     tags.feed(shown(ended))
     text = " ".join(tags.text)
     ledger = scene.ledger()
-    head = [e for e in ledger.read() if e.kind == Kind.ENDED][-1].hash
+    head = [e for e in ledger.read() if e.kind == EventKind.ENDED][-1].hash
     assert "Requests are slower than tolerated." in text
     assert "artifact.version" in text and "2026.12.1" in text
     assert head in text
@@ -112,7 +112,7 @@ def test_an_axis_has_few_marks_whatever_its_length(minutes: float) -> None:
     assert 2 <= len(plots.ticks(minutes)) <= 8
 
 
-def test_traffic_is_drawn_as_it_was_carried(ended: tuple[Scene, Rollout]) -> None:
+def test_traffic_is_drawn_as_it_was_carried(ended: tuple[Scene, RolloutState]) -> None:
     drawn = plots.traffic([(0.0, 0.0, 0.0), (2.0, 0.5, 0.0)], 4.0)
     (users,) = [p for p in ElementTree.fromstring(drawn).findall("polygon") if p.get("class") == "users"]
     points = [tuple(map(float, point.split(","))) for point in str(users.get("points")).split()]
@@ -139,15 +139,15 @@ def test_a_promotion_without_proof_is_said_on_the_page() -> None:
     assert "A person promoted it without waiting for proof: shown to the customer at noon." in shown((scene, rollout))
 
 
-def test_every_kind_of_event_has_its_words(ended: tuple[Scene, Rollout]) -> None:
+def test_every_kind_of_event_has_its_words(ended: tuple[Scene, RolloutState]) -> None:
     scene, _ = ended
     spoken = [(event.kind, messages.said(event)) for event in scene.ledger().read()]
     assert all(text is None for kind, text in spoken if kind in ("lease", "lease-released"))
     assert all(text and text.endswith((".", "?")) for kind, text in spoken if kind not in ("lease", "lease-released"))
-    assert set(Kind) - set(messages._TELLERS) == {Kind.LEASE, Kind.LEASE_RELEASED}
+    assert set(EventKind) - set(messages._TELLERS) == {EventKind.LEASE, EventKind.LEASE_RELEASED}
 
 
-def test_a_step_summary_names_verdict_signals_and_changes(ended: tuple[Scene, Rollout], tmp_path: Path) -> None:
+def test_a_step_summary_names_verdict_signals_and_changes(ended: tuple[Scene, RolloutState], tmp_path: Path) -> None:
     scene, rollout = ended
     text = summary.markdown(CHAIN, rollout, scene.ledger().read())
     summary.append(text, {"GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")})
@@ -183,26 +183,26 @@ def told(events: Any, *refusals: int) -> str | None:
         return hook.close()
 
 
-def test_a_webhook_hears_of_the_beginning_the_trouble_and_the_end(ended: tuple[Scene, Rollout]) -> None:
+def test_a_webhook_hears_of_the_beginning_the_trouble_and_the_end(ended: tuple[Scene, RolloutState]) -> None:
     assert told(ended[0].ledger().read()) is None
     assert [heard["event"] for heard in Hook.heard] == ["started", "shifted", "ended"]
     assert Hook.heard[-1]["status"] == "rolled back"
     assert "Requests are slower than tolerated." in Hook.heard[-1]["text"]
 
 
-def test_a_webhook_that_stumbles_is_told_again_in_order(ended: tuple[Scene, Rollout]) -> None:
+def test_a_webhook_that_stumbles_is_told_again_in_order(ended: tuple[Scene, RolloutState]) -> None:
     assert told(ended[0].ledger().read(), 503, 429, 204, 500) is None
     assert [heard["event"] for heard in Hook.heard] == ["started", "shifted", "ended"]
 
 
-def test_what_a_webhook_does_not_take_is_said_once_and_holds_nobody_up(ended: tuple[Scene, Rollout]) -> None:
+def test_what_a_webhook_does_not_take_is_said_once_and_holds_nobody_up(ended: tuple[Scene, RolloutState]) -> None:
     trouble = told(ended[0].ledger().read(), 404, 503, 503, 503)
     assert trouble == "The webhook did not take 2 messages (HTTP 503); the ledger has them all."
     assert "secret-of-the-hook" not in trouble
     assert [heard["event"] for heard in Hook.heard] == ["ended"]
 
 
-def test_a_webhook_where_nobody_listens_is_named_by_its_failure_alone(ended: tuple[Scene, Rollout]) -> None:
+def test_a_webhook_where_nobody_listens_is_named_by_its_failure_alone(ended: tuple[Scene, RolloutState]) -> None:
     hook, events = Webhook("http://127.0.0.1:9/secret", CHAIN, pauses=()), ended[0].ledger().read()
     hook.tell(next(event for event in events if event.kind == "ended"), fold(events))
     assert hook.close() == "The webhook did not take 1 messages (ConnectionRefusedError); the ledger has them all."

@@ -8,39 +8,39 @@ from dataclasses import dataclass
 
 from headway.ledger.traffic_split import TrafficSplit
 from headway.release.driver import targets
-from headway.release.driver.kinds import Outcome
-from headway.release.driver.rollout import Rollout, grows
+from headway.release.driver.event_kinds import ReleaseOutcome
+from headway.release.driver.rollout_state import RolloutState, grows
 from headway.release.plan import PROBES, StepKind
 
 DRIFTS_AT_MOST = 5
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckEvidence:
     """Try the evidence out, before anything is deployed."""
 
 
 @dataclass(frozen=True)
-class Learn:
+class LearnHistory:
     """Read what the stable version did before."""
 
 
 @dataclass(frozen=True)
-class Intend:
+class IntendSplit:
     """Write down the split that shall hold."""
 
     split: TrafficSplit
 
 
 @dataclass(frozen=True)
-class Apply:
+class ApplyStack:
     """Preview with the packs, bring the stack to the split, read the live route back."""
 
     split: TrafficSplit
 
 
 @dataclass(frozen=True)
-class Await:
+class AwaitReplicas:
     """Wait until every arm has its replicas ready."""
 
     split: TrafficSplit
@@ -49,7 +49,7 @@ class Await:
 
 
 @dataclass(frozen=True)
-class Probe:
+class ProbeReplicas:
     """Ask the new version's replicas."""
 
     step: StepKind
@@ -57,60 +57,72 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Observe:
+class ObserveTick:
     """Read one tick and decide. `start` is where the tick begins (Unix seconds); None begins now."""
 
     start: float | None
 
 
 @dataclass(frozen=True)
-class Due:
+class RecordDue:
     """Write down that an experiment's time is over."""
 
 
 @dataclass(frozen=True)
-class Shift:
+class ShiftTraffic:
     """Patch the live route, ahead of the stack."""
 
     split: TrafficSplit
 
 
 @dataclass(frozen=True)
-class Drain:
+class DrainTraffic:
     """See that the new version gets nothing any more."""
 
 
 @dataclass(frozen=True)
-class End:
-    outcome: Outcome
+class EndRelease:
+    outcome: ReleaseOutcome
     reason: str
 
 
-Action = Check | Learn | Intend | Apply | Await | Probe | Observe | Due | Shift | Drain | End
+DriverAction = (
+    CheckEvidence
+    | LearnHistory
+    | IntendSplit
+    | ApplyStack
+    | AwaitReplicas
+    | ProbeReplicas
+    | ObserveTick
+    | RecordDue
+    | ShiftTraffic
+    | DrainTraffic
+    | EndRelease
+)
 
 
-def next_action(rollout: Rollout) -> Action | None:
+def next_action(rollout: RolloutState) -> DriverAction | None:
     """The next action; None when the release is over."""
     if rollout.over:
         return None
     if rollout.failing:
         return _way_back(rollout)
     if not rollout.checked:
-        return Check()
+        return CheckEvidence()
     if rollout.learned is None:
-        return Learn()
+        return LearnHistory()
     if not rollout.settled:
-        return Apply(rollout.split)
+        return ApplyStack(rollout.split)
     if not rollout.awaited:
-        return Await(rollout.split, rollout.plan.one(StepKind.DARK).at_most.seconds)
+        return AwaitReplicas(rollout.split, rollout.plan.one(StepKind.DARK).at_most.seconds)
     if rollout.decision is None:
         return _before_traffic(rollout)
     if rollout.decision["phase"] == "done":
-        return _towards(rollout, targets.after(rollout)) or End(Outcome.PROMOTED, _won(rollout))
+        return _towards(rollout, targets.after(rollout)) or EndRelease(ReleaseOutcome.PROMOTED, _won(rollout))
     return _towards(rollout, targets.judged(rollout, rollout.decision)) or _due(rollout) or _tick(rollout)
 
 
-def _before_traffic(rollout: Rollout) -> Action:
+def _before_traffic(rollout: RolloutState) -> DriverAction:
     """Dark, probed; then the first stage of the gate, whose weights are those of a gate that has seen nothing."""
     if not rollout.probed:
         towards = _towards(rollout, targets.dark(rollout))
@@ -118,45 +130,45 @@ def _before_traffic(rollout: Rollout) -> Action:
             return towards
     for step in rollout.plan.steps:
         if step.kind in PROBES and step.kind not in rollout.probed:
-            return Probe(step.kind, step.at_most.seconds)
+            return ProbeReplicas(step.kind, step.at_most.seconds)
     first = rollout.body["first"]
     return _towards(rollout, targets.judged(rollout, first)) or _tick(rollout)
 
 
-def _due(rollout: Rollout) -> Due | None:
+def _due(rollout: RolloutState) -> RecordDue | None:
     """Once in a release: when the evidence covers the experiment's time."""
     ends = rollout.users_end
     over = rollout.divided and ends is not None and rollout.window_end is not None and rollout.window_end >= ends.timestamp()
-    return Due() if over and not rollout.due else None
+    return RecordDue() if over and not rollout.due else None
 
 
-def _tick(rollout: Rollout) -> Observe:
-    return Observe(rollout.window_end)
+def _tick(rollout: RolloutState) -> ObserveTick:
+    return ObserveTick(rollout.window_end)
 
 
-def _towards(rollout: Rollout, wanted: TrafficSplit) -> Intend | None:
+def _towards(rollout: RolloutState, wanted: TrafficSplit) -> IntendSplit | None:
     """One intention on the way from the settled split to `wanted`: replicas first, then weights. None when it is there."""
     if rollout.split == wanted:
         return None
     first = targets.capacity_first(rollout.split, wanted)
-    return Intend(wanted if first == rollout.split or not grows(rollout.split, first) else first)
+    return IntendSplit(wanted if first == rollout.split or not grows(rollout.split, first) else first)
 
 
-def _way_back(rollout: Rollout) -> Action:
+def _way_back(rollout: RolloutState) -> DriverAction:
     """Traffic first, then the stack: nothing on this way waits for a lock, a policy or a metric."""
     assert rollout.failing is not None  # noqa: S101  asked by the caller
     safe, reason = targets.before(rollout), rollout.failing.reason
     if rollout.was_exposed and not rollout.shifted:
         level = targets.back(rollout)
-        return Intend(level) if rollout.split != level else Shift(level)
+        return IntendSplit(level) if rollout.split != level else ShiftTraffic(level)
     if rollout.was_exposed and not rollout.drained:
-        return Drain()
+        return DrainTraffic()
     if rollout.split != safe:
-        return Intend(safe)
+        return IntendSplit(safe)
     if not rollout.settled and not rollout.unreconciled:
-        return Apply(safe)
-    return End(Outcome.ROLLED_BACK if rollout.was_deployed else Outcome.REFUSED, reason)
+        return ApplyStack(safe)
+    return EndRelease(ReleaseOutcome.ROLLED_BACK if rollout.was_deployed else ReleaseOutcome.REFUSED, reason)
 
 
-def _won(rollout: Rollout) -> str:
+def _won(rollout: RolloutState) -> str:
     return rollout.promote or "It has kept all traffic for long enough."

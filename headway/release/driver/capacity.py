@@ -17,7 +17,7 @@ _OF_AN_ARM = ("count/configmaps", "count/deployments.apps", "configmaps", "servi
 
 
 @dataclass(frozen=True, kw_only=True)
-class Needs:
+class ReplicaNeeds:
     """What one replica takes. `cpu` in cores, `memory` in bytes."""
 
     resource: str
@@ -38,14 +38,14 @@ class Needs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Allowance:
+class QuotaAllowance:
     """What one key of one quota still allows, in replicas or, for objects, in arms."""
 
     text: str
     more: int
 
 
-def room(
+def available_capacity(
     *,
     running: int,
     pool: str,
@@ -54,7 +54,7 @@ def room(
     to_come: int,
     quotas: Sequence[Mapping[str, Any]],
     priority: str,
-    needs: Needs,
+    needs: ReplicaNeeds,
 ) -> PoolCapacity:
     """What the pool and the quotas hold. `running`: replicas of the stable version; `to_come`: replicas on nodes that an autoscaler adds."""
     free, warm = spare(nodes, pods, needs.resource, needs.devices)
@@ -95,7 +95,7 @@ def spare(nodes: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]],
     return free, both - free
 
 
-def allowances(quotas: Sequence[Mapping[str, Any]], needs: Mapping[str, Decimal], priority: str) -> Iterator[Allowance]:
+def allowances(quotas: Sequence[Mapping[str, Any]], needs: Mapping[str, Decimal], priority: str) -> Iterator[QuotaAllowance]:
     """What each key of each quota that counts pods of priority class `priority` still allows."""
     from kubernetes.utils.quantity import parse_quantity
 
@@ -107,7 +107,7 @@ def allowances(quotas: Sequence[Mapping[str, Any]], needs: Mapping[str, Decimal]
             used = status.get("used", {}).get(key, "0")
             more = max(0, int((parse_quantity(hard) - parse_quantity(used)) // needs[key]))
             name = quota.get("metadata", {}).get("name", "the quota")
-            yield Allowance(text=f"quota {name} has {used} of {hard} {key} in use: room for {more} more", more=more)
+            yield QuotaAllowance(text=f"quota {name} has {used} of {hard} {key} in use: room for {more} more", more=more)
 
 
 def _concerns(quota: Mapping[str, Any], priority: str) -> bool:

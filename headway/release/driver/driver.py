@@ -15,15 +15,15 @@ from headway.ledger.store import UnreachableError
 from headway.ledger.traffic_split import ArmRole, TrafficSplit
 from headway.problem import Exit, UserError
 from headway.release.driver import actions
-from headway.release.driver.actions import Action, next_action
+from headway.release.driver.actions import DriverAction, next_action
 from headway.release.driver.clocks import refusal
+from headway.release.driver.event_kinds import EventKind
 from headway.release.driver.judge import carried_over, gate_version
-from headway.release.driver.kinds import Kind
-from headway.release.driver.leased_run import SLICE_SECONDS, Holding
+from headway.release.driver.leased_run import SLICE_SECONDS, LeasedRun
 from headway.release.driver.refusal import by_policy, described, unevaluated, why
 from headway.release.driver.retry import patiently
-from headway.release.driver.rollout import Rollout
-from headway.release.driver.world import Probed, Route
+from headway.release.driver.rollout_state import RolloutState
+from headway.release.driver.service_under_release import LiveRoute, ProbeResult
 from headway.release.plan import StepKind
 
 ATTEMPTS = 4
@@ -40,14 +40,14 @@ TICKS_BETWEEN_CLOCKS = 10
 """How often a running release compares clocks."""
 
 
-class Driver:
+class ReleaseDriver:
     """Drives the running release of one service. `regate`: why this gate may decide a release that another one began; without a reason it
     does not."""
 
-    def __init__(self, holding: Holding, *, regate: str | None = None) -> None:
+    def __init__(self, holding: LeasedRun, *, regate: str | None = None) -> None:
         self._holding, self._world, self._regate = holding, holding.world, regate
 
-    def run(self) -> Rollout:
+    def run(self) -> RolloutState:
         """Carry on until the running release is over; answers how it ended. One that is over already is answered at once.
 
         Raises UserError when another runner drives it, or takes over; KeyboardInterrupt leaves everything as it is, to be resumed.
@@ -68,7 +68,7 @@ class Driver:
         self._patiently(self._holding.release)
         return current
 
-    def _begun(self) -> Rollout:
+    def _begun(self) -> RolloutState:
         rollout = self._holding.service.rollout
         if rollout is None:
             raise UserError(
@@ -91,37 +91,37 @@ class Driver:
         if rollout and action:
             self._perform(rollout, action)
 
-    def _perform(self, rollout: Rollout, action: Action) -> None:
+    def _perform(self, rollout: RolloutState, action: DriverAction) -> None:
         match action:
-            case actions.Check():
+            case actions.CheckEvidence():
                 findings = self._world.check(rollout)
-                self._holding.write(Kind.CHECKED, {"sound": not findings, "findings": list(findings)})
-            case actions.Learn():
-                self._holding.write(Kind.LEARNED, {"raw": dict(self._world.history(rollout, HISTORY_SECONDS))})
-            case actions.Intend(split):
-                self._holding.write(Kind.INTENDED, {"division": split.document()})
-            case actions.Apply(split):
+                self._holding.write(EventKind.CHECKED, {"sound": not findings, "findings": list(findings)})
+            case actions.LearnHistory():
+                self._holding.write(EventKind.LEARNED, {"raw": dict(self._world.history(rollout, HISTORY_SECONDS))})
+            case actions.IntendSplit(split):
+                self._holding.write(EventKind.INTENDED, {"division": split.document()})
+            case actions.ApplyStack(split):
                 self._apply(rollout, split)
-            case actions.Await(split, at_most):
+            case actions.AwaitReplicas(split, at_most):
                 self._await(rollout, split, at_most)
-            case actions.Probe(step, at_most):
+            case actions.ProbeReplicas(step, at_most):
                 self._probe(rollout, step, at_most)
-            case actions.Observe(start):
+            case actions.ObserveTick(start):
                 self._observe(rollout, start)
-            case actions.Due():
-                self._holding.write(Kind.DUE, {"since": rollout.users_since, "division": rollout.split_number})
-            case actions.Shift(split):
+            case actions.RecordDue():
+                self._holding.write(EventKind.DUE, {"since": rollout.users_since, "division": rollout.split_number})
+            case actions.ShiftTraffic(split):
                 self._world.patch(split)
                 if self._carried(split):
-                    self._holding.write(Kind.SHIFTED, {"route": split.percentages, "seconds": self._since(_failing(rollout))})
-            case actions.Drain():
+                    self._holding.write(EventKind.SHIFTED, {"route": split.percentages, "seconds": self._since(_failing(rollout))})
+            case actions.DrainTraffic():
                 self._drain(rollout)
-            case actions.End(outcome, reason):
+            case actions.EndRelease(outcome, reason):
                 self._world.vouch(None, rollout.stable)
                 body = {"outcome": outcome.value, "reason": reason, "reconciled": not rollout.unreconciled, "ticks": rollout.ticks}
-                self._holding.write(Kind.ENDED, body)
+                self._holding.write(EventKind.ENDED, body)
 
-    def _apply(self, rollout: Rollout, split: TrafficSplit) -> None:
+    def _apply(self, rollout: RolloutState, split: TrafficSplit) -> None:
         began, refresh = self._world.now(), rollout.drifts > 0 or rollout.failing is not None
         if rollout.failing is None and split.exposes:
             self._holding.vouch(rollout)
@@ -129,7 +129,7 @@ class Driver:
         while True:
             planned = self._world.preview(refresh=refresh)
             if not planned.ok and by_policy(planned):
-                self._holding.write(Kind.REFUSED, {"reason": why(planned), **described(planned)})
+                self._holding.write(EventKind.REFUSED, {"reason": why(planned), **described(planned)})
                 return
             done = planned
             if planned.ok and planned.changed:
@@ -140,7 +140,7 @@ class Driver:
                 found = planned.changed == 0
                 parts = {"preview": planned.seconds, "update": 0.0 if found else done.seconds}
                 body = {"found": found, "changes": dict(done.changes), "route": split.percentages, "seconds": took, "of_which": parts}
-                self._holding.write(Kind.APPLIED, {**body, "warnings": unevaluated(planned)})
+                self._holding.write(EventKind.APPLIED, {**body, "warnings": unevaluated(planned)})
                 return
             refresh = refresh or done.ok
             patient = done.busy and (self._world.now() - began).total_seconds() < BUSY_SECONDS
@@ -150,33 +150,33 @@ class Driver:
             if self._holding.pause(PAUSES[max(0, failures - 1)]):
                 return
         reason = why(done) if not done.ok else "the live route did not take the weights that were asked for"
-        self._holding.write(Kind.FAILED, {"reason": reason, **described(done)})
+        self._holding.write(EventKind.FAILED, {"reason": reason, **described(done)})
 
-    def _await(self, rollout: Rollout, split: TrafficSplit, at_most: float) -> None:
+    def _await(self, rollout: RolloutState, split: TrafficSplit, at_most: float) -> None:
         began = datetime.fromisoformat(rollout.changed)
         while missing := self._world.unready(split):
             if (self._world.now() - began).total_seconds() > at_most:
                 self._holding.write(
-                    Kind.LATE, {"reason": f"not ready within {at_most:.0f} s: {'; '.join(missing)}", "missing": list(missing)}
+                    EventKind.LATE, {"reason": f"not ready within {at_most:.0f} s: {'; '.join(missing)}", "missing": list(missing)}
                 )
                 return
             if hopeless := self._world.given_up(split):
-                self._holding.write(Kind.LATE, {"reason": f"it does not start: {'; '.join(hopeless)}", "missing": list(missing)})
+                self._holding.write(EventKind.LATE, {"reason": f"it does not start: {'; '.join(hopeless)}", "missing": list(missing)})
                 return
             if self._holding.pause(2 * SLICE_SECONDS):
                 return
-        self._holding.write(Kind.READY, {"seconds": (self._world.now() - began).total_seconds()})
+        self._holding.write(EventKind.READY, {"seconds": (self._world.now() - began).total_seconds()})
 
-    def _probe(self, rollout: Rollout, step: StepKind, at_most: float) -> None:
+    def _probe(self, rollout: RolloutState, step: StepKind, at_most: float) -> None:
         try:
             probed = self._world.probe(rollout, step)
         except OutOfReachError as failure:
             if self._since(rollout.last) <= at_most:
                 raise
-            probed = Probed(passed=False, reason=f"its replicas could not be asked for {at_most:.0f} s: {failure}", by="the driver")
-        self._holding.write(Kind.PROBED, {"step": step.value, "passed": probed.passed, "reason": probed.reason, "by": probed.by})
+            probed = ProbeResult(passed=False, reason=f"its replicas could not be asked for {at_most:.0f} s: {failure}", by="the driver")
+        self._holding.write(EventKind.PROBED, {"step": step.value, "passed": probed.passed, "reason": probed.reason, "by": probed.by})
 
-    def _observe(self, rollout: Rollout, last: float | None) -> None:
+    def _observe(self, rollout: RolloutState, last: float | None) -> None:
         tick = float(rollout.body["tick_seconds"]) / float(rollout.body["speed"])
         start = self._start_of_tick(rollout, last, tick)
         end = start + tick
@@ -198,9 +198,9 @@ class Driver:
         asked = None if rollout.divided else rollout.split.weight(rollout.release, ArmRole.CANARY).fraction  # users are not requests
         body["seen"] = {"share": seen_share(raw), "asked": asked, "after": after}
         divided = {"divided": True} if rollout.divided else {}
-        self._holding.write(Kind.OBSERVED, {**body, **divided, "division": rollout.split_number})
+        self._holding.write(EventKind.OBSERVED, {**body, **divided, "division": rollout.split_number})
 
-    def _start_of_tick(self, rollout: Rollout, last: float | None, tick: float) -> float:
+    def _start_of_tick(self, rollout: RolloutState, last: float | None, tick: float) -> float:
         """Ticks follow each other without a gap, so that a runner who takes over reads what it missed. Only where the weights were
         changed since, and long after, a tick would be of two minds: it then begins with the new weights."""
         changed = datetime.fromisoformat(rollout.changed).timestamp()
@@ -208,26 +208,26 @@ class Driver:
             return changed
         return last
 
-    def _drifted(self, rollout: Rollout, route: Route) -> None:
+    def _drifted(self, rollout: RolloutState, route: LiveRoute) -> None:
         found = route.document()
         if rollout.drifts < actions.DRIFTS_AT_MOST:
-            self._holding.write(Kind.DRIFTED, {"route": found, "asked": rollout.split.percentages, "asked_led": rollout.split.led})
+            self._holding.write(EventKind.DRIFTED, {"route": found, "asked": rollout.split.percentages, "asked_led": rollout.split.led})
             return
         reason = f"somebody else moves its traffic: the live route was changed {rollout.drifts + 1} times"
         self._holding.want_back(reason)
 
-    def _drain(self, rollout: Rollout) -> None:
+    def _drain(self, rollout: RolloutState) -> None:
         """Done when a look sees no request to the new version; after long without a look, done unseen, and said so."""
         began = self._world.now()
         while True:
             looked = self._world.drained(rollout)
             after = self._since(_failing(rollout))
             if looked.requests == 0:
-                self._holding.write(Kind.DRAINED, {"measured": True, "seconds": after, "reason": looked.reason})
+                self._holding.write(EventKind.DRAINED, {"measured": True, "seconds": after, "reason": looked.reason})
                 return
             if (self._world.now() - began).total_seconds() > DRAIN_SECONDS:
                 reason = looked.reason if looked.requests is None else f"{looked.requests:.0f} requests {looked.reason}".rstrip()
-                self._holding.write(Kind.DRAINED, {"measured": False, "seconds": after, "reason": reason})
+                self._holding.write(EventKind.DRAINED, {"measured": False, "seconds": after, "reason": reason})
                 return
             self._world.sleep(DRAIN_LOOK_SECONDS)
 
@@ -249,7 +249,7 @@ class Driver:
         if how := self._world.clocks_apart():
             raise refusal(self._holding.chain, how)
 
-    def _unless_unwatched(self, rollout: Rollout) -> None:
+    def _unless_unwatched(self, rollout: RolloutState) -> None:
         """The dead man's limit, seen from the next runner: what nobody watched for too long goes back, whatever it looks like now."""
         silent, limit = self._since(rollout.last), float(rollout.body["unwatched_at_most"])
         if rollout.unproven and silent > limit:
@@ -263,7 +263,7 @@ class Driver:
             return
         if self._regate is not None:
             body = {"gate": gate_version(), "before": rollout.gate, "policy": carried_over(rollout.body["policy"]), "reason": self._regate}
-            self._holding.write(Kind.REGATED, body)
+            self._holding.write(EventKind.REGATED, body)
             return
         raise UserError(
             f"Release {rollout.release} of {self._holding.chain} is decided by gate {rollout.gate}, and this Headway has gate {gate_version()}.",
@@ -281,5 +281,5 @@ def seen_share(raw: Mapping[str, Any]) -> float | None:
     return requests.get("canary", 0.0) / users if users else None
 
 
-def _failing(rollout: Rollout) -> str:
+def _failing(rollout: RolloutState) -> str:
     return rollout.failing.time if rollout.failing else rollout.time

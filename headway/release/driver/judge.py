@@ -17,7 +17,7 @@ import numpy as np
 from headway.contract.rollout import OnInconclusive
 from headway.ledger.events import Event
 from headway.release import gate
-from headway.release.driver.kinds import Kind, Wish
+from headway.release.driver.event_kinds import EventKind, OperatorRequest
 from headway.release.evidence import reading
 from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick, Verdict
 from headway.release.gate.policy import FULL_WEIGHT
@@ -25,7 +25,7 @@ from headway.release.gate.policy import FULL_WEIGHT
 _PHASES = {Phase.RELEASING: "releasing", Phase.BAKING: "baking", Phase.DONE: "done", Phase.ROLLED_BACK: "rolled back"}
 
 
-class Reading(Protocol):
+class CounterReader(Protocol):
     """How raw counters are read: pure, so that what is kept in the ledger says the same for ever."""
 
     def edges(self, raw: Mapping[str, Any]) -> Mapping[str, Sequence[float]]:
@@ -73,23 +73,23 @@ def first_decision(policy: GatePolicy) -> dict[str, Any]:
     return described(Gate(policy, (1.0, 2.0)).start(), policy)
 
 
-class Judge:
+class RolloutJudge:
     """One release's gate. `policy`: other numbers than those it began with."""
 
-    def __init__(self, started: Mapping[str, Any], counts: Reading, policy: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, started: Mapping[str, Any], counts: CounterReader, policy: Mapping[str, Any] | None = None) -> None:
         self._policy = policy_of(policy or started["policy"])
         self._tick_seconds = float(started["tick_seconds"])
         self._reading = counts
         self._gate: Gate | None = None
 
     @classmethod
-    def of(cls, events: Sequence[Event], counts: Reading) -> "Judge | None":
+    def of(cls, events: Sequence[Event], counts: CounterReader) -> "RolloutJudge | None":
         """The judge of the release that the first of `events` begins, after all of them; None where another gate decides it."""
         judge, started = None, events[0].body
         if started["gate"] == gate_version():
             judge = cls(started, counts)
         for place, event in enumerate(events):
-            if event.kind == Kind.REGATED:
+            if event.kind == EventKind.REGATED:
                 judge = cls(started, counts, event.body["policy"]) if event.body["gate"] == gate_version() else None
                 if judge:
                     for before in events[:place]:
@@ -109,13 +109,13 @@ class Judge:
     def follow(self, event: Event) -> dict[str, Any] | None:
         """Take in what was recorded; answers the decision on a tick."""
         body = event.body
-        if event.kind == Kind.LEARNED:
+        if event.kind == EventKind.LEARNED:
             raw = body["raw"]
             self._gate = Gate(self._policy, self._reading.edges(raw), self._reading.classes(raw), tick_seconds=self._tick_seconds)
             self._gate.learn(self._reading.learnt(raw))
-        elif event.kind == Kind.OBSERVED:
+        elif event.kind == EventKind.OBSERVED:
             return described(self._ready().observe(self._reading.tick(body["raw"], frozen=body["frozen"])), self._policy)
-        elif event.kind == Kind.ASKED and body["wish"] == Wish.PROMOTE and self._gate is not None:
+        elif event.kind == EventKind.ASKED and body["wish"] == OperatorRequest.PROMOTE and self._gate is not None:
             self._gate.promote()
         return None
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.environment.port import OutOfReachError
-from headway.release.driver.answers import GRACE_SECONDS, JUDGING, Run
+from headway.release.driver.golden_answers import GRACE_SECONDS, JUDGING, RunInPod
 from headway.wire import SCRIPTS_FOLDER
 
 CHARACTERS_AT_MOST = 32_768
@@ -47,7 +47,7 @@ for number, request in enumerate(json.loads(sys.argv[3])):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class LabelledComparison:
     """What both versions answered to the same requests."""
 
     names: tuple[str, ...]
@@ -64,24 +64,24 @@ class Compared:
 
 
 def compared(
-    new: Sequence[Mapping[str, Any]], stable: Sequence[Mapping[str, Any]], over: Collection[str], run: Run, seconds: float
-) -> Compared:
+    new: Sequence[Mapping[str, Any]], stable: Sequence[Mapping[str, Any]], over: Collection[str], run: RunInPod, seconds: float
+) -> LabelledComparison:
     """Ask a replica of each version, for `seconds` each, what is not in `over` yet. Raises OutOfReachError when one cannot be asked."""
     names = json.dumps(sorted(over))
     lines = _run(new, run, (_OF_THE_NEW, SCRIPTS_FOLDER, f"{seconds:g}", names, str(CHARACTERS_AT_MOST)), seconds)
     answered = {name: (outcome == "right", request) for name, outcome, request in lines if outcome != "silent"}
     if not answered:
-        return Compared(names=(), pairs=0, only_new_right=0, only_stable_right=0)
+        return LabelledComparison(names=(), pairs=0, only_new_right=0, only_stable_right=0)
     requests = json.dumps([request for _, request in answered.values()])
     told = _run(stable, run, (_OF_THE_STABLE, SCRIPTS_FOLDER, f"{seconds:g}", requests), seconds)
     both = {name: outcome for name, outcome in told if outcome != "silent"}
     pairs = [(answered[name][0], outcome == "right") for name, outcome in both.items() if outcome != "invalid"]
-    return Compared(
+    return LabelledComparison(
         names=tuple(sorted(both)), pairs=len(pairs), only_new_right=pairs.count((True, False)), only_stable_right=pairs.count((False, True))
     )
 
 
-def _run(pods: Sequence[Mapping[str, Any]], run: Run, words: Sequence[str], seconds: float) -> list[Any]:
+def _run(pods: Sequence[Mapping[str, Any]], run: RunInPod, words: Sequence[str], seconds: float) -> list[Any]:
     if not pods:
         raise OutOfReachError("a version has no replica that is ready to be asked")
     pod = min(pods, key=lambda pod: str(pod["metadata"]["name"]))

@@ -14,51 +14,51 @@ from headway.ledger.chain import Ledger, LostError
 from headway.ledger.events import Event
 from headway.ledger.store import MissingStoreError, UnreachableError
 from headway.problem import UserError
-from headway.release.driver.judge import Judge, Reading
-from headway.release.driver.kinds import Kind, Wish
-from headway.release.driver.rollout import Rollout, Service, fold
-from headway.release.driver.world import World
+from headway.release.driver.event_kinds import EventKind, OperatorRequest
+from headway.release.driver.judge import CounterReader, RolloutJudge
+from headway.release.driver.rollout_state import RolloutState, ServiceState, fold
+from headway.release.driver.service_under_release import ServiceUnderRelease
 
 LEASE_SECONDS = 60.0
 """How long a runner that fell silent keeps others out: no longer than the least dead man's limit. Renewed at half of it."""
 SLICE_SECONDS = 1.0
 """How often a waiting driver looks whether somebody wants something."""
 
-Told = Callable[[Event, Service], None]
+EventListener = Callable[[Event, ServiceState], None]
 
 
-class Holding:
+class LeasedRun:
     """The chain of one service, and its world, as `holder` holds them. `told` hears of every event, also those of others; `gone` tells of a
     holder whether it is known to have died."""
 
     def __init__(
         self,
         ledger: Ledger,
-        world: World,
-        reading: Reading,
+        world: ServiceUnderRelease,
+        reading: CounterReader,
         holder: str,
         *,
         gone: Callable[[str], bool] = lambda _: False,
-        told: Told = lambda _event, _service: None,
+        told: EventListener = lambda _event, _service: None,
         lease_seconds: float = LEASE_SECONDS,
     ) -> None:
         self._ledger, self.world, self._reading, self._holder = ledger, world, reading, holder
         self._gone, self._told, self._lease_seconds = gone, told, lease_seconds
-        self._judge: Judge | None = None
+        self._judge: RolloutJudge | None = None
         self._guard = threading.RLock()
-        self.service = Service()
+        self.service = ServiceState()
 
     @property
     def chain(self) -> str:
         return self._ledger.chain
 
-    def current(self, number: int) -> Rollout:
+    def current(self, number: int) -> RolloutState:
         """The release that began with event `number`, as it now stands."""
         found = self.service.begun_with(number)
         assert found is not None, number  # noqa: S101  a chain only grows
         return found
 
-    def judging(self, rollout: Rollout) -> Judge:
+    def judging(self, rollout: RolloutState) -> RolloutJudge:
         assert self._judge is not None, rollout.number  # noqa: S101  a running release has a `started` event
         return self._judge
 
@@ -92,18 +92,18 @@ class Holding:
         with self._guard:
             self._ledger.release(self._holder)
 
-    def vouch(self, rollout: Rollout) -> None:
+    def vouch(self, rollout: RolloutState) -> None:
         """Say on the live route until when this release is watched. Raises OutOfReachError."""
         self.world.vouch(self.world.now() + timedelta(seconds=float(rollout.body["unwatched_at_most"])), rollout.stable)
 
-    def write(self, kind: Kind, body: Mapping[str, Any]) -> None:
+    def write(self, kind: EventKind, body: Mapping[str, Any]) -> None:
         with self._guard:
             self._ledger.append(kind, body)
             self._catch_up()
 
     def want_back(self, reason: str) -> None:
         """Write down that traffic shall go back."""
-        self.write(Kind.ASKED, {"wish": Wish.ROLLBACK.value, "reason": reason})
+        self.write(EventKind.ASKED, {"wish": OperatorRequest.ROLLBACK.value, "reason": reason})
 
     def pause(self, seconds: float) -> bool:
         """Sleep, looking now and then; True when somebody wrote something, so that what is next must be asked anew."""
@@ -113,17 +113,17 @@ class Holding:
             left -= SLICE_SECONDS
             before = self.service.count
             self.renew()
-            if any(event.kind == Kind.ASKED for event in self._ledger.events[before:]):
+            if any(event.kind == EventKind.ASKED for event in self._ledger.events[before:]):
                 return True
         return False
 
     def _catch_up(self) -> None:
         for event in self._ledger.events[self.service.count :]:
             self.service = fold((event,), self.service)
-            if event.kind in (Kind.STARTED, Kind.REGATED):
+            if event.kind in (EventKind.STARTED, EventKind.REGATED):
                 rollout = self.service.rollout
                 begun = rollout.number if rollout else event.number
-                self._judge = Judge.of(self._ledger.events[begun - 1 : event.number], self._reading)
+                self._judge = RolloutJudge.of(self._ledger.events[begun - 1 : event.number], self._reading)
             elif self._judge is not None:
                 self._judge.follow(event)
             self._told(event, self.service)

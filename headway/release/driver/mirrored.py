@@ -22,7 +22,7 @@ class _Nothing(Exception):  # noqa: N818  no defect: this answer has no such par
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pairs:
+class MirroredComparison:
     """What came of comparing. `examples`: how answers differed, by request id."""
 
     pairs: int
@@ -34,7 +34,7 @@ class Pairs:
         return {"pairs": self.pairs, "mismatches": self.mismatches, "examples": list(self.examples)}
 
 
-def paired(samples: Iterable[Sample], stable: Iterable[str], canary: str, how: Golden) -> Pairs:
+def paired(samples: Iterable[Sample], stable: Iterable[str], canary: str, how: Golden) -> MirroredComparison:
     """Compare what the workloads `stable` answered to users with what `canary` answered to copies of the same requests.
 
     A request counts once, and only where the user's answer can be compared: it succeeded, and has what `how` points at. A copy that failed
@@ -60,7 +60,7 @@ def paired(samples: Iterable[Sample], stable: Iterable[str], canary: str, how: G
         compared += 1
         if why:
             different.append(f"{name}: {why}")
-    return Pairs(pairs=compared, mismatches=len(different), examples=tuple(different[:_EXAMPLES]))
+    return MirroredComparison(pairs=compared, mismatches=len(different), examples=tuple(different[:_EXAMPLES]))
 
 
 def difference(expected: Any, copy: Mapping[str, Any] | None, how: Golden) -> str:

@@ -10,10 +10,10 @@ from headway.environment.port import OutOfReachError
 from headway.ledger.chain import LostError
 from headway.ledger.store import UnreachableError
 from headway.release.driver import targets
-from headway.release.driver.leased_run import SLICE_SECONDS, Holding
+from headway.release.driver.leased_run import SLICE_SECONDS, LeasedRun
 
 
-def patiently(holding: Holding, act: Callable[[], None]) -> None:
+def patiently(holding: LeasedRun, act: Callable[[], None]) -> None:
     """Do it; again when a race was lost, and again and again while ledger or API server do not answer.
 
     While the ledger is out of reach for longer than the dead man's limit, traffic of an unproven release goes back at once: it would
@@ -38,7 +38,7 @@ def patiently(holding: Holding, act: Callable[[], None]) -> None:
             _confess(holding)
 
 
-def _give_up_watching(holding: Holding, since: datetime) -> bool:
+def _give_up_watching(holding: LeasedRun, since: datetime) -> bool:
     rollout, world = holding.service.running, holding.world
     if rollout is None or not rollout.unproven:
         return False
@@ -54,7 +54,7 @@ def _give_up_watching(holding: Holding, since: datetime) -> bool:
     return True
 
 
-def _confess(holding: Holding) -> None:
+def _confess(holding: LeasedRun) -> None:
     """Write down, as soon as the ledger takes it, that traffic went back meanwhile."""
     try:
         holding.renew()

@@ -18,12 +18,12 @@ from headway.contract.units import Share
 from headway.ledger.chain import Ledger, register
 from headway.ledger.events import Event
 from headway.ledger.serving import released
-from headway.ledger.store import Store
+from headway.ledger.store import LedgerStore
 from headway.ledger.traffic_split import UserSplit
 from headway.problem import Exit, UserError
+from headway.release.driver.event_kinds import EventKind
 from headway.release.driver.judge import first_decision, gate_version, policy_document
-from headway.release.driver.kinds import Kind
-from headway.release.driver.rollout import Service, fold
+from headway.release.driver.rollout_state import ServiceState, fold
 from headway.release.gate import GatePolicy
 from headway.release.plan import PoolCapacity, RolloutPlan, plan
 
@@ -34,7 +34,7 @@ FASTEST = 240.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
+class StartOptions:
     """What a person or CI says about a release that begins. `speed` above 1 is for the sandbox: minutes pass that much faster."""
 
     reason: str = ""
@@ -43,7 +43,7 @@ class Start:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class GoldenTrial:
     """Whether golden answers can be compared, tried on the stable version; and how many of its own differed."""
 
     compared: bool
@@ -54,7 +54,7 @@ class Asked:
     """Whether replicas only pretend to run: then nothing answers copies either."""
 
 
-def begin(ledger: Ledger, store: Store, model: Model, room: PoolCapacity, start: Start, answers: Asked) -> Event:
+def begin(ledger: Ledger, store: LedgerStore, model: Model, room: PoolCapacity, start: StartOptions, answers: GoldenTrial) -> Event:
     """Write down that `model` is to be released. Raises UserError for what cannot be, LostError when a race was lost."""
     service = fold(ledger.read())
     stable = possible(ledger.chain, service, store, model, start)
@@ -65,7 +65,7 @@ def begin(ledger: Ledger, store: Store, model: Model, room: PoolCapacity, start:
     content = register(store, ledger.chain, {"id": name, "contract": model.model_dump(mode="json")})
     serving = str(service.stable)
     return ledger.append(
-        Kind.STARTED,
+        EventKind.STARTED,
         {
             "release": name,
             "digest": content,
@@ -90,7 +90,7 @@ def begin(ledger: Ledger, store: Store, model: Model, room: PoolCapacity, start:
     )
 
 
-def _stable(chain: str, service: Service, store: Store) -> Model:
+def _stable(chain: str, service: ServiceState, store: LedgerStore) -> Model:
     serving = service.stable
     if service.split is None or serving is None:
         raise UserError(
@@ -102,7 +102,7 @@ def _stable(chain: str, service: Service, store: Store) -> Model:
     return released(store, chain, service.split.digests[serving])
 
 
-def possible(chain: str, service: Service, store: Store, model: Model, start: Start) -> Model:
+def possible(chain: str, service: ServiceState, store: LedgerStore, model: Model, start: StartOptions) -> Model:
     """The contract that serves, which `model` may be released against. Raises UserError where it may not."""
     stable = _stable(chain, service, store)
     running = service.running
@@ -156,7 +156,7 @@ def _split(rollout: Policy) -> dict[str, Any]:
     return {"split": split.document()}
 
 
-def _policy(rollout: Policy, made: RolloutPlan, answers: Asked, tick: float) -> GatePolicy:
+def _policy(rollout: Policy, made: RolloutPlan, answers: GoldenTrial, tick: float) -> GatePolicy:
     weights = [step.weight.fraction for step in made.traffic if step.weight]
     mirror = next((step.mirror.fraction for step in made.traffic if step.mirror), 0.0)
     found = GatePolicy.from_contract(rollout, weights=weights, tick_seconds=tick, golden=answers.compared)

@@ -11,26 +11,26 @@ from typing import Any
 from headway.contract.rollout import Surge
 from headway.contract.units import Share
 from headway.ledger.traffic_split import EVERYTHING, NOTHING, ArmRole, TrafficArm, TrafficMirror, TrafficSplit, UserSplit
-from headway.release.driver.rollout import Rollout
+from headway.release.driver.rollout_state import RolloutState
 from headway.release.plan import RolloutStep, StepKind
 
 
-def before(rollout: Rollout) -> TrafficSplit:
+def before(rollout: RolloutState) -> TrafficSplit:
     """Only the version that served when the release began."""
     return TrafficSplit.only(rollout.stable, rollout.stable_digest)
 
 
-def after(rollout: Rollout) -> TrafficSplit:
+def after(rollout: RolloutState) -> TrafficSplit:
     """Only the new version."""
     return TrafficSplit.only(rollout.release, rollout.digest)
 
 
-def dark(rollout: Rollout) -> TrafficSplit:
+def dark(rollout: RolloutState) -> TrafficSplit:
     """The new version runs and gets nothing."""
     return _divided(rollout, rollout.plan.one(StepKind.DARK))
 
 
-def judged(rollout: Rollout, decision: Mapping[str, Any]) -> TrafficSplit:
+def judged(rollout: RolloutState, decision: Mapping[str, Any]) -> TrafficSplit:
     """What the gate's decision wants."""
     if decision["phase"] == "releasing":
         step = rollout.plan.traffic[decision["stage"]]
@@ -42,7 +42,7 @@ def judged(rollout: Rollout, decision: Mapping[str, Any]) -> TrafficSplit:
     return _divided(rollout, rollout.plan.one(StepKind.BAKE), canary=EVERYTHING)
 
 
-def back(rollout: Rollout) -> TrafficSplit:
+def back(rollout: RolloutState) -> TrafficSplit:
     """All traffic to the stable version at once; the arms stay until they have drained."""
     arms = tuple(replace(p, weight=EVERYTHING if p.role is ArmRole.STABLE else NOTHING) for p in rollout.split.arms)
     return replace(rollout.split, arms=arms, mirror=None, user_split=None)
@@ -72,7 +72,7 @@ def _grown(now: TrafficArm | None, wanted: TrafficArm) -> TrafficArm:
 
 
 def _divided(
-    rollout: Rollout,
+    rollout: RolloutState,
     step: RolloutStep,
     *,
     canary: Share = NOTHING,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from headway.ledger.events import Event, canonical
-from headway.release.driver.judge import Judge, Reading, gate_version
-from headway.release.driver.kinds import Kind
+from headway.release.driver.event_kinds import EventKind
+from headway.release.driver.judge import CounterReader, RolloutJudge, gate_version
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,16 @@ class Recomputed:
     """How many decisions that are."""
 
 
-def recomputed(events: Sequence[Event], reading: Reading) -> Recomputed:
+def recomputed(events: Sequence[Event], reading: CounterReader) -> Recomputed:
     """Make every decision of a sound chain again."""
-    judge: Judge | None = None
+    judge: RolloutJudge | None = None
     decided, flaws, others, begun, gate = 0, list[str](), dict[tuple[int, str], int](), 0, ""
     for place, event in enumerate(events):
-        if event.kind == Kind.STARTED:
+        if event.kind == EventKind.STARTED:
             begun = place
-        if event.kind in (Kind.STARTED, Kind.REGATED):
+        if event.kind in (EventKind.STARTED, EventKind.REGATED):
             gate = event.body["gate"]
-            judge = Judge.of(events[begun : place + 1], reading)
+            judge = RolloutJudge.of(events[begun : place + 1], reading)
             continue
         try:
             decision = judge.follow(event) if judge else None
@@ -45,7 +45,7 @@ def recomputed(events: Sequence[Event], reading: Reading) -> Recomputed:
             )
             judge = None
             continue
-        if event.kind != Kind.OBSERVED:
+        if event.kind != EventKind.OBSERVED:
             continue
         if decision is None:
             others[(begun, gate)] = others.get((begun, gate), 0) + 1

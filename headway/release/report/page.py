@@ -13,8 +13,8 @@ from typing import Any
 from headway.ledger.events import Event
 from headway.ledger.traffic_split import ArmRole, TrafficSplit
 from headway.release import messages
-from headway.release.driver.kinds import Kind, Outcome, Wish
-from headway.release.driver.rollout import Rollout
+from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome
+from headway.release.driver.rollout_state import RolloutState
 from headway.release.report import plots
 from headway.release.report.style import STYLE
 
@@ -29,14 +29,14 @@ _SIGNALS: Mapping[str, str] = {
     "share": "Whether the new version gets the share of requests it should. It never rolls back; a wrong share is no evidence. Where users are "
     "divided it says nothing: a few of them may make most requests.",
 }
-_TONES = {Outcome.PROMOTED: "good", Outcome.ROLLED_BACK: "bad", Outcome.REFUSED: "warn"}
+_TONES = {ReleaseOutcome.PROMOTED: "good", ReleaseOutcome.ROLLED_BACK: "bad", ReleaseOutcome.REFUSED: "warn"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
     """A release with the events that are about it, in minutes since it began."""
 
-    rollout: Rollout
+    rollout: RolloutState
     events: tuple[Event, ...]
 
     def minutes(self, time: str) -> float:
@@ -46,11 +46,11 @@ class Told:
     def end(self) -> float:
         return max(self.minutes(self.events[-1].time), 1e-3)
 
-    def of(self, kind: Kind) -> Iterator[Event]:
+    def of(self, kind: EventKind) -> Iterator[Event]:
         return (event for event in self.events if event.kind == kind)
 
 
-def html(chain: str, environment: str, rollout: Rollout, events: Sequence[Event]) -> str:
+def html(chain: str, environment: str, rollout: RolloutState, events: Sequence[Event]) -> str:
     """The page. `events` are the chain's."""
     told = Told(rollout=rollout, events=about(rollout, events))
     parts = [
@@ -70,12 +70,12 @@ def html(chain: str, environment: str, rollout: Rollout, events: Sequence[Event]
     )
 
 
-def about(rollout: Rollout, events: Sequence[Event]) -> tuple[Event, ...]:
+def about(rollout: RolloutState, events: Sequence[Event]) -> tuple[Event, ...]:
     """The events of one release: from its beginning to its end."""
     found: list[Event] = []
     for event in events[rollout.number - 1 :]:
         found.append(event)
-        if event.kind == Kind.ENDED:
+        if event.kind == EventKind.ENDED:
             break
     return tuple(found)
 
@@ -89,8 +89,8 @@ def _head(chain: str, environment: str, told: Told) -> str:
         ("from start to end" if rollout.over else "so far", spent),
         ("ticks of evidence", str(rollout.ticks)),
         ("of full traffic before it was proven", f"{exposed:.2g} min"),
-        *((("back after", f"{s:.1f} s"),) if (s := _seconds(told, Kind.SHIFTED)) is not None else ()),
-        *((("measured gone after", f"{s:.1f} s"),) if (s := _seconds(told, Kind.DRAINED)) is not None else ()),
+        *((("back after", f"{s:.1f} s"),) if (s := _seconds(told, EventKind.SHIFTED)) is not None else ()),
+        *((("measured gone after", f"{s:.1f} s"),) if (s := _seconds(told, EventKind.DRAINED)) is not None else ()),
     )
     cells = "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for name, value in figures)
     return (
@@ -108,12 +108,12 @@ def _caveats(told: Told) -> str:
     rollout, said = told.rollout, list(told.rollout.plan.notes)
     if rollout.body["speed"] != 1:
         said.insert(0, f"Minutes passed {rollout.body['speed']:g} times as fast as the contract says: this was a sandbox.")
-    unasked = {event.body["reason"] for event in told.of(Kind.PROBED) if event.body["passed"] is None or event.body["by"] == "nobody"}
+    unasked = {event.body["reason"] for event in told.of(EventKind.PROBED) if event.body["passed"] is None or event.body["by"] == "nobody"}
     said += [f"Warm-up and golden requests were not asked: {reason}." for reason in sorted(unasked)]
     if not rollout.body.get("answers", {}).get("compared", False):
         said.append(f"No answer was compared while it had traffic: {rollout.body.get('answers', {}).get('reason', 'nobody asked')}.")
     elif rollout.body["policy"].get("trade_gain") is not None and rollout.ticks and not _labelled(told, "labelled"):
-        reasons = {(event.body["raw"].get("answers") or {}).get("not_compared") for event in told.of(Kind.OBSERVED)} - {None}
+        reasons = {(event.body["raw"].get("answers") or {}).get("not_compared") for event in told.of(EventKind.OBSERVED)} - {None}
         why = "; ".join(sorted(map(str, reasons))) or "both versions answered none in a form that can be compared"
         said.append(f"Its contract lets a better version be slower, and no labelled request was compared: {why}.")
     if (rollout.decision or {}).get("unproven"):
@@ -127,9 +127,9 @@ def _caveats(told: Told) -> str:
     if rollout.promote:
         how = "A person ended the experiment and promoted it" if rollout.users_since else "A person promoted it without waiting for proof"
         said.append(f"{how}: {rollout.promote}.")
-    unseen = [event.body["reason"] for event in told.of(Kind.DRAINED) if not event.body["measured"]]
+    unseen = [event.body["reason"] for event in told.of(EventKind.DRAINED) if not event.body["measured"]]
     said += [f"Whether the new version still got requests after the rollback could not be measured: {reason}." for reason in unseen]
-    blind = sum(not event.body["raw"].get("answered", True) for event in told.of(Kind.OBSERVED))
+    blind = sum(not event.body["raw"].get("answered", True) for event in told.of(EventKind.OBSERVED))
     if blind:
         said.append(f"In {blind} of {rollout.ticks} ticks the metrics could not be read in full; they counted neither way.")
     return f'<ul class="caveats">{"".join(f"<li>{escape(text)}</li>" for text in said)}</ul>' if said else ""
@@ -146,9 +146,9 @@ def _steps(told: Told) -> Iterator[tuple[float, float, float]]:
     intended = told.rollout.before
     yield 0.0, 0.0, 0.0
     for event in told.events:
-        if event.kind == Kind.INTENDED:
+        if event.kind == EventKind.INTENDED:
             intended = TrafficSplit.read(event.body["division"])
-        elif event.kind in (Kind.APPLIED, Kind.SHIFTED):
+        elif event.kind in (EventKind.APPLIED, EventKind.SHIFTED):
             canary = intended.arm(ArmRole.CANARY)
             alone = intended.weight(told.rollout.release, ArmRole.STABLE)
             users = intended.user_split.share if intended.user_split else canary.weight if canary else alone
@@ -157,7 +157,9 @@ def _steps(told: Told) -> Iterator[tuple[float, float, float]]:
 
 def _held(told: Told) -> Iterator[tuple[float, float, float]]:
     steps = list(_steps(told))
-    proven = next((told.minutes(e.time) for e in told.of(Kind.OBSERVED) if e.body["decision"]["phase"] in ("baking", "done")), told.end)
+    proven = next(
+        (told.minutes(e.time) for e in told.of(EventKind.OBSERVED) if e.body["decision"]["phase"] in ("baking", "done")), told.end
+    )
     for number, (since, users, _) in enumerate(steps):
         until = steps[number + 1][0] if number + 1 < len(steps) else told.end
         if since < proven:
@@ -165,7 +167,7 @@ def _held(told: Told) -> Iterator[tuple[float, float, float]]:
 
 
 def _signals(told: Told) -> Iterator[str]:
-    ticks = list(told.of(Kind.OBSERVED))
+    ticks = list(told.of(EventKind.OBSERVED))
     if not ticks:
         yield "<p>No tick was observed: it ended before there was any traffic to judge.</p>"
         return
@@ -211,9 +213,9 @@ def _climbed(told: Told) -> list[list[Event]]:
     steps: list[list[Event]] = []
     at, last = told.rollout.body["first"], None
     for event in told.events:
-        if event.kind == Kind.ASKED and event.body["wish"] == Wish.PROMOTE:
+        if event.kind == EventKind.ASKED and event.body["wish"] == OperatorRequest.PROMOTE:
             at = {**at, "phase": "baking"}
-        elif event.kind == Kind.OBSERVED:
+        elif event.kind == EventKind.OBSERVED:
             if at["phase"] == "releasing":
                 steps = steps if at["stage"] == last and steps else [*steps, []]
                 steps[-1].append(event)
@@ -223,7 +225,7 @@ def _climbed(told: Told) -> list[list[Event]]:
 
 
 def _moments(told: Told) -> Sequence[plots.Moment]:
-    kinds = (Kind.APPLIED, Kind.SHIFTED, Kind.ASKED, Kind.DRIFTED)
+    kinds = (EventKind.APPLIED, EventKind.SHIFTED, EventKind.ASKED, EventKind.DRIFTED)
     return [plots.Moment(at=told.minutes(e.time), text=messages.said(e) or "") for e in told.events if e.kind in kinds]
 
 
@@ -283,7 +285,7 @@ def _facts(chain: str, environment: str, told: Told) -> str:
     return f'<table class="facts"><tbody>{cells}</tbody></table>'
 
 
-def _experiment(rollout: Rollout) -> dict[str, str]:
+def _experiment(rollout: RolloutState) -> dict[str, str]:
     if rollout.user_split is None:
         return {}
     user_split = rollout.user_split
@@ -306,7 +308,7 @@ def _trade(told: Told) -> dict[str, str]:
 
 
 def _labelled(told: Told, name: str) -> int:
-    return sum(int((event.body["raw"].get("answers") or {}).get(name, 0)) for event in told.of(Kind.OBSERVED))
+    return sum(int((event.body["raw"].get("answers") or {}).get(name, 0)) for event in told.of(EventKind.OBSERVED))
 
 
 def _footer(chain: str, told: Told) -> str:
@@ -331,7 +333,7 @@ def _number(signal: Mapping[str, Any] | None, name: str) -> float | None:
     return None if value is None else float(value)
 
 
-def _seconds(told: Told, kind: Kind) -> float | None:
+def _seconds(told: Told, kind: EventKind) -> float | None:
     found = [float(event.body["seconds"]) for event in told.of(kind) if event.body.get("measured", True)]
     return found[-1] if found else None
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 from headway.ledger.events import Event
 from headway.release import messages
-from headway.release.driver.kinds import Kind, Outcome
-from headway.release.driver.rollout import Rollout
+from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
+from headway.release.driver.rollout_state import RolloutState
 from headway.release.report.page import about
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 """File that a GitHub step's Markdown goes to (GitHub Actions, workflow commands)."""
-_MARKS = {Outcome.PROMOTED: "✅", Outcome.ROLLED_BACK: "⛔", Outcome.REFUSED: "⚠️"}
+_MARKS = {ReleaseOutcome.PROMOTED: "✅", ReleaseOutcome.ROLLED_BACK: "⛔", ReleaseOutcome.REFUSED: "⚠️"}
 _LAST = 6
 
 
-def markdown(chain: str, rollout: Rollout, events: Sequence[Event]) -> str:
+def markdown(chain: str, rollout: RolloutState, events: Sequence[Event]) -> str:
     """Verdict, signals, difference, last events."""
     mark = _MARKS[rollout.outcome] if rollout.outcome else "⏳"
     lines = [f"### {mark} {chain}: {rollout.status}", "", escape(messages.verdict(rollout), quote=False), ""]
@@ -38,7 +38,7 @@ def markdown(chain: str, rollout: Rollout, events: Sequence[Event]) -> str:
     told = [
         f"- {e.time[11:19]} {escape(messages.said(e) or '', quote=False)}"
         for e in about(rollout, events)
-        if e.kind != Kind.OBSERVED and messages.said(e)
+        if e.kind != EventKind.OBSERVED and messages.said(e)
     ]
     return "\n".join([*lines, "", *told[-_LAST:]]) + "\n"
 

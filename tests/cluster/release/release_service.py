@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from headway.environment.port import OutOfReachError
-from headway.release.driver.cluster import Cluster
-from headway.release.driver.world import Route
+from headway.release.driver.live_service import LiveService
+from headway.release.driver.service_under_release import LiveRoute
 from headway.release.evidence import queries
 from tests.loopback import Handler, served
 
@@ -45,13 +45,13 @@ class Arm:
 class Traffic:
     """Requests to one service, `rate` a second, divided by the live route. `behaviour` says how a release answers."""
 
-    cluster: Cluster
+    cluster: LiveService
     behaviour: Callable[[str], Behaviour]
     classes: Sequence[str] = ("small", "large")
     rate: float = 400.0
     every: float = 0.05
     arms: dict[str, Arm] = field(default_factory=dict)
-    log: list[tuple[float, Route]] = field(default_factory=list)
+    log: list[tuple[float, LiveRoute]] = field(default_factory=list)
     """When each route was first seen."""
     users: float = 0.2
     """Share of requests that an experiment's users make, where the route leads them: what the gateway's filter marks."""
@@ -81,7 +81,7 @@ class Traffic:
                 self._serve(rng, route, self.rate * (now - then), now)
             then = now
 
-    def _serve(self, rng: np.random.Generator, route: Route, requests: float, now: float) -> None:
+    def _serve(self, rng: np.random.Generator, route: LiveRoute, requests: float, now: float) -> None:
         with self._guard:
             if not self.log or self.log[-1][1] != route:
                 self.log.append((now, route))

@@ -27,10 +27,10 @@ from headway.environment.kubernetes import KubernetesApi
 from headway.ledger import lease
 from headway.ledger.chain import Ledger
 from headway.ledger.store import connect
-from headway.release.driver.cluster import ROUTES, Cluster, route_of
-from headway.release.driver.world import Route
+from headway.release.driver.live_service import ROUTES, LiveService, route_of
+from headway.release.driver.service_under_release import LiveRoute
 from headway.release.evidence import queries
-from headway.release.guard import Guard
+from headway.release.guard import ReleaseGuard
 from headway.wire import SAFE_RELEASE, WATCHED_UNTIL
 from sandbox.cloud import objectstore
 from sandbox.cluster.control_plane import SandboxCluster
@@ -72,11 +72,11 @@ class Look:
     """The live route at a moment, and until when somebody said that he watches it."""
 
     time: datetime
-    route: Route
+    route: LiveRoute
     watched_until: datetime | None
 
 
-class Onlooker(Cluster):
+class Onlooker(LiveService):
     """The cluster of the callers' proxies, which writes down every look at the route."""
 
     looks: list[Look]
@@ -85,10 +85,10 @@ class Onlooker(Cluster):
         super().__init__(api, tenant, model)
         self.looks = []
 
-    def route(self) -> Route:
+    def route(self) -> LiveRoute:
         live, now = self._api.get(self._route_path()), datetime.now(UTC)
         if live is None:
-            return Route(weights={})
+            return LiveRoute(weights={})
         until = (live["metadata"].get("annotations") or {}).get(WATCHED_UNTIL)
         self.looks.append(Look(now, route_of(live), datetime.fromisoformat(until) if until else None))
         return self.looks[-1].route
@@ -428,5 +428,5 @@ def test_a_release_that_nobody_watches_any_more_loses_its_traffic_to_the_guard(b
     notes = {WATCHED_UNTIL: past, SAFE_RELEASE: stable}
     body = {"metadata": {"annotations": notes}, "spec": {"http": live["spec"]["http"]}}
     bed.api.request("PATCH", path, {"fieldManager": "test"}, body, "application/merge-patch+json")
-    Guard(bed.api, "vision", "test", lambda: datetime.now(UTC)).look()
+    ReleaseGuard(bed.api, "vision", "test", lambda: datetime.now(UTC)).look()
     assert bed.route() == {stable: 100}

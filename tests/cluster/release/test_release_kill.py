@@ -1,17 +1,13 @@
 """The whole walk: a runner killed at every single boundary of a release that is promoted, in memory. The quick tier takes every fifth."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "unit"))
-
-from release_kill import Shelf, promoting, walk
-from release_world import Scene
-
 from headway.contract.loader import load_tenant
+from tests.unit.release_kill import Shelf, promoting, walk
+from tests.unit.release_world import Scene
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 TENANTS = Path(__file__).parents[3] / "tenants"

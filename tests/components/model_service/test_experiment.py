@@ -16,7 +16,7 @@ from headway.contract.assignment import HASH
 from headway.contract.units import Share
 from headway.environment.port import OutOfReachError
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit, UserSplit
-from headway.release.driver.cluster import applied, route_of
+from headway.release.driver.live_service import applied, route_of
 from headway.release.guard import overdue, safe
 from headway.wire import SAFE_RELEASE, WATCHED_UNTIL
 from tests.components.contracts import DEFECTS, changed, service

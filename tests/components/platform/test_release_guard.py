@@ -63,7 +63,7 @@ def allowed(verb: str, group: str, resource: str, name: str | None) -> bool:
 def test_the_guard_may_do_all_that_it_does_and_touch_no_other_lease() -> None:
     api: Any = Recorder()
     assert guard.tenants(api) == ("vision",)
-    assert guard.Guard(api, "vision", "test", lambda: NOW).look() == ("defects",)
+    assert guard.ReleaseGuard(api, "vision", "test", lambda: NOW).look() == ("defects",)
     assert {("patch", "networking.istio.io", "virtualservices", "defects"), ("list", "", "namespaces", None)} <= api.asked
     assert all(allowed(*one) for one in api.asked)
     assert not allowed("patch", "coordination.k8s.io", "leases", "node-health")

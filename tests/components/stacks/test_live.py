@@ -14,7 +14,7 @@ from headway.contract.released import release_id
 from headway.contract.units import Share
 from headway.ledger.chain import Ledger, register
 from headway.ledger.serving import ADOPTED, INTENDED, latest
-from headway.ledger.store import Folder, MissingStoreError, Store, UnreachableError
+from headway.ledger.store import FolderStore, LedgerStore, MissingStoreError, UnreachableError
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficMirror, TrafficSplit, UserSplit
 from stacks import tenant
 from stacks.settings_error import SettingsError
@@ -26,7 +26,7 @@ CHAIN = "vision/defects"
 NEW_VERSION = {"artifact": {"version": "2026.12.1"}}
 
 
-def plan(folder: Path, ledger: Store | None) -> Recording:
+def plan(folder: Path, ledger: LedgerStore | None) -> Recording:
     found = settings_of("vision")
     return record(lambda: tenant.build(found, folder, ledger), stack="sandbox-vision", stacks=UPSTREAM)
 
@@ -37,15 +37,15 @@ def contract(folder: Path = TENANTS) -> Model:
     return next(model for model in loaded.models if model.name == "defects")
 
 
-def chain(store: Store) -> Ledger:
+def chain(store: LedgerStore) -> Ledger:
     return Ledger(store, CHAIN, "ci", lambda: datetime(2026, 11, 21, tzinfo=UTC))
 
 
-def kept(store: Store, model: Model) -> str:
+def kept(store: LedgerStore, model: Model) -> str:
     return register(store, CHAIN, {"id": release_id(model), "contract": model.model_dump(mode="json")})
 
 
-def adopted(store: Store, model: Model) -> Ledger:
+def adopted(store: LedgerStore, model: Model) -> Ledger:
     ledger = chain(store)
     ledger.append(ADOPTED, {"division": TrafficSplit.only(release_id(model), kept(store, model)).document()})
     return ledger
@@ -78,13 +78,13 @@ def weights(found: Recording) -> list[int]:
 
 
 def test_a_model_without_a_ledger_entry_is_its_contract_at_full_traffic(tmp_path: Path) -> None:
-    found = plan(edited(tmp_path), Folder(tmp_path / "ledger"))
+    found = plan(edited(tmp_path), FolderStore(tmp_path / "ledger"))
     assert weights(found) == [100]
     assert found.exports["contracts"]["defects"]["release"] == release_id(contract(tmp_path))
 
 
 def test_a_new_contract_does_not_replace_a_registered_release_and_says_how_to_start_it(tmp_path: Path) -> None:
-    store = Folder(tmp_path / "ledger")
+    store = FolderStore(tmp_path / "ledger")
     adopted(store, contract())
     found = plan(edited(tmp_path, **NEW_VERSION), store)
     assert [release_id(contract())] == [r.inputs["metadata"]["labels"]["platform.io/release"] for r in servers(found)]
@@ -93,7 +93,7 @@ def test_a_new_contract_does_not_replace_a_registered_release_and_says_how_to_st
 
 
 def test_what_does_not_run_in_a_release_changes_in_place(tmp_path: Path) -> None:
-    store = Folder(tmp_path / "ledger")
+    store = FolderStore(tmp_path / "ledger")
     adopted(store, contract())
     found = plan(edited(tmp_path, scaling={"max_replicas": 3}, **NEW_VERSION), store)
     name = f"defects-{release_id(contract())}"
@@ -101,7 +101,7 @@ def test_what_does_not_run_in_a_release_changes_in_place(tmp_path: Path) -> None
 
 
 def test_a_plan_in_the_middle_of_a_canary_renders_its_weights_mirror_and_arms(tmp_path: Path) -> None:
-    store = Folder(tmp_path / "ledger")
+    store = FolderStore(tmp_path / "ledger")
     old, new = contract(), contract(edited(tmp_path, **NEW_VERSION))
     split = TrafficSplit(
         arms=(
@@ -121,7 +121,7 @@ def test_a_plan_in_the_middle_of_a_canary_renders_its_weights_mirror_and_arms(tm
     assert not any("release start" in said for said in found.log)
 
 
-def divided(store: Store, tmp_path: Path, hash: str = HASH) -> str:
+def divided(store: LedgerStore, tmp_path: Path, hash: str = HASH) -> str:
     """An experiment is under way, and the contract of today knows nothing of it; answers the new version's release."""
     old, new = contract(), contract(edited(tmp_path, **NEW_VERSION))
     split = TrafficSplit(
@@ -137,7 +137,7 @@ def divided(store: Store, tmp_path: Path, hash: str = HASH) -> str:
 
 
 def test_a_plan_in_the_middle_of_an_experiment_renders_its_filter_and_its_rule_from_the_ledger(tmp_path: Path) -> None:
-    store = Folder(tmp_path / "ledger")
+    store = FolderStore(tmp_path / "ledger")
     new = divided(store, tmp_path)
     found = plan(tmp_path, store)
     rules = spec(found, "VirtualService", "defects")["http"]
@@ -152,14 +152,14 @@ def test_a_plan_in_the_middle_of_an_experiment_renders_its_filter_and_its_rule_f
 
 
 def test_an_experiment_of_another_function_is_not_planned(tmp_path: Path) -> None:
-    store = Folder(tmp_path / "ledger")
+    store = FolderStore(tmp_path / "ledger")
     divided(store, tmp_path, hash="sha-1")
     with pytest.raises(SettingsError, match="users of experiment tone are divided by sha-1"):
         plan(tmp_path, store)
 
 
 def test_a_kept_release_keeps_its_name_whatever_it_would_hash_to_today(tmp_path: Path) -> None:
-    store = Folder(tmp_path / "ledger")
+    store = FolderStore(tmp_path / "ledger")
     content = kept(store, contract())
     chain(store).append(ADOPTED, {"division": TrafficSplit.only("r0123456789", content).document()})
     found = plan(edited(tmp_path), store)
@@ -183,7 +183,7 @@ def test_without_an_answer_of_the_ledger_nothing_is_planned(tmp_path: Path) -> N
 
 
 def test_an_altered_release_is_not_rendered(tmp_path: Path) -> None:
-    store = Folder(tmp_path / "ledger")
+    store = FolderStore(tmp_path / "ledger")
     adopted(store, contract())
     (path,) = (tmp_path / "ledger" / CHAIN / "releases").iterdir()
     path.write_text(path.read_text().replace("2026.11.2", "2026.11.9"))
@@ -195,7 +195,7 @@ def test_an_environment_whose_ledger_was_never_made_is_planned_from_its_contract
     assert weights(plan(edited(tmp_path), Nowhere(tmp_path))) == [100]
 
 
-class Counting(Folder):
+class Counting(FolderStore):
     asked = 0
 
     def get(self, key: str) -> bytes | None:
@@ -203,12 +203,12 @@ class Counting(Folder):
         return super().get(key)
 
 
-class Unreachable(Folder):
+class Unreachable(FolderStore):
     def list(self, prefix: str) -> tuple[str, ...]:
         raise UnreachableError("ConnectTimeoutError")
 
 
-class Nowhere(Folder):
+class Nowhere(FolderStore):
     def list(self, prefix: str) -> tuple[str, ...]:
         raise MissingStoreError
 

@@ -7,23 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from release_kill import Shelf
-from release_world import BAD, CHAIN, Scene
 from rich.console import Console
 
 from headway.cli import release_view
-from headway.cli.release_view import Lines, Objects, Said, heard
+from headway.cli.release_view import JsonView, LogView, StoryLine, heard
 from headway.contract.loader import load_tenant
 from headway.ledger.events import Event
 from headway.release import messages
-from headway.release.driver.kinds import Kind
-from headway.release.driver.rollout import Rollout, fold
+from headway.release.driver.event_kinds import EventKind
+from headway.release.driver.rollout_state import RolloutState, fold
+from tests.unit.release_kill import Shelf
+from tests.unit.release_world import BAD, CHAIN, Scene
 
-TENANTS = Path(__file__).parents[2] / "tenants"
+TENANTS = Path(__file__).parents[3] / "tenants"
 
 
 @pytest.fixture(scope="module")
-def ended() -> tuple[Scene, Rollout]:
+def ended() -> tuple[Scene, RolloutState]:
     (found,) = load_tenant(TENANTS / "vision").contracts
     scene = Scene.of(Shelf(), next(model for model in found.models if model.name == "defects"))
     scene.world.shares = BAD
@@ -31,8 +31,8 @@ def ended() -> tuple[Scene, Rollout]:
     return scene, scene.driver().run()
 
 
-def lines(events: Sequence[Event]) -> tuple[Said, ...]:
-    said: tuple[Said, ...] = ()
+def lines(events: Sequence[Event]) -> tuple[StoryLine, ...]:
+    said: tuple[StoryLine, ...] = ()
     for event in events:
         said = heard(said, event)
     return said
@@ -45,7 +45,7 @@ def drawn(thing: object) -> str:
 
 
 def test_the_picture_shows_verdict_ladder_signals_and_what_happened(
-    ended: tuple[Scene, Rollout], capsys: pytest.CaptureFixture[str]
+    ended: tuple[Scene, RolloutState], capsys: pytest.CaptureFixture[str]
 ) -> None:
     scene, rollout = ended
     text = drawn(release_view.panel(CHAIN, rollout, lines(scene.ledger().read()[-3:])))
@@ -56,10 +56,10 @@ def test_the_picture_shows_verdict_ladder_signals_and_what_happened(
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (100, 30), (200, 60)])
-def test_what_happened_last_is_seen_on_any_terminal(ended: tuple[Scene, Rollout], columns: int, rows: int) -> None:
+def test_what_happened_last_is_seen_on_any_terminal(ended: tuple[Scene, RolloutState], columns: int, rows: int) -> None:
     scene, rollout = ended
     console = Console(width=columns, height=rows, force_terminal=False)
-    said = lines([event for event in scene.ledger().read() if event.kind in (Kind.OBSERVED, Kind.SHIFTED, Kind.ENDED)])
+    said = lines([event for event in scene.ledger().read() if event.kind in (EventKind.OBSERVED, EventKind.SHIFTED, EventKind.ENDED)])
     shown = ["".join(part.text for part in line) for line in console.render_lines(release_view.fitting(console, CHAIN, rollout, said[-7:]))]
     assert len(shown) < rows
     assert "Rolled back." in "".join(shown[-4:])
@@ -68,12 +68,12 @@ def test_what_happened_last_is_seen_on_any_terminal(ended: tuple[Scene, Rollout]
     assert latency.count(" of ") >= 1
 
 
-def test_ticks_that_say_the_same_are_one_line_that_counts_them(ended: tuple[Scene, Rollout]) -> None:
+def test_ticks_that_say_the_same_are_one_line_that_counts_them(ended: tuple[Scene, RolloutState]) -> None:
     events = ended[0].ledger().read()
     said = lines(events)
     texts = [messages.said(line.first) for line in said]
-    ticks = [line for line in said if line.first.kind == Kind.OBSERVED]
-    assert sum(line.times for line in ticks) == sum(event.kind == Kind.OBSERVED for event in events)
+    ticks = [line for line in said if line.first.kind == EventKind.OBSERVED]
+    assert sum(line.times for line in ticks) == sum(event.kind == EventKind.OBSERVED for event in events)
     assert all(one != other for one, other in itertools.pairwise(texts)), "no two lines in a row say the same"
     folded = next(line for line in ticks if line.times > 1)
     assert str(folded).startswith(f"{messages.said(folded.first)} {folded.times} ticks in ")
@@ -102,7 +102,7 @@ def test_a_bar_is_full_when_the_evidence_decides_and_empty_when_it_says_nothing(
     assert messages.reach("inf", 400.0) == 1.0
 
 
-def told(view: release_view.View, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def told(view: release_view.ReleaseView, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(release_view, "_fresh", lambda _: True)
     events = scene.ledger().read()
     for event in events:
@@ -110,10 +110,10 @@ def told(view: release_view.View, scene: Scene, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_log_has_a_line_for_what_is_new(
-    ended: tuple[Scene, Rollout], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ended: tuple[Scene, RolloutState], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scene, rollout = ended
-    view = Lines(CHAIN, None)
+    view = LogView(CHAIN, None)
     told(view, scene, monkeypatch)
     view.ended(rollout)
     lines = capsys.readouterr().out.splitlines()
@@ -123,10 +123,10 @@ def test_a_log_has_a_line_for_what_is_new(
 
 
 def test_machines_get_an_object_a_line_and_the_end_as_the_last(
-    ended: tuple[Scene, Rollout], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ended: tuple[Scene, RolloutState], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scene, rollout = ended
-    view = Objects(CHAIN, None)
+    view = JsonView(CHAIN, None)
     told(view, scene, monkeypatch)
     view.ended(rollout)
     read = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -135,7 +135,7 @@ def test_machines_get_an_object_a_line_and_the_end_as_the_last(
 
 
 def test_status_and_history_name_release_outcome_and_reason(
-    ended: tuple[Scene, Rollout], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ended: tuple[Scene, RolloutState], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scene, rollout = ended
     monkeypatch.setenv("COLUMNS", "200")
@@ -145,7 +145,7 @@ def test_status_and_history_name_release_outcome_and_reason(
     assert rollout.release in out and "not in the ledger yet" in out and "slower" in out
 
 
-def test_a_release_under_way_is_told_from_one_that_is_over(ended: tuple[Scene, Rollout]) -> None:
+def test_a_release_under_way_is_told_from_one_that_is_over(ended: tuple[Scene, RolloutState]) -> None:
     scene, rollout = ended
     events = scene.ledger().read()
     under_way = fold(events[: rollout.failing.number - 1]) if rollout.failing else fold(())

@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from release_kill import Shelf
-from release_world import CHAIN, ROOM, Scene
 
 from headway.cli import release_start
 from headway.cli.release_start import begun
@@ -17,9 +15,11 @@ from headway.environment.port import Environment, OutOfReachError
 from headway.environment.selection import environment
 from headway.ledger.chain import verify
 from headway.problem import Exit, UserError
-from headway.release.driver.kinds import Kind, Outcome
-from headway.release.driver.rollout import Rollout
-from headway.release.driver.start import Start
+from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
+from headway.release.driver.rollout_state import RolloutState
+from headway.release.driver.start import StartOptions
+from tests.unit.release_kill import Shelf
+from tests.unit.release_world import CHAIN, ROOM, Scene
 
 
 class _Said:
@@ -50,7 +50,7 @@ class Here:
 
     @property
     def port(self) -> Environment:
-        return environment(self.environment, Path(__file__).parents[2])
+        return environment(self.environment, Path(__file__).parents[4])
 
     @property
     def store(self) -> Any:
@@ -94,7 +94,7 @@ def version(scene: Scene, number: str, **rollout: Any) -> Model:
 
 @pytest.fixture
 def scene() -> Scene:
-    (found,) = load_tenant(Path(__file__).parents[2] / "tenants" / "vision").contracts
+    (found,) = load_tenant(Path(__file__).parents[4] / "tenants" / "vision").contracts
     return Scene.of(Shelf(), next(model for model in found.models if model.name == "defects"), mirror=None)
 
 
@@ -110,7 +110,7 @@ def exposed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Scene:
     with pytest.raises(KeyboardInterrupt):
         scene.driver("one", told=stop).run()
 
-    def drive(here: Any, view: Any, under_way: Rollout | None = None) -> Rollout:
+    def drive(here: Any, view: Any, under_way: RolloutState | None = None) -> RolloutState:
         return scene.driver("two").run()
 
     monkeypatch.setattr(release_start, "drive", drive)
@@ -119,9 +119,9 @@ def exposed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 def test_a_release_that_supersedes_drains_the_running_one_before_it_begins(exposed: Scene) -> None:
     second = version(exposed, "2027.2.1")
-    assert begun(Here(exposed, second), ANY, Start(reason="a fix"), supersede=True, guarded=True) is None  # type: ignore[arg-type]
+    assert begun(Here(exposed, second), ANY, StartOptions(reason="a fix"), supersede=True, guarded=True) is None  # type: ignore[arg-type]
     first, after = exposed.service().past[-1], exposed.service().running
-    assert first.outcome is Outcome.ROLLED_BACK
+    assert first.outcome is ReleaseOutcome.ROLLED_BACK
     assert first.failing is not None and first.failing.reason == f"superseded by release {release_id(second)}: a fix"
     assert exposed.world.routed == {exposed.stable: 100}
     assert after is not None and (after.release, after.stable) == (release_id(second), exposed.stable)
@@ -132,15 +132,15 @@ def test_a_release_that_supersedes_drains_the_running_one_before_it_begins(expos
 
 def test_and_then_takes_its_own_way_to_all_traffic(exposed: Scene) -> None:
     second = version(exposed, "2027.2.1")
-    begun(Here(exposed, second), ANY, Start(), supersede=True, guarded=True)  # type: ignore[arg-type]
-    assert exposed.driver("two").run().outcome is Outcome.PROMOTED
+    begun(Here(exposed, second), ANY, StartOptions(), supersede=True, guarded=True)  # type: ignore[arg-type]
+    assert exposed.driver("two").run().outcome is ReleaseOutcome.PROMOTED
     assert exposed.world.routed == {release_id(second): 100}
 
 
 def test_without_being_asked_to_nobody_supersedes(exposed: Scene) -> None:
     before = dict(exposed.world.routed)
     with pytest.raises(UserError, match="is under way") as refused:
-        begun(Here(exposed, version(exposed, "2027.2.1")), ANY, Start(), supersede=False, guarded=True)  # type: ignore[arg-type]
+        begun(Here(exposed, version(exposed, "2027.2.1")), ANY, StartOptions(), supersede=False, guarded=True)  # type: ignore[arg-type]
     assert refused.value.exit is Exit.BUSY
     assert exposed.world.routed == before
 
@@ -153,27 +153,27 @@ def test_what_cannot_be_released_drains_nothing(exposed: Scene, number: str, rol
     model = exposed.old if number == "serving" else version(exposed, number, **rollout)
     before = (dict(exposed.world.routed), exposed.kinds())
     with pytest.raises(UserError, match=refusal):
-        begun(Here(exposed, model), ANY, Start(), supersede=True, guarded=True)  # type: ignore[arg-type]
+        begun(Here(exposed, model), ANY, StartOptions(), supersede=True, guarded=True)  # type: ignore[arg-type]
     assert (exposed.world.routed, exposed.kinds()) == before
 
 
 def test_the_release_of_this_contract_is_gone_on_with(exposed: Scene) -> None:
-    found = begun(Here(exposed, exposed.new), ANY, Start(), supersede=True, guarded=True)  # type: ignore[arg-type]
+    found = begun(Here(exposed, exposed.new), ANY, StartOptions(), supersede=True, guarded=True)  # type: ignore[arg-type]
     assert found is not None and found.release == exposed.release
-    assert exposed.kinds().count(Kind.STARTED) == 1
+    assert exposed.kinds().count(EventKind.STARTED) == 1
 
 
 def test_nothing_begins_before_somebody_guards_it(scene: Scene) -> None:
     here = Here(scene, scene.new)
-    begun(here, ANY, Start(), supersede=False, guarded=False)  # type: ignore[arg-type]
+    begun(here, ANY, StartOptions(), supersede=False, guarded=False)  # type: ignore[arg-type]
     assert here.guarded == []
     here = Here(Scene.of(Shelf(), scene.old), scene.new)
-    begun(here, ANY, Start(), supersede=False, guarded=True)  # type: ignore[arg-type]
+    begun(here, ANY, StartOptions(), supersede=False, guarded=True)  # type: ignore[arg-type]
     assert here.guarded == ["guarded"]
 
 
 def test_answers_that_nobody_could_ask_for_are_recorded_as_not_compared(scene: Scene) -> None:
-    begun(Here(scene, scene.new), ANY, Start(), supersede=False, guarded=True)  # type: ignore[arg-type]
+    begun(Here(scene, scene.new), ANY, StartOptions(), supersede=False, guarded=True)  # type: ignore[arg-type]
     body = scene.ledger().read()[-1].body
     assert "Golden answers will not be compared: the stable version's replicas could not be asked (connection refused)." in ANY.lines
     assert body["answers"]["compared"] is False and "connection refused" in body["answers"]["reason"]
@@ -186,7 +186,7 @@ def test_answers_that_nobody_could_ask_for_are_recorded_as_not_compared(scene: S
 )
 def test_a_pace_that_cannot_be_measured_is_refused(scene: Scene, named: str, speed: float, refusal: str) -> None:
     with pytest.raises(UserError) as refused:
-        begun(Here(scene, scene.new, named), ANY, Start(speed=speed), supersede=False, guarded=True)  # type: ignore[arg-type]
+        begun(Here(scene, scene.new, named), ANY, StartOptions(speed=speed), supersede=False, guarded=True)  # type: ignore[arg-type]
     assert refusal in f"{refused.value.fact} {refused.value.remedy}"
     assert scene.kinds() == ["adopted"]
 
@@ -195,7 +195,7 @@ def test_nothing_begins_by_a_clock_that_is_wrong(scene: Scene) -> None:
     scene.world.apart = "3600 s behind the API server"
     here: Any = Here(scene, scene.new)
     with pytest.raises(UserError, match="The clock of this machine is 3600 s behind the API server"):
-        begun(here, ANY, Start(), supersede=False, guarded=True)
+        begun(here, ANY, StartOptions(), supersede=False, guarded=True)
     assert here.guarded == [], "it could not tell whether the guard lives"
     assert scene.service().running is None
 
@@ -208,6 +208,6 @@ def test_of_two_who_begin_at_once_the_second_goes_on_with_what_the_first_began(s
             return super().answers(_)
 
     here: Any = Slow(scene, scene.new)
-    found = begun(here, ANY, Start(), supersede=False, guarded=True)
+    found = begun(here, ANY, StartOptions(), supersede=False, guarded=True)
     assert found is not None and found.release == scene.release
-    assert scene.kinds().count(Kind.STARTED) == 1
+    assert scene.kinds().count(EventKind.STARTED) == 1

@@ -4,16 +4,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from release_kill import Shelf
-from release_world import Scene
 
 from headway.contract.loader import load_tenant
 from headway.contract.units import Share
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
-from headway.release.driver.cluster import Cluster
-from headway.release.driver.kinds import Outcome
+from headway.release.driver.event_kinds import ReleaseOutcome
+from headway.release.driver.live_service import LiveService
+from tests.unit.release_kill import Shelf
+from tests.unit.release_world import Scene
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[4]
 WANTED = TrafficSplit(
     arms=(
         TrafficArm(release="r1", role=ArmRole.STABLE, weight=Share.percent(100)),
@@ -58,7 +58,7 @@ def pod(restarts: int) -> dict[str, Any]:
 )
 def test_a_candidate_is_given_up_when_it_is_late_and_was_ended_for_it(reason: str, pods: list[dict[str, Any]], given_up: bool) -> None:
     api: Any = Objects(deployments=[deployment(reason)], pods=pods)
-    assert bool(Cluster(api, "vision", "defects").given_up(WANTED)) == given_up
+    assert bool(LiveService(api, "vision", "defects").given_up(WANTED)) == given_up
 
 
 def test_a_candidate_that_is_given_up_ends_its_release_without_waiting_for_the_plans_time() -> None:
@@ -68,7 +68,7 @@ def test_a_candidate_that_is_given_up_ends_its_release_without_waiting_for_the_p
     scene.world.hopeless = ("canary: ended 2 times without becoming ready",)
     began = scene.world.now()
     ended = scene.run()
-    assert ended.outcome is Outcome.ROLLED_BACK
+    assert ended.outcome is ReleaseOutcome.ROLLED_BACK
     assert ended.failing is not None and "ended 2 times" in ended.failing.reason
     assert not ended.was_exposed
     assert (scene.world.now() - began).total_seconds() < 300

@@ -15,7 +15,7 @@ from moto import mock_aws
 
 from headway.ledger.chain import Ledger, LostError, register, verify
 from headway.ledger.events import Event, canonical, digest, flaws, key, parse
-from headway.ledger.store import S3, Folder, Store, TakenError, UnreachableError, connect, prove
+from headway.ledger.store import FolderStore, LedgerStore, S3Store, TakenError, UnreachableError, connect, prove
 from headway.problem import UserError
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -31,23 +31,23 @@ class Clock:
 
 
 @pytest.fixture(params=["folder", "s3"])
-def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LedgerStore]:
     if request.param == "folder":
-        yield Folder(tmp_path)
+        yield FolderStore(tmp_path)
         return
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "none")
     with mock_aws():
         client: Any = boto3.client("s3", region_name="us-east-1")
         client.create_bucket(Bucket="ledger")
-        yield S3(client, "ledger", "releases/")
+        yield S3Store(client, "ledger", "releases/")
 
 
-def ledger(store: Store, actor: str = "ci", clock: Clock | None = None) -> Ledger:
+def ledger(store: LedgerStore, actor: str = "ci", clock: Clock | None = None) -> Ledger:
     return Ledger(store, CHAIN, actor, clock or Clock())
 
 
-class Forgetful(Folder):
+class Forgetful(FolderStore):
     """A store that does not honour conditions; with `kept`, one that honours that there is nothing yet."""
 
     def __init__(self, root: Path, *, kept: bool) -> None:
@@ -59,7 +59,7 @@ class Forgetful(Folder):
         return super().replace(key, body, tag if tag is None and self.kept else there.tag if there else None)
 
 
-class Lossy(Folder):
+class Lossy(FolderStore):
     """A store whose answer to the next write is lost, after or before the write arrived."""
 
     def __init__(self, root: Path, *, arrives: bool) -> None:
@@ -74,7 +74,7 @@ class Lossy(Folder):
             raise UnreachableError("timeout")
 
 
-def test_a_key_is_written_once(store: Store) -> None:
+def test_a_key_is_written_once(store: LedgerStore) -> None:
     store.create("a/b", b"1")
     with pytest.raises(TakenError):
         store.create("a/b", b"2")
@@ -82,7 +82,7 @@ def test_a_key_is_written_once(store: Store) -> None:
 
 
 def test_of_many_writers_exactly_one_wins(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = FolderStore(tmp_path)
 
     def attempt(i: int) -> bool:
         try:
@@ -95,7 +95,7 @@ def test_of_many_writers_exactly_one_wins(tmp_path: Path) -> None:
         assert sum(pool.map(attempt, range(32))) == 1
 
 
-def test_a_store_that_enforces_conditions_is_accepted(store: Store) -> None:
+def test_a_store_that_enforces_conditions_is_accepted(store: LedgerStore) -> None:
     prove(store)
 
 
@@ -107,7 +107,7 @@ def test_a_store_that_ignores_a_condition_is_refused_at_the_start(tmp_path: Path
         prove(Forgetful(tmp_path, kept=kept))
 
 
-def test_what_is_replaced_is_replaced_by_who_saw_its_newest_writing(store: Store) -> None:
+def test_what_is_replaced_is_replaced_by_who_saw_its_newest_writing(store: LedgerStore) -> None:
     first = store.replace("leases/a", b"1", None)
     second = store.replace("leases/a", b"2", first)
     for tag in (None, first, '"0"'):
@@ -121,7 +121,7 @@ def test_what_is_replaced_is_replaced_by_who_saw_its_newest_writing(store: Store
 
 
 def test_of_many_who_saw_the_same_writing_one_replaces_it(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = FolderStore(tmp_path)
     tag = folder.replace("leases/k", b"0", None)
 
     def attempt(i: int) -> bool:
@@ -151,7 +151,7 @@ def test_what_a_store_refuses_is_said_and_what_it_cannot_do_now_is_asked_again(c
     with Stubber(made) as stub:
         for method in ("get_object", "put_object", "list_objects_v2"):
             stub.add_client_error(method, code, "told by the store", status)
-        store = S3(made, "ledger")
+        store = S3Store(made, "ledger")
         for act in (lambda: store.get("k"), lambda: store.create("k", b"1"), lambda: store.list("k")):
             with pytest.raises(UserError if says else UnreachableError, match=says):
                 act()
@@ -170,7 +170,7 @@ def test_without_credentials_nobody_waits_for_the_ledger(monkeypatch: pytest.Mon
         connect("ledger")
 
 
-def test_what_one_writer_appends_another_reads_in_order(store: Store) -> None:
+def test_what_one_writer_appends_another_reads_in_order(store: LedgerStore) -> None:
     writer = ledger(store)
     for i in range(3):
         writer.append("step", {"weight": i})
@@ -178,7 +178,7 @@ def test_what_one_writer_appends_another_reads_in_order(store: Store) -> None:
     assert verify(store, CHAIN, writer.head) == ()
 
 
-def test_two_writers_cannot_both_own_a_number(store: Store) -> None:
+def test_two_writers_cannot_both_own_a_number(store: LedgerStore) -> None:
     one, two = ledger(store, "one"), ledger(store, "two")
     one.append("step", {})
     with pytest.raises(LostError):
@@ -189,7 +189,7 @@ def test_two_writers_cannot_both_own_a_number(store: Store) -> None:
 def test_a_write_whose_answer_was_lost_but_arrived_counts_once(tmp_path: Path) -> None:
     writer = ledger(Lossy(tmp_path, arrives=True))
     writer.append("step", {})
-    assert len(ledger(Folder(tmp_path)).read()) == 1
+    assert len(ledger(FolderStore(tmp_path)).read()) == 1
 
 
 def test_a_write_that_never_arrived_is_reported_and_can_be_repeated(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_write_that_never_arrived_is_reported_and_can_be_repeated(tmp_path: Pa
     with pytest.raises(UnreachableError):
         writer.append("step", {})
     writer.append("step", {})
-    assert len(ledger(Folder(tmp_path)).read()) == 1
+    assert len(ledger(FolderStore(tmp_path)).read()) == 1
 
 
 def chain_of(length: int) -> list[tuple[str, bytes]]:
@@ -255,7 +255,7 @@ def test_a_sound_chain_has_no_flaw() -> None:
 
 
 def test_a_reader_refuses_an_altered_chain(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = FolderStore(tmp_path)
     writer = ledger(folder)
     writer.append("step", {"weight": 1})
     writer.append("step", {"weight": 5})
@@ -265,7 +265,7 @@ def test_a_reader_refuses_an_altered_chain(tmp_path: Path) -> None:
         ledger(folder).read()
 
 
-def test_a_release_is_named_by_its_content_and_registered_once(store: Store) -> None:
+def test_a_release_is_named_by_its_content_and_registered_once(store: LedgerStore) -> None:
     release = {"contract": {"name": "defects"}, "artifact": "a" * 64, "image": "sha256:" + "b" * 64}
     assert register(store, CHAIN, release) == register(store, CHAIN, dict(reversed(release.items()))) == digest(canonical(release))
 

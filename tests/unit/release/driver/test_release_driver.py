@@ -7,30 +7,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from release_kill import Shelf, killed_at, promoting, walk
-from release_ticks import slowed
-from release_world import BAD, CHAIN, ROOM, UNASKED, Memory, OutOfReachError, Probed, Reading, Result, Scene
 
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.environment.stacks import Violation
 from headway.ledger.chain import Ledger, LostError, verify
 from headway.ledger.events import Event
-from headway.ledger.store import Store, UnreachableError
+from headway.ledger.store import LedgerStore, UnreachableError
 from headway.problem import Exit, UserError
 from headway.release.driver import driver as driving
 from headway.release.driver import judge as judging
 from headway.release.driver import start as starting
-from headway.release.driver.kinds import Kind, Outcome, Wish
+from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome
 from headway.release.driver.requests import ask
-from headway.release.driver.rollout import Rollout
-from headway.release.driver.start import Asked, Start, begin
+from headway.release.driver.rollout_state import RolloutState
+from headway.release.driver.start import GoldenTrial, StartOptions, begin
 from headway.release.driver.verify import recomputed
 from headway.release.messages import said
 from headway.release.plan import StepKind
 from headway.release.report import page
+from tests.unit.release_kill import Shelf, killed_at, promoting, walk
+from tests.unit.release_ticks import slowed
+from tests.unit.release_world import BAD, CHAIN, ROOM, UNASKED, Memory, OutOfReachError, ProbeResult, Reading, Result, Scene
 
-TENANTS = Path(__file__).parents[2] / "tenants"
+TENANTS = Path(__file__).parents[4] / "tenants"
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def weights(scene: Scene) -> list[int]:
 
 def test_a_healthy_release_climbs_every_weight_and_ends_as_the_only_one(scene: Scene) -> None:
     ended = scene.run()
-    assert ended.outcome is Outcome.PROMOTED
+    assert ended.outcome is ReleaseOutcome.PROMOTED
     assert weights(scene) == [0, 1, 5, 10, 25, 50, 100]
     assert scene.world.routed == {scene.release: 100}
     assert scene.service().stable == scene.release
@@ -92,7 +92,7 @@ def test_a_healthy_release_climbs_every_weight_and_ends_as_the_only_one(scene: S
 def test_a_slower_release_goes_back_before_any_user_meets_it(scene: Scene) -> None:
     scene.world.shares = BAD
     ended = scene.run()
-    assert ended.outcome is Outcome.ROLLED_BACK
+    assert ended.outcome is ReleaseOutcome.ROLLED_BACK
     assert weights(scene) == [0]
     assert scene.world.routed == {scene.stable: 100}
     assert ended.failing is not None and "slower than tolerated" in ended.failing.reason
@@ -124,11 +124,11 @@ def test_a_release_that_breaks_while_it_bakes_goes_back(contract: Model) -> None
     breaking = [0]
 
     def breaks(scene: Scene, kind: str) -> None:
-        if scene.world.routed == {scene.stable: 0, scene.release: 100} and kind == Kind.OBSERVED:
+        if scene.world.routed == {scene.stable: 0, scene.release: 100} and kind == EventKind.OBSERVED:
             breaking[0] += 1
             scene.world.errors = 0.6 if breaking[0] > 2 else 0.001
 
-    assert driver.run().outcome is Outcome.ROLLED_BACK
+    assert driver.run().outcome is ReleaseOutcome.ROLLED_BACK
     assert scene.world.routed == {scene.stable: 100}
 
 
@@ -143,7 +143,7 @@ def test_decisions_recomputed_from_the_ledger_are_those_that_were_recorded(scene
 def test_a_decision_that_the_counts_do_not_support_is_found(scene: Scene) -> None:
     scene.run()
     events = list(scene.ledger().read())
-    at = next(i for i, event in enumerate(events) if event.kind == Kind.OBSERVED)
+    at = next(i for i, event in enumerate(events) if event.kind == EventKind.OBSERVED)
     decision = {**events[at].body["decision"], "verdict": "PASS"}
     events[at] = type(events[at])(
         number=events[at].number,
@@ -190,14 +190,14 @@ def test_a_release_is_not_resumed_by_another_gate_than_it_began_with(short: Scen
 
 def test_it_may_still_be_taken_back(short: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     begun_by_another_gate(short, monkeypatch)
-    ask(short.ledger("person"), Wish.ROLLBACK, "upgraded")
-    assert short.driver("two").run().outcome is Outcome.ROLLED_BACK
+    ask(short.ledger("person"), OperatorRequest.ROLLBACK, "upgraded")
+    assert short.driver("two").run().outcome is ReleaseOutcome.ROLLED_BACK
 
 
 def test_a_person_may_let_another_gate_decide_the_rest_and_both_parts_are_told_apart(short: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     begun_by_another_gate(short, monkeypatch)
-    assert short.driver("two", regate="the fix is in the new one").run().outcome is Outcome.PROMOTED
-    (body,) = [event.body for event in short.ledger().read() if event.kind == Kind.REGATED]
+    assert short.driver("two", regate="the fix is in the new one").run().outcome is ReleaseOutcome.PROMOTED
+    (body,) = [event.body for event in short.ledger().read() if event.kind == EventKind.REGATED]
     assert (body["before"], body["reason"]) == ("older", "the fix is in the new one")
     found = recomputed(short.ledger().read(), Reading())
     assert (found.undecided, found.flaws) == (2, ())
@@ -233,7 +233,7 @@ def test_a_runner_whose_lease_ran_out_stops_when_another_one_acts(quick: Callabl
     scene = quick()
     scene.begin()
     first = scene.driver("one")
-    second: list[Rollout] = []
+    second: list[RolloutState] = []
     slow = [True]
 
     def paused(what: str) -> Any:
@@ -244,7 +244,7 @@ def test_a_runner_whose_lease_ran_out_stops_when_another_one_acts(quick: Callabl
 
     scene.world.refuse = paused
     first.run()
-    assert second[0].outcome is Outcome.ROLLED_BACK
+    assert second[0].outcome is ReleaseOutcome.ROLLED_BACK
     assert scene.kinds().count("ended") == 1
     assert verify(scene.store, CHAIN) == ()
 
@@ -254,7 +254,7 @@ def test_a_release_that_nobody_watched_for_too_long_goes_back_whatever_it_looks_
     interrupted(scene, lambda: scene.world.routed.get(scene.release, 0) >= 5)
     scene.world.clock += timedelta(hours=1)
     ended = scene.driver("two", gone=lambda _: True).run()
-    assert ended.outcome is Outcome.ROLLED_BACK
+    assert ended.outcome is ReleaseOutcome.ROLLED_BACK
     assert ended.failing is not None and "nobody watched it" in ended.failing.reason
 
 
@@ -262,7 +262,7 @@ def test_a_runner_that_comes_back_in_time_goes_on(scene: Scene) -> None:
     scene.begin()
     interrupted(scene, lambda: scene.world.routed.get(scene.release, 0) >= 5)
     scene.world.clock += timedelta(minutes=5)
-    assert scene.driver("two", gone=lambda _: True).run().outcome is Outcome.PROMOTED
+    assert scene.driver("two", gone=lambda _: True).run().outcome is ReleaseOutcome.PROMOTED
 
 
 @pytest.mark.parametrize("kind", ["lease", "started", "intended", "observed"])
@@ -277,7 +277,7 @@ def test_whenever_a_person_interrupts_a_runner_its_lease_is_free_for_the_next_on
     with pytest.raises(KeyboardInterrupt):
         scene.driver("one", told=stop).run()
     assert scene.service().lease is None
-    assert scene.driver("two").run().outcome is Outcome.ROLLED_BACK
+    assert scene.driver("two").run().outcome is ReleaseOutcome.ROLLED_BACK
 
 
 def interrupted(scene: Scene, when: Callable[[], bool]) -> None:
@@ -294,13 +294,13 @@ def test_prometheus_out_of_reach_neither_promotes_nor_rolls_back(scene: Scene) -
     blind = [0]
 
     def look(event: Any, _service: Any) -> None:
-        if event.kind == Kind.OBSERVED:
+        if event.kind == EventKind.OBSERVED:
             blind[0] += 1
             scene.world.answered = not 8 <= blind[0] < 14
 
     ended = scene.driver(told=look).run()
-    unanswered = [e.body["decision"] for e in scene.ledger().read() if e.kind == Kind.OBSERVED and not e.body["raw"]["answered"]]
-    assert ended.outcome is Outcome.PROMOTED
+    unanswered = [e.body["decision"] for e in scene.ledger().read() if e.kind == EventKind.OBSERVED and not e.body["raw"]["answered"]]
+    assert ended.outcome is ReleaseOutcome.PROMOTED
     assert [decision["verdict"] for decision in unanswered] == ["NO_DATA"] * 6
 
 
@@ -313,7 +313,7 @@ def test_an_api_server_that_restarts_is_waited_for(scene: Scene) -> None:
             raise OutOfReachError("connection refused")
 
     scene.world.refuse = unreachable
-    assert scene.run().outcome is Outcome.PROMOTED
+    assert scene.run().outcome is ReleaseOutcome.PROMOTED
     assert away["route"] == 0
 
 
@@ -333,7 +333,7 @@ class Shaky(Shelf):
 
 def test_a_ledger_that_answers_badly_delays_and_never_decides(contract: Model) -> None:
     calm, shaky = Scene.of(Shelf(), contract, mirror=None), Scene.of(Shaky(), contract, mirror=None)
-    assert calm.run().outcome is shaky.run().outcome is Outcome.PROMOTED
+    assert calm.run().outcome is shaky.run().outcome is ReleaseOutcome.PROMOTED
     assert shaky.world.done == calm.world.done
     assert verify(shaky.store, CHAIN) == ()
 
@@ -374,7 +374,7 @@ def test_while_the_ledger_is_gone_for_too_long_traffic_goes_back_and_that_is_wri
 
     scene.world.__class__ = Cut
     ended = scene.run()
-    assert ended.outcome is Outcome.ROLLED_BACK
+    assert ended.outcome is ReleaseOutcome.ROLLED_BACK
     assert ended.failing is not None and "the ledger was out of reach" in ended.failing.reason
 
 
@@ -395,13 +395,13 @@ def test_who_is_cut_off_from_the_ledger_leaves_a_release_to_the_runner_that_prom
                 store.away = self.clock - self.lost_at < timedelta(minutes=30)
 
     scene.world.__class__ = Watched
-    assert scene.run().outcome is Outcome.PROMOTED
+    assert scene.run().outcome is ReleaseOutcome.PROMOTED
 
 
 # -- people ----------------------------------------------------------------------------------------------------------------------
 
 
-def asking(scene: Scene, *wishes: tuple[int, Wish]) -> Callable[..., None]:
+def asking(scene: Scene, *wishes: tuple[int, OperatorRequest]) -> Callable[..., None]:
     """Someone who asks for things after so many ticks."""
     left = list(wishes)
 
@@ -415,37 +415,37 @@ def asking(scene: Scene, *wishes: tuple[int, Wish]) -> Callable[..., None]:
 
 def test_a_frozen_release_stays_where_it_is_and_goes_on_when_resumed(scene: Scene) -> None:
     scene.begin()
-    ended = scene.driver(told=asking(scene, (8, Wish.FREEZE), (30, Wish.RESUME))).run()
-    held = [e.body for e in scene.ledger().read() if e.kind == Kind.OBSERVED and e.body["frozen"]]
-    assert ended.outcome is Outcome.PROMOTED
+    ended = scene.driver(told=asking(scene, (8, OperatorRequest.FREEZE), (30, OperatorRequest.RESUME))).run()
+    held = [e.body for e in scene.ledger().read() if e.kind == EventKind.OBSERVED and e.body["frozen"]]
+    assert ended.outcome is ReleaseOutcome.PROMOTED
     assert len({body["decision"]["weight"] for body in held}) == 1
     assert len(held) >= 20
 
 
 def test_a_frozen_release_that_breaks_still_goes_back(scene: Scene) -> None:
     scene.begin()
-    frozen = asking(scene, (8, Wish.FREEZE))
+    frozen = asking(scene, (8, OperatorRequest.FREEZE))
 
     def told(event: Any, service: Any) -> None:
         frozen(event, service)
         if service.running and service.running.frozen:
             scene.world.errors = 0.6
 
-    assert scene.driver(told=told).run().outcome is Outcome.ROLLED_BACK
+    assert scene.driver(told=told).run().outcome is ReleaseOutcome.ROLLED_BACK
 
 
 def test_a_promotion_by_a_person_is_carried_out_and_its_reason_kept(promoted: Callable[[], Scene]) -> None:
     scene = promoted()
     ended = scene.run()
-    assert ended.outcome is Outcome.PROMOTED
+    assert ended.outcome is ReleaseOutcome.PROMOTED
     assert ended.promote == "shown to the customer at noon"
     assert weights(scene) == [0, 10, 100]
 
 
 def test_a_rollback_by_a_person_does_not_wait_for_the_tick(scene: Scene) -> None:
     scene.begin()
-    ended = scene.driver(told=asking(scene, (9, Wish.ROLLBACK))).run()
-    assert ended.outcome is Outcome.ROLLED_BACK
+    ended = scene.driver(told=asking(scene, (9, OperatorRequest.ROLLBACK))).run()
+    assert ended.outcome is ReleaseOutcome.ROLLED_BACK
     assert ended.ticks == 9
 
 
@@ -456,7 +456,7 @@ def test_what_a_policy_refuses_is_never_deployed(scene: Scene) -> None:
     violation = Violation(pack="tenant", policy="gpu-within-quota", level="mandatory", message="9 GPUs of 8", resource="urn")
     scene.world.refuse = lambda what: Result(ok=False, violations=(violation,)) if what == "preview" else None
     ended = scene.run()
-    assert ended.outcome is Outcome.REFUSED
+    assert ended.outcome is ReleaseOutcome.REFUSED
     assert scene.world.done == []
     assert ended.failing is not None and "gpu-within-quota: 9 GPUs of 8" in ended.failing.reason
     assert scene.service().split is not None and scene.service().split.percentages == {scene.stable: 100}
@@ -471,7 +471,7 @@ def test_a_policy_that_refuses_the_last_step_sends_all_traffic_back(scene: Scene
         rollout = scene.service().running
         return rollout is not None and rollout.failing is None and rollout.phase == "baking"
 
-    assert scene.run().outcome is Outcome.ROLLED_BACK
+    assert scene.run().outcome is ReleaseOutcome.ROLLED_BACK
     assert scene.world.routed == {scene.stable: 100}
 
 
@@ -485,13 +485,13 @@ def test_an_update_that_fails_is_tried_again(scene: Scene) -> None:
         return None
 
     scene.world.refuse = fails
-    assert scene.run().outcome is Outcome.PROMOTED
+    assert scene.run().outcome is ReleaseOutcome.PROMOTED
 
 
 def test_an_update_that_keeps_failing_gives_the_release_up(scene: Scene) -> None:
     scene.world.refuse = lambda what: Result(ok=False, operation="up", errors=("quota",)) if what == "up" else None
     ended = scene.run()
-    assert ended.outcome is Outcome.REFUSED
+    assert ended.outcome is ReleaseOutcome.REFUSED
     assert scene.world.routed == {scene.stable: 100}
 
 
@@ -499,12 +499,12 @@ def test_a_stack_that_cannot_be_reconciled_does_not_keep_traffic_on_a_bad_releas
     scene = quick()
 
     def fails(what: str) -> Any:
-        exposed = any(event.kind == Kind.SHIFTED for event in scene.ledger().read())
+        exposed = any(event.kind == EventKind.SHIFTED for event in scene.ledger().read())
         return Result(ok=False, operation="up", errors=("lock",)) if what == "up" and exposed else None
 
     scene.world.refuse = fails
     ended = scene.run()
-    assert ended.outcome is Outcome.ROLLED_BACK
+    assert ended.outcome is ReleaseOutcome.ROLLED_BACK
     assert ended.ended is not None and ended.ended["reconciled"] is False
     assert scene.world.routed[scene.stable] == 100
 
@@ -519,53 +519,53 @@ def test_another_persons_update_is_waited_for(scene: Scene) -> None:
         return None
 
     scene.world.refuse = held
-    assert scene.run().outcome is Outcome.PROMOTED
+    assert scene.run().outcome is ReleaseOutcome.PROMOTED
 
 
 def test_replicas_that_never_get_ready_end_the_release_before_it_gets_traffic(scene: Scene) -> None:
     scene.world.missing = ("canary: 0 of 1 replicas ready (Insufficient nvidia.com/gpu)",)
     ended = scene.run()
-    assert ended.outcome is Outcome.ROLLED_BACK
+    assert ended.outcome is ReleaseOutcome.ROLLED_BACK
     assert weights(scene) == [0]
     assert ended.failing is not None and "Insufficient nvidia.com/gpu" in ended.failing.reason
 
 
 def test_wrong_golden_answers_end_the_release_before_it_gets_traffic(scene: Scene) -> None:
-    scene.world.probes = {StepKind.GOLDEN: Probed(passed=False, reason="scratch: top class is 2, not 4", by="test")}
+    scene.world.probes = {StepKind.GOLDEN: ProbeResult(passed=False, reason="scratch: top class is 2, not 4", by="test")}
     ended = scene.run()
     assert weights(scene) == [0]
     assert ended.failing is not None and ended.failing.kind == "golden"
 
 
-COMPARED = Asked(compared=True, reason="25 of 25", pairs=25)
+COMPARED = GoldenTrial(compared=True, reason="25 of 25", pairs=25)
 
 
 def test_answers_that_turn_wrong_under_traffic_send_it_back(scene: Scene) -> None:
     scene.begin(answers=COMPARED)
     scene.world.wrong = 0.1
     ended = scene.driver().run()
-    assert ended.outcome is Outcome.ROLLED_BACK
+    assert ended.outcome is ReleaseOutcome.ROLLED_BACK
     assert ended.failing is not None and "answers" in ended.failing.reason.lower()
 
 
 def test_right_answers_are_part_of_the_proof(short: Scene) -> None:
     short.begin(answers=COMPARED)
-    assert short.driver().run().outcome is Outcome.PROMOTED
-    proofs = [e.body["decision"]["signals"]["correctness"]["verdict"] for e in short.ledger().read() if e.kind == Kind.OBSERVED]
+    assert short.driver().run().outcome is ReleaseOutcome.PROMOTED
+    proofs = [e.body["decision"]["signals"]["correctness"]["verdict"] for e in short.ledger().read() if e.kind == EventKind.OBSERVED]
     assert "PASS" in proofs
 
 
 def test_a_model_that_differs_from_itself_is_allowed_twice_as_much(short: Scene) -> None:
-    short.begin(answers=Asked(compared=True, reason="", pairs=50, mismatches=2))
+    short.begin(answers=GoldenTrial(compared=True, reason="", pairs=50, mismatches=2))
     assert short.ledger().read()[-1].body["policy"]["mismatch"] == 0.08
 
 
 def test_golden_requests_that_nobody_asked_are_no_pass(short: Scene) -> None:
-    short.world.probes = {StepKind.GOLDEN: Probed(passed=None, reason="the replicas are simulated", by="nobody")}
-    assert short.run().outcome is Outcome.PROMOTED
-    (body,) = [e.body for e in short.ledger().read() if e.kind == Kind.PROBED and e.body["step"] == "golden"]
+    short.world.probes = {StepKind.GOLDEN: ProbeResult(passed=None, reason="the replicas are simulated", by="nobody")}
+    assert short.run().outcome is ReleaseOutcome.PROMOTED
+    (body,) = [e.body for e in short.ledger().read() if e.kind == EventKind.PROBED and e.body["step"] == "golden"]
     assert body["passed"] is None
-    assert "not asked" in str(said(next(e for e in short.ledger().read() if e.kind == Kind.PROBED and e.body["step"] == "golden")))
+    assert "not asked" in str(said(next(e for e in short.ledger().read() if e.kind == EventKind.PROBED and e.body["step"] == "golden")))
 
 
 # -- a better model that is slower ----------------------------------------------------------------------------------------------
@@ -583,21 +583,23 @@ def better_and_slower(contract: Model, trade: dict[str, str] | None, right: int 
 @pytest.mark.parametrize(
     ("trade", "right", "outcome"),
     [
-        ({"gain": "2%", "latency": "35%"}, 30, Outcome.PROMOTED),
-        (None, 30, Outcome.ROLLED_BACK),
-        ({"gain": "2%", "latency": "35%"}, 3, Outcome.ROLLED_BACK),
+        ({"gain": "2%", "latency": "35%"}, 30, ReleaseOutcome.PROMOTED),
+        (None, 30, ReleaseOutcome.ROLLED_BACK),
+        ({"gain": "2%", "latency": "35%"}, 3, ReleaseOutcome.ROLLED_BACK),
     ],
     ids=["better, with a trade", "better, without one", "hardly better"],
 )
 def test_a_slower_release_is_promoted_only_where_it_answers_better_and_its_contract_trades_that(
-    contract: Model, trade: dict[str, str] | None, right: int, outcome: Outcome
+    contract: Model, trade: dict[str, str] | None, right: int, outcome: ReleaseOutcome
 ) -> None:
     scene = better_and_slower(contract, trade, right)
     ended = scene.driver().run()
     assert ended.outcome is outcome
-    assert outcome is Outcome.PROMOTED or (ended.failing and "slower than tolerated" in ended.failing.reason)
-    told = [said(event) or "" for event in scene.ledger().read() if event.kind == Kind.OBSERVED]
-    assert ("as slow as its contract's trade says" in told[-1]) is (outcome is Outcome.PROMOTED), "people are told why it may be slower"
+    assert outcome is ReleaseOutcome.PROMOTED or (ended.failing and "slower than tolerated" in ended.failing.reason)
+    told = [said(event) or "" for event in scene.ledger().read() if event.kind == EventKind.OBSERVED]
+    assert ("as slow as its contract's trade says" in told[-1]) is (outcome is ReleaseOutcome.PROMOTED), (
+        "people are told why it may be slower"
+    )
     shown = page.html(CHAIN, "sandbox", ended, scene.ledger().read())
     assert ("latency tail +35%, once it answers labelled requests better by more than 2 points" in shown) is (trade is not None)
     assert (f"40 compared; right by the new version alone {right}, by the stable one alone 0" in shown) is (trade is not None)
@@ -614,13 +616,13 @@ def test_the_report_says_when_a_trade_could_not_be_tried(contract: Model) -> Non
 def test_labelled_requests_count_once_in_a_release_whoever_drives_it_and_verify_decides_the_same(contract: Model) -> None:
     scene = better_and_slower(contract, {"gain": "2%", "latency": "35%"})
     interrupted(scene, lambda: scene.kinds().count("observed") == 3)
-    assert scene.driver("two", gone=lambda _: True).run().outcome is Outcome.PROMOTED
+    assert scene.driver("two", gone=lambda _: True).run().outcome is ReleaseOutcome.PROMOTED
     events = scene.ledger().read()
-    names = [name for event in events if event.kind == Kind.OBSERVED for name in event.body["raw"]["answers"]["compared"]]
+    names = [name for event in events if event.kind == EventKind.OBSERVED for name in event.body["raw"]["answers"]["compared"]]
     assert sorted(names) == sorted(scene.world.labelled), "each once, though two runners drove it"
     found = recomputed(events, Reading())
     assert (found.flaws, found.undecided) == ((), 0)
-    without = [event if event.kind != Kind.OBSERVED else unlabelled(event) for event in events]
+    without = [event if event.kind != EventKind.OBSERVED else unlabelled(event) for event in events]
     assert recomputed(without, Reading()).flaws, "the decisions rest on the labelled answers"
 
 
@@ -631,28 +633,28 @@ def unlabelled(event: Event) -> Event:
 
 def test_replicas_that_cannot_be_asked_are_asked_again_until_their_time_is_over(scene: Scene) -> None:
     class Deaf(Memory):
-        def probe(self, rollout: Rollout, step: StepKind) -> Probed:
+        def probe(self, rollout: RolloutState, step: StepKind) -> ProbeResult:
             if step is StepKind.GOLDEN:
                 raise OutOfReachError("exec: no end within 35 s")
             return super().probe(rollout, step)
 
     scene.world.__class__ = Deaf
     ended = scene.run()
-    assert ended.outcome is Outcome.ROLLED_BACK
+    assert ended.outcome is ReleaseOutcome.ROLLED_BACK
     assert weights(scene) == [0]
     assert ended.failing is not None and "could not be asked for 900 s: exec: no end" in ended.failing.reason
 
 
 def test_a_release_without_evidence_is_refused_before_anything_is_deployed(scene: Scene) -> None:
     scene.world.findings = ("no series istio_requests_total for defects",)
-    assert scene.run().outcome is Outcome.REFUSED
+    assert scene.run().outcome is ReleaseOutcome.REFUSED
     assert scene.world.done == []
 
 
 def test_ticks_are_no_evidence_until_requests_have_followed_the_weight_and_the_ledger_says_both(short: Scene) -> None:
     short.world.lag = lambda rollout, asked: asked if rollout.ticks >= 4 or asked == 1 else 0.3 * asked
-    assert short.run().outcome == Outcome.PROMOTED
-    observed = [event.body for event in short.ledger().read() if event.kind == Kind.OBSERVED]
+    assert short.run().outcome == ReleaseOutcome.PROMOTED
+    observed = [event.body for event in short.ledger().read() if event.kind == EventKind.OBSERVED]
     early, late = observed[:4], observed[4:8]
     assert [body["seen"]["asked"] for body in observed[:8]] == [0.1] * 8
     assert all(body["seen"]["share"] < 0.05 and not body["decision"]["counted"] for body in early)
@@ -664,7 +666,7 @@ def test_while_requests_do_not_follow_the_weight_it_neither_grows_nor_goes_back(
     class EnoughError(Exception):
         pass
 
-    def lag(rollout: Rollout, asked: float) -> float:
+    def lag(rollout: RolloutState, asked: float) -> float:
         if rollout.ticks == 60:
             raise EnoughError
         return 0.3 * asked
@@ -681,12 +683,12 @@ def test_a_route_that_somebody_changed_is_set_right(scene: Scene) -> None:
     changed = [False]
 
     def meddle(event: Any, _service: Any) -> None:
-        if event.kind == Kind.OBSERVED and scene.world.routed.get(scene.release) == 10 and not changed[0]:
+        if event.kind == EventKind.OBSERVED and scene.world.routed.get(scene.release) == 10 and not changed[0]:
             changed[0] = True
             scene.world.routed = {**scene.world.routed, scene.release: 90, scene.stable: 0}
 
     scene.begin()
-    assert scene.driver(told=meddle).run().outcome is Outcome.PROMOTED
+    assert scene.driver(told=meddle).run().outcome is ReleaseOutcome.PROMOTED
     assert scene.kinds().count("drifted") == 1
 
 
@@ -694,8 +696,8 @@ def test_a_rollback_that_cannot_be_measured_says_so_and_goes_on(quick: Callable[
     scene = quick()
     scene.world.hidden = True
     ended = scene.run()
-    (drained,) = [event.body for event in scene.ledger().read() if event.kind == Kind.DRAINED]
-    assert ended.outcome is Outcome.ROLLED_BACK
+    (drained,) = [event.body for event in scene.ledger().read() if event.kind == EventKind.DRAINED]
+    assert ended.outcome is ReleaseOutcome.ROLLED_BACK
     assert drained["measured"] is False and drained["reason"] == "Prometheus does not answer"
 
 
@@ -704,7 +706,7 @@ def test_users_are_vouched_for_while_a_release_is_unproven_and_no_longer(scene: 
     promised: list[Any] = []
 
     def look(event: Any, _service: Any) -> None:
-        if event.kind == Kind.APPLIED and scene.world.routed.get(scene.release):
+        if event.kind == EventKind.APPLIED and scene.world.routed.get(scene.release):
             promised.append(scene.world.vouched)
 
     scene.driver(told=look).run()
@@ -723,7 +725,7 @@ def test_a_second_release_waits_for_the_first(scene: Scene) -> None:
 
 def test_the_contract_that_serves_is_nothing_to_release(scene: Scene) -> None:
     with pytest.raises(UserError, match="which serves already"):
-        begin(scene.ledger(), scene.store, scene.old, ROOM, Start(), UNASKED)
+        begin(scene.ledger(), scene.store, scene.old, ROOM, StartOptions(), UNASKED)
 
 
 @pytest.mark.parametrize(
@@ -736,13 +738,13 @@ def test_what_cannot_be_carried_out_is_refused_by_name(contract: Model, policy: 
     scene = Scene.of(Shelf(), contract, mirror=None)
     new = Model.model_validate({**scene.new.model_dump(mode="json"), "rollout": policy})
     with pytest.raises(UserError, match=refusal):
-        begin(scene.ledger(), scene.store, new, ROOM, Start(), UNASKED)
+        begin(scene.ledger(), scene.store, new, ROOM, StartOptions(), UNASKED)
 
 
 @pytest.mark.parametrize("strategy", ["blue_green", "rolling"])
 def test_other_strategies_are_driven_by_the_same_steps(contract: Model, strategy: str) -> None:
     scene = Scene.of(Shelf(), contract, strategy=strategy, mirror=None)
-    assert scene.run().outcome is Outcome.PROMOTED
+    assert scene.run().outcome is ReleaseOutcome.PROMOTED
     assert scene.world.routed == {scene.release: 100}
 
 
@@ -761,7 +763,7 @@ def test_two_that_begin_at_once_do_not_both_begin(scene: Scene) -> None:
     one.read()
     scene.begin()
     with pytest.raises(LostError):
-        one.append(Kind.STARTED, {})
+        one.append(EventKind.STARTED, {})
 
 
 def test_an_undisturbed_run_meets_enough_boundaries_to_be_worth_walking(quick: Callable[[], Scene]) -> None:
@@ -769,5 +771,5 @@ def test_an_undisturbed_run_meets_enough_boundaries_to_be_worth_walking(quick: C
 
 
 def test_a_store_is_a_store(scene: Scene) -> None:
-    store: Store = scene.store
+    store: LedgerStore = scene.store
     assert store.list(f"{CHAIN}/releases/")

@@ -16,8 +16,8 @@ from components.model_service import probing
 from components.model_service.scripts import probe
 from headway.environment.port import OutOfReachError
 from headway.release.driver import labelled
-from headway.release.driver.answers import CONTAINER, FAILURES, Answers, asked, failing, in_a_tick, judged
-from headway.release.driver.labelled import Compared, compared
+from headway.release.driver.golden_answers import CONTAINER, FAILURES, GoldenAnswers, asked, failing, in_a_tick, judged
+from headway.release.driver.labelled import LabelledComparison, compared
 from headway.wire import SCRIPTS_FOLDER
 from sandbox.layout import Layout
 from sandbox.traffic.node.spec import PodSpec
@@ -97,8 +97,8 @@ def test_ticks_go_through_all_golden_requests_and_ask_no_more_a_minute_however_s
     assert [in_a_tick(seconds) for seconds in (300.0, 60.0, 15.0, 4.0, 1.0)] == [25, 25, 7, 2, 1]
 
 
-def answers(pairs: int, mismatches: int, invalid: int = 0) -> Answers:
-    return Answers(replicas=1, pairs=pairs, mismatches=mismatches, invalid=invalid, silent=0, examples=("dent: wrong",))
+def answers(pairs: int, mismatches: int, invalid: int = 0) -> GoldenAnswers:
+    return GoldenAnswers(replicas=1, pairs=pairs, mismatches=mismatches, invalid=invalid, silent=0, examples=("dent: wrong",))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,9 @@ def answers(pairs: int, mismatches: int, invalid: int = 0) -> Answers:
         (answers(25, 1, invalid=1), 0.5, False),
     ],
 )
-def test_the_contract_says_how_many_answers_may_differ_and_none_may_be_malformed(found: Answers, tolerated: float, passed: bool) -> None:
+def test_the_contract_says_how_many_answers_may_differ_and_none_may_be_malformed(
+    found: GoldenAnswers, tolerated: float, passed: bool
+) -> None:
     assert judged(found, tolerated).passed is passed
 
 
@@ -232,7 +234,7 @@ def test_only_answers_of_both_versions_that_can_be_compared_make_a_pair(
 ) -> None:
     with answering(RIGHT) as new, answering(stable, status) as old:
         found = compared([POD], [STABLE_POD], (), two_versions(tmp_path, new, old), 20.0)
-    assert found == Compared(names=names, pairs=pairs, only_new_right=only_new, only_stable_right=only_stable)
+    assert found == LabelledComparison(names=names, pairs=pairs, only_new_right=only_new, only_stable_right=only_stable)
 
 
 def test_a_request_that_was_compared_is_not_asked_again(tmp_path: Path) -> None:

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from release_kill import Shelf
-from release_world import Scene
 
 from headway.cli.release_guard import look
 from headway.contract.loader import load_tenant
@@ -21,11 +19,13 @@ from headway.environment.port import OutOfReachError
 from headway.problem import Exit, UserError
 from headway.release.driver import driver as driving
 from headway.release.driver.clocks import wrong
-from headway.release.driver.cluster import Cluster
-from headway.release.driver.kinds import Kind, Outcome
+from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
+from headway.release.driver.live_service import LiveService
 from headway.release.evidence.prometheus import Endpoint
 from headway.release.evidence.reader import PrometheusEvidence
 from tests.loopback import Handler, served
+from tests.unit.release_kill import Shelf
+from tests.unit.release_world import Scene
 
 SERVER = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -102,7 +102,7 @@ def test_a_prometheus_that_does_not_answer_says_no_time() -> None:
 def test_until_when_a_release_is_watched_is_said_in_the_clusters_time(ahead: float) -> None:
     patched: list[dict[str, Any]] = []
     with servers(ahead, patched) as (api, _):
-        Cluster(api, "vision", "defects").vouch(SERVER + timedelta(seconds=ahead) + timedelta(minutes=10), "rsafe")
+        LiveService(api, "vision", "defects").vouch(SERVER + timedelta(seconds=ahead) + timedelta(minutes=10), "rsafe")
     (notes,) = [body["metadata"]["annotations"] for body in patched]
     until = datetime.fromisoformat(notes["platform.io/watched-until"])
     assert abs(until - (SERVER + timedelta(minutes=10))) <= timedelta(seconds=1)
@@ -110,7 +110,7 @@ def test_until_when_a_release_is_watched_is_said_in_the_clusters_time(ahead: flo
 
 @pytest.fixture
 def scene() -> Scene:
-    (found,) = load_tenant(Path(__file__).parents[2] / "tenants" / "vision").contracts
+    (found,) = load_tenant(Path(__file__).parents[4] / "tenants" / "vision").contracts
     return Scene.of(Shelf(), next(model for model in found.models if model.name == "defects"), mirror=None, weights=["10%"])
 
 
@@ -121,10 +121,10 @@ def test_a_runner_whose_clock_is_wrong_takes_no_release_for_abandoned_and_leaves
     with pytest.raises(UserError, match="The clock of this machine is 7200 s ahead of the API server") as refused:
         scene.driver("one").run()
     assert refused.value.exit is Exit.REFUSED
-    assert scene.kinds().count(Kind.ASKED) == 0
+    assert scene.kinds().count(EventKind.ASKED) == 0
     scene.world.apart = ""
     scene.world.clock -= timedelta(hours=2)
-    assert scene.driver("two").run().outcome is Outcome.PROMOTED, "the lease was given back"
+    assert scene.driver("two").run().outcome is ReleaseOutcome.PROMOTED, "the lease was given back"
 
 
 def test_a_clock_that_goes_wrong_on_the_way_is_noticed_before_ten_more_ticks_were_read(scene: Scene) -> None:
@@ -136,7 +136,7 @@ def test_a_clock_that_goes_wrong_on_the_way_is_noticed_before_ten_more_ticks_wer
 
     with pytest.raises(UserError, match="42 s behind Prometheus"):
         scene.driver("one", told=told).run()
-    assert scene.kinds().count(Kind.OBSERVED) == driving.TICKS_BETWEEN_CLOCKS
+    assert scene.kinds().count(EventKind.OBSERVED) == driving.TICKS_BETWEEN_CLOCKS
 
 
 def test_an_api_server_that_is_away_says_nothing_about_the_time(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_an_api_server_that_is_away_says_nothing_about_the_time(scene: Scene, mo
         return ""
 
     monkeypatch.setattr(scene.world, "clocks_apart", apart)
-    assert scene.driver().run().outcome is Outcome.PROMOTED
+    assert scene.driver().run().outcome is ReleaseOutcome.PROMOTED
 
 
 class Routes:

@@ -7,25 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from release_kill import Shelf
-from release_world import Scene
 
 from headway.contract.loader import load_tenant
 from headway.environment.port import OutOfReachError
 from headway.ledger.traffic_split import ArmRole
-from headway.release.driver.deployment import Deployment, room_ahead
+from headway.release.driver.deployed_service import DeployedService, room_ahead
 from headway.release.driver.driver import seen_share
-from headway.release.driver.rollout import Rollout, fold
+from headway.release.driver.rollout_state import RolloutState, fold
 from headway.release.evidence import reading
+from tests.unit.release_kill import Shelf
+from tests.unit.release_world import Scene
 
 
 @pytest.fixture(scope="module")
-def climbing() -> dict[int, Rollout]:
+def climbing() -> dict[int, RolloutState]:
     """A release at each weight, by the weight; its copies at 0."""
-    (found,) = load_tenant(Path(__file__).parents[2] / "tenants" / "vision").contracts
+    (found,) = load_tenant(Path(__file__).parents[4] / "tenants" / "vision").contracts
     scene = Scene.of(Shelf(), next(m for m in found.models if m.name == "defects"), weights=["25%", "50%"])
     scene.run()
-    seen: dict[int, Rollout] = {}
+    seen: dict[int, RolloutState] = {}
     service = fold(())
     for event in scene.ledger().read():
         service = fold((event,), service)
@@ -40,7 +40,7 @@ def arms(**available: float | None) -> dict[str, Any]:
     return {"arms": {name: {"available": value} for name, value in available.items()}}
 
 
-def test_the_room_ahead_is_that_of_the_next_weights_replicas(climbing: dict[int, Rollout]) -> None:
+def test_the_room_ahead_is_that_of_the_next_weights_replicas(climbing: dict[int, RolloutState]) -> None:
     now, later = climbing[50].split.arm(ArmRole.CANARY), climbing[50].plan.one
     assert now is not None and now.replicas == 1
     bake = next(step for step in climbing[50].plan.steps if step.kind == "bake")
@@ -48,7 +48,7 @@ def test_the_room_ahead_is_that_of_the_next_weights_replicas(climbing: dict[int,
     assert room_ahead(climbing[50], arms(canary=60.0, mirrored=None)) == 120.0
 
 
-def test_nobody_knows_the_room_ahead_where_nobody_measures_gpus(climbing: dict[int, Rollout]) -> None:
+def test_nobody_knows_the_room_ahead_where_nobody_measures_gpus(climbing: dict[int, RolloutState]) -> None:
     assert room_ahead(climbing[50], arms(canary=None)) is None
     assert room_ahead(climbing[50], {"arms": {}}) is None
 
@@ -75,7 +75,7 @@ class Pods:
         raise OutOfReachError("not asked here")
 
 
-def looked(rollout: Rollout, down: str = "") -> tuple[dict[str, Any], list[str]]:
+def looked(rollout: RolloutState, down: str = "") -> tuple[dict[str, Any], list[str]]:
     """The answers that a tick records, and which replicas were asked; `scratch` is right by the new version alone, `dent` was compared."""
     asked: list[str] = []
 
@@ -88,15 +88,15 @@ def looked(rollout: Rollout, down: str = "") -> tuple[dict[str, Any], list[str]]
         return json.dumps(["scratch" if '["dent"]' in arguments else "dent", "right", {}])
 
     more: Any = {"runner": None, "stack": "", "packs": (), "cluster": Pods(), "evidence": None}
-    here = Deployment(**more, service=reading.Service(tenant="vision", model="defects"), run=run)
+    here = DeployedService(**more, service=reading.Service(tenant="vision", model="defects"), run=run)
     return dict(here.read(rollout, 0.0, 60.0)["answers"]), asked
 
 
-def judged_by(rollout: Rollout, **policy: Any) -> Rollout:
+def judged_by(rollout: RolloutState, **policy: Any) -> RolloutState:
     return replace(rollout, body={**rollout.body, "policy": policy}, compared=frozenset({"dent"}))
 
 
-def test_with_a_trade_a_tick_records_what_both_versions_answered_to_what_was_not_compared_before(climbing: dict[int, Rollout]) -> None:
+def test_with_a_trade_a_tick_records_what_both_versions_answered_to_what_was_not_compared_before(climbing: dict[int, RolloutState]) -> None:
     rollout = judged_by(climbing[25], golden=True, trade_gain=0.02)
     answers, asked = looked(rollout)
     assert asked == [rollout.release, rollout.release, rollout.stable]
@@ -106,13 +106,13 @@ def test_with_a_trade_a_tick_records_what_both_versions_answered_to_what_was_not
     assert (tick.pairs, tick.labelled, tick.only_canary_right, tick.only_stable_right) == (1, 1, 1, 0)
 
 
-def test_without_a_trade_the_stable_version_is_left_alone(climbing: dict[int, Rollout]) -> None:
+def test_without_a_trade_the_stable_version_is_left_alone(climbing: dict[int, RolloutState]) -> None:
     rollout = judged_by(climbing[25], golden=True, trade_gain=None)
     answers, asked = looked(rollout)
     assert asked == [rollout.release] and "labelled" not in answers
 
 
-def test_a_stable_version_that_cannot_be_asked_costs_no_golden_answer(climbing: dict[int, Rollout]) -> None:
+def test_a_stable_version_that_cannot_be_asked_costs_no_golden_answer(climbing: dict[int, RolloutState]) -> None:
     rollout = judged_by(climbing[25], golden=True, trade_gain=0.02)
     answers, _ = looked(rollout, down=rollout.stable)
     assert (answers["pairs"], answers["labelled"], answers["not_compared"]) == (1, 0, "exec: exit 137")

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from release_kill import promoting
-from release_world import CHAIN, START, Scene
 from typer.testing import CliRunner, Result
 
 from headway.cli import release, release_guard, release_view
@@ -17,11 +15,13 @@ from headway.contract.loader import load_tenant
 from headway.environment.port import OutOfReachError
 from headway.ledger.chain import Ledger
 from headway.ledger.serving import latest
-from headway.ledger.store import Folder
+from headway.ledger.store import FolderStore
 from headway.problem import Exit, UserError
-from headway.release.driver.rollout import fold
+from headway.release.driver.rollout_state import fold
+from tests.unit.release_kill import promoting
+from tests.unit.release_world import CHAIN, START, Scene
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 Command = Callable[..., Result]
 
 
@@ -30,7 +30,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The ledger of a release that was promoted."""
     folder = tmp_path_factory.mktemp("ledger")
     (found,) = load_tenant(PROJECT / "tenants" / "vision").contracts
-    scene = Scene.of(Folder(folder), next(model for model in found.models if model.name == "defects"), mirror=None, weights=["10%"])
+    scene = Scene.of(FolderStore(folder), next(model for model in found.models if model.name == "defects"), mirror=None, weights=["10%"])
     promoting(scene, 1)
     scene.run()
     return folder
@@ -99,7 +99,7 @@ def test_a_service_whose_contract_is_gone_is_still_read_from_its_ledger(command:
 
 def newer(tmp_path: Path, written: Path, kind: str, change: Callable[[Any], Any], files: int | None = None) -> Ledger:
     """The ledger, or its first `files` events, with one event more, which a Headway of tomorrow wrote."""
-    store = Folder(tmp_path / "ledger")
+    store = FolderStore(tmp_path / "ledger")
     kept = [*sorted(written.rglob("events/*.json"))[:files], *written.rglob("releases/*.json")]
     for file in kept:
         store.create(file.relative_to(written).as_posix(), file.read_bytes())
@@ -125,7 +125,7 @@ def test_a_ledger_of_a_newer_headway_is_refused_by_name_by_all_that_would_have_t
         assert found.exit is Exit.REFUSED
     if kind == "intended":
         with pytest.raises(UserError, match="this Headway does not know"):
-            latest(Folder(tmp_path / "ledger"), CHAIN)
+            latest(FolderStore(tmp_path / "ledger"), CHAIN)
 
 
 def test_verify_proves_such_a_chain_and_says_what_it_could_not_read(command: Command, tmp_path: Path, written: Path) -> None:
@@ -159,7 +159,7 @@ ODD = "50 % [bold]off[/bold] [/x]\x1b[31m\nand <b>more</b>"
 
 def asked_with(reason: str, actor: str, written: Path, tmp_path: Path) -> None:
     """The ledger as it was before its end, with a freeze by somebody whose words are odd."""
-    store = Folder(tmp_path / "ledger")
+    store = FolderStore(tmp_path / "ledger")
     for file in (*sorted(written.rglob("events/*.json"))[:-2], *written.rglob("releases/*.json")):
         store.create(file.relative_to(written).as_posix(), file.read_bytes())
     ledger = Ledger(store, CHAIN, actor, lambda: START)
@@ -178,7 +178,7 @@ def test_what_people_write_is_shown_as_they_wrote_it_and_obeyed_by_no_terminal(c
 
 
 def test_who_started_a_release_is_named_whole(capsys: pytest.CaptureFixture[str], written: Path) -> None:
-    rollout = replace(fold(Ledger(Folder(written), CHAIN, "x", lambda: START).read()).all[0], actor="ci[bot]")
+    rollout = replace(fold(Ledger(FolderStore(written), CHAIN, "x", lambda: START).read()).all[0], actor="ci[bot]")
     release_view.past(CHAIN, [rollout])
     assert "[bot]" in "".join(capsys.readouterr().out.split())
 
@@ -192,7 +192,7 @@ def test_a_reason_that_says_nothing_is_none(command: Command, wish: str) -> None
 @pytest.mark.parametrize("held", [False, True])
 def test_a_wish_that_nobody_hears_now_says_so(command: Command, tmp_path: Path, written: Path, held: bool) -> None:
     asked_with("noon", "somebody", written, tmp_path)
-    ledger = Ledger(Folder(tmp_path / "ledger"), CHAIN, "runner", lambda: START)
+    ledger = Ledger(FolderStore(tmp_path / "ledger"), CHAIN, "runner", lambda: START)
     ledger.acquire("ci@elsewhere/1/1", timedelta(minutes=1), lambda _: True)
     if not held:
         ledger.release("ci@elsewhere/1/1")

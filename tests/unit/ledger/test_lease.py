@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moto import mock_aws
 from moto.s3.models import s3_backends
-from release_kill import Shelf
-from release_world import CHAIN, START
 
 from headway.ledger import lease as leases
 from headway.ledger.chain import Ledger, LostError, verify
-from headway.ledger.store import S3, Folder, Store, TakenError, UnreachableError
+from headway.ledger.store import FolderStore, LedgerStore, S3Store, TakenError, UnreachableError
 from headway.problem import Exit, UserError
+from tests.unit.release_kill import Shelf
+from tests.unit.release_world import CHAIN, START
 
 TERM = timedelta(minutes=1)
 
@@ -43,7 +43,7 @@ class Time:
 
 @dataclass
 class Place:
-    store: Store
+    store: LedgerStore
     time: Time = field(default_factory=Time)
 
     def ledger(self, name: str, wrong: timedelta = timedelta()) -> Ledger:
@@ -68,14 +68,14 @@ def stored(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     """On the stores that people use."""
     if request.param == "folder":
         time = Time()
-        yield Place(Folder(tmp_path, lambda: time.now.timestamp()), time)
+        yield Place(FolderStore(tmp_path, lambda: time.now.timestamp()), time)
         return
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "none")
     with mock_aws():
         made: Any = boto3.client("s3", region_name="us-east-1")
         made.create_bucket(Bucket="ledger")
-        yield Place(S3(made, "ledger", "releases/"), Time(s3=s3_backends["123456789012"]["aws"]))
+        yield Place(S3Store(made, "ledger", "releases/"), Time(s3=s3_backends["123456789012"]["aws"]))
 
 
 def refused(ledger: Ledger, name: str) -> UserError:
@@ -310,5 +310,5 @@ def test_s3_tells_by_its_own_clock_how_old_a_lease_is_and_never_more_than_it_is(
             headers = {"date": format_datetime(written + timedelta(seconds=seconds), usegmt=True)}
             body = {"Body": io.BytesIO(b"{}"), "ETag": '"e"', "LastModified": written, "ResponseMetadata": {"HTTPHeaders": headers}}
             stub.add_response("get_object", body)
-        ages = [found.age for _ in range(2) if (found := S3(made, "ledger").held("leases/a"))]
+        ages = [found.age for _ in range(2) if (found := S3Store(made, "ledger").held("leases/a"))]
     assert ages == [0.0, 29.0]

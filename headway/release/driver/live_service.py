@@ -19,9 +19,9 @@ from headway.environment.clock import ClockOffset
 from headway.environment.kubernetes import KubernetesApi
 from headway.environment.port import OutOfReachError
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
-from headway.release.driver.answers import CONTAINER
-from headway.release.driver.capacity import Needs, room
-from headway.release.driver.world import Route
+from headway.release.driver.capacity import ReplicaNeeds, available_capacity
+from headway.release.driver.golden_answers import CONTAINER
+from headway.release.driver.service_under_release import LiveRoute
 from headway.release.plan import PoolCapacity
 from headway.wire import (
     ARM,
@@ -44,7 +44,7 @@ WEIGHED = (WEIGHTS_ROUTE, "weights-grpc")
 ROUTES = "/apis/networking.istio.io/v1/namespaces/{}/virtualservices"
 
 
-class Cluster:
+class LiveService:
     """One service in a cluster. `simulated`: the environment's word for which pods only pretend to run."""
 
     def __init__(
@@ -54,10 +54,10 @@ class Cluster:
 
     # -- the route -------------------------------------------------------------------------------------------------------------
 
-    def route(self) -> Route:
+    def route(self) -> LiveRoute:
         """The live route; no weights where there is no route. Raises OutOfReachError."""
         live = self._api.get(self._route_path())
-        return route_of(live) if live else Route(weights={})
+        return route_of(live) if live else LiveRoute(weights={})
 
     def patch(self, split: TrafficSplit) -> None:
         """Give the live route the weights and copies of `split`, whose arms it must name. Raises OutOfReachError."""
@@ -120,7 +120,7 @@ class Cluster:
         nodes = self._api.items(f"/api/v1/nodes?{urlencode({'labelSelector': f'{POOL}={pool.name}'})}")
         deployments = self._list("/apis/apps/v1/namespaces/{}/deployments")
         per_node = pool.resources_per_node.get(gpu.resource, 0) // gpu.count
-        return room(
+        return available_capacity(
             running=max(1, sum(_count(d) for d in deployments if _is(d, stable, ArmRole.STABLE))),
             pool=pool.name,
             nodes=nodes,
@@ -128,7 +128,7 @@ class Cluster:
             to_come=max(0, pool.max_nodes - len(nodes)) * per_node if grows else 0,
             quotas=self._api.items(f"/api/v1/namespaces/{self._tenant}/resourcequotas"),
             priority=next((str(d["spec"]["template"]["spec"].get("priorityClassName", "")) for d in deployments), ""),
-            needs=Needs(
+            needs=ReplicaNeeds(
                 resource=gpu.resource,
                 devices=gpu.count,
                 cpu=Decimal(int(replica_cpu(model))) / 1000,
@@ -147,13 +147,13 @@ class Cluster:
         return self._api.items(f"{path.format(self._tenant)}?{selector}")
 
 
-def route_of(live: Mapping[str, Any]) -> Route:
+def route_of(live: Mapping[str, Any]) -> LiveRoute:
     """What a VirtualService of ours says: arms by the header that tells clients which release answered."""
     entry, led = _rule(live, WEIGHTS_ROUTE), _rule(live, SPLIT_ROUTE)
     until = (live.get("metadata", {}).get("annotations") or {}).get(WATCHED_UNTIL)
     arms = {_key(d): d for d in entry.get("route", ())}
     percent = entry.get("mirrorPercentage", {}).get("value", 100.0) if entry.get("mirror") else 0.0
-    return Route(
+    return LiveRoute(
         weights={key: Share.percent(int(d.get("weight", 100))) for key, d in arms.items()},
         hosts={key: _service(d["destination"]["host"]) for key, d in arms.items()},
         mirrored=_service(entry["mirror"]["host"]) if entry.get("mirror") else None,

@@ -11,14 +11,14 @@ from typing import Any
 
 from headway.ledger.events import Event, unreadable
 from headway.ledger.traffic_split import ArmRole, TrafficSplit, UserSplit
-from headway.release.driver.kinds import Kind, Outcome, Wish
+from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome
 from headway.release.plan import RolloutPlan, StepKind
 
-_KINDS = frozenset(kind.value for kind in Kind)
+_KINDS = frozenset(kind.value for kind in EventKind)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failing:
+class RolloutFailure:
     """Why traffic goes back, since which event, and what was asked or found. `kind` says who decided: the gate, a person, a step."""
 
     number: int
@@ -28,7 +28,7 @@ class Failing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rollout:
+class RolloutState:
     """One release on its way. `number` and `time` are those of its `started` event, `last` those of the newest event about it."""
 
     number: int
@@ -72,7 +72,7 @@ class Rollout:
     """Why a person holds the weight."""
     promote: str | None = None
     """Why a person wants all traffic at once."""
-    failing: Failing | None = None
+    failing: RolloutFailure | None = None
     was_exposed: bool = False
     """Whether the new version ever was to get requests or copies of them."""
     was_deployed: bool = False
@@ -80,7 +80,7 @@ class Rollout:
     drained: bool = False
     unreconciled: bool = False
     drifts: int = 0
-    outcome: Outcome | None = None
+    outcome: ReleaseOutcome | None = None
     ended: Mapping[str, Any] | None = None
     last: str = ""
     changed: str = ""
@@ -140,13 +140,13 @@ class Rollout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Service:
+class ServiceState:
     """A service. `split` is the one that holds now; None where no ledger knows the service."""
 
     split: TrafficSplit | None = None
-    rollout: Rollout | None = None
+    rollout: RolloutState | None = None
     """The newest, running or not."""
-    past: tuple[Rollout, ...] = ()
+    past: tuple[RolloutState, ...] = ()
     """Ended ones, oldest first."""
     lease: Mapping[str, Any] | None = None
     count: int = 0
@@ -154,15 +154,15 @@ class Service:
     """Content of each release that was ever named, by its name."""
 
     @property
-    def running(self) -> Rollout | None:
+    def running(self) -> RolloutState | None:
         return self.rollout if self.rollout and not self.rollout.over else None
 
     @property
-    def all(self) -> tuple[Rollout, ...]:
+    def all(self) -> tuple[RolloutState, ...]:
         """Every release, oldest first, the running one as the last."""
         return (*self.past, *((self.running,) if self.running else ()))
 
-    def begun_with(self, number: int) -> Rollout | None:
+    def begun_with(self, number: int) -> RolloutState | None:
         """The release that began with event `number`."""
         return next((rollout for rollout in self.all if rollout.number == number), None)
 
@@ -172,9 +172,9 @@ class Service:
         return found.release if found else None
 
 
-def fold(events: Iterable[Event], start: Service | None = None) -> Service:
+def fold(events: Iterable[Event], start: ServiceState | None = None) -> ServiceState:
     """The service after `events`, which follow those that `start` has seen. Raises UserError for an event of a newer Headway."""
-    service = start or Service()
+    service = start or ServiceState()
     for event in events:
         if event.kind not in _KINDS:
             raise unreadable(event)
@@ -185,18 +185,18 @@ def fold(events: Iterable[Event], start: Service | None = None) -> Service:
     return service
 
 
-def _after(service: Service, event: Event) -> Service:
+def _after(service: ServiceState, event: Event) -> ServiceState:
     service = replace(service, count=event.number)
     body = event.body
     match event.kind:
-        case Kind.LEASE:
+        case EventKind.LEASE:
             return replace(service, lease=body)
-        case Kind.LEASE_RELEASED:
+        case EventKind.LEASE_RELEASED:
             return replace(service, lease=None)
-        case Kind.ADOPTED:
+        case EventKind.ADOPTED:
             split = TrafficSplit.read(body["division"])
             return replace(service, split=split, known={**service.known, **split.digests})
-        case Kind.STARTED if service.split is not None:
+        case EventKind.STARTED if service.split is not None:
             known = {**service.known, body["release"]: body["digest"]}
             return replace(service, rollout=_started(event, service.split), known=known)
         case _:
@@ -209,9 +209,9 @@ def _after(service: Service, event: Event) -> Service:
     return replace(service, rollout=rollout, past=past, split=rollout.split)
 
 
-def _started(event: Event, split: TrafficSplit) -> Rollout:
+def _started(event: Event, split: TrafficSplit) -> RolloutState:
     body = event.body
-    return Rollout(
+    return RolloutState(
         number=event.number,
         time=event.time,
         actor=event.actor,
@@ -230,38 +230,38 @@ def _started(event: Event, split: TrafficSplit) -> Rollout:
     )
 
 
-def _told(rollout: Rollout, event: Event) -> Rollout:
+def _told(rollout: RolloutState, event: Event) -> RolloutState:
     body = event.body
 
-    def failing(kind: str, reason: str) -> Rollout:
+    def failing(kind: str, reason: str) -> RolloutState:
         if rollout.failing:
             return rollout
-        return replace(rollout, failing=Failing(number=event.number, time=event.time, kind=kind, reason=reason))
+        return replace(rollout, failing=RolloutFailure(number=event.number, time=event.time, kind=kind, reason=reason))
 
     match event.kind:
-        case Kind.CHECKED:
+        case EventKind.CHECKED:
             return replace(rollout, checked=True) if body["sound"] else failing("evidence", "; ".join(body["findings"]))
-        case Kind.LEARNED:
+        case EventKind.LEARNED:
             return replace(rollout, learned=body["raw"])
-        case Kind.INTENDED:
+        case EventKind.INTENDED:
             split = TrafficSplit.read(body["division"])
             grew = grows(rollout.split, split)
             intended = replace(rollout, split=split, split_number=event.number, settled=False, awaited=not grew)
             return replace(intended, was_exposed=rollout.was_exposed or intended.exposed)
-        case Kind.APPLIED:
+        case EventKind.APPLIED:
             deployed = rollout.was_deployed or rollout.failing is None
             return replace(_divides(rollout, event.time), settled=True, changed=event.time, was_deployed=deployed)
-        case Kind.REFUSED | Kind.FAILED:
+        case EventKind.REFUSED | EventKind.FAILED:
             given_up = replace(rollout, unreconciled=True) if rollout.failing else failing(str(event.kind), body["reason"])
             return replace(given_up, settled=True)
-        case Kind.READY:
+        case EventKind.READY:
             return replace(rollout, awaited=True)
-        case Kind.LATE:
+        case EventKind.LATE:
             return replace(failing("late", body["reason"]), awaited=True)
-        case Kind.PROBED:
+        case EventKind.PROBED:
             done = replace(rollout, probed=rollout.probed | {StepKind(body["step"])})
             return failing(body["step"], body["reason"]) if body["passed"] is False else done
-        case Kind.OBSERVED:
+        case EventKind.OBSERVED:
             seen = replace(
                 rollout,
                 decision=body["decision"],
@@ -271,27 +271,27 @@ def _told(rollout: Rollout, event: Event) -> Rollout:
                 compared=rollout.compared.union((body["raw"].get("answers") or {}).get("compared", ())),
             )
             failed = body["decision"]["phase"] == "rolled back" and not rollout.failing
-            found = Failing(number=event.number, time=event.time, kind="gate", reason=body["decision"]["sentence"])
+            found = RolloutFailure(number=event.number, time=event.time, kind="gate", reason=body["decision"]["sentence"])
             return replace(seen, failing=found) if failed else seen
-        case Kind.DUE:
+        case EventKind.DUE:
             return replace(rollout, due=True)
-        case Kind.REGATED:
+        case EventKind.REGATED:
             return replace(rollout, gate=body["gate"])
-        case Kind.DRIFTED:
+        case EventKind.DRIFTED:
             return replace(rollout, settled=False, drifts=rollout.drifts + 1)
-        case Kind.ASKED:
+        case EventKind.ASKED:
             return _asked(rollout, body, failing)
-        case Kind.SHIFTED:
+        case EventKind.SHIFTED:
             return replace(_divides(rollout, event.time), shifted=True, settled=True)
-        case Kind.DRAINED:
+        case EventKind.DRAINED:
             return replace(rollout, drained=True)
-        case Kind.ENDED:
-            return replace(rollout, outcome=Outcome(body["outcome"]), ended=body)
+        case EventKind.ENDED:
+            return replace(rollout, outcome=ReleaseOutcome(body["outcome"]), ended=body)
         case _:
             return rollout
 
 
-def _divides(rollout: Rollout, time: str) -> Rollout:
+def _divides(rollout: RolloutState, time: str) -> RolloutState:
     """With the times between which users are divided, where the route was just brought to the split."""
     if rollout.divided:
         return replace(rollout, users_since=rollout.users_since or time, users_until=None)
@@ -299,17 +299,17 @@ def _divides(rollout: Rollout, time: str) -> Rollout:
     return replace(rollout, users_until=time) if ended else rollout
 
 
-def _asked(rollout: Rollout, body: Mapping[str, Any], failing: Callable[[str, str], Rollout]) -> Rollout:
+def _asked(rollout: RolloutState, body: Mapping[str, Any], failing: Callable[[str, str], RolloutState]) -> RolloutState:
     reason = str(body["reason"])
     match body["wish"]:
-        case Wish.FREEZE:
+        case OperatorRequest.FREEZE:
             return replace(rollout, frozen=reason)
-        case Wish.RESUME:
+        case OperatorRequest.RESUME:
             return replace(rollout, frozen=None)
-        case Wish.PROMOTE if rollout.decision and not rollout.failing:
+        case OperatorRequest.PROMOTE if rollout.decision and not rollout.failing:
             phase = {"releasing": "baking", "baking": "done"}.get(rollout.phase, rollout.phase)
             return replace(rollout, promote=reason, decision={**rollout.decision, "phase": phase})
-        case Wish.ROLLBACK:
+        case OperatorRequest.ROLLBACK:
             return failing("asked", reason)
         case _:
             return rollout

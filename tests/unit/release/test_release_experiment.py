@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from release_kill import KilledError, Shelf, killed_at, walk
-from release_world import BAD, CHAIN, Reading, Scene
 from typer.testing import CliRunner, Result
 
 from headway.cli import release, release_view
@@ -29,16 +27,18 @@ from headway.problem import UserError
 from headway.release import messages, service_place
 from headway.release.driver import start as starting
 from headway.release.driver import targets
-from headway.release.driver.kinds import Kind, Outcome, Wish
+from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome
 from headway.release.driver.requests import ask
-from headway.release.driver.rollout import Rollout, Service
+from headway.release.driver.rollout_state import RolloutState, ServiceState
 from headway.release.driver.start import tick_seconds
 from headway.release.driver.verify import recomputed
 from headway.release.experiment import assigned
 from headway.release.plan import PoolCapacity, plan
 from headway.release.report import page
+from tests.unit.release_kill import KilledError, Shelf, killed_at, walk
+from tests.unit.release_world import BAD, CHAIN, Reading, Scene
 
-TENANTS = Path(__file__).parents[2] / "tenants"
+TENANTS = Path(__file__).parents[3] / "tenants"
 SPLIT = {"share": "20%", "duration": "1h", "user_claim": "sub", "experiment": "tone"}
 
 
@@ -63,73 +63,73 @@ def longer_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starting, "TICK_SECONDS", 300.0)
 
 
-def deciding(scene: Scene, wish: Wish, on: Kind = Kind.DUE) -> Callable[[Event, Service], None]:
+def deciding(scene: Scene, wish: OperatorRequest, on: EventKind = EventKind.DUE) -> Callable[[Event, ServiceState], None]:
     """Somebody who decides as soon as something happened."""
 
-    def told(event: Event, service: Service) -> None:
+    def told(event: Event, service: ServiceState) -> None:
         if event.kind == on and service.running:
             ask(scene.ledger("person"), wish, "conversion rose by two points")
 
     return told
 
 
-def when_divided(scene: Scene, act: Callable[[], object], ticks: int = 1) -> Callable[[Event, Service], None]:
+def when_divided(scene: Scene, act: Callable[[], object], ticks: int = 1) -> Callable[[Event, ServiceState], None]:
     """Something that happens once, after so many ticks, when users are divided; without more to happen a person ends it at its time."""
     done: list[object] = []
 
-    def told(event: Event, service: Service) -> None:
+    def told(event: Event, service: ServiceState) -> None:
         rollout = service.running
-        if event.kind == Kind.OBSERVED and rollout and rollout.divided and rollout.ticks >= ticks and not done:
+        if event.kind == EventKind.OBSERVED and rollout and rollout.divided and rollout.ticks >= ticks and not done:
             done.append(act())
 
     return told
 
 
 @pytest.fixture(scope="module")
-def told_of(contract: Model) -> tuple[Scene, Rollout, list[str]]:
+def told_of(contract: Model) -> tuple[Scene, RolloutState, list[str]]:
     """A whole experiment that a person promotes at its end, and how `status` told of it at each tick."""
     scene, said = experiment(contract), list[str]()
 
-    def told(event: Event, service: Service) -> None:
-        if event.kind == Kind.OBSERVED and service.running:
+    def told(event: Event, service: ServiceState) -> None:
+        if event.kind == EventKind.OBSERVED and service.running:
             said.append(messages.why(service.running))
-        deciding(scene, Wish.PROMOTE)(event, service)
+        deciding(scene, OperatorRequest.PROMOTE)(event, service)
 
     return scene, scene.run(told=told), said
 
 
-def test_users_are_divided_for_the_time_that_was_said_and_a_person_promotes(told_of: tuple[Scene, Rollout, list[str]]) -> None:
+def test_users_are_divided_for_the_time_that_was_said_and_a_person_promotes(told_of: tuple[Scene, RolloutState, list[str]]) -> None:
     scene, ended, _ = told_of
-    assert ended.outcome is Outcome.PROMOTED
+    assert ended.outcome is ReleaseOutcome.PROMOTED
     ups = [line for line in scene.world.done if line.startswith("up")]
     assert ups[:2] == ["up stable=100 canary=0", "up stable=100 canary=0 users=20"]
     assert ups[-2:] == ["up stable=0 canary=100", "up stable=100"]
     assert (scene.world.routed, scene.world.led) == ({scene.release: 100}, None)
-    due = next(event for event in scene.ledger().read() if event.kind == Kind.DUE)
+    due = next(event for event in scene.ledger().read() if event.kind == EventKind.DUE)
     assert ended.users_since is not None and ended.users_end is not None
     assert ended.users_end - _time(ended.users_since) == timedelta(hours=1)
     assert _time(due.time) >= ended.users_end
 
 
-def test_every_decision_of_an_experiment_is_made_again_from_its_ledger(told_of: tuple[Scene, Rollout, list[str]]) -> None:
+def test_every_decision_of_an_experiment_is_made_again_from_its_ledger(told_of: tuple[Scene, RolloutState, list[str]]) -> None:
     scene = told_of[0]
     found = recomputed(scene.ledger().read(), Reading())
     assert (verify(scene.store, CHAIN), found.flaws, found.foreign) == ((), (), ())
-    assert found.decided == scene.kinds().count(Kind.OBSERVED) > 60
+    assert found.decided == scene.kinds().count(EventKind.OBSERVED) > 60
 
 
 def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def test_the_old_release_keeps_its_users_until_the_new_one_has_replicas_for_all(told_of: tuple[Scene, Rollout, list[str]]) -> None:
+def test_the_old_release_keeps_its_users_until_the_new_one_has_replicas_for_all(told_of: tuple[Scene, RolloutState, list[str]]) -> None:
     done = told_of[0].world.done
     assert done[done.index("up stable=0 canary=100") - 1] == "up stable=100 canary=0 users=20", "more replicas, and users where they were"
 
 
 def test_copies_come_before_users_where_the_contract_asks(contract: Model) -> None:
     scene = experiment(contract, mirror={"share": "100%"})
-    scene.run(told=when_divided(scene, lambda: ask(scene.ledger("person"), Wish.ROLLBACK, "enough")))
+    scene.run(told=when_divided(scene, lambda: ask(scene.ledger("person"), OperatorRequest.ROLLBACK, "enough")))
     ups = [line for line in scene.world.done if line.startswith("up")]
     assert ups.index("up stable=100 canary=0 copies=100") < ups.index("up stable=100 canary=0 users=20")
 
@@ -137,7 +137,7 @@ def test_copies_come_before_users_where_the_contract_asks(contract: Model) -> No
 def test_a_version_that_is_too_slow_for_its_users_goes_back_without_anyone(scene: Scene) -> None:
     scene.world.shares = BAD
     ended = scene.run()
-    assert (ended.outcome, ended.failing and ended.failing.kind) == (Outcome.ROLLED_BACK, "gate")
+    assert (ended.outcome, ended.failing and ended.failing.kind) == (ReleaseOutcome.ROLLED_BACK, "gate")
     assert (scene.world.routed, scene.world.led) == ({scene.stable: 100}, None)
     assert "up stable=100 canary=0 users=20" in scene.world.done
     assert ended.users_until is not None
@@ -152,27 +152,27 @@ def test_users_are_taken_back_on_the_route_before_the_stack_is_touched(scene: Sc
 def test_when_its_time_is_over_users_stay_divided_until_a_person_says_so(scene: Scene, longer_ticks: None) -> None:
     after: list[int] = []
 
-    def told(event: Event, service: Service) -> None:
+    def told(event: Event, service: ServiceState) -> None:
         rollout = service.running
-        if event.kind == Kind.OBSERVED and rollout and rollout.due:
+        if event.kind == EventKind.OBSERVED and rollout and rollout.due:
             assert scene.world.led == ("tone", scene.release)
             after.append(event.number)
             if len(after) == 10:
-                ask(scene.ledger("person"), Wish.ROLLBACK, "no effect")
+                ask(scene.ledger("person"), OperatorRequest.ROLLBACK, "no effect")
 
     ended = scene.run(told=told)
-    assert ended.outcome is Outcome.ROLLED_BACK
-    assert scene.kinds().count(Kind.DUE) == 1
+    assert ended.outcome is ReleaseOutcome.ROLLED_BACK
+    assert scene.kinds().count(EventKind.DUE) == 1
     assert len(after) >= 10
 
 
 def test_a_version_that_breaks_after_its_time_still_goes_back(scene: Scene, longer_ticks: None) -> None:
-    def told(event: Event, _: Service) -> None:
-        if event.kind == Kind.DUE:
+    def told(event: Event, _: ServiceState) -> None:
+        if event.kind == EventKind.DUE:
             scene.world.errors = 0.6
 
     ended = scene.run(told=told)
-    assert (ended.outcome, ended.failing and ended.failing.kind) == (Outcome.ROLLED_BACK, "gate")
+    assert (ended.outcome, ended.failing and ended.failing.kind) == (ReleaseOutcome.ROLLED_BACK, "gate")
 
 
 def test_what_anyone_needs_to_recompute_assignments_is_recorded_at_the_start(scene: Scene) -> None:
@@ -188,7 +188,7 @@ def test_an_assignment_is_recomputed_from_the_ledger_during_and_after(scene: Sce
         rollout = scene.service().running
         assert rollout is not None
         seen.append(assigned(rollout, "alice").divided)
-        ask(scene.ledger("person"), Wish.ROLLBACK, "enough")
+        ask(scene.ledger("person"), OperatorRequest.ROLLBACK, "enough")
 
     ended = scene.run(told=when_divided(scene, look))
     assert seen == [True]
@@ -223,22 +223,22 @@ def test_a_plan_in_the_middle_renders_the_division_of_users(scene: Scene) -> Non
         assert found.user_split == UserSplit(experiment="tone", share=Share.percent(20), user_claim="sub", hash=HASH)
         assert found.led == ("tone", scene.release)
         assert TrafficSplit.read(found.document()) == found
-        ask(scene.ledger("person"), Wish.ROLLBACK, "enough")
+        ask(scene.ledger("person"), OperatorRequest.ROLLBACK, "enough")
 
-    assert scene.run(told=when_divided(scene, look)).outcome is Outcome.ROLLED_BACK
+    assert scene.run(told=when_divided(scene, look)).outcome is ReleaseOutcome.ROLLED_BACK
 
 
 def test_a_rule_that_somebody_took_off_the_route_is_put_back(scene: Scene) -> None:
     removed = when_divided(scene, lambda: setattr(scene.world, "led", None), ticks=3)
 
-    def told(event: Event, service: Service) -> None:
+    def told(event: Event, service: ServiceState) -> None:
         removed(event, service)
-        if event.kind == Kind.DRIFTED:
+        if event.kind == EventKind.DRIFTED:
             said = messages.said(event) or ""
             assert said.endswith(f", and its users of experiment tone are not led to {scene.release}; it is set right.")
-        if event.kind == Kind.OBSERVED and service.running and service.running.drifts:
+        if event.kind == EventKind.OBSERVED and service.running and service.running.drifts:
             assert scene.world.led == ("tone", scene.release)
-            ask(scene.ledger("person"), Wish.ROLLBACK, "enough")
+            ask(scene.ledger("person"), OperatorRequest.ROLLBACK, "enough")
 
     assert scene.run(told=told).drifts == 1
 
@@ -247,12 +247,12 @@ def test_without_data_for_too_long_nobody_has_the_new_version_and_its_users_get_
     scene.world.answered = True
     blinded = when_divided(scene, lambda: setattr(scene.world, "answered", False), ticks=3)
 
-    def told(event: Event, service: Service) -> None:
+    def told(event: Event, service: ServiceState) -> None:
         blinded(event, service)
-        if not scene.world.answered and event.kind == Kind.APPLIED and scene.world.led is None:
+        if not scene.world.answered and event.kind == EventKind.APPLIED and scene.world.led is None:
             scene.world.answered = True
-        elif event.kind == Kind.APPLIED and scene.world.done.count("up stable=100 canary=0 users=20") == 2:
-            ask(scene.ledger("person"), Wish.ROLLBACK, "enough")
+        elif event.kind == EventKind.APPLIED and scene.world.done.count("up stable=100 canary=0 users=20") == 2:
+            ask(scene.ledger("person"), OperatorRequest.ROLLBACK, "enough")
 
     ended = scene.run(told=told)
     assert scene.world.done[:4] == [
@@ -265,8 +265,8 @@ def test_without_data_for_too_long_nobody_has_the_new_version_and_its_users_get_
 
 
 def test_an_experiment_that_nobody_watched_for_too_long_goes_back(scene: Scene) -> None:
-    def told(event: Event, service: Service) -> None:
-        if event.kind == Kind.OBSERVED and service.running and service.running.ticks == 6:
+    def told(event: Event, service: ServiceState) -> None:
+        if event.kind == EventKind.OBSERVED and service.running and service.running.ticks == 6:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -274,13 +274,13 @@ def test_an_experiment_that_nobody_watched_for_too_long_goes_back(scene: Scene) 
     assert scene.world.vouched is not None and scene.world.vouched > scene.world.clock, "the dead man's switch knows when to act"
     scene.world.clock += timedelta(minutes=11)
     ended = scene.driver("two").run()
-    assert ended.outcome is Outcome.ROLLED_BACK
+    assert ended.outcome is ReleaseOutcome.ROLLED_BACK
     assert scene.world.led is None
 
 
 def test_a_rollback_by_a_person_does_not_wait_for_the_gateway_or_the_stack(scene: Scene) -> None:
-    ended = scene.run(told=deciding(scene, Wish.ROLLBACK, on=Kind.LEARNED))
-    assert ended.outcome in (Outcome.ROLLED_BACK, Outcome.REFUSED)
+    ended = scene.run(told=deciding(scene, OperatorRequest.ROLLBACK, on=EventKind.LEARNED))
+    assert ended.outcome in (ReleaseOutcome.ROLLED_BACK, ReleaseOutcome.REFUSED)
     assert not any("users" in line for line in scene.world.done)
 
 
@@ -318,7 +318,7 @@ def test_a_runner_killed_as_the_time_is_over_leaves_one_that_says_so_once(
     scene, create = experiment(contract), Shelf.create
 
     def killed(store: Shelf, key: str, body: bytes) -> None:
-        due = parse(body).kind == Kind.DUE if "/events/" in key else False
+        due = parse(body).kind == EventKind.DUE if "/events/" in key else False
         if written or not due:
             create(store, key, body)
         if due:
@@ -328,16 +328,16 @@ def test_a_runner_killed_as_the_time_is_over_leaves_one_that_says_so_once(
     monkeypatch.setattr(Shelf, "create", killed)
     with pytest.raises(KilledError):
         scene.run()
-    assert (scene.kinds().count(Kind.DUE), scene.world.led) == (int(written), ("tone", scene.release))
-    ask(scene.ledger("person"), Wish.PROMOTE, "it is better")
+    assert (scene.kinds().count(EventKind.DUE), scene.world.led) == (int(written), ("tone", scene.release))
+    ask(scene.ledger("person"), OperatorRequest.PROMOTE, "it is better")
     ended = scene.driver("two", gone=lambda _: True).run()
-    assert (ended.outcome, scene.kinds().count(Kind.DUE)) == (Outcome.PROMOTED, int(written))
+    assert (ended.outcome, scene.kinds().count(EventKind.DUE)) == (ReleaseOutcome.PROMOTED, int(written))
 
 
 # words ----------------------------------------------------------------------------------------------------------------------------------
 
 
-def test_status_says_who_has_it_and_until_when(told_of: tuple[Scene, Rollout, list[str]]) -> None:
+def test_status_says_who_has_it_and_until_when(told_of: tuple[Scene, RolloutState, list[str]]) -> None:
     assert any(
         line.startswith("20 % of users have the new version in experiment tone, until 2026-11-21 13:") and "then a person decides" in line
         for line in told_of[2]
@@ -346,7 +346,7 @@ def test_status_says_who_has_it_and_until_when(told_of: tuple[Scene, Rollout, li
     assert not any("a person holds the weight" in line for line in told_of[2])
 
 
-def test_the_story_names_the_experiment_its_users_and_its_end(told_of: tuple[Scene, Rollout, list[str]]) -> None:
+def test_the_story_names_the_experiment_its_users_and_its_end(told_of: tuple[Scene, RolloutState, list[str]]) -> None:
     scene, _, _ = told_of
     lines = [text for event in scene.ledger().read() if (text := messages.said(event))]
     assert "Next: 20 % of users." in lines
@@ -355,7 +355,7 @@ def test_the_story_names_the_experiment_its_users_and_its_end(told_of: tuple[Sce
     assert not any("a person holds the weight" in line for line in lines)
 
 
-def test_the_report_says_that_users_were_divided_and_who_ended_it(told_of: tuple[Scene, Rollout, list[str]]) -> None:
+def test_the_report_says_that_users_were_divided_and_who_ended_it(told_of: tuple[Scene, RolloutState, list[str]]) -> None:
     scene, rollout, _ = told_of
     html = page.html(CHAIN, "sandbox", rollout, scene.ledger().read())
     assert "a lasting difference in latency or errors may be one of the 20 % of users" in html
@@ -363,7 +363,7 @@ def test_the_report_says_that_users_were_divided_and_who_ended_it(told_of: tuple
     assert f"tone: 20 % of users by their sub, by {HASH}" in html
 
 
-def test_the_machine_readable_summary_tells_of_the_experiment(told_of: tuple[Scene, Rollout, list[str]]) -> None:
+def test_the_machine_readable_summary_tells_of_the_experiment(told_of: tuple[Scene, RolloutState, list[str]]) -> None:
     found = release_view.summary(told_of[1])["experiment"]
     assert {key: found[key] for key in ("experiment", "share", "user_claim", "hash", "running", "due")} == {
         "experiment": "tone",
@@ -377,7 +377,7 @@ def test_the_machine_readable_summary_tells_of_the_experiment(told_of: tuple[Sce
 
 
 @pytest.fixture
-def command(told_of: tuple[Scene, Rollout, list[str]], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+def command(told_of: tuple[Scene, RolloutState, list[str]], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """`headway release assign` on that service's ledger."""
     here = SimpleNamespace(chain=CHAIN, ledger=told_of[0].ledger)
     monkeypatch.setattr(service_place, "place", lambda *_: here)
@@ -385,7 +385,7 @@ def command(told_of: tuple[Scene, Rollout, list[str]], monkeypatch: pytest.Monke
 
 
 def test_the_command_names_a_users_bucket_arm_and_release(
-    command: Callable[..., Result], told_of: tuple[Scene, Rollout, list[str]]
+    command: Callable[..., Result], told_of: tuple[Scene, RolloutState, list[str]]
 ) -> None:
     scene, rollout, _ = told_of
     said = command("carol").stdout

@@ -8,7 +8,7 @@ import pytest
 from headway.contract.units import Share
 from headway.environment.port import OutOfReachError
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficMirror, TrafficSplit
-from headway.release.driver.cluster import applied, owner, route_of
+from headway.release.driver.live_service import applied, owner, route_of
 from headway.release.guard import overdue, safe
 from headway.wire import SAFE_RELEASE, WATCHED_UNTIL
 

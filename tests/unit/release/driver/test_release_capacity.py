@@ -7,11 +7,11 @@ import pytest
 
 from headway.contract.rollout import Rollout
 from headway.problem import UserError
-from headway.release.driver.capacity import Needs, room, spare
+from headway.release.driver.capacity import ReplicaNeeds, available_capacity, spare
 from headway.release.plan import plan
 
 GPU = "requests.nvidia.com/gpu"
-NEEDS = Needs(resource="nvidia.com/gpu", devices=1, cpu=Decimal("3.1"), memory=Decimal(10 * 2**30))
+NEEDS = ReplicaNeeds(resource="nvidia.com/gpu", devices=1, cpu=Decimal("3.1"), memory=Decimal(10 * 2**30))
 
 
 def node(name: str, gpus: int, *, ready: str = "True", cordoned: bool = False) -> dict[str, Any]:
@@ -49,7 +49,9 @@ def quota(hard: dict[str, str], used: dict[str, str], *classes: str, operator: s
 
 
 def found(*quotas: dict[str, Any], nodes: tuple[dict[str, Any], ...] = (node("a", 8),), running: int = 1, to_come: int = 0) -> Any:
-    return room(running=running, pool="l4", nodes=nodes, pods=[], to_come=to_come, quotas=quotas, priority="latency", needs=NEEDS)
+    return available_capacity(
+        running=running, pool="l4", nodes=nodes, pods=[], to_come=to_come, quotas=quotas, priority="latency", needs=NEEDS
+    )
 
 
 def gpus(hard: int, used: int, *classes: str, operator: str = "In") -> dict[str, Any]:

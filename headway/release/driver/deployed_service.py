@@ -15,13 +15,13 @@ from headway.environment.clock import ClockOffset
 from headway.environment.port import OutOfReachError
 from headway.environment.request_samples import RequestSamples, UnkeptError
 from headway.ledger.traffic_split import ArmRole, TrafficSplit
-from headway.release.driver.answers import Answers, Run, asked, failing, in_a_tick, judged
 from headway.release.driver.clocks import wrong
-from headway.release.driver.cluster import Cluster
+from headway.release.driver.golden_answers import GoldenAnswers, RunInPod, asked, failing, in_a_tick, judged
 from headway.release.driver.labelled import compared
+from headway.release.driver.live_service import LiveService
 from headway.release.driver.mirrored import paired
-from headway.release.driver.rollout import Rollout
-from headway.release.driver.world import Drained, Probed, Raw, Route
+from headway.release.driver.rollout_state import RolloutState
+from headway.release.driver.service_under_release import DrainResult, LiveRoute, ProbeResult, RawCounters
 from headway.release.evidence.reading import Arms, Service, Window, unanswered
 from headway.release.evidence.stillness import Seen, Watch
 from headway.release.plan import StepKind
@@ -36,16 +36,16 @@ PROBE_SECONDS = 5.0
 
 
 @dataclass
-class Deployment:
+class DeployedService:
     """Implements `world.World` for one service."""
 
     runner: "Runner"
     stack: str
     packs: Sequence["PackSource"]
-    cluster: Cluster
+    cluster: LiveService
     evidence: Watch
     service: Service
-    run: Run
+    run: RunInPod
     """Runs Python in a serving container."""
     samples: RequestSamples | None = None
     """Kept samples of requests; None where nothing is kept."""
@@ -82,7 +82,7 @@ class Deployment:
 
     # -- the cluster -----------------------------------------------------------------------------------------------------------
 
-    def route(self) -> Route:
+    def route(self) -> LiveRoute:
         return self.cluster.route()
 
     def patch(self, split: TrafficSplit) -> None:
@@ -99,32 +99,32 @@ class Deployment:
         arms = self.cluster.starting(split)
         return self.cluster.given_up(split) or tuple(f"{who}: {why}" for who, pods in arms.items() if (why := failing(pods, self.run)))
 
-    def probe(self, rollout: Rollout, step: StepKind) -> Probed:
+    def probe(self, rollout: RolloutState, step: StepKind) -> ProbeResult:
         """Replicas prove themselves before they are ready: the startup probe sends warm-up and golden requests at the largest shape."""
         missing = self.cluster.unready(rollout.split)
         if missing:
-            return Probed(passed=False, reason="; ".join(missing), by=_OWN_PROBES)
+            return ProbeResult(passed=False, reason="; ".join(missing), by=_OWN_PROBES)
         if self.cluster.simulated(rollout.release):
-            return Probed(passed=None, reason="the replicas are simulated", by=_SIMULATED)
+            return ProbeResult(passed=None, reason="the replicas are simulated", by=_SIMULATED)
         if step is StepKind.GOLDEN and rollout.body["policy"]["golden"]:
             return judged(asked(self.cluster.ready(rollout.release), self.run, PROBE_SECONDS), rollout.body["policy"]["mismatch"])
-        return Probed(passed=True, reason="every replica answered before it became ready", by=_OWN_PROBES)
+        return ProbeResult(passed=True, reason="every replica answered before it became ready", by=_OWN_PROBES)
 
-    def answers(self, release: str) -> Answers | None:
+    def answers(self, release: str) -> GoldenAnswers | None:
         """What replicas of `release` answer to their golden requests; None where they only pretend to run. Raises OutOfReachError."""
         return None if self.cluster.simulated(release) else asked(self.cluster.ready(release), self.run, PROBE_SECONDS)
 
     # -- evidence --------------------------------------------------------------------------------------------------------------
 
-    def check(self, rollout: Rollout) -> Sequence[str]:
+    def check(self, rollout: RolloutState) -> Sequence[str]:
         found = self.evidence.preflight(self.service, self._arms(rollout), now=self.now().timestamp() - self.settle_seconds)
         return tuple(problem.brief for problem in found if problem.blocking)
 
-    def history(self, rollout: Rollout, seconds: float) -> Raw:
+    def history(self, rollout: RolloutState, seconds: float) -> RawCounters:
         before = self.now().timestamp() - self.settle_seconds
         return self.evidence.history(self.service, self._arms(rollout), before, seconds)
 
-    def read(self, rollout: Rollout, start: float, end: float) -> Raw:
+    def read(self, rollout: RolloutState, start: float, end: float) -> RawCounters:
         raw = self._counted(rollout, start, end)
         raw = {**raw, "room": room_ahead(rollout, raw), **self._copies(rollout, start, end)}
         if not rollout.body["policy"]["golden"]:
@@ -144,7 +144,7 @@ class Deployment:
             both = {"labelled": 0, "not_compared": str(failure)}
         return {**raw, "answers": {**found, **both}}
 
-    def _copies(self, rollout: Rollout, start: float, end: float) -> dict[str, Any]:
+    def _copies(self, rollout: RolloutState, start: float, end: float) -> dict[str, Any]:
         """Answers to copies beside those that users got, where the release is judged by them: of as long a time as the tick, but of late
         enough a one that every sample has been stored."""
         if rollout.body["policy"].get("mirrored") is None:
@@ -161,25 +161,25 @@ class Deployment:
             return {"compared": {**nothing, "reason": str(failure)}}
         return {"compared": {**found.document(), "of": [start - late, end - late]}}
 
-    def _counted(self, rollout: Rollout, start: float, end: float) -> Raw:
+    def _counted(self, rollout: RolloutState, start: float, end: float) -> RawCounters:
         try:
             arms = self._arms(rollout)
         except OutOfReachError as failure:
             return unanswered(self.service, Window(start, end), f"the API server does not answer ({failure})")
         return self.evidence.read(self.service, arms, Window(start, end))
 
-    def drained(self, rollout: Rollout) -> Drained:
+    def drained(self, rollout: RolloutState) -> DrainResult:
         """Requests to the new version between two scrapes since the first look; copies, and what reached no replica, count too."""
         try:
             self._leaving = self._leaving or self._arms(rollout).canary
         except OutOfReachError as failure:
-            return Drained(requests=None, reason=f"the API server does not answer ({failure})")
+            return DrainResult(requests=None, reason=f"the API server does not answer ({failure})")
         if self._leaving is None:
-            return Drained(requests=None, reason="the live route does not name the new version")
+            return DrainResult(requests=None, reason="the live route does not name the new version")
         found, self._seen = self.evidence.stillness(self.service, self._leaving, self._seen)
-        return Drained(requests=found.requests, reason=found.reason)
+        return DrainResult(requests=found.requests, reason=found.reason)
 
-    def _arms(self, rollout: Rollout) -> Arms:
+    def _arms(self, rollout: RolloutState) -> Arms:
         """Names of the arms' Services, as the live route has them."""
         hosts = self.cluster.route().hosts
         names = {
@@ -191,7 +191,7 @@ class Deployment:
         return Arms(stable=stable, baseline=names.get(ArmRole.BASELINE), canary=names.get(ArmRole.CANARY))
 
 
-def room_ahead(rollout: Rollout, raw: Mapping[str, Any]) -> float | None:
+def room_ahead(rollout: RolloutState, raw: Mapping[str, Any]) -> float | None:
     """GPU seconds that the new version would have in this window with the replicas of the next weight; None where nobody knows."""
     decision, new = rollout.decision or rollout.body["first"], rollout.split.arm(ArmRole.CANARY)
     if decision["phase"] != "releasing" or new is None or not new.replicas:

@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moto import mock_aws
-from release_kill import Shelf
-from release_world import UNASKED, Scene
 
 from headway.contract.health import Cosine, Exact, Golden, Near, Top
 from headway.contract.loader import load_tenant
@@ -21,11 +19,13 @@ from headway.contract.model import Model
 from headway.contract.sampling import Sample
 from headway.environment.request_samples import SampleBucket, UnkeptError
 from headway.release.driver.mirrored import paired
-from headway.release.driver.rollout import Rollout
-from headway.release.driver.start import Asked
+from headway.release.driver.rollout_state import RolloutState
+from headway.release.driver.start import GoldenTrial
 from sandbox.traffic.request_samples import SampleFile
+from tests.unit.release_kill import Shelf
+from tests.unit.release_world import UNASKED, Scene
 
-TENANTS = Path(__file__).parents[2] / "tenants"
+TENANTS = Path(__file__).parents[4] / "tenants"
 STABLE, TWIN, CANARY = "defects-r1", "defects-r1-baseline", "defects-r2"
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC).timestamp()
 
@@ -150,7 +150,7 @@ def contract() -> Model:
     return next(model for model in found.models if model.name == "defects")
 
 
-def released(contract: Model, pairs: int, differing: int, answers: Asked = UNASKED) -> Rollout:
+def released(contract: Model, pairs: int, differing: int, answers: GoldenTrial = UNASKED) -> RolloutState:
     scene = Scene.of(Shelf(), contract, mirror={"share": "100%", "differ": "5%"}, weights=["25%"], on_inconclusive="rollback")
     scene.world.copied = (pairs, differing)
     scene.begin(answers)
@@ -171,7 +171,7 @@ def test_where_no_answer_to_a_copy_was_compared_no_user_meets_the_version(contra
 
 
 def test_replicas_that_only_pretend_to_run_are_not_judged_by_answers_to_copies(contract: Model) -> None:
-    asked = Asked(compared=False, reason="the replicas are simulated", simulated=True)
+    asked = GoldenTrial(compared=False, reason="the replicas are simulated", simulated=True)
     ended = released(contract, 0, 0, asked)
     assert (ended.outcome, ended.body["policy"]["mirrored"]) == ("promoted", None)
 

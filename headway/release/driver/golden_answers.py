@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from headway.environment.port import OutOfReachError
-from headway.release.driver.world import Probed
+from headway.release.driver.service_under_release import ProbeResult
 from headway.wire import SCRIPTS_FOLDER
 
 CONTAINER = "server"
@@ -73,12 +73,12 @@ print(json.dumps(probe.Memory(Path(config["state"])).recall("failing", dict(time
 """
 """What the startup probe of a replica that is not ready yet has met so far; asks the server nothing."""
 
-Run = Callable[[Mapping[str, Any], Sequence[str], float], str]
+RunInPod = Callable[[Mapping[str, Any], Sequence[str], float], str]
 """Runs `python3 ARGUMENTS` in the serving container of a pod within so many seconds; answers its standard output. Raises OutOfReachError."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
+class GoldenAnswers:
     """What replicas answered. `examples`: what was wrong, in words."""
 
     replicas: int
@@ -103,7 +103,7 @@ def in_a_tick(seconds: float) -> int:
     return max(1, math.ceil(REQUESTS_AT_MOST * min(1.0, seconds / 60)))
 
 
-def asked(pods: Sequence[Mapping[str, Any]], run: Run, seconds: float, most: int = REQUESTS_AT_MOST, first: int = 0) -> Answers:
+def asked(pods: Sequence[Mapping[str, Any]], run: RunInPod, seconds: float, most: int = REQUESTS_AT_MOST, first: int = 0) -> GoldenAnswers:
     """Ask some of these pods, together, for `seconds`, from request `first` on. Raises OutOfReachError when none could be asked."""
     chosen = sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))[:REPLICAS_AT_MOST]
     if not chosen:
@@ -117,7 +117,7 @@ def asked(pods: Sequence[Mapping[str, Any]], run: Run, seconds: float, most: int
     outcomes = [outcome for lines in answered for outcome in lines]
     kinds = [outcome for _, outcome, _ in outcomes]
     examples = sorted({f"{name}: {why}" for name, outcome, why in outcomes if outcome != "right"})
-    return Answers(
+    return GoldenAnswers(
         replicas=len(answered),
         pairs=len(kinds) - kinds.count("silent"),
         mismatches=kinds.count("wrong") + kinds.count("invalid"),
@@ -127,7 +127,9 @@ def asked(pods: Sequence[Mapping[str, Any]], run: Run, seconds: float, most: int
     )
 
 
-def _told(run: Run, arguments: Sequence[str], seconds: float, pod: Mapping[str, Any]) -> "list[tuple[str, str, str]] | OutOfReachError":
+def _told(
+    run: RunInPod, arguments: Sequence[str], seconds: float, pod: Mapping[str, Any]
+) -> "list[tuple[str, str, str]] | OutOfReachError":
     try:
         lines = run(pod, arguments, seconds + GRACE_SECONDS).splitlines()
         return [(str(name), str(outcome), str(why)) for name, outcome, why in map(json.loads, filter(None, lines))]
@@ -137,7 +139,7 @@ def _told(run: Run, arguments: Sequence[str], seconds: float, pod: Mapping[str, 
         return OutOfReachError(f"what {pod['metadata']['name']} said cannot be read ({failure})")
 
 
-def failing(pods: Sequence[Mapping[str, Any]], run: Run) -> str | None:
+def failing(pods: Sequence[Mapping[str, Any]], run: RunInPod) -> str | None:
     """Why replicas that are not ready yet never will be; None unless each of those asked says so, or where none can be asked."""
     chosen = sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))[:REPLICAS_AT_MOST]
     reasons: set[str] = set()
@@ -152,15 +154,15 @@ def failing(pods: Sequence[Mapping[str, Any]], run: Run) -> str | None:
     return "; ".join(sorted(reasons)) or None
 
 
-def judged(answers: Answers, tolerated: float) -> Probed:
+def judged(answers: GoldenAnswers, tolerated: float) -> ProbeResult:
     """Whether golden requests are passed. `tolerated`: share of answers that may differ, by the contract."""
     by = f"the driver, of {answers.replicas} replicas"
     wrong = f": {'; '.join(answers.examples)}" if answers.examples else ""
     if answers.invalid:
-        return Probed(passed=False, reason=f"{answers.invalid} of {answers.pairs} answers are malformed{wrong}", by=by)
+        return ProbeResult(passed=False, reason=f"{answers.invalid} of {answers.pairs} answers are malformed{wrong}", by=by)
     if answers.mismatches > tolerated * answers.pairs:
         reason = f"{answers.mismatches} of {answers.pairs} answers differ, and {tolerated:.2%} may{wrong}"
-        return Probed(passed=False, reason=reason, by=by)
+        return ProbeResult(passed=False, reason=reason, by=by)
     if not answers.pairs:
         raise OutOfReachError(f"no golden request was answered{wrong}")
-    return Probed(passed=True, reason=f"{answers.pairs - answers.mismatches} of {answers.pairs} answers are right", by=by)
+    return ProbeResult(passed=True, reason=f"{answers.pairs - answers.mismatches} of {answers.pairs} answers are right", by=by)

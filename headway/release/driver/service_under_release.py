@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from headway.contract.units import Share
 from headway.ledger.traffic_split import NOTHING, TrafficSplit
-from headway.release.driver.rollout import Rollout
+from headway.release.driver.rollout_state import RolloutState
 from headway.release.plan import StepKind
 
 if TYPE_CHECKING:
     from headway.environment.stacks import StackResult
 
-Raw = Mapping[str, Any]
+RawCounters = Mapping[str, Any]
 
 
 class OutOfReachError(Exception):
@@ -25,7 +25,7 @@ class OutOfReachError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Route:
+class LiveRoute:
     """The live route of a service: weight by key of arm, and who gets copies."""
 
     weights: Mapping[str, Share]
@@ -54,7 +54,7 @@ class Route:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Probed:
+class ProbeResult:
     """What replicas of the new version answered. `by` says who asked; `passed` is None where nobody did, which is no pass."""
 
     passed: bool | None
@@ -63,14 +63,14 @@ class Probed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drained:
+class DrainResult:
     """How many requests the new version still got, and in how long a window; None where it could not be measured."""
 
     requests: float | None
     reason: str = ""
 
 
-class World(Protocol):
+class ServiceUnderRelease(Protocol):
     """One service, where it runs."""
 
     @property
@@ -97,7 +97,7 @@ class World(Protocol):
         """Apply the tenant's stack."""
         ...
 
-    def route(self) -> Route:
+    def route(self) -> LiveRoute:
         """Read the live route. Raises OutOfReachError."""
         ...
 
@@ -117,23 +117,23 @@ class World(Protocol):
         """Arms whose replicas will not become ready however long one waits, in words. Raises OutOfReachError."""
         ...
 
-    def probe(self, rollout: Rollout, step: StepKind) -> Probed:
+    def probe(self, rollout: RolloutState, step: StepKind) -> ProbeResult:
         """Ask the new version's replicas."""
         ...
 
-    def check(self, rollout: Rollout) -> Sequence[str]:
+    def check(self, rollout: RolloutState) -> Sequence[str]:
         """Why there could be no evidence; empty when there can."""
         ...
 
-    def history(self, rollout: Rollout, seconds: float) -> Raw:
+    def history(self, rollout: RolloutState, seconds: float) -> RawCounters:
         """What the stable version did in the last `seconds`."""
         ...
 
-    def read(self, rollout: Rollout, start: float, end: float) -> Raw:
+    def read(self, rollout: RolloutState, start: float, end: float) -> RawCounters:
         """Raw counters of one tick, and answers to golden requests where the release is judged by them. Never raises for a source that
         is down."""
         ...
 
-    def drained(self, rollout: Rollout) -> Drained:
+    def drained(self, rollout: RolloutState) -> DrainResult:
         """What the new version got since the last look."""
         ...

@@ -7,7 +7,7 @@ from headway.ledger.lease import RELEASED, TAKEN
 
 
 @unique
-class Kind(StrEnum):
+class EventKind(StrEnum):
     """Of an event."""
 
     ADOPTED = serving.ADOPTED
@@ -49,7 +49,7 @@ class Kind(StrEnum):
 
 
 @unique
-class Wish(StrEnum):
+class OperatorRequest(StrEnum):
     """What may be asked for."""
 
     FREEZE = "freeze"
@@ -60,7 +60,7 @@ class Wish(StrEnum):
 
 
 @unique
-class Outcome(StrEnum):
+class ReleaseOutcome(StrEnum):
     """How a release ended."""
 
     PROMOTED = "promoted"
