@@ -6,9 +6,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from headway.contract.gpu_resources import is_gpu
-from headway.environment.kubernetes import connected
+from headway.environment.kubernetes import KubernetesApi, Object
+from headway.environment.port import OutOfReachError
 from headway.problem import UserError
 from headway.wire import MODEL, POOL, RELEASE, TENANT
 
@@ -68,28 +70,27 @@ class ClusterView:
 
 def read(kubeconfig: str) -> ClusterView:
     """Ask the API server. Raises UserError when it does not answer."""
-    from kubernetes import client, config
-    from urllib3.exceptions import HTTPError
+    api = KubernetesApi(kubeconfig)
+
+    def listed(path: str) -> list[Object]:
+        answer = api.answer("GET", path, seconds=_LIST_SECONDS)
+        if not answer.ok:
+            raise OutOfReachError(answer.message)
+        return answer.document["items"]
 
     try:
-        api = connected(kubeconfig)
-        core, apps = client.CoreV1Api(api), client.AppsV1Api(api)
-        code: Any = client.VersionApi(api).get_code(_request_timeout=5)
-        listed = [
-            core.list_node(_request_timeout=10),
-            core.list_pod_for_all_namespaces(_request_timeout=10),
-            apps.list_deployment_for_all_namespaces(label_selector=MODEL, _request_timeout=10),
-            core.list_config_map_for_all_namespaces(label_selector=RECORD_SELECTOR, _request_timeout=10),
-        ]
-        nodes, pods, deployments, records = (_objects(api, answer) for answer in listed)
-    except (HTTPError, config.ConfigException, OSError) as failure:
+        version = (api.get("/version") or {}).get("gitVersion")
+        nodes, pods = listed("/api/v1/nodes"), listed("/api/v1/pods")
+        deployments = listed(f"/apis/apps/v1/deployments?{urlencode({'labelSelector': MODEL})}")
+        records = listed(f"/api/v1/configmaps?{urlencode({'labelSelector': RECORD_SELECTOR})}")
+    except OutOfReachError as failure:
         raise UserError(
-            f"The sandbox's API server does not answer ({type(failure).__name__}).",
+            f"The sandbox's API server does not answer ({failure}).",
             "Nothing can be said about nodes and services.",
             "Start it again with `make up`; `headway sandbox status` shows which process is down.",
         ) from None
     return ClusterView(
-        version=str(code.git_version),
+        version=str(version),
         pools=pools(nodes, pods),
         services=services(deployments, pods),
         recorded=add_ons(records),
@@ -97,10 +98,7 @@ def read(kubeconfig: str) -> ClusterView:
 
 
 RECORD_SELECTOR = "platform.io/recorded=helm-release"
-
-
-def _objects(api: Any, answer: Any) -> list[dict[str, Any]]:
-    return [api.sanitize_for_serialization(item) for item in answer.items]
+_LIST_SECONDS = 10.0
 
 
 def add_ons(records: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:

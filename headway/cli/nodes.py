@@ -14,7 +14,7 @@ from headway.cli.output import Output, OutputOption
 from headway.problem import Exit, Problem, UserError
 
 if TYPE_CHECKING:
-    from headway.node_health.cluster import Cluster, Done
+    from headway.node_health.cluster import Done, NodeCluster
     from headway.node_health.facts import Node
     from headway.node_health.watch import ReadBack
 
@@ -27,11 +27,11 @@ KubeconfigOption = Annotated[
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The node's name, as `headway nodes` shows it.")]
 
 
-def _cluster(kubeconfig: str | None, *, replaces: bool = False) -> "Cluster":
-    from headway.node_health.cluster import Cluster
+def _cluster(kubeconfig: str | None, *, replaces: bool = False) -> "NodeCluster":
+    from headway.node_health.cluster import NodeCluster
     from headway.node_health.replacement import AutoScaling, refused
 
-    return Cluster(kubeconfig or os.environ.get("KUBECONFIG"), AutoScaling() if replaces else refused)
+    return NodeCluster(kubeconfig or os.environ.get("KUBECONFIG"), AutoScaling() if replaces else refused)
 
 
 @app.callback()
@@ -194,7 +194,7 @@ def lines(seen: "ReadBack") -> list[str]:
     return found
 
 
-def _named(cluster: "Cluster", name: str) -> "Node":
+def _named(cluster: "NodeCluster", name: str) -> "Node":
     found = cluster.nodes()
     for node in found:
         if node.name == name:
@@ -207,10 +207,10 @@ def _named(cluster: "Cluster", name: str) -> "Node":
     )
 
 
-def _act(cluster: "Cluster", actions: "Sequence[Any]") -> None:
-    from headway.node_health.cluster import Settings
+def _act(cluster: "NodeCluster", actions: "Sequence[Any]") -> None:
+    from headway.node_health.cluster import NodeHealthSettings
 
-    for done in cluster.perform(actions, Settings(diagnostic_image="", expected=())):
+    for done in cluster.perform(actions, NodeHealthSettings(diagnostic_image="", expected=())):
         if done.refused:
             raise UserError(done.refused, "Nothing was changed.", "Run the command again; someone else changed the node.", Exit.REFUSED)
 

@@ -1,23 +1,32 @@
 """The live cluster, read and changed: the shell around `facts` and `decision`.
 
 Everything is asked of the API server anew each time, and every change names the version of the node that it was decided on, so two loops
-cannot undo each other. The trap: an eviction that a disruption budget forbids answers 429, which is an answer and not a fault.
+cannot undo each other. An eviction that a disruption budget forbids answers 429, which is an answer and not a fault.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from headway.environment.kubernetes import connected
+from headway.environment.kubernetes import (
+    CONFLICT,
+    JSON,
+    NOT_FOUND,
+    STRATEGIC_PATCH,
+    ApiClient,
+    KubernetesApi,
+    Object,
+    UnusableKubeconfigError,
+)
+from headway.environment.port import OutOfReachError
 from headway.node_health import facts
 from headway.node_health.decision import Action, Clear, Diagnose, Evict, Isolate, Readmit, Replace, Tell
 from headway.node_health.diagnostic import pod
 from headway.node_health.facts import DIAGNOSTIC_LABEL, Node
-from headway.node_health.leader_election import LeaseStore, Record
+from headway.node_health.leader_election import LeaderRecord, LeaseStore
 from headway.node_health.readiness import Expected, Operator, cluster_policy_state
 from headway.problem import Exit, UserError
 from headway.wire import (
@@ -32,7 +41,12 @@ from headway.wire import (
 
 RECORDED = f"{PREFIX}/recorded=helm-release"
 TIMEOUT_SECONDS = 15
-_MERGE = "application/strategic-merge-patch+json"
+CLIENT = ApiClient(
+    name=NODE_HEALTH_FIELD_MANAGER,
+    if_refused="What was asked was not done.",
+    remedy="A conflict passes by itself; for `forbidden`, deploy the platform layer or use the rights of node-health/node-health.",
+)
+_PODS = f"/api/v1/namespaces/{NODE_HEALTH_NAMESPACE}/pods"
 
 
 class Replacer(Protocol):
@@ -42,7 +56,7 @@ class Replacer(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class NodeHealthSettings:
     """What the platform layer wrote down for the loop."""
 
     diagnostic_image: str
@@ -57,74 +71,60 @@ class Done:
     refused: str = ""
 
 
-class Cluster:
+class NodeCluster:
     """A cluster through `kubeconfig`, or from inside when that is None."""
 
     def __init__(self, kubeconfig: str | None, replace: Replacer) -> None:
-        from kubernetes import client, config
-
+        self._api = KubernetesApi(kubeconfig or None, client=CLIENT)
         try:
-            self._api = connected(kubeconfig or None)
-        except config.ConfigException as failure:
+            self._api.connect()
+        except UnusableKubeconfigError as failure:
             raise UserError(
-                f"No cluster is named: {str(failure).rstrip('.')}.",
+                f"No cluster is named: {failure.reason.rstrip('.')}.",
                 "Nothing can be read or changed.",
                 'Set KUBECONFIG, or run `eval "$(headway sandbox env)"` for the sandbox.',
             ) from None
-        self._core: Any = client.CoreV1Api(self._api)
-        self._custom: Any = client.CustomObjectsApi(self._api)
-        self._leases = LeaseStore(self._api, NODE_HEALTH_NAMESPACE, TIMEOUT_SECONDS)
+        self._leases = LeaseStore(self._ask, NODE_HEALTH_NAMESPACE)
         self._replace = replace
 
     def nodes(self) -> tuple[Node, ...]:
         """Every GPU node with the pods on it."""
-        with _told():
-            nodes = self._core.list_node(_request_timeout=TIMEOUT_SECONDS).items
-            pods = self._core.list_pod_for_all_namespaces(field_selector="spec.nodeName!=", _request_timeout=TIMEOUT_SECONDS).items
-        return facts.nodes(self._plain(nodes), self._plain(pods))
+        return facts.nodes(self._list("/api/v1/nodes"), self._list("/api/v1/pods", {"fieldSelector": "spec.nodeName!="}))
 
-    def settings(self) -> Settings:
+    def settings(self) -> NodeHealthSettings:
         """Raises UserError where the platform layer has not been deployed."""
-        with _told():
-            found = self._or_none(
-                lambda: self._core.read_namespaced_config_map(NODE_HEALTH_SETTINGS, NODE_HEALTH_NAMESPACE, _request_timeout=TIMEOUT_SECONDS)
-            )
+        found = self._ask("GET", f"/api/v1/namespaces/{NODE_HEALTH_NAMESPACE}/configmaps/{NODE_HEALTH_SETTINGS}", unless=NOT_FOUND)
         if found is None:
             raise UserError(
                 f"ConfigMap {NODE_HEALTH_NAMESPACE}/{NODE_HEALTH_SETTINGS} is not there.",
                 "What the pools should offer, and with what GPUs are tested, is not known.",
                 "Deploy the platform layer: `pulumi up -s <environment>-platform`.",
             )
-        pools = json.loads(found.data[NODE_HEALTH_POOLS_KEY])
+        pools = json.loads(found["data"][NODE_HEALTH_POOLS_KEY])
         expected = tuple(
             Expected(pool=name, resources=pool["resources"], driver=pool["driver"], nodes_at_least=pool["nodesAtLeast"])
             for name, pool in sorted(pools.items())
         )
-        return Settings(diagnostic_image=found.data[NODE_HEALTH_IMAGE_KEY], expected=expected)
+        return NodeHealthSettings(diagnostic_image=found["data"][NODE_HEALTH_IMAGE_KEY], expected=expected)
 
     def operator(self) -> Operator:
         """The GPU Operator's own word."""
-        with _told():
-            body = self._or_none(
-                lambda: self._custom.get_cluster_custom_object(
-                    "nvidia.com", "v1", "clusterpolicies", "cluster-policy", _request_timeout=TIMEOUT_SECONDS
-                )
-            )
-            records = self._core.list_config_map_for_all_namespaces(label_selector=RECORDED, _request_timeout=TIMEOUT_SECONDS).items
-        recorded = any((record.data or {}).get("chart") == "gpu-operator" for record in records)
+        body = self._ask("GET", "/apis/nvidia.com/v1/clusterpolicies/cluster-policy", unless=NOT_FOUND)
+        records = self._list("/api/v1/configmaps", {"labelSelector": RECORDED})
+        recorded = any((record.get("data") or {}).get("chart") == "gpu-operator" for record in records)
         return Operator(state=cluster_policy_state(body), recorded=recorded and body is None)
 
-    def read(self) -> Record | None:
-        """Who holds the loops' Lease (`leader_election.Store`)."""
-        with _told():
-            return self._leases.read()
+    def read(self) -> LeaderRecord | None:
+        """Who holds the loops' Lease (`leader_election.LeaderStore`)."""
+        return self._leases.read()
 
-    def write(self, holder: str, over: Record | None) -> Record | None:
-        """Take or give up the loops' Lease (`leader_election.Store`)."""
-        with _told():
-            return self._leases.write(holder, over)
+    def write(self, holder: str, over: LeaderRecord | None) -> LeaderRecord | None:
+        """Take or give up the loops' Lease (`leader_election.LeaderStore`)."""
+        return self._leases.write(holder, over)
 
-    def perform(self, actions: Sequence[Action], settings: Settings, allowed: Callable[[], bool] = lambda: True) -> tuple[Done, ...]:
+    def perform(
+        self, actions: Sequence[Action], settings: NodeHealthSettings, allowed: Callable[[], bool] = lambda: True
+    ) -> tuple[Done, ...]:
         """Carry out `actions` in order, as long as it is `allowed`.
 
         After one that was refused, the rest of that node's waits for the next round.
@@ -142,15 +142,14 @@ class Cluster:
             done.append(Done(action=action, refused=refused))
         return tuple(done)
 
-    def _refusal(self, action: Action, settings: Settings) -> str:
+    def _refusal(self, action: Action, settings: NodeHealthSettings) -> str:
         try:
-            with _told():
-                self._carry_out(action, settings)
+            self._carry_out(action, settings)
         except UserError as failure:
             return failure.fact
         return ""
 
-    def _carry_out(self, action: Action, settings: Settings) -> None:
+    def _carry_out(self, action: Action, settings: NodeHealthSettings) -> None:
         others = [taint for taint in action.node.taints if taint.get("key") != QUARANTINE]
         match action:
             case Isolate(node=node, quarantine=quarantine):
@@ -163,30 +162,18 @@ class Cluster:
                 self._event(node, "Readmitted", "back in service", "Normal")
             case Evict(pod=it):
                 body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": it.name, "namespace": it.namespace}}
-                self._core.create_namespaced_pod_eviction(it.name, it.namespace, body, _request_timeout=TIMEOUT_SECONDS)
+                self._ask("POST", f"/api/v1/namespaces/{it.namespace}/pods/{it.name}/eviction", body=body)
             case Diagnose(node=node, trial=trial):
-                self._or_none(
-                    lambda: self._core.create_namespaced_pod(
-                        NODE_HEALTH_NAMESPACE, pod(node, trial, settings.diagnostic_image), _request_timeout=TIMEOUT_SECONDS
-                    ),
-                    status=409,
-                )
+                self._ask("POST", _PODS, body=pod(node, trial, settings.diagnostic_image), unless=CONFLICT)
             case Clear(node=node):
-                for body in self._core.list_namespaced_pod(
-                    NODE_HEALTH_NAMESPACE, label_selector=DIAGNOSTIC_LABEL, _request_timeout=TIMEOUT_SECONDS
-                ).items:
-                    if body.spec.node_name == node.name:
-                        self._delete(body.metadata.name)
+                for body in self._list(_PODS, {"labelSelector": DIAGNOSTIC_LABEL}):
+                    if body["spec"].get("nodeName") == node.name:
+                        self._ask("DELETE", f"{_PODS}/{body['metadata']['name']}", {"gracePeriodSeconds": "0"}, unless=NOT_FOUND)
             case Replace(node=node):
                 self._event(node, "Replacing", f"ending {node.provider_id}", "Warning")
                 self._replace(node)
             case Tell(node=node, topic=topic, text=text):
                 self._event(node, _reason(topic), text, "Warning")
-
-    def _delete(self, name: str) -> None:
-        self._or_none(
-            lambda: self._core.delete_namespaced_pod(name, NODE_HEALTH_NAMESPACE, grace_period_seconds=0, _request_timeout=TIMEOUT_SECONDS)
-        )
 
     def _patch(self, node: Node, annotation: str | None, taints: Sequence[Mapping[str, Any]]) -> None:
         # A node's taints are one list, replaced as a whole; the version keeps whatever someone else wrote to it meanwhile.
@@ -194,9 +181,7 @@ class Cluster:
             "metadata": {"resourceVersion": node.version, "annotations": {QUARANTINE: annotation}},
             "spec": {"taints": list(taints)},
         }
-        self._core.patch_node(
-            node.name, body, field_manager=NODE_HEALTH_FIELD_MANAGER, _content_type=_MERGE, _request_timeout=TIMEOUT_SECONDS
-        )
+        self._ask("PATCH", f"/api/v1/nodes/{node.name}", {"fieldManager": NODE_HEALTH_FIELD_MANAGER}, body, STRATEGIC_PATCH)
 
     def _event(self, node: Node, reason: str, message: str, kind: str) -> None:
         """An event on the node: what a person and an alert see. Its name says its content, so that a repeated one is one."""
@@ -215,50 +200,35 @@ class Cluster:
             "lastTimestamp": now,
             "count": 1,
         }
-        self._or_none(lambda: self._core.create_namespaced_event("default", body, _request_timeout=TIMEOUT_SECONDS), status=409)
+        self._ask("POST", "/api/v1/namespaces/default/events", body=body, unless=CONFLICT)
 
-    def _plain(self, items: Sequence[Any]) -> list[Mapping[str, Any]]:
-        return [self._api.sanitize_for_serialization(item) for item in items]
+    def _list(self, path: str, query: Mapping[str, str] | None = None) -> list[Object]:
+        return (self._ask("GET", path, query) or {})["items"]
 
-    def _or_none(self, ask: Callable[[], Any], status: int = 404) -> Any:
-        from kubernetes.client.exceptions import ApiException
-
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        *,
+        unless: int | tuple[int, ...] = (),
+    ) -> Object | None:
+        """The answer; None for one of the statuses `unless`. A server that does not answer, or says no, is told as a sentence."""
         try:
-            return ask()
-        except ApiException as failure:
-            if failure.status == status:
-                return None
-            raise
-
-
-@contextmanager
-def _told() -> Generator[None]:
-    """A server that does not answer, or says no, as a sentence."""
-    from kubernetes.client.exceptions import ApiException
-    from urllib3.exceptions import HTTPError
-
-    try:
-        yield
-    except ApiException as failure:
-        raise UserError(
-            _said(failure),
-            "What was asked was not done.",
-            "A conflict passes by itself; for `forbidden`, deploy the platform layer or use the rights of node-health/node-health.",
-            Exit.REFUSED,
-        ) from None
-    except (HTTPError, OSError) as failure:
-        raise UserError(
-            f"The API server does not answer ({type(failure).__name__}).",
-            "Nothing is known of the nodes, and nothing was changed.",
-            "Look whether the cluster runs and the kubeconfig is its own; in the sandbox: `make up`.",
-        ) from None
-
-
-def _said(failure: Any) -> str:
-    try:
-        return str(json.loads(failure.body)["message"])
-    except (TypeError, ValueError, KeyError):
-        return f"{failure.status} {failure.reason}"
+            answer = self._api.answer(method, path, query, body, content_type, TIMEOUT_SECONDS)
+        except OutOfReachError as failure:
+            raise UserError(
+                f"The API server does not answer ({failure}).",
+                "Nothing is known of the nodes, and nothing was changed.",
+                "Look whether the cluster runs and the kubeconfig is its own; in the sandbox: `make up`.",
+            ) from None
+        if answer.ok:
+            return answer.document
+        if answer.status in (unless if isinstance(unless, tuple) else (unless,)):
+            return None
+        raise UserError(answer.message, CLIENT.if_refused, CLIENT.remedy, Exit.REFUSED)
 
 
 def _reason(topic: str) -> str:

@@ -5,11 +5,12 @@ As in client-go, another holder's clock is never believed: it is silent once its
 whoever looks. The trap: a loop that was stopped in the middle of a round would go on after its turn, so `lasts` is asked before each act.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from headway.environment.kubernetes import CONFLICT, NOT_FOUND
 from headway.wire import NODE_HEALTH_LEASE
 
 SECONDS = 60.0
@@ -17,19 +18,19 @@ SECONDS = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class LeaderRecord:
     """The Lease as somebody left it; `version` changes with every write. An empty holder has given it up."""
 
     holder: str
     version: str
 
 
-class Store(Protocol):
+class LeaderStore(Protocol):
     """Where the record is. Both raise UserError when it cannot be reached."""
 
-    def read(self) -> Record | None: ...
+    def read(self) -> LeaderRecord | None: ...
 
-    def write(self, holder: str, over: Record | None) -> Record | None:
+    def write(self, holder: str, over: LeaderRecord | None) -> LeaderRecord | None:
         """Keep `holder` in place of the record `over`; None when somebody else wrote first."""
         ...
 
@@ -38,13 +39,13 @@ class Store(Protocol):
 class Turn:
     """The turn of the loop called `me`. `clock` in seconds that only grow."""
 
-    store: Store
+    store: LeaderStore
     me: str
     clock: Callable[[], float]
     seconds: float = SECONDS
-    _mine: Record | None = field(default=None, init=False)
+    _mine: LeaderRecord | None = field(default=None, init=False)
     _renewed: float = field(default=0.0, init=False)
-    _others: tuple[Record, float] | None = field(default=None, init=False)
+    _others: tuple[LeaderRecord, float] | None = field(default=None, init=False)
 
     def taken(self) -> bool:
         """Take the turn or keep it; False while another holds it. Raises UserError when the record cannot be reached."""
@@ -67,47 +68,34 @@ class Turn:
             self.store.write("", self._mine)
             self._mine = None
 
-    def _silent(self, found: Record, now: float) -> bool:
+    def _silent(self, found: LeaderRecord, now: float) -> bool:
         if self._others is None or self._others[0] != found:
             self._others = (found, now)
         return now - self._others[1] >= self.seconds
 
 
 class LeaseStore:
-    """A Lease of the API server."""
+    """A Lease of the API server. `ask` asks it: method, path and body; None for one of the statuses `unless`."""
 
-    def __init__(self, api: Any, namespace: str, timeout_seconds: float) -> None:
-        from kubernetes import client
+    def __init__(self, ask: Callable[..., Mapping[str, Any] | None], namespace: str) -> None:
+        self._ask, self._namespace = ask, namespace
+        self._all = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
-        self._leases: Any = client.CoordinationV1Api(api)
-        self._namespace, self._timeout = namespace, timeout_seconds
+    def read(self) -> LeaderRecord | None:
+        return _record(self._ask("GET", f"{self._all}/{NODE_HEALTH_LEASE}", unless=NOT_FOUND))
 
-    def read(self) -> Record | None:
-        from kubernetes.client.exceptions import ApiException
-
-        try:
-            return _record(self._leases.read_namespaced_lease(NODE_HEALTH_LEASE, self._namespace, _request_timeout=self._timeout))
-        except ApiException as failure:
-            if failure.status == 404:
-                return None
-            raise
-
-    def write(self, holder: str, over: Record | None) -> Record | None:
-        from kubernetes.client.exceptions import ApiException
-
+    def write(self, holder: str, over: LeaderRecord | None) -> LeaderRecord | None:
         metadata = {"name": NODE_HEALTH_LEASE, "namespace": self._namespace, **({"resourceVersion": over.version} if over else {})}
         renewed = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         spec = {"holderIdentity": holder, "leaseDurationSeconds": int(SECONDS), "renewTime": renewed}
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
-        try:
-            if over is None:
-                return _record(self._leases.create_namespaced_lease(self._namespace, body, _request_timeout=self._timeout))
-            return _record(self._leases.replace_namespaced_lease(NODE_HEALTH_LEASE, self._namespace, body, _request_timeout=self._timeout))
-        except ApiException as failure:
-            if failure.status in (404, 409):  # deleted, made or written by somebody else meanwhile
-                return None
-            raise
+        meanwhile = (NOT_FOUND, CONFLICT)  # deleted, made or written by somebody else
+        if over is None:
+            return _record(self._ask("POST", self._all, body=body, unless=meanwhile))
+        return _record(self._ask("PUT", f"{self._all}/{NODE_HEALTH_LEASE}", body=body, unless=meanwhile))
 
 
-def _record(lease: Any) -> Record:
-    return Record(holder=lease.spec.holder_identity or "", version=lease.metadata.resource_version)
+def _record(lease: Mapping[str, Any] | None) -> LeaderRecord | None:
+    if lease is None:
+        return None
+    return LeaderRecord(holder=lease["spec"].get("holderIdentity") or "", version=lease["metadata"]["resourceVersion"])

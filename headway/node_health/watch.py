@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
 
-from headway.node_health.cluster import Cluster, Done
+from headway.node_health.cluster import Done, NodeCluster
 from headway.node_health.decision import Policy, decide
 from headway.node_health.leader_election import Turn
 from headway.node_health.readiness import Operator, lacks
@@ -26,7 +26,7 @@ class ReadBack:
     pools: int
 
 
-def read_back(cluster: Cluster, wait_seconds: float, monotonic: Callable[[], float], sleep: Callable[[float], None]) -> ReadBack:
+def read_back(cluster: NodeCluster, wait_seconds: float, monotonic: Callable[[], float], sleep: Callable[[float], None]) -> ReadBack:
     """Look until nothing is missing, at most for `wait_seconds`. Raises UserError when the cluster does not answer."""
     deadline = monotonic() + wait_seconds
     while True:
@@ -37,14 +37,14 @@ def read_back(cluster: Cluster, wait_seconds: float, monotonic: Callable[[], flo
         sleep(min(BETWEEN_LOOKS_SECONDS, max(0.0, deadline - monotonic())))
 
 
-def once(cluster: Cluster, policy: Policy, now: float, allowed: Callable[[], bool] = lambda: True) -> tuple[Done, ...]:
+def once(cluster: NodeCluster, policy: Policy, now: float, allowed: Callable[[], bool] = lambda: True) -> tuple[Done, ...]:
     """One round, as long as it is `allowed`. `now` in Unix seconds. Raises UserError when the cluster does not answer."""
     settings = cluster.settings()
     return cluster.perform(decide(cluster.nodes(), now, policy), settings, allowed)
 
 
 def watch(
-    cluster: Cluster,
+    cluster: NodeCluster,
     policy: Policy,
     clock: Callable[[], float],
     stop: Event,

@@ -96,11 +96,11 @@ def _offered(layout: "Layout", console: "Console") -> bool:
     import time
 
     from headway.cli.nodes import lines
-    from headway.node_health.cluster import Cluster
+    from headway.node_health.cluster import NodeCluster
     from headway.node_health.replacement import refused
     from headway.node_health.watch import read_back
 
-    seen = read_back(Cluster(str(layout.kubeconfig), refused), GPUS_WITHIN_SECONDS, time.monotonic, time.sleep)
+    seen = read_back(NodeCluster(str(layout.kubeconfig), refused), GPUS_WITHIN_SECONDS, time.monotonic, time.sleep)
     for line in lines(seen):
         console.print(line, markup=False, style="dim" if not seen.lacks else "red")
     return not seen.lacks

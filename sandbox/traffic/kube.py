@@ -1,23 +1,27 @@
 """The few calls on the Kubernetes API that the agent and the mesh need: list and watch as plain JSON, patch, delete.
 
-By the official client, which owns TLS and authentication; answers stay JSON, because turning thousands of events into its models costs
-more than everything else done here. The trap: a watch ends whenever the server likes; `Watched` lists again and goes on, and tells the
-objects that have gone meanwhile as deleted.
+Answers stay JSON, because turning thousands of events into the official client's models costs more than everything else done here. A watch
+ends whenever the server likes; `Watched` lists again and goes on, and tells the objects that have gone meanwhile as deleted.
 """
 
-import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from time import sleep
 from typing import Any
 
-from headway.environment.kubernetes import connected
+from headway.environment.kubernetes import APPLY_PATCH, CONFLICT, JSON, MERGE_PATCH, NOT_FOUND, ApiClient, KubernetesApi
+from headway.environment.port import OutOfReachError
 
 _WATCH_SECONDS = 300
 _RETRY_SECONDS = 0.5
 _TIMEOUT_SECONDS = 10.0
 
+CLIENT = ApiClient(
+    name="headway-sandbox",
+    if_refused="What is served does not follow the cluster.",
+    remedy="Run `headway sandbox up` again.",
+)
 Object = dict[str, Any]
 Told = Callable[[str, Object], None]
 """Hears `ADDED`, `MODIFIED` or `DELETED` and the object."""
@@ -31,44 +35,34 @@ class Kube:
     """One API server, as its kubeconfig says."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        self._client = connected(str(kubeconfig))
+        self._api = KubernetesApi(str(kubeconfig), client=CLIENT)
 
-    def _call(self, method: str, path: str, *, query: Any = (), body: Any = None, kind: str = "application/json", seconds: float) -> Any:
-        from kubernetes.client.exceptions import ApiException
-
+    def _call(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, content_type: str = JSON) -> Object:
         try:
-            answer = self._client.call_api(
-                *(path, method),
-                query_params=list(query),
-                header_params={"Accept": "application/json", "Content-Type": kind},
-                body=body,
-                _return_http_data_only=True,
-                _preload_content=False,
-                _request_timeout=seconds,
-            )
-        except ApiException as error:
-            if error.status in {404, 409}:
-                raise Gone(str(error.reason)) from None
-            raise ConnectionError(f"{method} {path}: {error.status} {(error.body or error.reason)!s}"[:500]) from None
-        return answer
+            answer = self._api.answer(method, path, query, body, content_type, _TIMEOUT_SECONDS)
+        except OutOfReachError as failure:
+            raise ConnectionError(f"{method} {path}: {failure}") from None
+        if answer.status in {NOT_FOUND, CONFLICT}:
+            raise Gone(answer.message)
+        if not answer.ok:
+            raise ConnectionError(f"{method} {path}: {answer.status} {answer.message}"[:500])
+        return answer.document
 
     def get(self, path: str) -> Object:
         """One object, or a list. Gone when it is not there; ConnectionError when the server does not answer well."""
-        return json.loads(self._call("GET", path, seconds=_TIMEOUT_SECONDS).data)
+        return self._call("GET", path)
 
     def create(self, path: str, body: Object) -> Object:
         """Create an object in the collection at `path`. Gone when there is one of that name."""
-        return json.loads(self._call("POST", path, body=body, seconds=_TIMEOUT_SECONDS).data)
+        return self._call("POST", path, body=body)
 
     def apply(self, path: str, body: Object, manager: str) -> Object:
         """Server-side apply at the object's own path."""
-        query = (("fieldManager", manager), ("force", "true"))
-        kind = "application/apply-patch+yaml"
-        return json.loads(self._call("PATCH", path, query=query, body=body, kind=kind, seconds=_TIMEOUT_SECONDS).data)
+        return self._call("PATCH", path, {"fieldManager": manager, "force": "true"}, body, APPLY_PATCH)
 
     def merge(self, path: str, body: Object) -> Object:
         """JSON merge patch."""
-        return json.loads(self._call("PATCH", path, body=body, kind="application/merge-patch+json", seconds=_TIMEOUT_SECONDS).data)
+        return self._call("PATCH", path, body=body, content_type=MERGE_PATCH)
 
     def delete(self, path: str, *, grace_seconds: int | None = None, uid: str | None = None) -> None:
         """Delete the object, or the one with this uid only. Gone when it is not there."""
@@ -77,21 +71,11 @@ class Kube:
             body["gracePeriodSeconds"] = grace_seconds
         if uid is not None:
             body["preconditions"] = {"uid": uid}
-        self._call("DELETE", path, body=body, seconds=_TIMEOUT_SECONDS)
+        self._call("DELETE", path, body=body)
 
     def stream(self, path: str, version: str) -> Iterator[tuple[str, Object]]:
         """Events since `version`, until the server ends the watch."""
-        query = (("watch", "true"), ("resourceVersion", version), ("timeoutSeconds", str(_WATCH_SECONDS)), ("allowWatchBookmarks", "true"))
-        answer = self._call("GET", path, query=query, seconds=_WATCH_SECONDS + _TIMEOUT_SECONDS)
-        rest = b""
-        try:
-            for piece in answer.stream(amt=None, decode_content=False):
-                *lines, rest = (rest + piece).split(b"\n")
-                for line in filter(None, lines):
-                    event = json.loads(line)
-                    yield event["type"], event["object"]
-        finally:
-            answer.close()
+        return self._api.watch(path, version, _WATCH_SECONDS)
 
 
 class Watched:
@@ -137,8 +121,6 @@ class Watched:
         for kind, item in self._kube.stream(self._path, version):
             if kind == "BOOKMARK":
                 continue
-            if kind == "ERROR":
-                return
             uid = item["metadata"]["uid"]
             if kind == "DELETED":
                 self._known.pop(uid, None)

@@ -22,7 +22,7 @@ from components.platform import namespaces, node_health
 from headway.cli.main import app
 from headway.contract.pool import Pool
 from headway.node_health import watch
-from headway.node_health.cluster import Cluster, Done
+from headway.node_health.cluster import Done, NodeCluster
 from headway.node_health.decision import Policy, Replace, by_hand
 from headway.node_health.facts import Node, State
 from headway.node_health.replacement import refused
@@ -117,8 +117,8 @@ def condition(plane: ControlPlane, node: str, status: str, reason: str) -> None:
     plane.patch_status("Node", node, {"conditions": [found]}, namespace=None)
 
 
-def cluster(plane: ControlPlane, replace: Any = refused) -> Cluster:
-    return Cluster(str(plane.kubeconfig), replace)
+def cluster(plane: ControlPlane, replace: Any = refused) -> NodeCluster:
+    return NodeCluster(str(plane.kubeconfig), replace)
 
 
 def a_round(plane: ControlPlane, policy: Policy = SLOW, replace: Any = refused) -> tuple[Done, ...]:

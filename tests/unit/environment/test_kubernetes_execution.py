@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from headway.environment.execution import execute
+from headway.environment.kubernetes import execute
 from headway.environment.port import OutOfReachError
 
 STDOUT, STDERR, ENDED = b"\x01", b"\x02", b"\x03"

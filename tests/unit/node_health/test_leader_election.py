@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headway.node_health.cluster import Done
 from headway.node_health.decision import Readmit
 from headway.node_health.facts import Node
-from headway.node_health.leader_election import Record, Turn
+from headway.node_health.leader_election import LeaderRecord, Turn
 from headway.node_health.serving import Pulse, served
 from headway.problem import UserError
 
@@ -21,20 +21,20 @@ class Kept:
     """A record as the API server keeps one: a write over another version than the latest is refused."""
 
     now: float = 0.0
-    record: Record | None = None
+    record: LeaderRecord | None = None
     writes: int = 0
     away: bool = field(default=False)
 
-    def read(self) -> Record | None:
+    def read(self) -> LeaderRecord | None:
         if self.away:
             raise UserError("away", "", "")
         return self.record
 
-    def write(self, holder: str, over: Record | None) -> Record | None:
+    def write(self, holder: str, over: LeaderRecord | None) -> LeaderRecord | None:
         if self.read() != over:
             return None
         self.writes += 1
-        self.record = Record(holder=holder, version=str(self.writes))
+        self.record = LeaderRecord(holder=holder, version=str(self.writes))
         return self.record
 
     def turn(self, me: str) -> Turn:
