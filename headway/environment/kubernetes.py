@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -262,6 +263,13 @@ def settings(kubeconfig: Mapping[str, Any] | str | None, context: str | None = N
             named = kubeconfig if isinstance(kubeconfig, str) else "what was given"
             raise config.ConfigException(f"{named} is no kubeconfig") from None
     return made
+
+
+def quantity(text: str) -> Decimal:
+    """A quantity as objects write it, such as `500m` or `4Gi`, as a number."""
+    from kubernetes.utils.quantity import parse_quantity
+
+    return parse_quantity(text)
 
 
 def execute(configuration: Any, namespace: str, pod: str, container: str, command: Sequence[str], seconds: float) -> str:

@@ -97,7 +97,7 @@ def spare(nodes: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]],
 
 def allowances(quotas: Sequence[Mapping[str, Any]], needs: Mapping[str, Decimal], priority: str) -> Iterator[QuotaAllowance]:
     """What each key of each quota that counts pods of priority class `priority` still allows."""
-    from kubernetes.utils.quantity import parse_quantity
+    from headway.environment.kubernetes import quantity
 
     for quota in quotas:
         status = quota.get("status", {})
@@ -105,7 +105,7 @@ def allowances(quotas: Sequence[Mapping[str, Any]], needs: Mapping[str, Decimal]
             if not needs.get(key):
                 continue
             used = status.get("used", {}).get(key, "0")
-            more = max(0, int((parse_quantity(hard) - parse_quantity(used)) // needs[key]))
+            more = max(0, int((quantity(hard) - quantity(used)) // needs[key]))
             name = quota.get("metadata", {}).get("name", "the quota")
             yield QuotaAllowance(text=f"quota {name} has {used} of {hard} {key} in use: room for {more} more", more=more)
 
