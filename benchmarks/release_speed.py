@@ -48,7 +48,7 @@ def evaluation() -> float:
     gate.learn(arm(500))
     spent: list[float] = []
     for _ in range(HISTORY_TICKS + 20):
-        tick = Tick(stable=arm(500), baseline=arm(30), canary=arm(30), memory=0.5, pairs=3, room=1e9)
+        tick = Tick(stable=arm(500), baseline=arm(30), canary=arm(30), memory=0.5, pairs=3, capacity=1e9)
         begun = time.process_time()
         gate.observe(tick)
         spent.append(time.process_time() - begun)

@@ -42,20 +42,20 @@ def backtest(
 
     from headway.release.backtest import backtest as rehearse
     from headway.release.backtest import ticks_of
-    from headway.release.evidence.past import history_of
-    from headway.release.evidence.prometheus import Endpoint, UnansweredError
-    from headway.release.evidence.reader import PrometheusEvidence, Settings
-    from headway.release.evidence.reading import Service
+    from headway.release.evidence.history import history_of
+    from headway.release.evidence.prometheus import PrometheusEndpoint, UnansweredError
+    from headway.release.evidence.reader import PrometheusEvidence, ScrapeSettings
+    from headway.release.evidence.reading import JudgedService
     from headway.release.gate import GatePolicy
 
     tick_seconds = max(60.0, 4 * scrape) if scrape >= 1 else 4 * scrape
     tenant, _, name = model.partition("/")
     contract = _contract(tenants, tenant, name)
-    service = Service(tenant=tenant, model=name, classes=tuple(one.name for one in contract.rollout.classes))
+    service = JudgedService(tenant=tenant, model=name, classes=tuple(one.name for one in contract.rollout.classes))
     policy = _policy(contract, tick_seconds, GatePolicy)
     end = time.time() if until is None else until
-    endpoints = [Endpoint(url=url, token_file=token_file, ca_file=ca_file) for url in prometheus]
-    evidence = PrometheusEvidence(endpoints, Settings(scrape_seconds=scrape), timeout_seconds=60.0)
+    endpoints = [PrometheusEndpoint(url=url, token_file=token_file, ca_file=ca_file) for url in prometheus]
+    evidence = PrometheusEvidence(endpoints, ScrapeSettings(scrape_seconds=scrape), timeout_seconds=60.0)
     try:
         which = arm or _only_arm(evidence, tenant, name, end)
         history = history_of(evidence, service, which, end - hours * 3600, end, tick_seconds)

@@ -17,7 +17,7 @@ MOST_BYTES = 64 * 2**20
 _MINUTE = timedelta(minutes=1)
 
 
-class UnkeptError(Exception):
+class UnreadableSamplesError(Exception):
     """Samples could not be read; nothing can be concluded. The message says why."""
 
 
@@ -30,7 +30,7 @@ class RequestSamples(Protocol):
         ...
 
     def read(self, start: float, end: float) -> list[Sample]:
-        """Samples of requests that came later than `start`, up to and including `end` (Unix seconds). Raises UnkeptError."""
+        """Samples of requests that came later than `start`, up to and including `end` (Unix seconds). Raises UnreadableSamplesError."""
         ...
 
 
@@ -48,9 +48,9 @@ class SampleBucket:
         try:
             return list(within(self._lines(start, end), start, end))
         except ClientError as refusal:
-            raise UnkeptError(f"{self._bucket} refuses: {refusal.response.get('Error', {}).get('Code', 'no reason')}") from None
+            raise UnreadableSamplesError(f"{self._bucket} refuses: {refusal.response.get('Error', {}).get('Code', 'no reason')}") from None
         except BotoCoreError as failure:
-            raise UnkeptError(f"{self._bucket} does not answer ({type(failure).__name__})") from None
+            raise UnreadableSamplesError(f"{self._bucket} does not answer ({type(failure).__name__})") from None
 
     def _lines(self, start: float, end: float) -> Iterator[str]:
         left = MOST_BYTES
@@ -73,7 +73,7 @@ class SampleBucket:
         try:
             return gzip.GzipFile(fileobj=io.BytesIO(body)).read(most) if body[:2] == b"\x1f\x8b" else body[:most]
         except (OSError, EOFError) as failure:
-            raise UnkeptError(f"{key} cannot be unpacked ({failure})") from None
+            raise UnreadableSamplesError(f"{key} cannot be unpacked ({failure})") from None
 
 
 def within(lines: Iterator[str] | list[str], start: float, end: float) -> Iterator[Sample]:

@@ -7,9 +7,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Signal, Tick, Verdict
+    from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, SignalResult, Tick, Verdict
 
-__all__ = ["Counts", "Decision", "Gate", "GatePolicy", "Phase", "Reason", "Signal", "Tick", "Verdict"]
+__all__ = ["Counts", "Decision", "Gate", "GatePolicy", "Phase", "Reason", "SignalResult", "Tick", "Verdict"]
 
 
 def __getattr__(name: str) -> Any:

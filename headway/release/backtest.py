@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick
-from headway.release.gate.tail import Tail
+from headway.release.gate.tail import LatencyTail
 
 Floats = NDArray[np.float64]
 
@@ -167,7 +167,7 @@ class _Arms:
 
     def __init__(self, history: History, rehearsals: int, rng: Generator) -> None:
         self._history, self._rng = history, rng
-        self._tails = {name: Tail(ends) for name, ends in history.edges.items()}
+        self._tails = {name: LatencyTail(ends) for name, ends in history.edges.items()}
         names = sorted(history.pods)
         self._alone = len(names) == 1
         self._buckets = {key: np.stack([history.pods[name].buckets[key] for name in names]) for key in history.edges}

@@ -4,7 +4,7 @@ import io
 from pathlib import Path
 
 from headway.contract.sampling import Sample
-from headway.environment.request_samples import MOST_BYTES, UnkeptError, within
+from headway.environment.request_samples import MOST_BYTES, UnreadableSamplesError, within
 
 
 class SampleFile:
@@ -24,5 +24,5 @@ class SampleFile:
         except FileNotFoundError:
             return []
         except OSError as failure:
-            raise UnkeptError(f"{self._file.name} cannot be read: {failure.strerror}") from None
+            raise UnreadableSamplesError(f"{self._file.name} cannot be read: {failure.strerror}") from None
         return list(within(text.splitlines(), start, end))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headway.release.evidence import queries
-from headway.release.evidence.reading import Arms, Service
+from headway.release.evidence.reading import ArmNames, JudgedService
 from headway.release.evidence.samples import Floats, UnreadableError, per_bucket
 
 Risen = Sequence[tuple[Mapping[str, str], Floats]]
@@ -70,7 +70,7 @@ class Counted:
         return found
 
 
-def mesh_counts(service: Service, arms: Arms, requests: Risen, durations: Risen, lost: Risen) -> Counted:
+def mesh_counts(service: JudgedService, arms: ArmNames, requests: Risen, durations: Risen, lost: Risen) -> Counted:
     """`requests` and `durations` as the replicas' proxies counted them, `lost` as the callers' did. Raises UnreadableError for histograms
     that cannot be compared."""
     parts = {"stable": arms.stable, "baseline": arms.baseline, "canary": arms.canary, "mirrored": arms.canary}
@@ -128,7 +128,7 @@ def _failed(labels: Mapping[str, str]) -> bool:
     return code.startswith(_SERVER_ERRORS) or status not in _NOT_THE_SERVERS
 
 
-def _edges(service: Service, durations: Risen) -> tuple[float, ...]:
+def _edges(service: JudgedService, durations: Risen) -> tuple[float, ...]:
     """Edges that every class of every pod of every arm shows; empty where nobody shows any. Raises UnreadableError where they differ."""
     sets: dict[tuple[str, ...], set[float]] = {}
     for labels, _ in durations:

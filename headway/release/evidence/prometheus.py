@@ -24,7 +24,7 @@ from requests.auth import AuthBase
 from urllib3 import Retry
 
 from headway.problem import UserError
-from headway.release.evidence.samples import Sample, Series
+from headway.release.evidence.samples import Series, TimedValue
 
 TIMEOUT_SECONDS = 5.0
 LARGEST_ANSWER_BYTES = 256 * 2**20
@@ -36,7 +36,7 @@ class UnansweredError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Endpoint:
+class PrometheusEndpoint:
     """One Prometheus, or what speaks like one. Raises UserError for what would leak a secret."""
 
     url: str
@@ -120,7 +120,7 @@ class _Secret(AuthBase):
         return r
 
 
-def _authentication(endpoint: Endpoint) -> _Secret | None:
+def _authentication(endpoint: PrometheusEndpoint) -> _Secret | None:
     if endpoint.login_file:
         return _Secret(endpoint.login_file, login=True)
     return _Secret(endpoint.token_file, login=False) if endpoint.token_file else None
@@ -165,7 +165,7 @@ def _refuse_partial(body: bytes) -> None:
 class Prometheus:
     """One endpoint. Not for several threads."""
 
-    def __init__(self, endpoint: Endpoint, timeout_seconds: float = TIMEOUT_SECONDS, largest: int = LARGEST_ANSWER_BYTES) -> None:
+    def __init__(self, endpoint: PrometheusEndpoint, timeout_seconds: float = TIMEOUT_SECONDS, largest: int = LARGEST_ANSWER_BYTES) -> None:
         self.endpoint = endpoint
         session = requests.Session()
         # Neither a proxy nor a password of the environment's: what is asked, and as whom, is what was configured.
@@ -212,5 +212,5 @@ class Prometheus:
 
 def _series(entry: Mapping[str, Any]) -> Series:
     pairs: Sequence[Sequence[Any]] = entry["values"] if "values" in entry else [entry["value"]]
-    samples: list[Sample] = [(float(moment), float(value)) for moment, value in pairs]
+    samples: list[TimedValue] = [(float(moment), float(value)) for moment, value in pairs]
     return Series({str(name): str(value) for name, value in entry["metric"].items()}, samples)

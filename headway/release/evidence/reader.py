@@ -17,10 +17,10 @@ from headway.contract.xids import FATAL as FATAL_XIDS
 from headway.problem import Problem, ProblemLevel
 from headway.release.evidence import queries
 from headway.release.evidence.counted import Counted, mesh_counts
-from headway.release.evidence.prometheus import Endpoint, Prometheus, UnansweredError
-from headway.release.evidence.reading import Arms, Raw, Service, Window, unanswered
+from headway.release.evidence.drained import NOT_YET, DrainMeasurement, EarlierScrapes, newest, requests_since, waiting
+from headway.release.evidence.prometheus import Prometheus, PrometheusEndpoint, UnansweredError
+from headway.release.evidence.reading import ArmNames, JudgedService, RawReading, TickWindow, unanswered
 from headway.release.evidence.samples import Series, UnreadableError, appeared, rises, scraped
-from headway.release.evidence.stillness import NOT_YET, Seen, Still, newest, still, waiting
 from headway.wire import CLASS_HEADER
 
 REMEMBERED = "6h"
@@ -30,7 +30,7 @@ _SCRAPES_BACK = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class ScrapeSettings:
     """How the sources scrape."""
 
     scrape_seconds: float = 15.0
@@ -73,10 +73,12 @@ class _Asking:
 class PrometheusEvidence:
     """The `Evidence` of production, and of a sandbox with monitoring. Endpoints in order of preference."""
 
-    def __init__(self, endpoints: Sequence[Endpoint], settings: Settings | None = None, timeout_seconds: float = 5.0) -> None:
+    def __init__(
+        self, endpoints: Sequence[PrometheusEndpoint], settings: ScrapeSettings | None = None, timeout_seconds: float = 5.0
+    ) -> None:
         if not endpoints:
             raise ValueError("no endpoint. Nobody could be asked. Give the address of a Prometheus")
-        self._settings = settings or Settings()
+        self._settings = settings or ScrapeSettings()
         self._sources = [Prometheus(endpoint, timeout_seconds) for endpoint in endpoints]
 
     @property
@@ -87,13 +89,13 @@ class PrometheusEvidence:
         for source in self._sources:
             source.close()
 
-    def read(self, service: Service, arms: Arms, window: Window) -> Raw:
+    def read(self, service: JudgedService, arms: ArmNames, window: TickWindow) -> RawReading:
         """Raw counters of one tick; never raises for a source that is down."""
         return self.readings(service, arms, [window.start, window.end])[0]
 
-    def history(self, service: Service, arms: Arms, before: float, seconds: float) -> Raw:
+    def history(self, service: JudgedService, arms: ArmNames, before: float, seconds: float) -> RawReading:
         """What the stable version did in the `seconds` before."""
-        return self.read(service, Arms(stable=arms.stable), Window(before - seconds, before))
+        return self.read(service, ArmNames(stable=arms.stable), TickWindow(before - seconds, before))
 
     def time(self) -> float | None:
         """What time it is where the first that answers runs; None where none does."""
@@ -104,7 +106,7 @@ class PrometheusEvidence:
                 continue
         return None
 
-    def stillness(self, service: Service, arm: str, seen: Seen | None) -> tuple[Still, Seen | None]:
+    def drained(self, service: JudgedService, arm: str, seen: EarlierScrapes | None) -> tuple[DrainMeasurement, EarlierScrapes | None]:
         """Whether `arm` still gets requests; never raises for a source that is down."""
         reasons: list[str] = []
         back = f"[{_SCRAPES_BACK * self._settings.scrape_seconds * 1000:.0f}ms]"
@@ -114,19 +116,19 @@ class PrometheusEvidence:
             try:
                 scrapes = source.samples(up + back, None)
                 known = seen if seen and seen.endpoint == source.endpoint.shown else None
-                against = known or Seen(endpoint=source.endpoint.shown, scrapes=newest(scrapes))
+                against = known or EarlierScrapes(endpoint=source.endpoint.shown, scrapes=newest(scrapes))
                 if waiting(scrapes, against):
-                    return Still(requests=None, reason=NOT_YET), against
+                    return DrainMeasurement(requests=None, reason=NOT_YET), against
                 alive = source.samples(up, None)
                 counters = [one for selector in selectors for one in source.samples(selector + back, None)]
-                return still(arm, counters, scrapes, alive, against), against
+                return requests_since(arm, counters, scrapes, alive, against), against
             except UnansweredError as error:
                 reasons.append(str(error))
-        return Still(requests=None, reason="; ".join(reasons)), seen
+        return DrainMeasurement(requests=None, reason="; ".join(reasons)), seen
 
-    def readings(self, service: Service, arms: Arms, ends: Sequence[float]) -> list[Raw]:
+    def readings(self, service: JudgedService, arms: ArmNames, ends: Sequence[float]) -> list[RawReading]:
         """A reading for each tick between two consecutive `ends`, all from the same answers."""
-        windows = [Window(start, end) for start, end in itertools.pairwise(ends)]
+        windows = [TickWindow(start, end) for start, end in itertools.pairwise(ends)]
         reasons: list[str] = []
         asked: list[str] = []
         for source in self._sources:
@@ -139,9 +141,9 @@ class PrometheusEvidence:
         shown = [source.endpoint.shown for source in self._sources]
         return [unanswered(service, window, "; ".join(reasons), asked, shown) for window in windows]
 
-    def by_pod(self, service: Service, arm: str, ends: Sequence[float]) -> tuple[dict[str, list[Raw]], Raw]:
+    def by_pod(self, service: JudgedService, arm: str, ends: Sequence[float]) -> tuple[dict[str, list[RawReading]], RawReading]:
         """Readings of each pod of one arm by itself, for `backtest`, and the arm's whole last reading. Raises UnansweredError."""
-        arms = Arms(stable=arm)
+        arms = ArmNames(stable=arm)
         reasons: list[str] = []
         for source in self._sources:
             asking = _Asking(source, ends)
@@ -151,7 +153,7 @@ class PrometheusEvidence:
                 up = self._up(asking, service, arms, [labels for labels, _ in requests])["control"]
                 pods = sorted({labels.get(queries.POD, "") for labels, _ in requests})
                 whole = mesh_counts(service, arms, requests, durations, [])
-                found: dict[str, list[Raw]] = {}
+                found: dict[str, list[RawReading]] = {}
                 for pod in pods:
                     mine = [[one for one in series if one[0].get(queries.POD, "") == pod] for series in (requests, durations)]
                     counted = mesh_counts(service, arms, *mine, [])
@@ -168,7 +170,7 @@ class PrometheusEvidence:
         query = f"count by ({queries.WORKLOAD}) (last_over_time({selector},{queries.WORKLOAD}=~{pattern}}}[{REMEMBERED}]))"
         return sorted(one.labels[queries.WORKLOAD] for one in self._sources[0].samples(query, at))
 
-    def preflight(self, service: Service, arms: Arms, *, now: float, seconds: float = 900.0) -> Sequence[Problem]:
+    def preflight(self, service: JudgedService, arms: ArmNames, *, now: float, seconds: float = 900.0) -> Sequence[Problem]:
         """Why there could be no evidence of `service`, from what its stable arm showed in the last `seconds`."""
         found: list[Problem] = []
         for source in self._sources:
@@ -191,7 +193,9 @@ class PrometheusEvidence:
             )
         return (*found, *_shortcomings(service, arms, raw))
 
-    def _from(self, asking: _Asking, service: Service, arms: Arms, windows: Sequence[Window], endpoint: str) -> list[Raw]:
+    def _from(
+        self, asking: _Asking, service: JudgedService, arms: ArmNames, windows: Sequence[TickWindow], endpoint: str
+    ) -> list[RawReading]:
         namespace, present = service.tenant, arms.present
         requests = asking.rises(queries.at_replica(queries.REQUESTS, namespace, present))
         durations = asking.rises(queries.at_replica(queries.DURATIONS, namespace, present))
@@ -218,7 +222,7 @@ class PrometheusEvidence:
             for place, window in enumerate(windows)
         ]
 
-    def _up(self, asking: _Asking, service: Service, arms: Arms, mesh: Sequence[Mapping[str, str]]) -> dict[str, list[bool]]:
+    def _up(self, asking: _Asking, service: JudgedService, arms: ArmNames, mesh: Sequence[Mapping[str, str]]) -> dict[str, list[bool]]:
         """By canary and control and tick: whether what shows its counters was scraped throughout."""
         patience = self._settings.patience_seconds
         jobs = tuple({labels.get("job", "") for labels in mesh})
@@ -245,7 +249,7 @@ class PrometheusEvidence:
         return {"control": control, "canary": whole(arms.canary) if arms.canary else [True] * len(ticks)}
 
     def _of_servers(
-        self, asking: _Asking, service: Service, arms: Arms, counted: Counted, absent: set[str]
+        self, asking: _Asking, service: JudgedService, arms: ArmNames, counted: Counted, absent: set[str]
     ) -> list[dict[str, dict[str, float | None]]]:
         """By tick and arm: seconds in the queue and GPU seconds, from what the pods and their GPUs say."""
         found: list[dict[str, dict[str, float | None]]] = [{arm: {} for arm in arms.present} for _ in range(len(asking.ends) - 1)]
@@ -282,7 +286,7 @@ class PrometheusEvidence:
                     found[place][arm]["available"] = len(mine) * (end - start)
         return found
 
-    def _health(self, asking: _Asking, service: Service, arms: Arms, absent: set[str], ticks: int) -> list[dict[str, Any]]:
+    def _health(self, asking: _Asking, service: JudgedService, arms: ArmNames, absent: set[str], ticks: int) -> list[dict[str, Any]]:
         """By tick: what is said of the canary's pods. States are those at the end of the reading."""
         nothing = {"ready": None, "restarts": 0, "out_of_memory": False, "fatal_gpu_error": False, "memory": None}
         if arms.canary is None:
@@ -326,7 +330,7 @@ def _pod(labels: Mapping[str, str]) -> str:
     return labels.get("exported_pod") or labels.get("pod", "")
 
 
-def _by_arm(arms: Arms, risen: Sequence[tuple[Mapping[str, str], Any]]) -> dict[str, Any]:
+def _by_arm(arms: ArmNames, risen: Sequence[tuple[Mapping[str, str], Any]]) -> dict[str, Any]:
     """Sums over the pods of each arm that has any."""
     found: dict[str, Any] = {}
     for arm in arms.present:
@@ -337,7 +341,7 @@ def _by_arm(arms: Arms, risen: Sequence[tuple[Mapping[str, str], Any]]) -> dict[
     return found
 
 
-def _shortcomings(service: Service, arms: Arms, raw: Raw) -> list[Problem]:
+def _shortcomings(service: JudgedService, arms: ArmNames, raw: RawReading) -> list[Problem]:
     """What the stable arm's own counters lack."""
     found: list[Problem] = []
     stable = raw["arms"].get("stable")

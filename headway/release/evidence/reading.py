@@ -13,7 +13,7 @@ import numpy as np
 from headway.problem import Problem
 from headway.release.gate.tick import Counts, Tick
 
-Raw = Mapping[str, Any]
+RawReading = Mapping[str, Any]
 """What was counted in one window, as JSON can hold it. `SHAPE` names its keys."""
 
 SHAPE: Mapping[str, str] = {
@@ -33,7 +33,7 @@ SHAPE: Mapping[str, str] = {
     "answers": "optional, from whoever asks golden requests: pairs, mismatches, invalid; and where both versions were asked labelled ones, "
     "each once in a release: labelled, only_canary_right, only_stable_right",
     "compared": "optional, where answers to copies are compared: pairs, mismatches; the times they are of; or why there are none",
-    "room": "optional: GPU seconds that the canary would have in this window with the replicas of the next weight; null: unknown",
+    "room": "capacity, optional: GPU seconds that the canary would have in this window with the replicas of the next weight; null: unknown",
     "absent": "metrics that no source had",
     "queries": "what was asked, word for word",
     "endpoints": "who was asked, without credentials",
@@ -41,7 +41,7 @@ SHAPE: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Window:
+class TickWindow:
     """One tick, in Unix seconds: later than `start`, up to and including `end`."""
 
     start: float
@@ -57,7 +57,7 @@ class Window:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Service:
+class JudgedService:
     """A model of a tenant, and what of it is judged."""
 
     tenant: str
@@ -69,7 +69,7 @@ class Service:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arms:
+class ArmNames:
     """Name of the Kubernetes Service (and Deployment) of each arm; an arm that does not exist is None."""
 
     stable: str
@@ -89,20 +89,22 @@ class Evidence(Protocol):
         """How long after a window's end it can be read: until then its last scrape may not be there."""
         ...
 
-    def preflight(self, service: Service, arms: Arms, *, now: float) -> Sequence[Problem]:
+    def preflight(self, service: JudgedService, arms: ArmNames, *, now: float) -> Sequence[Problem]:
         """Why there could be no evidence, before anything is deployed; empty when there can. A warning lets a release be judged, by less."""
         ...
 
-    def history(self, service: Service, arms: Arms, before: float, seconds: float) -> Raw:
+    def history(self, service: JudgedService, arms: ArmNames, before: float, seconds: float) -> RawReading:
         """What the stable version did in the `seconds` before, for `Gate.learn`."""
         ...
 
-    def read(self, service: Service, arms: Arms, window: Window) -> Raw:
+    def read(self, service: JudgedService, arms: ArmNames, window: TickWindow) -> RawReading:
         """Raw counters of one tick. Never raises for a source that is down: `answered` is false, with the reason."""
         ...
 
 
-def unanswered(service: Service, window: Window, reason: str, queries: Sequence[str] = (), endpoints: Sequence[str] = ()) -> Raw:
+def unanswered(
+    service: JudgedService, window: TickWindow, reason: str, queries: Sequence[str] = (), endpoints: Sequence[str] = ()
+) -> RawReading:
     """The reading of a source that did not answer."""
     return {
         "window": [window.start, window.end],
@@ -123,19 +125,19 @@ def unanswered(service: Service, window: Window, reason: str, queries: Sequence[
     }
 
 
-def edges(raw: Raw) -> dict[str, tuple[float, ...]]:
+def edges(raw: RawReading) -> dict[str, tuple[float, ...]]:
     """Upper edges by histogram, for `Gate`. Raises ValueError where nothing was counted."""
     if not raw["edges"]:
         raise ValueError(f"no histogram was found ({raw['reason'] or 'no series'}). Nothing can be compared. Check the sources, then start")
     return {name: tuple(map(float, ends)) for name, ends in sorted(raw["edges"].items())}
 
 
-def classes(raw: Raw) -> tuple[str, ...]:
+def classes(raw: RawReading) -> tuple[str, ...]:
     """Request classes, for `Gate`."""
     return tuple(raw["classes"])
 
 
-def learnt(raw: Raw) -> Counts:
+def learnt(raw: RawReading) -> Counts:
     """What the stable version did, for `Gate.learn`."""
     found = _counts(raw, "stable")
     if found is None:
@@ -143,7 +145,7 @@ def learnt(raw: Raw) -> Counts:
     return found
 
 
-def tick(raw: Raw, *, frozen: bool = False) -> Tick:
+def tick(raw: RawReading, *, frozen: bool = False) -> Tick:
     """What the gate takes in. Bit for bit the same for the same `raw`."""
     answers: Mapping[str, int] = raw.get("answers") or {}
     copies: Mapping[str, int] = raw.get("compared") or {}
@@ -162,7 +164,7 @@ def tick(raw: Raw, *, frozen: bool = False) -> Tick:
         out_of_memory=bool(raw["out_of_memory"]),
         fatal_gpu_error=bool(raw["fatal_gpu_error"]),
         memory=_known(raw["memory"]),
-        room=_known(raw.get("room")),
+        capacity=_known(raw.get("room")),
         pairs=answers.get("pairs", 0),
         mismatches=answers.get("mismatches", 0),
         invalid_answers=answers.get("invalid", 0),
@@ -174,7 +176,7 @@ def tick(raw: Raw, *, frozen: bool = False) -> Tick:
     )
 
 
-def _counts(raw: Raw, name: str) -> Counts | None:
+def _counts(raw: RawReading, name: str) -> Counts | None:
     arm = raw["arms"].get(name)
     if arm is None or not raw["edges"]:
         return None

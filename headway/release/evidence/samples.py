@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Labels = frozenset[tuple[str, str]]
-Sample = tuple[float, float]
+SeriesLabels = frozenset[tuple[str, str]]
+TimedValue = tuple[float, float]
 """Unix seconds, value."""
 
 _TARGET = ("job", "instance", "namespace", "pod")
@@ -28,10 +28,10 @@ class Series:
     """Samples of one series, in order of time."""
 
     labels: Mapping[str, str]
-    samples: Sequence[Sample]
+    samples: Sequence[TimedValue]
 
     @property
-    def key(self) -> Labels:
+    def key(self) -> SeriesLabels:
         """All labels and the name."""
         return frozenset(self.labels.items())
 
@@ -63,7 +63,7 @@ def rises(series: Iterable[Series], before: Iterable[Series], ends: Sequence[flo
     for one, samples in whole:
         risen = np.zeros(len(ends) - 1)
         restarts = moments.get(one.target, [])
-        last: Sample | None = known.get(one.key)
+        last: TimedValue | None = known.get(one.key)
         for moment, value in samples[1:] if last is not None else samples:
             started_anew = last is None or bisect.bisect_right(restarts, moment) > bisect.bisect_right(restarts, last[0])
             rise = value if started_anew or last is None else value - last[1]
@@ -87,7 +87,7 @@ def appeared(series: Iterable[Series], before: Iterable[Series], start: float, e
     return found
 
 
-def _within(one: Series, before: Sample | None, ends: Sequence[float]) -> list[Sample]:
+def _within(one: Series, before: TimedValue | None, ends: Sequence[float]) -> list[TimedValue]:
     """Samples later than the first end up to the last, after the last one before them."""
     inside = [(moment, value) for moment, value in one.samples if ends[0] < moment <= ends[-1]]
     samples = inside if before is None else [(min(before[0], ends[0]), before[1]), *inside]
@@ -97,7 +97,7 @@ def _within(one: Series, before: Sample | None, ends: Sequence[float]) -> list[S
     return samples
 
 
-def scraped(up: Sequence[Sample], start: float, end: float, patience: float) -> bool:
+def scraped(up: Sequence[TimedValue], start: float, end: float, patience: float) -> bool:
     """Whether a target was scraped throughout: no failed scrape, no gap longer than `patience` seconds. One that came or went in between
     counts from its first to its last scrape."""
     inside = [(moment, value) for moment, value in up if start - patience < moment <= end]

@@ -7,7 +7,7 @@ of it fails.
 import numpy as np
 
 from headway.release.gate.evidence import alternatives, share_log
-from headway.release.gate.state import Kept
+from headway.release.gate.state import Stateful
 from headway.release.gate.tick import Floats
 
 _RATES = (0.0075, 0.01, 0.02, 0.05, 0.10, 0.30)
@@ -18,7 +18,7 @@ _ENOUGH = 14.0
 """More proof than this (its logarithm) is not remembered, so that answers that turn bad lose it again."""
 
 
-class Correctness(Kept):
+class Correctness(Stateful):
     """Answers that differ from the expected ones; a Bernoulli e-process in product form, mean over alternatives."""
 
     def __init__(self, tolerated: float, rollouts: int) -> None:
@@ -49,7 +49,7 @@ class Correctness(Kept):
         return total / len(_RATES)
 
 
-class Gain(Kept):
+class Gain(Stateful):
     """Whether the canary answers labelled requests right more often than stable, by more than `gain` in points.
 
     Of the pairs that only one of the two got right, b by the canary and c by stable, H0 says that (b - c) / n is at most `gain`. Given

@@ -5,11 +5,11 @@ The trap: the smaller of two e-processes is one for "either is healthy"; their m
 
 import numpy as np
 
-from headway.release.gate.evidence import At, Mixture, Proof, alternatives, ratio_log, share_log, ticks_in
+from headway.release.gate.evidence import Mixture, Proof, TickStake, alternatives, ratio_log, share_log, ticks_in
 from headway.release.gate.noise import Noise
 from headway.release.gate.policy import GatePolicy
-from headway.release.gate.state import Kept
-from headway.release.gate.tick import Arm, Bools, Floats, Ints, over_classes
+from headway.release.gate.state import Stateful
+from headway.release.gate.tick import ArmCounts, Bools, Floats, Ints, over_classes
 
 _RATIOS = (5 / 3, 8 / 3, 16 / 3, 40 / 3, 40.0)
 """Alternatives as multiples of the tolerated ratio."""
@@ -22,7 +22,7 @@ _WIDE_AFTER_MINUTES = 5
 """Counted minutes, and ticks, in the last step before the wide margin alone suffices."""
 
 
-class Errors(Kept):
+class Errors(Stateful):
     """Errors of canary and control."""
 
     def __init__(self, policy: GatePolicy, classes: int, rollouts: int, tick_minutes: float = 1.0) -> None:
@@ -39,7 +39,7 @@ class Errors(Kept):
         self._spread = Proof.spread([stage.ticks_at_most for stage in policy.stages])
         self._last = np.asarray([stage.last for stage in policy.stages])
 
-    def compare(self, canary: Arm, control: Arm, at: At) -> None:
+    def compare(self, canary: ArmCounts, control: ArmCounts, at: TickStake) -> None:
         policy = self._policy
         bad, bad_control, n, n_control = (x[:, None] for x in (canary.errors, control.errors, canary.requests, control.requests))
         null = np.full_like(n, policy.error_ratio)
@@ -55,7 +55,7 @@ class Errors(Kept):
         self.rate.update(rate_logs, at.stake, at.largest, at.worth)
         self._prove(total_bad, total, at)
 
-    def _prove(self, bad: Floats, total: Floats, at: At) -> None:
+    def _prove(self, bad: Floats, total: Floats, at: TickStake) -> None:
         """Rates that this step must rule out follow what is usual for the control, as known before this tick."""
         seen_bad, seen = over_classes(self.known[0]), over_classes(self.known[1])
         usual = (seen_bad + 0.5) / (seen + 500.0)
@@ -78,7 +78,7 @@ class Errors(Kept):
         narrow = self._last[stage] & (counted < self._wide_after)
         return np.where(narrow, np.minimum(self.wide.wealth, self.tight.wealth), self.wide.wealth)
 
-    def remember(self, stable: Arm, baseline: Arm) -> None:
+    def remember(self, stable: ArmCounts, baseline: ArmCounts) -> None:
         """Add the control's counts of a judged tick to what is known."""
         self.noise.learn(baseline.errors, baseline.requests, stable.errors, stable.requests)
         self.known = self.known + np.stack([stable.errors + baseline.errors, stable.requests + baseline.requests])

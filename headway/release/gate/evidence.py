@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headway.release.gate.state import Kept
+from headway.release.gate.state import Stateful
 from headway.release.gate.tick import Bools, Floats, Ints
 
 LARGEST_GAIN = 10.0
@@ -65,7 +65,7 @@ def share_log(bad: Floats, n: Floats, null: Floats | float, alternative: Floats 
 
 
 @dataclass(frozen=True)
-class At:
+class TickStake:
     """How a tick counts, by rollout."""
 
     stake: Floats
@@ -84,7 +84,7 @@ class At:
         return self.stake >= 0
 
 
-class Mixture(Kept):
+class Mixture(Stateful):
     """R = (R + w) * min(exp(l), 10) for each alternative, shown as S = min(R, (S + w) * largest); their mean is the evidence.
 
     S never exceeds R, so it is an e-process as R is. What a tick brought beyond `largest` is not lost, as it would be if its gain were cut:
@@ -121,7 +121,7 @@ class Mixture(Kept):
         return total / self.wealth.shape[-2]
 
 
-class Proof(Kept):
+class Proof(Stateful):
     """Evidence for the canary: W = (W + w) * exp(l), shown as S = min(W, (S + w) * largest), which as in `Mixture` loses nothing.
 
     Half of the stake is put in at once; the rest over the ticks, soon rather than late, so that a transient at the start of a stage does
@@ -159,7 +159,7 @@ class Proof(Kept):
             setattr(self, name, np.where(where, 0.0, getattr(self, name)))
 
 
-class Stakes(Kept):
+class Stakes(Stateful):
     """Spreads a stake of 1 over a rollout: 0.4 at once, 0.3 over the later steps, 0.3 over the ticks, so that late onsets are found."""
 
     def __init__(self, steps: int, planned_ticks: int, rollouts: int) -> None:

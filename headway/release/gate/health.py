@@ -7,8 +7,8 @@ that cannot be reached.
 import numpy as np
 
 from headway.release.gate.evidence import share_log
-from headway.release.gate.state import Kept
-from headway.release.gate.tick import Arm, Bools, Floats
+from headway.release.gate.state import Stateful
+from headway.release.gate.tick import ArmCounts, Bools, Floats
 
 _CATASTROPHIC_REQUESTS, _CATASTROPHIC_RATE, _CONTROL_RATE = 20.0, 0.30, 0.05
 _CATASTROPHIC_SIGMAS = 2.0
@@ -25,7 +25,7 @@ _SHARE_CEILING = 12.0
 _NEAR_ENOUGH, _SIGMAS = 0.25, 4.0
 
 
-class Share(Kept):
+class ShareTest(Stateful):
     """Whether the canary gets the share of requests that it should."""
 
     def __init__(self, rollouts: int) -> None:
@@ -64,7 +64,7 @@ class Share(Kept):
         return _SHARE_BOUND
 
 
-def catastrophic(canary: Arm, control: Arm) -> Bools:
+def catastrophic(canary: ArmCounts, control: ArmCounts) -> Bools:
     """A tick that needs no second look; without a control the canary's own errors decide."""
     n, n_control = canary.total(), control.total()
     luck = _CATASTROPHIC_SIGMAS * np.sqrt(_CATASTROPHIC_RATE * (1 - _CATASTROPHIC_RATE) * n)

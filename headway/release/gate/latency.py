@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headway.release.gate.evidence import At, Mixture, Proof, ratio_log
+from headway.release.gate.evidence import Mixture, Proof, TickStake, ratio_log
 from headway.release.gate.noise import Noise
 from headway.release.gate.policy import GatePolicy
 from headway.release.gate.proof import TailProof
-from headway.release.gate.state import Kept
-from headway.release.gate.tail import Memory, Tail
+from headway.release.gate.state import Stateful
+from headway.release.gate.tail import ControlHistogram, LatencyTail
 from headway.release.gate.tick import Bools, Floats, Ints, over_classes
 
 _SLOWDOWNS = (2.0, 3.5, 6.0, 10.0, 20.0)
@@ -35,7 +35,7 @@ _ASSUMED_NOISE = 0.03
 """Standard deviation of an arm's latency level from tick to tick, assumed until the baseline shows it."""
 
 
-class Latency(Kept):
+class Latency(Stateful):
     """One histogram of canary and control."""
 
     def __init__(
@@ -45,9 +45,9 @@ class Latency(Kept):
         slower = (policy.latency - _HOPED_BEYOND) / 2
         hopes = {hoped: 1.0} if hoped else {0.0: 0.5, slower: 0.5} if slower > 0 else {0.0: 1.0}
         self._hopes = tuple(hopes)
-        self._policy, self.tail = policy, Tail(edges)
+        self._policy, self.tail = policy, LatencyTail(edges)
         shape = (classes, len(edges))
-        self.memory = Memory(classes, len(edges) + 1, rollouts, tick_minutes)
+        self.memory = ControlHistogram(classes, len(edges) + 1, rollouts, tick_minutes)
         self.chosen = np.zeros((*shape, rollouts), dtype=bool)
         self.decided = np.zeros(rollouts, dtype=bool)
         self.by_class = Mixture((*shape, len(_SLOWDOWNS), rollouts))
@@ -71,7 +71,7 @@ class Latency(Kept):
         self.chosen = np.where(now, fits, self.chosen)
         self.decided = self.decided | now
 
-    def compare(self, canary: Floats, control: Floats, same: Floats, at: At) -> None:
+    def compare(self, canary: Floats, control: Floats, same: Floats, at: TickStake) -> None:
         """Judge one tick's buckets of the canary, its control, and all arms of the stable version."""
         tail, policy = self.tail, self._policy
         bad, bad_control, bad_same = (tail.counts(canary), tail.counts(control), tail.counts(same))

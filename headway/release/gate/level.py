@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headway.release.gate.evidence import At, Mixture
-from headway.release.gate.state import Kept
+from headway.release.gate.evidence import Mixture, TickStake
+from headway.release.gate.state import Stateful
 from headway.release.gate.tick import Bools, Floats
 
 _BETS = (0.3, 0.6, 0.9)
@@ -21,7 +21,7 @@ _REQUESTS = 5.0
 _ENOUGH = 1e6
 
 
-class Limits(NamedTuple):
+class LevelLimits(NamedTuple):
     """What is accepted, and what a step must rule out, as multiple of the control's value plus a constant."""
 
     tolerated: float
@@ -29,17 +29,17 @@ class Limits(NamedTuple):
     floor: float = 0.0
 
 
-class Level(Kept):
+class LevelTest(Stateful):
     """A number of which more is worse."""
 
-    def __init__(self, limits: Limits, rollouts: int) -> None:
+    def __init__(self, limits: LevelLimits, rollouts: int) -> None:
         self._limits = limits
         self.bets = Mixture((len(_BETS), rollouts))
         self.proof = np.ones(rollouts)
         self.known = np.zeros(rollouts, dtype=bool)
         """Whether both arms had the number, at this weight."""
 
-    def compare(self, value: Floats, control: Floats, requests: Floats, requests_control: Floats, at: At) -> None:
+    def compare(self, value: Floats, control: Floats, requests: Floats, requests_control: Floats, at: TickStake) -> None:
         """One tick's numbers; not-a-number is no number."""
         limits = self._limits
         there: Bools = np.isfinite(value) & np.isfinite(control) & (requests >= _REQUESTS) & (requests_control >= _REQUESTS) & at.counts
@@ -66,7 +66,7 @@ class Level(Kept):
         return np.where(self.known, self.proof, np.nan)
 
 
-class Saturation(Kept):
+class Saturation(Stateful):
     """How busy the canary's GPUs will be at the next weight, from what its requests cost in the latest ticks.
 
     A projection, not a test: it blocks an advance and rolls nothing back.
@@ -86,7 +86,7 @@ class Saturation(Kept):
         self.busy = np.where(there, self._keep * self.busy + np.where(there, busy, 0.0), self.busy)
         self.requests = np.where(there, self._keep * self.requests + requests, self.requests)
 
-    def projected(self, requests: Floats, room: Floats) -> Floats:
-        """Share of `room` GPU seconds that `requests` will take; not-a-number where either is unknown."""
-        known = (self.requests > 0) & np.isfinite(room) & (room > 0)
-        return np.where(known, self.busy / np.maximum(self.requests, 1e-9) * requests / np.where(known, room, 1.0), np.nan)
+    def projected(self, requests: Floats, capacity: Floats) -> Floats:
+        """Share of `capacity` GPU seconds that `requests` will take; not-a-number where either is unknown."""
+        known = (self.requests > 0) & np.isfinite(capacity) & (capacity > 0)
+        return np.where(known, self.busy / np.maximum(self.requests, 1e-9) * requests / np.where(known, capacity, 1.0), np.nan)

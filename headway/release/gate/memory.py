@@ -8,7 +8,7 @@ use instead.
 import numpy as np
 
 from headway.release.gate.evidence import ticks_in
-from headway.release.gate.state import Kept
+from headway.release.gate.state import Stateful
 from headway.release.gate.tick import Bools, Floats
 
 _FULL_SCRAPES = 2
@@ -19,7 +19,7 @@ _AHEAD_MINUTES = 480.0
 _LARGEST_CORRELATION = 0.9
 
 
-class GpuMemory(Kept):
+class GpuMemoryUse(Stateful):
     """The largest share in use over the canary's GPUs."""
 
     def __init__(self, limit: float, tick_minutes: float, rollouts: int) -> None:

@@ -9,14 +9,14 @@ so each is compared with its own past ratio.
 
 import numpy as np
 
-from headway.release.gate.state import Kept
+from headway.release.gate.state import Stateful
 from headway.release.gate.tick import Floats
 
 _PRIOR_TICKS = 5.0
 """How many ticks of measurement the assumed noise is worth."""
 
 
-class Noise(Kept):
+class Noise(Stateful):
     """Measured extra variance of the log ratio of two small arms, for counts of any leading shape (..., n)."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:

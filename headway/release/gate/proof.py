@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from headway.release.gate.evidence import Proof
-from headway.release.gate.state import Kept
+from headway.release.gate.state import Stateful
 from headway.release.gate.tick import Bools, Floats, Ints
 
 _BRACKET = (0.005, 0.20)
@@ -18,7 +18,7 @@ _OF_CONTROL = 0.25
 """Share of the proof against the control; the rest is against all that the stable version answered, which is more."""
 
 
-class TailProof(Kept):
+class TailProof(Stateful):
     """E-processes for each edge: against each arm of the stable version, for each slow-down that the version may well have."""
 
     def __init__(self, edges: int, rollouts: int, shares: Sequence[float], spread: Floats) -> None:

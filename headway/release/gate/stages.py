@@ -1,18 +1,20 @@
 """The ladder: which stage each rollout is at, how long, and what a verdict does to it.
 
-The trap: clocks count ticks in which something could be learnt. Blind, idle and settling ticks do not bring a time-out nearer.
+Its clocks count only ticks in which something could be learnt: blind, idle and settling ticks do not bring a time-out nearer.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from headway.contract.rollout import OnInconclusive
-from headway.release.gate.decision import Phase, Reason, any_of
+from headway.release.gate.decision import Phase
 from headway.release.gate.evidence import ticks_in
 from headway.release.gate.policy import FULL_WEIGHT, GatePolicy
-from headway.release.gate.state import Kept
-from headway.release.gate.tick import Bools, Floats, Ints
+from headway.release.gate.reasons import Reason
+from headway.release.gate.state import Stateful
+from headway.release.gate.tick import Bools, Floats
 
 SUSPICIOUS = 5.0
 """Evidence from which on a rollout gets no more traffic, though it is far from failing."""
@@ -25,11 +27,13 @@ class Move(NamedTuple):
 
     changed: Bools
     """The weight changed: proofs start anew."""
-    reason: Ints
     failed: Bools
+    """The time was over: the rollout is to be rolled back."""
+    reasons: Mapping[Reason, Bools]
+    """Where each reason holds that the ladder can give. Their order is that of the gate's table."""
 
 
-class Ladder(Kept):
+class Ladder(Stateful):
     """Stages of many rollouts."""
 
     def __init__(self, policy: GatePolicy, rollouts: int, tick_minutes: float = 1.0) -> None:
@@ -114,23 +118,20 @@ class Ladder(Kept):
         forward = (proven | anyway) & ~late
         promoted = forward & last
         baked = (self.phase == Phase.BAKING) & usable & (self.here >= policy.bake_ticks)
-        reason = any_of(
-            [
-                (late, Reason.OUT_OF_TIME),
-                (given_up, Reason.ROLLED_BACK_INCONCLUSIVE),
-                (lost, Reason.BLIND_TOO_LONG),
-                (proven & last, Reason.PROMOTED),
-                (proven, Reason.PROVEN),
-                (anyway, Reason.ADVANCED_UNPROVEN),
-                (self.inconclusive, Reason.INCONCLUSIVE),
-                (baked, Reason.BAKED),
-                (self.phase == Phase.BAKING, Reason.BAKING),
-                (releasing & ~calm, Reason.SUSPICIOUS),
-                (releasing & passed & frozen, Reason.FROZEN),
-                (releasing & passed, Reason.TOO_EARLY),
-            ],
-            np.full(self.stage.shape, int(Reason.GATHERING)),
-        )
+        reasons = {
+            Reason.OUT_OF_TIME: late,
+            Reason.ROLLED_BACK_INCONCLUSIVE: given_up,
+            Reason.BLIND_TOO_LONG: lost,
+            Reason.PROMOTED: proven & last,
+            Reason.PROVEN: proven,
+            Reason.ADVANCED_UNPROVEN: anyway,
+            Reason.INCONCLUSIVE: self.inconclusive,
+            Reason.BAKED: baked,
+            Reason.BAKING: self.phase == Phase.BAKING,
+            Reason.SUSPICIOUS: releasing & ~calm,
+            Reason.FROZEN: releasing & passed & frozen,
+            Reason.TOO_EARLY: releasing & passed,
+        }
         self.unproven = self.unproven + anyway
         self.phase = np.where(promoted, int(Phase.BAKING), np.where(baked, int(Phase.DONE), self.phase))
         back = lost & (self.stage > 0) & ~late
@@ -139,7 +140,7 @@ class Ladder(Kept):
         self.stage = self.stage + (forward & ~last) - back
         changed = forward | back | returned | (lost & self.parked)
         self._restart(changed)
-        return Move(changed, reason, late | given_up)
+        return Move(changed, late | given_up, reasons)
 
     def roll_back(self, where: Bools) -> None:
         """Traffic to zero, for good."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Arrays = dict[str, NDArray[Any]]
 
 
-class Kept:
+class Stateful:
     """A part with memory: its array attributes, and those of the parts it is made of."""
 
     def keep(self) -> Arrays:
@@ -37,14 +37,14 @@ class Kept:
                 part.resume({k.removeprefix(f"{key}."): v for k, v in kept.items() if k.startswith(f"{key}.")})
 
 
-def _remembered(part: Kept) -> list[tuple[str, object]]:
+def _remembered(part: Stateful) -> list[tuple[str, object]]:
     """Attributes with an underscore are constants of the policy and are not kept."""
     return [(name, value) for name, value in vars(part).items() if not name.startswith("_")]
 
 
-def _parts(name: str, value: object) -> list[tuple[str, Kept]]:
-    if isinstance(value, Kept):
+def _parts(name: str, value: object) -> list[tuple[str, Stateful]]:
+    if isinstance(value, Stateful):
         return [(name, value)]
     if isinstance(value, dict):
-        return [(f"{name}.{key}", part) for key, part in value.items() if isinstance(part, Kept)]
+        return [(f"{name}.{key}", part) for key, part in value.items() if isinstance(part, Stateful)]
     return []

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from headway.release.gate.state import Kept
+from headway.release.gate.state import Stateful
 from headway.release.gate.tick import Floats, Ints
 
 _SMALLEST = 1e-7
@@ -21,7 +21,7 @@ _REMEMBERED_REQUESTS = 3000.0
 """Forgetting never takes the memory of a class below this many requests: a quiet service keeps hours, a busy one minutes."""
 
 
-class Tail:
+class LatencyTail:
     """Tail masses S(b) at the edges of one histogram, and their ratios under a slow-down. Edges must be positive and ascend."""
 
     def __init__(self, edges: Sequence[float]) -> None:
@@ -68,7 +68,7 @@ class Tail:
         return ndtri(1 - np.clip(masses, _SMALLEST, 1 - _SMALLEST))
 
 
-class Memory(Kept):
+class ControlHistogram(Stateful):
     """The control's histogram, old ticks fading: (classes, buckets, n)."""
 
     def __init__(self, classes: int, buckets: int, rollouts: int, tick_minutes: float = 1.0) -> None:

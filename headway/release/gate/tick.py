@@ -61,7 +61,7 @@ class Tick:
     """Whether a GPU of the canary reported an error after which it must be reset."""
     memory: ArrayLike = float("nan")
     """Largest share of GPU memory in use over the canary's GPUs; not-a-number where unknown."""
-    room: ArrayLike = float("nan")
+    capacity: ArrayLike = float("nan")
     """GPU seconds of a tick that the canary will have at the next weight; not-a-number where unknown."""
     pairs: ArrayLike = 0
     """Golden answers of the canary that were compared with the expected ones."""
@@ -81,7 +81,7 @@ class Tick:
 
 
 @dataclass(frozen=True)
-class Arm:
+class ArmCounts:
     """An arm's counts with rollouts on the last axis, where numpy walks fastest."""
 
     requests: Floats
@@ -103,6 +103,39 @@ class Arm:
     def total_errors(self) -> Floats:
         return over_classes(self.errors)
 
+    def where(self, chosen: Bools, other: "ArmCounts") -> "ArmCounts":
+        """This arm for the chosen rollouts, and `other` for the rest."""
+        return ArmCounts(
+            np.where(chosen, self.requests, other.requests),
+            np.where(chosen, self.errors, other.errors),
+            {name: np.where(chosen, self.buckets[name], other.buckets[name]) for name in self.buckets},
+            np.where(chosen, self.missing, other.missing),
+            np.where(chosen, self.queued, other.queued),
+            np.where(chosen, self.busy, other.busy),
+        )
+
+    def plus(self, other: "ArmCounts") -> "ArmCounts":
+        """What both arms counted together."""
+        return ArmCounts(
+            self.requests + other.requests,
+            self.errors + other.errors,
+            {name: self.buckets[name] + other.buckets[name] for name in self.buckets},
+            self.missing | other.missing,
+            self.queued + other.queued,
+            self.busy + other.busy,
+        )
+
+    def only(self, chosen: Bools) -> "ArmCounts":
+        """The counts of the chosen rollouts, and zero for the rest."""
+        return ArmCounts(
+            np.where(chosen, self.requests, 0.0),
+            np.where(chosen, self.errors, 0.0),
+            {name: np.where(chosen, buckets, 0.0) for name, buckets in self.buckets.items()},
+            self.missing,
+            self.queued,
+            self.busy,
+        )
+
 
 def over_classes(values: Floats) -> Floats:
     """Sum over the first axis, in its order, so that a rollout in a batch has the very bits it has alone."""
@@ -112,12 +145,12 @@ def over_classes(values: Floats) -> Floats:
     return total
 
 
-def read_arm(counts: Counts | None, histograms: Mapping[str, int], classes: int, rollouts: int, where: str) -> Arm:
-    """`counts` as an Arm; a None arm is all zero. Raises ValueError naming `where` for a wrong shape or a negative number."""
+def read_arm(counts: Counts | None, histograms: Mapping[str, int], classes: int, rollouts: int, where: str) -> ArmCounts:
+    """`counts` with rollouts on the last axis; an arm that is None is all zero. Raises ValueError naming `where` for a wrong shape or a negative number."""
     if counts is None:
         empty = {name: np.zeros((classes, buckets, rollouts)) for name, buckets in histograms.items()}
         nothing = np.zeros((classes, rollouts))
-        return Arm(nothing, nothing.copy(), empty, np.zeros(rollouts, dtype=bool), np.zeros(rollouts), np.zeros(rollouts))
+        return ArmCounts(nothing, nothing.copy(), empty, np.zeros(rollouts, dtype=bool), np.zeros(rollouts), np.zeros(rollouts))
     given: Mapping[str, Any] = counts.buckets if isinstance(counts.buckets, Mapping) else {next(iter(histograms)): counts.buckets}
     if set(given) != set(histograms):
         raise ValueError(f"{where}.buckets has {sorted(given)}. The gate compares {sorted(histograms)}. Give each histogram once")
@@ -137,7 +170,7 @@ def read_arm(counts: Counts | None, histograms: Mapping[str, int], classes: int,
     for values in (requests, errors, *buckets.values()):
         values[..., missing] = 0.0
     queued, busy = read_number(counts.queued, rollouts), read_number(counts.busy, rollouts)
-    return Arm(requests, np.minimum(errors, requests), buckets, missing, queued, busy)
+    return ArmCounts(requests, np.minimum(errors, requests), buckets, missing, queued, busy)
 
 
 def read_flag(value: ArrayLike, rollouts: int) -> Bools:

@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from headway.cli.main import app
-from headway.release.evidence.past import history_of
-from headway.release.evidence.prometheus import Endpoint, Prometheus, UnansweredError
-from headway.release.evidence.reader import PrometheusEvidence, Settings
-from headway.release.evidence.reading import Arms, Service, Window, classes, edges, learnt, tick
-from headway.release.evidence.stillness import Seen, Still
+from headway.release.evidence.drained import DrainMeasurement, EarlierScrapes
+from headway.release.evidence.history import history_of
+from headway.release.evidence.prometheus import Prometheus, PrometheusEndpoint, UnansweredError
+from headway.release.evidence.reader import PrometheusEvidence, ScrapeSettings
+from headway.release.evidence.reading import ArmNames, JudgedService, TickWindow, classes, edges, learnt, tick
 from headway.release.gate import Gate, GatePolicy, Phase
 from sandbox.cluster import certificates
 from sandbox.cluster.processes import Supervisor
@@ -34,9 +34,9 @@ pytestmark = pytest.mark.timeout(1800)  # on a fresh machine the first test wait
 
 BEGIN = (int(time.time()) - 8 * 3600) // 60 * 60
 """On a whole minute, well before now: Prometheus stores no block of the present."""
-SERVICE = Service(tenant="assist", model="chat", classes=("short", "long"))
+SERVICE = JudgedService(tenant="assist", model="chat", classes=("short", "long"))
 STABLE, CANARY = "chat-r1", "chat-r2"
-ARMS = Arms(stable=STABLE, canary=CANARY)
+ARMS = ArmNames(stable=STABLE, canary=CANARY)
 HOURS = 4
 PASSWORD_HASH = "$2b$04$S90uc50RhS2QuyIXmoVYvuIir4ETA6sZxBKFaDLR/Pvcqw4O8T.Oe"
 """Of `let me in`, by bcrypt."""
@@ -111,15 +111,15 @@ def monitoring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitoring]
 
 @pytest.fixture
 def evidence(monitoring: Monitoring) -> Iterator[PrometheusEvidence]:
-    made = PrometheusEvidence([Endpoint(url=monitoring.prometheus)], Settings(scrape_seconds=SCRAPE), timeout_seconds=60.0)
+    made = PrometheusEvidence([PrometheusEndpoint(url=monitoring.prometheus)], ScrapeSettings(scrape_seconds=SCRAPE), timeout_seconds=60.0)
     yield made
     made.close()
 
 
 def read(evidence: PrometheusEvidence, tenant: str) -> list[dict]:
     """Five ticks, each by itself, as a driver reads them."""
-    service = Service(tenant=tenant, model="chat")
-    return [dict(evidence.read(service, ARMS, Window(BEGIN + 60 * k, BEGIN + 60 * (k + 1)))) for k in range(5)]
+    service = JudgedService(tenant=tenant, model="chat")
+    return [dict(evidence.read(service, ARMS, TickWindow(BEGIN + 60 * k, BEGIN + 60 * (k + 1)))) for k in range(5)]
 
 
 def requests(readings: Sequence[dict], part: str) -> list[float]:
@@ -175,7 +175,7 @@ def test_a_target_that_is_gone_counts_until_its_last_scrape_and_never_after(moni
         found = source.samples(f"istio_requests_total{{{labels}}}", time.time())
         return found[0].samples[-1][1] if found else None
 
-    source = Prometheus(Endpoint(url=monitoring.prometheus))
+    source = Prometheus(PrometheusEndpoint(url=monitoring.prometheus))
     file = monitoring.folder / "targets" / "gone.json"
     began = time.time()
     with shown(counters(10)) as exporter:
@@ -186,10 +186,10 @@ def test_a_target_that_is_gone_counts_until_its_last_scrape_and_never_after(moni
         file.unlink()
         eventually(lambda: latest() is None, within=60.0)
     over = time.time()
-    live = PrometheusEvidence([Endpoint(url=monitoring.prometheus)], Settings(scrape_seconds=1.0))
-    service, arms = Service(tenant="gone", model="chat"), Arms(stable=STABLE)
-    assert requests([dict(live.read(service, arms, Window(began, over)))], "stable") == [25]
-    after = live.read(service, arms, Window(over, over + 30))
+    live = PrometheusEvidence([PrometheusEndpoint(url=monitoring.prometheus)], ScrapeSettings(scrape_seconds=1.0))
+    service, arms = JudgedService(tenant="gone", model="chat"), ArmNames(stable=STABLE)
+    assert requests([dict(live.read(service, arms, TickWindow(began, over)))], "stable") == [25]
+    after = live.read(service, arms, TickWindow(over, over + 30))
     assert (after["arms"].get("stable") or {"requests": [0]})["requests"] == [0]
     assert not after["up"]["control"]
     live.close()
@@ -206,12 +206,12 @@ def test_two_scrapes_show_which_replicas_get_requests_and_none_show_nothing(moni
         newest = next(answered) if busy else newest
         return f"istio_requests_total{{{labels}}} {newest}\n"
 
-    live = PrometheusEvidence([Endpoint(url=monitoring.prometheus)], Settings(scrape_seconds=1.0), timeout_seconds=60.0)
-    seen: Seen | None = None
+    live = PrometheusEvidence([PrometheusEndpoint(url=monitoring.prometheus)], ScrapeSettings(scrape_seconds=1.0), timeout_seconds=60.0)
+    seen: EarlierScrapes | None = None
 
-    def look() -> Still:
+    def look() -> DrainMeasurement:
         nonlocal seen
-        found, seen = live.stillness(Service(tenant="still", model="chat"), STABLE, seen)
+        found, seen = live.drained(JudgedService(tenant="still", model="chat"), STABLE, seen)
         return found
 
     file = monitoring.folder / "targets" / "still.json"
@@ -262,7 +262,7 @@ def guarded(monitoring: Monitoring, tmp_path_factory: pytest.TempPathFactory) ->
 
 def says(server: Guarded, **how: Path) -> str:
     """Why it gives no answer to whoever asks so; empty where it does."""
-    asking = Prometheus(Endpoint(url=server.url, **how))
+    asking = Prometheus(PrometheusEndpoint(url=server.url, **how))
     try:
         asking.samples("vector(1)", time.time())
     except UnansweredError as failure:
@@ -287,12 +287,12 @@ def test_without_the_right_login_there_is_no_answer(guarded: Guarded, tmp_path: 
 
 
 def test_no_release_starts_on_a_distrusted_prometheus_and_the_next_one_goes_on(monitoring: Monitoring, guarded: Guarded) -> None:
-    service, arms = Service(tenant="steady", model="chat"), Arms(stable=STABLE)
-    wrong, right = Endpoint(url=guarded.url, ca_file=guarded.other), Endpoint(url=monitoring.prometheus)
-    alone = PrometheusEvidence([wrong], Settings(scrape_seconds=SCRAPE))
+    service, arms = JudgedService(tenant="steady", model="chat"), ArmNames(stable=STABLE)
+    wrong, right = PrometheusEndpoint(url=guarded.url, ca_file=guarded.other), PrometheusEndpoint(url=monitoring.prometheus)
+    alone = PrometheusEvidence([wrong], ScrapeSettings(scrape_seconds=SCRAPE))
     assert any(found.blocking and "is not who it should be" in found.fact for found in alone.preflight(service, arms, now=BEGIN + 300))
-    both = PrometheusEvidence([wrong, right], Settings(scrape_seconds=SCRAPE))
-    assert both.read(service, arms, Window(BEGIN, BEGIN + 60))["endpoints"] == [monitoring.prometheus]
+    both = PrometheusEvidence([wrong, right], ScrapeSettings(scrape_seconds=SCRAPE))
+    assert both.read(service, arms, TickWindow(BEGIN, BEGIN + 60))["endpoints"] == [monitoring.prometheus]
     alone.close()
     both.close()
 
@@ -304,7 +304,7 @@ def test_copies_are_not_users_requests(evidence: PrometheusEvidence) -> None:
 
 
 def test_ticks_read_together_are_those_read_one_by_one(evidence: PrometheusEvidence) -> None:
-    service = Service(tenant="reset", model="chat")
+    service = JudgedService(tenant="reset", model="chat")
     together = evidence.readings(service, ARMS, [BEGIN + 60 * k for k in range(6)])
     assert [one["arms"] for one in together] == [one["arms"] for one in read(evidence, "reset")]
 
@@ -326,22 +326,23 @@ def test_a_saved_reading_decides_the_same_as_the_one_just_read(evidence: Prometh
 
 
 def test_another_prometheus_is_asked_when_the_first_is_down(monitoring: Monitoring) -> None:
-    both = PrometheusEvidence([Endpoint(url="http://127.0.0.1:9"), Endpoint(url=monitoring.prometheus)], Settings(scrape_seconds=SCRAPE))
-    raw = both.read(Service(tenant="steady", model="chat"), ARMS, Window(BEGIN, BEGIN + 60))
+    endpoints = [PrometheusEndpoint(url="http://127.0.0.1:9"), PrometheusEndpoint(url=monitoring.prometheus)]
+    both = PrometheusEvidence(endpoints, ScrapeSettings(scrape_seconds=SCRAPE))
+    raw = both.read(JudgedService(tenant="steady", model="chat"), ARMS, TickWindow(BEGIN, BEGIN + 60))
     both.close()
     assert raw["answered"]
     assert raw["endpoints"] == [monitoring.prometheus]
 
 
 def test_a_question_that_prometheus_refuses_is_no_answer(monitoring: Monitoring, evidence: PrometheusEvidence) -> None:
-    raw = evidence.read(Service(tenant="steady", model="chat"), Arms(stable="a" * 70000), Window(BEGIN, BEGIN + 60))
+    raw = evidence.read(JudgedService(tenant="steady", model="chat"), ArmNames(stable="a" * 70000), TickWindow(BEGIN, BEGIN + 60))
     assert raw["arms"].get("stable") is None or sum(raw["arms"]["stable"]["requests"]) == 0
 
 
 def test_a_sound_source_is_found_sound_and_an_unknown_model_is_not(evidence: PrometheusEvidence) -> None:
-    sound = evidence.preflight(Service(tenant="steady", model="chat"), Arms(stable=STABLE), now=BEGIN + 300, seconds=240)
+    sound = evidence.preflight(JudgedService(tenant="steady", model="chat"), ArmNames(stable=STABLE), now=BEGIN + 300, seconds=240)
     assert [str(finding) for finding in sound if finding.blocking] == []
-    missing = evidence.preflight(Service(tenant="steady", model="other"), Arms(stable="other-r1"), now=BEGIN + 300, seconds=240)
+    missing = evidence.preflight(JudgedService(tenant="steady", model="other"), ArmNames(stable="other-r1"), now=BEGIN + 300, seconds=240)
     assert any(finding.blocking and "shows no request of steady/other-r1" in finding.fact for finding in missing)
 
 
@@ -350,7 +351,7 @@ def test_a_history_is_the_whole_of_what_was_counted(evidence: PrometheusEvidence
     assert (found.ticks, len(found.pods), found.edges["latency"]) == (120, 3, EDGES)
     assert found.answered.all()
     total = sum(pod.buckets["latency"].sum() for pod in found.pods.values())
-    raw = evidence.readings(SERVICE, Arms(stable=STABLE), [BEGIN, BEGIN + 3600, BEGIN + 7200])
+    raw = evidence.readings(SERVICE, ArmNames(stable=STABLE), [BEGIN, BEGIN + 3600, BEGIN + 7200])
     assert total == sum(sum(reading["arms"]["stable"]["requests"]) for reading in raw)
     assert total == pytest.approx(20 * 7200, rel=0.02)
 

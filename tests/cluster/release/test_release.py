@@ -256,7 +256,7 @@ def test_a_slower_version_is_rolled_back_unattended_and_no_user_met_it(bed: Bed)
     bed.bad.add(release)
     code, output = bed.sandbox.run("release", "start", SERVICE, "--speed", SPEED, "--reason", "half the size")
     assert code == 5, output
-    assert "Requests are slower than tolerated" in output
+    assert "Requests are slower than the policy tolerates" in output
     assert bed.route() == {stable: 100}
     assert not any(route.weights.get(release) for _, route in bed.traffic.log), "copies were enough to tell"
     after = [e for e in bed.ledger.read() if e.kind in ("shifted", "drained", "applied", "ended")][-4:]

@@ -17,7 +17,7 @@ from headway.contract.health import Cosine, Exact, Golden, Near, Top
 from headway.contract.loader import load_tenant
 from headway.contract.model import Model
 from headway.contract.sampling import Sample
-from headway.environment.request_samples import SampleBucket, UnkeptError
+from headway.environment.request_samples import SampleBucket, UnreadableSamplesError
 from headway.release.driver.mirrored import paired
 from headway.release.driver.rollout_state import RolloutState
 from headway.release.driver.start import GoldenTrial
@@ -134,10 +134,10 @@ def test_a_bucket_gives_what_was_stored_up_to_two_minutes_later_and_each_sample_
 
 
 def test_a_bucket_that_cannot_be_read_is_no_evidence(bucket: Any) -> None:
-    with pytest.raises(UnkeptError, match="NoSuchBucket"):
+    with pytest.raises(UnreadableSamplesError, match="NoSuchBucket"):
         SampleBucket(bucket, "elsewhere", "").read(NOON, NOON + 60)
     bucket.put_object(Bucket="telemetry", Key="p/2026/11/21/12/00/cut.gz", Body=gzip.compress(b"x" * 1000)[:20])
-    with pytest.raises(UnkeptError, match=r"cut\.gz cannot be unpacked"):
+    with pytest.raises(UnreadableSamplesError, match=r"cut\.gz cannot be unpacked"):
         SampleBucket(bucket, "telemetry", "p/").read(NOON, NOON + 60)
 
 

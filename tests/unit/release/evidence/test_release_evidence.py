@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from headway.release.evidence import queries
 from headway.release.evidence.counted import mesh_counts
-from headway.release.evidence.reading import Arms, Service, Window, edges, learnt, tick, unanswered
+from headway.release.evidence.reading import ArmNames, JudgedService, TickWindow, edges, learnt, tick, unanswered
 from headway.release.evidence.samples import Series, UnreadableError, appeared, per_bucket, rises, scraped
 
-ARMS = Arms(stable="m-r1", baseline="m-r1-baseline", canary="m-r2")
+ARMS = ArmNames(stable="m-r1", baseline="m-r1-baseline", canary="m-r2")
 LABELS = {"job": "j", "instance": "i", "pod": "p"}
 
 
@@ -38,7 +38,7 @@ def test_a_counter_that_fell_has_begun_anew():
     assert one([(15, 100.0), (30, 3.0)], [(0, 90.0)]) == [13.0]
 
 
-def test_a_counter_that_overtook_its_old_value_is_told_by_its_neighbour_of_the_same_target():
+def test_a_restart_is_told_by_another_counter_of_the_same_target():
     fell, overtook = ({**LABELS, "le": edge} for edge in ("1", "2"))
     found = rises(
         [Series(fell, [(15, 2.0)]), Series(overtook, [(15, 60.0)])], [Series(fell, [(0, 50.0)]), Series(overtook, [(0, 50.0)])], (0.0, 60.0)
@@ -75,7 +75,7 @@ def test_what_a_gpu_already_showed_when_the_pod_came_is_not_the_pods():
     assert appeared([Series(GPU, [(15.0, 79.0), (30.0, 79.0)])], [], 0.0, 30.0) == set()
 
 
-def test_what_a_gpu_shows_anew_is_found_in_the_tick_where_it_appears_and_in_no_later_one():
+def test_a_gpu_error_is_found_only_in_the_tick_where_it_appears():
     shown = [Series(GPU, [(15.0, 0.0), (30.0, 79.0), (45.0, 79.0), (60.0, 79.0)])]
     assert appeared(shown, [], 0.0, 30.0) == {79}
     assert appeared(shown, [], 30.0, 60.0) == set()
@@ -119,7 +119,7 @@ FEW = {"10": 1, "20": 3, "+Inf": 4}
 
 def test_copies_users_and_failures_go_to_their_arms():
     found = mesh_counts(
-        Service(tenant="t", model="m"),
+        JudgedService(tenant="t", model="m"),
         ARMS,
         [
             requests("m-r1", 90),
@@ -141,13 +141,13 @@ def test_copies_users_and_failures_go_to_their_arms():
 @pytest.mark.parametrize(("status", "failed"), [("", 0), ("0", 0), ("1", 0), ("13", 6), ("14", 6)])
 def test_a_grpc_status_other_than_ok_is_a_failure_unless_the_client_cancelled(status, failed):
     found = mesh_counts(
-        Service(tenant="t", model="m"), ARMS, [requests("m-r1", 6, grpc_response_status=status)], durations("m-r1", FEW), []
+        JudgedService(tenant="t", model="m"), ARMS, [requests("m-r1", 6, grpc_response_status=status)], durations("m-r1", FEW), []
     )
     assert found.arms(0, {})["stable"]["errors"] == [failed]
 
 
 def test_requests_without_a_class_of_the_contract_are_counted_apart():
-    service = Service(tenant="t", model="m", classes=("short", "long"))
+    service = JudgedService(tenant="t", model="m", classes=("short", "long"))
     series = [requests("m-r1", 4, request_class="long"), requests("m-r1", 9), requests("m-r1", 2, request_class="probe")]
     stable = mesh_counts(service, ARMS, series, durations("m-r1", FEW, request_class="long"), []).arms(0, {})["stable"]
     assert (stable["requests"], stable["unclassified"]) == ([0, 4], 11)
@@ -155,23 +155,27 @@ def test_requests_without_a_class_of_the_contract_are_counted_apart():
 
 def test_arms_with_other_edges_are_not_compared():
     with pytest.raises(UnreadableError, match="different edges"):
-        mesh_counts(Service(tenant="t", model="m"), ARMS, [], [*durations("m-r1", FEW), *durations("m-r2", {"10": 1, "+Inf": 2})], [])
+        mesh_counts(JudgedService(tenant="t", model="m"), ARMS, [], [*durations("m-r1", FEW), *durations("m-r2", {"10": 1, "+Inf": 2})], [])
 
 
 def test_edges_other_than_those_of_the_release_are_not_compared():
     with pytest.raises(UnreadableError, match="different edges"):
-        mesh_counts(Service(tenant="t", model="m", edges={"latency": (10.0, 30.0)}), ARMS, [], durations("m-r1", FEW), [])
+        mesh_counts(JudgedService(tenant="t", model="m", edges={"latency": (10.0, 30.0)}), ARMS, [], durations("m-r1", FEW), [])
 
 
 def test_time_in_queue_is_shared_between_copies_and_users_requests():
     found = mesh_counts(
-        Service(tenant="t", model="m"), ARMS, [requests("m-r2", 10), requests("m-r2", 30, mirrored="true")], durations("m-r2", FEW), []
+        JudgedService(tenant="t", model="m"),
+        ARMS,
+        [requests("m-r2", 10), requests("m-r2", 30, mirrored="true")],
+        durations("m-r2", FEW),
+        [],
     ).arms(0, {"m-r2": {"queued": 8.0}})
     assert (found["canary"]["queued"], found["mirrored"]["queued"], found["stable"]["queued"]) == (2.0, 6.0, None)
 
 
 def test_a_source_that_is_down_is_an_observation_the_gate_can_take_in():
-    raw = unanswered(Service(tenant="t", model="m"), Window(0, 60), "connection refused")
+    raw = unanswered(JudgedService(tenant="t", model="m"), TickWindow(0, 60), "connection refused")
     seen = tick(raw)
     assert (seen.answered, seen.canary_up, seen.stable) == (False, False, None)
     with pytest.raises(ValueError, match="connection refused"):
@@ -182,9 +186,9 @@ def test_a_source_that_is_down_is_an_observation_the_gate_can_take_in():
 
 def test_all_that_a_reading_knows_reaches_the_gate():
     series = [requests("m-r1", 4), requests("m-r2", 4)]
-    shown = mesh_counts(Service(tenant="t", model="m"), ARMS, series, [*durations("m-r1", FEW), *durations("m-r2", FEW)], [])
+    shown = mesh_counts(JudgedService(tenant="t", model="m"), ARMS, series, [*durations("m-r1", FEW), *durations("m-r2", FEW)], [])
     raw = {
-        **unanswered(Service(tenant="t", model="m"), Window(0, 60), ""),
+        **unanswered(JudgedService(tenant="t", model="m"), TickWindow(0, 60), ""),
         "edges": shown.edges,
         "arms": shown.arms(0, {"m-r2": {"queued": 8.0, "busy": 3.0}}),
         "memory": 0.5,
@@ -193,15 +197,15 @@ def test_all_that_a_reading_knows_reaches_the_gate():
     }
     seen = tick(raw)
     assert seen.canary is not None and seen.stable is not None
-    assert (seen.canary.queued, seen.canary.busy, seen.room, seen.memory) == (8.0, 3.0, 90.0, 0.5)
-    assert math.isnan(seen.stable.queued) and math.isnan(tick({**raw, "room": None}).room), "what nobody knows is not zero"
+    assert (seen.canary.queued, seen.canary.busy, seen.capacity, seen.memory) == (8.0, 3.0, 90.0, 0.5)
+    assert math.isnan(seen.stable.queued) and math.isnan(tick({**raw, "room": None}).capacity), "what nobody knows is not zero"
     assert (seen.pairs, seen.mismatches, seen.invalid_answers) == (7, 2, 1)
     assert (seen.labelled, seen.only_canary_right, seen.only_stable_right) == (5, 3, 1)
 
 
 def test_a_window_without_time_is_refused():
     with pytest.raises(ValueError, match="empty"):
-        Window(60, 60)
+        TickWindow(60, 60)
 
 
 @pytest.mark.parametrize(

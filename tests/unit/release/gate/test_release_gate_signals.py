@@ -11,9 +11,9 @@ from scipy.special import ndtr
 from headway.release import GatePolicy
 from headway.release.gate import Gain
 from headway.release.gate.correctness import Correctness
-from headway.release.gate.memory import GpuMemory
+from headway.release.gate.memory import GpuMemoryUse
 from headway.release.gate.noise import Noise
-from headway.release.gate.tail import Memory, Tail
+from headway.release.gate.tail import ControlHistogram, LatencyTail
 
 EDGES = (50.0, 100.0, 200.0, 400.0)
 
@@ -25,7 +25,7 @@ def lognormal_buckets(median: float, spread: float) -> np.ndarray:
 
 @pytest.mark.parametrize("slowdown", [0.1, 0.25, 1.0, 2.0])
 def test_the_tolerated_ratio_of_a_lognormal_is_exact(slowdown):
-    tail, median, spread = Tail(EDGES), 90.0, 0.5
+    tail, median, spread = LatencyTail(EDGES), 90.0, 0.5
     masses = tail.masses(lognormal_buckets(median, spread))
     found = tail.ratio(tail.quantiles(masses), masses, slowdown)[0, :, 0]
     for edge, ratio in zip(EDGES, found, strict=True):
@@ -35,18 +35,18 @@ def test_the_tolerated_ratio_of_a_lognormal_is_exact(slowdown):
 
 
 def test_tail_masses_are_shares_above_each_edge():
-    masses = Tail((1.0, 2.0)).masses(np.asarray([[[70.0], [20.0], [10.0]]]))
+    masses = LatencyTail((1.0, 2.0)).masses(np.asarray([[[70.0], [20.0], [10.0]]]))
     assert masses[0, :, 0].tolist() == pytest.approx([0.3, 0.1])
 
 
 def test_a_histogram_without_requests_has_no_tail():
-    assert Tail((1.0, 2.0)).masses(np.zeros((1, 3, 1)))[0, :, 0].tolist() == [0.0, 0.0]
+    assert LatencyTail((1.0, 2.0)).masses(np.zeros((1, 3, 1)))[0, :, 0].tolist() == [0.0, 0.0]
 
 
 @given(buckets=st.lists(st.integers(0, 1000), min_size=5, max_size=5), small=st.floats(0.01, 1.0), more=st.floats(0.0, 1.0))
 @settings(max_examples=60)
 def test_a_larger_slow_down_never_has_a_smaller_ratio(buckets, small, more):
-    tail = Tail(EDGES)
+    tail = LatencyTail(EDGES)
     masses = tail.masses(np.asarray(buckets, dtype=float)[None, :, None])
     quantiles = tail.quantiles(masses)
     less, larger = tail.ratio(quantiles, masses, small), tail.ratio(quantiles, masses, small + more)
@@ -55,7 +55,7 @@ def test_a_larger_slow_down_never_has_a_smaller_ratio(buckets, small, more):
 
 
 def test_a_busy_service_forgets_in_minutes_and_a_quiet_one_keeps_hours():
-    busy, quiet = Memory(1, 2, 1), Memory(1, 2, 1)
+    busy, quiet = ControlHistogram(1, 2, 1), ControlHistogram(1, 2, 1)
     for memory, requests in ((busy, 6000.0), (quiet, 60.0)):
         memory.remember(np.asarray([[[requests], [0.0]]]))
         for _ in range(20):
@@ -74,7 +74,7 @@ def bernoulli(share: float, rollouts: int, pairs: int, seed: int) -> tuple[np.nd
     return judge.evidence(), crossed
 
 
-def test_five_per_cent_of_wrong_answers_are_found_within_250_pairs_in_nine_of_ten_rollouts():
+def test_five_per_cent_of_wrong_answers_are_mostly_found_within_250_pairs():
     _, crossed = bernoulli(0.05, 1000, 260, seed=1)
     assert np.quantile(crossed, 0.9) <= 250
 
@@ -101,7 +101,7 @@ def test_a_bet_on_a_gain_is_fair_at_the_gain_asked_for(bet, up, down):
 
 def watch(series: np.ndarray, limit: float = 0.95) -> np.ndarray:
     """First tick at which each of (ticks, rollouts) is a failure; infinite where never."""
-    memory = GpuMemory(limit, 1.0, series.shape[1])
+    memory = GpuMemoryUse(limit, 1.0, series.shape[1])
     first = np.full(series.shape[1], np.inf)
     for place, used in enumerate(series):
         memory.observe(used)

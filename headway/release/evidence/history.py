@@ -12,12 +12,12 @@ import numpy as np
 from headway.problem import UserError
 from headway.release.backtest import History, PodHistory
 from headway.release.evidence.reader import PrometheusEvidence
-from headway.release.evidence.reading import Service
+from headway.release.evidence.reading import JudgedService
 
 CHUNK_SECONDS = 3600.0
 
 
-def history_of(evidence: PrometheusEvidence, service: Service, arm: str, start: float, end: float, tick_seconds: float) -> History:
+def history_of(evidence: PrometheusEvidence, service: JudgedService, arm: str, start: float, end: float, tick_seconds: float) -> History:
     """Counts of each pod of `arm` by tick, from `start` on. Raises UserError where there are none, UnansweredError where nobody says."""
     ticks = int((end - start) // tick_seconds)
     per_chunk = max(1, int(CHUNK_SECONDS // tick_seconds))

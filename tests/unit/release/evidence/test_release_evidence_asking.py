@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from headway.problem import UserError
-from headway.release.evidence.prometheus import Endpoint, Prometheus, UnansweredError
+from headway.release.evidence.prometheus import Prometheus, PrometheusEndpoint, UnansweredError
 from headway.release.evidence.reader import PrometheusEvidence
-from headway.release.evidence.reading import Arms, Service, Window
+from headway.release.evidence.reading import ArmNames, JudgedService, TickWindow
 from tests.loopback import Handler, served
 
 Answer = Callable[[Handler], None]
@@ -51,7 +51,7 @@ def server(running: Fake) -> Fake:
 
 
 def ask(server: Fake, **options: Any) -> Any:
-    return Prometheus(Endpoint(url=server.url), **options).samples("up", 5.0)
+    return Prometheus(PrometheusEndpoint(url=server.url), **options).samples("up", 5.0)
 
 
 def test_a_whole_answer_is_read(server: Fake) -> None:
@@ -103,12 +103,12 @@ def test_an_answer_that_is_too_large_is_given_up(server: Fake) -> None:
 
 def test_nobody_there_is_no_answer() -> None:
     with pytest.raises(UnansweredError, match="did not answer"):
-        Prometheus(Endpoint(url="http://127.0.0.1:9")).samples("up", 5.0)
+        Prometheus(PrometheusEndpoint(url="http://127.0.0.1:9")).samples("up", 5.0)
 
 
 def test_a_token_is_read_anew_for_each_question_and_never_shown(server: Fake, tmp_path: Path) -> None:
     file = tmp_path / "token"
-    source = Prometheus(Endpoint(url=server.url, token_file=file))
+    source = Prometheus(PrometheusEndpoint(url=server.url, token_file=file))
     for token in ("first-secret", "second-secret"):
         file.write_text(f"{token}\n")
         source.samples("up", 5.0)
@@ -134,14 +134,14 @@ def test_a_token_is_read_anew_for_each_question_and_never_shown(server: Fake, tm
 )
 def test_an_address_that_would_leak_a_secret_is_refused(url: str, token: Path | None, why: str) -> None:
     with pytest.raises(UserError, match=why) as refused:
-        Endpoint(url=url, token_file=token)
+        PrometheusEndpoint(url=url, token_file=token)
     assert "word" not in str(refused.value)
 
 
 def test_a_reading_never_raises_for_a_source_that_is_down(server: Fake) -> None:
     server.answer = says({**GOOD, "warnings": ["partial"]})
-    evidence = PrometheusEvidence([Endpoint(url="http://127.0.0.1:9"), Endpoint(url=server.url)])
-    raw = evidence.read(Service(tenant="t", model="m"), Arms(stable="m-r1"), Window(0, 60))
+    evidence = PrometheusEvidence([PrometheusEndpoint(url="http://127.0.0.1:9"), PrometheusEndpoint(url=server.url)])
+    raw = evidence.read(JudgedService(tenant="t", model="m"), ArmNames(stable="m-r1"), TickWindow(0, 60))
     assert raw["answered"] is False
     assert "did not answer" in raw["reason"]
     assert "the answer is partial" in raw["reason"]
@@ -150,14 +150,14 @@ def test_a_reading_never_raises_for_a_source_that_is_down(server: Fake) -> None:
 def test_a_login_is_sent_as_basic_authentication_and_never_shown(server: Fake, tmp_path: Path) -> None:
     file = tmp_path / "login"
     file.write_text("reader:let me in\n")
-    Prometheus(Endpoint(url=server.url, login_file=file)).samples("up", 5.0)
+    Prometheus(PrometheusEndpoint(url=server.url, login_file=file)).samples("up", 5.0)
     assert server.asked[-1]["authorization"] == "Basic cmVhZGVyOmxldCBtZSBpbg=="
     file.write_text("reader")
     with pytest.raises(UnansweredError, match="holds no user:password"):
-        Prometheus(Endpoint(url=server.url, login_file=file)).samples("up", 5.0)
+        Prometheus(PrometheusEndpoint(url=server.url, login_file=file)).samples("up", 5.0)
     file.write_bytes(b"\xff\xfe:")
     with pytest.raises(UnansweredError, match="holds no text"):
-        Prometheus(Endpoint(url=server.url, login_file=file)).samples("up", 5.0)
+        Prometheus(PrometheusEndpoint(url=server.url, login_file=file)).samples("up", 5.0)
 
 
 @pytest.mark.parametrize(
@@ -174,4 +174,4 @@ def test_a_login_is_sent_as_basic_authentication_and_never_shown(server: Fake, t
 )
 def test_what_could_never_be_asked_is_refused_before_anything_begins(given: dict[str, Any], why: str) -> None:
     with pytest.raises(UserError, match=why):
-        Endpoint(**given)
+        PrometheusEndpoint(**given)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from headway.release.evidence import queries
-from headway.release.evidence.reading import Evidence, Service
-from headway.release.evidence.samples import Sample, Series
+from headway.release.evidence.reading import Evidence, JudgedService
+from headway.release.evidence.samples import Series, TimedValue
 
 NOT_YET = "no two scrapes since the traffic moved yet"
 Target = tuple[str, str]
@@ -20,7 +20,7 @@ Target = tuple[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class EarlierScrapes:
     """What the first look found: the newest scrape of each target, as one endpoint knew it."""
 
     endpoint: str
@@ -28,7 +28,7 @@ class Seen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Still:
+class DrainMeasurement:
     """Requests of all kinds between the two newest scrapes; None where that is not known, with the reason."""
 
     requests: float | None
@@ -37,10 +37,10 @@ class Still:
     reason: str = ""
 
 
-class Watch(Evidence, Protocol):
+class DrainEvidence(Evidence, Protocol):
     """Evidence that can also tell whether an arm still gets requests, and the time."""
 
-    def stillness(self, service: Service, arm: str, seen: Seen | None) -> tuple[Still, Seen | None]:
+    def drained(self, service: JudgedService, arm: str, seen: EarlierScrapes | None) -> tuple[DrainMeasurement, EarlierScrapes | None]:
         """What `arm` got since `seen`, which is None at the first look; and what to look against next time. Never raises for a source
         that is down."""
         ...
@@ -55,37 +55,39 @@ def newest(up: Sequence[Series]) -> dict[Target, float]:
     return {_target(one): one.samples[-1][0] for one in up if one.samples}
 
 
-def waiting(up: Sequence[Series], seen: Seen) -> bool:
+def waiting(up: Sequence[Series], seen: EarlierScrapes) -> bool:
     """Whether no target has been scraped twice since `seen`, so that there is nothing to compare yet."""
     return all(len(_after(one.samples, seen.scrapes.get(_target(one)))) < 2 for one in up)
 
 
-def still(arm: str, counters: Sequence[Series], up: Sequence[Series], alive: Sequence[Series], seen: Seen) -> Still:
+def requests_since(
+    arm: str, counters: Sequence[Series], up: Sequence[Series], alive: Sequence[Series], seen: EarlierScrapes
+) -> DrainMeasurement:
     """What `arm` got after `seen`. `counters`: its requests, wherever they are counted; `up`: how its targets were scraped; `alive`: `up` as
     it is now, without targets that are gone."""
     pods = queries.compiled_pods_of(arm)
     counting = {_target(one) for one in counters}
     concerned = [one for one in alive if _target(one) in counting or pods.fullmatch(one.labels.get(queries.POD, ""))]
     if not concerned:
-        return Still(requests=None, reason=f"nobody who is scraped counts requests to {arm}")
+        return DrainMeasurement(requests=None, reason=f"nobody who is scraped counts requests to {arm}")
     scrapes = {_target(one): one.samples for one in up}
     total, begins, ends = 0.0, list[float](), list[float]()
     for one in concerned:
         target = _target(one)
         after = _after(scrapes.get(target, ()), seen.scrapes.get(target))
         if one.samples[-1][1] != 1 or any(value != 1 for _, value in after[-2:]):
-            return Still(requests=None, reason=f"{one.labels.get(queries.POD) or target[1]} cannot be scraped")
+            return DrainMeasurement(requests=None, reason=f"{one.labels.get(queries.POD) or target[1]} cannot be scraped")
         if len(after) < 2:
-            return Still(requests=None, reason=NOT_YET)
+            return DrainMeasurement(requests=None, reason=NOT_YET)
         begin, end = after[-2][0], after[-1][0]
         begins.append(begin)
         ends.append(end)
         total += sum(_rise(each, begin, end) for each in counters if _target(each) == target)
     seconds = max(ends) - min(begins)
-    return Still(requests=total, seconds=seconds, reason=f"between two scrapes, {seconds:.1f} s")
+    return DrainMeasurement(requests=total, seconds=seconds, reason=f"between two scrapes, {seconds:.1f} s")
 
 
-def _after(samples: Sequence[Sample], seen: float | None) -> Sequence[Sample]:
+def _after(samples: Sequence[TimedValue], seen: float | None) -> Sequence[TimedValue]:
     return samples if seen is None else [each for each in samples if each[0] > seen]
 
 

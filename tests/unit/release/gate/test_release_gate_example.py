@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "gate.md"
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "gate.md"
 
 
 def example() -> str:
@@ -15,7 +15,7 @@ def example() -> str:
 
 
 @pytest.mark.parametrize(
-    ("slower", "last"), [("1.5", "Requests are slower than tolerated."), ("1.0", "The new version takes all traffic.")]
+    ("slower", "last"), [("1.5", "Requests are slower than the policy tolerates."), ("1.0", "The new version takes all traffic.")]
 )
 def test_the_example_ends_as_the_page_says(slower, last, capsys):
     exec(compile(example().replace("1.5,", f"{slower},"), "gate.md", "exec"), {})

@@ -139,13 +139,13 @@ def test_an_idle_service_is_neither_promoted_nor_rolled_back():
     assert {float(d.weight) for d in decisions} == {0.1}
 
 
-def test_a_canary_that_is_up_and_gets_nothing_of_what_it_should_cannot_be_reached():
+def test_a_running_canary_that_gets_no_request_cannot_be_reached():
     one = gate(NO_MIRROR)
     decision = run(one, 4)[-1]
     assert reason(one.observe(dataclasses.replace(tick(decision), canary=counts(0.0)))) is Reason.NOT_ROUTABLE
 
 
-def test_what_a_restarted_container_had_counted_is_no_proof_that_nothing_reached_it():
+def test_a_restarted_container_is_not_called_unreachable():
     one = gate(NO_MIRROR)
     decision = run(one, 4)[-1]
     assert one.observe(dataclasses.replace(tick(decision), canary=counts(0.0), restarts=1)).phase == Phase.RELEASING
@@ -203,7 +203,7 @@ def test_blindness_steps_back_to_the_last_weight_with_evidence_and_resumes():
     assert decision.phase == Phase.RELEASING
 
 
-def test_blindness_at_the_first_weight_takes_all_traffic_away_until_data_is_back():
+def test_blindness_at_the_first_weight_takes_traffic_away_until_data_is_back():
     one = gate(dataclasses.replace(NO_MIRROR, blind_ticks_at_most=5))
     decision = run(one, 1)[-1]
     for _ in range(6):
@@ -222,13 +222,13 @@ def test_blindness_at_the_first_weight_takes_all_traffic_away_until_data_is_back
         ({"pairs": 500, "mismatches": 60}, Reason.FAILED_CORRECTNESS),
     ],
 )
-def test_some_things_need_no_second_look(flags, why):
+def test_some_faults_roll_back_in_the_first_tick(flags, why):
     decision = run(gate(QUICK), 1, **flags)[-1]
     assert (decision.verdict, reason(decision), decision.weight) == (Verdict.FAIL, why, 0.0)
 
 
 @pytest.mark.parametrize("flags", [{"restarts": 1}, {"pairs": 500, "mismatches": 2}, {"memory": 0.97}])
-def test_others_do(flags):
+def test_one_restart_or_one_full_scrape_is_not_enough_to_fail(flags):
     assert run(gate(QUICK), 1, **flags)[-1].phase == Phase.RELEASING
 
 
@@ -550,10 +550,10 @@ def test_the_gate_does_not_write_into_the_arrays_it_is_given():
     assert np.isnan(given_buckets).all()
 
 
-def test_a_decision_can_be_read_aloud():
+def test_a_decision_has_a_sentence():
     policy = dataclasses.replace(QUICK, weights=(0.1, 0.5))
     text = run(gate(policy), 60, shares=SLOW)[-1].sentence(policy)
-    assert text.startswith("Requests are slower than tolerated. Now: rolled back. latency: fail (evidence against ")
+    assert text.startswith("Requests are slower than the policy tolerates. Now: rolled back. latency: fail (evidence against ")
     assert " of 250); errors: " in text
 
 

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.release.evidence.samples import Sample, Series
-from headway.release.evidence.stillness import Seen, newest, still
+from headway.release.evidence.drained import EarlierScrapes, newest, requests_since
+from headway.release.evidence.samples import Series, TimedValue
 
 ARM = "defects-r2"
 POD = {"job": "pods", "instance": "10.0.0.7:15090", "pod": "defects-r2-6d5f9c7b8-abcde", "namespace": "vision"}
 GATEWAY = {"job": "gateway", "instance": "10.0.9.1:15090"}
-FIRST = Seen(endpoint="http://prometheus", scrapes={("pods", POD["instance"]): 10.0})
+FIRST = EarlierScrapes(endpoint="http://prometheus", scrapes={("pods", POD["instance"]): 10.0})
 
 
-def one(labels: Mapping[str, str], samples: Sequence[Sample], **more: str) -> Series:
+def one(labels: Mapping[str, str], samples: Sequence[TimedValue], **more: str) -> Series:
     return Series({**labels, **more}, samples)
 
 
@@ -24,7 +24,7 @@ def up(*times: float, value: float = 1.0, of: Mapping[str, str] = POD) -> Series
 
 
 def looked(*counters: Series, scrapes: Sequence[Series], alive: Sequence[Series] | None = None) -> float | None:
-    return still(ARM, counters, scrapes, scrapes if alive is None else alive, FIRST).requests
+    return requests_since(ARM, counters, scrapes, scrapes if alive is None else alive, FIRST).requests
 
 
 def test_two_scrapes_that_count_the_same_after_the_first_look_are_zero() -> None:
@@ -83,14 +83,12 @@ def test_where_nobody_counts_its_requests_nothing_is_known() -> None:
     first=st.integers(0, 9),
     shift=st.floats(-1e6, 1e6, allow_nan=False),
 )
-def test_whatever_any_clock_says_zero_means_that_the_two_newest_scrapes_are_new_and_count_the_same(
-    rises: list[int], first: int, shift: float
-) -> None:
+def test_zero_means_two_new_scrapes_with_equal_counts_whatever_a_clock_says(rises: list[int], first: int, shift: float) -> None:
     """Scrapes of a clock that is wrong by anything; the first look found `first` of them."""
     times = [shift + number for number in range(len(rises))]
     values = [float(sum(rises[: number + 1])) for number in range(len(rises))]
-    seen = Seen(endpoint="x", scrapes=newest([up(*times[:first])]))
+    seen = EarlierScrapes(endpoint="x", scrapes=newest([up(*times[:first])]))
     scrapes = [up(*times)]
-    found = still(ARM, [one(POD, list(zip(times, values, strict=True)))], scrapes, scrapes, seen).requests
+    found = requests_since(ARM, [one(POD, list(zip(times, values, strict=True)))], scrapes, scrapes, seen).requests
     enough = len(rises) - first >= 2
     assert found == (float(rises[-1]) if enough else None)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.release import Counts, Gate, GatePolicy, Phase, Reason, Tick, Verdict
-from headway.release.gate.evidence import At
-from headway.release.gate.level import Level, Limits, Saturation
+from headway.release.gate.evidence import TickStake
+from headway.release.gate.level import LevelLimits, LevelTest, Saturation
 
 EDGES = (50.0, 100.0, 250.0)
 SHARES = np.array([0.4, 0.4, 0.17, 0.03])
@@ -101,7 +101,7 @@ def test_answers_that_differ_are_no_pass():
     assert (Phase(int(last.phase)), Reason(int(last.reason))) == (Phase.ROLLED_BACK, Reason.FAILED_CORRECTNESS)
 
 
-def test_no_traffic_grows_before_answers_to_copies_were_compared_where_they_are_to_be():
+def test_traffic_does_not_grow_before_answers_to_copies_were_compared():
     copied = dataclasses.replace(POLICY, mirrored=0.05)
     waiting = release(copied, ticks=20, pairs=20)
     assert [float(decision.weight) for decision in waiting] == [0.1] * 20, "golden answers are no answers to copies"
@@ -110,13 +110,13 @@ def test_no_traffic_grows_before_answers_to_copies_were_compared_where_they_are_
 
 
 @pytest.mark.parametrize(("differing", "phase"), [(8, Phase.ROLLED_BACK), (1, Phase.BAKING)])
-def test_more_answers_to_copies_that_differ_than_its_contract_lets_differ_send_a_version_back(differing, phase):
+def test_too_many_differing_answers_to_copies_roll_a_version_back(differing, phase):
     last = release(dataclasses.replace(POLICY, mirrored=0.05), mirrored_pairs=20, mirrored_mismatches=differing)[-1]
     assert Phase(int(last.phase)) == phase
     assert Reason(int(last.reason)) == (Reason.FAILED_CORRECTNESS if phase == Phase.ROLLED_BACK else last.reason)
 
 
-def test_copies_that_nobody_compares_change_nothing_and_take_nothing_of_the_budget():
+def test_copies_that_nobody_compares_take_nothing_of_the_budget():
     assert "mirrored" not in release(mirrored_pairs=20, mirrored_mismatches=20)[-1].signals
     budget, shared = POLICY.alpha, dataclasses.replace(POLICY, mirrored=0.05).alpha
     assert sum(budget.values()) == pytest.approx(sum(shared.values())) == pytest.approx(POLICY.false_rollback)
@@ -125,11 +125,11 @@ def test_copies_that_nobody_compares_change_nothing_and_take_nothing_of_the_budg
 
 def test_a_version_whose_gpus_would_be_too_busy_at_the_next_weight_waits():
     """At 10 % its 600 requests keep GPUs busy for 12 s; at 50 % it would be 60 s."""
-    full = release(ticks=20, canary={"busy": 0.02}, control={"busy": 0.02}, room=65.0)
+    full = release(ticks=20, canary={"busy": 0.02}, control={"busy": 0.02}, capacity=65.0)
     assert [float(decision.weight) for decision in full] == [0.1] * 20
     assert Reason(int(full[-1].reason)) == Reason.SATURATING
     assert Phase(int(full[-1].phase)) == Phase.RELEASING, "a projection rolls nothing back"
-    roomy = release(ticks=20, canary={"busy": 0.02}, control={"busy": 0.02}, room=lambda weight: 80.0 if weight < 0.5 else 160.0)
+    roomy = release(ticks=20, canary={"busy": 0.02}, control={"busy": 0.02}, capacity=lambda weight: 80.0 if weight < 0.5 else 160.0)
     assert Phase(int(roomy[-1].phase)) == Phase.BAKING
 
 
@@ -140,13 +140,13 @@ def test_a_pod_that_dies_is_found_though_its_counters_are_not_scraped(flags):
 
 
 def at(rollouts, stake):
-    return At(np.full(rollouts, stake), np.zeros(rollouts, dtype=np.int64), np.full(rollouts, 10.0))
+    return TickStake(np.full(rollouts, stake), np.zeros(rollouts, dtype=np.int64), np.full(rollouts, 10.0))
 
 
 def test_alike_arms_of_wild_numbers_are_seldom_accused():
     """Heavy-tailed means, looked at after each of 240 ticks: the bound of 1,000 is reached by one in 1,000 at most."""
     rng, rollouts = np.random.default_rng(3), 4000
-    level = Level(Limits(1.0, 2.0), rollouts)
+    level = LevelTest(LevelLimits(1.0, 2.0), rollouts)
     worst = np.zeros(rollouts)
     for tick in range(240):
         mine, control = rng.pareto(1.1, rollouts), rng.pareto(1.1, rollouts)
@@ -161,14 +161,14 @@ def test_a_bet_never_pays_more_than_fair(control, mine, stake):
     """Two ticks with the arms exchanged are worth no more than the stake together, on average."""
     values = []
     for canary, other in ((mine, control), (control, mine)):
-        level = Level(Limits(1.0, 2.0), 1)
+        level = LevelTest(LevelLimits(1.0, 2.0), 1)
         level.compare(np.array([canary]), np.array([other]), np.array([9.0]), np.array([9.0]), at(1, stake))
         values.append(float(level.evidence()[0]))
     assert sum(values) / 2 <= stake + 1e-12
 
 
 def test_a_tick_with_few_requests_or_without_the_number_says_nothing():
-    level = Level(Limits(1.0, 2.0), 1)
+    level = LevelTest(LevelLimits(1.0, 2.0), 1)
     for value, requests in ((9.0, 4.0), (np.nan, 50.0)):
         level.compare(np.array([value]), np.array([1.0]), np.array([requests]), np.array([50.0]), at(1, 1.0))
     assert float(level.evidence()[0]) == 0.0

@@ -30,7 +30,7 @@ def test_it_never_promotes_however_much_is_proven() -> None:
 
 
 @pytest.mark.parametrize("canary", [60.0, 5000.0])
-def test_heavy_users_make_a_share_of_requests_that_is_no_fault_and_a_bad_version_is_found_all_the_same(canary: float) -> None:
+def test_a_share_of_requests_made_by_heavy_users_is_no_fault(canary: float) -> None:
     healthy = seen(gate(BY_USER), 6000 - canary, canary)[-1]
     assert Reason(int(healthy.reason)) in (Reason.FROZEN, Reason.GATHERING)
     slow = seen(gate(BY_USER), 6000 - canary, canary, shares=SLOW, ticks=200)[-1]
