@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headway.ledger.store import LedgerStore
     from headway.release.driver.deployed_service import DeployedService
     from headway.release.driver.live_service import LiveService
-    from headway.release.evidence.stillness import Watch
+    from headway.release.evidence.drained import DrainEvidence
 
 PROMETHEUS = "HEADWAY_PROMETHEUS"
 """Addresses, separated by commas, in order of preference."""
@@ -161,9 +161,9 @@ class ServicePlace:
 
     def world(self, model: "Model") -> "DeployedService":
         from headway.release.driver.deployed_service import DeployedService
-        from headway.release.evidence.reading import Service
+        from headway.release.evidence.reading import JudgedService
 
-        service = Service(tenant=self.tenant, model=self.model, classes=tuple(kind.name for kind in model.rollout.classes))
+        service = JudgedService(tenant=self.tenant, model=self.model, classes=tuple(kind.name for kind in model.rollout.classes))
         return DeployedService(
             runner=self.runner,
             stack=self.stack,
@@ -193,9 +193,9 @@ class ServicePlace:
         """How often this environment's Prometheus looks at counters that a release is judged by."""
         return self.port.scrape_seconds
 
-    def _evidence(self) -> "Watch":
-        from headway.release.evidence.prometheus import Endpoint
-        from headway.release.evidence.reader import PrometheusEvidence, Settings
+    def _evidence(self) -> "DrainEvidence":
+        from headway.release.evidence.prometheus import PrometheusEndpoint
+        from headway.release.evidence.reader import PrometheusEvidence, ScrapeSettings
 
         def file(variable: str) -> Path | None:
             return Path(os.environ[variable]) if os.environ.get(variable) else None
@@ -209,9 +209,9 @@ class ServicePlace:
             "ca_file": file(CA_FILE),
             "certificate": ours,
         }
-        endpoints = [Endpoint(url=url, **more) for url in addresses]
+        endpoints = [PrometheusEndpoint(url=url, **more) for url in addresses]
         settle = min(5.0, self.scrape_seconds)
-        return PrometheusEvidence(endpoints, Settings(scrape_seconds=self.scrape_seconds, settle_seconds=settle))
+        return PrometheusEvidence(endpoints, ScrapeSettings(scrape_seconds=self.scrape_seconds, settle_seconds=settle))
 
     def _prometheus(self) -> str:
         found = self.prometheus or os.environ.get(PROMETHEUS) or self.port.metrics_address

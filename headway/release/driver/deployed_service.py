@@ -22,8 +22,8 @@ from headway.release.driver.live_service import LiveService
 from headway.release.driver.mirrored import paired
 from headway.release.driver.rollout_state import RolloutState
 from headway.release.driver.service_under_release import DrainResult, LiveRoute, ProbeResult, RawCounters
-from headway.release.evidence.reading import Arms, Service, Window, unanswered
-from headway.release.evidence.stillness import Seen, Watch
+from headway.release.evidence.drained import DrainEvidence, EarlierScrapes
+from headway.release.evidence.reading import ArmNames, JudgedService, TickWindow, unanswered
 from headway.release.plan import StepKind
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class DeployedService:
     stack: str
     packs: Sequence["PackSource"]
     cluster: LiveService
-    evidence: Watch
-    service: Service
+    evidence: DrainEvidence
+    service: JudgedService
     run: RunInPod
     """Runs Python in a serving container."""
     samples: RequestSamples | None = None
@@ -53,7 +53,7 @@ class DeployedService:
     """How an answer to a copy is compared with the user's."""
     _leaving: str | None = field(default=None, init=False)
     """Name of the Service of a version that should get nothing any more."""
-    _seen: Seen | None = field(default=None, init=False)
+    _seen: EarlierScrapes | None = field(default=None, init=False)
     """What the first look at a version that should get nothing found."""
 
     @property
@@ -165,8 +165,8 @@ class DeployedService:
         try:
             arms = self._arms(rollout)
         except OutOfReachError as failure:
-            return unanswered(self.service, Window(start, end), f"the API server does not answer ({failure})")
-        return self.evidence.read(self.service, arms, Window(start, end))
+            return unanswered(self.service, TickWindow(start, end), f"the API server does not answer ({failure})")
+        return self.evidence.read(self.service, arms, TickWindow(start, end))
 
     def drained(self, rollout: RolloutState) -> DrainResult:
         """Requests to the new version between two scrapes since the first look; copies, and what reached no replica, count too."""
@@ -176,10 +176,10 @@ class DeployedService:
             return DrainResult(requests=None, reason=f"the API server does not answer ({failure})")
         if self._leaving is None:
             return DrainResult(requests=None, reason="the live route does not name the new version")
-        found, self._seen = self.evidence.stillness(self.service, self._leaving, self._seen)
+        found, self._seen = self.evidence.drained(self.service, self._leaving, self._seen)
         return DrainResult(requests=found.requests, reason=found.reason)
 
-    def _arms(self, rollout: RolloutState) -> Arms:
+    def _arms(self, rollout: RolloutState) -> ArmNames:
         """Names of the arms' Services, as the live route has them."""
         hosts = self.cluster.route().hosts
         names = {
@@ -188,7 +188,7 @@ class DeployedService:
         stable = names.get(ArmRole.STABLE)
         if stable is None:
             raise OutOfReachError("the live route does not name the stable version")
-        return Arms(stable=stable, baseline=names.get(ArmRole.BASELINE), canary=names.get(ArmRole.CANARY))
+        return ArmNames(stable=stable, baseline=names.get(ArmRole.BASELINE), canary=names.get(ArmRole.CANARY))
 
 
 def room_ahead(rollout: RolloutState, raw: Mapping[str, Any]) -> float | None:

@@ -49,7 +49,7 @@ def test_the_picture_shows_verdict_ladder_signals_and_what_happened(
 ) -> None:
     scene, rollout = ended
     text = drawn(release_view.panel(CHAIN, rollout, lines(scene.ledger().read()[-3:])))
-    assert "Rolled back. Requests are slower than tolerated." in text
+    assert "Rolled back. Requests are slower than the policy tolerates." in text
     assert "copies 100 % → 1 % → 5 %" in text
     assert "latency" in text and "of 10" in text
     assert rollout.release in text
@@ -117,7 +117,7 @@ def test_a_log_has_a_line_for_what_is_new(
     told(view, scene, monkeypatch)
     view.ended(rollout)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "Rolled back. Requests are slower than tolerated."
+    assert lines[-1] == "Rolled back. Requests are slower than the policy tolerates."
     assert len(lines) < len(scene.ledger().read()), "ticks that say nothing new are left out"
     assert not any("lease-" in line or "None" in line for line in lines)
 

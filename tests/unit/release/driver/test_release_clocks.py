@@ -21,7 +21,7 @@ from headway.release.driver import driver as driving
 from headway.release.driver.clocks import wrong
 from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
 from headway.release.driver.live_service import LiveService
-from headway.release.evidence.prometheus import Endpoint
+from headway.release.evidence.prometheus import PrometheusEndpoint
 from headway.release.evidence.reader import PrometheusEvidence
 from tests.loopback import Handler, served
 from tests.unit.release_kill import Shelf
@@ -91,11 +91,11 @@ def test_the_servers_are_asked_what_time_it_is(ahead: float) -> None:
     with servers(ahead, []) as (api, url):
         assert api.clock_offset().ahead == pytest.approx(ahead)
         assert abs(api.now() - SERVER) <= timedelta(seconds=1)
-        assert PrometheusEvidence([Endpoint(url=url)]).time() == SERVER.timestamp()
+        assert PrometheusEvidence([PrometheusEndpoint(url=url)]).time() == SERVER.timestamp()
 
 
 def test_a_prometheus_that_does_not_answer_says_no_time() -> None:
-    assert PrometheusEvidence([Endpoint(url="http://127.0.0.1:9")]).time() is None
+    assert PrometheusEvidence([PrometheusEndpoint(url="http://127.0.0.1:9")]).time() is None
 
 
 @pytest.mark.parametrize("ahead", [-86400.0, 0.0, 86400.0])

@@ -95,7 +95,7 @@ def test_a_slower_release_goes_back_before_any_user_meets_it(scene: Scene) -> No
     assert ended.outcome is ReleaseOutcome.ROLLED_BACK
     assert weights(scene) == [0]
     assert scene.world.routed == {scene.stable: 100}
-    assert ended.failing is not None and "slower than tolerated" in ended.failing.reason
+    assert ended.failing is not None and "slower than the policy tolerates" in ended.failing.reason
 
 
 def test_traffic_goes_back_before_the_stack_is_touched(quick: Callable[[], Scene]) -> None:
@@ -595,7 +595,7 @@ def test_a_slower_release_is_promoted_only_where_it_answers_better_and_its_contr
     scene = better_and_slower(contract, trade, right)
     ended = scene.driver().run()
     assert ended.outcome is outcome
-    assert outcome is ReleaseOutcome.PROMOTED or (ended.failing and "slower than tolerated" in ended.failing.reason)
+    assert outcome is ReleaseOutcome.PROMOTED or (ended.failing and "slower than the policy tolerates" in ended.failing.reason)
     told = [said(event) or "" for event in scene.ledger().read() if event.kind == EventKind.OBSERVED]
     assert ("as slow as its contract's trade says" in told[-1]) is (outcome is ReleaseOutcome.PROMOTED), (
         "people are told why it may be slower"

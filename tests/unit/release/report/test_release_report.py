@@ -19,7 +19,7 @@ from tests.loopback import Handler, served
 from tests.unit.release_kill import Shelf, promoting
 from tests.unit.release_world import BAD, CHAIN, Scene
 
-TENANTS = Path(__file__).parents[2] / "tenants"
+TENANTS = Path(__file__).parents[4] / "tenants"
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_the_verdict_the_difference_and_the_hash_of_the_chain_are_on_the_page(en
     text = " ".join(tags.text)
     ledger = scene.ledger()
     head = [e for e in ledger.read() if e.kind == EventKind.ENDED][-1].hash
-    assert "Requests are slower than tolerated." in text
+    assert "Requests are slower than the policy tolerates." in text
     assert "artifact.version" in text and "2026.12.1" in text
     assert head in text
 
@@ -187,7 +187,7 @@ def test_a_webhook_hears_of_the_beginning_the_trouble_and_the_end(ended: tuple[S
     assert told(ended[0].ledger().read()) is None
     assert [heard["event"] for heard in Hook.heard] == ["started", "shifted", "ended"]
     assert Hook.heard[-1]["status"] == "rolled back"
-    assert "Requests are slower than tolerated." in Hook.heard[-1]["text"]
+    assert "Requests are slower than the policy tolerates." in Hook.heard[-1]["text"]
 
 
 def test_a_webhook_that_stumbles_is_told_again_in_order(ended: tuple[Scene, RolloutState]) -> None:
