@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headway.contract.health import Golden
 from headway.environment.clock import ClockOffset
 from headway.environment.port import OutOfReachError
-from headway.environment.request_samples import RequestSamples, UnkeptError
+from headway.environment.request_samples import RequestSamples, UnreadableSamplesError
 from headway.ledger.traffic_split import ArmRole, TrafficSplit
 from headway.release.driver.clocks import wrong
 from headway.release.driver.golden_answers import GoldenAnswers, RunInPod, asked, failing, in_a_tick, judged
@@ -157,7 +157,7 @@ class DeployedService:
             arms = self._arms(rollout)
             users = tuple(name for name in (arms.stable, arms.baseline) if name)
             found = paired(self.samples.read(start - late, end - late), users, arms.canary or "", self.compared_by)
-        except (OutOfReachError, UnkeptError) as failure:
+        except (OutOfReachError, UnreadableSamplesError) as failure:
             return {"compared": {**nothing, "reason": str(failure)}}
         return {"compared": {**found.document(), "of": [start - late, end - late]}}
 
