@@ -28,14 +28,16 @@ app.command()(traffic.logs)
 app.command()(traffic.token)
 GPUS_WITHIN_SECONDS = 10
 """How long `up` waits for every node to offer its GPUs; simulated ones do from their first moment."""
-ProjectOption = Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")]
+ProjectOption = Annotated[
+    Path | None, typer.Option("--project", help="The checkout to work on; without this, it is found from the working folder.")
+]
 
 ExtrasOption = Annotated[
     str,
     typer.Option(
         "--with",
         metavar="NAMES",
-        help="More servers, separated by commas: autoscaling, monitoring, traffic. Each is built at its first use (minutes).",
+        help="More servers to start, separated by commas: autoscaling, monitoring, traffic. The first use of each builds it, which takes minutes.",
     ),
 ]
 
@@ -59,7 +61,7 @@ def _console() -> "Console":
 
 @app.command()
 def up(project: ProjectOption = None, extras: ExtrasOption = "") -> None:
-    """Bring everything up: check contracts, preview all layers with their packs, start the servers, apply, and show what is there."""
+    """Bring the platform up: check the contracts, preview every layer with its policy pack, start the servers, deploy, and show what runs."""
     from time import monotonic
 
     from headway.cli.progress import ConsoleProgress, elapsed
@@ -108,7 +110,7 @@ def _offered(layout: "Layout", console: "Console") -> bool:
 
 @app.command()
 def status(project: ProjectOption = None) -> None:
-    """Show what is there now, from the live cluster: processes, nodes, accelerators, services."""
+    """Show what runs now, as the live cluster tells it: processes, nodes, accelerators, services."""
     from sandbox.cli import show
     from sandbox.cluster.processes import Supervisor
     from sandbox.extras import live
@@ -125,7 +127,7 @@ def status(project: ProjectOption = None) -> None:
 
 @app.command()
 def down(project: ProjectOption = None) -> None:
-    """Stop every process. State stays: `make up` goes on where it was."""
+    """Stop every process of the sandbox. Its state is kept, and `make up` continues from there."""
     from headway.cli.progress import ConsoleProgress
     from sandbox import session
 
@@ -138,9 +140,9 @@ def down(project: ProjectOption = None) -> None:
 @app.command()
 def reset(
     project: ProjectOption = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Stop everything and forget all state. Built programs stay in the cache."""
+    """Stop every process and delete the sandbox's state. The programs that were built stay in the cache."""
     from headway.cli.progress import ConsoleProgress
     from sandbox import session
 
@@ -154,7 +156,7 @@ def reset(
 
 @app.command()
 def env(project: ProjectOption = None) -> None:
-    """Print what to `eval` so that `pulumi` and Kubernetes clients in this shell mean the sandbox."""
+    """Print the environment variables that point `pulumi` and Kubernetes clients at the sandbox; use it with `eval`."""
     from sandbox.session import prepare
 
     layout = _layout(project)

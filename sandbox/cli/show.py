@@ -38,7 +38,8 @@ def layer(result: LayerResult) -> RenderableType:
     unknown = [v for v in last.violations if v.unevaluated or v.policy == POLICY_GATE]
     if unknown:
         lines.append(
-            f"    [dim]{len(unknown)} rule results wait for values that are not known yet; they are checked before each step of the update[/dim]"
+            f"    [dim]{len(unknown)} policy result{'s' if len(unknown) > 1 else ''} cannot be known before the update runs;"
+            " each is checked before the step that it concerns[/dim]"
         )
     lines += [Padding(Text(e, style="red"), (0, 0, 0, 4)) for e in last.errors]
     lines += [Padding(Text(w, style="yellow"), (0, 0, 0, 4)) for w in last.warnings]
@@ -95,7 +96,7 @@ def view(console: Console, cluster: ClusterView, live: Sequence[Live] = ()) -> N
     stood_for = {chart for each in live for chart in each.extra.charts}
     names = ", ".join(f"{chart} {version}" for chart, version in cluster.recorded if chart not in stood_for)
     if names:
-        console.print(Padding(f"[dim]Add-ons recorded, not run: {escape(names)}[/dim]", (1, 0, 0, 2), expand=False))
+        console.print(Padding(f"[dim]Add-ons that the sandbox records and does not run: {escape(names)}[/dim]", (1, 0, 0, 2), expand=False))
 
 
 def _server(process: ProcessStatus) -> str:
@@ -125,7 +126,7 @@ def summary(console: Console, report: Report, spent: str, *, ready: bool, usual:
     """The last lines of `up`; what to do next is only said where these words mean the `usual` sandbox, that of the checkout."""
     changed = sum(r.applied.changed for r in report.layers if r.applied)
     total = sum(r.last.total for r in report.layers)
-    what = f"{changed} changes in {total} resources" if changed else f"nothing changed: {total} resources are as the program says"
+    what = f"{changed} changes in {total} resources" if changed else f"nothing changed, {total} resources are as the program says"
     state = "[bold green]Everything is ready[/bold green]" if ready else "[bold red]Not everything is ready[/bold red]"
     console.print(f"{state}: {what}. [dim]{spent}[/dim]")
     if usual:

@@ -10,7 +10,9 @@ from headway.problem import Exit, UserError
 if TYPE_CHECKING:
     from sandbox.layout import Layout
 
-ProjectOption = Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")]
+ProjectOption = Annotated[
+    Path | None, typer.Option("--project", help="The checkout to work on; without this, it is found from the working folder.")
+]
 
 _AN_HOUR = 3600
 
@@ -26,12 +28,17 @@ def _layout(project: Path | None) -> "Layout":
 
 
 def logs(
-    service: Annotated[str, typer.Argument(metavar="TENANT[/POD]", help="Whose pods; the beginning of a pod's name is enough.")],
-    container: Annotated[str, typer.Option("--container", "-c", help="server, or fetch: how the artifact was brought.")] = "server",
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines of each pod.")] = 40,
+    service: Annotated[
+        str,
+        typer.Argument(metavar="TENANT[/POD]", help="The tenant whose pods are meant, and the beginning of a pod's name if only some are."),
+    ],
+    container: Annotated[
+        str, typer.Option("--container", "-c", help="The container: `server`, or `fetch`, which downloads the artifact.")
+    ] = "server",
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many lines to print of each pod, counted from the end.")] = 40,
     project: ProjectOption = None,
 ) -> None:
-    """Print what the containers of served pods said last."""
+    """Print the last log lines of pods that run as processes."""
     folder = _layout(project).logs / "pods"
     tenant, _, wanted = service.partition("/")
     kept = sorted(folder.glob("*/*/*.log"))
@@ -50,10 +57,12 @@ def logs(
 
 
 def token(
-    tenant: Annotated[str, typer.Argument(help="Whose hosts it opens.")],
-    subject: Annotated[str, typer.Option("--subject", help="Who calls.")] = "somebody",
-    priority: Annotated[str | None, typer.Option("--priority", help="Claim from which the gateway takes the request's priority.")] = None,
-    seconds: Annotated[int, typer.Option("--seconds", help="How long it is valid.")] = _AN_HOUR,
+    tenant: Annotated[str, typer.Argument(help="The tenant whose hosts the token opens.")],
+    subject: Annotated[str, typer.Option("--subject", help="The caller whom the token names.")] = "somebody",
+    priority: Annotated[
+        str | None, typer.Option("--priority", help="The claim from which the gateway takes the priority of a request.")
+    ] = None,
+    seconds: Annotated[int, typer.Option("--seconds", help="For how many seconds the token is valid.")] = _AN_HOUR,
     project: ProjectOption = None,
 ) -> None:
     """Print a token of the tenant's first issuer, signed with the sandbox's own key; it opens nothing but this sandbox's gateway."""

@@ -94,29 +94,29 @@ def explain(error: CommandError, *, doing: str, log: Path) -> UserError:
     """The failure of a build command as fact, consequence, remedy; the log holds every line."""
     said = "\n".join(error.tail)
     last = " | ".join(line for line in error.tail[-_TAIL_LINES:] if line) or f"no output, exit code {error.code}"
-    consequence = f"nothing half-built is kept; the tool's last words: {last} (all of them: {log})"
+    consequence = f"no partial result is kept; the last lines of the tool: {last} (the whole log: {log})"
     if is_disk_full(error):
         return disk.full(doing, last)
     if _CHECKSUM.search(said):
         return UserError(
-            f"a download is not what the lock says, while {doing}",
+            f"a download does not match the checksum in the lock file, while {doing}",
             consequence,
-            "check what stands between this machine and the registry (GOPROXY, PIP_INDEX_URL); do not change the lock to make it pass",
+            "check the proxy between this machine and the registry (GOPROXY, PIP_INDEX_URL); do not change the lock file to make it pass",
         )
     if _UNREACHABLE.search(said):
         return UserError(
             f"a package registry cannot be reached, while {doing}",
             consequence,
-            "check the network and its settings (`go env GOPROXY`, HTTPS_PROXY), then run the command again: it goes on where it stopped",
+            "check the network and its settings (`go env GOPROXY`, HTTPS_PROXY), then run the command again: it continues where it stopped",
         )
     if _KILLED.search(said):
         return UserError(
-            f"the compiler was killed, most likely for want of memory, while {doing}",
+            f"the compiler was killed, most likely for lack of memory, while {doing}",
             consequence,
-            "leave at least 4 GiB of memory free and run the command again: it goes on where it stopped",
+            "leave at least 4 GiB of memory free and run the command again: it continues where it stopped",
         )
     return UserError(
-        f"{doing} failed", consequence, "read the log; if the pins were changed, `go mod tidy` in the set's folder is the usual cure"
+        f"{doing} failed", consequence, "read the log; if versions in go.mod were changed, run `go mod tidy` in the folder of that set"
     )
 
 

@@ -120,9 +120,9 @@ class Supervisor:
         """Have all of `specs` run and ready, started side by side; the names of those that had to be started."""
         if not linux.supported():
             raise UserError(
-                "the sandbox keeps its processes with Linux's /proc, and there is none here",
+                "the sandbox needs Linux's /proc to manage its processes, and this system has none",
                 "nothing was started",
-                "run it on Linux (a container or a virtual machine will do)",
+                "run it on Linux; a container or a virtual machine is enough",
             )
         with telling_when_full("starting the sandbox's processes"), ExitStack() as locks:
             for name in sorted(spec.name for spec in specs):
@@ -164,7 +164,7 @@ class Supervisor:
             return False
         if record.fingerprint == _fingerprint(spec):
             return True
-        progress.step(spec.name, "stopping it: its configuration has changed")
+        progress.step(spec.name, "stopping it, because its configuration has changed")
         self._stop(spec.name, progress)
         return False
 
@@ -227,13 +227,13 @@ class Supervisor:
             if record is None or self._records.running(record) is None:
                 if fresh:
                     raise self._failure(spec, f"{spec.name} ended while it was starting")
-                progress.step(spec.name, "starting it anew: it has ended just now")
+                progress.step(spec.name, "starting it again, because it has just ended")
                 self._launch(spec, progress)
                 return self._await_ready(spec, progress, fresh=True)
             if monotonic() > deadline:
                 if fresh:
                     raise self._failure(spec, f"{spec.name} is not ready after {spec.start_seconds:.0f} s: {missing}")
-                progress.step(spec.name, f"starting it anew: it runs but does not answer ({missing})")
+                progress.step(spec.name, f"starting it again, because it runs and does not answer ({missing})")
                 self._stop(spec.name, progress)
                 self._launch(spec, progress)
                 return self._await_ready(spec, progress, fresh=True)
@@ -254,10 +254,10 @@ class Supervisor:
         elif any("address already in use" in line for line in said):
             remedy = "another process took the port at the same moment: run the command again"
         elif not said:
-            remedy = "who says nothing was killed, by somebody or for want of memory: run the command again"
+            remedy = "a program that logs nothing was probably killed, by somebody or for lack of memory: run the command again"
         else:
             remedy = f"read {self.log(spec.name)}; `headway sandbox reset` starts from nothing"
-        return UserError(fact, "its last words: " + (" | ".join(said) or "none"), remedy)
+        return UserError(fact, "the last lines of its log: " + (" | ".join(said) or "none"), remedy)
 
     # -- stopping
 
@@ -271,12 +271,12 @@ class Supervisor:
             progress.step(name, "stopping")
             _signal_group(process, signal.SIGTERM)
             if not self._gone(record, record.stop_seconds):
-                progress.step(name, f"killing it: it has not stopped within {record.stop_seconds:.0f} s")
+                progress.step(name, f"killing it, because it has not stopped within {record.stop_seconds:.0f} s")
                 _signal_group(process, signal.SIGKILL)
                 if not self._gone(record, 10.0):
                     raise UserError(
                         f"process {process.pid} ({name}) does not end, even when killed",
-                        "it is stuck in the kernel, usually on a disk that does not answer; its record is kept",
+                        "it waits in the kernel, usually for a disk that does not answer; its record is kept",
                         "look at the machine's disk, then run the command again",
                     )
             _signal_group(process, signal.SIGKILL)  # children that it may have left
@@ -312,7 +312,7 @@ def _check_file_watches(specs: Sequence[Process]) -> None:
         raise UserError(
             f"{left} of this user's {linux.file_watches_limit()} inotify instances are left, and {wanted} are needed to start "
             + ", ".join(sorted(spec.name for spec in specs if spec.file_watches)),
-            "servers would abort, or not see that their files change; none of them was started",
+            "without them servers abort, or do not notice changes of their files; none of them was started",
             _MORE_FILE_WATCHES,
         )
 

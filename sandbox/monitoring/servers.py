@@ -185,7 +185,7 @@ def _post(url: str, values: Mapping[str, str] | None = None) -> bytes:
             return answer.body
         said = answer.body.decode(errors="replace").strip()
     raise UserError(
-        f"{url} did not do as it was asked: {said}",
-        "what it did before goes on",
-        "correct what it names, or look at its log in the sandbox",
+        f"{url} refused the request: {said}",
+        "it continues with its former configuration",
+        "correct what the message names, or read the server's log in the sandbox",
     )

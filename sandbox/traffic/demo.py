@@ -64,9 +64,9 @@ STORY = ("identical", "wrong", "errors", "dead")
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="make demo", description="Real traffic, a good release and three bad ones.")
-    parser.add_argument("--speed", type=float, default=SPEED, help="how much faster the minutes of a rollout pass")
-    parser.add_argument("releases", nargs="*", help="which releases of the classifier to try; the story's by default")
+    parser = argparse.ArgumentParser(prog="make demo", description="Serve real traffic, promote a good release, and catch three bad ones.")
+    parser.add_argument("--speed", type=float, default=SPEED, help="by which factor the minutes of a rollout pass faster")
+    parser.add_argument("releases", nargs="*", help="the releases of the classifier to try; without any, those of the demonstration")
     given = parser.parse_args(arguments)
     unknown = sorted(set(given.releases) - set(WANTED))
     if unknown:
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
                 command_records.record(layout, os.getpid())
                 return demonstrate(ReleaseTrials.of(checkout, layout, given.speed), tuple(given.releases) or STORY)
             except KeyboardInterrupt:
-                _say("Interrupted: ending everything that was started")
+                _say("Interrupted: stopping everything that was started")
                 stop(layout)
                 return INTERRUPTED
     except UserError as error:
@@ -125,7 +125,7 @@ def stop_on_signals() -> None:
 def demonstrate(trials: ReleaseTrials, story: Sequence[str]) -> int:
     """Play the story; 0 when every release ended as it should."""
     began = time.monotonic()
-    _say("Bringing the demonstration up: two tenants, served by Triton behind Envoy, measured by Prometheus")
+    _say("Starting the demonstration: two tenants, served by Triton behind Envoy and measured by Prometheus")
     if not trials.up():
         return 1
     loads = trials.loads()
@@ -139,7 +139,7 @@ def demonstrate(trials: ReleaseTrials, story: Sequence[str]) -> int:
 
 
 def _release(trials: ReleaseTrials, loads: SteadyLoad, name: str) -> TrialResult:
-    _say(f"Releasing {name} of {CHAIN}; it should be {WANTED[name]}. Rollout minutes pass {trials.speed:g} times as fast")
+    _say(f"Releasing {name} of {CHAIN}, which should be {WANTED[name]}. The minutes of a rollout pass {trials.speed:g} times as fast")
     return trials.release(name, loads.tallies["classifier"])
 
 
@@ -148,7 +148,8 @@ def _summary(
 ) -> None:
     good = sum(WANTED[each.release].met(each) for each in ended)
     _say(
-        f"{good} of {len(ended)} releases ended as they should, in {_minutes(seconds)} from nothing; rollout clock {trials.speed:g} times as fast"
+        f"{good} of {len(ended)} releases ended as they should, in {_minutes(seconds)} from an empty start; "
+        f"the rollout clock ran {trials.speed:g} times as fast"
     )
     for each, report in zip(ended, reports, strict=True):
         met = "as it should" if WANTED[each.release].met(each) else f"NOT as it should ({WANTED[each.release]})"
@@ -156,20 +157,20 @@ def _summary(
         _line(f"{each.release}: {each.outcome}{where} after {_minutes(each.seconds)}, {met}")
         _line(f"  {each.verdict}")
         if each.outcome == "rolled back":
-            _line(f"  users' requests that it answered: {each.users}")
+            _line(f"  requests of users that it answered: {each.users}")
         if report is not None:
             _line(f"  report: {report}")
     for model, tally in sorted(loads.tallies.items()):
         sent, lost = tally.statuses.total(), len(tally.lost)
         _line(f"{model}: {sent} requests of users, {lost} lost, p99 {tally.quantile(0.99) * 1000:.0f} ms")
-    _line(f"control plane, Prometheus, proxies and pods take {trials.memory() / 2**30:.1f} GiB of memory")
-    _line("Everything still runs, to be looked at (docs/guide/traffic.md); `make demo-down` ends it.")
+    _line(f"The control plane, Prometheus, the proxies and the pods use {trials.memory() / 2**30:.1f} GiB of memory.")
+    _line("Everything still runs, so that you can look at it (docs/guide/traffic.md). Stop it with `make demo-down`.")
 
 
 def _place(where: str) -> str:
     if where == BEFORE_TRAFFIC:
-        return "its own proof, before any traffic"
-    return "copies of requests" if where.startswith("mirror") else where
+        return "its own checks, before any traffic"
+    return "the mirror stage, on copies of requests" if where.startswith("mirror") else where
 
 
 def _minutes(seconds: float) -> str:

@@ -263,7 +263,7 @@ def test_up_with_monitoring_and_autoscaling_runs_processes_instead_of_charts(wat
     living = processes_of(sandbox)
     assert sorted(living) == ["alertmanager", "keda-adapter", "keda-operator", "monitoring-follower", "prometheus"]
     assert all(re.search(rf"\b{name} runs on 127\.0\.0\.1:\d+, pid {pid}\b", output) for name, pid in living.items()), output
-    recorded = " ".join(output.split()).partition("Add-ons recorded, not run:")[2]
+    recorded = " ".join(output.split()).partition("Add-ons that the sandbox records and does not run:")[2]
     assert "istiod" in recorded
     assert "keda 2" not in recorded and "kube-prometheus-stack" not in recorded
     code, status = sandbox.run("sandbox", "status")

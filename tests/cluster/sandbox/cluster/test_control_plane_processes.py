@@ -238,7 +238,7 @@ def test_a_process_that_ends_at_start_is_reported_with_its_last_lines_and_log(
 def test_a_process_that_is_killed_at_its_start_is_worth_another_try(supervisor: Supervisor, spec: Callable[..., Process]) -> None:
     with pytest.raises(UserError) as caught:
         supervisor.ensure(spec(argv=("/bin/sh", "-c", "kill -9 $$")), Silent())
-    assert "its last words: none" in caught.value.consequence
+    assert "the last lines of its log: none" in caught.value.consequence
     assert caught.value.remedy.endswith("run the command again")
 
 

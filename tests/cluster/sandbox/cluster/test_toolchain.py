@@ -198,7 +198,7 @@ def test_a_failed_compilation_says_where_to_read_and_leaves_no_toolchain(layout:
 
 def test_an_interrupted_build_goes_on_where_it_stopped(layout: Layout, tools: ToolSet, fake_go: GoMaker) -> None:
     fake_go("(Path(os.environ['GOCACHE'])).mkdir(); (Path(os.environ['GOCACHE']) / 'compiled').touch(); sys.exit('signal: killed')")
-    with pytest.raises(UserError, match="goes on where it stopped"):
+    with pytest.raises(UserError, match="continues where it stopped"):
         build(layout, tools)
     fake_go("assert (Path(os.environ['GOCACHE']) / 'compiled').exists()")
     build(layout, tools)
@@ -238,7 +238,7 @@ def test_a_disk_that_fills_up_is_told_and_what_was_begun_is_deleted(layout: Layo
     [
         ("dial tcp: lookup proxy.invalid: no such host", "a package registry cannot be reached"),
         ("Get https://proxy.invalid: 403 Forbidden", "a package registry cannot be reached"),
-        ("verifying example.invalid/data@v1.2.3: checksum mismatch", "a download is not what the lock says"),
+        ("verifying example.invalid/data@v1.2.3: checksum mismatch", "a download does not match the checksum in the lock file"),
         ("compile: signal: killed", "the compiler was killed"),
         ("main.go:1: syntax error", "compiling failed"),
     ],

@@ -47,7 +47,7 @@ def test_a_whole_one_is_taken(project: Path) -> None:
 @pytest.mark.parametrize("name", [".ready", "bin/python3"])
 def test_one_whose_installation_was_cut_off_is_installed_by_the_same_command(project: Path, name: str) -> None:
     (project / ".venv-traffic" / name).unlink()
-    assert "not there, or not complete" in refusal(project).fact
+    assert "does not exist or is not complete" in refusal(project).fact
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if "/_bin/" in name or name.endswith("tritonserver")])
