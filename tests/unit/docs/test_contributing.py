@@ -15,17 +15,22 @@ TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"^## (Add [^\n]*)\n(.*?)(?=^## )", TEXT, re.MULTILINE | re.DOTALL))
 
 
+def blocks(title: str, language: str) -> str:
+    """The code blocks of a language in the example, one after the other."""
+    fences = re.findall(r"^```(\w*)\n(.*?)^```$", EXAMPLES[title], re.MULTILINE | re.DOTALL)
+    return "".join(body for found, body in fences if found == language)
+
+
 def patch(title: str) -> str:
-    return "\n".join(re.findall(r"^```diff\n(.*?)^```", EXAMPLES[title], re.MULTILINE | re.DOTALL))
+    return blocks(title, "diff")
 
 
 def checks(title: str) -> list[str]:
     """The commands of the example, for the interpreter that runs the tests."""
-    block = "".join(re.findall(r"^```\n(.*?)^```", EXAMPLES[title], re.MULTILINE | re.DOTALL))
     python = sys.executable
     return [
         re.sub(r"^pytest ", f"{python} -m pytest -q -n0 ", re.sub(r"^headway ", f"{python} -m headway.cli.main ", line))
-        for line in block.splitlines()
+        for line in blocks(title, "").splitlines()
     ]
 
 

@@ -15,6 +15,7 @@ from headway.cli.main import app
 ROOT = Path(__file__).parents[3]
 LONGEST_LINE = 120
 MOST_WORDS = 42_000
+"""In code blocks none are counted."""
 GENERATED = {"docs/policies.md", "docs/reference/contract.md", "docs/reference/gate-figures.md"}
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PAGES = sorted(subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split())
@@ -75,7 +76,13 @@ def test_decisions_that_are_named_anywhere_exist() -> None:
 
 
 def test_what_people_write_stays_readable_in_an_afternoon() -> None:
-    words = {p: sum(bool(re.search(r"\w", word)) for word in text(p).split()) for p in PAGES if p not in GENERATED}
+    words = {
+        page: sum(
+            bool(re.search(r"\w", word)) for word in re.sub(r"^ *```.*?^ *```", "", text(page), flags=re.MULTILINE | re.DOTALL).split()
+        )
+        for page in PAGES
+        if page not in GENERATED
+    }
     assert sum(words.values()) <= MOST_WORDS, sorted(words.items(), key=lambda i: -i[1])[:10]
 
 
