@@ -62,7 +62,8 @@ def test_an_example_fits_the_tree(title: str) -> None:
 def test_an_example_passes_the_checks_that_it_names(title: str, tmp_path: Path) -> None:
     for room in ROOMS:
         shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for file in ("pyproject.toml", "Pulumi.yaml", "__main__.py"):
+        shutil.copy(ROOT / file, tmp_path)
     # Apart from any repository: inside one, git would take paths as the repository's.
     applied = apply(title, tmp_path)
     assert applied.returncode == 0, applied.stderr
