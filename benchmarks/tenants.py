@@ -72,7 +72,7 @@ def write(folder: Path, tenant: str, services: int) -> None:
 def one(folder: Path, tenant: str) -> Stack:
     """Build one stack in this process."""
     began = time.perf_counter()
-    from headway.contract.loader import load_tenant
+    from headway.contract.reading.loader import load_tenant
     from stacks import settings
     from stacks import tenant as program
     from tests.components.recording import record

@@ -24,8 +24,8 @@ from components.tenant.surroundings import RUNBOOKS
 from components.versions import Chart
 from headway.contract.arithmetic import warm
 from headway.contract.arithmetic.surge import pool_for
-from headway.contract.loader import load_tenant
 from headway.contract.model import Model
+from headway.contract.reading.loader import load_tenant
 from headway.wire import NODE_HEALTH_NAMESPACE
 from stacks.settings import CLUSTER, PLATFORM, SANDBOX, PlatformSettings, tenants_of
 from stacks.upstream import Upstream

@@ -23,8 +23,8 @@ from components.tenant.manifests import Plan
 from components.tenant.surroundings import Surroundings
 from headway.contract.arithmetic.surge import batch_pool_for, pool_for
 from headway.contract.crosscheck import TenantContracts
-from headway.contract.loader import load_tenant
 from headway.contract.model import Model
+from headway.contract.reading.loader import load_tenant
 from headway.ledger import location
 from headway.ledger.store import LedgerStore
 from headway.problem import ProblemLevel

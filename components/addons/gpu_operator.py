@@ -12,7 +12,8 @@ from components.addons.placement import ON_SYSTEM_NODES
 from components.nodes.gpu_node import GPU_TAINT
 from components.nodes.sharing import EXCLUSIVE, mig_configs, plugin_configs
 from components.versions import GPU_OPERATOR
-from headway.contract.pool import Pool, Taint
+from headway.contract.pool import Pool
+from headway.contract.pool_parts import Taint
 from headway.wire import MODEL, QUARANTINE, RELEASE, TENANT
 
 NAMESPACE = "gpu-operator"

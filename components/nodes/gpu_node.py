@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 from components.nodes.sharing import GPU, node_labels
-from headway.contract.pool import Pool, Taint
+from headway.contract.pool import Pool
+from headway.contract.pool_parts import Taint
 from headway.wire import POOL, PREFIX, WORKLOAD_CLASS
 
 ACCELERATOR = f"{PREFIX}/accelerator"

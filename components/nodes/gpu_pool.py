@@ -15,7 +15,8 @@ import pulumi_aws as aws
 
 from components.nodes import gpu_node, template
 from components.nodes.launch import NodeOptions
-from headway.contract.pool import CapacityBlock, Pool, Repair, Reservation, WarmNodes
+from headway.contract.pool import Pool
+from headway.contract.pool_parts import CapacityBlock, Repair, Reservation, WarmNodes
 from headway.wire import ACCELERATOR_READY, POOL
 
 FAST_PULL_MIB_PER_SECOND = 600

@@ -8,7 +8,7 @@ import base64
 import json
 from dataclasses import dataclass
 
-from headway.contract.pool import Disk
+from headway.contract.pool_parts import Disk
 
 ROOT_DEVICE = "/dev/xvda"
 _BOUNDARY = "headway-nodeadm"

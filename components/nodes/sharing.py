@@ -7,7 +7,8 @@ first pod lands.
 import json
 from collections.abc import Iterable
 
-from headway.contract.pool import MigSharing, Pool, Sharing, SplitSharing
+from headway.contract.pool import Pool
+from headway.contract.pool_parts import MigSharing, Sharing, SplitSharing
 
 EXCLUSIVE = "exclusive"
 DEVICE_PLUGIN_LABEL = "nvidia.com/device-plugin.config"

@@ -11,7 +11,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.nodes.launch import ROOT_DEVICE, NodeOptions, root_volume, user_data
-from headway.contract.pool import Disk
+from headway.contract.pool_parts import Disk
 
 
 @dataclass(frozen=True, kw_only=True)

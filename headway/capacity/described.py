@@ -7,10 +7,10 @@ what is paid for or searched by. The trap: what this does not read may still be 
 from pathlib import Path
 from typing import Any, Literal
 
-from headway.contract.document import LARGEST_DOCUMENT, Document, Place, read
 from headway.contract.part import Part
 from headway.contract.pool import Pool, SystemPool
-from headway.contract.reading import contract_from
+from headway.contract.reading.document import LARGEST_DOCUMENT, Document, Place, read
+from headway.contract.reading.validation import contract_from
 from headway.problem import Exit, UserError
 
 CLUSTER = "cluster"

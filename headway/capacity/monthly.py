@@ -10,7 +10,8 @@ from decimal import Decimal
 from headway.capacity.described import Described
 from headway.contract.accelerators import INSTANCE_TYPES, PRICES_AS_OF
 from headway.contract.arithmetic.cost import HOURS_A_MONTH, SPOT_DISCOUNT
-from headway.contract.pool import Disk, Pool
+from headway.contract.pool import Pool
+from headway.contract.pool_parts import Disk
 from headway.contract.units import Money
 
 # AWS price list, us-east-1, as of PRICES_AS_OF: pages "Amazon EKS", "Amazon VPC", "Amazon EBS" and "AWS KMS" pricing. USD.

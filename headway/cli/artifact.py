@@ -32,7 +32,7 @@ def described(folder: Path, md5: bool) -> list[str]:
     from pydantic import ValidationError
 
     from headway.contract.artifact import File, digest_of
-    from headway.registry.entry import DIGEST_TAG
+    from headway.model_registry.entry import DIGEST_TAG
 
     if not folder.is_dir():
         raise UserError(

@@ -78,7 +78,7 @@ def backtest(
 
 
 def _contract(folder: Path, tenant: str, name: str) -> "Model":
-    from headway.contract.loader import load_tenants
+    from headway.contract.reading.loader import load_tenants
 
     loaded = load_tenants(folder)
     for contracts in loaded.contracts:

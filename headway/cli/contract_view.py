@@ -21,9 +21,9 @@ from headway.contract.arithmetic.surge import pool_for, spare_for, surge
 from headway.contract.crosscheck import TenantContracts
 from headway.contract.difference import Difference
 from headway.contract.explanation import Line
-from headway.contract.loader import Result
 from headway.contract.model import Model
 from headway.contract.pool import Pool
+from headway.contract.reading.loader import Result
 from headway.problem import Problem, ProblemLevel, shown
 
 

@@ -19,9 +19,9 @@ from headway.cli.output import Output, OutputOption
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
-    from headway.contract.loader import Judge, Result
     from headway.contract.model import Model
     from headway.contract.pool import Pool
+    from headway.contract.reading.loader import Judge, Result
     from headway.contract.tenant import Tenant
     from headway.problem import Problem
 
@@ -103,9 +103,9 @@ def _registries() -> "Judge":
     from functools import cache
 
     from headway.contract.artifact import Registry
-    from headway.registry.entry import ModelRegistry, disagreements
-    from headway.registry.mlflow import Mlflow
-    from headway.registry.sagemaker import SageMaker
+    from headway.model_registry.entry import ModelRegistry, disagreements
+    from headway.model_registry.mlflow import Mlflow
+    from headway.model_registry.sagemaker import SageMaker
 
     @cache
     def opened(system: Registry) -> ModelRegistry:
@@ -118,7 +118,7 @@ def _load(path: Path, pools: "tuple[Pool, ...] | None", judge: "Judge | None" = 
     """The result for `path`, and what to put before its file names to make them findable from here."""
     from dataclasses import replace
 
-    from headway.contract.loader import TENANT_FILE, load_tenant, load_tenants
+    from headway.contract.reading.loader import TENANT_FILE, load_tenant, load_tenants
 
     if not path.exists():
         raise UserError(
@@ -147,7 +147,7 @@ def _load(path: Path, pools: "tuple[Pool, ...] | None", judge: "Judge | None" = 
 def _pools(environment: str | None, path: Path) -> "tuple[tuple[Pool, ...] | None, tuple[Problem, ...]]":
     if environment is None:
         return None, ()
-    from headway.contract.environment import pools_of
+    from headway.contract.reading.pools import pools_of
     from headway.environment.checkout import find
 
     folder = find(path.absolute() if path.is_dir() else path.absolute().parent) / "stacks"
@@ -291,9 +291,9 @@ def diff(
 
 def _read(path: Path, raw: bytes | None) -> "Model | Tenant":
     """The contract in `raw`; raises UserError with the first findings when it is refused."""
-    from headway.contract.document import read
     from headway.contract.model import Model
-    from headway.contract.reading import contract_from
+    from headway.contract.reading.document import read
+    from headway.contract.reading.validation import contract_from
     from headway.contract.tenant import Tenant
 
     if raw is None:

@@ -1,78 +1,20 @@
 """The model contract: everything that a production model owes its operators, in one file `tenants/<tenant>/<model>.yaml`.
 
-Owns the whole; each part has its own module, and the rules between them are in `agreement`. The trap: the tenant is the folder's, never
+The fields are in `model_parts`, each part has its own module, and the rules between them are in `rules`. The tenant is the folder's, never
 written here.
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
 
-from pydantic import Field
-
-from headway.contract.accelerators import GPUS
-from headway.contract.agreement import disagreements
-from headway.contract.artifact import Artifact
-from headway.contract.batch import Batch
-from headway.contract.batching import Batching
-from headway.contract.data import Data
-from headway.contract.degradation import Degradation
-from headway.contract.envelope import Envelope
-from headway.contract.health import Health
-from headway.contract.observability import Observability
-from headway.contract.optimisation import Optimisation
-from headway.contract.part import Name, Part, Text
-from headway.contract.placement import Placement, WorkloadClass
-from headway.contract.rollout import Rollout
-from headway.contract.runtime import Runtime, Triton
-from headway.contract.scaling import Scaling
-from headway.contract.slo import Slo
-from headway.contract.units import Share
+from headway.contract.model_parts import ModelParts
+from headway.contract.rules import disagreements
 from headway.problem import Problem, problem
 
 _TAKEN = ("-shadow", "-batch")
 
 
-class Model(Part):
+class Model(ModelParts):
     """One model service. Every object of the platform that belongs to it is derived from this contract, and from nothing else."""
-
-    contract: Literal["model/v1"]
-    """The version of this vocabulary: `model/v1`."""
-    name: Name
-    """The model's name: that of its file, unique in the tenant, part of every derived object's name."""
-    description: Text
-    """What it answers, for people who find it in a list."""
-    owner: Text
-    """Who is responsible: a team or an address. Shown in alerts and in release records."""
-    workload_class: Literal[WorkloadClass.LATENCY, WorkloadClass.THROUGHPUT]
-    """`latency`: people wait for the answer; spread over zones, never on spot. `throughput`: packed densely. For queues see `batch`."""
-    runtime: Runtime
-    """What serves it."""
-    artifact: Artifact
-    """What is served."""
-    envelope: Envelope
-    """What a replica may use, and the largest request it must bear."""
-    batching: Batching
-    """How requests are joined."""
-    optimisation: Optimisation = Optimisation()
-    """How it was made smaller or faster."""
-    health: Health
-    """What healthy means, and the proof."""
-    slo: Annotated[tuple[Slo, ...], Field(min_length=1, max_length=12)]
-    """What is promised to callers."""
-    scaling: Scaling
-    """How many replicas, and what moves them."""
-    placement: Placement
-    """Where replicas may run, and beside whom."""
-    rollout: Rollout
-    """How a new version gets traffic."""
-    degradation: Degradation
-    """What gives way under overload."""
-    data: Data
-    """What requests contain and what may be kept."""
-    observability: Observability
-    """Who is told."""
-    batch: Batch | None = None
-    """The batch variant on spot; nothing of it exists when left out."""
 
     def violations(self) -> Iterator[Problem]:
         if self.name.endswith(_TAKEN):
@@ -86,16 +28,3 @@ class Model(Part):
                 remedy=f"Choose a name that ends with none of {', '.join(_TAKEN)}",
             )
         yield from disagreements(self)
-
-    @property
-    def model_names(self) -> tuple[str, ...]:
-        """Names that requests may ask for: Triton's models, or the contract's own name."""
-        return tuple(model.name for model in self.runtime.models) if isinstance(self.runtime, Triton) else (self.name,)
-
-    @property
-    def gpu_memory_utilization(self) -> Share:
-        """vLLM's share of the device, from the envelope; rounded down to whole per mille of the device."""
-        device = (
-            GPUS[self.envelope.gpu.accelerator].memory if self.envelope.gpu.share in ("mps", "slice") else self.envelope.gpu.device_memory
-        )
-        return Share(int(self.envelope.gpu.memory) * 1000 // int(device) * 1000)

@@ -17,7 +17,7 @@ from headway.contract.assignment import BUCKETS, HASH, VECTORS
 from headway.contract.model import Model
 from headway.contract.part import Part
 from headway.contract.pool import Pool, SystemPool
-from headway.contract.reading import alternatives, is_part
+from headway.contract.reading.fields import alternatives, is_part
 from headway.contract.tenant import Tenant
 from headway.contract.units import Bytes, Duration, MilliCpu, Money, Quantity, Rate, Share, Throughput
 

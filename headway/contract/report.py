@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from headway.contract.loader import Result
+from headway.contract.reading.loader import Result
 from headway.problem import Problem, ProblemLevel, sentence
 
 SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"

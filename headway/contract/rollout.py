@@ -187,6 +187,12 @@ class Rollout(Part):
     """A/B only: the division of users."""
 
     def violations(self) -> Iterator[Problem]:
+        yield from self._weight_problems()
+        yield from self._strategy_problems()
+        yield from self._time_problems()
+        yield from self._class_problems()
+
+    def _weight_problems(self) -> Iterator[Problem]:
         if list(self.weights) != sorted(set(self.weights)):
             yield problem(
                 "weights-ascend",
@@ -212,6 +218,8 @@ class Rollout(Part):
                 consequence="They would be ignored",
                 remedy="Leave them out, or choose strategy: canary",
             )
+
+    def _strategy_problems(self) -> Iterator[Problem]:
         if (self.split is not None) != (self.strategy is Strategy.AB):
             yield problem(
                 "split-belongs-to-ab",
@@ -237,6 +245,8 @@ class Rollout(Part):
                 consequence="There is nothing to mirror to",
                 remedy="Leave mirror out, or choose strategy: canary",
             )
+
+    def _time_problems(self) -> Iterator[Problem]:
         if self.step_at_least > self.step_at_most:
             yield problem(
                 "step-times-in-order",
@@ -245,6 +255,15 @@ class Rollout(Part):
                 fact=f"a step lasts at least {self.step_at_least} and at most {self.step_at_most}",
                 consequence="No step could ever end",
                 remedy=f"Use at least {self.step_at_least}",
+            )
+        if self.at_most < self.step_at_most:
+            yield problem(
+                "rollout-outlasts-a-step",
+                "at_most",
+                value=self.at_most,
+                fact=f"the whole rollout may take {self.at_most}, a single step {self.step_at_most}",
+                consequence="It could be rolled back in its first step, healthy or not",
+                remedy=f"Use more than {self.step_at_most}, at best for each of its steps",
             )
         if self.trade and self.trade.latency <= self.tolerances.latency:
             yield problem(
@@ -256,15 +275,8 @@ class Rollout(Part):
                 consequence="The trade would never decide anything",
                 remedy=f"Use more than {self.tolerances.latency}, or leave trade out",
             )
-        if self.at_most < self.step_at_most:
-            yield problem(
-                "rollout-outlasts-a-step",
-                "at_most",
-                value=self.at_most,
-                fact=f"the whole rollout may take {self.at_most}, a single step {self.step_at_most}",
-                consequence="It could be rolled back in its first step, healthy or not",
-                remedy=f"Use more than {self.step_at_most}, at best for each of its steps",
-            )
+
+    def _class_problems(self) -> Iterator[Problem]:
         for name, times in Counter(c.name for c in self.classes).items():
             if times > 1:
                 yield problem(

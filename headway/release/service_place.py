@@ -97,13 +97,13 @@ class ServicePlace:
 
     @cached_property
     def pools(self) -> "tuple[Pool, ...]":
-        from headway.contract.environment import pools_of
+        from headway.contract.reading.pools import pools_of
 
         return pools_of(described(self.project, self.environment))[0]
 
     def contract(self) -> "Model":
         """The contract in the checkout. Raises UserError when it, or a neighbour, is refused."""
-        from headway.contract.loader import load_tenant
+        from headway.contract.reading.loader import load_tenant
         from headway.problem import ProblemLevel
 
         result = load_tenant(self.project / "tenants" / self.tenant, self.pools)

@@ -68,7 +68,7 @@ def token(
     """Print a token of the tenant's first issuer, signed with the sandbox's own key; it opens nothing but this sandbox's gateway."""
     from time import time
 
-    from headway.contract.loader import load_tenant
+    from headway.contract.reading.loader import load_tenant
     from headway.environment.checkout import find
     from sandbox.traffic import servers
     from sandbox.traffic.mesh.tokens import TokenIssuers

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from headway.contract.part import Part
-from headway.contract.reading import alternatives, is_part
+from headway.contract.reading.fields import alternatives, is_part
 from headway.contract.units import Quantity
 
 TEXTS = ("defects", "a", "größer", "x" * 40, "two words", "a-1", "vision")

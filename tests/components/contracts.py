@@ -12,7 +12,8 @@ from components.tenant.manifests import Plan
 from components.tenant.surroundings import Surroundings
 from headway.contract.arithmetic.surge import batch_pool_for, pool_for
 from headway.contract.model import Model
-from headway.contract.pool import Pool, Spot
+from headway.contract.pool import Pool
+from headway.contract.pool_parts import Spot
 from headway.contract.tenant import Tenant
 
 TENANTS = Path(__file__).parents[2] / "tenants"

@@ -8,10 +8,10 @@ from components.model_service.manifests import Service
 from headway.contract.arithmetic.surge import pool_for
 from headway.contract.crosscheck import check_model
 from headway.contract.model import Model
-from headway.contract.reading import contract_of
 from headway.problem import ProblemLevel
 from tests.components.contract_generator import varied
 from tests.components.contracts import CHAT, CONTAINER, DEFECTS, EMBEDDINGS, MODELS, PLAIN, POOLS, SURROUNDINGS, changed
+from tests.contract_data import contract_of
 
 BATCH_POOL = next(pool for pool in POOLS if pool.name == "l4-spot")
 BASES: list[dict[str, Any]] = [

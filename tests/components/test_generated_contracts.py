@@ -7,10 +7,10 @@ import re
 import pytest
 
 from headway.contract.model import Model
-from headway.contract.reading import contract_of
 from headway.contract.tenant import Tenant
 from tests.components.contract_generator import part
 from tests.components.strangers import rendered, stranger
+from tests.contract_data import contract_of
 
 
 @pytest.mark.parametrize("kind", [Model, Tenant])

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from headway.capacity.described import Described, described
 from headway.capacity.monthly import disk_month, estimate
 from headway.cli.cost import cost as command
-from headway.contract.pool import Disk, Pool
+from headway.contract.pool import Pool
+from headway.contract.pool_parts import Disk
 from headway.contract.units import Bytes, Throughput
 from headway.problem import Exit, UserError
 

@@ -11,7 +11,8 @@ from headway.contract.accelerators import PRICES_AS_OF, instance_types_of
 from headway.contract.envelope import MigGpu, SharedGpu
 from headway.contract.explanation import Line
 from headway.contract.model import Model
-from headway.contract.pool import Pool, SplitSharing
+from headway.contract.pool import Pool
+from headway.contract.pool_parts import SplitSharing
 from headway.contract.units import Money
 
 HOURS_A_MONTH = 730

@@ -21,7 +21,7 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from headway.contract.loader import load_tenant
+from headway.contract.reading.loader import load_tenant
 from headway.contract.released import release_id
 from headway.environment.kubernetes import KubernetesApi
 from headway.ledger import lease

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.contract.loader import load_tenant
+from headway.contract.reading.loader import load_tenant
 from tests.unit.release_kill import Shelf, promoting, walk
 from tests.unit.release_world import Scene
 

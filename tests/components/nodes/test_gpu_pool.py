@@ -15,7 +15,8 @@ from components.nodes.gpu_node import labels, scale_from_zero, taints
 from components.nodes.gpu_pool import GpuPool, GpuPoolArgs
 from components.nodes.launch import NodeOptions, root_volume, user_data
 from components.nodes.sharing import mig_configs, plugin_configs
-from headway.contract.pool import Disk, Pool
+from headway.contract.pool import Pool
+from headway.contract.pool_parts import Disk
 from tests.components.program import cloud_outputs
 from tests.components.recording import Recording, record
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from headway.contract.assignment import HASH
-from headway.contract.loader import load_tenant
 from headway.contract.model import Model
+from headway.contract.reading.loader import load_tenant
 from headway.contract.released import release_id
 from headway.contract.units import Share
 from headway.ledger.chain import Ledger, register

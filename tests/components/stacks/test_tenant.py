@@ -10,7 +10,7 @@ import yaml
 from pulumi_policy.proxy import unknown_checking_proxy
 
 from headway.contract.placement import WorkloadClass
-from headway.contract.pool import Spot
+from headway.contract.pool_parts import Spot
 from policies.guardrails.registry import PACKS
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import Node, View, plain

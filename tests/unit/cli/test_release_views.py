@@ -11,7 +11,7 @@ from rich.console import Console
 
 from headway.cli import release_view
 from headway.cli.release_view import JsonView, LogView, StoryLine, heard
-from headway.contract.loader import load_tenant
+from headway.contract.reading.loader import load_tenant
 from headway.ledger.events import Event
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind

@@ -15,8 +15,8 @@ from typer.testing import CliRunner, Result
 
 from headway.cli import release, release_view
 from headway.contract.assignment import HASH, bucket, buckets_of
-from headway.contract.loader import load_tenant
 from headway.contract.model import Model
+from headway.contract.reading.loader import load_tenant
 from headway.contract.rollout import Rollout as Policy
 from headway.contract.units import Share
 from headway.ledger.chain import verify

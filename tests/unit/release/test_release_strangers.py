@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from headway.cli import release, release_guard, release_view
-from headway.contract.loader import load_tenant
+from headway.contract.reading.loader import load_tenant
 from headway.environment.port import OutOfReachError
 from headway.ledger.chain import Ledger
 from headway.ledger.serving import latest

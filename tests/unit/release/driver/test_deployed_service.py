@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headway.contract.loader import load_tenant
+from headway.contract.reading.loader import load_tenant
 from headway.environment.port import OutOfReachError
 from headway.ledger.traffic_split import ArmRole
 from headway.release.driver.deployed_service import DeployedService, room_ahead

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.cli.release_guard import look
-from headway.contract.loader import load_tenant
+from headway.contract.reading.loader import load_tenant
 from headway.environment.clock import ClockOffset
 from headway.environment.kubernetes import KubernetesApi
 from headway.environment.port import OutOfReachError

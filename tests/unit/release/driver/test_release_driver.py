@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from headway.contract.loader import load_tenant
 from headway.contract.model import Model
+from headway.contract.reading.loader import load_tenant
 from headway.environment.stacks import Violation
 from headway.ledger.chain import Ledger, LostError, verify
 from headway.ledger.events import Event

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headway.contract.loader import load_tenant
+from headway.contract.reading.loader import load_tenant
 from headway.contract.units import Share
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
 from headway.release.driver.event_kinds import ReleaseOutcome

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from headway.contract.health import Cosine, Exact, Golden, Near, Top
-from headway.contract.loader import load_tenant
 from headway.contract.model import Model
+from headway.contract.reading.loader import load_tenant
 from headway.contract.sampling import Sample
 from headway.environment.request_samples import SampleBucket, UnreadableSamplesError
 from headway.release.driver.mirrored import paired

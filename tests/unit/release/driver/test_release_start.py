@@ -8,8 +8,8 @@ import pytest
 
 from headway.cli import release_start
 from headway.cli.release_start import begun
-from headway.contract.loader import load_tenant
 from headway.contract.model import Model
+from headway.contract.reading.loader import load_tenant
 from headway.contract.released import release_id
 from headway.environment.port import Environment, OutOfReachError
 from headway.environment.selection import environment

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from headway.contract.loader import load_tenant
+from headway.contract.reading.loader import load_tenant
 from headway.problem import UserError
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind

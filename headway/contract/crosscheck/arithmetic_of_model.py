@@ -1,0 +1,85 @@
+"""What arithmetic says against one model contract: memory, start-up, error budget; and what a starter left to be replaced."""
+
+from collections.abc import Iterator
+
+from headway.contract.arithmetic.fit import fit, fit_ram
+from headway.contract.arithmetic.startup import budget_burn, startup
+from headway.contract.model import Model
+from headway.contract.pool import Pool
+from headway.contract.starter import PLACEHOLDER
+from headway.contract.units import Bytes
+from headway.problem import Problem, problem
+
+
+def memory(model: Model) -> Iterator[Problem]:
+    gpu = fit(model)
+    if not gpu.fits:
+        yield problem(
+            "fits-into-gpu-memory",
+            "envelope",
+            "gpu",
+            "memory",
+            value=model.envelope.gpu.memory,
+            fact=f"{gpu.needed.brief} needed on each GPU, {gpu.available.brief} available after headroom",
+            consequence="The model would run out of GPU memory at start or at its largest request",
+            remedy="Raise envelope.gpu.memory, take a larger accelerator or share, or lower the declared maximum (`headway check --explain`)",
+        )
+    ram = fit_ram(model)
+    if not ram.fits:
+        yield problem(
+            "fits-into-ram",
+            "envelope",
+            "memory",
+            value=model.envelope.memory,
+            fact=f"{ram.needed.brief} RAM needed while loading and at full load",
+            consequence="The kernel would kill the server while it loads, or under load",
+            remedy=f"Use at least {_round_up(ram.needed)}",
+        )
+
+
+def start(model: Model, pool: Pool | None = None) -> Iterator[Problem]:
+    start = startup(model, pool)
+    if start.pod > model.health.startup_budget:
+        yield problem(
+            "startup-within-budget",
+            "health",
+            "startup_budget",
+            value=model.health.startup_budget,
+            fact=f"a start takes {start.pod.brief}: {start.fetch.brief} to fetch, {start.serve.brief} for engine and warmup",
+            consequence="The startup probe would kill replicas before they are ready, for ever",
+            remedy=f"Use at least {start.pod.brief} and some room, or make the start shorter (`headway check --explain` lists the steps)",
+        )
+
+
+def error_budget(model: Model) -> Iterator[Problem]:
+    burn = budget_burn(model, startup(model))
+    if burn and model.scaling.min_replicas < 2 and not burn.survivable:
+        yield problem(
+            "one-replica-and-a-strict-objective",
+            "scaling",
+            "min_replicas",
+            value=model.scaling.min_replicas,
+            fact=f"one cold start takes {burn.outage.brief}, {burn.objective} leaves {burn.budget.brief}",
+            consequence="Losing the only replica once breaks the availability objective",
+            remedy="Run at least 2 replicas, or promise less",
+        )
+
+
+def placeholders(model: Model) -> Iterator[Problem]:
+    files = sum(file.sha256 == PLACEHOLDER for file in model.artifact.files)
+    for path, fact in (
+        (("runtime", "image"), "the image digest is the starter's placeholder" if model.runtime.image.endswith(PLACEHOLDER) else ""),
+        (("artifact", "files"), f"{files} of {len(model.artifact.files)} files have the starter's placeholder as digest" if files else ""),
+    ):
+        if fact:
+            yield problem(
+                "digest-is-real",
+                *path,
+                fact=fact,
+                consequence="Nothing has this digest: the image could not be pulled, the file would be refused after its download",
+                remedy="Write the real one: `sha256sum` for files, the registry's digest for images",
+            )
+
+
+def _round_up(size: Bytes) -> Bytes:
+    return Bytes(-(-int(size) // 2**30) * 2**30)

@@ -1,0 +1,147 @@
+"""What shows when a tenant and its models are seen together: quota, budget, allowed runtimes, prefixes, fallbacks."""
+
+from collections.abc import Iterator, Sequence
+
+from headway.contract.arithmetic.cost import cost
+from headway.contract.arithmetic.quota import quota_use, token_use
+from headway.contract.model import Model
+from headway.contract.runtime import Engine
+from headway.contract.tenant import MODELS_AT_MOST, Tenant
+from headway.contract.units import Money
+from headway.problem import Problem, problem
+
+
+def quota(tenant: Tenant, models: Sequence[Model]) -> Iterator[Problem]:
+    for use in quota_use(tenant, models):
+        if not use.within:
+            share = "; ".join(f"{line.what} {line.figure} = {line.why}" for line in use.lines)
+            yield problem(
+                "quota-at-maximum-replicas",
+                *use.path,
+                value=use.show(use.limit),
+                fact=f"all models at their maximum need {use.show(use.used)}, {use.show(use.limit)} granted ({share})",
+                consequence="Scaling up would stop in the middle of a load peak, refused by the namespace's quota",
+                remedy=f"Grant {use.show(use.used)}, or lower max_replicas, warm_replicas or batch.max_replicas of a model",
+            )
+    if len(models) > MODELS_AT_MOST:
+        yield problem(
+            "models-at-most",
+            value=len(models),
+            fact=f"the tenant has {len(models)} models, {MODELS_AT_MOST} is the limit",
+            consequence="Its stack would take minutes for the smallest change",
+            remedy="Divide the models over two tenants",
+        )
+    tokens = token_use(models)
+    if tokens and tenant.quota.tokens is None:
+        yield problem(
+            "token-quota-of-language-models",
+            "quota",
+            "tokens",
+            fact="language models without a token quota",
+            consequence="One caller with long answers could take the whole budget, within its quota of requests",
+            remedy=f"Grant tokens; all models at their maximum generate {tokens}",
+        )
+
+
+def budget(tenant: Tenant, models: Sequence[Model]) -> Iterator[Problem]:
+    least = Money(sum(int(cost(model).month_at_least) for model in models))
+    if least > tenant.quota.monthly_budget:
+        yield problem(
+            "budget-covers-the-minimum",
+            "quota",
+            "monthly_budget",
+            value=tenant.quota.monthly_budget,
+            fact=f"minimum replicas alone cost {least.brief} a month at list price",
+            consequence="The budget alarm would fire every month with nobody calling",
+            remedy=f"Raise the budget to {least.brief} or more, or lower min_replicas or warm_replicas",
+        )
+
+
+def forecast(tenant: Tenant, models: Sequence[Model]) -> Iterator[Problem]:
+    least = Money(sum(int(cost(model).month_at_least) for model in models))
+    most = Money(sum(int(cost(model).month_at_most) for model in models))
+    if least <= tenant.quota.monthly_budget < most:
+        yield problem(
+            "budget-may-be-exceeded",
+            "quota",
+            "monthly_budget",
+            value=tenant.quota.monthly_budget,
+            fact=f"maximum replicas all month would cost {most.brief} at list price",
+            consequence="A busy month ends in a budget alarm",
+            remedy="Nothing to do where that is intended; the alarm comes at forecast, before the money is spent",
+        )
+
+
+def allowed(tenant: Tenant, model: Model) -> Iterator[Problem]:
+    if model.runtime.engine not in tenant.runtimes:
+        yield problem(
+            "runtime-allowed",
+            "runtime",
+            "engine",
+            value=model.runtime.engine,
+            fact=f"tenant {tenant.name} may use {', '.join(tenant.runtimes)}, not {model.runtime.engine}",
+            consequence="Nobody has agreed to operate this runtime for the tenant",
+            remedy="Use an allowed one, or have it added to runtimes in tenant.yaml",
+        )
+    if f"/{tenant.name}/" not in model.artifact.uri.removeprefix("s3:/"):
+        yield problem(
+            "artifact-below-the-tenant",
+            "artifact",
+            "uri",
+            value=model.artifact.uri,
+            fact=f"the prefix has no part named {tenant.name}",
+            consequence="The tenant's identity reads below its own name only, so no replica could fetch the artifact",
+            remedy=f"Store it below .../{tenant.name}/{model.name}/<version>/",
+        )
+    if model.batch and f"/{tenant.name}/" not in model.batch.store.removeprefix("s3:/"):
+        yield problem(
+            "batch-store-below-the-tenant",
+            "batch",
+            "store",
+            value=model.batch.store,
+            fact=f"the prefix has no part named {tenant.name}",
+            consequence="The tenant's identity writes below its own name only, so no answer could be stored",
+            remedy=f"Use a prefix below .../{tenant.name}/",
+        )
+
+
+def fallback(model: Model, models: Sequence[Model], unread: frozenset[str]) -> Iterator[Problem]:
+    by_name = {other.name: other for other in models}
+    if model.degradation.fallback is None or model.degradation.fallback.model in unread:
+        return
+    path = ("degradation", "fallback", "model")
+    name = model.degradation.fallback.model
+    if name not in by_name:
+        others = sorted(set(by_name) - {model.name})
+        yield problem(
+            "fallback-exists",
+            *path,
+            value=name,
+            fact=f"the tenant has no model {name}",
+            consequence="Overload would send requests to nothing",
+            remedy=f"Use one of {', '.join(others)}" if others else "Leave fallback out: the tenant has no other model",
+        )
+        return
+    chain, at = [model.name], name
+    while at in by_name and at not in chain:
+        chain.append(at)
+        further = by_name[at].degradation.fallback
+        at = further.model if further else ""
+    if at == model.name and len(chain) > 1:
+        yield problem(
+            "fallback-without-a-circle",
+            *path,
+            value=name,
+            fact=f"the fallback leads back: {' -> '.join([*chain, at])}",
+            consequence="Under overload a request would go round until it times out",
+            remedy="Let the lightest model have no fallback",
+        )
+    if by_name[name].runtime.engine is not model.runtime.engine and Engine.VLLM in (by_name[name].runtime.engine, model.runtime.engine):
+        yield problem(
+            "fallback-speaks-the-same",
+            *path,
+            value=name,
+            fact=f"{model.name} runs on {model.runtime.engine}, {name} on {by_name[name].runtime.engine}",
+            consequence="The fallback would not understand the requests it is sent",
+            remedy="Use a model with the same request protocol",
+        )

@@ -1,0 +1,1 @@
+"""From files to contracts, or to every problem that is in them, each with its line and column."""

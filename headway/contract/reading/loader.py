@@ -1,0 +1,226 @@
+"""Reads a folder of tenants into contracts, or into everything that is wrong with it, in one pass.
+
+The layout is part of the vocabulary: `<tenant>/tenant.yaml` and `<tenant>/<model>.yaml`, names as in the files. The only module of the
+vocabulary that touches the file system.
+"""
+
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path as FilePath
+from typing import TypeVar
+
+from headway.contract.crosscheck import TenantContracts, check_model, check_pools, contract_name, cross_check
+from headway.contract.model import Model
+from headway.contract.part import Part
+from headway.contract.pool import Pool
+from headway.contract.reading.document import LARGEST_DOCUMENT, Document, read
+from headway.contract.reading.validation import at, contract_from
+from headway.contract.tenant import Tenant
+from headway.problem import Problem, ProblemLevel, shown
+
+TENANT_FILE = "tenant.yaml"
+_IGNORED = (".md", ".txt")
+MOST_FINDINGS = 200
+"""Shown of one file."""
+P = TypeVar("P", bound=Part)
+
+
+@dataclass(frozen=True)
+class Result:
+    """`contracts` holds the tenants that are sound in themselves; findings are sorted by place."""
+
+    contracts: tuple[TenantContracts, ...]
+    findings: tuple[Problem, ...]
+    notes: tuple[str, ...]
+    """What was not checked, and why."""
+    files: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is refused; warnings may be there."""
+        return not any(finding.level is ProblemLevel.ERROR for finding in self.findings)
+
+    def tenant(self, name: str) -> TenantContracts | None:
+        return next((contracts for contracts in self.contracts if contracts.tenant.name == name), None)
+
+
+Judge = Callable[[Model], Iterable[Problem]]
+"""Says of one sound model what this vocabulary cannot know; its paths begin at the contract's top."""
+
+
+def load_tenants(folder: FilePath, pools: Sequence[Pool] | None = None, judge: Judge | None = None) -> Result:
+    """Every tenant below `folder`. Never raises for what is in the files; lets through what `judge` raises."""
+    loading = _Loading(folder, judge)
+    contracts = [each for each in (loading.tenant(path) for path in loading.entries(folder) if loading.is_tenant(path)) if each]
+    return loading.result(contracts, pools)
+
+
+def load_tenant(folder: FilePath, pools: Sequence[Pool] | None = None, judge: Judge | None = None) -> Result:
+    """The one tenant in `folder`."""
+    loading = _Loading(folder.parent, judge)
+    contracts = loading.tenant(folder)
+    return loading.result([contracts] if contracts else [], pools)
+
+
+def _bounded(findings: Sequence[Problem]) -> Iterator[Problem]:
+    """The first of each file, and one that says how many more there are: nobody reads thousands, and code-scanning views take no more."""
+    total = Counter(finding.file for finding in findings)
+    refused = {finding.file for finding in findings if finding.level is ProblemLevel.ERROR}
+    given: Counter[str] = Counter()
+    for finding in findings:
+        given[finding.file] += 1
+        if given[finding.file] <= MOST_FINDINGS:
+            yield finding
+        elif given[finding.file] == MOST_FINDINGS + 1:
+            yield Problem(
+                rule="more-findings",
+                file=finding.file,
+                line=finding.line,
+                column=finding.column,
+                fact=f"{total[finding.file] - MOST_FINDINGS:,} more findings in this file are not shown",
+                consequence="They count as much as those above",
+                remedy="Correct the ones above first; many will have one cause",
+                level=ProblemLevel.ERROR if finding.file in refused else ProblemLevel.WARNING,
+            )
+
+
+class _Loading:
+    """One pass over a folder: gathers contracts, documents and findings."""
+
+    def __init__(self, root: FilePath, judge: Judge | None) -> None:
+        self.root, self.judge = root, judge
+        self.findings: list[Problem] = []
+        self.documents: dict[str, Document] = {}
+        self.files = 0
+
+    def result(self, contracts: list[TenantContracts], pools: Sequence[Pool] | None) -> Result:
+        notes: list[str] = []
+        if pools is None:
+            notes.append("GPU pools were not given: placement, node size, drivers and rollout room were not checked")
+        else:
+            self._place(check_pools(contracts, pools))
+        found = sorted(set(self.findings), key=lambda finding: finding.order)
+        return Result(tuple(contracts), tuple(_bounded(found)), tuple(notes), self.files)
+
+    def _place(self, problems: Iterable[Problem]) -> None:
+        """Keep problems of sound contracts, each with its place in the document of its subject."""
+        self.findings += (at(self.documents[problem.subject], problem) for problem in problems)
+
+    def entries(self, folder: FilePath) -> list[FilePath]:
+        try:
+            return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+        except OSError as error:
+            fact = f"the folder cannot be read: {error.strerror}"
+            self._refuse(
+                folder, "folder-readable", fact, "None of its contracts is known", "Give a folder of tenants, or the folder of one"
+            )
+            return []
+
+    def is_tenant(self, path: FilePath) -> bool:
+        if path.is_dir():
+            return True
+        if path.suffix not in _IGNORED:
+            self._refuse(
+                path,
+                "folder-layout",
+                "a file beside the tenants' folders",
+                "It belongs to no tenant and would be ignored",
+                "Move it into a tenant's folder",
+            )
+        return False
+
+    def tenant(self, folder: FilePath) -> TenantContracts | None:
+        """The contracts in `folder`; None unless all of them are sound in themselves."""
+        paths = self.entries(folder)
+        if not any(path.name == TENANT_FILE for path in paths):
+            self._refuse(
+                folder,
+                "tenant-has-a-contract",
+                f"the folder has no {TENANT_FILE}",
+                "Its models belong to nobody and have no quota",
+                f"Write one: headway new tenant {shown(folder.name)}",
+            )
+        tenant: Tenant | None = None
+        models: list[Model] = []
+        unread: set[str] = set()
+        laid_out = True
+        for path in paths:
+            if path.name == TENANT_FILE:
+                tenant = self._contract(path, Tenant, folder.name, None)
+            elif path.suffix == ".yaml" and not path.is_dir():
+                model = self._contract(path, Model, folder.name, path.stem)
+                if model is None:
+                    unread.add(path.stem)
+                else:
+                    models.append(model)
+                    self._place(check_model(folder.name, model))
+                    if self.judge is not None:
+                        self._place(replace(each, subject=contract_name(folder.name, model.name)) for each in self.judge(model))
+            elif path.suffix not in _IGNORED:
+                laid_out = False
+                self._misplaced(path)
+        if tenant is None:
+            return None
+        contracts = TenantContracts(tenant, tuple(models))
+        self._place(cross_check(contracts, frozenset(unread)))
+        return contracts if laid_out and not unread else None
+
+    def _contract(self, path: FilePath, kind: type[P], tenant: str, model: str | None) -> P | None:
+        self.files += 1
+        document = Document(self._relative(path), None, {}, ())
+        raw = self._bytes(path)
+        contract: P | None = None
+        if raw is not None:
+            document = read(raw, document.file)
+            contract, findings = contract_from(document, kind)
+            self.findings += [*document.findings, *findings]
+        self.documents[contract_name(tenant, model)] = document
+        if contract is None or not isinstance(contract, Tenant | Model):
+            return None
+        return contract if self._named(document, contract.name, model or tenant, "file" if model else "folder") else None
+
+    def _bytes(self, path: FilePath) -> bytes | None:
+        """The file's content, one byte beyond the limit at most."""
+        try:
+            if not stat.S_ISREG(path.lstat().st_mode):
+                raise OSError(0, "it is a link, a pipe or a device")
+            with path.open("rb") as file:
+                return file.read(LARGEST_DOCUMENT + 1)
+        except OSError as error:
+            fact = f"the file cannot be read: {error.strerror}"
+            self._refuse(path, "file-readable", fact, "The contract is unknown", "Make it a plain, readable file")
+            return None
+
+    def _named(self, document: Document, name: str, expected: str, what: str) -> bool:
+        if name == expected:
+            return True
+        place = document.place(("name",))
+        self.findings.append(
+            Problem(
+                rule="name-is-the-files",
+                file=document.file,
+                line=place.line,
+                column=place.column,
+                path=("name",),
+                value=name,
+                fact=f"the name is {name}, the {what}'s is {shown(expected)}",
+                consequence="The name is part of every derived object; two spellings would be two things",
+                remedy=f"Rename one of them; renaming a {'tenant' if what == 'folder' else 'model'} that runs replaces it",
+            )
+        )
+        return False
+
+    def _misplaced(self, path: FilePath) -> None:
+        if path.is_dir():
+            fact, remedy = "a folder inside a tenant's folder", "Tenants have no sub-folders"
+        else:
+            fact, remedy = f"the ending {shown(path.suffix)!r}", "Contracts end in .yaml; notes in .md or .txt"
+        self._refuse(path, "folder-layout", fact, "It would be ignored", remedy)
+
+    def _relative(self, path: FilePath) -> str:
+        return shown(path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.as_posix(), 200)
+
+    def _refuse(self, path: FilePath, rule: str, fact: str, consequence: str, remedy: str) -> None:
+        self.findings.append(Problem(rule=rule, file=self._relative(path), fact=fact, consequence=consequence, remedy=remedy))

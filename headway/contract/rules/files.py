@@ -1,0 +1,56 @@
+"""Whether the artifact holds what the server will look for."""
+
+from collections.abc import Iterator
+
+from headway.contract.model_parts import ModelParts
+from headway.contract.runtime import Triton, Vllm
+from headway.problem import Problem, problem
+
+
+def artifact_holds_the_models(model: ModelParts) -> Iterator[Problem]:
+    if isinstance(model.runtime, Triton):
+        for number, served in enumerate(model.runtime.models):
+            expected = served.folder + served.backend.file
+            if not any(file.path == expected or file.path.startswith(expected + "/") for file in model.artifact.files):
+                yield problem(
+                    "artifact-holds-the-model",
+                    "runtime",
+                    "models",
+                    number,
+                    value=served.name,
+                    fact=f"the artifact has no {expected}",
+                    consequence="Triton would find no such model version and exit",
+                    remedy=f"Add {expected} to artifact.files, or correct name, version or backend",
+                )
+    elif isinstance(model.runtime, Vllm):
+        paths = [file.path for file in model.artifact.files]
+        for kind, found in (
+            ("config.json", "config.json" in paths),
+            ("*.safetensors", any(path.endswith(".safetensors") and "/" not in path for path in paths)),
+        ):
+            if not found:
+                yield problem(
+                    "artifact-holds-the-model",
+                    "artifact",
+                    "files",
+                    fact=f"the artifact has no {kind}",
+                    consequence="vLLM would find no model and exit",
+                    remedy=f"Add {kind} to artifact.files",
+                )
+
+
+def md5_is_for_models_of_triton(model: ModelParts) -> Iterator[Problem]:
+    folders = tuple(f"{served.name}/" for served in model.runtime.models) if isinstance(model.runtime, Triton) else ()
+    for number, file in enumerate(model.artifact.files):
+        if file.md5 is not None and not file.path.startswith(folders):
+            yield problem(
+                "md5-is-for-models-of-triton",
+                "artifact",
+                "files",
+                number,
+                "md5",
+                value=file.md5,
+                fact=f"{file.path} belongs to no model that Triton loads",
+                consequence="Nothing would ever compare it; the SHA-256 is what proves this file",
+                remedy="Leave md5 out here",
+            )

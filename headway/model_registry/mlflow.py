@@ -1,0 +1,86 @@
+"""MLflow's model registry, by its REST API: one version, where it lies, its tags. No client library: two requests.
+
+Address and credentials are those of MLflow's own clients: MLFLOW_TRACKING_URI, MLFLOW_TRACKING_TOKEN or _USERNAME and _PASSWORD. The trap:
+`source` of a version may name a run or a logged model; where the files lie says only `get-download-uri`.
+Source: mlflow.org/docs/latest/api_reference/rest-api.html.
+"""
+
+import base64
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headway.model_registry.entry import DIGEST_TAG, Registered
+from headway.problem import UserError
+
+TIMEOUT_SECONDS = 20
+LARGEST_ANSWER = 4 * 2**20
+READY = "READY"
+
+
+@dataclass(frozen=True)
+class Mlflow:
+    """A tracking server. `authorization` is the header's value, empty for none."""
+
+    address: str
+    authorization: str = ""
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> "Mlflow":
+        """The server that the environment names. Raises UserError without one."""
+        address = environment.get("MLFLOW_TRACKING_URI", "")
+        if not address.startswith(("http://", "https://")):
+            raise UserError(
+                "MLFLOW_TRACKING_URI names no MLflow server." if address else "MLFLOW_TRACKING_URI is not set.",
+                "Contracts whose artifacts are registered in MLflow cannot be compared with it.",
+                "Set it to the server's http(s) address, and MLFLOW_TRACKING_TOKEN where it asks for one.",
+            )
+        if environment.get("MLFLOW_TRACKING_TOKEN"):
+            return cls(address, f"Bearer {environment['MLFLOW_TRACKING_TOKEN']}")
+        if environment.get("MLFLOW_TRACKING_USERNAME"):
+            pair = f"{environment['MLFLOW_TRACKING_USERNAME']}:{environment.get('MLFLOW_TRACKING_PASSWORD', '')}"
+            return cls(address, f"Basic {base64.b64encode(pair.encode()).decode()}")
+        return cls(address)
+
+    def find(self, model: str, version: str) -> Registered | None:
+        answer = self._get("get", model, version)
+        where = self._get("get-download-uri", model, version) if answer is not None else None
+        if answer is None or where is None:
+            return None
+        try:
+            found = answer["model_version"]
+            tags = {str(tag["key"]): str(tag["value"]) for tag in found.get("tags", ())}
+            uri, status = str(where["artifact_uri"]), str(found.get("status", READY))
+        except (KeyError, TypeError, AttributeError):
+            raise self._unreadable("what it answers is no model version") from None
+        return Registered(uri, tags.get(DIGEST_TAG), None if status == READY else status.lower().replace("_", " "))
+
+    def _get(self, what: str, model: str, version: str) -> Any:
+        """The answer; None for what does not exist."""
+        query = urllib.parse.urlencode({"name": model, "version": version})
+        url = f"{self.address.rstrip('/')}/api/2.0/mlflow/model-versions/{what}?{query}"
+        headers = {"Authorization": self.authorization} if self.authorization else {}
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
+                return json.loads(answer.read(LARGEST_ANSWER))
+        except urllib.error.HTTPError as error:
+            # A version that is no number is an invalid parameter to MLflow; to a contract it is one that does not exist.
+            if error.code == 404 or (error.code == 400 and b"INVALID_PARAMETER_VALUE" in error.read(10_000)):
+                return None
+            raise self._unreadable(f"it answers {error.code} {error.reason}") from None
+        except ValueError:
+            raise self._unreadable("what it answers is no JSON") from None
+        except OSError as error:
+            raise self._unreadable(str(getattr(error, "reason", error))) from None
+
+    def _unreadable(self, why: str) -> UserError:
+        host = urllib.parse.urlsplit(self.address).hostname or "the server"
+        return UserError(
+            f"MLflow at {host} cannot be asked: {why}.",
+            "Contracts were not compared with it.",
+            "Check MLFLOW_TRACKING_URI and its credentials, and that this machine can reach it.",
+        )

@@ -1,0 +1,246 @@
+"""`headway check`, `new`, `diff` and `schema`, as a team and a CI job use them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from headway.cli.contracts import app
+from headway.problem import UserError
+from tests.contract_samples import DEFECTS, TENANTS, VISION, changed
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exception is None or isinstance(result.exception, SystemExit | UserError), result.exception
+    return result
+
+
+def code(result: Result) -> int:
+    return result.exception.exit if isinstance(result.exception, UserError) else result.exit_code
+
+
+def write(folder: Path, name: str, data: dict[str, Any]) -> Path:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    return file
+
+
+def test_a_starter_tenant_and_model_pass_check(folder: Path) -> None:
+    assert code(run("new", "tenant", "acme")) == 0
+    for runtime in ("triton", "vllm", "container"):
+        assert code(run("new", "model", "acme", f"m-{runtime}", "--runtime", runtime)) == 0
+    checked = run("check")
+    assert code(checked) == 0
+    assert "accepted: 1 tenant, 3 models" in checked.stdout
+
+
+def test_a_starter_says_what_to_replace(folder: Path) -> None:
+    run("new", "tenant", "acme")
+    run("new", "model", "acme", "first")
+    text = (folder / "tenants/acme/first.yaml").read_text()
+    assert text.count("# replace") > 6
+    assert all(len(line) <= 140 or "sha256" in line for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("new", "tenant", "Acme"),
+        ("new", "tenant", "../x"),
+        ("new", "tenant", "a" * 41),
+        ("new", "model", "nobody", "first"),
+        ("new", "model", "acme", "tenant"),
+        ("new", "tenant", "acme"),
+        ("check", "nowhere"),
+        ("check", "notes.md"),
+        ("check", "/dev/null"),
+        ("check", "--environment", "moon"),
+        ("check", "--output", "xml"),
+        ("diff", "tenants", "tenants"),
+        ("diff", "nowhere"),
+        ("schema", "planet"),
+    ],
+)
+def test_wrong_use_exits_with_2_and_changes_nothing(folder: Path, arguments: tuple[str, ...]) -> None:
+    run("new", "tenant", "acme")
+    (folder / "Pulumi.yaml").write_text("name: headway\n")
+    (folder / "notes.md").write_text("# Not a contract\n")
+    before = sorted((path, path.read_bytes()) for path in folder.rglob("*") if path.is_file())
+    assert code(run(*arguments)) == 2
+    assert sorted((path, path.read_bytes()) for path in folder.rglob("*") if path.is_file()) == before
+
+
+def test_a_refusal_shows_path_value_consequence_and_remedy_and_exits_with_1(folder: Path) -> None:
+    write(folder, "tenants/vision/tenant.yaml", VISION)
+    write(folder, "tenants/vision/defects.yaml", changed(DEFECTS, {"envelope/gpu/memory": "8GB"}))
+    result = run("check")
+    assert code(result) == 1
+    shown = " ".join(result.stdout.split())
+    assert "tenants/vision/defects.yaml" in shown
+    assert "envelope.gpu.memory = 8GB" in shown
+    assert "This stays unknown: GPU memory that the replica may use" in shown
+    assert "Remedy: Write a number with one of the units B, Ki, Mi, Gi, Ti" in shown
+    assert "refused: 1 error" in shown
+
+
+def test_json_is_for_programs(folder: Path) -> None:
+    write(folder, "tenants/vision/tenant.yaml", VISION)
+    write(folder, "tenants/vision/defects.yaml", changed(DEFECTS, {"health/drain": "1s"}))
+    result = run("check", "--output", "json")
+    record = json.loads(result.stdout)
+    assert code(result) == 1
+    assert record["ok"] is False
+    (finding,) = record["findings"]
+    assert finding["file"] == "tenants/vision/defects.yaml"
+    assert finding["path"] == "health.drain"
+    assert finding["rule"] == "value-out-of-range"
+    assert set(finding) == {"level", "rule", "file", "line", "column", "path", "value", "fact", "consequence", "remedy"}
+
+
+SARIF_CORE: dict[str, Any] = {
+    "type": "object",
+    "required": ["version", "runs"],
+    "properties": {
+        "version": {"const": "2.1.0"},
+        "runs": {
+            "type": "array",
+            "items": {
+                "required": ["tool", "results"],
+                "properties": {
+                    "results": {
+                        "items": {
+                            "required": ["message", "ruleId", "level", "locations"],
+                            "properties": {"level": {"enum": ["error", "warning", "note", "none"]}, "message": {"required": ["text"]}},
+                        }
+                    }
+                },
+            },
+        },
+    },
+}
+"""What SARIF 2.1.0 demands of the parts that are written here."""
+
+
+def test_sarif_places_each_finding_for_code_scanning(folder: Path) -> None:
+    write(folder, "tenants/vision/tenant.yaml", VISION)
+    file = write(folder, "tenants/vision/defects.yaml", changed(DEFECTS, {"health/drain": "1s", "owner": 3}))
+    log = json.loads(run("check", "-o", "sarif").stdout)
+    jsonschema.validate(log, SARIF_CORE)
+    run_ = log["runs"][0]
+    rules = [rule["id"] for rule in run_["tool"]["driver"]["rules"]]
+    lines = file.read_text().splitlines()
+    assert len(run_["results"]) == 2
+    for result, key in zip(run_["results"], ("owner", "drain"), strict=True):
+        assert rules[result["ruleIndex"]] == result["ruleId"]
+        place = result["locations"][0]["physicalLocation"]
+        assert place["artifactLocation"]["uri"] == "tenants/vision/defects.yaml"
+        assert lines[place["region"]["startLine"] - 1].strip().startswith(f"{key}:")
+
+
+def test_one_file_is_judged_with_its_tenant_but_shows_its_own_findings_only(folder: Path) -> None:
+    write(folder, "tenants/vision/tenant.yaml", changed(VISION, {"priority": "huge"}))
+    file = write(folder, "tenants/vision/defects.yaml", changed(DEFECTS, {"health/drain": "1s"}))
+    result = run("check", str(file), "-o", "json")
+    assert [finding["path"] for finding in json.loads(result.stdout)["findings"]] == ["health.drain"]
+
+
+def test_the_environments_pools_are_checked_when_named() -> None:
+    result = run("check", str(TENANTS), "--environment", "sandbox")
+    assert code(result) == 0
+    assert "not checked" not in result.stdout
+
+
+def test_explain_shows_the_arithmetic() -> None:
+    text = run("check", str(TENANTS), "--explain", "-e", "sandbox").stdout
+    for title in ("Quota, at maximum replicas", "GPU memory, each GPU", "RAM", "Start-up", "Cost", "Room for a rollout"):
+        assert title in text
+    record = json.loads(run("check", str(TENANTS), "--explain", "-o", "json").stdout)
+    assert record["explained"]["assist"]["quota"]["gpus.h100"] == {"used": "3", "limit": "4", "within": True}
+
+
+def test_an_empty_folder_is_not_called_accepted(folder: Path) -> None:
+    (folder / "tenants").mkdir()
+    assert "nothing to check" in run("check").stdout
+
+
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(
+        ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@example.com", *arguments], check=True, capture_output=True
+    )
+
+
+def test_diff_compares_the_working_tree_with_git(folder: Path) -> None:
+    write(folder, "tenants/vision/tenant.yaml", VISION)
+    write(folder, "tenants/vision/defects.yaml", DEFECTS)
+    write(folder, "tenants/vision/old.yaml", changed(DEFECTS, {"name": "old"}))
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "x")
+    assert "no contract differs" in run("diff").stdout
+    write(folder, "tenants/vision/defects.yaml", changed(DEFECTS, {"batching/max_delay": "5ms", "scaling/max_replicas": 5}))
+    write(folder, "tenants/vision/fresh.yaml", changed(DEFECTS, {"name": "fresh"}))
+    (folder / "tenants/vision/old.yaml").unlink()
+    record = {each["contract"]: each for each in json.loads(run("diff", "-o", "json").stdout)}
+    assert record["tenants/vision/fresh.yaml"]["what"] == "added"
+    assert record["tenants/vision/old.yaml"]["what"] == "removed"
+    changes = {each["path"]: each for each in record["tenants/vision/defects.yaml"]["changes"]}
+    assert changes["batching.max_delay"]["release"] is True
+    assert (changes["batching.max_delay"]["old"], changes["batching.max_delay"]["new"]) == ("2ms", "5ms")
+    assert changes["scaling.max_replicas"]["release"] is False
+    assert "a new release is needed" in run("diff").stdout
+
+
+def test_diff_of_two_files_names_what_moves(folder: Path) -> None:
+    old, new = write(folder, "a.yaml", DEFECTS), write(folder, "b.yaml", changed(DEFECTS, {"scaling/max_replicas": 5}))
+    text = run("diff", str(old), str(new)).stdout
+    assert "in place, no new release" in text
+    assert "quota: gpus.l4: 7 -> 6" in text
+
+
+def test_diff_refuses_a_contract_that_check_refuses(folder: Path) -> None:
+    old, new = write(folder, "a.yaml", DEFECTS), write(folder, "b.yaml", changed(DEFECTS, {"owner": 3}))
+    assert code(run("diff", str(old), str(new))) == 1
+
+
+def test_names_that_no_terminal_can_show_do_not_break_the_output(folder: Path) -> None:
+    write(folder, "tenants/vision/tenant.yaml", changed(VISION, {"priority": "é 🚀", "owner": "\x1b[31m"}))
+    for output in ("text", "json", "sarif"):
+        process = subprocess.run(
+            [sys.executable, "-m", "headway.cli.main", "check", "-o", output],
+            cwd=folder,
+            env={"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PATH": ""},
+            capture_output=True,
+            check=False,
+        )
+        assert process.returncode == 1, process.stderr
+        assert "é 🚀".encode("ascii" if output == "text" else "utf-8", "backslashreplace") in process.stdout
+        assert b"\x1b[31m" not in process.stdout, "a contract must not colour the terminal of who checks it"
+
+
+def test_a_difference_shows_values_as_they_are_written(folder: Path) -> None:
+    old = write(folder, "a/x.yaml", {**DEFECTS, "name": "x"})
+    new = write(folder, "b/x.yaml", changed({**DEFECTS, "name": "x"}, {"rollout/weights": ["5%", "50%"]}))
+    assert "[5%, 50%]" in run("diff", str(old), str(new)).stdout
+
+
+def test_schema_prints_json_schema_for_editors() -> None:
+    published = json.loads(run("schema", "tenant").stdout)
+    assert published["title"] == "Headway tenant contract"
+    assert "quota" in published["properties"]

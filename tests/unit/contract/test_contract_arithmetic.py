@@ -1,0 +1,339 @@
+"""The sums behind a contract, against numbers worked out by hand."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.contract.accelerators import INSTANCE_TYPES
+from headway.contract.arithmetic.cost import cost
+from headway.contract.arithmetic.fit import fit, fit_ram
+from headway.contract.arithmetic.node import allocatable_cpu, node_room
+from headway.contract.arithmetic.quota import quota_use, replicas_charged, spare_devices_by_quota, token_use
+from headway.contract.arithmetic.startup import budget_burn, startup
+from headway.contract.arithmetic.surge import Room, pool_for, spare_devices, spare_for, surge
+from headway.contract.explanation import Line, written
+from headway.contract.units import Bytes, Duration, Money
+from tests.contract_samples import ASSIST, CHAT, CUSTOM, DEFECTS, EMBEDDINGS, H100_POOL, L4_POOL, MIG_POOL, model, pool, tenant
+
+MI, GI = 2**20, 2**30
+BATCH = {
+    "max_replicas": 2,
+    "messages_per_replica": 10,
+    "deadline": "1h",
+    "message_timeout": "1m",
+    "store": "s3://example-batch/vision/defects/",
+}
+
+
+def line(lines: tuple[Line, ...], what: str) -> str:
+    return next(each.figure for each in lines if each.what == what)
+
+
+# GPU memory
+
+
+def test_triton_needs_weights_and_activations_of_every_instance_and_its_runtime() -> None:
+    weights = 2 * 86_412_288
+    assert fit(model(DEFECTS)).needed == weights + 2 * 1200 * MI + 512 * MI + 256 * MI + 1024 * MI
+
+
+def test_tensorrt_instances_share_one_engine() -> None:
+    plan = model(
+        DEFECTS,
+        **{
+            "runtime/models/0/backend": "tensorrt",
+            "artifact/files/0/path": "defects/1/model.plan",
+            "optimisation": {},
+        },
+    )
+    assert line(fit(plan).lines, "weights of defects") == Bytes(86_412_288).brief
+
+
+def test_headroom_is_kept_free_of_the_envelope() -> None:
+    assert fit(model(DEFECTS)).available == 8 * GI - 8 * GI * 5 // 100
+
+
+def test_a_model_that_needs_more_than_its_envelope_does_not_fit() -> None:
+    assert fit(model(DEFECTS, envelope__gpu__memory="4500Mi")).fits is False, "4,357 MiB needed, 4,275 MiB after headroom"
+    assert fit(model(DEFECTS, envelope__gpu__memory="4700Mi")).fits is True
+
+
+def test_a_token_of_kv_cache_costs_two_vectors_a_layer_and_head() -> None:
+    longest = fit(model(CHAT))
+    assert line(longest.lines, "KV cache, one request") == "1Gi", "2 x 32 layers x 8 heads x 128 x 1 byte x 16,384 tokens"
+    sixteen_bit = fit(model(CHAT, optimisation__kv_cache="auto"))
+    assert line(sixteen_bit.lines, "KV cache, one request") == "2Gi"
+
+
+def test_room_for_long_requests_shrinks_with_their_length() -> None:
+    short, long = fit(model(CHAT)), fit(model(CHAT, envelope__largest_request__context_tokens=131_072))
+    assert short.sequences is not None
+    assert long.sequences is not None
+    assert short.sequences // 8 == long.sequences
+
+
+def test_tensor_parallelism_divides_weights_and_heads_over_gpus() -> None:
+    one, two = fit(model(CHAT)), fit(model(CHAT, envelope__gpu__count=2))
+    assert line(two.lines, "KV cache, one request") == "512Mi"
+    assert two.needed < one.needed
+
+
+@pytest.mark.parametrize(("gpus", "collectives"), [(1, 0), (2, 512 * MI)])
+def test_a_language_model_needs_weights_work_and_one_longest_request(gpus: int, collectives: int) -> None:
+    plain = {"optimisation": {"quantisation": "none"}, "envelope/gpu/count": gpus}
+    weights = 4_976_698_672 + 4_999_802_720 + 4_915_916_176 + 1_168_138_808
+    activations, logits = 8_192 * 12 * 4_096 * 2, 128 * 128_256 * 4
+    longest = 2 * 32 * 8 * 128 * 2 * 16_384
+    fixed = 512 * MI + 1_024 * MI + collectives
+    assert fit(model(CHAT, **plain)).needed == weights // gpus + activations // gpus + logits + fixed + longest // gpus
+
+
+def test_a_draft_model_takes_its_place_beside_the_model() -> None:
+    draft = {"path": "draft/model.safetensors", "sha256": "ab" * 32, "size": "1Gi"}
+    speculating = {"artifact/files/9": draft, "optimisation": {"speculation": {"method": "draft", "tokens": 3, "folder": "draft/"}}}
+    without = fit(model(CHAT, optimisation={}))
+    assert fit(model(CHAT, **speculating)).needed == without.needed + GI
+
+
+def test_a_language_model_leaves_headroom_on_the_device_not_in_its_envelope() -> None:
+    device = 81_559 * MI
+    assert fit(model(CHAT, envelope__gpu__memory="79Gi")).available == device - device * 5 // 100
+    assert fit(model(CHAT)).available == 72 * GI
+
+
+def test_weights_quantised_on_load_must_fit_before_they_shrink() -> None:
+    loading = fit(model(CHAT, envelope__gpu__memory="15Gi"))
+    assert loading.fits is False, "16.06 GB of 16-bit weights are on the GPU before the first one is quantised"
+    assert fit(model(CHAT, envelope__gpu__memory="16Gi")).fits is True
+    assert line(loading.lines, "or, while loading") == "15.5Gi"
+    assert "or, while loading" not in [each.what for each in fit(model(CHAT, optimisation={})).lines]
+
+
+def test_a_container_needs_its_artifact_and_what_it_declares() -> None:
+    assert fit(model(CUSTOM)).needed == 100_000_000 + 2 * GI + 512 * MI
+
+
+def test_ram_holds_the_largest_file_and_the_requests_in_flight() -> None:
+    assert fit_ram(model(DEFECTS)).needed == 1536 * MI + 86_412_288 + GI + 48 * 8 * MI * 2
+    assert fit_ram(model(EMBEDDINGS, envelope__memory="8Gi")).fits is False
+
+
+@given(tokens=st.integers(2_049, 1_000_000), sequences=st.integers(1, 4096))
+def test_more_work_never_needs_less_memory(tokens: int, sequences: int) -> None:
+    changes = {"batching__max_sequences": sequences, "batching__max_batched_tokens": 8192, "optimisation__quantisation": "fp8"}
+    less = fit(model(CHAT, envelope__largest_request__context_tokens=tokens, **changes))
+    more = fit(model(CHAT, envelope__largest_request__context_tokens=tokens + 1, **changes))
+    assert less.needed <= more.needed
+    assert (less.sequences or 0) >= (more.sequences or 0)
+
+
+# Start-up
+
+
+def test_a_start_adds_up_step_by_step() -> None:
+    start = startup(model(CHAT))
+    assert start.node == Duration.parse("3m")
+    assert start.serve == Duration.parse("200s"), "180 s of engine start and one round of 32 requests within 20 s"
+    image, artifact, checksums = Duration.parse("27400ms"), Duration.parse("15400ms"), Duration.parse("7700ms")
+    assert start.fetch == image + artifact + checksums
+    assert start.pod == start.fetch + start.serve
+    assert start.cold == start.node + start.pod
+
+
+def test_a_slow_disk_without_nvme_pulls_the_image_plainly() -> None:
+    slow = pool(L4_POOL, model_cache="disk", disk={"throughput": "125Mi/s"})
+    assert startup(model(DEFECTS), slow).fetch > startup(model(DEFECTS), pool()).fetch * 10
+
+
+def test_a_warm_pool_saves_part_of_the_node() -> None:
+    assert startup(model(DEFECTS), pool(L4_POOL, warm={"size": 1})).node == Duration.parse("2m")
+
+
+def test_warmup_goes_in_rounds_of_what_a_replica_computes_at_once() -> None:
+    assert line(startup(model(DEFECTS)).lines, "warmup") == "4.5s", "200 requests, two instances, 45 ms"
+
+
+def test_an_error_budget_is_the_windows_share() -> None:
+    burn = budget_burn(model(DEFECTS), startup(model(DEFECTS)))
+    assert burn is not None
+    assert burn.budget == Duration.parse("1209600ms"), "0.05 % of 28 days"
+    assert burn.survivable
+    strict = model(DEFECTS, **{"slo/0/objective": "99.99%"})
+    tight = budget_burn(strict, startup(strict))
+    assert tight is not None
+    assert not tight.survivable, "four minutes of budget, six of cold start"
+
+
+def test_without_a_promise_there_is_no_budget() -> None:
+    promised = model(DEFECTS, slo=[{"signal": "latency", "quantile": "99%", "threshold": "50ms"}])
+    assert budget_burn(promised, startup(promised)) is None
+
+
+# Quota
+
+
+def test_quota_is_charged_at_maximum_replicas_with_warm_places_and_batch_workers() -> None:
+    assert replicas_charged(model(DEFECTS)) == 7
+    assert replicas_charged(model(DEFECTS, batch=BATCH)) == 9
+    uses = {use.path: use for use in quota_use(tenant(), [model(DEFECTS), model(EMBEDDINGS)])}
+    assert uses["quota", "gpus", "l4"].used == 7
+    assert uses["quota", "mig", "1g.10gb"].used == 3
+    assert uses["quota", "gpu_memory"].used == 7 * 23_034 * MI + 3 * 9_728 * MI
+    assert uses["quota", "cpu"].used == 7 * 3_100 + 3 * 4_100, "sidecars are pods' CPU too"
+
+
+def test_a_gpu_that_the_quota_does_not_name_is_not_granted() -> None:
+    uses = {use.path: use for use in quota_use(tenant(), [model(CHAT)])}
+    assert uses["quota", "gpus", "h100"].limit == 0
+    assert not uses["quota", "gpus", "h100"].within
+
+
+def test_shares_of_a_gpu_are_counted_apart_from_whole_ones() -> None:
+    shared = model(DEFECTS, **{"envelope/gpu/share": "mps", "placement/isolation": "shared"})
+    uses = {use.path: use for use in quota_use(tenant(), [shared])}
+    assert uses["quota", "shared"].used == 7
+    assert uses["quota", "gpus", "l4"].used == 0
+
+
+def test_tokens_add_up_over_replicas() -> None:
+    assert str(token_use([model(CHAT), model(DEFECTS)])) == "7200/s"
+
+
+def test_a_rollout_may_take_what_the_scarcest_resource_of_the_quota_leaves() -> None:
+    chat, owner = model(CHAT), tenant(ASSIST)
+    assert spare_devices_by_quota(owner, [chat], chat) == 1, "4 H100 granted, 3 charged"
+    assert spare_devices_by_quota(tenant(ASSIST, quota__cpu="38"), [chat], chat) == 0, "CPU for 37.5 of 38 cores is taken"
+
+
+# Room for a rollout
+
+
+@pytest.mark.parametrize(
+    ("spare", "warm", "replicas", "room", "extra"),
+    [
+        (6, 0, 6, Room.SURGE, 6),
+        (5, 0, 6, Room.BORROW, 2),
+        (2, 0, 6, Room.BORROW, 2),
+        (1, 0, 6, Room.NO_SURGE, 0),
+        (1, 1, 6, Room.BORROW, 2),
+        (0, 0, 2, Room.NO_SURGE, 0),
+        (0, 0, 1, Room.NONE, 0),
+        (1, 0, 1, Room.SURGE, 1),
+    ],
+)
+def test_a_rollout_takes_the_most_generous_way_that_the_spare_gpus_allow(
+    spare: int, warm: int, replicas: int, room: Room, extra: int
+) -> None:
+    decision = surge(model(DEFECTS, scaling__warm_replicas=warm), spare, replicas)
+    assert (decision.room, decision.extra) == (room, extra)
+
+
+@given(spare=st.integers(0, 50), replicas=st.integers(1, 20), warm=st.integers(0, 5), count=st.sampled_from([1, 2, 4]))
+def test_a_rollout_never_plans_with_a_gpu_that_does_not_exist(spare: int, replicas: int, warm: int, count: int) -> None:
+    decision = surge(model(CHAT, scaling__warm_replicas=warm, envelope__gpu__count=count), spare, replicas)
+    assert decision.extra <= spare + warm * count
+
+
+def test_a_contract_that_insists_on_surge_is_not_given_less() -> None:
+    insisting = model(DEFECTS, rollout__surge="surge")
+    assert surge(insisting, 5).allowed is False
+    assert surge(insisting, 6).allowed is True
+
+
+def test_a_contract_may_ask_for_less_than_there_is() -> None:
+    modest = surge(model(DEFECTS, rollout__surge="no_surge"), 50)
+    assert (modest.room, modest.extra, modest.allowed) == (Room.NO_SURGE, 0, True)
+
+
+def test_spare_devices_are_what_all_models_at_their_maximum_leave() -> None:
+    assert spare_devices(pool(), "nvidia.com/gpu", [model(DEFECTS)]) == 16 - 7
+    assert spare_devices(pool(L4_POOL, size__max=3), "nvidia.com/gpu", [model(DEFECTS)]) == -1
+
+
+def test_a_device_whose_node_has_no_cpu_or_ram_left_is_not_spare() -> None:
+    four = pool(L4_POOL, instance_types=["g6.12xlarge"])
+    assert spare_for(model(DEFECTS), four, [model(DEFECTS)]) == spare_devices(four, "nvidia.com/gpu", [model(DEFECTS)])
+    for greedy in ({"envelope__cpu": "40"}, {"envelope__memory": "170Gi"}):
+        one = model(DEFECTS, **greedy)
+        assert node_room(one, four).replicas == 1
+        assert spare_for(one, four, [one]) == 16 - 7, "48 cores or 192 GiB feed one replica on each of 16 nodes, whatever their 64 GPUs say"
+    neighbour = model(DEFECTS, name="neighbour", envelope__cpu="40", scaling__max_replicas=15)
+    assert spare_for(model(DEFECTS), four, [model(DEFECTS), neighbour]) < 64 - 7 - 16, "a neighbour's CPU is gone too"
+
+
+# Pools and nodes
+
+
+def test_a_model_lands_on_the_cheapest_pool_of_its_class_that_offers_its_gpu() -> None:
+    dear = pool(L4_POOL, name="dear", instance_types=["g6.4xlarge"])
+    throughput = pool(L4_POOL, name="cheap", workload_class="throughput")
+    found = pool_for(model(DEFECTS), [dear, throughput, pool()])
+    assert found is not None
+    assert found.name == "l4"
+    assert pool_for(model(CHAT), [pool()]) is None
+
+
+def test_a_named_pool_is_taken_only_if_it_offers_the_gpu() -> None:
+    named = model(DEFECTS, placement__pool="a100-mig")
+    assert pool_for(named, [pool(), pool(MIG_POOL)]) is None
+    assert pool_for(model(DEFECTS, placement__pool="l4"), [pool()]) is not None
+
+
+def test_a_share_is_offered_only_with_enough_memory() -> None:
+    mps = pool(L4_POOL, sharing={"mode": "mps", "replicas": 4})
+    assert mps.share_memory == 23_034 * MI // 4
+    assert mps.resources_per_node == {"nvidia.com/gpu.shared": 4}
+    needs = {"envelope/gpu/share": "mps", "placement/isolation": "shared"}
+    assert not mps.offers(model(DEFECTS, **needs, **{"envelope/gpu/memory": "6Gi"}).envelope.gpu)
+    assert mps.offers(model(DEFECTS, **needs, **{"envelope/gpu/memory": "5Gi"}).envelope.gpu)
+
+
+def test_a_mig_node_offers_its_layout_on_every_gpu() -> None:
+    cut = pool(MIG_POOL, sharing={"mode": "mig", "layout": {"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1}})
+    assert cut.resources_per_node == {"nvidia.com/mig-1g.10gb": 16, "nvidia.com/mig-2g.20gb": 8, "nvidia.com/mig-3g.40gb": 8}
+
+
+def test_the_kubelet_keeps_part_of_every_node() -> None:
+    assert allocatable_cpu(INSTANCE_TYPES["g6.xlarge"]) == 4_000 - 60 - 10 - 5 - 5
+
+
+def test_a_small_node_runs_out_of_cpu_before_its_gpu() -> None:
+    assert node_room(model(DEFECTS), pool()).replicas == 1
+    greedy = node_room(model(DEFECTS, envelope__cpu="3500m"), pool())
+    assert (greedy.replicas, greedy.short_of) == (0, "CPU")
+
+
+def test_eight_gpus_hold_eight_replicas_of_one() -> None:
+    assert node_room(model(CHAT), pool(H100_POOL)).replicas == 8
+
+
+# Money
+
+
+def test_a_replica_pays_for_the_part_of_a_node_that_nobody_else_can_use() -> None:
+    assert cost(model(CHAT), pool(H100_POOL)).replica_hour == Money.parse("6.88 USD"), "one of eight H100 of 55.04 USD"
+    seventh = cost(model(EMBEDDINGS), pool(MIG_POOL)).replica_hour
+    assert seventh == Money(round(27_447_050 / 8 / 7)), "1g takes a seventh of the compute of one of eight GPUs"
+
+
+def test_requests_and_tokens_are_priced_at_the_declared_capacity() -> None:
+    money = cost(model(CHAT), pool(H100_POOL))
+    assert money.thousand_requests == Money(round(6_880_000 / 3_600 / 6 * 1_000))
+    assert money.million_tokens == Money(round(6_880_000 / 3_600 / 2_400 * 1_000_000))
+
+
+def test_a_month_has_730_hours_and_warm_places_cost_too() -> None:
+    money = cost(model(DEFECTS), pool())
+    assert money.month_at_least == 804_800 * 730 * 3
+    assert money.month_at_most == 804_800 * 730 * 7
+    assert cost(model(DEFECTS, batch=BATCH), pool()).month_at_most == money.month_at_most + 804_800 * 730 * 2 * 4 // 10
+
+
+def test_shares_of_a_gpu_divide_its_price() -> None:
+    shared = model(DEFECTS, **{"envelope/gpu/share": "mps", "envelope/gpu/memory": "5Gi", "placement/isolation": "shared"})
+    assert cost(shared, pool(L4_POOL, sharing={"mode": "mps", "replicas": 4})).replica_hour == 201_200
+
+
+def test_every_result_explains_itself_in_aligned_lines() -> None:
+    assert "2 x 32 layers x 8 heads x 128 x 1 byte x 16384 tokens" in written(fit(model(CHAT)).lines)
+    assert written((Line("a", Bytes(1)), Line("long", Bytes(1024), "why"))) == "  a      1B\n  long  1Ki  why"

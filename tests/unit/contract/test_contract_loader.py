@@ -1,0 +1,340 @@
+"""A folder of tenants: all errors of all files at once, each in its place, and the rules that need several contracts together."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from headway.contract.pool import Pool
+from headway.contract.reading.loader import Result, load_tenant, load_tenants
+from headway.contract.reading.pools import pools_of
+from headway.contract.runtime import Engine
+from headway.contract.starter import model_starter, tenant_starter
+from headway.problem import Problem, ProblemLevel
+from tests.contract_samples import ASSIST, CHAT, CUSTOM, DEFECTS, EMBEDDINGS, GONE, H100_POOL, L4_POOL, MIG_POOL, VISION, changed, pool
+
+ROOT = Path(__file__).parents[3]
+POOLS = (pool(L4_POOL), pool(MIG_POOL), pool(H100_POOL))
+BATCH = {
+    "max_replicas": 1,
+    "messages_per_replica": 10,
+    "deadline": "1h",
+    "message_timeout": "1m",
+    "store": "s3://example-batch/vision/defects/",
+}
+
+Tree = dict[str, Any]
+SAMPLES: Tree = {
+    "vision/tenant": VISION,
+    "vision/defects": DEFECTS,
+    "vision/embeddings": EMBEDDINGS,
+    "assist/tenant": ASSIST,
+    "assist/chat": CHAT,
+}
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Callable[..., Result]:
+    """Writes a tree of contracts and loads it."""
+
+    def write_and_load(tree: Tree, pools: tuple[Pool, ...] | None = POOLS) -> Result:
+        for name, data in tree.items():
+            file = tmp_path / f"{name}.yaml"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(data if isinstance(data, str) else yaml.safe_dump(data), encoding="utf-8")
+        return load_tenants(tmp_path, pools)
+
+    return write_and_load
+
+
+def rules(result: Result) -> dict[str, Problem]:
+    return {finding.rule: finding for finding in result.findings}
+
+
+def test_the_samples_of_this_repository_are_accepted_without_a_warning() -> None:
+    pools, refused = pools_of(ROOT / "stacks" / "Pulumi.sandbox-cluster.yaml")
+    assert refused == ()
+    result = load_tenants(ROOT / "tenants", pools)
+    assert result.findings == ()
+    assert [(each.tenant.name, [m.name for m in each.models]) for each in result.contracts] == [
+        ("assist", ["chat"]),
+        ("vision", ["defects", "embeddings"]),
+    ]
+
+
+def test_every_error_of_every_file_shows_in_one_pass(load: Callable[..., Result]) -> None:
+    result = load(
+        {
+            "vision/tenant": changed(VISION, {"priority": "huge"}),
+            "vision/defects": changed(DEFECTS, {"envelope/cpu": "3 cores", "scaling/min_replicas": GONE, "health/drain": 30}),
+            "vision/embeddings": changed(EMBEDDINGS, {"placement/isolation": "dedicated"}),
+            "assist/tenant": ASSIST,
+            "assist/chat": "contract: [",
+        }
+    )
+    assert not result.ok
+    assert [(f.file, f.dotted) for f in result.findings] == [
+        ("assist/chat.yaml", ""),
+        ("vision/defects.yaml", "envelope.cpu"),
+        ("vision/defects.yaml", "health.drain"),
+        ("vision/defects.yaml", "scaling.min_replicas"),
+        ("vision/embeddings.yaml", "placement.isolation"),
+        ("vision/tenant.yaml", "priority"),
+    ]
+
+
+def test_a_finding_points_to_line_and_column(tmp_path: Path) -> None:
+    (tmp_path / "vision").mkdir()
+    source = (ROOT / "tenants/vision/defects.yaml").read_text(encoding="utf-8")
+    (tmp_path / "vision" / "defects.yaml").write_text(source.replace("memory: 8Gi", "memory: 8GB"), encoding="utf-8")
+    finding = rules(load_tenant(tmp_path / "vision"))["unit"]
+    line = source.splitlines()[finding.line - 1]
+    assert line[finding.column - 1 :].startswith("memory: 8Gi")
+    assert finding.value == "8GB"
+    assert finding.place == f"vision/defects.yaml:{finding.line}:{finding.column}"
+
+
+def test_a_misspelt_field_is_told_its_name(load: Callable[..., Result]) -> None:
+    result = load({**SAMPLES, "vision/defects": changed(DEFECTS, {"scaling/warm_replica": 1})})
+    assert "warm_replicas" in rules(result)["field-unknown"].remedy
+
+
+def test_a_number_where_a_text_is_wanted_is_told_to_be_quoted(load: Callable[..., Result]) -> None:
+    result = load({**SAMPLES, "vision/defects": changed(DEFECTS, {"artifact/version": 1.1})})
+    assert rules(result)["value-wrong-type"].remedy == 'Put it in quotes: "1.1"'
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"vision/defects": changed(DEFECTS, {"name": "defect"})}, "name-is-the-files"),
+        ({"vision/tenant": changed(VISION, {"name": "sight"})}, "name-is-the-files"),
+        ({"vision/tenant": changed(VISION, {"quota/gpus": {"l4": 6}})}, "quota-at-maximum-replicas"),
+        ({"vision/tenant": changed(VISION, {"quota/cpu": "33"})}, "quota-at-maximum-replicas"),
+        ({"vision/tenant": changed(VISION, {"runtimes": ["vllm"]})}, "runtime-allowed"),
+        ({"assist/tenant": changed(ASSIST, {"quota/tokens": GONE})}, "token-quota-of-language-models"),
+        ({"vision/tenant": changed(VISION, {"quota/monthly_budget": "1000 USD"})}, "budget-covers-the-minimum"),
+        ({"vision/defects": changed(DEFECTS, {"artifact/uri": "s3://example-models/assist/defects/1/"})}, "artifact-below-the-tenant"),
+        ({"vision/defects": changed(DEFECTS, {"degradation/fallback": {"model": "lite", "priorities": ["normal"]}})}, "fallback-exists"),
+        ({"vision/defects": changed(DEFECTS, {"envelope/gpu/memory": "4Gi"})}, "fits-into-gpu-memory"),
+        ({"vision/defects": changed(DEFECTS, {"envelope/memory": "3Gi"})}, "fits-into-ram"),
+        ({"vision/defects": changed(DEFECTS, {"health/startup_budget": "3m"})}, "startup-within-budget"),
+        ({"vision/defects": changed(DEFECTS, {"envelope/gpu/accelerator": "l40s"})}, "pool-offers-the-envelope"),
+        ({"vision/defects": changed(DEFECTS, {"placement/pool": "h100"})}, "pool-offers-the-envelope"),
+        ({"vision/defects": changed(DEFECTS, {"envelope/cpu": "3500m"})}, "replica-fits-on-a-node"),
+        ({"vision/defects": changed(DEFECTS, {"runtime/minimum_driver": "595.10"})}, "driver-new-enough"),
+        ({"vision/defects": changed(DEFECTS, {"batch": BATCH})}, "batch-has-a-pool"),
+        (
+            {"vision/defects": changed(DEFECTS, {"batch": {**BATCH, "store": "s3://example-batch/assist/defects/"}})},
+            "batch-store-below-the-tenant",
+        ),
+        ({"vision/defects": changed(DEFECTS, {"rollout/surge": "surge"})}, "rollout-has-room"),
+        ({"vision/defects": changed(DEFECTS, {"scaling/max_replicas": 16})}, "pool-holds-the-maximum"),
+        ({"vision/tenant": changed(VISION, {"quota/mig": {"1g.10gb": 5}})}, "blue-green-needs-both"),
+        (
+            {
+                "assist/tenant": changed(ASSIST, {"quota/gpus": {"h100": 1}}),
+                "assist/chat": changed(CHAT, {"scaling/max_replicas": 1}),
+            },
+            "rollout-has-room",
+        ),
+        ({"vision/defects": changed(DEFECTS, {"artifact/files/0/sha256": "0" * 64})}, "digest-is-real"),
+        ({"vision/tenant": changed(VISION, {"quota/monthly_budget": "3000 USD"})}, "budget-may-be-exceeded"),
+        (
+            {"assist/chat": changed(CHAT, {"slo/0/objective": "99.999%"})},
+            "one-replica-and-a-strict-objective",
+        ),
+    ],
+)
+def test_contracts_that_do_not_go_together_are_refused(load: Callable[..., Result], change: Tree, rule: str) -> None:
+    assert rules(load(SAMPLES)) == {}
+    found = rules(load({**SAMPLES, **change}))
+    assert rule in found, sorted(found)
+
+
+def test_no_rule_between_contracts_is_without_a_test() -> None:
+    import re
+
+    source = (ROOT / "headway/contract/crosscheck.py").read_text(encoding="utf-8")
+    stated = set(re.findall(r'problem\(\s*"([a-z0-9-]+)"', source))
+    assert len(stated) > 15
+    tests = Path(__file__).read_text(encoding="utf-8")
+    assert [rule for rule in sorted(stated) if f'"{rule}"' not in tests] == []
+
+
+def test_warnings_do_not_refuse(load: Callable[..., Result]) -> None:
+    result = load({**SAMPLES, "vision/tenant": changed(VISION, {"quota/monthly_budget": "3000 USD"})})
+    assert result.ok
+    assert [finding.level for finding in result.findings] == [ProblemLevel.WARNING]
+
+
+def test_fallbacks_must_not_lead_in_a_circle(load: Callable[..., Result]) -> None:
+    to = {"priorities": ["normal"]}
+    result = load(
+        {
+            **SAMPLES,
+            "vision/defects": changed(DEFECTS, {"degradation/fallback": {"model": "embeddings", **to}}),
+            "vision/embeddings": changed(EMBEDDINGS, {"degradation/reject": ["low"], "degradation/fallback": {"model": "defects", **to}}),
+        }
+    )
+    circle = [finding for finding in result.findings if finding.rule == "fallback-without-a-circle"]
+    assert [finding.file for finding in circle] == ["vision/defects.yaml", "vision/embeddings.yaml"]
+    assert "defects -> embeddings -> defects" in circle[0].fact
+
+
+def test_a_fallback_must_understand_the_same_requests(load: Callable[..., Result]) -> None:
+    result = load(
+        {
+            "assist/tenant": changed(
+                ASSIST, {"runtimes": ["vllm", "triton"], "quota/gpus": {"h100": 4, "l4": 9}, "quota/gpu_memory": "1Ti"}
+            ),
+            "assist/chat": changed(CHAT, {"degradation/fallback": {"model": "defects", "priorities": ["normal"]}}),
+            "assist/defects": changed(DEFECTS, {"artifact/uri": "s3://example-models/assist/defects/1/"}),
+        }
+    )
+    assert set(rules(result)) == {"fallback-speaks-the-same"}
+
+
+def test_an_online_service_named_onto_a_spot_pool_is_refused(load: Callable[..., Result]) -> None:
+    spot = pool(L4_POOL, name="spot", workload_class="batch", capacity={"kind": "spot"})
+    result = load({**SAMPLES, "vision/defects": changed(DEFECTS, {"placement/pool": "spot"})}, pools=(*POOLS, spot))
+    assert "online-never-on-spot" in rules(result)
+
+
+def test_a_batch_variant_finds_its_spot_pool(load: Callable[..., Result]) -> None:
+    spot = pool(L4_POOL, name="spot", workload_class="batch", capacity={"kind": "spot"})
+    assert "batch-has-a-pool" not in rules(load({**SAMPLES, "vision/defects": changed(DEFECTS, {"batch": BATCH})}, pools=(*POOLS, spot)))
+
+
+def test_a_fallback_whose_contract_is_refused_is_not_called_missing(load: Callable[..., Result]) -> None:
+    result = load(
+        {
+            **SAMPLES,
+            "vision/defects": changed(DEFECTS, {"degradation/fallback": {"model": "embeddings", "priorities": ["normal"]}}),
+            "vision/embeddings": changed(EMBEDDINGS, {"owner": 1}),
+        }
+    )
+    assert set(rules(result)) == {"value-wrong-type"}
+
+
+def test_quotas_are_judged_even_while_another_contract_is_refused(load: Callable[..., Result]) -> None:
+    result = load({**SAMPLES, "vision/tenant": changed(VISION, {"quota/gpus": {}}), "vision/embeddings": "{"})
+    assert {"document-syntax", "quota-at-maximum-replicas"} <= set(rules(result))
+
+
+def test_a_tenant_has_at_most_25_models(load: Callable[..., Result]) -> None:
+    tree: Tree = {
+        "vision/tenant": changed(
+            VISION, {"quota/gpus": {"l4": 1000}, "quota/gpu_memory": "100Ti", "quota/cpu": "9000", "quota/memory": "9Ti"}
+        )
+    }
+    for number in range(26):
+        name = f"m{number}"
+        tree[f"vision/{name}"] = changed(DEFECTS, {"name": name})
+    assert set(rules(load(tree, pools=None))) == {"models-at-most", "budget-covers-the-minimum"}
+
+
+def test_without_pools_it_says_what_it_did_not_check(load: Callable[..., Result]) -> None:
+    result = load(SAMPLES, pools=None)
+    assert result.ok
+    assert any("pools were not given" in note for note in result.notes)
+    assert load(SAMPLES).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("vision/defects.yml", "folder-layout"),
+        ("stray.yaml", "folder-layout"),
+        ("vision/deep/model.yaml", "folder-layout"),
+        ("empty/.keep", "tenant-has-a-contract"),
+    ],
+)
+def test_what_is_in_the_wrong_place_is_not_ignored(tmp_path: Path, load: Callable[..., Result], name: str, rule: str) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("x: 1\n", encoding="utf-8")
+    assert rule in rules(load(SAMPLES))
+
+
+def test_notes_and_hidden_files_may_lie_around(tmp_path: Path, load: Callable[..., Result]) -> None:
+    load(SAMPLES)
+    (tmp_path / "README.md").write_text("x", encoding="utf-8")
+    (tmp_path / "vision" / ".swp").write_text("x", encoding="utf-8")
+    assert load(SAMPLES).findings == ()
+
+
+def test_links_pipes_and_folders_are_refused_and_never_waited_for(tmp_path: Path, load: Callable[..., Result]) -> None:
+    load(SAMPLES)
+    (tmp_path / "vision" / "link.yaml").symlink_to("/etc/hostname")
+    os.mkfifo(tmp_path / "vision" / "pipe.yaml")
+    (tmp_path / "vision" / "folder.yaml").mkdir()
+    result = load_tenants(tmp_path, POOLS)
+    assert sorted((f.file, f.rule) for f in result.findings) == [
+        ("vision/folder.yaml", "folder-layout"),
+        ("vision/link.yaml", "file-readable"),
+        ("vision/pipe.yaml", "file-readable"),
+    ]
+
+
+def test_names_that_are_no_text_are_shown_and_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    os.close(os.open(os.fsencode(folder) + b"/\xff\x1b[31m.yaml", os.O_CREAT | os.O_WRONLY))
+    for finding in load_tenants(tmp_path).findings:
+        assert finding.file.isprintable()
+        finding.file.encode("utf-8")
+
+
+def test_a_file_with_thousands_of_mistakes_shows_the_first_and_counts_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "vision").mkdir()
+    (tmp_path / "vision" / "tenant.yaml").write_text("".join(f"k{number}: 1\n" for number in range(3000)))
+    result = load_tenants(tmp_path)
+    assert not result.ok
+    assert len(result.findings) == 201
+    (rest,) = (finding for finding in result.findings if finding.rule == "more-findings")
+    assert rest.fact.startswith("2,8"), "3,000 unknown fields and the missing ones, less those shown"
+
+
+def test_a_folder_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
+    assert set(rules(load_tenants(tmp_path / "gone"))) == {"folder-readable"}
+
+
+@pytest.mark.parametrize("engine", list(Engine))
+def test_starters_pass_check_with_nothing_but_placeholders_to_replace(load: Callable[..., Result], engine: Engine) -> None:
+    result = load({"acme/tenant": tenant_starter("acme"), "acme/first": model_starter("acme", "first", engine)})
+    assert result.ok
+    assert set(rules(result)) == {"digest-is-real"}
+
+
+def test_starters_of_all_runtimes_fit_into_the_starters_quota(load: Callable[..., Result]) -> None:
+    tree = {
+        "acme/tenant": tenant_starter("acme"),
+        **{f"acme/m-{engine}": model_starter("acme", f"m-{engine}", engine) for engine in Engine},
+    }
+    assert load(tree).ok
+
+
+def test_custom_containers_are_judged_by_the_same_rules(load: Callable[..., Result]) -> None:
+    result = load({**SAMPLES, "vision/custom": CUSTOM})
+    assert "runtime-allowed" in rules(result), "the tenant has not been allowed the escape hatch"
+
+
+def test_a_stack_file_without_pools_is_told_so(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.x-cluster.yaml"
+    file.write_text("config:\n  headway:network: {}\n", encoding="utf-8")
+    pools, found = pools_of(file)
+    assert pools == ()
+    assert [finding.rule for finding in found] == ["environment-has-pools"]
+
+
+def test_a_wrong_pool_is_placed_in_the_stack_file(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.x-cluster.yaml"
+    file.write_text(
+        yaml.safe_dump({"config": {"headway:pools": [L4_POOL, changed(MIG_POOL, {"efa": "yes"})]}}, sort_keys=False), encoding="utf-8"
+    )
+    _, (finding,) = pools_of(file)
+    assert finding.dotted == "pools[1].efa"
+    assert file.read_text().splitlines()[finding.line - 1].strip() == "efa: 'yes'"
