@@ -1,8 +1,10 @@
-"""Starts KEDA's operator and metrics adapter, with rights of their own, and hands the adapter to the API server as external metrics.
+"""Starts KEDA's operator and metrics adapter, with rights of their own, and hands the adapter to the API server as
+external metrics.
 
-Needs the control plane, KEDA's definitions in it, and Prometheus. The trap: ScaledObjects name Prometheus by its address in the cluster,
-which nothing resolves here; KEDA sends plain HTTP through the proxy of its environment, so Prometheus itself is named as that proxy and
-gets every query, whatever host it was meant for. Queues are those of the sandbox's object store.
+Needs the control plane, KEDA's definitions in it, and Prometheus. ScaledObjects name Prometheus by its address in the
+cluster, which nothing resolves here; KEDA sends plain HTTP through the proxy of its environment, so Prometheus itself
+is named as that proxy and gets every query, whatever host it was meant for. Queues are those of the sandbox's object
+store.
 """
 
 import base64
@@ -35,7 +37,8 @@ _EXTRA_PORTS = ("keda-metrics", "keda-health", "keda-metrics-service", "keda-ada
 def start(
     layout: Layout, progress: Progress, *, queues: Mapping[str, str] | None = None, supervisor: Supervisor | None = None
 ) -> tuple[str, ...]:
-    """Have both run and the external metrics API answer; the names of those that had to be started. UserError when they cannot be.
+    """Have both run and the external metrics API answer; the names of those that had to be started. UserError when they
+    cannot be.
 
     `queues` is the environment by which an AWS SDK finds the queues.
     """

@@ -37,7 +37,8 @@ def run(
     on_line: Callable[[str], None],
     cancel: threading.Event | None = None,
 ) -> None:
-    """Run to the end, or until `cancel` is set; CommandError when it fails, UserError (INTERRUPTED) when it was cancelled.
+    """Run to the end, or until `cancel` is set; CommandError when it fails, UserError (INTERRUPTED) when it was
+    cancelled.
 
     However this process ends, the command and its children end with it.
     """

@@ -1,8 +1,9 @@
-"""Runs a command that must not outlive whoever asked for it: `python build_guard.py COMMAND...`, with a pipe as standard input.
+"""Runs a command that must not outlive whoever asked for it: `python build_guard.py COMMAND...`, with a pipe as
+standard input.
 
-Owns one promise: when the other end of that pipe closes, however the parent died, the command's whole process group is killed. A build
-needs this because `go build` leaves its compilers running when it is killed. Run as a plain script, so that it starts in 20 ms: it
-imports nothing of ours.
+Owns one promise: when the other end of that pipe closes, however the parent died, the command's whole process group is
+killed. A build needs this because `go build` leaves its compilers running when it is killed. Run as a plain script, so
+that it starts in 20 ms: it imports nothing of ours.
 """
 
 import os

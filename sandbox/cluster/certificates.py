@@ -1,11 +1,12 @@
 """Keys and certificates of one sandbox: three authorities that do not trust each other, and who they vouch for.
 
-`cluster` vouches for the API server and its clients, `etcd` for the datastore and its one client, `front-proxy` for the API server towards
-extension API servers. Keys are made once, mode 0600, and never leave their folder. A file that exists is complete: it is renamed into
-place, the key before its certificate.
+`cluster` vouches for the API server and its clients, `etcd` for the datastore and its one client, `front-proxy` for the
+API server towards extension API servers. Keys are made once, mode 0600, and never leave their folder. A file that
+exists is complete: it is renamed into place, the key before its certificate.
 
-Written with `cryptography` rather than trustme, whose authorities have neither a name nor dates of their own, whose certificates always
-serve and are clients, and which has no bare key pair; Kubernetes tells its clients apart by these fields.
+Written with `cryptography` rather than trustme, whose authorities have neither a name nor dates of their own, whose
+certificates always serve and are clients, and which has no bare key pair; Kubernetes tells its clients apart by these
+fields.
 """
 
 import ipaddress
@@ -56,7 +57,8 @@ def authority(folder: Path, name: str) -> Pair:
 
 
 def issue(folder: Path, name: str, subject: Subject, issuer: Pair) -> Pair:
-    """The certificate called `name` for `subject`, made if there is none. It serves and is a client, as far as it has hosts to serve."""
+    """The certificate called `name` for `subject`, made if there is none. It serves and is a client, as far as it has
+    hosts to serve."""
     pair = _pair(folder, name)
     if not pair.certificate.exists():
         issuer_key = serialization.load_pem_private_key(issuer.key.read_bytes(), None)

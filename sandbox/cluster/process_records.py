@@ -1,6 +1,8 @@
-"""What is known of a process that was started: `<name>.json` says what was started, `<name>.stat` which process that is.
+"""What is known of a process that was started: `<name>.json` says what was started, `<name>.stat` which process that
+is.
 
-The second file is the kernel's line about the process (`/proc/self/stat`), written by the process itself before it becomes its program.
+The second file is the kernel's line about the process (`/proc/self/stat`), written by the process itself before it
+becomes its program.
 """
 
 import json

@@ -1,11 +1,13 @@
 """Keeps the sandbox's servers: starts them so that they outlive the command, knows them again, repairs and stops them.
 
-Each process is started by a shell that writes the kernel's line about itself (`/proc/self/stat`: pid and start time) and only then becomes
-the program. So there is no moment at which a killed command leaves a server that the next one does not know, and a pid that has been
-recycled is never taken for ours. Records lie in `<state>/cluster/processes/`: `<name>.json` what was started, `<name>.stat` as whom.
+Each process is started by a shell that writes the kernel's line about itself (`/proc/self/stat`: pid and start time)
+and only then becomes the program. So there is no moment at which a killed command leaves a server that the next one
+does not know, and a pid that has been recycled is never taken for ours. Records lie in `<state>/cluster/processes/`:
+`<name>.json` what was started, `<name>.stat` as whom.
 
-The trap: a record that matches proves that the process is ours and alive, not that it works. `ensure` therefore probes it as well, and
-starts a process anew when its command, environment or configuration files are no longer what the specification says.
+A record that matches proves that the process is ours and alive, not that it works. `ensure` therefore probes it as
+well, and starts a process anew when its command, environment or configuration files are no longer what the
+specification says.
 """
 
 import hashlib
@@ -61,7 +63,8 @@ class Process:
     inputs: tuple[Path, ...] = ()
     """Files that it reads at its start: a change of one restarts it."""
     file_watches: int = 0
-    """Inotify instances that it takes. Where the user has none left, Envoy aborts without a word, and others do not see their files change."""
+    """Inotify instances that it takes. Where the user has none left, Envoy aborts without a word, and others do not see
+    their files change."""
     prepare: Callable[[], None] = lambda: None
     """Done right before each launch, when no process of this name runs."""
     start_seconds: float = 60.0
@@ -93,7 +96,8 @@ class Supervisor:
         self._random = random or SystemRandom()
 
     def lock(self, name: str, progress: Progress) -> AbstractContextManager[None]:
-        """Nobody else works on `name` meanwhile: no other command, no other thread. Waits for its holder, and says for whom. Not re-entrant."""
+        """Nobody else works on `name` meanwhile: no other command, no other thread. Waits for its holder, and says for
+        whom. Not re-entrant."""
         return exclusive(
             self._folder / f"{name}.lock",
             what=f"starts or stops {name}",

@@ -1,10 +1,10 @@
 """What kwok plays, composed of its own stages and ours. Pure.
 
-The trap: a stage for Pods or Nodes must select by jq (`key`). kwok 0.8 compiles CEL against typed objects there and fails on any nested
-field, and the pod it was looking at is then never played.
+A stage for Pods or Nodes must select by jq (`key`). kwok 0.8 compiles CEL against typed objects there and fails on any
+nested field, and the pod it was looking at is then never played.
 
-Changes to kwok's own: a pod may ask for a delay before it is ready (the warm-up of a model), may opt out (its status is kept by others),
-and one that is run as a process is deleted by who runs it.
+Changes to kwok's own: a pod may ask for a delay before it is ready (the warm-up of a model), may opt out (its status is
+kept by others), and one that is run as a process is deleted by who runs it.
 """
 
 import copy

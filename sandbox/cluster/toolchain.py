@@ -1,8 +1,8 @@
 """Builds the sets of `toolsets.py` once and keeps them in the cache: `<cache>/toolchain/<set>-<fingerprint>/`.
 
-A folder of that name is complete by construction: it is made under another name and renamed at the end. Downloads and compiled packages
-live in `.work/`, private to the build, and are deleted when it has succeeded. A build that was interrupted leaves them, so that the next
-one goes on where it stopped; anything else found there is swept.
+A folder of that name is complete by construction: it is made under another name and renamed at the end. Downloads and
+compiled packages live in `.work/`, private to the build, and are deleted when it has succeeded. A build that was
+interrupted leaves them, so that the next one goes on where it stopped; anything else found there is swept.
 
 A set is built in the thread that asks, and only the main thread sees Ctrl-C. Hand over a `cancel` event, or call from a
 daemon thread: the guard (`build_guard.py`) ends the compilers when this process ends, however it ends.
@@ -54,7 +54,8 @@ class Toolchain:
         return tuple(sorted(path.iterdir()))
 
     def crds(self, name: str) -> tuple[Path, ...]:
-        """YAML files with the CRDs of `istio`, `keda`, `prometheus-operator` or `gateway-api`; KeyError for another name."""
+        """YAML files with the CRDs of `istio`, `keda`, `prometheus-operator` or `gateway-api`; KeyError for another
+        name."""
         return self.files("crds", name)
 
 
@@ -72,9 +73,11 @@ def ensure_toolchain(
     available: Mapping[str, ToolSet] = SETS,
     free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
 ) -> Toolchain:
-    """Build what is missing of `sets`: minutes at first, nothing afterwards. UserError when it cannot be, KeyError for no such set.
+    """Build what is missing of `sets`: minutes at first, nothing afterwards. UserError when it cannot be, KeyError for
+    no such set.
 
-    `cancel` ends it within a second from another thread (UserError, INTERRUPTED); the next build goes on where this one stopped.
+    `cancel` ends it within a second from another thread (UserError, INTERRUPTED); the next build goes on where this one
+    stopped.
     """
     wanted = {name: available[name] for name in sets}
     folders = {name: _folder(layout, tool_set) for name, tool_set in wanted.items()}
@@ -176,7 +179,8 @@ class _Build:
                 (folder / program).symlink_to(binary.name)
 
     def _count_packages(self, go: golang.Go, binary: Binary, which: str) -> int:
-        """How many packages the binary links; as a side effect every module that is missing is downloaded, which is shown."""
+        """How many packages the binary links; as a side effect every module that is missing is downloaded, which is
+        shown."""
         modules = sum(1 for line in (self._set.folder / "go.sum").read_text().splitlines() if "/go.mod " not in line)
         downloaded: set[str] = set()
         packages = 0

@@ -1,8 +1,8 @@
 """What is built: sets of programs and files from pinned Go modules, as data. Nothing here runs.
 
-A set is the unit of caching: it is built when it is first asked for, and again when anything that `fingerprint` covers has changed.
-The local Go's own version is left out on purpose: every Go that satisfies the module's `go` line builds the same programs, and a person
-who upgrades Go should not wait minutes for them.
+A set is the unit of caching: it is built when it is first asked for, and again when anything that `fingerprint` covers
+has changed. The local Go's own version is left out on purpose: every Go that satisfies the module's `go` line builds
+the same programs, and a person who upgrades Go should not wait minutes for them.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """What Prometheus and Alertmanager of the sandbox read, as data. Pure.
 
-Three ways lead to a scraped target: a job given here, a file that somebody drops into the targets folder (picked up within seconds, no
-reload), and a PodMonitor in the cluster (`monitors.py`). The trap: an empty window. Prometheus' ranges are open to the left, so a `rate`
-over one scrape interval holds one sample and answers nothing; windows are at least four scrapes long.
+Three ways lead to a scraped target: a job given here, a file that somebody drops into the targets folder (picked up
+within seconds, no reload), and a PodMonitor in the cluster (`objects.py`). Prometheus' ranges are open to the left, so
+a `rate` over one scrape interval holds one sample and answers nothing; windows are at least four scrapes long.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,10 @@
-"""Follows the cluster's PodMonitors, PrometheusRules and AlertmanagerConfigs, and keeps what they told where it can be seen.
+"""Follows the cluster's PodMonitors, PrometheusRules and AlertmanagerConfigs, and keeps what they told where it can be
+seen.
 
-The stand-in for the Prometheus operator and for everybody who would be called at night: a process of the sandbox that asks the API server
-every two seconds, writes what changed, has Prometheus and Alertmanager read it, and takes Alertmanager's notifications into a file. The
-trap: one rule that Prometheus cannot read would keep it from reading any, so each object's rules are checked by promtool on their own.
+The stand-in for the Prometheus operator and for everybody who would be called at night: a process of the sandbox that
+asks the API server every two seconds, writes what changed, has Prometheus and Alertmanager read it, and takes
+Alertmanager's notifications into a file. One rule that Prometheus cannot read would keep it from reading any, so each
+object's rules are checked by promtool on their own.
 """
 
 import http.client
@@ -123,7 +125,8 @@ def _name(thing: Mapping[str, Any]) -> str:
 
 
 def lister(api: LoopbackEndpoint) -> Callable[[str, str], list[dict[str, Any]]]:
-    """Lists all objects of a plural, in order of their names; none where the kind is not defined. OSError when there is no answer."""
+    """Lists all objects of a plural, in order of their names; none where the kind is not defined. OSError when there is
+    no answer."""
 
     def list_(version: str, plural: str) -> list[dict[str, Any]]:
         answer = api.call("GET", f"{_GROUP}/{version}/{plural}")

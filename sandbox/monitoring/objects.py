@@ -1,7 +1,9 @@
-"""The cluster's monitoring objects as what Prometheus and Alertmanager read: the part of the Prometheus operator that the sandbox needs.
+"""The cluster's monitoring objects as what Prometheus and Alertmanager read: the part of the Prometheus operator that
+the sandbox needs.
 
-Pure. It knows the fields that the platform writes and refuses every other by name, so that nothing is silently not scraped. The trap: only
-pods behind which processes stand have an address that answers (`sandbox/traffic/pod_addresses.py`); all others are dropped, not shown as down.
+Pure. It knows the fields that the platform writes and refuses every other by name, so that nothing is silently not
+scraped. Only pods behind which processes stand have an address that answers (`sandbox/traffic/pod_addresses.py`); all
+others are dropped, not shown as down.
 """
 
 import re
@@ -29,7 +31,8 @@ class UnsupportedObject:
 
 
 def scrape_configs(monitor: Mapping[str, Any], kubeconfig: Path, interval: str) -> list[dict[str, Any]]:
-    """One job for each endpoint of a PodMonitor, labelled as the operator labels it. ValueError names a field that is not modelled.
+    """One job for each endpoint of a PodMonitor, labelled as the operator labels it. ValueError names a field that is
+    not modelled.
 
     `interval` replaces the monitor's own: the sandbox scrapes more often than production.
     """
@@ -112,7 +115,8 @@ def alerting(configs: Sequence[Mapping[str, Any]], everywhere: str, inbox: str) 
     """AlertmanagerConfigs as one configuration, and those that are not modelled.
 
     An object's routes see alerts of its own namespace alone, those of namespace `everywhere` see all, as the operator's
-    OnNamespaceExceptForAlertmanagerNamespace has it. Receivers become paths of the webhook `inbox`: nothing leaves the machine.
+    OnNamespaceExceptForAlertmanagerNamespace has it. Receivers become paths of the webhook `inbox`: nothing leaves the
+    machine.
     """
     routes: list[dict[str, Any]] = []
     inhibits: list[dict[str, Any]] = []

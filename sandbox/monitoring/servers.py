@@ -1,6 +1,7 @@
-"""Starts Prometheus and Alertmanager on loopback and keeps them, with or without a cluster. The shell around `configuration.py`.
+"""Starts Prometheus and Alertmanager on loopback and keeps them, with or without a cluster. The shell around
+`configuration.py`.
 
-Everything lies in `<state>/monitoring/`. The trap: Prometheus reads rules only when told to; whoever writes into `rules/` calls
+Everything lies in `<state>/monitoring/`. Prometheus reads rules only when told to; whoever writes into `rules/` calls
 `Monitoring.reload`, which also says what is wrong with them.
 """
 
@@ -66,7 +67,8 @@ class Monitoring:
         write(self.targets / f"{name}.json", json.dumps(configuration.target_file(targets, labels), indent=2) + "\n")
 
     def reload(self) -> None:
-        """Have both read their files again. UserError with the server's words when it refuses; it then goes on with the old ones."""
+        """Have both read their files again. UserError with the server's words when it refuses; it then goes on with the
+        old ones."""
         reload(self.prometheus)
         reload(self.alertmanager)
 
@@ -80,7 +82,8 @@ class Monitoring:
 def start(
     layout: Layout, progress: Progress, settings: MonitoringSettings | None = None, *, supervisor: Supervisor | None = None
 ) -> Monitoring:
-    """Have both run and ready with `settings`, building their programs first if need be (minutes). UserError when they cannot be."""
+    """Have both run and ready with `settings`, building their programs first if need be (minutes). UserError when they
+    cannot be."""
     chosen, keeper = settings or MonitoringSettings(), supervisor or Supervisor(layout)
     toolchain = ensure_toolchain(layout, progress, TOOL_SETS)
     ports = {name: keeper.port(name) for name in NAMES}
@@ -111,12 +114,14 @@ def stop(layout: Layout, progress: Progress, *, supervisor: Supervisor | None = 
 
 
 def reload(url: str) -> None:
-    """Have the server at `url` read its files again. UserError with its words when it refuses; it then goes on with the old ones."""
+    """Have the server at `url` read its files again. UserError with its words when it refuses; it then goes on with the
+    old ones."""
     _post(f"{url}/-/reload")
 
 
 def backfill(layout: Layout, toolchain: Toolchain, openmetrics: Path) -> None:
-    """Store the samples of an OpenMetrics file (with timestamps). Call it while Prometheus is stopped. UserError with promtool's words."""
+    """Store the samples of an OpenMetrics file (with timestamps). Call it while Prometheus is stopped. UserError with
+    promtool's words."""
     data = folder_of(layout) / "data"
     data.mkdir(parents=True, exist_ok=True)
     command = [str(toolchain.binary("promtool")), "tsdb", "create-blocks-from", "openmetrics", str(openmetrics), str(data)]

@@ -1,8 +1,9 @@
-"""Marks the pods of served services as they are created, so that the node agent runs them and kwok leaves them alone. Pure.
+"""Marks the pods of served services as they are created, so that the node agent runs them and kwok leaves them alone.
+Pure.
 
-The program that renders the pods is the one that production runs and knows nothing of this: the API server adds the annotations by a
-MutatingAdmissionPolicy of the sandbox. The trap: it acts on creation only; pods that were simulated before are replaced by whoever
-applies it.
+The program that renders the pods is the one that production runs and knows nothing of this: the API server adds the
+annotations by a MutatingAdmissionPolicy of the sandbox. It acts on creation only; pods that were simulated before are
+replaced by whoever applies it.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,8 @@
-"""Commands that work on a workspace beside its servers, recorded so that whoever stops the workspace ends them too, whoever started them.
+"""Commands that work on a workspace beside its servers, recorded so that whoever stops the workspace ends them too,
+whoever started them.
 
-The trap: a command that drives a release outlives a starter that was killed, and goes on without its cluster. A record names the process by
-pid and start time, so that a recycled pid is nobody's.
+A command that drives a release outlives a starter that was killed, and goes on without its cluster. A record names the
+process by pid and start time, so that a recycled pid is nobody's.
 """
 
 import contextlib

@@ -1,8 +1,9 @@
 """The demonstration: two tenants under load, a good release promoted, three bad ones caught, each with its report.
 
-`python -m sandbox.traffic.demo [--speed N] [RELEASE ...]`, or `make demo`. Minutes of a rollout pass `--speed` times as fast, which the
-ledger and every report say; the gate is the one of production and needs the same evidence. Interrupted, it ends all that it started. The
-trap: a faster clock gives each tick fewer requests, not the gate less proof, so the load is what decides how long a release takes.
+`python -m sandbox.traffic.demo [--speed N] [RELEASE ...]`, or `make demo`. Minutes of a rollout pass `--speed` times as
+fast, which the ledger and every report say; the gate is the one of production and needs the same evidence. Interrupted,
+it ends all that it started. A faster clock gives each tick fewer requests, not the gate less proof, so the load is what
+decides how long a release takes.
 """
 
 import argparse
@@ -58,7 +59,8 @@ WANTED: Mapping[str, Wanted] = {
     "slow-start": PROMOTED,
     "dead": CAUGHT_ON_COPIES,
 }
-"""Of every release that the classifier has beside its stable one. A slow start within the contract's budget harms nobody."""
+"""Of every release that the classifier has beside its stable one. A slow start within the contract's budget harms
+nobody."""
 STORY = ("identical", "wrong", "errors", "dead")
 """Releases in their order."""
 
@@ -95,7 +97,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def alone(layout: Layout, timeout_seconds: float = 0.0) -> AbstractContextManager[None]:
-    """Hold the workspace of the demonstration, which two would wreck for each other. Raises UserError (BUSY) after `timeout_seconds`."""
+    """Hold the workspace of the demonstration, which two would wreck for each other. Raises UserError (BUSY) after
+    `timeout_seconds`."""
     return exclusive(
         layout.state.parent / "demo.lock", what="plays the demonstration of this checkout", waiting=_say, timeout=timeout_seconds
     )
@@ -107,7 +110,8 @@ def _refused(error: UserError) -> int:
 
 
 def stop_on_signals() -> None:
-    """Let SIGTERM, a closed terminal (unless by `nohup`), and SIGINT even where the shell had it ignored, end this by KeyboardInterrupt.
+    """Let SIGTERM, a closed terminal (unless by `nohup`), and SIGINT even where the shell had it ignored, end this by
+    KeyboardInterrupt.
 
     By one: whoever presses Ctrl-C twice would else interrupt what ends everything.
     """

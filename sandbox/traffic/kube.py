@@ -1,7 +1,8 @@
 """The few calls on the Kubernetes API that the agent and the mesh need: list and watch as plain JSON, patch, delete.
 
-Answers stay JSON, because turning thousands of events into the official client's models costs more than everything else done here. A watch
-ends whenever the server likes; `Watched` lists again and goes on, and tells the objects that have gone meanwhile as deleted.
+Answers stay JSON, because turning thousands of events into the official client's models costs more than everything else
+done here. A watch ends whenever the server likes; `Watched` lists again and goes on, and tells the objects that have
+gone meanwhile as deleted.
 """
 
 import threading

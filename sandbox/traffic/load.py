@@ -1,8 +1,10 @@
-"""Open-loop load: requests leave when they are due, whether or not earlier ones have been answered. Owns no decision about them.
+"""Open-loop load: requests leave when they are due, whether or not earlier ones have been answered. Owns no decision
+about them.
 
-Arrivals are Poisson with a seeded generator; connections are kept and as many as are needed. Latency is counted from the moment a request
-was due, so that a stall of the server or of this process is not hidden (coordinated omission). The trap: a connection that the server has
-closed while idle fails its next request; such a request is sent once more on a new connection, and only then counts as failed.
+Arrivals are Poisson with a seeded generator; connections are kept and as many as are needed. Latency is counted from
+the moment a request was due, so that a stall of the server or of this process is not hidden (coordinated omission). A
+connection that the server has closed while idle fails its next request; such a request is sent once more on a new
+connection, and only then counts as failed.
 """
 
 import asyncio
@@ -81,7 +83,8 @@ class LoadResults:
 
 @dataclass
 class LoadTally:
-    """What a load of hours keeps of its answers: counts, latencies, and what was lost. `header` names by which one answers are told apart."""
+    """What a load of hours keeps of its answers: counts, latencies, and what was lost. `header` names by which one
+    answers are told apart."""
 
     header: str
     statuses: Counter[int] = field(default_factory=Counter[int])

@@ -1,8 +1,8 @@
 """The two addresses of a served pod: the one Kubernetes knows and the one its processes listen on.
 
-The API server refuses loopback addresses in EndpointSlices, and any 127.x.y.z answers on Linux without configuration. So a served pod's
-simulated IP is 10.x.y.z and its processes own 127.x.y.z: either follows from the other. The trap: kwok's simulated pods have addresses
-too (10.244.0.0/16 and 10.0.0.0/24), hence a range of our own.
+The API server refuses loopback addresses in EndpointSlices, and any 127.x.y.z answers on Linux without configuration.
+So a served pod's simulated IP is 10.x.y.z and its processes own 127.x.y.z: either follows from the other. Kwok's
+simulated pods have addresses too (10.244.0.0/16 and 10.0.0.0/24), hence a range of our own.
 """
 
 import hashlib
@@ -15,7 +15,8 @@ _HOST_BITS = 32 - POD_RANGE.prefixlen
 
 
 def pod_ip(uid: str) -> str:
-    """The simulated IP of the pod with this uid; the same whenever asked. Two of a thousand pods share one with a chance of 1 in 8."""
+    """The simulated IP of the pod with this uid; the same whenever asked. Two of a thousand pods share one with a
+    chance of 1 in 8."""
     number = int.from_bytes(hashlib.sha256(uid.encode()).digest()[:4], "big") % (2**_HOST_BITS - 2) + 1
     return str(POD_RANGE.network_address + number)
 

@@ -1,4 +1,5 @@
-"""`exec` for served pods: runs Python beside the server, with the pod's folders in place of its mounts. Stands in for the kubelet's exec.
+"""`exec` for served pods: runs Python beside the server, with the pod's folders in place of its mounts. Stands in for
+the kubelet's exec.
 
 Only Python with a script and paths below the pod's configuration folder: whatever else is asked for is refused.
 """

@@ -1,8 +1,8 @@
 """Which services are served for real, and their contracts with the artifacts that were built on this machine.
 
-The contracts lie in `profile/` as a model team would write them, without `artifact` and `health.golden`: digests are only known once
-`models/build.py` has written the files. The trap: a release is its contract's content, so another artifact version makes another release
-even where every byte is the same.
+The contracts lie in `profile/` as a model team would write them, without `artifact` and `health.golden`: digests are
+only known once `models/build.py` has written the files. A release is its contract's content, so another artifact
+version makes another release even where every byte is the same.
 """
 
 import hashlib
@@ -23,8 +23,9 @@ BUILD = Path(__file__).parent / "models" / "build.py"
 BUCKET = "sandbox-models"
 STABLE = "stable"
 TOLERANCES: Mapping[str, Mapping[str, str]] = {"better": {"latency": "50%", "latency_unacceptable": "100%"}}
-"""By release of the classifier: a better, slower model says in its own contract how much slower it may be. Copies are measured a bucket (a quarter)
-slower than what they copy, on one machine of two cores, and a tolerance is passed well inside it or not in time."""
+"""By release of the classifier: a better, slower model says in its own contract how much slower it may be. Copies are
+measured a bucket (a quarter) slower than what they copy, on one machine of two cores, and a tolerance is passed well
+inside it or not in time."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Where the programs of the traffic environment lie (`.venv-traffic`), and what each needs to start. Starts nothing.
 
-Triton's model processes embed Python: the stub that fits the interpreter loads `libpython3.X.so.1.0`, which no wheel brings. The trap:
-they find numpy through the first `python3` on PATH, not through PYTHONPATH, so the environment's own folder must come first.
+Triton's model processes embed Python: the stub that fits the interpreter loads `libpython3.X.so.1.0`, which no wheel
+brings. They find numpy through the first `python3` on PATH, not through PYTHONPATH, so the environment's own folder
+must come first.
 """
 
 import os

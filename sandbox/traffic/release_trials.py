@@ -1,8 +1,9 @@
-"""Where releases are tried on real traffic: a workspace that is up, its tenants under steady load, and the ledger that says what became of it.
+"""Where releases are tried on real traffic: a workspace that is up, its tenants under steady load, and the ledger that
+says what became of it.
 
-Works by the commands that people use (`headway sandbox up`, `headway release start`), on a copy of the checkout. The load is open loop and
-runs in a thread of this process. The trap: a release's own process is a child of this one; whoever stops must end it first, or it goes on
-without its cluster.
+Works by the commands that people use (`headway sandbox up`, `headway release start`), on a copy of the checkout. The
+load is open loop and runs in a thread of this process. A release's own process is a child of this one; whoever stops
+must end it first, or it goes on without its cluster.
 """
 
 import asyncio
@@ -49,7 +50,8 @@ CHAIN = "quality/classifier"
 """Whose releases are tried."""
 BEFORE_TRAFFIC = "before traffic"
 HELD_SECONDS = 720.0
-"""How long a release may take: one that is good is promoted in less than half of it, and a held one waits for a person, who is not there."""
+"""How long a release may take: one that is good is promoted in less than half of it, and a held one waits for a person,
+who is not there."""
 _MEASURED = 'count_over_time(istio_requests_total{reporter="destination",destination_workload=~"classifier.*"}[30s]) >= 5'
 _TOKEN_SECONDS = 24 * 3600.0
 _LOAD_SECONDS = 24 * 3600.0
@@ -64,9 +66,11 @@ class TrialResult:
     release: str
     """Its name among the artifacts."""
     outcome: str
-    """`promoted`, `rolled back`, `refused`; `held` where it was decided neither way in time; or `not over`, `not begun`."""
+    """`promoted`, `rolled back`, `refused`; `held` where it was decided neither way in time; or `not over`, `not
+    begun`."""
     where: str
-    """The stage at which that was decided: BEFORE_TRAFFIC, `mirror 100%`, `10%` and so on; of a promoted one `all traffic`."""
+    """The stage at which that was decided: BEFORE_TRAFFIC, `mirror 100%`, `10%` and so on; of a promoted one `all
+    traffic`."""
     verdict: str
     """In the ledger's words."""
     seconds: float
@@ -148,7 +152,8 @@ class ReleaseTrials:
         return SteadyLoad(self.layout, self.artifacts)
 
     def measured(self, within: float = 60.0) -> None:
-        """Wait until Prometheus holds enough of the classifier's requests for a release to be judged by. Raises UserError when it does not."""
+        """Wait until Prometheus holds enough of the classifier's requests for a release to be judged by. Raises
+        UserError when it does not."""
         server = Supervisor(self.layout).port("prometheus")
         asked = urllib.parse.urlencode({"query": _MEASURED})
         deadline = time.monotonic() + within
@@ -189,7 +194,8 @@ class ReleaseTrials:
         return self.headway("release", "start", CHAIN, "--reason", reason, "--speed", f"{self.speed:g}", quiet=quiet)
 
     def release(self, name: str, tally: LoadTally, reason: str = "demonstration", *, quiet: bool = False) -> TrialResult:
-        """Try release `name` until it is over; `tally` hears of the load's answers meanwhile. One that is held too long is taken back."""
+        """Try release `name` until it is over; `tally` hears of the load's answers meanwhile. One that is held too long
+        is taken back."""
         began, before, seen = time.monotonic(), self.count(), Counter(tally.answered_by)
         child, held = self.begin(name, f"{reason}: {name}", quiet=quiet), None
         try:
@@ -202,7 +208,8 @@ class ReleaseTrials:
         return replace(held, outcome="held") if held and found.outcome != "promoted" else found
 
     def ended(self, name: str, before: int, seconds: float, answered_by: Mapping[str, int]) -> TrialResult:
-        """What became of the release that came after `before` others; `answered_by` counts users' requests since it began."""
+        """What became of the release that came after `before` others; `answered_by` counts users' requests since it
+        began."""
         events = self._ledger().read()
         service = fold(events)
         rollout, number = service.rollout, len(service.all)

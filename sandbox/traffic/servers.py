@@ -1,7 +1,8 @@
-"""Starts and stops what serves real traffic: the node agent, Envoy and the mesh that configures it. The shell around the rest.
+"""Starts and stops what serves real traffic: the node agent, Envoy and the mesh that configures it. The shell around
+the rest.
 
-Everything lies in `<state>/traffic/`. The trap: pods that were simulated before their service was marked stay simulated; `start` deletes
-them, and their Deployments make new ones that are processes.
+Everything lies in `<state>/traffic/`. Pods that were simulated before their service was marked stay simulated; `start`
+deletes them, and their Deployments make new ones that are processes.
 """
 
 import json
@@ -68,7 +69,8 @@ def addresses(supervisor: Supervisor) -> TrafficAddresses:
 
 
 def start(layout: Layout, progress: Progress, options: TrafficOptions | None = None) -> TrafficAddresses:
-    """Have everything run in a cluster that runs: pods of the served services become processes, and the mesh leads to them.
+    """Have everything run in a cluster that runs: pods of the served services become processes, and the mesh leads to
+    them.
 
     UserError where the checkout has none of these services, or the traffic environment is not complete.
     """
@@ -89,7 +91,8 @@ def artifacts(layout: Layout, found: Programs | None = None) -> ModelArtifacts:
 
 
 def scrape(layout: Layout, found: TrafficAddresses) -> None:
-    """Have the sandbox's Prometheus read what the mesh and the node show; pods' own pages are found by their PodMonitors."""
+    """Have the sandbox's Prometheus read what the mesh and the node show; pods' own pages are found by their
+    PodMonitors."""
     from sandbox.monitoring import configuration
     from sandbox.monitoring import servers as monitoring
 
@@ -169,7 +172,8 @@ def mark(layout: Layout, served: Iterable[ServedModel], progress: Progress) -> N
 
 
 def _await_marking(kube: Kube, served: tuple[ServedModel, ...]) -> None:
-    """Wait until the API server acts by the policy: it hears of it as any client does, and a pod made before would stay simulated."""
+    """Wait until the API server acts by the policy: it hears of it as any client does, and a pod made before would stay
+    simulated."""
     deadline = monotonic() + _MARKING_SECONDS
     for each in served:
         while not _marked(kube.create("/api/v1/namespaces/default/pods?dryRun=All", admission.specimen(each))):
@@ -228,7 +232,8 @@ def _plural(kind: str) -> str:
 
 
 def _python(layout: Layout, name: str, module: str, settings: Mapping[str, Any], port: int) -> Process:
-    """A module of ours as a kept process that answers `/ready` on its port; its settings are a file that only this user may read."""
+    """A module of ours as a kept process that answers `/ready` on its port; its settings are a file that only this user
+    may read."""
     place = folder(layout) / f"{name}.json"
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     place.touch(mode=0o600)

@@ -1,7 +1,8 @@
-"""A copy of the checkout whose tenants are those of the profile: what the demonstration deploys and edits, so that the checkout stays as it is.
+"""A copy of the checkout whose tenants are those of the profile: what the demonstration deploys and edits, so that the
+checkout stays as it is.
 
-Code is linked, not copied; contracts and the stacks' folder are its own. The trap: a program's folder decides which `tenants/` it reads, so
-commands on the demonstration's sandbox name this folder with `--project`.
+Code is linked, not copied; contracts and the stacks' folder are its own. A program's folder decides which `tenants/` it
+reads, so commands on the demonstration's sandbox name this folder with `--project`.
 """
 
 import shutil

@@ -1,1 +1,2 @@
-"""The mesh in miniature: what istiod makes of VirtualServices and their kin, for one Envoy that is gateway and every sidecar."""
+"""The mesh in miniature: what istiod makes of VirtualServices and their kin, for one Envoy that is gateway and every
+sidecar."""

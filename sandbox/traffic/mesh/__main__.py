@@ -1,4 +1,5 @@
-"""`python -m sandbox.traffic.mesh CONFIGURATION`: the mesh's control plane as a process. The configuration is a JSON file."""
+"""`python -m sandbox.traffic.mesh CONFIGURATION`: the mesh's control plane as a process. The configuration is a JSON
+file."""
 
 import http.client
 import http.server

@@ -1,7 +1,7 @@
 """Services and DestinationRules as Envoy's clusters, ready replicas as their endpoints, as istiod writes them. Pure.
 
-The trap: mutual TLS. Everything here is one process on loopback, so `tls: ISTIO_MUTUAL` is taken and not done; what a wrong certificate
-does to traffic cannot be learnt here.
+Mutual TLS is not modelled, because everything here is one process on loopback: `tls: ISTIO_MUTUAL` is accepted and has
+no effect, so what a wrong certificate does to traffic cannot be learnt here.
 """
 
 from sandbox.traffic.mesh.object_reader import Reader, duration

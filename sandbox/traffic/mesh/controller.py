@@ -1,8 +1,8 @@
 """Keeps Envoy at what the cluster says: watches objects, compiles, writes, and counts what Envoy logs.
 
-One thread does everything but watch and answer, so that changes are applied in the order in which they were told. A burst of changes is
-compiled once. When the API server is away, Envoy goes on with what it has. The trap: a refused object must not take its accepted
-predecessor away; `Accepted` remembers it.
+One thread does everything but watch and answer, so that changes are applied in the order in which they were told. A
+burst of changes is compiled once. When the API server is away, Envoy goes on with what it has. A refused object must
+not take its accepted predecessor away; `Accepted` remembers it.
 """
 
 import errno
@@ -121,7 +121,8 @@ class Controller:
         self._changed.set()
 
     def apply(self) -> None:
-        """Bring Envoy to what the cluster says. Where its files cannot be written, or read, it goes on with what it has, and this is tried again."""
+        """Bring Envoy to what the cluster says. Where its files cannot be written, or read, it goes on with what it
+        has, and this is tried again."""
         try:
             self._compile()
             self._unwritten, self._again_at = "", float("inf")
@@ -169,7 +170,8 @@ class Controller:
 
 
 def _check_file_watches(watched: Collection[str], wanted: EnvoyConfiguration) -> None:
-    """OSError where Envoy, which watches a file for each cluster and route table, could not have one more: it would abort."""
+    """OSError where Envoy, which watches a file for each cluster and route table, could not have one more: it would
+    abort."""
     clusters = {name for name, each in wanted.clusters.items() if each["type"] == "EDS"}
     new = len({*clusters, *wanted.routes} - {*watched})
     if new and linux.file_watches(new) < new:

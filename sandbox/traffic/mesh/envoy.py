@@ -1,7 +1,7 @@
 """The one Envoy: its bootstrap, its files, its administration. Owns what is written below the mesh's folder.
 
-Every file is written beside and renamed, which is what makes Envoy read it, whole. The trap: Envoy takes a file that it cannot use for no
-change and goes on with the last good one; `rejected` says what it did not take.
+Every file is written beside and renamed, which is what makes Envoy read it, whole. Envoy takes a file that it cannot
+use for no change and goes on with the last good one; `rejected` says what it did not take.
 """
 
 import http.client
@@ -24,7 +24,8 @@ _FLUSH_MILLISECONDS = 100
 """How late a request may be logged; Envoy's own ten seconds would hide a release's first errors."""
 _WARM_SECONDS = 5.0
 _FILE_WATCHES = 20
-"""One for each file: listeners, clusters, routes, and the endpoints of each cluster; 18 with two services and a release under way."""
+"""One for each file: listeners, clusters, routes, and the endpoints of each cluster; 18 with two services and a release
+under way."""
 
 
 def bootstrap(folder: Path, admin_port: int) -> EnvoyMessage:
@@ -154,7 +155,8 @@ class EnvoyAdmin:
         self.get("/reopen_logs", "POST")
 
     def await_clusters(self, names: set[str], seconds: float) -> None:
-        """Wait until Envoy has these clusters with their endpoints, at most so long: a route to one that it has not answers 503."""
+        """Wait until Envoy has these clusters with their endpoints, at most so long: a route to one that it has not
+        answers 503."""
         deadline = monotonic() + seconds
         while monotonic() < deadline:
             try:

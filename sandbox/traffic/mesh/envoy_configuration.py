@@ -1,8 +1,9 @@
-"""The whole configuration of the one Envoy, from a snapshot of the cluster. Pure; the same snapshot gives the same bytes.
+"""The whole configuration of the one Envoy, from a snapshot of the cluster. Pure; the same snapshot gives the same
+bytes.
 
-`compile_` also answers what was refused: an object with anything that is not modelled is left out whole, and its last accepted version
-stays in force (`accepted`). The trap: Envoy takes files one by one; `Configuration` is divided so that writing endpoints and clusters
-before routes, and dropping clusters after them, never routes to a cluster that is not there.
+`compile_` also answers what was refused: an object with anything that is not modelled is left out whole, and its last
+accepted version stays in force (`accepted`). Envoy takes files one by one; `Configuration` is divided so that writing
+endpoints and clusters before routes, and dropping clusters after them, never routes to a cluster that is not there.
 """
 
 import json

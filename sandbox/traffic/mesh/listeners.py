@@ -1,7 +1,8 @@
-"""The listeners of one Envoy: the gateway, a door for callers inside the mesh, and a sidecar before each served pod. Pure.
+"""The listeners of one Envoy: the gateway, a door for callers inside the mesh, and a sidecar before each served pod.
+Pure.
 
-Every listener logs one line a request, from which `telemetry.py` counts what Istio's proxies would. The trap: a mirrored request has no
-line at its caller; it shows at the sidecar of its destination, its host ending in `-shadow`.
+Every listener logs one line a request, from which `telemetry.py` counts what Istio's proxies would. A mirrored request
+has no line at its caller; it shows at the sidecar of its destination, its host ending in `-shadow`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,7 +47,8 @@ LOG_FIELDS: Mapping[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ListenerPorts:
-    """Where the listeners are on 127.0.0.1: the gateway's port by the port that its Gateway object names, the mesh's by Service port."""
+    """Where the listeners are on 127.0.0.1: the gateway's port by the port that its Gateway object names, the mesh's by
+    Service port."""
 
     gateway: Mapping[int, int]
     mesh: Mapping[int, int]
@@ -120,7 +122,8 @@ def sidecar(snapshot: MeshSnapshot, pod: MeshObject, port: int, ip: str, cluster
 
 
 def _samples(snapshot: MeshSnapshot, pod: MeshObject, ports: ListenerPorts) -> Iterator[EnvoyMessage]:
-    """The logs of samples that a Telemetry object asks of the pod's proxy. What else such objects say has no effect here."""
+    """The logs of samples that a Telemetry object asks of the pod's proxy. What else such objects say has no effect
+    here."""
     metadata = pod["metadata"]
     labels = metadata.get("labels") or {}
     for item in snapshot.selecting("Telemetry", metadata["namespace"], labels) if ports.samples else ():
@@ -153,7 +156,8 @@ def sidecar_limits(snapshot: MeshSnapshot, pod: MeshObject) -> MeshObject:
 
 
 def applied(snapshot: MeshSnapshot, namespace: str, labels: MeshObject) -> list[MeshObject]:
-    """EnvoyFilters that apply to a workload, in istiod's order: by priority, then the root's first, then by age and name."""
+    """EnvoyFilters that apply to a workload, in istiod's order: by priority, then the root's first, then by age and
+    name."""
     found = snapshot.selecting("EnvoyFilter", namespace, labels)
     return sorted(
         found,

@@ -1,6 +1,6 @@
 """Reads objects of the mesh strictly: what is not modelled is refused by its path, all of it at once. Pure.
 
-The trap this exists for: a stand-in that ignores a field it does not know proves something about another configuration than the one that
+A stand-in that ignores a field it does not know proves something about another configuration than the one that
 production runs.
 """
 

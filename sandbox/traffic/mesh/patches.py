@@ -1,8 +1,8 @@
 """EnvoyFilters: raw pieces of Envoy configuration, put where istiod puts them. Pure.
 
-The pieces themselves are not judged here: Envoy does that, and what it refuses is told with its words. The trap: filters are merged after all
-of them are in place, whoever put them there; a merge into a list appends, and one into a map replaces the entry
-(istio/istio, pilot/pkg/networking/core/envoyfilter: listener_patch.go, rc_patch.go).
+The pieces themselves are not judged here: Envoy does that, and what it refuses is told with its words. Filters are
+merged after all of them are in place, whoever put them there; a merge into a list appends, and one into a map replaces
+the entry (istio/istio, pilot/pkg/networking/core/envoyfilter: listener_patch.go, rc_patch.go).
 """
 
 import copy
@@ -60,7 +60,8 @@ def _check_listener(reader: Reader, match: MeshObject, path: str) -> None:
 
 
 def _check_host(reader: Reader, match: MeshObject, path: str) -> None:
-    """Only hosts of a gateway that are found by their domain: by name istiod's are host and port, and equal ones are made one."""
+    """Only hosts of a gateway that are found by their domain: by name istiod's are host and port, and equal ones are
+    made one."""
     reader.only(match, path, {"context", "routeConfiguration"})
     reader.choice(match.get("context", "ANY"), f"{path}.context", {GATEWAY})
     table = match.get("routeConfiguration") or {}

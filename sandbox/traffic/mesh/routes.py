@@ -1,7 +1,7 @@
 """VirtualServices as Envoy's routes, the way istiod writes them. Pure.
 
-Order is kept: the first route that matches wins. The trap: a match that names gateways holds for those only; the same VirtualService
-yields other routes at the gateway than inside the mesh.
+Order is kept: the first route that matches wins. A match that names gateways holds for those only; the same
+VirtualService yields other routes at the gateway than inside the mesh.
 """
 
 from collections.abc import Iterator, Mapping

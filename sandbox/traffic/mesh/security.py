@@ -1,8 +1,9 @@
 """Who may call: RequestAuthentications and AuthorizationPolicies as Envoy's jwt_authn and RBAC filters. Pure.
 
-Tokens of the contracts' issuers are verified with keys of the sandbox's own (`tokens.py`), because no issuer can be reached. A rule about
-the caller's namespace or service account is taken as met: it rests on mutual TLS, which is not done here. The trap: without
-`clear_route_cache` the route is chosen before the claims are headers, and a client that forges the header picks its own.
+Tokens of the contracts' issuers are verified with keys of the sandbox's own (`tokens.py`), because no issuer can be
+reached. A rule about the caller's namespace or service account is taken as met: it rests on mutual TLS, which is not
+done here. Without `clear_route_cache` the route is chosen before the claims are headers, and a client that forges the
+header picks its own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -83,7 +84,8 @@ def claimed_headers(rules: Iterable[MeshObject]) -> list[str]:
 
 
 def authorization(policies: Sequence[MeshObject]) -> list[EnvoyMessage]:
-    """The filters that refuse and allow, as istiod orders them: refusals first; where any policy allows, one must match."""
+    """The filters that refuse and allow, as istiod orders them: refusals first; where any policy allows, one must
+    match."""
     filters: list[EnvoyMessage] = []
     for action in ("DENY", "ALLOW"):
         chosen = [item for item in policies if (item.get("spec") or {}).get("action", "ALLOW") == action]

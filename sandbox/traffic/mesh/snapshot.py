@@ -1,7 +1,7 @@
 """What the mesh knows of the cluster: the objects it reads, by kind, and how they relate. Pure; a snapshot.
 
-A host is `<service>.<namespace>.svc.cluster.local`. The trap: pods that kwok simulates have addresses and are ready, but nobody listens
-there; only pods that the node agent runs become endpoints.
+A host is `<service>.<namespace>.svc.cluster.local`. Pods that kwok simulates have addresses and are ready, but nobody
+listens there; only pods that the node agent runs become endpoints.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -70,7 +70,8 @@ class MeshSnapshot:
         return sorted(found)
 
     def selecting(self, kind: str, namespace: str, labels: MeshObject) -> list[MeshObject]:
-        """Objects of a kind that apply to a workload: those of its namespace that select it or everything, and the root's."""
+        """Objects of a kind that apply to a workload: those of its namespace that select it or everything, and the
+        root's."""
         found: list[MeshObject] = []
         for item in self.of_kind(kind):
             spec = item.get("spec") or {}
@@ -96,10 +97,11 @@ def cluster_name(host: str, port: int) -> str:
 
 
 def destination_port(snapshot: MeshSnapshot, host: str, asked: int | None, listener_port: int) -> int:
-    """Where a destination without a port leads: the only port of its service, else the port that the request came in by.
+    """Where a destination without a port leads: the only port of its service, else the port that the request came in
+    by.
 
-    istiod's rule (istio/istio, pilot/pkg/networking/core/route: GetDestinationCluster). A gateway that listens on 80 therefore finds no
-    cluster for a service with two ports.
+    istiod's rule (istio/istio, pilot/pkg/networking/core/route: GetDestinationCluster). A gateway that listens on 80
+    therefore finds no cluster for a service with two ports.
     """
     if asked is not None:
         return asked

@@ -1,9 +1,10 @@
 """Istio's standard metrics from the lines that the listeners log. Pure but for `Tail`, which reads the log.
 
-Names and labels are those that releases are judged by (headway/release/evidence/queries.py) and that istiod's own proxies emit with the
-platform's Telemetry. The trap: a counter that is born with a value has no increase, so every replica's series begin at zero when it is
-introduced. prometheus_client writes the node's page (`node/metrics.py`) and not this one: for 48 series of each kind, read every second, its
-writer took 165 ms where this one takes 12 ms, of two cores that the measured services share.
+Names and labels are those that releases are judged by (headway/release/evidence/queries.py) and that istiod's own
+proxies emit with the platform's Telemetry. A counter that is born with a value has no increase, so every replica's
+series begin at zero when it is introduced. prometheus_client writes the node's page (`node/metrics.py`) and not this
+one: for 48 series of each kind, read every second, its writer took 165 ms where this one takes 12 ms, of two cores that
+the measured services share.
 """
 
 import json

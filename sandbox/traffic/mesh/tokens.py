@@ -1,7 +1,8 @@
-"""The sandbox's issuers of tokens: one key pair for each issuer that a contract names, made at first use. Owns the keys' folder.
+"""The sandbox's issuers of tokens: one key pair for each issuer that a contract names, made at first use. Owns the
+keys' folder.
 
-No real issuer can be reached, and none may be impersonated: these keys open nothing but this sandbox's gateway. The trap: a token is a
-secret like any other; it is printed only by the command that is asked for one.
+No real issuer can be reached, and none may be impersonated: these keys open nothing but this sandbox's gateway. A token
+is a secret like any other; it is printed only by the command that is asked for one.
 """
 
 import base64

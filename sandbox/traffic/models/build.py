@@ -1,12 +1,14 @@
 """Writes the sandbox's model artifacts: `python3 build.py FOLDER`, with the Python of the traffic environment.
 
-For each release a folder of files as a model repository wants them, and one `manifest.json` with every file's size and SHA-256 and the
-golden requests with their answers. Answers are computed here by numpy alone, not by the runtime that is later asked. Deterministic: the
-same versions of onnx and numpy write the same bytes. The trap: ONNX's own defaults follow its version, so opset and IR are named.
+For each release a folder of files as a model repository wants them, and one `manifest.json` with every file's size and
+SHA-256 and the golden requests with their answers. Answers are computed here by numpy alone, not by the runtime that is
+later asked. Deterministic: the same versions of onnx and numpy write the same bytes. ONNX's own defaults follow its
+version, so opset and IR are named.
 
-The classifier tells eight kinds of part from sixteen measurements: a linear score for the nearest of eight centres. The shipped weights
-know the centres roughly, the better release exactly, the wrong one has two kinds exchanged. The encoder embeds text by random indexing
-(Kanerva et al., 2000): a fixed random vector for each hashed n-gram of characters, averaged and normalised.
+The classifier tells eight kinds of part from sixteen measurements: a linear score for the nearest of eight centres. The
+shipped weights know the centres roughly, the better release exactly, the wrong one has two kinds exchanged. The encoder
+embeds text by random indexing (Kanerva et al., 2000): a fixed random vector for each hashed n-gram of characters,
+averaged and normalised.
 """
 
 import hashlib

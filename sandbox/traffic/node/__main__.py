@@ -1,4 +1,5 @@
-"""`python -m sandbox.traffic.node CONFIGURATION`: the node agent as a process. The configuration is a JSON file of `settings`."""
+"""`python -m sandbox.traffic.node CONFIGURATION`: the node agent as a process. The configuration is a JSON file of
+`settings`."""
 
 import asyncio
 import json

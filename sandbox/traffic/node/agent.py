@@ -1,8 +1,9 @@
-"""Watches the pods that are bound and marked to be run by this agent, runs each, and keeps its status, as a kubelet does.
+"""Watches the pods that are bound and marked to be run by this agent, runs each, and keeps its status, as a kubelet
+does.
 
-One asyncio loop on the main thread owns every process; a daemon thread watches the API server. When the server is away, what runs goes on
-running and status is written once it is back. The trap: a pod's status is also changed by others (the node controller marks pods of a lost
-node unready), so it is compared with every event and written again where it differs.
+One asyncio loop on the main thread owns every process; a daemon thread watches the API server. When the server is away,
+what runs goes on running and status is written once it is back. A pod's status is also changed by others (the node
+controller marks pods of a lost node unready), so it is compared with every event and written again where it differs.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """When a container that ended is started again, and when a probe's verdict counts. Pure.
 
-As kubelets do: at once the first time, then after 10 s, 20 s, 40 s ... up to five minutes, and as if for the first time after ten minutes
-of running well (kubernetes/kubernetes, pkg/kubelet: containerBackOff, MaxContainerBackOff).
+As kubelets do: at once the first time, then after 10 s, 20 s, 40 s ... up to five minutes, and as if for the first time
+after ten minutes of running well (kubernetes/kubernetes, pkg/kubelet: containerBackOff, MaxContainerBackOff).
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,8 @@
 """One container's process on this machine: started behind the shim, asked, ended, measured.
 
-Everything a process prints goes to its log; what it was and who it is stands in a record, so that the next agent can end what a killed
-one could not. The trap: the shim's session holds the server and its model processes; whoever ends one must end the group.
+Everything a process prints goes to its log; what it was and who it is stands in a record, so that the next agent can
+end what a killed one could not. The shim's session holds the server and its model processes; whoever ends one must end
+the group.
 """
 
 import asyncio
@@ -32,7 +33,8 @@ class Contained:
     async def start(
         cls, command: Sequence[str], environment: Mapping[str, str], folder: Path, log: Path, record: Path, prefix: str
     ) -> "Contained":
-        """Start `command` in `folder`. Must be called on the agent's main thread: the shim dies with the thread that started it."""
+        """Start `command` in `folder`. Must be called on the agent's main thread: the shim dies with the thread that
+        started it."""
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as sink:
             process = await asyncio.create_subprocess_exec(

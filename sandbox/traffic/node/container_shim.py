@@ -1,9 +1,10 @@
 """Stands between the node agent and one container's process, so that nothing is ever left behind.
 
-`python3 -I -S container_shim.py PARENT PREFIX COMMAND...`, in a session of its own. It adopts what the process starts (Triton's model processes
-outlive a killed server and ignore SIGTERM), ends all of it when the process ends or the agent dies, removes the files `PREFIX*` from
-/dev/shm, and exits as the process did (128 + number for a signal). SIGTERM is passed on. The trap: a parent-death signal is sent when the
-THREAD that started the shim ends; the agent starts all of them from its main thread.
+`python3 -I -S container_shim.py PARENT PREFIX COMMAND...`, in a session of its own. It adopts what the process starts
+(Triton's model processes outlive a killed server and ignore SIGTERM), ends all of it when the process ends or the agent
+dies, removes the files `PREFIX*` from /dev/shm, and exits as the process did (128 + number for a signal). SIGTERM is
+passed on. A parent-death signal is sent when the THREAD that started the shim ends; the agent starts all of them from
+its main thread.
 """
 
 import contextlib

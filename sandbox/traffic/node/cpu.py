@@ -1,10 +1,11 @@
 """What differs when a GPU's Triton is run by a CPU's: stated here, all of it, and nowhere else. Pure.
 
-The wheel's Triton is 2.51 and has the python backend only. So a model of backend onnxruntime is run by that backend with onnxruntime
-inside (`runner.py`), instances are of KIND_CPU, TensorRT is left out, and two flags that this version does not know are dropped. Every
-other backend is refused by name. The queue policy is left out too: this version holds single requests for half a second where there is
-one (triton-inference-server/server#8870; here 30 of 219 at 80 requests a second); the sidecar's limit bounds the queue instead. The trap:
-the server would fall back to a CPU in silence were the instance group missing.
+The wheel's Triton is 2.51 and has the python backend only. So a model of backend onnxruntime is run by that backend
+with onnxruntime inside (`runner.py`), instances are of KIND_CPU, TensorRT is left out, and two flags that this version
+does not know are dropped. Every other backend is refused by name. The queue policy is left out too: this version holds
+single requests for half a second where there is one (triton-inference-server/server#8870; here 30 of 219 at 80 requests
+a second); the sidecar's limit bounds the queue instead. The server would fall back to a CPU in silence were the
+instance group missing.
 """
 
 import re
@@ -17,7 +18,8 @@ from sandbox.traffic.programs import Programs
 
 SERVER = "tritonserver"
 DROPPED_FLAGS = ("--http-max-input-size", "--allow-client-shm")
-"""Unknown to Triton 2.51. Bodies are limited by the proxy in front; a client's shared memory is refused by the mesh's own rule."""
+"""Unknown to Triton 2.51. Bodies are limited by the proxy in front; a client's shared memory is refused by the mesh's
+own rule."""
 RUN_BY_PYTHON = frozenset({"onnxruntime"})
 _PORTED = ("http", "grpc", "metrics")
 
@@ -61,7 +63,8 @@ def _without_block(lines: Iterable[str], key: str) -> list[str]:
 
 
 def split(command: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """What the contract's script starts the server by, if it does, and the server's own arguments. NotServedError for another server."""
+    """What the contract's script starts the server by, if it does, and the server's own arguments. NotServedError for
+    another server."""
     if SERVER in command:
         place = command.index(SERVER)
         if place == 0 or FATE_SCRIPT in (Path(part).name for part in command[:place]):
@@ -74,8 +77,8 @@ def arguments(
 ) -> list[str]:
     """The command line of Triton on this node: on the pod's own address, with its own prefix `name` in /dev/shm.
 
-    With `proven`, the file that the startup probe leaves, the server ends with its model process whatever the contract says: that of a model
-    which on a GPU is in the server itself.
+    With `proven`, the file that the startup probe leaves, the server ends with its model process whatever the contract
+    says: that of a model which on a GPU is in the server itself.
     """
     before, given = split(command)
     if proven and not before:

@@ -1,8 +1,10 @@
-"""What the pods of this node look like to Prometheus: the names and labels of kube-state-metrics and of NVIDIA's DCGM exporter.
+"""What the pods of this node look like to Prometheus: the names and labels of kube-state-metrics and of NVIDIA's DCGM
+exporter.
 
-There is no GPU, so device memory stands for what the model's processes hold (proportional share of resident memory), of a device as large
-as the pod's envelope says; a leak shows there as it would on a GPU. Xid errors are not simulated: the series says 0. The trap: a series
-that appears with its first event has no increase; every container is listed from its first moment.
+There is no GPU, so device memory stands for what the model's processes hold (proportional share of resident memory), of
+a device as large as the pod's envelope says; a leak shows there as it would on a GPU. Xid errors are not simulated: the
+series says 0. A series that appears with its first event has no increase; every container is listed from its first
+moment.
 """
 
 import http.server
@@ -41,7 +43,8 @@ def pod_samples(pods: Iterable[tuple[Mapping[str, Any], ServedPod]]) -> Iterator
 
 
 def namespace_samples(labels: Mapping[str, Mapping[str, str]]) -> Iterator[MetricSample]:
-    """What kube-state-metrics says of namespaces, of which it is told to show one label; tenants' alerts hold where that one is set."""
+    """What kube-state-metrics says of namespaces, of which it is told to show one label; tenants' alerts hold where
+    that one is set."""
     for name, own in labels.items():
         tenant = {"label_platform_io_tenant": own[TENANT]} if TENANT in own else {}
         yield "kube_namespace_labels", {"namespace": name, **tenant}, 1.0

@@ -1,8 +1,8 @@
 """A container's paths on a machine without containers. Pure.
 
-A process has no mount namespace of its own here, so every path of a mount in its command line and configuration is rewritten to the
-folder that stands for the volume, and its 127.0.0.1 to the pod's own loopback address. The trap: a path is a whole argument or what
-follows `=`; a prefix inside a word (`/modelset`) is none.
+A process has no mount namespace of its own here, so every path of a mount in its command line and configuration is
+rewritten to the folder that stands for the volume, and its 127.0.0.1 to the pod's own loopback address. A path is a
+whole argument or what follows `=`; a prefix inside a word (`/modelset`) is none.
 """
 
 import json

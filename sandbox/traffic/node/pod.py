@@ -1,7 +1,8 @@
 """Runs one pod: its volumes, its init containers, its server with probes and restarts, its end in order.
 
-Says what happened through `view()`; `changed` is called after every change of it. The trap: what a kubelet does to a container that fails
-its liveness probe is what it does to one that is deleted (preStop, SIGTERM, grace, SIGKILL), so both go through `_stop`.
+Says what happened through `view()`; `changed` is called after every change of it. What a kubelet does to a container
+that fails its liveness probe is what it does to one that is deleted (preStop, SIGTERM, grace, SIGKILL), so both go
+through `_stop`.
 """
 
 import asyncio
@@ -239,7 +240,8 @@ class ServedPod:
         return ContainerTerminated(reason=reason, exit_code=code, began=began, ended=_now(), message=message)
 
     async def _stop(self, running: Contained, grace_seconds: float) -> None:
-        """preStop, SIGTERM, and SIGKILL when the grace period is over. A container that is not serving yet has nothing to finish."""
+        """preStop, SIGTERM, and SIGKILL when the grace period is over. A container that is not serving yet has nothing
+        to finish."""
         deadline = asyncio.get_running_loop().time() + grace_seconds
         if self.server.started and grace_seconds > 0:
             await asyncio.sleep(min(self.spec.server.pre_stop_seconds, grace_seconds))

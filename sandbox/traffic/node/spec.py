@@ -1,7 +1,8 @@
 """What a pod's specification asks of this node, read and judged before anything is started. Pure.
 
-The agent runs what the model services' pods need: config maps and scratch volumes, an init container, one server, probes by command. All
-else is refused by name, in one message, because a pod that half runs would look like a fault of the platform.
+The agent runs what the model services' pods need: config maps and scratch volumes, an init container, one server,
+probes by command. All else is refused by name, in one message, because a pod that half runs would look like a fault of
+the platform.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,8 @@ _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
 @dataclass(frozen=True, kw_only=True)
 class ContainerSpec:
-    """One container: command, environment, mounts (path to volume), probes by kind, and the memory at which a kernel would kill it."""
+    """One container: command, environment, mounts (path to volume), probes by kind, and the memory at which a kernel
+    would kill it."""
 
     name: str
     image: str

@@ -1,6 +1,7 @@
 """The status of a pod as a kubelet writes it, from what the agent knows of its containers. Pure.
 
-The trap: a status patch replaces lists as a whole, so conditions that others own (PodScheduled, DisruptionTarget) are carried over.
+A status patch replaces lists as a whole, so conditions that others own (PodScheduled, DisruptionTarget) are carried
+over.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
