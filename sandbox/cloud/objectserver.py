@@ -40,7 +40,7 @@ _HEADERS = re.compile(r"HTTP_[A-Z0-9_]+|CONTENT_TYPE|CONTENT_LENGTH")
 READY_PATH = "/_sandbox/ready"
 
 
-class Journal:
+class StoreJournal:
     """Changes in the order in which they took effect. Bodies beyond 64 KiB lie beside it, by their SHA-256."""
 
     def __init__(self, folder: Path) -> None:
@@ -94,12 +94,12 @@ def _write(path: Path, data: bytes) -> None:
     new.replace(path)
 
 
-class Server:
+class StoreServer:
     """moto behind one lock for changes; reads and message traffic run beside each other."""
 
     def __init__(self, folder: Path) -> None:
         self._app = DomainDispatcherApplication(create_backend_app)
-        self._journal = Journal(folder)
+        self._journal = StoreJournal(folder)
         self._lock = threading.Lock()
         self._time = threading.local()
         self._count = 0
@@ -234,4 +234,4 @@ def _read(environ: Environ) -> bytes:
 
 if __name__ == "__main__":
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # one line a request would fill the disk
-    run_simple("127.0.0.1", int(sys.argv[1]), Server(Path(sys.argv[2])), threaded=True, request_handler=MotoRequestHandler)
+    run_simple("127.0.0.1", int(sys.argv[1]), StoreServer(Path(sys.argv[2])), threaded=True, request_handler=MotoRequestHandler)

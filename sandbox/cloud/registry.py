@@ -6,14 +6,14 @@ from pathlib import Path
 from headway.environment.kubernetes import settings
 from headway.wire import PREFIX
 from pulumi_embedded.engine.model import ProviderFactories
-from pulumi_embedded.engine.provider import Step
+from pulumi_embedded.engine.provider import ProviderStep
 from pulumi_embedded.providers.derived import keep_in
 from pulumi_embedded.providers.eks.provider import EksProvider
-from pulumi_embedded.providers.kubernetes.client import Cluster
-from pulumi_embedded.providers.kubernetes.clock import Clock
+from pulumi_embedded.providers.kubernetes.client import ClusterConnection
+from pulumi_embedded.providers.kubernetes.clock import AwaitClock
 from pulumi_embedded.providers.kubernetes.provider import KubernetesProvider
 from pulumi_embedded.providers.kubernetes.releases import RecordMarks
-from pulumi_embedded.providers.kubernetes.settings import Settings
+from pulumi_embedded.providers.kubernetes.settings import ProviderSettings
 from sandbox.cloud.assembly import aws_provider
 from sandbox.cloud.control_plane import LocalControlPlane
 from sandbox.cluster.toolchain import ensure_toolchain
@@ -32,12 +32,12 @@ def providers(layout: Layout) -> ProviderFactories:
     }
 
 
-def _connected(chosen: Settings, clock: Clock) -> Cluster:
+def _connected(chosen: ProviderSettings, clock: AwaitClock) -> ClusterConnection:
     """Kubeconfigs are loaded by one loader a process, for the sake of its lock."""
-    return Cluster(chosen.kubeconfig, chosen.context, clock, load=settings)
+    return ClusterConnection(chosen.kubeconfig, chosen.context, clock, load=settings)
 
 
-def _definitions(layout: Layout) -> Callable[[str, Step], tuple[Path, ...]]:
+def _definitions(layout: Layout) -> Callable[[str, ProviderStep], tuple[Path, ...]]:
     """Definitions of the toolchain's `crds` set; fetched on first use, and the step says so."""
     return lambda name, step: ensure_toolchain(layout, _Shown(step), ("crds",)).crds(name)
 
@@ -45,7 +45,7 @@ def _definitions(layout: Layout) -> Callable[[str, Step], tuple[Path, ...]]:
 class _Shown:
     """Progress of the toolchain beside the resource that needs it."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: ProviderStep) -> None:
         self._step = step
 
     def step(self, key: str, text: str) -> None:

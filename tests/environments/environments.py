@@ -20,9 +20,9 @@ from moto import mock_aws
 
 from headway.environment.stacks import PackSource, Runner, StackResult
 from pulumi_embedded.engine.command import EmbeddedPulumi
-from pulumi_embedded.providers.aws.account import Account
+from pulumi_embedded.providers.aws.account import SimulatedAccount
 from pulumi_embedded.providers.aws.assembly import backends
-from pulumi_embedded.providers.aws.provider import AwsProvider, Site
+from pulumi_embedded.providers.aws.provider import AccountSite, AwsProvider
 from pulumi_embedded.providers.eks.provider import EksProvider
 from sandbox.cloud import objectstore
 from sandbox.cloud.nodes import nodes
@@ -122,9 +122,9 @@ class Environment:
         return watch
 
     def _aws(self) -> AwsProvider:
-        def connect(id: str) -> Site:
-            account = Account(self.folder / f"account-{id}.sqlite")
-            return Site(
+        def connect(id: str) -> AccountSite:
+            account = SimulatedAccount(self.folder / f"account-{id}.sqlite")
+            return AccountSite(
                 account, backends(account, self.plane, nodes, lambda service, region: objectstore.client(service, region, None, id))
             )
 

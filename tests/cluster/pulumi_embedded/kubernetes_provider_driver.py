@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from pulumi_embedded.engine.provider import CheckFailure, DiffResult, Live, PartialFailureError, Properties
+from pulumi_embedded.engine.provider import CheckFailure, DiffResult, LiveResource, PartialFailureError, Properties
 from pulumi_embedded.providers.kubernetes.provider import KubernetesProvider
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import Layout
@@ -113,7 +113,7 @@ class Driver:
         outputs = self.provider.update(old.urn, old.type, old.id, old.inputs, old.outputs, checked, step or Watched())
         return replace(old, inputs=checked, outputs=outputs)
 
-    def read(self, old: Resource) -> Live | None:
+    def read(self, old: Resource) -> LiveResource | None:
         return self.provider.read(old.urn, old.type, old.id, old.inputs, old.outputs)
 
     def drift(self, old: Resource) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ import pulumi
 
 from engine.doubles import Memory, Thing, World
 from pulumi_embedded.engine.model import ProviderFactories
-from pulumi_embedded.engine.provider import Properties, Step
+from pulumi_embedded.engine.provider import Properties, ProviderStep
 
 NAMES = [f"n{number}" for number in range(6)]
 
@@ -50,7 +50,7 @@ class Persistent(World):
 class Durable(Memory):
     world: Persistent
 
-    def create(self, urn: str, type: str, name: str, inputs: Properties, step: Step) -> tuple[str, Properties]:
+    def create(self, urn: str, type: str, name: str, inputs: Properties, step: ProviderStep) -> tuple[str, Properties]:
         with self.world.write_lock:
             self.world.half_step()
             made = super().create(urn, type, name, inputs, step)

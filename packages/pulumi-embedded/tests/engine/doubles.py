@@ -21,11 +21,11 @@ from pulumi_embedded.engine.provider import (
     CheckResult,
     ComponentContext,
     DiffResult,
-    Live,
+    LiveResource,
     Properties,
     Provider,
     ProviderError,
-    Step,
+    ProviderStep,
 )
 from pulumi_embedded.engine.values import secret
 
@@ -39,7 +39,7 @@ class World:
     timeouts: dict[tuple[str, str], float] = field(default_factory=dict)
     fail: dict[tuple[str, str], Exception] = field(default_factory=dict)
     """(method, name) -> what it raises."""
-    during: Callable[[str, str, Step], None] | None = None
+    during: Callable[[str, str, ProviderStep], None] | None = None
     running: int = 0
     most_at_once: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -50,7 +50,7 @@ class World:
     def names(self, method: str) -> list[str]:
         return [name for called, name in self.calls if called == method]
 
-    def called(self, method: str, name: str, step: Step) -> None:
+    def called(self, method: str, name: str, step: ProviderStep) -> None:
         with self.lock:
             self.calls.append((method, name))
             self.timeouts[method, name] = step.timeout
@@ -112,7 +112,7 @@ class Memory(Provider):
     def plan(self, type: str, inputs: Properties, old_outputs: Properties | None) -> Properties:
         return {**inputs, "status": {"name": inputs.get("name"), "uid": UNKNOWN}}
 
-    def create(self, urn: str, type: str, name: str, inputs: Properties, step: Step) -> tuple[str, Properties]:
+    def create(self, urn: str, type: str, name: str, inputs: Properties, step: ProviderStep) -> tuple[str, Properties]:
         if step.preview:
             return "", self.plan(type, inputs, None)
         self.world.called("create", name, step)
@@ -122,13 +122,13 @@ class Memory(Provider):
         self.world.live[id] = {**inputs, **self.computed(inputs, id)}
         return id, self.world.live[id]
 
-    def read(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties) -> Live | None:
+    def read(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties) -> LiveResource | None:
         found = self.world.live.get(id)
         self.world.calls.append(("read", short(urn)))
-        return None if found is None else Live(id, {key: found[key] for key in inputs if key in found}, found)
+        return None if found is None else LiveResource(id, {key: found[key] for key in inputs if key in found}, found)
 
     def update(
-        self, urn: str, type: str, id: str, old_inputs: Properties, old_outputs: Properties, new: Properties, step: Step
+        self, urn: str, type: str, id: str, old_inputs: Properties, old_outputs: Properties, new: Properties, step: ProviderStep
     ) -> Properties:
         if step.preview:
             return {**old_outputs, **new}
@@ -136,7 +136,7 @@ class Memory(Provider):
         self.world.live[id] = {**new, **self.computed(new, id)}
         return self.world.live[id]
 
-    def delete(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties, step: Step) -> None:
+    def delete(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties, step: ProviderStep) -> None:
         self.world.called("delete", short(urn), step)
         self.world.live.pop(id, None)
 
@@ -209,7 +209,7 @@ class Wait:
         self.method, self.name = method, name
         self.reached, self.release = threading.Event(), threading.Event()
 
-    def __call__(self, method: str, name: str, step: Step) -> None:
+    def __call__(self, method: str, name: str, step: ProviderStep) -> None:
         if (method, name) != (self.method, self.name):
             return
         self.reached.set()

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from pulumi_embedded.engine.cli import main
 from pulumi_embedded.engine.model import ProviderFactories
-from pulumi_embedded.engine.provider import ProviderError, Step
+from pulumi_embedded.engine.provider import ProviderError, ProviderStep
 
 
-def hold(method: str, name: str, step: Step) -> None:
+def hold(method: str, name: str, step: ProviderStep) -> None:
     file = Path(os.environ.get("HOLD", "/nowhere"))
     while (method, name) == ("create", "slow") and file.exists():
         step.status("0/1 ready: insufficient nvidia.com/gpu")

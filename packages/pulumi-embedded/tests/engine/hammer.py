@@ -23,7 +23,7 @@ from engine.doubles import Memory, Thing, World
 from engine.published_schema import validator
 from pulumi_embedded.engine.command import EmbeddedPulumi
 from pulumi_embedded.engine.model import ProviderFactories
-from pulumi_embedded.engine.provider import Properties, Step
+from pulumi_embedded.engine.provider import Properties, ProviderStep
 
 MOST = 50
 STEP_SECONDS = 0.01
@@ -54,20 +54,20 @@ class Durable(World):
 class Disk(Memory):
     world: Durable
 
-    def create(self, urn: str, type: str, name: str, inputs: Properties, step: Step) -> tuple[str, Properties]:
+    def create(self, urn: str, type: str, name: str, inputs: Properties, step: ProviderStep) -> tuple[str, Properties]:
         if step.preview:
             return super().create(urn, type, name, inputs, step)
         id = str(inputs["name"])
         return id, self._write(id, {**inputs, **self.computed(inputs, id)})
 
     def update(
-        self, urn: str, type: str, id: str, old_inputs: Properties, old_outputs: Properties, new: Properties, step: Step
+        self, urn: str, type: str, id: str, old_inputs: Properties, old_outputs: Properties, new: Properties, step: ProviderStep
     ) -> Properties:
         if step.preview:
             return super().update(urn, type, id, old_inputs, old_outputs, new, step)
         return self._write(id, {**new, **self.computed(new, id)})
 
-    def delete(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties, step: Step) -> None:
+    def delete(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties, step: ProviderStep) -> None:
         time.sleep(STEP_SECONDS)
         (self.world.folder / id).unlink(missing_ok=True)
 

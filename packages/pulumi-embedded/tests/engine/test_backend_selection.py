@@ -3,11 +3,11 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pulumi_embedded.engine.backend import Backend, StackName
+from pulumi_embedded.engine.backend import FileBackend, StackName
 
 
 def test_stacks_of_one_checkout_may_be_selected_at_once(tmp_path: Path) -> None:
-    backend = Backend(tmp_path)
+    backend = FileBackend(tmp_path)
     names = [StackName("p", f"s{i}") for i in range(8)]
     with ThreadPoolExecutor(8) as pool:
         for _ in range(25):

@@ -72,7 +72,7 @@ def test_children_use_the_provider_of_their_component(engine_workspace: Workspac
     assert engine_workspace.world.object("outside")["region"] == ""
 
 
-def test_a_remote_component_registers_its_children_and_answers_with_secrets_and_references(engine_workspace: Workspace) -> None:
+def test_a_remote_component_registers_children_and_answers_with_secrets(engine_workspace: Workspace) -> None:
     def program() -> None:
         cluster: Any = Cluster("c", value=pulumi.Output.secret("hidden"))
         pulumi.export("kubeconfig", cluster.kubeconfigJson)

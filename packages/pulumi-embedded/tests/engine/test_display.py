@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulumi_embedded.engine.console import Captured
-from pulumi_embedded.engine.display import NAME, Display, Options
-from pulumi_embedded.engine.model import Op, Outcome, PolicyEvent, Resource, StepEvent
-from pulumi_embedded.engine.progress import PlainProgress, Running, Snapshot
+from pulumi_embedded.engine.display import NAME, DisplayOptions, OperationDisplay
+from pulumi_embedded.engine.model import Op, OperationOutcome, PolicyEvent, Resource, StepEvent
+from pulumi_embedded.engine.progress import PlainProgress, RunningStep, Snapshot
 from pulumi_embedded.engine.property_diff import changes, lines
 from pulumi_embedded.engine.style import shortened, shown_type
 from pulumi_embedded.engine.values import UNKNOWN, secret
@@ -35,21 +35,21 @@ def step(op: Op, old: Resource | None, new: Resource | None, **fields: Any) -> S
 
 def shown(
     *steps: StepEvent,
-    outcome: Outcome | None = None,
+    outcome: OperationOutcome | None = None,
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
     events: Any = None,
     **options: Any,
 ) -> str:
     console = Captured()
-    display = Display(console, Options(**{"planning": False, "progress": False, **options}))
+    display = OperationDisplay(console, DisplayOptions(**{"planning": False, "progress": False, **options}))
     display.begin("Updating (dev)")
     for entry in steps:
         display.started(entry)
         display.finished(entry)
     if events:
         events(display)
-    display.end(outcome or Outcome(error=None, changes={}), before or {}, after or {})
+    display.end(outcome or OperationOutcome(error=None, changes={}), before or {}, after or {})
     return console.stdout
 
 
@@ -98,7 +98,7 @@ def test_a_secret_is_shown_nowhere() -> None:
 
 
 def test_a_plan_speaks_of_what_is_to_come_and_an_update_of_what_was_done() -> None:
-    outcome = Outcome(error=None, changes={"create": 2, "update": 1, "same": 7})
+    outcome = OperationOutcome(error=None, changes={"create": 2, "update": 1, "same": 7})
     assert "+ 2 to create" in shown(outcome=outcome, planning=True)
     assert "~ 1 updated" in shown(outcome=outcome)
     assert "7 unchanged" in shown(outcome=outcome)
@@ -108,7 +108,7 @@ def test_a_replacement_is_one_row_and_one_count() -> None:
     old, new = resource("aws:s3:Bucket", "b", inputs={"bucket": "x"}), resource("aws:s3:Bucket", "b", inputs={"bucket": "y"})
     detail = {"details": {"bucket": "update-replace"}, "replaces": ("bucket",)}
     steps = (step(Op.CREATE_REPLACEMENT, old, new, **detail), step(Op.REPLACE, old, new, **detail), step(Op.DELETE_REPLACED, old, None))
-    text = shown(*steps, outcome=Outcome(error=None, changes={"create-replacement": 1, "replace": 1, "delete-replaced": 1}))
+    text = shown(*steps, outcome=OperationOutcome(error=None, changes={"create-replacement": 1, "replace": 1, "delete-replaced": 1}))
     assert len(re.findall(r"aws:s3:Bucket", text)) == 1
     assert '~ bucket: "x" => "y"  (forces replacement)' in text
     assert "+- 1 replaced" in text
@@ -116,7 +116,7 @@ def test_a_replacement_is_one_row_and_one_count() -> None:
 
 
 def test_diagnostics_are_grouped_by_resource_with_all_their_lines() -> None:
-    def events(display: Display) -> None:
+    def events(display: OperationDisplay) -> None:
         display.diagnostic("error", "quota exceeded\n  ask for less", NEW.urn)
         display.diagnostic("info", "hello", ROOT.urn)
         display.diagnostic("warning", "twice", NEW.urn)
@@ -129,12 +129,12 @@ def test_diagnostics_are_grouped_by_resource_with_all_their_lines() -> None:
 
 
 def test_violations_name_policy_level_resource_and_pack() -> None:
-    def events(display: Display) -> None:
+    def events(display: OperationDisplay) -> None:
         display.policy(
             PolicyEvent(urn=NEW.urn, policy="gpu-limits", pack="tenant", version="1.2.0", level="mandatory", message="absent: add them")
         )
 
-    text = shown(UPDATE, events=events, outcome=Outcome(error="x", changes={}, policy_packs={"tenant": "1.2.0", "quiet": "1.0.0"}))
+    text = shown(UPDATE, events=events, outcome=OperationOutcome(error="x", changes={}, policy_packs={"tenant": "1.2.0", "quiet": "1.0.0"}))
     assert "✗ tenant v1.2.0\n        [mandatory] gpu-limits  k8s:apps:Deployment (triton)\n            absent: add them" in text
     assert "✓ quiet v1.0.0: no violations" in text
     assert "updated; violates a policy" in text
@@ -152,10 +152,12 @@ def test_outputs_show_what_was_added_removed_and_changed() -> None:
 
 
 def test_a_failure_is_marked_at_its_resource_and_in_the_summary() -> None:
-    text = shown(step(Op.SAME, GROUP, GROUP), events=lambda display: display.failed(UPDATE), outcome=Outcome(error="boom", changes={}))
+    text = shown(
+        step(Op.SAME, GROUP, GROUP), events=lambda display: display.failed(UPDATE), outcome=OperationOutcome(error="boom", changes={})
+    )
     assert "updating failed" in text
     assert "failed; what is done is recorded: run it again to go on" in text
-    assert "failed; nothing was changed" in shown(outcome=Outcome(error="boom", changes={}), planning=True)
+    assert "failed; nothing was changed" in shown(outcome=OperationOutcome(error="boom", changes={}), planning=True)
 
 
 def test_what_is_printed_holds_no_control_sequences() -> None:
@@ -236,7 +238,7 @@ def eventually(look: Callable[[], T]) -> T:
     return found
 
 
-WAITING = Running(Op.CREATE, "k8s:apps:Deployment", "triton", "0/1 ready: insufficient nvidia.com/gpu", 12)
+WAITING = RunningStep(Op.CREATE, "k8s:apps:Deployment", "triton", "0/1 ready: insufficient nvidia.com/gpu", 12)
 
 
 def test_a_plain_line_tells_what_is_being_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

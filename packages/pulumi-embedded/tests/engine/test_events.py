@@ -15,7 +15,7 @@ from pulumi.runtime.proto import events_pb2_grpc
 
 from pulumi_embedded.engine.errors import EngineError
 from pulumi_embedded.engine.events import EventStream, metadata
-from pulumi_embedded.engine.model import Op, Outcome, PolicyEvent, Resource, StepEvent
+from pulumi_embedded.engine.model import Op, OperationOutcome, PolicyEvent, Resource, StepEvent
 from pulumi_embedded.engine.preview_json import PreviewDigest
 from pulumi_embedded.engine.redact import Redactor
 from pulumi_embedded.engine.values import secret
@@ -38,7 +38,7 @@ UPDATE = StepEvent(
     details={"spec.replicas": "update", 'data["a.b"]': "add-replace"},
     replaces=('data["a.b"]',),
 )
-OUTCOME = Outcome(error=None, changes={"create": 1, "same": 2}, policy_packs={"pack": "1.0.0"}, duration=2.6)
+OUTCOME = OperationOutcome(error=None, changes={"create": 1, "same": 2}, policy_packs={"pack": "1.0.0"}, duration=2.6)
 
 
 def stream(events: list[str], *, debug: bool = False, planning: bool = False) -> EventStream:
@@ -233,7 +233,7 @@ def test_the_json_preview_is_a_digest_without_unchanged_resources_or_secrets() -
     assert MARKER not in json.dumps(result)
 
 
-def test_the_steps_of_the_json_preview_stand_in_the_order_of_the_plan_however_they_arrived() -> None:
+def test_the_steps_of_the_json_preview_stand_in_the_order_of_the_plan() -> None:
     def step(op: Op, name: str, *needs: str) -> StepEvent:
         made = resource(urn=URN + name, dependencies=tuple(URN + need for need in needs))
         old, new = (made, None) if op is Op.DELETE else (None, made)

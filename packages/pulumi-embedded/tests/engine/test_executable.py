@@ -259,7 +259,7 @@ except auto.CommandError:
 """
 
 
-def test_ctrl_c_in_a_program_that_uses_the_engine_in_process_ends_the_operation_and_not_the_program(slow: Place) -> None:
+def test_ctrl_c_ends_an_operation_in_process_and_not_the_calling_program(slow: Place) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", INLINE, str(slow.project)], env=slow.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -195,7 +195,7 @@ def test_components_of_a_failed_run_are_kept_with_their_children(engine_workspac
     assert engine_workspace.world.live == {}
 
 
-def test_others_may_still_refer_to_what_was_deleted_before_its_failed_replacement(engine_workspace: Workspace) -> None:
+def test_others_may_refer_to_what_was_deleted_before_a_failed_replacement(engine_workspace: Workspace) -> None:
     zone = "a"
 
     def program() -> None:

@@ -20,7 +20,7 @@ def test_an_empty_program_creates_its_stack_and_then_keeps_it(any_workspace: Wor
     assert stack.up().summary.resource_changes == {"same": 1}
 
 
-def test_outputs_are_known_after_an_update_and_the_second_update_keeps_everything(engine_workspace: Workspace) -> None:
+def test_outputs_are_known_after_an_update_and_a_second_one_keeps_all(engine_workspace: Workspace) -> None:
     def program() -> None:
         group = Group("group")
         first = Thing("first", value=1, opts=Options(parent=group))
@@ -124,7 +124,7 @@ def test_an_object_whose_name_stays_is_deleted_before_its_replacement_is_made(en
     assert [op for op, name in operations(events) if name == "fixed"] == ["delete-replaced", "replace", "create-replacement"]
 
 
-def test_what_must_be_replaced_with_a_resource_that_is_deleted_first_goes_before_it(engine_workspace: Workspace) -> None:
+def test_dependents_of_a_resource_that_is_deleted_first_go_before_it(engine_workspace: Workspace) -> None:
     zone = "a"
 
     def program() -> None:
@@ -194,7 +194,7 @@ def test_a_previewed_refresh_changes_neither_state_nor_objects(engine_workspace:
     assert stack.export_stack().deployment["resources"] == before
 
 
-def test_a_refresh_tells_what_somebody_changed_from_what_the_object_reports_of_itself(engine_workspace: Workspace) -> None:
+def test_a_refresh_tells_a_foreign_change_from_what_an_object_reports(engine_workspace: Workspace) -> None:
     def program() -> None:
         Thing("changed", name="changed", value=1)
         Thing("reporting", name="reporting", value=1)
@@ -262,7 +262,7 @@ def test_expecting_no_changes_fails_where_there_are_some(engine_workspace: Works
     stack.up(expect_no_changes=True)
 
 
-def test_a_changed_provider_configuration_updates_the_provider_and_keeps_its_resources(engine_workspace: Workspace) -> None:
+def test_a_changed_provider_configuration_keeps_the_providers_resources(engine_workspace: Workspace) -> None:
     region = "one"
 
     def program() -> None:

@@ -307,7 +307,7 @@ def test_an_asked_replacement_replaces_what_has_not_changed(engine_workspace: Wo
     assert case.up(replace=[urn]) == {"same": 2, "replace": 1}
 
 
-def test_an_asked_replacement_of_what_does_not_exist_is_named_before_anything_happens(engine_workspace: Workspace) -> None:
+def test_a_replacement_of_what_does_not_exist_is_refused_by_name_at_once(engine_workspace: Workspace) -> None:
     case = Changing(engine_workspace, lambda: Thing("a", value=1))
     case.up()
     with pytest.raises(auto.CommandError, match="Thing::nothing' could not be found"):

@@ -17,7 +17,7 @@ from engine.doubles import Thing
 from pulumi_embedded.engine.command import EmbeddedPulumi
 from pulumi_embedded.engine.console import Captured
 from pulumi_embedded.engine.events import EventStream
-from pulumi_embedded.engine.model import Request
+from pulumi_embedded.engine.model import OperationRequest
 from pulumi_embedded.engine.program import Inline
 
 MAIN = """
@@ -279,14 +279,14 @@ class _Ending(language_pb2_grpc.LanguageRuntimeServicer):
         ("out of cheese", ["Exception calling application: out of cheese"]),
     ],
 )
-def test_the_sdks_own_end_is_told_unless_it_only_says_that_the_engine_has_stopped(text: str, told: list[str]) -> None:
+def test_the_end_of_the_sdk_is_told_unless_it_only_repeats_the_engines_stop(text: str, told: list[str]) -> None:
     server = grpc.server(ThreadPoolExecutor(1))
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(_Ending(text), server)
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
     console = Captured()
     events = EventStream(console.line, lambda: None, time.time, planning=False, debug=False)
-    request = Request(kind="update", dry_run=False, organization="organization", project="case", stack="dev")
+    request = OperationRequest(kind="update", dry_run=False, organization="organization", project="case", stack="dev")
     try:
         assert Inline(address).run("127.0.0.1:1", request, events).error
     finally:

@@ -104,7 +104,7 @@ def test_a_damaged_line_in_the_journal_is_an_error_that_names_file_and_line(path
         read(path)
 
 
-def test_a_checkpoint_that_is_not_json_is_an_error_that_names_file_line_and_backup(path: Path) -> None:
+def test_a_checkpoint_that_is_not_json_is_an_error_with_line_and_backup(path: Path) -> None:
     path.write_text('{"version": 3,\n "checkpoint": oops')
     with pytest.raises(EngineError, match=r"dev\.json, line 2 .*dev\.json\.bak"):
         read(path)
@@ -126,7 +126,7 @@ def test_saving_folds_the_journal_into_the_checkpoint(path: Path) -> None:
     assert names(read(path)) == ["a"]
 
 
-def test_a_crash_between_the_new_checkpoint_and_the_removal_of_the_journal_is_harmless(path: Path) -> None:
+def test_a_crash_after_the_checkpoint_and_before_the_journals_end_is_harmless(path: Path) -> None:
     state = edit(path)
     state.put(resource("a"))
     state.put(resource("b"))
@@ -430,7 +430,7 @@ def test_a_deployment_is_valid_by_the_published_schema(path: Path) -> None:
     validator().validate({"version": 3, "deployment": json.loads(path.read_text())["checkpoint"]["latest"]})
 
 
-def test_options_that_the_published_schema_does_not_list_are_written_only_when_used(path: Path) -> None:
+def test_options_outside_the_published_schema_are_written_only_when_used(path: Path) -> None:
     state = edit(path)
     state.put(UNLISTED_USE)
     validator(extended=True).validate(exported(state))

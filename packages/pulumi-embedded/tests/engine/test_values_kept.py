@@ -103,7 +103,7 @@ def test_resources_of_a_provider_that_is_not_configured_yet_are_planned(engine_w
     assert stack.preview().change_summary == {"same": 4}
 
 
-def test_a_provider_without_a_plan_of_its_own_tells_nothing_that_may_hide_a_computed_field() -> None:
+def test_a_provider_without_a_plan_leaves_fields_that_may_be_computed_unknown() -> None:
     from pulumi_embedded.engine.provider import UNKNOWN, Provider
 
     plan = Provider.plan(None, "t", {"flat": 1, "list": [1, 2], "map": {"a": 1}, "maps": [{"a": 1}]}, None)  # type: ignore[arg-type]

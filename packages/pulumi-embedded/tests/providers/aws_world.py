@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pulumi_embedded.engine.provider import CheckFailure, DiffResult, Live, Properties, ProviderError
-from pulumi_embedded.providers.aws.account import Account
+from pulumi_embedded.engine.provider import CheckFailure, DiffResult, LiveResource, Properties, ProviderError
+from pulumi_embedded.providers.aws.account import SimulatedAccount
 from pulumi_embedded.providers.aws.assembly import backends
 from pulumi_embedded.providers.aws.kind import ACCOUNT_ID
 from pulumi_embedded.providers.aws.nodes import NodeGroup, NodeMaker, SimulatedNode
-from pulumi_embedded.providers.aws.provider import AwsProvider, Site
+from pulumi_embedded.providers.aws.provider import AccountSite, AwsProvider
 from pulumi_embedded.providers.control_plane import Address, NodeState
 
 REGION = "eu-west-1"
@@ -135,7 +135,7 @@ class Made:
             self.inputs, self.outputs = new, outputs
         return outputs
 
-    def read(self) -> Live | None:
+    def read(self) -> LiveResource | None:
         return self.world.provider.read(self.urn, self.type, self.id, self.inputs, self.outputs)
 
     def delete(self) -> Watch:
@@ -165,9 +165,9 @@ class World:
     def another(self) -> AwsProvider:
         """A provider of a later operation, or of another process, over the same account."""
 
-        def connect(id: str) -> Site:
-            account = Account(self.folder / f"account-{id}.sqlite")
-            return Site(account, backends(account, self.plane, self.make_nodes, lambda service, region: client(service, region, id)))
+        def connect(id: str) -> AccountSite:
+            account = SimulatedAccount(self.folder / f"account-{id}.sqlite")
+            return AccountSite(account, backends(account, self.plane, self.make_nodes, lambda service, region: client(service, region, id)))
 
         provider = AwsProvider(connect, environment={}, clock=lambda: datetime(2026, 11, 21, tzinfo=UTC))
         provider.configure(self.config)

@@ -11,8 +11,8 @@ from pulumi_embedded.engine.provider import UNKNOWN, Properties
 from pulumi_embedded.providers.aws import listing
 from pulumi_embedded.providers.aws.catalogue import CATALOGUE
 from pulumi_embedded.providers.aws.functions import FUNCTIONS
-from pulumi_embedded.providers.aws.kind import ACCOUNT_ID, Facts, Kind
-from pulumi_embedded.providers.aws.provider import identified
+from pulumi_embedded.providers.aws.kind import ACCOUNT_ID, AwsKind, Facts
+from pulumi_embedded.providers.aws.naming import identified
 from pulumi_embedded.providers.schema import Fields, Shape
 
 PAGE = Path(__file__).parents[2] / "docs" / "providers.md"
@@ -54,7 +54,7 @@ def _value(shape: Shape) -> Any:
             return {}
 
 
-def facts_of(kind: Kind) -> tuple[Facts, Facts]:
+def facts_of(kind: AwsKind) -> tuple[Facts, Facts]:
     """The same object in a preview and made."""
     inputs = example(kind.schema.inputs)
     if kind.named:
@@ -64,7 +64,7 @@ def facts_of(kind: Kind) -> tuple[Facts, Facts]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_path_of_the_catalogue_is_one_of_the_sdk(kind: Kind) -> None:
+def test_every_path_of_the_catalogue_is_one_of_the_sdk(kind: AwsKind) -> None:
     inputs = [*kind.replaces, *kind.ordered, *kind.concealed, *(path for path in kind.references if not path.startswith("="))]
     assert [path for path in inputs if not shape_at(kind.schema.inputs, path)] == []
     outputs = [*kind.outputs, *kind.volatile, *kind.absent]
@@ -73,19 +73,19 @@ def test_every_path_of_the_catalogue_is_one_of_the_sdk(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_input_that_says_where_its_api_twin_is_exists(kind: Kind) -> None:
+def test_every_input_that_says_where_its_api_twin_is_exists(kind: AwsKind) -> None:
     assert [path for path in kind.api if not shape_at(kind.schema.inputs, path)] == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_computed_output_is_answered_or_named_as_absent(kind: Kind) -> None:
+def test_every_computed_output_is_answered_or_named_as_absent(kind: AwsKind) -> None:
     made = kind.compute(facts_of(kind)[1])
     unanswered = {name for name in kind.schema.computed if name not in made}
     assert unanswered == set(kind.absent)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_preview_has_the_shape_of_what_is_made(kind: Kind) -> None:
+def test_a_preview_has_the_shape_of_what_is_made(kind: AwsKind) -> None:
     preview, made = (kind.compute(facts) for facts in facts_of(kind))
     assert different("", preview, made) == []
 
@@ -103,7 +103,7 @@ def different(path: str, preview: Any, made: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_that_aws_makes_up_is_known_in_a_preview(kind: Kind) -> None:
+def test_nothing_that_aws_makes_up_is_known_in_a_preview(kind: AwsKind) -> None:
     preview, made = facts_of(kind)
     outputs = kind.compute(preview)
     assert outputs.get("arn", UNKNOWN) == UNKNOWN or "arn" in kind.schema.inputs.members
@@ -112,7 +112,7 @@ def test_nothing_that_aws_makes_up_is_known_in_a_preview(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_operation_that_bounds_a_kind_bounds_at_least_one_input(kind: Kind) -> None:
+def test_an_operation_that_bounds_a_kind_bounds_at_least_one_input(kind: AwsKind) -> None:
     if kind.operation:
         bounded = len(kind.limits.members) and any(_bounds(limits) for limits in kind.limits.members.values())
         assert bounded

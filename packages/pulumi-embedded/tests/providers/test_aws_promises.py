@@ -86,9 +86,7 @@ def test_a_missing_required_input_is_named_also_inside_an_object(world: World) -
         ("warmPoolConfig.poolState", {"warmPoolConfig": {"poolState": "Stopped"}}, "STOPPED"),
     ],
 )
-def test_a_value_outside_an_enumeration_of_the_service_model_is_refused_with_the_legal_ones(
-    world: World, path: str, inputs: dict[str, Any], legal: str
-) -> None:
+def test_a_value_outside_an_enumeration_is_refused_with_the_legal_ones(world: World, path: str, inputs: dict[str, Any], legal: str) -> None:
     assert legal in by_path(world.check("eks/nodeGroup", **VALID_GROUP | inputs))[path]
 
 

@@ -137,7 +137,7 @@ def test_an_object_holds_its_content_and_answers_its_version(world: World, tmp_p
     made.delete()
 
 
-def test_inputs_that_the_provider_deprecates_are_refused_with_the_resource_to_use(world: World) -> None:
+def test_deprecated_inputs_are_refused_with_the_resource_to_use(world: World) -> None:
     failures = world.check("s3/bucket", versioning={"enabled": True})
     assert [(f.property, "aws.s3.BucketVersioning" in f.reason) for f in failures] == [("versioning", True)]
 

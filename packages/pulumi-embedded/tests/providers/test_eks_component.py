@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aws_world import Watch, World, urn_of
 
-from pulumi_embedded.engine.provider import UNKNOWN, Child, Properties, ProviderError
+from pulumi_embedded.engine.provider import UNKNOWN, ComponentChild, Properties, ProviderError
 from pulumi_embedded.engine.values import reference, secret
 from pulumi_embedded.providers.eks.provider import GET_KUBECONFIG, EksProvider
 
@@ -39,12 +39,12 @@ class Context:
         depends_on: Sequence[str] = (),
         ignore_changes: Sequence[str] = (),
         version: str = "",
-    ) -> Child:
+    ) -> ComponentChild:
         urn = urn_of(type, name)
         checked = self.world.checked(type, name, inputs)
         id, outputs = self.world.provider.create(urn, type, name, checked, Watch(preview=self.preview))
         self.made[name] = (type.rsplit(":", 1)[1], checked, tuple(d.rsplit("::", 1)[1] for d in depends_on))
-        return Child(urn, id, outputs)
+        return ComponentChild(urn, id, outputs)
 
     def outputs(self, urn: str, outputs: Properties) -> None:
         self.registered[urn] = outputs
@@ -52,7 +52,7 @@ class Context:
     def outputs_of(self, urn: str) -> Properties:
         return self.registered[urn]
 
-    def reference(self, child: Child) -> Properties:
+    def reference(self, child: ComponentChild) -> Properties:
         return reference(child.urn, child.id)
 
     def provider_reference(self, package: str) -> Properties:
@@ -190,9 +190,7 @@ def test_get_kubeconfig_answers_the_clusters(world: World) -> None:
         ({"subnetIds": None}, "subnetIds: is missing"),
     ],
 )
-def test_what_the_component_or_the_double_does_not_know_is_refused_before_anything_is_made(
-    world: World, more: dict[str, Any], told: str
-) -> None:
+def test_unknown_inputs_are_refused_before_anything_is_made(world: World, more: dict[str, Any], told: str) -> None:
     context = Context(world)
     with pytest.raises(ProviderError, match=r"(?s).*") as error:
         construct(world, context, **more)

@@ -7,14 +7,16 @@ import pytest
 
 from pulumi_embedded.engine.provider import UNKNOWN, CheckResult, Properties, ProviderError
 from pulumi_embedded.providers.kubernetes import checks, releases, settings
-from pulumi_embedded.providers.kubernetes.kinds import Kind, kind_of
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind, kind_of
 
-VIRTUAL_SERVICE = Kind("networking.istio.io", "v1", "VirtualService")
-DESTINATION_RULE = Kind("networking.istio.io", "v1", "DestinationRule")
+VIRTUAL_SERVICE = ObjectKind("networking.istio.io", "v1", "VirtualService")
+DESTINATION_RULE = ObjectKind("networking.istio.io", "v1", "DestinationRule")
 
 
-def checked(new: Properties, kind: Kind | str = "core/v1:ConfigMap", old: Properties | None = None, namespace: str = "") -> CheckResult:
-    found = kind if isinstance(kind, Kind) else kind_of(f"kubernetes:{kind}")
+def checked(
+    new: Properties, kind: ObjectKind | str = "core/v1:ConfigMap", old: Properties | None = None, namespace: str = ""
+) -> CheckResult:
+    found = kind if isinstance(kind, ObjectKind) else kind_of(f"kubernetes:{kind}")
     return checks.complete(found, "res", old, new, lambda: "0a1b2c3d", namespace)
 
 
@@ -127,7 +129,7 @@ def test_a_destination_rule_needs_a_host() -> None:
 
 
 def test_a_kind_of_the_same_name_in_another_group_is_not_the_meshs() -> None:
-    assert refused(checked({"spec": {}}, Kind("example.com", "v1", "DestinationRule"))) == []
+    assert refused(checked({"spec": {}}, ObjectKind("example.com", "v1", "DestinationRule"))) == []
 
 
 def release(**changed: Any) -> CheckResult:
@@ -172,7 +174,7 @@ def test_an_unknown_chart_is_named_with_those_that_are_known() -> None:
     assert "kube-prometheus-stack" in release(chart="surprise").failures[0].reason
 
 
-def test_the_digest_of_values_does_not_depend_on_their_order_and_does_on_their_content() -> None:
+def test_the_digest_of_values_depends_on_their_content_and_not_their_order() -> None:
     assert releases.values_digest({"a": 1, "b": 2}) == releases.values_digest({"b": 2, "a": 1}) != releases.values_digest({"a": 1, "b": 3})
 
 

@@ -143,7 +143,7 @@ def test_a_name_that_is_not_known_yet_replaces_without_deleting_first() -> None:
     assert not found.delete_before_replace
 
 
-def test_an_object_with_a_made_up_name_gets_a_new_one_and_is_replaced_in_the_safe_order() -> None:
+def test_an_object_with_a_made_up_name_is_replaced_under_a_new_one_first() -> None:
     head = {"name": "cfg-0a1b2c3d", "namespace": "team", "annotations": {names.AUTONAMED: "true"}}
     found = difference({"metadata": head, "data": {"a": "1"}}, {"metadata": head, "data": {"a": "2"}}, "core/v1:ConfigMap")
     assert found.replaces == ("data.a",)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pulumi_embedded.engine.provider import Properties
 from pulumi_embedded.providers.kubernetes import quantities, wire
 from pulumi_embedded.providers.kubernetes.drift import shaped
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 
-POD = Kind("", "v1", "Pod")
-DEFINITION = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+POD = ObjectKind("", "v1", "Pod")
+DEFINITION = ObjectKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 
 
 def spec(**fields: Any) -> Properties:
@@ -137,7 +137,7 @@ def test_managed_fields_are_not_recorded() -> None:
     assert (recorded["__fieldManager"], recorded["__initialApiVersion"]) == ("me", "v1")
 
 
-def test_fields_that_the_sdk_cannot_spell_are_translated_both_ways_in_definitions_only() -> None:
+def test_fields_that_the_sdk_cannot_spell_are_translated_in_definitions_only() -> None:
     written = {"metadata": {"name": "x"}, "spec": {"x_kubernetes_preserve_unknown_fields": True, "_ref": "r", "plain_key": 1}}
     served = {"metadata": {"name": "x"}, "spec": {"x-kubernetes-preserve-unknown-fields": True, "$ref": "r", "plain_key": 1}}
     assert wire.manifest(DEFINITION, written) == served
@@ -151,5 +151,5 @@ def test_nulls_are_not_sent() -> None:
 
 def test_string_data_is_sent_as_data_and_wins_over_it() -> None:
     written = {"data": {"a": "b2xk", "b": "Yg=="}, "stringData": {"a": "new"}}
-    assert wire.manifest(Kind("", "v1", "Secret"), written) == {"data": {"a": "bmV3", "b": "Yg=="}}
+    assert wire.manifest(ObjectKind("", "v1", "Secret"), written) == {"data": {"a": "bmV3", "b": "Yg=="}}
     assert wire.manifest(POD, written) == written

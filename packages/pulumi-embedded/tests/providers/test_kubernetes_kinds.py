@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pulumi_embedded.engine.provider import ProviderError
-from pulumi_embedded.providers.kubernetes.kinds import Kind, kind_of, parse, refuse_component, refuse_function
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind, kind_of, parse, refuse_component, refuse_function
 
 # Read as text: importing the SDK takes seconds.
 _SPEC = find_spec("pulumi_kubernetes")
@@ -34,7 +34,7 @@ def test_lists_and_patches_of_the_sdk_are_refused_with_what_to_use_instead(token
 
 
 def test_the_core_group_is_v1_in_a_manifest() -> None:
-    assert kind_of("kubernetes:core/v1:ConfigMap") == Kind("", "v1", "ConfigMap")
+    assert kind_of("kubernetes:core/v1:ConfigMap") == ObjectKind("", "v1", "ConfigMap")
     assert kind_of("kubernetes:core/v1:ConfigMap").api_version == "v1"
 
 

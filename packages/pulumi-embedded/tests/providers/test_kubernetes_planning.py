@@ -11,19 +11,19 @@ from loopback import Handler, served
 
 from pulumi_embedded.engine.provider import UNKNOWN, Properties, ProviderError
 from pulumi_embedded.providers.kubernetes.charts import CHARTS, GROUPS, chart_name, groups, permissive
-from pulumi_embedded.providers.kubernetes.client import Cluster, loopback_only
-from pulumi_embedded.providers.kubernetes.clock import Clock
-from pulumi_embedded.providers.kubernetes.errors import Refusal, UnknownKindError, UnreachableError
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.client import ClusterConnection, loopback_only
+from pulumi_embedded.providers.kubernetes.clock import AwaitClock
+from pulumi_embedded.providers.kubernetes.errors import ApiRefusal, ApiUnreachableError, UnknownKindError
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 from pulumi_embedded.providers.kubernetes.planning import has_unknown, planned
 from pulumi_embedded.providers.kubernetes.plans import Plans
 from pulumi_embedded.providers.kubernetes.provider import KubernetesProvider
 
-SERVICE = Kind("", "v1", "Service")
-CONFIG_MAP = Kind("", "v1", "ConfigMap")
-SECRET = Kind("", "v1", "Secret")
-SCALED_OBJECT = Kind("keda.sh", "v1alpha1", "ScaledObject")
-NAMESPACE = Kind("", "v1", "Namespace")
+SERVICE = ObjectKind("", "v1", "Service")
+CONFIG_MAP = ObjectKind("", "v1", "ConfigMap")
+SECRET = ObjectKind("", "v1", "Secret")
+SCALED_OBJECT = ObjectKind("keda.sh", "v1alpha1", "ScaledObject")
+NAMESPACE = ObjectKind("", "v1", "Namespace")
 
 
 def test_what_only_the_create_will_tell_is_unknown_in_a_plan() -> None:
@@ -75,9 +75,9 @@ def test_a_dry_run_is_not_asked_in_a_namespace_that_the_same_preview_makes() -> 
     assert not plans.unsettled(CONFIG_MAP, "other")
 
 
-def test_a_dry_run_is_not_asked_for_kinds_whose_definition_the_same_preview_changes() -> None:
+def test_no_dry_run_is_asked_for_kinds_that_the_same_preview_redefines() -> None:
     plans = Plans()
-    plans.note(Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), "scaledobjects.keda.sh")
+    plans.note(ObjectKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), "scaledobjects.keda.sh")
     assert plans.unsettled(SCALED_OBJECT, "team")
     other = Plans()
     other.note_groups(groups(CHARTS["keda"]))
@@ -88,7 +88,7 @@ def test_a_dry_run_is_not_asked_for_kinds_whose_definition_the_same_preview_chan
 def test_a_refusal_by_a_rule_that_the_same_preview_changes_is_not_final() -> None:
     plans = Plans()
     assert not plans.changes((("ResourceQuota", "q"),))
-    plans.note(Kind("", "v1", "ResourceQuota"), "q")
+    plans.note(ObjectKind("", "v1", "ResourceQuota"), "q")
     assert plans.changes((("ResourceQuota", "q"),))
 
 
@@ -148,7 +148,7 @@ def kubeconfig(server: str) -> Properties:
 class FakeTime:
     def __init__(self) -> None:
         self.slept: list[float] = []
-        self.clock = Clock(now=lambda: sum(self.slept), sleep=self.slept.append)
+        self.clock = AwaitClock(now=lambda: sum(self.slept), sleep=self.slept.append)
 
 
 CORE = {
@@ -166,7 +166,9 @@ def serving(*answers: Answer) -> Callable[[str, str, Any], Answer]:
 
 def test_an_apply_names_its_manager_and_asks_for_strict_validation() -> None:
     with answering(serving((200, {"kind": "ConfigMap"}))) as (config, seen):
-        Cluster(config, "", Clock()).apply(CONFIG_MAP, {"metadata": {"name": "a b", "namespace": "team"}}, "me", force=True, dry_run=True)
+        ClusterConnection(config, "", AwaitClock()).apply(
+            CONFIG_MAP, {"metadata": {"name": "a b", "namespace": "team"}}, "me", force=True, dry_run=True
+        )
         method, path, headers = seen[-1]
         assert (method, path.partition("?")[0]) == ("PATCH", "/api/v1/namespaces/team/configmaps/a%20b")
         assert set(path.partition("?")[2].split("&")) == {"fieldManager=me", "fieldValidation=Strict", "force=true", "dryRun=All"}
@@ -176,38 +178,38 @@ def test_an_apply_names_its_manager_and_asks_for_strict_validation() -> None:
 def test_what_fails_in_passing_is_repeated_with_pauses() -> None:
     time = FakeTime()
     with answering(serving((503, {}), (429, {}), (200, {"ok": 1}))) as (config, _):
-        assert Cluster(config, "", time.clock).get(CONFIG_MAP, "team", "x") == {"ok": 1}
+        assert ClusterConnection(config, "", time.clock).get(CONFIG_MAP, "team", "x") == {"ok": 1}
     assert time.slept == [0.25, 0.5]
 
 
 def test_what_the_user_must_correct_is_not_repeated() -> None:
     with (
         answering(serving((422, {"reason": "Invalid", "message": "no"}))) as (config, seen),
-        pytest.raises(Refusal, match="422 Invalid: no"),
+        pytest.raises(ApiRefusal, match="422 Invalid: no"),
     ):
-        Cluster(config, "", FakeTime().clock).apply(CONFIG_MAP, {"metadata": {"name": "x"}}, "me")
+        ClusterConnection(config, "", FakeTime().clock).apply(CONFIG_MAP, {"metadata": {"name": "x"}}, "me")
     assert len(seen) == 2
 
 
 def test_an_object_that_is_not_there_is_none() -> None:
     with answering(serving((404, {"reason": "NotFound"}))) as (config, _):
-        assert Cluster(config, "", Clock()).get(CONFIG_MAP, "team", "x") is None
+        assert ClusterConnection(config, "", AwaitClock()).get(CONFIG_MAP, "team", "x") is None
 
 
 def test_kinds_are_asked_for_once_and_again_when_one_is_missing() -> None:
     with answering(serving((200, {}), (200, {}))) as (config, seen):
-        cluster = Cluster(config, "", Clock())
+        cluster = ClusterConnection(config, "", AwaitClock())
         cluster.get(CONFIG_MAP, "team", "x")
         cluster.get(CONFIG_MAP, "team", "y")
         assert [path for _, path, _ in seen].count("/api/v1") == 1
         with pytest.raises(UnknownKindError):
-            cluster.get(Kind("", "v1", "Secret"), "team", "x")
+            cluster.get(ObjectKind("", "v1", "Secret"), "team", "x")
         assert [path for _, path, _ in seen].count("/api/v1") == 2
 
 
 def test_a_group_that_is_not_served_has_no_kinds() -> None:
     with answering(lambda *_: (404, {})) as (config, _), pytest.raises(UnknownKindError, match="ScaledObject"):
-        Cluster(config, "", Clock()).get(SCALED_OBJECT, "team", "x")
+        ClusterConnection(config, "", AwaitClock()).get(SCALED_OBJECT, "team", "x")
 
 
 @pytest.mark.parametrize(
@@ -221,36 +223,36 @@ def test_only_the_object_that_was_recorded_is_deleted(code: int, message: str, a
         return (200, CORE) if path == "/api/v1" else (code, {"message": message})
 
     with answering(answer) as (config, _):
-        assert Cluster(config, "", Clock()).delete(CONFIG_MAP, "team", "x", uid="u", propagation="foreground") is asked
+        assert ClusterConnection(config, "", AwaitClock()).delete(CONFIG_MAP, "team", "x", uid="u", propagation="foreground") is asked
     assert bodies[-1]["preconditions"] == {"uid": "u"}
     assert bodies[-1]["propagationPolicy"] == "Foreground"
 
 
 def test_nobody_waits_longer_than_its_patience_for_a_server_that_is_away() -> None:
     time = FakeTime()
-    with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:9"):
-        Cluster(kubeconfig("http://127.0.0.1:9"), "", time.clock).get(CONFIG_MAP, "team", "x", patience=3)
+    with pytest.raises(ApiUnreachableError, match=r"127\.0\.0\.1:9"):
+        ClusterConnection(kubeconfig("http://127.0.0.1:9"), "", time.clock).get(CONFIG_MAP, "team", "x", patience=3)
     assert sum(time.slept) == pytest.approx(3), "asking for the kind is part of the same patience"
 
 
 def test_a_glance_does_not_wait_at_all() -> None:
     time = FakeTime()
-    with pytest.raises(UnreachableError):
-        Cluster(kubeconfig("http://127.0.0.1:9"), "", time.clock).get(CONFIG_MAP, "team", "x", patience=0)
+    with pytest.raises(ApiUnreachableError):
+        ClusterConnection(kubeconfig("http://127.0.0.1:9"), "", time.clock).get(CONFIG_MAP, "team", "x", patience=0)
     assert time.slept == []
 
 
 def test_a_cluster_that_was_never_started_is_unreachable_without_a_wait() -> None:
     time = FakeTime()
-    with pytest.raises(UnreachableError, match="no kubeconfig yet"):
-        Cluster({}, "", time.clock).request("GET", "/version")
+    with pytest.raises(ApiUnreachableError, match="no kubeconfig yet"):
+        ClusterConnection({}, "", time.clock).request("GET", "/version")
     assert time.slept == []
 
 
 @pytest.mark.parametrize("server", ["https://ABC.gr7.eu-west-1.eks.amazonaws.com", "https://10.0.0.1:6443", ""])
 def test_a_cluster_on_another_machine_is_never_touched(server: str) -> None:
     with pytest.raises(ProviderError, match="not on this machine"):
-        Cluster(kubeconfig(server), "", Clock()).request("GET", "/version")
+        ClusterConnection(kubeconfig(server), "", AwaitClock()).request("GET", "/version")
 
 
 @pytest.mark.parametrize("server", ["https://127.0.0.1:6443", "https://localhost:1", "https://[::1]:1", "https://127.3.2.1"])
@@ -281,7 +283,7 @@ class Previewing:
 
 def provider(kubeconfig: Properties) -> KubernetesProvider:
     clock = FakeTime().clock
-    made = KubernetesProvider(Path("none"), lambda name, step: (), clock, connect=lambda _, clock: Cluster(kubeconfig, "", clock))
+    made = KubernetesProvider(Path("none"), lambda name, step: (), clock, connect=lambda _, clock: ClusterConnection(kubeconfig, "", clock))
     made.configure({})
     return made
 
@@ -308,7 +310,7 @@ def test_a_cluster_that_does_not_answer_is_an_error_in_an_update(config: Propert
         provider(config).create(*CREATE, Previewing(preview=False))
 
 
-def test_a_delete_without_its_cluster_drops_the_object_only_where_that_was_asked_for() -> None:
+def test_a_delete_without_its_cluster_drops_the_object_only_if_asked_to() -> None:
     urn, type, _, inputs = CREATE
     strict = provider(kubeconfig("http://127.0.0.1:9"))
     with pytest.raises(ProviderError, match="does not answer"):

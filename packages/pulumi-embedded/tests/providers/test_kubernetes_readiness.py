@@ -8,15 +8,15 @@ import pytest
 
 from pulumi_embedded.engine.provider import Properties
 from pulumi_embedded.providers.kubernetes.await_ import foundations, pods, services, workloads
-from pulumi_embedded.providers.kubernetes.await_.verdict import Judge, State, selector
+from pulumi_embedded.providers.kubernetes.await_.verdict import Judge, ReadinessState, selector
 from pulumi_embedded.providers.kubernetes.await_.waiting import NotReadyError, holders, pause_after, until_gone, until_ready
-from pulumi_embedded.providers.kubernetes.client import Cluster
-from pulumi_embedded.providers.kubernetes.clock import Clock
-from pulumi_embedded.providers.kubernetes.errors import UnknownKindError, UnreachableError
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.client import ClusterConnection
+from pulumi_embedded.providers.kubernetes.clock import AwaitClock
+from pulumi_embedded.providers.kubernetes.errors import ApiUnreachableError, UnknownKindError
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 
-DEPLOYMENT = Kind("apps", "v1", "Deployment")
-CONFIG_MAP = Kind("", "v1", "ConfigMap")
+DEPLOYMENT = ObjectKind("apps", "v1", "Deployment")
+CONFIG_MAP = ObjectKind("", "v1", "ConfigMap")
 UNSCHEDULABLE = "0/12 nodes are available: 12 Insufficient nvidia.com/gpu."
 
 
@@ -26,14 +26,14 @@ class Around:
 
     objects: Mapping[str, Sequence[Properties]] = field(default_factory=dict[str, Sequence[Properties]])
 
-    def get(self, kind: Kind, namespace: str, name: str) -> Properties | None:
+    def get(self, kind: ObjectKind, namespace: str, name: str) -> Properties | None:
         return next((each for each in self.objects.get(kind.kind, ()) if each["metadata"]["name"] == name), None)
 
-    def find(self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "") -> Sequence[Properties]:
+    def find(self, kind: ObjectKind, namespace: str = "", *, labels: str = "", fields: str = "") -> Sequence[Properties]:
         return self.objects.get(kind.kind, ())
 
 
-def verdict(judge: Judge, live: Properties, **objects: Sequence[Properties]) -> tuple[State, str]:
+def verdict(judge: Judge, live: Properties, **objects: Sequence[Properties]) -> tuple[ReadinessState, str]:
     found = judge(live, Around(objects))
     return found.state, found.text
 
@@ -59,8 +59,8 @@ def deployment(wanted: int | None = 2, generation: int = 1, conditions: Sequence
     return {"metadata": head, "spec": spec, "status": {"observedGeneration": 1, "conditions": list(conditions), **status}}
 
 
-def test_a_deployment_is_ready_when_every_new_replica_is_available_and_no_old_one_is_left() -> None:
-    assert verdict(workloads.deployment, deployment(updatedReplicas=2, availableReplicas=2, replicas=2)) == (State.READY, "")
+def test_a_deployment_is_ready_when_only_new_available_replicas_are_left() -> None:
+    assert verdict(workloads.deployment, deployment(updatedReplicas=2, availableReplicas=2, replicas=2)) == (ReadinessState.READY, "")
 
 
 @pytest.mark.parametrize(
@@ -73,25 +73,25 @@ def test_a_deployment_is_ready_when_every_new_replica_is_available_and_no_old_on
     ],
 )
 def test_a_rollout_that_is_not_over_says_how_far_it_is(status: dict[str, int], text: str) -> None:
-    assert verdict(workloads.deployment, deployment(**status)) == (State.WAITING, text)
+    assert verdict(workloads.deployment, deployment(**status)) == (ReadinessState.WAITING, text)
 
 
 def test_a_rollout_that_the_controller_has_not_seen_has_not_begun() -> None:
     state, text = verdict(workloads.deployment, deployment(generation=2, updatedReplicas=2, availableReplicas=2, replicas=2))
-    assert (state, text) == (State.WAITING, "the rollout has not begun")
+    assert (state, text) == (ReadinessState.WAITING, "the rollout has not begun")
 
 
 def test_a_deployment_without_replicas_of_its_own_has_one() -> None:
-    assert verdict(workloads.deployment, deployment(None, updatedReplicas=1, availableReplicas=1, replicas=1))[0] is State.READY
+    assert verdict(workloads.deployment, deployment(None, updatedReplicas=1, availableReplicas=1, replicas=1))[0] is ReadinessState.READY
 
 
 def test_a_deployment_scaled_to_nothing_is_ready() -> None:
-    assert verdict(workloads.deployment, deployment(0)) == (State.READY, "")
+    assert verdict(workloads.deployment, deployment(0)) == (ReadinessState.READY, "")
 
 
 def test_the_scheduler_says_why_a_deployment_waits() -> None:
     state, text = verdict(workloads.deployment, deployment(), Pod=[unschedulable(), unschedulable()])
-    assert (state, text) == (State.WAITING, f"0 of 2 replicas available; 2 pods: {UNSCHEDULABLE}")
+    assert (state, text) == (ReadinessState.WAITING, f"0 of 2 replicas available; 2 pods: {UNSCHEDULABLE}")
 
 
 def test_only_pods_of_the_new_revision_are_blamed() -> None:
@@ -112,13 +112,13 @@ def test_a_quota_that_stops_the_pods_is_the_reason() -> None:
 
 def test_a_rollout_past_its_deadline_has_failed() -> None:
     late = condition("Progressing", "False", "ProgressDeadlineExceeded")
-    assert verdict(workloads.deployment, deployment(conditions=[late]), Pod=[unschedulable()])[0] is State.FAILED
+    assert verdict(workloads.deployment, deployment(conditions=[late]), Pod=[unschedulable()])[0] is ReadinessState.FAILED
 
 
 def test_a_paused_deployment_is_not_awaited() -> None:
     paused = deployment()
     paused["spec"]["paused"] = True
-    assert verdict(workloads.deployment, paused)[0] is State.READY
+    assert verdict(workloads.deployment, paused)[0] is ReadinessState.READY
 
 
 @pytest.mark.parametrize(
@@ -155,10 +155,10 @@ def test_a_pod_on_its_way_out_is_not_blamed() -> None:
 
 
 def test_a_single_pod_is_ready_or_done_or_failed() -> None:
-    assert verdict(pods.pod, READY_POD)[0] is State.READY
-    assert verdict(pods.pod, a_pod(phase="Succeeded"))[0] is State.READY
-    assert verdict(pods.pod, a_pod(phase="Failed", message="evicted")) == (State.FAILED, "evicted")
-    assert verdict(pods.pod, a_pod()) == (State.WAITING, "the pod is starting")
+    assert verdict(pods.pod, READY_POD)[0] is ReadinessState.READY
+    assert verdict(pods.pod, a_pod(phase="Succeeded"))[0] is ReadinessState.READY
+    assert verdict(pods.pod, a_pod(phase="Failed", message="evicted")) == (ReadinessState.FAILED, "evicted")
+    assert verdict(pods.pod, a_pod()) == (ReadinessState.WAITING, "the pod is starting")
 
 
 def stateful(**status: int) -> Properties:
@@ -167,9 +167,12 @@ def stateful(**status: int) -> Properties:
 
 
 def test_a_stateful_set_is_ready_when_the_pods_above_its_partition_are_new() -> None:
-    assert verdict(workloads.stateful_set, stateful(readyReplicas=3, updatedReplicas=2))[0] is State.READY
-    assert verdict(workloads.stateful_set, stateful(readyReplicas=3, updatedReplicas=1))[0] is State.WAITING
-    assert verdict(workloads.stateful_set, stateful(readyReplicas=2, updatedReplicas=3)) == (State.WAITING, "2 of 3 replicas ready")
+    assert verdict(workloads.stateful_set, stateful(readyReplicas=3, updatedReplicas=2))[0] is ReadinessState.READY
+    assert verdict(workloads.stateful_set, stateful(readyReplicas=3, updatedReplicas=1))[0] is ReadinessState.WAITING
+    assert verdict(workloads.stateful_set, stateful(readyReplicas=2, updatedReplicas=3)) == (
+        ReadinessState.WAITING,
+        "2 of 3 replicas ready",
+    )
 
 
 def test_a_daemon_set_is_ready_when_every_node_runs_the_new_pod() -> None:
@@ -177,23 +180,29 @@ def test_a_daemon_set_is_ready_when_every_node_runs_the_new_pod() -> None:
         status = {"observedGeneration": 1, "desiredNumberScheduled": 2, "updatedNumberScheduled": updated, "numberAvailable": available}
         return {"metadata": {"generation": 1}, "spec": {}, "status": status}
 
-    assert verdict(workloads.daemon_set, live(2, 2))[0] is State.READY
-    assert verdict(workloads.daemon_set, live(1, 2)) == (State.WAITING, "1 of 2 nodes run it")
-    assert verdict(workloads.daemon_set, live(2, 1))[0] is State.WAITING
+    assert verdict(workloads.daemon_set, live(2, 2))[0] is ReadinessState.READY
+    assert verdict(workloads.daemon_set, live(1, 2)) == (ReadinessState.WAITING, "1 of 2 nodes run it")
+    assert verdict(workloads.daemon_set, live(2, 1))[0] is ReadinessState.WAITING
 
 
 def test_a_warning_event_is_the_reason_where_no_pod_exists() -> None:
     events = [{"reason": "Old", "lastTimestamp": "1"}, {"reason": "FailedCreate", "message": "no account", "lastTimestamp": "2"}]
-    assert verdict(workloads.stateful_set, stateful(), Event=events) == (State.WAITING, "0 of 3 replicas ready; FailedCreate: no account")
+    assert verdict(workloads.stateful_set, stateful(), Event=events) == (
+        ReadinessState.WAITING,
+        "0 of 3 replicas ready; FailedCreate: no account",
+    )
 
 
 def test_a_job_is_awaited_to_its_end() -> None:
     def live(*conditions: Properties) -> Properties:
         return {"metadata": {}, "spec": {"selector": {"matchLabels": {"a": "b"}}}, "status": {"conditions": list(conditions)}}
 
-    assert verdict(workloads.job, live(condition("Complete")))[0] is State.READY
-    assert verdict(workloads.job, live(condition("Failed", reason="BackoffLimitExceeded"))) == (State.FAILED, "BackoffLimitExceeded")
-    assert verdict(workloads.job, live()) == (State.WAITING, "0 of 1 completions")
+    assert verdict(workloads.job, live(condition("Complete")))[0] is ReadinessState.READY
+    assert verdict(workloads.job, live(condition("Failed", reason="BackoffLimitExceeded"))) == (
+        ReadinessState.FAILED,
+        "BackoffLimitExceeded",
+    )
+    assert verdict(workloads.job, live()) == (ReadinessState.WAITING, "0 of 1 completions")
 
 
 def a_service(type: str = "ClusterIP", **status: Any) -> Properties:
@@ -202,37 +211,37 @@ def a_service(type: str = "ClusterIP", **status: Any) -> Properties:
 
 def test_a_service_waits_for_a_pod_that_takes_requests_where_pods_exist() -> None:
     ready = [{"endpoints": [{"conditions": {"ready": True}}]}]
-    assert verdict(services.service, a_service())[0] is State.READY
-    assert verdict(services.service, a_service(), Pod=[unschedulable()])[0] is State.WAITING
+    assert verdict(services.service, a_service())[0] is ReadinessState.READY
+    assert verdict(services.service, a_service(), Pod=[unschedulable()])[0] is ReadinessState.WAITING
     assert UNSCHEDULABLE in verdict(services.service, a_service(), Pod=[unschedulable()])[1]
-    assert verdict(services.service, a_service(), Pod=[READY_POD], EndpointSlice=ready)[0] is State.READY
-    assert verdict(services.service, a_service("ExternalName"), Pod=[unschedulable()])[0] is State.READY
+    assert verdict(services.service, a_service(), Pod=[READY_POD], EndpointSlice=ready)[0] is ReadinessState.READY
+    assert verdict(services.service, a_service("ExternalName"), Pod=[unschedulable()])[0] is ReadinessState.READY
 
 
 def test_a_load_balancer_waits_for_its_address() -> None:
-    assert verdict(services.service, a_service("LoadBalancer"))[0] is State.WAITING
-    assert verdict(services.service, a_service("LoadBalancer", loadBalancer={"ingress": [{"ip": "1"}]}))[0] is State.READY
-    assert verdict(services.ingress, a_service())[0] is State.WAITING
-    assert verdict(services.ingress, a_service(loadBalancer={"ingress": [{"ip": "1"}]}))[0] is State.READY
+    assert verdict(services.service, a_service("LoadBalancer"))[0] is ReadinessState.WAITING
+    assert verdict(services.service, a_service("LoadBalancer", loadBalancer={"ingress": [{"ip": "1"}]}))[0] is ReadinessState.READY
+    assert verdict(services.ingress, a_service())[0] is ReadinessState.WAITING
+    assert verdict(services.ingress, a_service(loadBalancer={"ingress": [{"ip": "1"}]}))[0] is ReadinessState.READY
 
 
 def test_a_namespace_is_ready_when_it_is_active() -> None:
-    assert verdict(foundations.namespace, {"status": {"phase": "Active"}})[0] is State.READY
-    assert verdict(foundations.namespace, {"status": {"phase": "Terminating"}})[0] is State.WAITING
+    assert verdict(foundations.namespace, {"status": {"phase": "Active"}})[0] is ReadinessState.READY
+    assert verdict(foundations.namespace, {"status": {"phase": "Terminating"}})[0] is ReadinessState.WAITING
 
 
-def test_a_definition_is_ready_when_it_is_established_and_fails_when_its_names_are_taken() -> None:
-    assert verdict(foundations.definition, {"status": {"conditions": [condition("Established")]}})[0] is State.READY
-    assert verdict(foundations.definition, {})[0] is State.WAITING
+def test_a_definition_is_ready_once_established_and_fails_on_taken_names() -> None:
+    assert verdict(foundations.definition, {"status": {"conditions": [condition("Established")]}})[0] is ReadinessState.READY
+    assert verdict(foundations.definition, {})[0] is ReadinessState.WAITING
     taken = {"status": {"conditions": [condition("NamesAccepted", "False", "Conflict", "taken")]}}
-    assert verdict(foundations.definition, taken) == (State.FAILED, "Conflict: taken")
+    assert verdict(foundations.definition, taken) == (ReadinessState.FAILED, "Conflict: taken")
 
 
 def test_a_quota_is_ready_when_its_limits_are_counted_whatever_their_spelling() -> None:
     live = {"spec": {"hard": {"cpu": "1000m", "pods": 5}}, "status": {"hard": {"cpu": "1", "pods": "5"}}}
-    assert verdict(foundations.quota, live)[0] is State.READY
+    assert verdict(foundations.quota, live)[0] is ReadinessState.READY
     assert verdict(foundations.quota, {"spec": {"hard": {"pods": "6"}}, "status": {"hard": {"pods": "5"}}}) == (
-        State.WAITING,
+        ReadinessState.WAITING,
         "not counted yet: pods",
     )
 
@@ -246,27 +255,30 @@ def test_a_claim_is_awaited_unless_its_class_binds_at_first_use() -> None:
         "metadata": {"name": "d", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
         "volumeBindingMode": "WaitForFirstConsumer",
     }
-    assert verdict(foundations.claim, live("Bound"))[0] is State.READY
-    assert verdict(foundations.claim, live("Pending"))[0] is State.WAITING
-    assert verdict(foundations.claim, live("Pending"), StorageClass=[late])[0] is State.READY
-    assert verdict(foundations.claim, live("Pending", None), StorageClass=[default])[0] is State.READY
-    assert verdict(foundations.claim, live("Pending", ""), StorageClass=[default])[0] is State.WAITING
-    assert verdict(foundations.claim, live("Lost"))[0] is State.FAILED
+    assert verdict(foundations.claim, live("Bound"))[0] is ReadinessState.READY
+    assert verdict(foundations.claim, live("Pending"))[0] is ReadinessState.WAITING
+    assert verdict(foundations.claim, live("Pending"), StorageClass=[late])[0] is ReadinessState.READY
+    assert verdict(foundations.claim, live("Pending", None), StorageClass=[default])[0] is ReadinessState.READY
+    assert verdict(foundations.claim, live("Pending", ""), StorageClass=[default])[0] is ReadinessState.WAITING
+    assert verdict(foundations.claim, live("Lost"))[0] is ReadinessState.FAILED
 
 
 def test_a_scaled_object_is_awaited_only_where_keda_runs() -> None:
     adapter = {"metadata": {"name": "v1beta1.external.metrics.k8s.io"}, "status": {"conditions": [condition("Available")]}}
-    assert verdict(foundations.scaled_object, {})[0] is State.READY
-    assert verdict(foundations.scaled_object, {}, APIService=[adapter]) == (State.WAITING, "KEDA has not seen it")
+    assert verdict(foundations.scaled_object, {})[0] is ReadinessState.READY
+    assert verdict(foundations.scaled_object, {}, APIService=[adapter]) == (ReadinessState.WAITING, "KEDA has not seen it")
     unready = {"status": {"conditions": [condition("Ready", "False", "Failed", "no query")]}}
-    assert verdict(foundations.scaled_object, unready, APIService=[adapter]) == (State.WAITING, "Failed: no query")
-    assert verdict(foundations.scaled_object, {"status": {"conditions": [condition("Ready")]}}, APIService=[adapter])[0] is State.READY
+    assert verdict(foundations.scaled_object, unready, APIService=[adapter]) == (ReadinessState.WAITING, "Failed: no query")
+    assert (
+        verdict(foundations.scaled_object, {"status": {"conditions": [condition("Ready")]}}, APIService=[adapter])[0]
+        is ReadinessState.READY
+    )
 
 
 def test_a_token_is_awaited_only_where_one_was_asked_for() -> None:
-    assert verdict(foundations.token, {"type": "Opaque"})[0] is State.READY
-    assert verdict(foundations.token, {"type": "kubernetes.io/service-account-token"})[0] is State.WAITING
-    assert verdict(foundations.token, {"type": "kubernetes.io/service-account-token", "data": {"token": "t"}})[0] is State.READY
+    assert verdict(foundations.token, {"type": "Opaque"})[0] is ReadinessState.READY
+    assert verdict(foundations.token, {"type": "kubernetes.io/service-account-token"})[0] is ReadinessState.WAITING
+    assert verdict(foundations.token, {"type": "kubernetes.io/service-account-token", "data": {"token": "t"}})[0] is ReadinessState.READY
 
 
 def test_selectors_are_written_as_queries() -> None:
@@ -285,7 +297,7 @@ class Script:
     shown: list[str] = field(default_factory=list[str])
     slept: list[float] = field(default_factory=list[float])
 
-    def get(self, kind: Kind, namespace: str, name: str, *, patience: float) -> Properties | None:
+    def get(self, kind: ObjectKind, namespace: str, name: str, *, patience: float) -> Properties | None:
         assert patience == 0, "the loop itself waits for an API server that is away"
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
         if isinstance(state, Exception):
@@ -305,14 +317,14 @@ class Script:
         return len(self.slept) >= self.cancel_after
 
     @property
-    def clock(self) -> Clock:
-        return Clock(now=lambda: sum(self.slept), sleep=self.slept.append)
+    def clock(self) -> AwaitClock:
+        return AwaitClock(now=lambda: sum(self.slept), sleep=self.slept.append)
 
     def ready(self, applied: Properties, seconds: float = 60) -> Properties:
-        return until_ready(DEPLOYMENT, applied, cast(Cluster, self), self, seconds, self.clock)
+        return until_ready(DEPLOYMENT, applied, cast(ClusterConnection, self), self, seconds, self.clock)
 
     def gone(self, seconds: float = 60, uid: str = "u") -> str:
-        return until_gone(CONFIG_MAP, "team", "x", uid, cast(Cluster, self), self, seconds, self.clock)
+        return until_gone(CONFIG_MAP, "team", "x", uid, cast(ClusterConnection, self), self, seconds, self.clock)
 
 
 DONE = deployment(updatedReplicas=2, availableReplicas=2, replicas=2)
@@ -332,7 +344,7 @@ def test_a_ready_object_is_not_waited_for() -> None:
 
 def test_a_kind_without_readiness_is_ready_at_once() -> None:
     applied = {"metadata": {"name": "x"}}
-    assert until_ready(CONFIG_MAP, applied, cast(Cluster, Script([None])), Script([None]), 1, Clock()) is applied
+    assert until_ready(CONFIG_MAP, applied, cast(ClusterConnection, Script([None])), Script([None]), 1, AwaitClock()) is applied
 
 
 def test_a_wait_ends_at_its_timeout_with_the_last_reason() -> None:
@@ -343,7 +355,7 @@ def test_a_wait_ends_at_its_timeout_with_the_last_reason() -> None:
 
 
 def test_an_api_server_that_restarts_is_waited_out() -> None:
-    script = Script([UnreachableError("gone"), UnreachableError("gone"), DONE])
+    script = Script([ApiUnreachableError("gone"), ApiUnreachableError("gone"), DONE])
     assert script.ready(deployment()) == DONE
     assert "does not answer" in script.shown[-1]
 
@@ -366,7 +378,7 @@ def test_nobody_looks_more_than_four_times_a_second() -> None:
 
 def test_a_deletion_ends_when_the_object_is_gone() -> None:
     held = {"metadata": {"uid": "u", "deletionTimestamp": "t", "finalizers": ["example.com/hold"]}}
-    script = Script([held, UnreachableError("gone"), None])
+    script = Script([held, ApiUnreachableError("gone"), None])
     assert script.gone() == ""
     assert script.shown[0] == "deleting: finalizer example.com/hold"
 

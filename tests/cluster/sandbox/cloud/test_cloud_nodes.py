@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from pulumi_embedded.engine.provider import Properties, ProviderError
-from pulumi_embedded.providers.aws.account import Account
+from pulumi_embedded.providers.aws.account import SimulatedAccount
 from pulumi_embedded.providers.aws.assembly import backends
 from pulumi_embedded.providers.aws.nodes import SimulatedNode
-from pulumi_embedded.providers.aws.provider import AwsProvider, Site
+from pulumi_embedded.providers.aws.provider import AccountSite, AwsProvider
 from sandbox.cloud import nodes as simulation
 from sandbox.cloud.control_plane import LocalControlPlane
 from tests.cluster.conftest import ControlPlane, eventually
@@ -38,9 +38,11 @@ class Cloud:
     """An account with a cluster in it, whose node groups live in the control plane."""
 
     def __init__(self, folder: Path, kubeconfig: Path) -> None:
-        account = Account(folder / "account.sqlite")
+        account = SimulatedAccount(folder / "account.sqlite")
         plane = LocalControlPlane(kubeconfig)
-        self.provider = AwsProvider(lambda _: Site(account, backends(account, plane, simulation.nodes, lambda *_: None)), environment={})
+        self.provider = AwsProvider(
+            lambda _: AccountSite(account, backends(account, plane, simulation.nodes, lambda *_: None)), environment={}
+        )
         self.provider.configure({"region": "us-east-1"})
         self.watch = Watch()
         vpc = self.make("ec2/vpc", "v", cidrBlock="10.0.0.0/16")[1]

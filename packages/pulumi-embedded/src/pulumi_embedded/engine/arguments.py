@@ -19,7 +19,7 @@ class UsageError(EngineError):
 
 
 @dataclass(frozen=True, slots=True)
-class Flag:
+class CommandFlag:
     """`name` without dashes. A switch may be written `--name`, `--name=true` or `--name=false`."""
 
     name: str
@@ -31,12 +31,12 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class CommandVerb:
     """`words` as typed, for instance ("stack", "output"). `least` and `most` count the words that follow."""
 
     words: tuple[str, ...]
     help: str
-    flags: tuple[Flag, ...] = ()
+    flags: tuple[CommandFlag, ...] = ()
     least: int = 0
     most: int = 0
     usage: str = ""
@@ -50,7 +50,7 @@ class Verb:
 
 @dataclass(frozen=True)
 class Arguments:
-    verb: Verb
+    verb: CommandVerb
     words: tuple[str, ...] = ()
     help: bool = False
     _values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -80,27 +80,27 @@ class Arguments:
 
 
 GLOBAL: Final = (
-    Flag("cwd", "value", "C", "run as if started in this folder"),
-    Flag("non-interactive", help="never ask"),
-    Flag("help", short="h", help="tell about a command"),
-    Flag("fully-qualify-stack-names", short="Q", help="show stack names as organization/PROJECT/STACK"),
-    Flag("disable-integrity-checking", help="accept a checkpoint with missing parents or providers in `stack import`"),
+    CommandFlag("cwd", "value", "C", "run as if started in this folder"),
+    CommandFlag("non-interactive", help="never ask"),
+    CommandFlag("help", short="h", help="tell about a command"),
+    CommandFlag("fully-qualify-stack-names", short="Q", help="show stack names as organization/PROJECT/STACK"),
+    CommandFlag("disable-integrity-checking", help="accept a checkpoint with missing parents or providers in `stack import`"),
     # These tune the looks, logs and traces of the engine that this one stands in for: taken, so that clients need not know, and without
     # effect.
-    Flag("color", "value"),
-    Flag("emoji", short="e"),
-    Flag("logflow"),
-    Flag("logtostderr"),
-    Flag("verbose", "value", "v"),
-    Flag("tracing", "value"),
-    Flag("tracing-header", "value"),
-    Flag("otel-traces", "value"),
-    Flag("profiling", "value"),
-    Flag("memprofilerate", "value"),
+    CommandFlag("color", "value"),
+    CommandFlag("emoji", short="e"),
+    CommandFlag("logflow"),
+    CommandFlag("logtostderr"),
+    CommandFlag("verbose", "value", "v"),
+    CommandFlag("tracing", "value"),
+    CommandFlag("tracing-header", "value"),
+    CommandFlag("otel-traces", "value"),
+    CommandFlag("profiling", "value"),
+    CommandFlag("memprofilerate", "value"),
 )
 
 
-def parse(args: Sequence[str], verbs: Sequence[Verb]) -> Arguments:
+def parse(args: Sequence[str], verbs: Sequence[CommandVerb]) -> Arguments:
     """The request of a command line. Raises UsageError naming the word or flag that is wrong, or what is refused and why."""
     by_words = {words: verb for verb in verbs for words in (verb.words, *verb.aliases)}
     verb, rest = _verb(list(args), by_words)
@@ -114,7 +114,7 @@ def parse(args: Sequence[str], verbs: Sequence[Verb]) -> Arguments:
     return arguments
 
 
-def _verb(args: list[str], by_words: Mapping[tuple[str, ...], Verb]) -> tuple[Verb, list[str]]:
+def _verb(args: list[str], by_words: Mapping[tuple[str, ...], CommandVerb]) -> tuple[CommandVerb, list[str]]:
     """The verb, and the arguments without its words."""
     words: tuple[str, ...] = ()
     rest: list[str] = []
@@ -142,16 +142,16 @@ def _verb(args: list[str], by_words: Mapping[tuple[str, ...], Verb]) -> tuple[Ve
     supported = (verb.words for verb in by_words.values() if not verb.refused)
     choices = sorted({other[len(words)] for other in supported if other[: len(words)] == words and len(other) > len(words)})
     if not unknown:
-        return Verb((), "", most=0), [*rest, "--help"]
+        return CommandVerb((), "", most=0), [*rest, "--help"]
     raise UsageError(f'unknown command "{unknown}" for "pulumi"; the embedded engine knows {", ".join(choices)}')
 
 
-def _flags(args: list[str], verb: Verb) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+def _flags(args: list[str], verb: CommandVerb) -> tuple[dict[str, tuple[str, ...]], list[str]]:
     known = _table((*GLOBAL, *verb.flags))
     values: dict[str, tuple[str, ...]] = {}
     words: list[str] = []
 
-    def add(flag: Flag, value: str) -> None:
+    def add(flag: CommandFlag, value: str) -> None:
         if flag.refused:
             raise UsageError(f"--{flag.name} is not supported by the embedded engine: {flag.refused}")
         if flag.kind == "switch" and value not in ("true", "false"):
@@ -190,11 +190,11 @@ def _flags(args: list[str], verb: Verb) -> tuple[dict[str, tuple[str, ...]], lis
     return values, words
 
 
-def _table(flags: Sequence[Flag]) -> dict[str, Flag]:
+def _table(flags: Sequence[CommandFlag]) -> dict[str, CommandFlag]:
     table = {f"--{flag.name}": flag for flag in flags}
     return table | {f"-{flag.short}": flag for flag in flags if flag.short}
 
 
-def _takes_value(arg: str, known: Mapping[str, Flag]) -> bool:
+def _takes_value(arg: str, known: Mapping[str, CommandFlag]) -> bool:
     flag = known.get(arg)
     return flag is not None and flag.kind != "switch"

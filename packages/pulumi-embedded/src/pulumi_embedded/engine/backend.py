@@ -51,11 +51,11 @@ class StackName:
 
 
 @dataclass(frozen=True)
-class Backend:
+class FileBackend:
     root: Path
 
     @classmethod
-    def of(cls, environment: Mapping[str, str], project_url: str = "") -> "Backend":
+    def of(cls, environment: Mapping[str, str], project_url: str = "") -> "FileBackend":
         """The backend that PULUMI_BACKEND_URL names, else the project's, else the home folder, as after `pulumi login --local`."""
         url = environment.get("PULUMI_BACKEND_URL") or project_url or "file://~"
         parts = urlsplit(url)

@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 from pulumi_embedded.engine.console import Terminal
 from pulumi_embedded.engine.errors import EngineError
 from pulumi_embedded.engine.model import ProviderFactories
-from pulumi_embedded.engine.session import Host
+from pulumi_embedded.engine.session import EngineHost
 from pulumi_embedded.engine.verbs import dispatch
 
 VERSION: Final = "3.272.0"
@@ -30,7 +30,7 @@ def main(providers: Callable[[], ProviderFactories], args: Sequence[str] | None 
         console.error(STOPPED)
         os._exit(INTERRUPTED)
 
-    host = Host(
+    host = EngineHost(
         console=console,
         cwd=Path.cwd(),
         environment=dict(os.environ),

@@ -18,7 +18,7 @@ from semver import VersionInfo
 from pulumi_embedded.engine.console import Captured
 from pulumi_embedded.engine.errors import EngineError
 from pulumi_embedded.engine.model import ProviderFactories
-from pulumi_embedded.engine.session import Host
+from pulumi_embedded.engine.session import EngineHost
 from pulumi_embedded.engine.verbs import dispatch
 from pulumi_embedded.engine.workspace import environment_of
 
@@ -64,7 +64,7 @@ class EmbeddedPulumi(PulumiCommand):
     ) -> CommandResult:
         """Raises the SDK's CommandError, or one of its kinds, for everything that fails."""
         console = Captured(on_output, on_error)
-        host = Host(
+        host = EngineHost(
             console=console,
             cwd=Path(cwd),
             environment=environment_of(additional_env),

@@ -24,7 +24,7 @@ MASK: Final = "[secret]"
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class StackValue:
     """One configuration value. `text` is what the program gets, `[secret]` if secrets were left closed; `data` is set for structures."""
 
     text: str
@@ -73,7 +73,7 @@ def read_settings(file: Path) -> StackSettings:
     return StackSettings(file, cast(dict[str, Any], config), salt)
 
 
-def resolve(project: Project, settings: StackSettings, stack: str, decrypt: Decrypt | None) -> dict[str, Value]:
+def resolve(project: Project, settings: StackSettings, stack: str, decrypt: Decrypt | None) -> dict[str, StackValue]:
     """Every value of the stack by its full key, in order. Raises EngineError with every missing or mistyped key of the declarations."""
     values = {full_key(str(key), project.name): raw for key, raw in settings.values.items()}
     faults: list[str] = []
@@ -92,17 +92,17 @@ def resolve(project: Project, settings: StackSettings, stack: str, decrypt: Decr
     return {key: value_of(values[key], decrypt) for key in sorted(values)}
 
 
-def value_of(raw: Any, decrypt: Decrypt | None) -> Value:
+def value_of(raw: Any, decrypt: Decrypt | None) -> StackValue:
     """One raw value of the file, opened; a structure with a secret inside is secret as a whole."""
     if is_secure(raw):
-        return Value(decrypt(raw["secure"]) if decrypt else MASK, secret=True)
+        return StackValue(decrypt(raw["secure"]) if decrypt else MASK, secret=True)
     secret = any(True for _ in _ciphertexts(raw))
     if isinstance(raw, dict | list):
         if secret and decrypt is None:
-            return Value(MASK, secret=True)
+            return StackValue(MASK, secret=True)
         data = _opened(raw, decrypt)
-        return Value(json.dumps(data, separators=(",", ":"), sort_keys=True, ensure_ascii=False), secret, data)
-    return Value(scalar_text(raw), secret=False)
+        return StackValue(json.dumps(data, separators=(",", ":"), sort_keys=True, ensure_ascii=False), secret, data)
+    return StackValue(scalar_text(raw), secret=False)
 
 
 def scalar_text(raw: Any) -> str:

@@ -11,8 +11,8 @@ from pulumi.runtime.proto import provider_pb2, resource_pb2
 from pulumi_embedded.engine.context import Context
 from pulumi_embedded.engine.graph import provider_urn
 from pulumi_embedded.engine.halt import StepError
-from pulumi_embedded.engine.provider import Child, Properties, ProviderError
-from pulumi_embedded.engine.providers import Providers
+from pulumi_embedded.engine.provider import ComponentChild, Properties, ProviderError
+from pulumi_embedded.engine.provider_instances import Providers
 from pulumi_embedded.engine.registration import Registrar, Request
 from pulumi_embedded.engine.urns import package_of
 from pulumi_embedded.engine.values import UNKNOWN, from_struct, has_unknown, plain, reference, to_struct
@@ -56,7 +56,7 @@ class Registering:
         depends_on: Sequence[str] = (),
         ignore_changes: Sequence[str] = (),
         version: str = "",
-    ) -> Child:
+    ) -> ComponentChild:
         package = package_of(type)
         asked = Request(
             type=type,
@@ -71,7 +71,7 @@ class Registering:
         )
         registered = self.registrar.register(asked)
         made = registered.resource
-        return Child(made.urn, known_id(made.id), made.outputs)
+        return ComponentChild(made.urn, known_id(made.id), made.outputs)
 
     def outputs(self, urn: str, outputs: Properties) -> None:
         self.registrar.outputs(urn, outputs)
@@ -82,7 +82,7 @@ class Registering:
             raise ProviderError(f"{urn} has not been registered by this program, so its outputs are not known")
         return found.outputs
 
-    def reference(self, child: Child) -> Properties:
+    def reference(self, child: ComponentChild) -> Properties:
         return reference(child.urn, child.id)
 
     def provider_reference(self, package: str) -> Properties:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pulumi_embedded.engine.halt import Halt
-from pulumi_embedded.engine.ledger import Ledger
-from pulumi_embedded.engine.model import Events, PendingKind, PendingOperation, Request, Resource, State, StepEvent
+from pulumi_embedded.engine.model import Events, OperationRequest, PendingKind, PendingOperation, Resource, State, StepEvent
+from pulumi_embedded.engine.resources import OperationResources
 from pulumi_embedded.engine.targets import Selection
 from pulumi_embedded.engine.urns import Namer
 
@@ -56,11 +56,11 @@ class Unwritten:
 class Context:
     """One operation. `clock` answers RFC 3339 time in UTC."""
 
-    request: Request
+    request: OperationRequest
     state: State
     events: Events
     halt: Halt
-    ledger: Ledger
+    ledger: OperationResources
     selection: Selection
     slots: Slots
     namer: Namer

@@ -12,12 +12,12 @@ from pulumi_embedded.engine.context import Context
 from pulumi_embedded.engine.graph import dependants, ordered, provider_urn, references, walk_backwards
 from pulumi_embedded.engine.halt import StepError, Stopped
 from pulumi_embedded.engine.model import Op, Resource, StepEvent
-from pulumi_embedded.engine.provider import Properties, Step
-from pulumi_embedded.engine.providers import Providers
+from pulumi_embedded.engine.provider import Properties, ProviderStep
+from pulumi_embedded.engine.provider_instances import Providers
 from pulumi_embedded.engine.targets import with_requirements
 from pulumi_embedded.engine.values import UNKNOWN, plain
 
-ControlFor = Callable[[str, float], Step]
+ControlFor = Callable[[str, float], ProviderStep]
 
 
 class Remover:

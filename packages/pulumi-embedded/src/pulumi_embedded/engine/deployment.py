@@ -21,24 +21,24 @@ from pulumi_embedded.engine.context import Context, Slots, Unwritten
 from pulumi_embedded.engine.deletion import Remover, renamed_references
 from pulumi_embedded.engine.execution import Control, Executor, cause
 from pulumi_embedded.engine.halt import Halt, StepError, Stopped
-from pulumi_embedded.engine.ledger import Ledger
 from pulumi_embedded.engine.model import (
     Events,
     Op,
-    Outcome,
+    OperationOutcome,
+    OperationRequest,
     Program,
     ProgramResult,
     ProviderFactories,
-    Request,
     Resource,
     StackOutputs,
     State,
 )
-from pulumi_embedded.engine.monitor import Engine, Monitor, Server
+from pulumi_embedded.engine.monitor import EngineService, Monitor, MonitorServer
 from pulumi_embedded.engine.policy import Policies
-from pulumi_embedded.engine.providers import Providers
+from pulumi_embedded.engine.provider_instances import Providers
 from pulumi_embedded.engine.refresh import refresh
 from pulumi_embedded.engine.registration import Registrar
+from pulumi_embedded.engine.resources import OperationResources
 from pulumi_embedded.engine.targets import Selection, absent
 from pulumi_embedded.engine.urns import Namer
 
@@ -49,7 +49,7 @@ _RELEASE_SECONDS: Final = 30
 
 
 def execute(
-    request: Request,
+    request: OperationRequest,
     *,
     state: State,
     program: Program | None,
@@ -58,7 +58,7 @@ def execute(
     stack_outputs: StackOutputs,
     cancel: threading.Event,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-) -> Outcome:
+) -> OperationOutcome:
     """Perform the operation. Never raises for a failure of the stack: that is in the outcome, its causes in the events.
 
     `cancel` may be set at any time by anyone: no new step starts, steps under way are told, the program is stopped, the state is whole.
@@ -69,7 +69,7 @@ def execute(
         state=Unwritten(state) if request.dry_run else state,
         events=events,
         halt=(halt := Halt(cancel, continue_on_error=request.continue_on_error)),
-        ledger=Ledger(state.resources),
+        ledger=OperationResources(state.resources),
         selection=Selection.of(request),
         slots=Slots(request.parallel, halt),
         namer=Namer(request.stack, request.project),
@@ -99,7 +99,7 @@ def execute(
         finally:
             _follow_renames(context)
             loaded.close()
-    return Outcome(
+    return OperationOutcome(
         error=context.halt.error,
         changes=context.ledger.counts,
         policy_packs=dict(sorted(versions.items())),
@@ -113,7 +113,7 @@ class _Update:
     def __init__(self, context: Context, providers: Providers, program: Program, stack_outputs: StackOutputs) -> None:
         self._context = context
         self._program = program
-        self._server = Server(context.request.parallel)
+        self._server = MonitorServer(context.request.parallel)
         self._callbacks = Callbacks(context)
         self._policies = Policies(context, self._server.address)
         self._remover = _remover(context, providers, self._callbacks)
@@ -126,7 +126,7 @@ class _Update:
             Functions(context, providers, registrar),
             self._callbacks,
         )
-        self._server.serve(self._monitor, Engine(context))
+        self._server.serve(self._monitor, EngineService(context))
 
     def run(self) -> dict[str, str]:
         """Name -> version of the policy packs. Raises Stopped after a failure."""
@@ -215,7 +215,7 @@ def _refreshed(context: Context, providers: Providers) -> Context:
     Before an update or a destroy only what is gone is counted here. What is the same would count twice; what has other inputs is counted
     by the step that repairs it; and what merely reports another status needs no step: an update that has nothing to do must say so.
     """
-    ledger = Ledger(refresh(context, providers, cause))
+    ledger = OperationResources(refresh(context, providers, cause))
     uncounted = () if context.request.kind == "refresh" else (Op.SAME, Op.UPDATE)
     ledger.count_all({op: count for op, count in context.ledger.counts.items() if op not in uncounted})
     return replace(context, ledger=ledger)

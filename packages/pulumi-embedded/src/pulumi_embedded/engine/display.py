@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from pulumi_embedded.engine.console import Console
-from pulumi_embedded.engine.model import Op, Outcome, PolicyEvent, Severity, StepEvent
-from pulumi_embedded.engine.progress import PlainProgress, Running, Snapshot, describe
+from pulumi_embedded.engine.model import Op, OperationOutcome, PolicyEvent, Severity, StepEvent
+from pulumi_embedded.engine.progress import PlainProgress, RunningStep, Snapshot, describe
 from pulumi_embedded.engine.property_diff import lines, printed, whole
 from pulumi_embedded.engine.style import SYMBOLS, WORDS, duration, shown_type
-from pulumi_embedded.engine.tree import Row, render
+from pulumi_embedded.engine.tree import TreeRow, render
 from pulumi_embedded.engine.values import Properties
 
 NAME: Final = "embedded engine, Pulumi-compatible subset"
@@ -27,7 +27,7 @@ _REPLACEMENT: Final = {Op.REPLACE, Op.CREATE_REPLACEMENT, Op.DELETE_REPLACED}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class DisplayOptions:
     planning: bool
     debug: bool = False
     diff: bool = False
@@ -44,13 +44,13 @@ class _Diagnostic:
     stream: int
 
 
-class Display:
+class OperationDisplay:
     """Implements model.Events for people."""
 
-    def __init__(self, console: Console, options: Options, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, console: Console, options: DisplayOptions, *, now: Callable[[], float] = time.monotonic) -> None:
         self._console, self._options, self._now = console, options, now
         self._lock = threading.Lock()
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, TreeRow] = {}
         self._steps: dict[str, StepEvent] = {}
         self._diagnostics: dict[str, list[_Diagnostic]] = {}
         self._policies: list[PolicyEvent] = []
@@ -132,7 +132,7 @@ class Display:
 
     # ---- at the end ------------------------------------------------------------------------------------------------------------------
 
-    def end(self, outcome: Outcome, before: Properties, after: Properties) -> None:
+    def end(self, outcome: OperationOutcome, before: Properties, after: Properties) -> None:
         """Print everything. `before` and `after` are the recorded outputs of the stack; a plan knows better than `after`."""
         self.stop()
         with self._lock:
@@ -163,7 +163,7 @@ class Display:
         shown = [urn for urn, row in self._rows.items() if row.failed or row.op not in quiet or (row.notes and row.type != ROOT)]
         return render(self._rows, shown, self._details, planning=self._options.planning)
 
-    def _details(self, row: Row) -> list[str]:
+    def _details(self, row: TreeRow) -> list[str]:
         step = self._steps.get(row.urn)
         if step is None:
             return []
@@ -172,7 +172,7 @@ class Display:
             return whole(resource.inputs, row.op) if resource else []
         return lines(step, limit=None if self._options.diff else MOST_CHANGES)
 
-    def _policy_lines(self, outcome: Outcome) -> list[str]:
+    def _policy_lines(self, outcome: OperationOutcome) -> list[str]:
         if not outcome.policy_packs and not self._policies:
             return []
         result = ["Policies:"]
@@ -221,7 +221,7 @@ class Display:
                 result.append(f"    {key}: {printed(after[key])}")
         return ["Outputs:", *result] if result else []
 
-    def _counts(self, outcome: Outcome) -> list[str]:
+    def _counts(self, outcome: OperationOutcome) -> list[str]:
         planning = self._options.planning
         counts = {Op(op): count for op, count in outcome.changes.items() if count}
         replaced = counts.pop(Op.CREATE_REPLACEMENT, 0), counts.pop(Op.DELETE_REPLACED, 0)
@@ -244,10 +244,10 @@ class Display:
 
     # ---- inside ----------------------------------------------------------------------------------------------------------------------
 
-    def _row(self, step: StepEvent) -> Row:
+    def _row(self, step: StepEvent) -> TreeRow:
         row = self._rows.get(step.urn)
         if row is None:
-            row = self._rows[step.urn] = Row(step.urn, step.type)
+            row = self._rows[step.urn] = TreeRow(step.urn, step.type)
         resource = step.new or step.old
         if resource is not None:
             row.parent, row.custom = resource.parent, resource.custom
@@ -257,7 +257,7 @@ class Display:
         with self._lock:
             now = self._now()
             running = [
-                Running(row.op, shown_type(row.type), row.name, row.message, now - row.begun)
+                RunningStep(row.op, shown_type(row.type), row.name, row.message, now - row.begun)
                 for row in self._rows.values()
                 if row.running and row.custom and row.op is not Op.SAME  # a component only waits for what is in it
             ]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from pulumi_embedded.engine.errors import EngineError
-from pulumi_embedded.engine.model import Events, Op, Outcome, PolicyEvent, Resource, Severity, StepEvent
+from pulumi_embedded.engine.model import Events, Op, OperationOutcome, PolicyEvent, Resource, Severity, StepEvent
 from pulumi_embedded.engine.values import Properties, masked
 
 DELIVERY_SECONDS: Final = 30
@@ -119,7 +119,7 @@ class EventStream:
             fields["resourceUrn"] = event.urn
         self._emit("policyEvent", fields)
 
-    def summary(self, outcome: Outcome) -> None:
+    def summary(self, outcome: OperationOutcome) -> None:
         self._emit(
             "summaryEvent",
             {

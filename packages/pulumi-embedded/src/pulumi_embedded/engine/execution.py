@@ -17,8 +17,8 @@ from pulumi_embedded.engine.goals import Goal
 from pulumi_embedded.engine.halt import StepError, Stopped, UnsupportedError
 from pulumi_embedded.engine.model import Op, PendingKind, Resource, StepEvent
 from pulumi_embedded.engine.provider import PartialFailureError, Properties, ProviderError
-from pulumi_embedded.engine.providers import Instance
-from pulumi_embedded.engine.steps import Decision
+from pulumi_embedded.engine.provider_instances import Instance
+from pulumi_embedded.engine.steps import StepDecision
 from pulumi_embedded.engine.values import UNKNOWN, marked_like, plain, with_secret_keys
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class Executor:
         self._lock = threading.Lock()
         self._open: dict[str, StepEvent] = {}
 
-    def carry_out(self, decision: Decision, goal: Goal, old: Resource | None, instance: Instance | None) -> Resource:
+    def carry_out(self, decision: StepDecision, goal: Goal, old: Resource | None, instance: Instance | None) -> Resource:
         """Answers the resource as it is now. Raises Stopped when it failed (which has been reported) and StepError when it must not be."""
         if decision.op is Op.SAME and old is not None:
             return self._same(goal, old)
@@ -140,7 +140,7 @@ class Executor:
             made = self._operate("creating", "create", event, wanted, old, call)
         return self._made(event, goal, old, made, "create", created=True)
 
-    def _update(self, decision: Decision, goal: Goal, old: Resource, instance: Instance | None) -> Resource:
+    def _update(self, decision: StepDecision, goal: Goal, old: Resource, instance: Instance | None) -> Resource:
         wanted, context = goal.wanted, self._context
         event = self._event(Op.UPDATE, goal, old, decision)
         context.events.started(event)
@@ -162,7 +162,7 @@ class Executor:
             made = self._operate("updating", "update", event, replace(wanted, id=old.id, outputs=old.outputs), old, call)
         return self._made(event, goal, old, made, "update")
 
-    def _replace(self, decision: Decision, goal: Goal, old: Resource, instance: Instance | None) -> Resource:
+    def _replace(self, decision: StepDecision, goal: Goal, old: Resource, instance: Instance | None) -> Resource:
         context = self._context
         displaced = goal.wanted.urn in context.ledger.displaced
         if old.protect and not displaced:
@@ -286,7 +286,7 @@ class Executor:
             return False
         raise StepError(f"the provider of {wanted.name} is not configured: its configuration holds values that are not known", wanted.urn)
 
-    def _event(self, op: Op, goal: Goal, old: Resource | None, decision: Decision | None = None) -> StepEvent:
+    def _event(self, op: Op, goal: Goal, old: Resource | None, decision: StepDecision | None = None) -> StepEvent:
         wanted = goal.wanted
         return StepEvent(
             op=op,

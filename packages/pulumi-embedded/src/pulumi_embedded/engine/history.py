@@ -25,7 +25,7 @@ class ConfigEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
+class RecordedUpdate:
     kind: str
     start: datetime
     end: datetime
@@ -36,7 +36,7 @@ class Update:
     changes: Mapping[str, int] = field(default_factory=dict)
 
 
-def record(folder: Path, update: Update) -> None:
+def record(folder: Path, update: RecordedUpdate) -> None:
     """Add one operation. Raises EngineError if it cannot be written."""
     # Numbered, not named by time: a clock that was set back must not make an old operation the latest.
     name = f"{max(_numbers(folder), default=0) + 1:08d}{_SUFFIX}"

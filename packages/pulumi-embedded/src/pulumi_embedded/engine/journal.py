@@ -13,7 +13,7 @@ from typing import NoReturn
 from pulumi_embedded.engine.errors import EngineError
 
 
-class Journal:
+class OperationJournal:
     """Lines of one file. `append` is called by one thread at a time, `wait` by any number."""
 
     def __init__(self, path: Path) -> None:

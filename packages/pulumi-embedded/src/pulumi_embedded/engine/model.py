@@ -180,7 +180,7 @@ class PolicyPack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class OperationRequest:
     """One preview, update, refresh or destroy."""
 
     kind: Literal["update", "refresh", "destroy"]
@@ -223,7 +223,7 @@ class Program(Protocol):
         """Where relative paths of assets start."""
         ...
 
-    def run(self, address: str, request: Request, events: Events) -> ProgramResult:
+    def run(self, address: str, request: OperationRequest, events: Events) -> ProgramResult:
         """Run it to its end against the monitor and engine service at `address`; what it prints goes to `events`."""
         ...
 
@@ -233,7 +233,7 @@ class Program(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class OperationOutcome:
     """How an operation ended. `error` is None for success; the texts of all causes have been sent as diagnostics."""
 
     error: str | None

@@ -216,7 +216,7 @@ TERMINATED: Final = "Resource monitor has terminated"
 """What the SDK says when we have ended its calls, because the deployment stops; the reason has been told then."""
 
 
-class Engine(engine_pb2_grpc.EngineServicer):
+class EngineService(engine_pb2_grpc.EngineServicer):
     def __init__(self, context: Context) -> None:
         self._context = context
 
@@ -244,7 +244,7 @@ class Engine(engine_pb2_grpc.EngineServicer):
         _refuse(context, "attaching a debugger")
 
 
-class Server:
+class MonitorServer:
     """Both services on one free port of the loopback address."""
 
     def __init__(self, parallel: int) -> None:
@@ -253,7 +253,7 @@ class Server:
         self._server = grpc.server(self._pool, options=CHANNEL_OPTIONS)
         self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
 
-    def serve(self, monitor: Monitor, engine: Engine) -> None:
+    def serve(self, monitor: Monitor, engine: EngineService) -> None:
         # The first handler that knows a method answers it: this one takes Log from the general one below.
         direct = {"Log": grpc.unary_unary_rpc_method_handler(engine.log)}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("pulumirpc.Engine", direct),))

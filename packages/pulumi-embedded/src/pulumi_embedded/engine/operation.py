@@ -15,20 +15,20 @@ from typing import Literal
 from pulumi_embedded.engine import history
 from pulumi_embedded.engine.arguments import Arguments, UsageError
 from pulumi_embedded.engine.backend import ORGANIZATION
-from pulumi_embedded.engine.config import Value
-from pulumi_embedded.engine.display import Display, Options
+from pulumi_embedded.engine.config import StackValue
+from pulumi_embedded.engine.display import DisplayOptions, OperationDisplay
 from pulumi_embedded.engine.errors import EngineError
 from pulumi_embedded.engine.events import EventStream, Fanout
 from pulumi_embedded.engine.interrupt import graceful
-from pulumi_embedded.engine.model import Events, Op, Outcome, PolicyPack, Program, Request
+from pulumi_embedded.engine.model import Events, Op, OperationOutcome, OperationRequest, PolicyPack, Program
 from pulumi_embedded.engine.preview_json import PreviewDigest
 from pulumi_embedded.engine.redact import Redactor
-from pulumi_embedded.engine.session import Host, Stack
+from pulumi_embedded.engine.session import EngineHost, SessionStack
 from pulumi_embedded.engine.state import StackState
 from pulumi_embedded.engine.values import MASK, Properties
 
 Kind = Literal["update", "refresh", "destroy"]
-End = Callable[[Outcome, Properties, Properties], None]
+End = Callable[[OperationOutcome, Properties, Properties], None]
 """Called with the outcome, and the stack's outputs before and after."""
 Announce = Callable[[str], None]
 """Tells a person something at once."""
@@ -46,10 +46,10 @@ class OperationFailedError(EngineError):
 
 
 @dataclass(frozen=True)
-class Run:
+class OperationRun:
     """One operation on one stack."""
 
-    stack: Stack
+    stack: SessionStack
     arguments: Arguments
     kind: Kind
     dry_run: bool
@@ -63,7 +63,7 @@ class Run:
         verb = f"Previewing {self.kind}" if self.dry_run else _TITLES[self.kind]
         return f"{verb} ({self.stack.name.stack})"
 
-    def perform(self) -> Outcome:
+    def perform(self) -> OperationOutcome:
         """Raises OperationFailedError when it failed."""
         host, arguments = self.stack.host, self.arguments
         config = self.stack.config(show_secrets=True)
@@ -116,9 +116,9 @@ class Run:
             with self.stack.editing(self.label, cancel.set) as state:
                 yield state
 
-    def _request(self, config: Mapping[str, Value]) -> Request:
+    def _request(self, config: Mapping[str, StackValue]) -> OperationRequest:
         arguments, name = self.arguments, self.stack.name
-        return Request(
+        return OperationRequest(
             kind=self.kind,
             dry_run=self.dry_run,
             organization=ORGANIZATION,
@@ -153,7 +153,7 @@ class Run:
             raise EngineError(f"policy pack or configuration not found: {', '.join(missing)}")
         return tuple(PolicyPack(folder, configs[index] if index < len(configs) else None) for index, folder in enumerate(folders))
 
-    def _program(self, host: Host) -> Program | None:
+    def _program(self, host: EngineHost) -> Program | None:
         if self.kind != "update":
             return None
         from pulumi_embedded.engine import program
@@ -161,10 +161,10 @@ class Run:
         client = self.arguments.text("client")
         if client:
             return program.Inline(client)
-        return program.Child(self.stack.project, host.environment)
+        return program.ChildProgram(self.stack.project, host.environment)
 
     @contextlib.contextmanager
-    def _sinks(self, config: Mapping[str, Value]) -> Generator[tuple[Events, list[End], Announce]]:
+    def _sinks(self, config: Mapping[str, StackValue]) -> Generator[tuple[Events, list[End], Announce]]:
         """Where the events of this operation go, what to call with its outcome, and how to tell something at once."""
         host, arguments = self.stack.host, self.arguments
         shown = {key: MASK if value.secret else value.text for key, value in config.items()}
@@ -172,7 +172,7 @@ class Run:
         sinks: list[Events] = []
         ends: list[End] = []
         streams: list[EventStream] = []
-        display: Display | None = None
+        display: OperationDisplay | None = None
         if arguments.switch("json") and self.dry_run and self.kind == "update":
             digest = PreviewDigest(shown)
             sinks.append(digest)
@@ -199,8 +199,8 @@ class Run:
             for stream in streams:
                 stream.close()
 
-    def _display(self, host: Host, arguments: Arguments) -> Display:
-        options = Options(
+    def _display(self, host: EngineHost, arguments: Arguments) -> OperationDisplay:
+        options = DisplayOptions(
             planning=self.dry_run,
             debug=arguments.switch("debug"),
             diff=arguments.switch("diff"),
@@ -209,12 +209,12 @@ class Run:
             show_sames=arguments.switch("show-sames"),
             show_reads=arguments.switch("show-reads"),
         )
-        return Display(host.console, options)
+        return OperationDisplay(host.console, options)
 
-    def _record(self, config: Mapping[str, Value], outcome: Outcome, started: datetime) -> None:
+    def _record(self, config: Mapping[str, StackValue], outcome: OperationOutcome, started: datetime) -> None:
         stack, arguments = self.stack, self.arguments
         seal = stack.config_passphrase().encrypt if any(value.secret for value in config.values()) else str
-        update = history.Update(
+        update = history.RecordedUpdate(
             kind=self.kind,
             start=started,
             end=stack.host.now(),
@@ -230,19 +230,19 @@ class Run:
         history.record(stack.backend.history(stack.name), update)
 
 
-def up(host: Host, arguments: Arguments) -> None:
+def up(host: EngineHost, arguments: Arguments) -> None:
     _change(host, arguments, "update")
 
 
-def preview(host: Host, arguments: Arguments) -> None:
-    Run(host.stack(arguments), arguments, "update", dry_run=True).perform()
+def preview(host: EngineHost, arguments: Arguments) -> None:
+    OperationRun(host.stack(arguments), arguments, "update", dry_run=True).perform()
 
 
-def refresh(host: Host, arguments: Arguments) -> None:
+def refresh(host: EngineHost, arguments: Arguments) -> None:
     _change(host, arguments, "refresh")
 
 
-def destroy(host: Host, arguments: Arguments) -> None:
+def destroy(host: EngineHost, arguments: Arguments) -> None:
     stack = _change(host, arguments, "destroy")
     if stack is not None and arguments.switch("remove") and not arguments.switch("preview-only"):
         from pulumi_embedded.engine.verbs_stack import delete
@@ -251,27 +251,27 @@ def destroy(host: Host, arguments: Arguments) -> None:
         host.console.line(f"Stack '{stack.name.stack}' has been removed!")
 
 
-def _change(host: Host, arguments: Arguments, kind: Kind) -> Stack | None:
+def _change(host: EngineHost, arguments: Arguments, kind: Kind) -> SessionStack | None:
     """Preview, ask, and carry out, as far as the flags say; None if the person said no."""
     if kind != "update" and arguments.switch("run-program"):
         raise UsageError(f"--run-program is not supported by the embedded engine: a {kind} works on the recorded state alone; leave it out")
     stack = host.stack(arguments)
     if arguments.switch("preview-only"):
-        Run(stack, arguments, kind, dry_run=True).perform()
+        OperationRun(stack, arguments, kind, dry_run=True).perform()
         return stack
     sure, skip = arguments.switch("yes") or arguments.switch("skip-preview"), arguments.switch("skip-preview")
     if not sure and not host.interactive(arguments):
         raise UsageError("--yes or --skip-preview must be passed in to proceed when running in non-interactive mode")
     if not skip:
-        Run(stack, arguments, kind, dry_run=True).perform()
+        OperationRun(stack, arguments, kind, dry_run=True).perform()
     if not sure and not _confirmed(host, kind):
         host.console.line("confirmation declined; nothing was changed")
         return None
-    Run(stack, arguments, kind, dry_run=False).perform()
+    OperationRun(stack, arguments, kind, dry_run=False).perform()
     return stack
 
 
-def _confirmed(host: Host, kind: Kind) -> bool:
+def _confirmed(host: EngineHost, kind: Kind) -> bool:
     while True:
         answer = host.console.ask(f"\nDo you want to perform this {kind}? [yes/no] ").lower()
         if answer in ("yes", "y"):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pulumi_embedded.engine.checkpoint import to_json
 from pulumi_embedded.engine.events import metadata
 from pulumi_embedded.engine.graph import ordered
-from pulumi_embedded.engine.model import Op, Outcome, PolicyEvent, Resource, Severity, StepEvent
+from pulumi_embedded.engine.model import Op, OperationOutcome, PolicyEvent, Resource, Severity, StepEvent
 from pulumi_embedded.engine.values import MASK, Properties
 
 NANOSECONDS = 1_000_000_000
@@ -58,7 +58,7 @@ class PreviewDigest:
 
     def policy(self, event: PolicyEvent) -> None: ...
 
-    def result(self, outcome: Outcome) -> Properties:
+    def result(self, outcome: OperationOutcome) -> Properties:
         with self._lock:
             result: Properties = {"config": self._config, "steps": [entry for _, entry in _in_order(self._steps)]}
             if self._diagnostics:

@@ -18,7 +18,7 @@ from pulumi.runtime.proto import language_pb2, language_pb2_grpc
 
 from pulumi_embedded.engine.callbacks import details_of
 from pulumi_embedded.engine.errors import EngineError
-from pulumi_embedded.engine.model import Events, ProgramResult, Request
+from pulumi_embedded.engine.model import Events, OperationRequest, ProgramResult
 from pulumi_embedded.engine.monitor import CHANNEL_OPTIONS, TERMINATED
 from pulumi_embedded.engine.runner import FAILED_AND_LOGGED
 from pulumi_embedded.engine.workspace import Project
@@ -38,7 +38,7 @@ class Inline:
     def directory(self) -> Path:
         return Path.cwd()
 
-    def run(self, address: str, request: Request, events: Events) -> ProgramResult:
+    def run(self, address: str, request: OperationRequest, events: Events) -> ProgramResult:
         folder = str(self.directory)
         channel = grpc.insecure_channel(self._address, options=CHANNEL_OPTIONS)
         try:
@@ -80,7 +80,7 @@ class Inline:
             self._call.cancel()
 
 
-class Child:
+class ChildProgram:
     """A Python program in its project folder, run by `pulumi_embedded.engine.runner` in a process of its own."""
 
     def __init__(self, project: Project, environment: Mapping[str, str]) -> None:
@@ -103,7 +103,7 @@ class Child:
         virtualenv = self._project.runtime_options.get("virtualenv")
         return str(self._project.folder / str(virtualenv) / "bin" / "python") if virtualenv else sys.executable
 
-    def run(self, address: str, request: Request, events: Events) -> ProgramResult:
+    def run(self, address: str, request: OperationRequest, events: Events) -> ProgramResult:
         main = self._project.folder / self._project.main
         asked = {
             "address": address,

@@ -16,7 +16,7 @@ MOST_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningStep:
     op: Op
     type: str
     name: str
@@ -28,11 +28,11 @@ class Running:
 class Snapshot:
     seconds: float
     done: int
-    running: tuple[Running, ...]
+    running: tuple[RunningStep, ...]
     """Longest first."""
 
 
-def describe(entry: Running) -> str:
+def describe(entry: RunningStep) -> str:
     """`creating TYPE NAME (what it waits for)`."""
     return f"{WORDS[entry.op][0]} {entry.type} {entry.name}{f' ({entry.message})' if entry.message else ''}"
 

@@ -26,7 +26,7 @@ _SYMBOLS: Final = {"add": "+", "delete": "-", "update": "~"}
 
 
 @dataclass(frozen=True)
-class Change:
+class PropertyChange:
     path: str
     kind: Kind
     old: Any
@@ -34,17 +34,17 @@ class Change:
     replaces: bool = False
 
 
-def changes(step: StepEvent) -> list[Change]:
+def changes(step: StepEvent) -> list[PropertyChange]:
     """Every property that differs, by path; empty for creations, deletions and unchanged objects."""
     if step.old is None or step.new is None or step.op in (Op.SAME, Op.DELETE, Op.DELETE_REPLACED):
         return []
-    found: dict[str, Change] = {}
+    found: dict[str, PropertyChange] = {}
     for text, kind in sorted(step.details.items()):
         path = _parsed(text)
         old = _ABSENT if kind.startswith("add") else _value(step.old, path)
         new = _ABSENT if kind.startswith("delete") else _value(step.new, path)
         forced = kind.endswith("-replace") or text in step.replaces
-        for change in list(_compared(path, old, new)) or [Change(text, "update", None, None)]:
+        for change in list(_compared(path, old, new)) or [PropertyChange(text, "update", None, None)]:
             found[change.path] = replace(change, replaces=forced)
     if not found:
         found = {change.path: change for change in _compared((), step.old.inputs, step.new.inputs)}
@@ -79,7 +79,7 @@ def printed(value: Any) -> str:
     return shortened(json.dumps(shown, ensure_ascii=False, sort_keys=True), VALUE_WIDTH)
 
 
-def _line(change: Change) -> Iterator[str]:
+def _line(change: PropertyChange) -> Iterator[str]:
     symbol = _SYMBOLS[change.kind]
     forced = "  (forces replacement)" if change.replaces else ""
     head = f"{symbol} {change.path}:"
@@ -106,14 +106,14 @@ def _text_lines(old: str, new: str) -> Iterator[str]:
         yield f"    … {len(differing) - TEXT_LINES} more lines"
 
 
-def _compared(path: Path, old: Any, new: Any) -> Iterator[Change]:
+def _compared(path: Path, old: Any, new: Any) -> Iterator[PropertyChange]:
     """The leaves at which two values differ. A secret is a leaf: its inside is nobody's business."""
     if old is _ABSENT and new is _ABSENT:
         return
     if old is _ABSENT:
-        yield Change(render(path), "add", None, new)
+        yield PropertyChange(render(path), "add", None, new)
     elif new is _ABSENT:
-        yield Change(render(path), "delete", old, None)
+        yield PropertyChange(render(path), "delete", old, None)
     elif _is_map(old) and _is_map(new):
         for key in sorted({*old, *new}):
             yield from _compared((*path, key), old.get(key, _ABSENT), new.get(key, _ABSENT))
@@ -121,7 +121,7 @@ def _compared(path: Path, old: Any, new: Any) -> Iterator[Change]:
         for index in range(max(len(old), len(new))):
             yield from _compared((*path, index), _at(old, index), _at(new, index))
     elif old != new:
-        yield Change(render(path), "update", old, new)
+        yield PropertyChange(render(path), "update", old, new)
 
 
 def _is_map(value: Any) -> bool:

@@ -59,7 +59,7 @@ class DiffResult:
 
 
 @dataclass(frozen=True)
-class Live:
+class LiveResource:
     """What `read` found. `inputs` keep the shape of the recorded inputs, with live values, or every refresh would show drift."""
 
     id: str
@@ -67,7 +67,7 @@ class Live:
     outputs: Properties
 
 
-class Step(Protocol):
+class ProviderStep(Protocol):
     """What a provider may use while it works on one resource."""
 
     @property
@@ -92,7 +92,7 @@ class Step(Protocol):
 
 
 @dataclass(frozen=True)
-class Child:
+class ComponentChild:
     """A resource registered by a component provider."""
 
     urn: str
@@ -120,7 +120,7 @@ class ComponentContext(Protocol):
         depends_on: Sequence[str] = (),
         ignore_changes: Sequence[str] = (),
         version: str = "",
-    ) -> Child:
+    ) -> ComponentChild:
         """Register a child; its provider is the one the component was given for that package, else the default one."""
         ...
 
@@ -132,7 +132,7 @@ class ComponentContext(Protocol):
         """The outputs that a resource of this run has registered."""
         ...
 
-    def reference(self, child: Child) -> Properties:
+    def reference(self, child: ComponentChild) -> Properties:
         """A resource reference to put into outputs."""
         ...
 
@@ -178,20 +178,20 @@ class Provider(ABC):
     ) -> DiffResult: ...
 
     @abstractmethod
-    def create(self, urn: str, type: str, name: str, inputs: Properties, step: Step) -> tuple[str, Properties]:
+    def create(self, urn: str, type: str, name: str, inputs: Properties, step: ProviderStep) -> tuple[str, Properties]:
         """Answer (id, outputs); in a preview ("", outputs with UNKNOWN). Must be safe to repeat after a kill: the object may exist."""
 
     @abstractmethod
-    def read(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties) -> Live | None:
+    def read(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties) -> LiveResource | None:
         """What is there now, or None when it is gone."""
 
     @abstractmethod
     def update(
-        self, urn: str, type: str, id: str, old_inputs: Properties, old_outputs: Properties, new: Properties, step: Step
+        self, urn: str, type: str, id: str, old_inputs: Properties, old_outputs: Properties, new: Properties, step: ProviderStep
     ) -> Properties: ...
 
     @abstractmethod
-    def delete(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties, step: Step) -> None:
+    def delete(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties, step: ProviderStep) -> None:
         """Ends when the object is gone; an object that is already gone is no error."""
 
     def invoke(self, token: str, args: Properties, preview: bool) -> Properties:

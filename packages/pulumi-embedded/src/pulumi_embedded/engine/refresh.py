@@ -14,7 +14,7 @@ from pulumi_embedded.engine.context import Context
 from pulumi_embedded.engine.graph import provider_urn, references
 from pulumi_embedded.engine.halt import Stopped
 from pulumi_embedded.engine.model import Op, PendingKind, Resource, StepEvent
-from pulumi_embedded.engine.providers import Providers
+from pulumi_embedded.engine.provider_instances import Providers
 from pulumi_embedded.engine.values import marked_like, plain
 
 _FINISHED_ELSEWHERE: tuple[PendingKind, ...] = ("updating", "deleting", "reading", "importing")

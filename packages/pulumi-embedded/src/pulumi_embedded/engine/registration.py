@@ -20,7 +20,7 @@ from pulumi_embedded.engine.model import Op, Resource, StackOutputs, StepEvent
 from pulumi_embedded.engine.paths import PathError
 from pulumi_embedded.engine.policy import Policies
 from pulumi_embedded.engine.provider import CheckResult, DiffResult, Properties, ProviderError
-from pulumi_embedded.engine.providers import Defaults, Instance, Providers, default_name
+from pulumi_embedded.engine.provider_instances import Defaults, Instance, Providers, default_name
 from pulumi_embedded.engine.steps import NO_CHANGE, Forced, decide
 from pulumi_embedded.engine.targets import matcher
 from pulumi_embedded.engine.urns import PROVIDER_PREFIX, ROOT_TYPE, STACK_REFERENCE_TYPE, package_of
@@ -41,7 +41,7 @@ Request = resource_pb2.RegisterResourceRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredResource:
     """`skipped`: the selection left its creation out, so nothing about it is known."""
 
     resource: Resource
@@ -73,7 +73,7 @@ class Registrar:
     def urn_of(self, request: Request) -> str:
         return self._context.namer.urn(request.type, request.name, self._parent_of(request))
 
-    def register(self, request: Request, *, transformed: bool = False) -> Registered:
+    def register(self, request: Request, *, transformed: bool = False) -> RegisteredResource:
         """Raises Stopped when it failed or nothing new may begin, StepError for a failure that has not been reported yet."""
         self._context.halt.check()
         request.parent = self._parent_of(request)
@@ -155,7 +155,7 @@ class Registrar:
 
     # ---- one registration ------------------------------------------------------------------------------------------------------------
 
-    def _claimed(self, request: Request, urn: str, *, quiet: bool = False) -> Registered:
+    def _claimed(self, request: Request, urn: str, *, quiet: bool = False) -> RegisteredResource:
         context = self._context
         if not context.ledger.claim(urn):
             raise _duplicate(urn)
@@ -172,7 +172,7 @@ class Registrar:
         if not self._acts(goal.wanted):
             return self._left_alone(goal, old)
         goal, instance = self._with_provider(goal, request)
-        return Registered(self._perform(goal, old, instance))
+        return RegisteredResource(self._perform(goal, old, instance))
 
     def _perform(self, goal: Goal, old: Resource | None, instance: Instance | None) -> Resource:
         """`old` may be an entry whose object is gone already; it then lends nothing but its place in the state."""
@@ -282,13 +282,13 @@ class Registrar:
             ledger.acting.add(wanted.urn)
         return True
 
-    def _left_alone(self, goal: Goal, old: Resource | None) -> Registered:
+    def _left_alone(self, goal: Goal, old: Resource | None) -> RegisteredResource:
         ledger = self._context.ledger
         if old is None or old.pending_replacement:
             ledger.skipped.add(goal.wanted.urn)
-            return Registered(goal.wanted, skipped=True)
+            return RegisteredResource(goal.wanted, skipped=True)
         ledger.untouched.add(goal.wanted.urn)
-        return Registered(self._executor.leave(goal, old))
+        return RegisteredResource(self._executor.leave(goal, old))
 
     def _refuse_skipped(self, wanted: Resource) -> None:
         missing = sorted(references(wanted) & self._context.ledger.skipped)

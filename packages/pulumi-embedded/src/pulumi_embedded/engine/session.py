@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from pulumi_embedded.engine.arguments import Arguments
-from pulumi_embedded.engine.backend import Backend, StackName
-from pulumi_embedded.engine.config import StackSettings, Value, read_settings, resolve
+from pulumi_embedded.engine.backend import FileBackend, StackName
+from pulumi_embedded.engine.config import StackSettings, StackValue, read_settings, resolve
 from pulumi_embedded.engine.console import Console
 from pulumi_embedded.engine.errors import EngineError
 from pulumi_embedded.engine.lock import held
@@ -29,7 +29,7 @@ from pulumi_embedded.engine.workspace import Project, find_project, require_proj
 
 
 @dataclass(frozen=True, kw_only=True)
-class Host:
+class EngineHost:
     """The surroundings of one command line."""
 
     console: Console
@@ -50,14 +50,14 @@ class Host:
     def interactive(self, arguments: Arguments) -> bool:
         return self.console.interactive and not arguments.switch("non-interactive") and not self.environment.get("CI")
 
-    def backend(self) -> Backend:
+    def backend(self) -> FileBackend:
         project = find_project(self.cwd)
-        return Backend.of(self.environment, project.backend_url if project else "")
+        return FileBackend.of(self.environment, project.backend_url if project else "")
 
-    def stack(self, arguments: Arguments, named: str = "", *, must_exist: bool = True) -> "Stack":
+    def stack(self, arguments: Arguments, named: str = "", *, must_exist: bool = True) -> "SessionStack":
         """The stack named on the command line, by PULUMI_STACK, or selected. Raises EngineError if there is none or it does not exist."""
         project = require_project(self.cwd)
-        backend = Backend.of(self.environment, project.backend_url)
+        backend = FileBackend.of(self.environment, project.backend_url)
         text = named or arguments.text("stack") or self.environment.get("PULUMI_STACK", "")
         name = StackName.parse(text, project.name) if text else backend.selected(project.name, project.folder)
         if name is None:
@@ -66,16 +66,16 @@ class Host:
             backend.require(name)
         config_file = arguments.text("config-file")
         file = Path(self.cwd, config_file) if config_file else project.stack_file(name.stack)
-        return Stack(self, project, backend, name, file)
+        return SessionStack(self, project, backend, name, file)
 
 
 @dataclass(frozen=True)
-class Stack:
+class SessionStack:
     """One stack of one project."""
 
-    host: Host
+    host: EngineHost
     project: Project
-    backend: Backend
+    backend: FileBackend
     name: StackName
     config_file: Path
 
@@ -112,7 +112,7 @@ class Stack:
         salt = self.settings().salt
         return self.passphrase(salt or (StackState.read(self.path, None).salt if self.path.exists() else ""))
 
-    def config(self, *, show_secrets: bool) -> dict[str, Value]:
+    def config(self, *, show_secrets: bool) -> dict[str, StackValue]:
         settings = self.settings()
         return resolve(self.project, settings, self.name.stack, self.config_decrypter() if show_secrets else None)
 

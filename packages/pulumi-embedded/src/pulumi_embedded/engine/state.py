@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 from pulumi_embedded.engine.checkpoint import VERSION, from_json, pending_from_json, plaintext, shown, to_json
 from pulumi_embedded.engine.errors import EngineError
 from pulumi_embedded.engine.graph import ordered
-from pulumi_embedded.engine.journal import Journal, reason, replace_file, sync_folder
+from pulumi_embedded.engine.journal import OperationJournal, reason, replace_file, sync_folder
 from pulumi_embedded.engine.model import PendingKind, PendingOperation, Resource
 from pulumi_embedded.engine.secrets import Passphrase
 from pulumi_embedded.engine.values import SECRET, SIGNATURE, Properties
@@ -54,7 +54,7 @@ class StackState:
         self._pending: dict[Key, PendingOperation] = {}
         self._sealed: dict[str, dict[str, str]] = {}
         self._lock = threading.Lock()
-        self._journal = Journal(journal_of(path))
+        self._journal = OperationJournal(journal_of(path))
         self._editable = False
         self._dirty = False
 

@@ -36,7 +36,7 @@ class Forced:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class StepDecision:
     """`op` is SAME, CREATE, UPDATE, REPLACE or IMPORT. `delete_first` counts for REPLACE alone."""
 
     op: Op
@@ -68,14 +68,14 @@ def decide(
     diff: DiffResult,
     forced: Forced = Forced(),
     delete_before_replace: bool | None = None,
-) -> Decision:
+) -> StepDecision:
     """`diff` is between `old` and `wanted`; without `old` it is not looked at. `delete_before_replace` is the user's choice, if any."""
     if old is None or old.pending_replacement:
-        return Decision(Op.IMPORT if wanted.import_id and old is None else Op.CREATE)
+        return StepDecision(Op.IMPORT if wanted.import_id and old is None else Op.CREATE)
     replaces = (*replacing_paths(diff, old, wanted), *forced.reasons) if wanted.custom else ()
     if replaces:
         first = diff.delete_before_replace if delete_before_replace is None else delete_before_replace
-        return Decision(Op.REPLACE, diff, replaces, delete_first=first or bool(forced.displaced))
+        return StepDecision(Op.REPLACE, diff, replaces, delete_first=first or bool(forced.displaced))
     if diff.details or old.init_errors:
-        return Decision(Op.UPDATE, diff)
-    return Decision(Op.SAME, diff)
+        return StepDecision(Op.UPDATE, diff)
+    return StepDecision(Op.SAME, diff)

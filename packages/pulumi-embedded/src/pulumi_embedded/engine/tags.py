@@ -7,7 +7,7 @@ from typing import Any
 from pulumi_embedded.engine.arguments import Arguments
 from pulumi_embedded.engine.errors import EngineError
 from pulumi_embedded.engine.lock import held
-from pulumi_embedded.engine.session import Host, Stack
+from pulumi_embedded.engine.session import EngineHost, SessionStack
 
 VERSION = 1
 
@@ -17,7 +17,7 @@ def tags_of(state: Path) -> Path:
     return state.with_name(state.name.removesuffix(".json") + ".pulumi-tags")
 
 
-def ls(host: Host, arguments: Arguments) -> None:
+def ls(host: EngineHost, arguments: Arguments) -> None:
     tags = _read(host.stack(arguments))
     if arguments.switch("json"):
         host.json(tags)
@@ -27,26 +27,26 @@ def ls(host: Host, arguments: Arguments) -> None:
         host.console.line(f"{name:<{width}}{value}")
 
 
-def get(host: Host, arguments: Arguments) -> None:
+def get(host: EngineHost, arguments: Arguments) -> None:
     stack = host.stack(arguments)
     host.console.line(_present(stack, arguments.words[0])[arguments.words[0]])
 
 
-def set_(host: Host, arguments: Arguments) -> None:
+def set_(host: EngineHost, arguments: Arguments) -> None:
     stack = host.stack(arguments)
     name, value = arguments.words
     with held(stack.path, str(stack.name), "stack tag set", lambda: None):
         _write(stack, {**_read(stack), name: value})
 
 
-def remove(host: Host, arguments: Arguments) -> None:
+def remove(host: EngineHost, arguments: Arguments) -> None:
     stack = host.stack(arguments)
     with held(stack.path, str(stack.name), "stack tag rm", lambda: None):
         tags = _present(stack, arguments.words[0])
         _write(stack, {name: value for name, value in tags.items() if name != arguments.words[0]})
 
 
-def _read(stack: Stack) -> dict[str, str]:
+def _read(stack: SessionStack) -> dict[str, str]:
     file = tags_of(stack.path)
     try:
         found: Any = json.loads(file.read_text(encoding="utf-8"))
@@ -60,14 +60,14 @@ def _read(stack: Stack) -> dict[str, str]:
     return dict(sorted(tags.items()))
 
 
-def _present(stack: Stack, name: str) -> dict[str, str]:
+def _present(stack: SessionStack, name: str) -> dict[str, str]:
     tags = _read(stack)
     if name not in tags:
         raise EngineError(f"stack tag '{name}' not found for stack '{stack.name.stack}'")
     return tags
 
 
-def _write(stack: Stack, tags: dict[str, str]) -> None:
+def _write(stack: SessionStack, tags: dict[str, str]) -> None:
     file = tags_of(stack.path)
     temporary = file.with_name(file.name + ".tmp")
     try:

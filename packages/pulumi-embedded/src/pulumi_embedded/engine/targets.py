@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from pulumi_embedded.engine.graph import dependants, references, requirements
-from pulumi_embedded.engine.model import Request, Resource
+from pulumi_embedded.engine.model import OperationRequest, Resource
 from pulumi_embedded.engine.urns import ROOT_TYPE
 
 
@@ -29,7 +29,7 @@ class Selection:
     """Targets and excludes as they were given."""
 
     @classmethod
-    def of(cls, request: Request) -> Self:
+    def of(cls, request: OperationRequest) -> Self:
         return cls(
             matcher(request.targets) if request.targets else None,
             matcher(request.excludes) if request.excludes else None,

@@ -8,7 +8,7 @@ from pulumi_embedded.engine.style import SYMBOLS, WORDS, duration, shown_type
 
 
 @dataclass
-class Row:
+class TreeRow:
     """What is known of one URN while an operation runs."""
 
     urn: str
@@ -29,7 +29,7 @@ class Row:
         return self.urn.rsplit("::", 1)[-1]
 
 
-def render(rows: Mapping[str, Row], shown: Iterable[str], details: Callable[[Row], list[str]], *, planning: bool) -> list[str]:
+def render(rows: Mapping[str, TreeRow], shown: Iterable[str], details: Callable[[TreeRow], list[str]], *, planning: bool) -> list[str]:
     """The URNs in `shown` and all that contains them, indented by depth; `details` gives the lines below a row."""
     placed = _place(rows, shown)
     if not placed:
@@ -44,7 +44,7 @@ def render(rows: Mapping[str, Row], shown: Iterable[str], details: Callable[[Row
     return lines
 
 
-def _status(row: Row, *, planning: bool) -> str:
+def _status(row: TreeRow, *, planning: bool) -> str:
     running, planned, done, _ = WORDS[row.op]
     words = f"{running} failed" if row.failed else planned if planning else running if row.running else done
     if not planning and row.seconds >= 1 and row.op is not Op.SAME:
@@ -52,7 +52,7 @@ def _status(row: Row, *, planning: bool) -> str:
     return "; ".join(part for part in (words, *row.notes) if part)
 
 
-def _place(rows: Mapping[str, Row], shown: Iterable[str]) -> list[tuple[int, Row]]:
+def _place(rows: Mapping[str, TreeRow], shown: Iterable[str]) -> list[tuple[int, TreeRow]]:
     """Rows with their depth, in the order of the tree."""
     wanted: set[str] = set()
     for urn in shown:
@@ -60,13 +60,13 @@ def _place(rows: Mapping[str, Row], shown: Iterable[str]) -> list[tuple[int, Row
         while at in rows and at not in wanted:
             wanted.add(at)
             at = rows[at].parent
-    children: dict[str, list[Row]] = {}
+    children: dict[str, list[TreeRow]] = {}
     for urn in wanted:
         row = rows[urn]
         children.setdefault(row.parent if row.parent in wanted else "", []).append(row)
     for siblings in children.values():
         siblings.sort(key=lambda row: (row.type != "pulumi:pulumi:Stack", row.type, row.name, row.urn), reverse=True)
-    placed: list[tuple[int, Row]] = []
+    placed: list[tuple[int, TreeRow]] = []
     stack = [(0, row) for row in children.get("", [])]
     while stack:
         depth, row = stack.pop()

@@ -8,86 +8,88 @@ from pathlib import Path
 from typing import Final
 
 from pulumi_embedded.engine import operation, tags, verbs_config, verbs_stack
-from pulumi_embedded.engine.arguments import GLOBAL, Arguments, Flag, UsageError, Verb, parse
+from pulumi_embedded.engine.arguments import GLOBAL, Arguments, CommandFlag, CommandVerb, UsageError, parse
 from pulumi_embedded.engine.display import NAME
 from pulumi_embedded.engine.errors import EngineError
 from pulumi_embedded.engine.lock import holder_of, request_cancel
-from pulumi_embedded.engine.session import Host
+from pulumi_embedded.engine.session import EngineHost
 
 CANCEL_SECONDS: Final = 120
 
-Action = Callable[[Host, Arguments], None]
+Action = Callable[[EngineHost, Arguments], None]
 
-_STACK = Flag("stack", "value", "s", "the stack, instead of the selected one")
-_JSON = Flag("json", short="j", help="print JSON")
-_YES = Flag("yes", short="y", help="do not ask")
-_SECRETS = Flag("show-secrets", help="show secret values in plain text")
-_CONFIG_FILE = Flag("config-file", "value", help="use this file instead of Pulumi.STACK.yaml")
-_PATH = Flag("path", help="the key is a path, as in a.b[0]")
-_PROVIDER = Flag("secrets-provider", "value", help="only `passphrase`")
+_STACK = CommandFlag("stack", "value", "s", "the stack, instead of the selected one")
+_JSON = CommandFlag("json", short="j", help="print JSON")
+_YES = CommandFlag("yes", short="y", help="do not ask")
+_SECRETS = CommandFlag("show-secrets", help="show secret values in plain text")
+_CONFIG_FILE = CommandFlag("config-file", "value", help="use this file instead of Pulumi.STACK.yaml")
+_PATH = CommandFlag("path", help="the key is a path, as in a.b[0]")
+_PROVIDER = CommandFlag("secrets-provider", "value", help="only `passphrase`")
 _CLOUD = "it needs Pulumi Cloud, which a file backend is not"
 _REMOTE = tuple(
-    Flag(name, refused=f"remote deployments: {_CLOUD}") for name in ("remote", "remote-inherit-settings", "remote-agent-pool-id")
+    CommandFlag(name, refused=f"remote deployments: {_CLOUD}") for name in ("remote", "remote-inherit-settings", "remote-agent-pool-id")
 )
 
 _OPERATION: Final = (
     _STACK,
     _JSON,
     _CONFIG_FILE,
-    Flag("message", "value", "m", "a note that is kept in the history"),
-    Flag("expect-no-changes", help="fail if anything would change, or has"),
-    Flag("diff", help="show every property, also of new objects"),
-    Flag("target", "list", "t", "only this URN; * and ** are wildcards; may be repeated"),
-    Flag("target-dependents", help="also what depends on the targets"),
-    Flag("exclude", "list", help="all but this URN; may be repeated"),
-    Flag("exclude-dependents", help="nor what depends on the excluded"),
-    Flag("parallel", "value", "p", "how many steps run at a time (16)"),
-    Flag("debug", short="d", help="show debug messages"),
-    Flag("suppress-outputs", help="do not show stack outputs"),
-    Flag("suppress-progress", help="do not show what is being waited for"),
-    Flag("suppress-permalink"),  # there is none to suppress
-    Flag("show-sames", help="show unchanged objects too"),
-    Flag("show-reads", help="show objects that are only read"),
-    Flag("show-config", help="show the configuration first"),
-    Flag("continue-on-error", help="go on with what does not depend on what failed"),
-    Flag("run-program"),  # false for refresh and destroy, see `operation`
-    Flag("clear-pending-creates", help="forget creations that were interrupted"),
-    Flag("exec-kind", "value"),
-    Flag("exec-agent", "value"),
-    Flag("client", "value"),
-    Flag("event-log", "value", help="send the events there: a file, or tcp://HOST:PORT"),
-    Flag("attach-debugger", refused="attach your debugger to the program's own process"),
-    Flag("config", "list", "c", refused="set values with `pulumi config set`"),
-    Flag("config-path", refused="set values with `pulumi config set --path`"),
-    Flag("import-pending-creates", "list", refused="run `pulumi refresh --clear-pending-creates`, then use the `import_` resource option"),
-    Flag("skip-pending-creates", refused="leave it out: pending creations are kept unless --clear-pending-creates is given"),
-    Flag("neo", refused=_CLOUD),
-    Flag("copilot", refused=_CLOUD),
+    CommandFlag("message", "value", "m", "a note that is kept in the history"),
+    CommandFlag("expect-no-changes", help="fail if anything would change, or has"),
+    CommandFlag("diff", help="show every property, also of new objects"),
+    CommandFlag("target", "list", "t", "only this URN; * and ** are wildcards; may be repeated"),
+    CommandFlag("target-dependents", help="also what depends on the targets"),
+    CommandFlag("exclude", "list", help="all but this URN; may be repeated"),
+    CommandFlag("exclude-dependents", help="nor what depends on the excluded"),
+    CommandFlag("parallel", "value", "p", "how many steps run at a time (16)"),
+    CommandFlag("debug", short="d", help="show debug messages"),
+    CommandFlag("suppress-outputs", help="do not show stack outputs"),
+    CommandFlag("suppress-progress", help="do not show what is being waited for"),
+    CommandFlag("suppress-permalink"),  # there is none to suppress
+    CommandFlag("show-sames", help="show unchanged objects too"),
+    CommandFlag("show-reads", help="show objects that are only read"),
+    CommandFlag("show-config", help="show the configuration first"),
+    CommandFlag("continue-on-error", help="go on with what does not depend on what failed"),
+    CommandFlag("run-program"),  # false for refresh and destroy, see `operation`
+    CommandFlag("clear-pending-creates", help="forget creations that were interrupted"),
+    CommandFlag("exec-kind", "value"),
+    CommandFlag("exec-agent", "value"),
+    CommandFlag("client", "value"),
+    CommandFlag("event-log", "value", help="send the events there: a file, or tcp://HOST:PORT"),
+    CommandFlag("attach-debugger", refused="attach your debugger to the program's own process"),
+    CommandFlag("config", "list", "c", refused="set values with `pulumi config set`"),
+    CommandFlag("config-path", refused="set values with `pulumi config set --path`"),
+    CommandFlag(
+        "import-pending-creates", "list", refused="run `pulumi refresh --clear-pending-creates`, then use the `import_` resource option"
+    ),
+    CommandFlag("skip-pending-creates", refused="leave it out: pending creations are kept unless --clear-pending-creates is given"),
+    CommandFlag("neo", refused=_CLOUD),
+    CommandFlag("copilot", refused=_CLOUD),
     *_REMOTE,
 )
 _PLANS = "update plans are not modelled; preview with --json and compare, or use --expect-no-changes"
 _UPDATE: Final = (
     *_OPERATION,
-    Flag("replace", "list", help="replace this URN; may be repeated"),
-    Flag("target-replace", "list", help="--target and --replace in one"),
-    Flag("policy-pack", "list", help="folder of a policy pack; may be repeated"),
-    Flag("policy-pack-config", "list", help="its configuration, a JSON file, in the same order"),
-    Flag("refresh", short="r", help="read every live object first"),
+    CommandFlag("replace", "list", help="replace this URN; may be repeated"),
+    CommandFlag("target-replace", "list", help="--target and --replace in one"),
+    CommandFlag("policy-pack", "list", help="folder of a policy pack; may be repeated"),
+    CommandFlag("policy-pack-config", "list", help="its configuration, a JSON file, in the same order"),
+    CommandFlag("refresh", short="r", help="read every live object first"),
 )
 _CHANGE: Final = (
     _YES,
-    Flag("skip-preview", short="f", help="do not preview first"),
-    Flag("preview-only", help="only show what would be done"),
+    CommandFlag("skip-preview", short="f", help="do not preview first"),
+    CommandFlag("preview-only", help="only show what would be done"),
 )
 _CONFIG: Final = (_STACK, _CONFIG_FILE)
 
 
-def _version(host: Host, arguments: Arguments) -> None:
+def _version(host: EngineHost, arguments: Arguments) -> None:
     del arguments
     host.console.line(f"v{host.version}")
 
 
-def _whoami(host: Host, arguments: Arguments) -> None:
+def _whoami(host: EngineHost, arguments: Arguments) -> None:
     user, url = host.environment.get("USER") or getpass.getuser(), host.backend().url
     if arguments.switch("json"):
         host.json({"user": user, "organizations": [], "url": url})
@@ -95,12 +97,12 @@ def _whoami(host: Host, arguments: Arguments) -> None:
         host.console.line(user)
 
 
-def _about(host: Host, arguments: Arguments) -> None:
+def _about(host: EngineHost, arguments: Arguments) -> None:
     del arguments
     host.json({"version": host.version, "engine": NAME, "backend": host.backend().url, "packages": sorted(host.providers())})
 
 
-def _plugins(host: Host, arguments: Arguments) -> None:
+def _plugins(host: EngineHost, arguments: Arguments) -> None:
     del arguments
     now = host.now().strftime("%Y-%m-%dT%H:%M:%S.000Z")
     rows = [
@@ -110,12 +112,12 @@ def _plugins(host: Host, arguments: Arguments) -> None:
     host.json(rows)
 
 
-def _install(host: Host, arguments: Arguments) -> None:
+def _install(host: EngineHost, arguments: Arguments) -> None:
     del arguments
     host.console.line(f"Nothing to install: this is the {NAME}; its providers are part of the host of the engine")
 
 
-def _cancel(host: Host, arguments: Arguments) -> None:
+def _cancel(host: EngineHost, arguments: Arguments) -> None:
     stack = host.stack(arguments, arguments.words[0] if arguments.words else "")
     if not arguments.switch("yes"):
         if not host.interactive(arguments):
@@ -150,126 +152,148 @@ def _both(*words: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(word.split()) for word in words)
 
 
-_HISTORY: Final = (_STACK, _JSON, _SECRETS, Flag("page-size", "value"), Flag("page", "value"), Flag("full-dates"))
+_HISTORY: Final = (_STACK, _JSON, _SECRETS, CommandFlag("page-size", "value"), CommandFlag("page", "value"), CommandFlag("full-dates"))
 
-_ACTIONS: Final[Mapping[Verb, Action]] = {
-    Verb(
+_ACTIONS: Final[Mapping[CommandVerb, Action]] = {
+    CommandVerb(
         ("up",),
         "create or update what the program describes",
-        (*_UPDATE, *_CHANGE, _PROVIDER, Flag("plan", "value", refused=_PLANS)),
+        (*_UPDATE, *_CHANGE, _PROVIDER, CommandFlag("plan", "value", refused=_PLANS)),
         aliases=_both("update"),
     ): operation.up,
-    Verb(
+    CommandVerb(
         ("preview",),
         "show what `up` would do",
         (
             *_UPDATE,
-            Flag("save-plan", "value", refused=_PLANS),
-            Flag("plan", "value", refused=_PLANS),
-            Flag("import-file", "value", refused="write the import_ options by hand"),
+            CommandFlag("save-plan", "value", refused=_PLANS),
+            CommandFlag("plan", "value", refused=_PLANS),
+            CommandFlag("import-file", "value", refused="write the import_ options by hand"),
         ),
         aliases=_both("pre"),
     ): operation.preview,
-    Verb(("refresh",), "record what really exists", (*_OPERATION, *_CHANGE)): operation.refresh,
-    Verb(
+    CommandVerb(("refresh",), "record what really exists", (*_OPERATION, *_CHANGE)): operation.refresh,
+    CommandVerb(
         ("destroy",),
         "delete everything in the stack",
         (
             *_OPERATION,
             *_CHANGE,
-            Flag("remove", help="remove the stack afterwards"),
-            Flag("exclude-protected", help="leave protected objects"),
-            Flag("refresh", short="r"),
+            CommandFlag("remove", help="remove the stack afterwards"),
+            CommandFlag("exclude-protected", help="leave protected objects"),
+            CommandFlag("refresh", short="r"),
         ),
         aliases=_both("down", "dn"),
     ): operation.destroy,
-    Verb(("cancel",), "stop the operation that runs on a stack", (_STACK, _YES), most=1, usage="[STACK]"): _cancel,
-    Verb(("stack",), "show the stack", (_STACK, _SECRETS, Flag("show-name"))): verbs_stack.show,
-    Verb(
+    CommandVerb(("cancel",), "stop the operation that runs on a stack", (_STACK, _YES), most=1, usage="[STACK]"): _cancel,
+    CommandVerb(("stack",), "show the stack", (_STACK, _SECRETS, CommandFlag("show-name"))): verbs_stack.show,
+    CommandVerb(
         ("stack", "init"),
         "make a stack",
         (
             _STACK,
             _PROVIDER,
-            Flag("no-select"),
-            Flag("copy-config-from", "value", refused="copy the file"),
-            Flag("teams", "list", refused=_CLOUD),
+            CommandFlag("no-select"),
+            CommandFlag("copy-config-from", "value", refused="copy the file"),
+            CommandFlag("teams", "list", refused=_CLOUD),
         ),
         most=1,
         usage="NAME",
     ): verbs_stack.init,
-    Verb(
+    CommandVerb(
         ("stack", "select"),
         "choose the stack that other commands mean",
-        (_STACK, _PROVIDER, Flag("create", short="c")),
+        (_STACK, _PROVIDER, CommandFlag("create", short="c")),
         most=1,
         usage="NAME",
     ): verbs_stack.select,
-    Verb(
+    CommandVerb(
         ("stack", "ls"),
         "list stacks",
         (
             _JSON,
-            Flag("all", short="a"),
-            Flag("project", "value", "p"),
-            Flag("organization", "value", "o", refused=_CLOUD),
-            Flag("tag", "value", "t", refused="read the tags of each stack with `pulumi stack tag ls`"),
+            CommandFlag("all", short="a"),
+            CommandFlag("project", "value", "p"),
+            CommandFlag("organization", "value", "o", refused=_CLOUD),
+            CommandFlag("tag", "value", "t", refused="read the tags of each stack with `pulumi stack tag ls`"),
         ),
         aliases=_both("stack list"),
     ): verbs_stack.ls,
-    Verb(
+    CommandVerb(
         ("stack", "rm"),
         "forget a stack without resources",
-        (_STACK, _YES, Flag("force", short="f"), Flag("preserve-config"), Flag("remove-backups")),
+        (_STACK, _YES, CommandFlag("force", short="f"), CommandFlag("preserve-config"), CommandFlag("remove-backups")),
         most=1,
         usage="[NAME]",
         aliases=_both("stack remove"),
     ): verbs_stack.remove,
-    Verb(
-        ("stack", "output"), "show outputs", (_STACK, _JSON, _SECRETS, Flag("shell", refused="use --json")), most=1, usage="[NAME]"
+    CommandVerb(
+        ("stack", "output"), "show outputs", (_STACK, _JSON, _SECRETS, CommandFlag("shell", refused="use --json")), most=1, usage="[NAME]"
     ): verbs_stack.output,
-    Verb(
+    CommandVerb(
         ("stack", "export"),
         "print the deployment",
-        (_STACK, _SECRETS, Flag("file", "value"), Flag("version", "value", refused=_CLOUD)),
+        (_STACK, _SECRETS, CommandFlag("file", "value"), CommandFlag("version", "value", refused=_CLOUD)),
         most=0,
     ): verbs_stack.export,
-    Verb(("stack", "import"), "replace the deployment", (_STACK, Flag("file", "value"), Flag("force", short="f"))): verbs_stack.import_,
-    Verb(("stack", "history"), "show the operations of a stack", _HISTORY, aliases=_both("history", "stack hist", "hist")): verbs_stack.log,
-    Verb(("stack", "rename"), "give a stack another name", (_STACK,), 1, 1, "NEW"): verbs_stack.rename,
-    Verb(("stack", "tag", "ls"), "list the tags of a stack", (_STACK, _JSON), aliases=_both("stack tag list")): tags.ls,
-    Verb(("stack", "tag", "get"), "show one tag", (_STACK,), 1, 1, "NAME"): tags.get,
-    Verb(("stack", "tag", "set"), "pin a tag to a stack", (_STACK,), 2, 2, "NAME VALUE"): tags.set_,
-    Verb(("stack", "tag", "rm"), "remove one tag", (_STACK,), 1, 1, "NAME", _both("stack tag remove")): tags.remove,
-    Verb(("config",), "show the configuration", (*_CONFIG, _JSON, _SECRETS, Flag("open"))): verbs_config.show,
-    Verb(("config", "get"), "show one value", (*_CONFIG, _JSON, _PATH, _SECRETS, Flag("open")), 1, 1, "KEY"): verbs_config.get,
-    Verb(
+    CommandVerb(
+        ("stack", "import"), "replace the deployment", (_STACK, CommandFlag("file", "value"), CommandFlag("force", short="f"))
+    ): verbs_stack.import_,
+    CommandVerb(
+        ("stack", "history"), "show the operations of a stack", _HISTORY, aliases=_both("history", "stack hist", "hist")
+    ): verbs_stack.log,
+    CommandVerb(("stack", "rename"), "give a stack another name", (_STACK,), 1, 1, "NEW"): verbs_stack.rename,
+    CommandVerb(("stack", "tag", "ls"), "list the tags of a stack", (_STACK, _JSON), aliases=_both("stack tag list")): tags.ls,
+    CommandVerb(("stack", "tag", "get"), "show one tag", (_STACK,), 1, 1, "NAME"): tags.get,
+    CommandVerb(("stack", "tag", "set"), "pin a tag to a stack", (_STACK,), 2, 2, "NAME VALUE"): tags.set_,
+    CommandVerb(("stack", "tag", "rm"), "remove one tag", (_STACK,), 1, 1, "NAME", _both("stack tag remove")): tags.remove,
+    CommandVerb(("config",), "show the configuration", (*_CONFIG, _JSON, _SECRETS, CommandFlag("open"))): verbs_config.show,
+    CommandVerb(
+        ("config", "get"), "show one value", (*_CONFIG, _JSON, _PATH, _SECRETS, CommandFlag("open")), 1, 1, "KEY"
+    ): verbs_config.get,
+    CommandVerb(
         ("config", "set"),
         "set one value",
-        (*_CONFIG, _PATH, Flag("secret"), Flag("plaintext"), Flag("type", "value", refused="values at a --path are typed by their looks")),
+        (
+            *_CONFIG,
+            _PATH,
+            CommandFlag("secret"),
+            CommandFlag("plaintext"),
+            CommandFlag("type", "value", refused="values at a --path are typed by their looks"),
+        ),
         1,
         2,
         "KEY [VALUE]",
     ): verbs_config.set_,
-    Verb(
+    CommandVerb(
         ("config", "set-all"),
         "set several values",
-        (*_CONFIG, _PATH, Flag("secret", "list"), Flag("plaintext", "list"), Flag("json", "value")),
+        (*_CONFIG, _PATH, CommandFlag("secret", "list"), CommandFlag("plaintext", "list"), CommandFlag("json", "value")),
     ): verbs_config.set_all,
-    Verb(("config", "rm"), "remove one value", (*_CONFIG, _PATH), 1, 1, "KEY", _both("config remove")): verbs_config.remove,
-    Verb(
+    CommandVerb(("config", "rm"), "remove one value", (*_CONFIG, _PATH), 1, 1, "KEY", _both("config remove")): verbs_config.remove,
+    CommandVerb(
         ("config", "rm-all"), "remove several values", (*_CONFIG, _PATH), 1, 1_000, "KEY...", _both("config remove-all")
     ): verbs_config.remove,
-    Verb(("config", "refresh"), "make the file what the last update used", (*_CONFIG, Flag("force", short="f"))): verbs_config.refresh,
-    Verb(("whoami",), "show user and backend", (_JSON, Flag("verbose", short="v"))): _whoami,
-    Verb(("version",), "print the version"): _version,
-    Verb(("about",), "tell about the engine", (_JSON, _STACK, Flag("transitive", short="t"))): _about,
-    Verb(("plugin", "ls"), "list providers", (_JSON, Flag("project", short="p")), aliases=_both("plugin list")): _plugins,
-    Verb(("plugin", "install"), "nothing to do", (Flag("server", "value"), Flag("exact"), Flag("reinstall")), most=3): _install,
-    Verb(
+    CommandVerb(
+        ("config", "refresh"), "make the file what the last update used", (*_CONFIG, CommandFlag("force", short="f"))
+    ): verbs_config.refresh,
+    CommandVerb(("whoami",), "show user and backend", (_JSON, CommandFlag("verbose", short="v"))): _whoami,
+    CommandVerb(("version",), "print the version"): _version,
+    CommandVerb(("about",), "tell about the engine", (_JSON, _STACK, CommandFlag("transitive", short="t"))): _about,
+    CommandVerb(("plugin", "ls"), "list providers", (_JSON, CommandFlag("project", short="p")), aliases=_both("plugin list")): _plugins,
+    CommandVerb(
+        ("plugin", "install"), "nothing to do", (CommandFlag("server", "value"), CommandFlag("exact"), CommandFlag("reinstall")), most=3
+    ): _install,
+    CommandVerb(
         ("install",),
         "nothing to do",
-        (Flag("no-plugins"), Flag("no-dependencies"), Flag("reinstall"), Flag("use-language-version-tools"), Flag("parallel", "value")),
+        (
+            CommandFlag("no-plugins"),
+            CommandFlag("no-dependencies"),
+            CommandFlag("reinstall"),
+            CommandFlag("use-language-version-tools"),
+            CommandFlag("parallel", "value"),
+        ),
     ): _install,
 }
 
@@ -299,10 +323,10 @@ _REFUSED: Final[Mapping[str, str]] = {
     "template": _CLOUD,
     "watch": "run `pulumi up` again",
 }
-_VERBS: Final = (*_ACTIONS, *(Verb(tuple(words.split()), "", most=1_000, refused=why) for words, why in _REFUSED.items()))
+_VERBS: Final = (*_ACTIONS, *(CommandVerb(tuple(words.split()), "", most=1_000, refused=why) for words, why in _REFUSED.items()))
 
 
-def dispatch(args: Sequence[str], host: Host) -> None:
+def dispatch(args: Sequence[str], host: EngineHost) -> None:
     """Carry out one command line. Raises EngineError for everything that the user can do something about."""
     arguments = parse(args, _VERBS)
     if arguments.text("cwd"):
@@ -319,7 +343,7 @@ def dispatch(args: Sequence[str], host: Host) -> None:
         raise EngineError(f"{where}{error.strerror or error}; put that right and run the command again") from error
 
 
-def _help(host: Host, verb: Verb) -> None:
+def _help(host: EngineHost, verb: CommandVerb) -> None:
     line = host.console.line
     if not verb.words:
         line(f"pulumi v{host.version} - {NAME}\n\nUsage:\n  pulumi COMMAND [FLAGS]\n\nCommands:")

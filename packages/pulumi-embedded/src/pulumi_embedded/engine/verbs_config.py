@@ -7,25 +7,25 @@ from typing import Any
 
 from pulumi_embedded.engine import history
 from pulumi_embedded.engine.arguments import Arguments, UsageError
-from pulumi_embedded.engine.config import Value, full_key, split_path, value_of
+from pulumi_embedded.engine.config import StackValue, full_key, split_path, value_of
 from pulumi_embedded.engine.config_file import ConfigFile, Sealed
 from pulumi_embedded.engine.errors import EngineError
 from pulumi_embedded.engine.paths import value_at
-from pulumi_embedded.engine.session import Host, Stack
+from pulumi_embedded.engine.session import EngineHost, SessionStack
 from pulumi_embedded.engine.values import Properties
 
 Entry = tuple[str, Any, bool]
 """Key, value (a structure only if it is not secret), whether it is secret."""
 
 
-def show(host: Host, arguments: Arguments) -> None:
+def show(host: EngineHost, arguments: Arguments) -> None:
     """`pulumi config`: every value."""
     show_secrets = arguments.switch("show-secrets")
     values = host.stack(arguments).config(show_secrets=show_secrets)
     host.json({key: _json(value, shown=show_secrets) for key, value in values.items()})
 
 
-def get(host: Host, arguments: Arguments) -> None:
+def get(host: EngineHost, arguments: Arguments) -> None:
     stack = host.stack(arguments)
     name = arguments.words[0]
     project = stack.project.name
@@ -42,7 +42,7 @@ def get(host: Host, arguments: Arguments) -> None:
         host.console.line(value.text)
 
 
-def set_(host: Host, arguments: Arguments) -> None:
+def set_(host: EngineHost, arguments: Arguments) -> None:
     stack = host.stack(arguments)
     key, *values = arguments.words
     secret = arguments.switch("secret")
@@ -57,7 +57,7 @@ def set_(host: Host, arguments: Arguments) -> None:
     _edit(stack, [(key, value, secret)], path=arguments.switch("path"))
 
 
-def set_all(host: Host, arguments: Arguments) -> None:
+def set_all(host: EngineHost, arguments: Arguments) -> None:
     stack = host.stack(arguments)
     entries: list[Entry] = [(*_pair(text), False) for text in arguments.texts("plaintext")] + [
         (*_pair(text), True) for text in arguments.texts("secret")
@@ -69,7 +69,7 @@ def set_all(host: Host, arguments: Arguments) -> None:
     _edit(stack, entries, path=arguments.switch("path"))
 
 
-def remove(host: Host, arguments: Arguments) -> None:
+def remove(host: EngineHost, arguments: Arguments) -> None:
     """`config rm` and `config rm-all`."""
     stack = host.stack(arguments)
     project = stack.project.name
@@ -79,7 +79,7 @@ def remove(host: Host, arguments: Arguments) -> None:
     file.save()
 
 
-def refresh(host: Host, arguments: Arguments) -> None:
+def refresh(host: EngineHost, arguments: Arguments) -> None:
     """Make the file what the last update used."""
     stack = host.stack(arguments)
     updates = history.entries(stack.backend.history(stack.name), 1)
@@ -101,7 +101,7 @@ def refresh(host: Host, arguments: Arguments) -> None:
     host.console.line(f"refreshed configuration for stack '{stack.name.stack}'")
 
 
-def _edit(stack: Stack, entries: Iterable[Entry], *, path: bool) -> None:
+def _edit(stack: SessionStack, entries: Iterable[Entry], *, path: bool) -> None:
     project = stack.project.name
     file = ConfigFile(stack.config_file, project)
     for name, value, secret in entries:
@@ -115,7 +115,7 @@ def _edit(stack: Stack, entries: Iterable[Entry], *, path: bool) -> None:
     file.save()
 
 
-def _json(value: Value, *, shown: bool) -> Properties:
+def _json(value: StackValue, *, shown: bool) -> Properties:
     fields: Properties = {"value": value.text} if shown or not value.secret else {}
     if fields and value.structured:
         fields["objectValue"] = value.data

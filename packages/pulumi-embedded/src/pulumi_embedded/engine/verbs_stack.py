@@ -16,7 +16,7 @@ from pulumi_embedded.engine.graph import ordered
 from pulumi_embedded.engine.lock import cancel_of, holder_of, lock_of
 from pulumi_embedded.engine.model import Resource
 from pulumi_embedded.engine.secrets import Passphrase, phrase_of
-from pulumi_embedded.engine.session import Host, Stack
+from pulumi_embedded.engine.session import EngineHost, SessionStack
 from pulumi_embedded.engine.state import StackState, journal_of
 from pulumi_embedded.engine.tags import tags_of
 from pulumi_embedded.engine.values import REFERENCE, SECRET, SIGNATURE, Properties, masked, plain
@@ -25,7 +25,7 @@ from pulumi_embedded.engine.workspace import require_project
 DEFAULT_PAGE = 10
 
 
-def init(host: Host, arguments: Arguments) -> None:
+def init(host: EngineHost, arguments: Arguments) -> None:
     refuse_provider(arguments)
     stack = host.stack(arguments, _only_name(arguments), must_exist=False)
     create(stack)
@@ -34,7 +34,7 @@ def init(host: Host, arguments: Arguments) -> None:
     host.console.line(f"Created stack '{stack.name.stack}'")
 
 
-def create(stack: Stack) -> None:
+def create(stack: SessionStack) -> None:
     """Make an empty stack. The salt goes into the state only; see `session` for why."""
     if stack.backend.exists(stack.name):
         raise EngineError(f"stack '{stack.name}' already exists")
@@ -44,7 +44,7 @@ def create(stack: Stack) -> None:
     StackState.create(stack.path, str(stack.name), passphrase, stack.host.now)
 
 
-def select(host: Host, arguments: Arguments) -> None:
+def select(host: EngineHost, arguments: Arguments) -> None:
     refuse_provider(arguments)
     name = _only_name(arguments)
     if not name and not arguments.text("stack"):
@@ -56,7 +56,7 @@ def select(host: Host, arguments: Arguments) -> None:
     stack.backend.select(stack.name, stack.project.name, stack.project.folder)
 
 
-def show(host: Host, arguments: Arguments) -> None:
+def show(host: EngineHost, arguments: Arguments) -> None:
     """`pulumi stack`: the stack's name and outputs."""
     stack = host.stack(arguments)
     if arguments.switch("show-name"):
@@ -68,7 +68,7 @@ def show(host: Host, arguments: Arguments) -> None:
     host.json({"name": stack.name.stack, "resourceCount": resources, "outputs": _visible(state.outputs, show_secrets=show_secrets)})
 
 
-def ls(host: Host, arguments: Arguments) -> None:
+def ls(host: EngineHost, arguments: Arguments) -> None:
     project = (
         None if arguments.switch("all") and not arguments.text("project") else arguments.text("project") or require_project(host.cwd).name
     )
@@ -90,7 +90,7 @@ def ls(host: Host, arguments: Arguments) -> None:
     host.json(rows)
 
 
-def remove(host: Host, arguments: Arguments) -> None:
+def remove(host: EngineHost, arguments: Arguments) -> None:
     stack = host.stack(arguments, _only_name(arguments))
     name = stack.name.stack
     if not arguments.switch("yes"):
@@ -102,7 +102,7 @@ def remove(host: Host, arguments: Arguments) -> None:
     host.console.line(f"Stack '{name}' has been removed!")
 
 
-def delete(stack: Stack, *, force: bool, keep_config: bool) -> None:
+def delete(stack: SessionStack, *, force: bool, keep_config: bool) -> None:
     """Forget a stack. Raises EngineError while it has resources, unless forced."""
     name = stack.name.stack
     with stack.editing("stack rm") as state:
@@ -123,7 +123,7 @@ def delete(stack: Stack, *, force: bool, keep_config: bool) -> None:
         stack.backend.select(None, stack.project.name, stack.project.folder)
 
 
-def output(host: Host, arguments: Arguments) -> None:
+def output(host: EngineHost, arguments: Arguments) -> None:
     show_secrets = arguments.switch("show-secrets")
     outputs = host.stack(arguments).read(secrets=show_secrets).outputs
     visible = _visible(outputs, show_secrets=show_secrets)
@@ -140,7 +140,7 @@ def output(host: Host, arguments: Arguments) -> None:
         host.console.line(_printed(visible[name]))
 
 
-def export(host: Host, arguments: Arguments) -> None:
+def export(host: EngineHost, arguments: Arguments) -> None:
     show_secrets = arguments.switch("show-secrets")
     state = host.stack(arguments).read(secrets=show_secrets)
     text = json.dumps({"version": VERSION, "deployment": state.deployment(show_secrets=show_secrets)}, indent=4)
@@ -154,7 +154,7 @@ def export(host: Host, arguments: Arguments) -> None:
         raise EngineError(f"cannot write {file}: {error.strerror}") from None
 
 
-def import_(host: Host, arguments: Arguments) -> None:
+def import_(host: EngineHost, arguments: Arguments) -> None:
     """Replace what is recorded. Pending operations are dropped, as the real engine does: the file says what exists."""
     stack = host.stack(arguments)
     document = _document(host, arguments.text("file"))
@@ -188,7 +188,7 @@ def import_(host: Host, arguments: Arguments) -> None:
     host.console.line("Import complete.")
 
 
-def log(host: Host, arguments: Arguments) -> None:
+def log(host: EngineHost, arguments: Arguments) -> None:
     """`stack history`."""
     stack = host.stack(arguments)
     size, number = arguments.number("page-size", DEFAULT_PAGE), arguments.number("page", 1)
@@ -199,14 +199,14 @@ def log(host: Host, arguments: Arguments) -> None:
     host.json(updates)
 
 
-def rename(host: Host, arguments: Arguments) -> None:
+def rename(host: EngineHost, arguments: Arguments) -> None:
     old = host.stack(arguments)
     new = StackName.parse(arguments.words[0], old.project.name)
     if new.project != old.name.project:
         raise EngineError(f"a stack can only be renamed within its project: '{new}' is not in '{old.name.project}'")
     if old.backend.exists(new):
         raise EngineError(f"stack '{new}' already exists")
-    target = Stack(host, old.project, old.backend, new, old.project.stack_file(new.stack))
+    target = SessionStack(host, old.project, old.backend, new, old.project.stack_file(new.stack))
     with old.editing("stack rename") as state:
         state.replace_all([_renamed(resource, old.name, new) for resource in state.resources], str(new))
         old.path.rename(target.path)
@@ -243,7 +243,7 @@ def _visible(outputs: Properties, *, show_secrets: bool) -> Properties:
     return plain(outputs) if show_secrets else masked(outputs)
 
 
-def _document(host: Host, file: str) -> Properties:
+def _document(host: EngineHost, file: str) -> Properties:
     try:
         text = Path(host.cwd, file).read_text(encoding="utf-8") if file else sys.stdin.read()
         document = json.loads(text)

@@ -67,6 +67,42 @@ def require_project(folder: Path) -> Project:
 
 def read_project(file: Path) -> Project:
     """The project in `file`; raises EngineError that names every fault with its key."""
+    fields = _Fields(_mapping_in(file))
+    runtime, options = fields.values.get("runtime"), dict[str, Any]()
+    if isinstance(runtime, dict):
+        options = fields.mapping("options", cast(dict[str, Any], runtime))
+        runtime = cast(dict[str, Any], runtime).get("name")
+    name = fields.text("name", required=True)
+    if not isinstance(runtime, str) or not runtime:
+        fields.faults.append("runtime: expected a string, or a mapping with `name`")
+    config = fields.values.get("config")
+    directory = fields.text("stackConfigDir")
+    if isinstance(config, str):  # the older spelling of stackConfigDir
+        directory, config = directory or config, None
+    refresh = fields.mapping("options").get("refresh")
+    if refresh not in (None, "always"):
+        fields.faults.append("options.refresh: expected `always`")
+    unsupported = ((key, why) for key, why in _REFUSED.items() if fields.values.get(key))
+    fields.faults += [f"{key}: not supported by the embedded engine: {why}; remove it" for key, why in unsupported]
+    if config is not None and not isinstance(config, dict):
+        fields.faults.append("config: expected a mapping of keys to types or defaults")
+    project = Project(
+        file=file,
+        name=name,
+        runtime=str(runtime),
+        runtime_options=options,
+        main=fields.text("main"),
+        backend_url=fields.text("url", fields.mapping("backend")),
+        stack_config_dir=directory,
+        refresh_always=refresh == "always",
+        config=cast(dict[str, Any], config) if isinstance(config, dict) else {},
+    )
+    if fields.faults:
+        raise EngineError(f"{file} is not a valid project: " + "; ".join(fields.faults))
+    return project
+
+
+def _mapping_in(file: Path) -> dict[str, Any]:
     try:
         raw = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     except (OSError, UnicodeDecodeError) as error:
@@ -75,59 +111,33 @@ def read_project(file: Path) -> Project:
         raise EngineError(f"{file} is not YAML: {_at(error)}") from None
     if not isinstance(raw, dict):
         raise EngineError(f"{file}: expected a mapping with `name` and `runtime`")
-    fields = cast(dict[str, Any], raw)
-    faults: list[str] = []
+    return cast(dict[str, Any], raw)
 
-    def text(key: str, where: Mapping[str, Any] = fields, *, required: bool = False) -> str:
-        value = where.get(key)
+
+class _Fields:
+    """Reads fields by their type, and gathers what is wrong with them."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+        self.faults: list[str] = []
+
+    def text(self, key: str, where: Mapping[str, Any] | None = None, *, required: bool = False) -> str:
+        value = (self.values if where is None else where).get(key)
         if value is None and not required:
             return ""
         if not isinstance(value, str) or (required and not value):
-            faults.append(f"{key}: expected a string")
+            self.faults.append(f"{key}: expected a string")
             return ""
         return value
 
-    def mapping(key: str, where: Mapping[str, Any] = fields) -> dict[str, Any]:
-        value = where.get(key)
+    def mapping(self, key: str, where: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        value = (self.values if where is None else where).get(key)
         if value is None:
             return {}
         if not isinstance(value, dict):
-            faults.append(f"{key}: expected a mapping")
+            self.faults.append(f"{key}: expected a mapping")
             return {}
-        return value
-
-    name = text("name", required=True)
-    runtime = fields.get("runtime")
-    options: dict[str, Any] = {}
-    if isinstance(runtime, dict):
-        options = mapping("options", cast(dict[str, Any], runtime))
-        runtime = cast(dict[str, Any], runtime).get("name")
-    if not isinstance(runtime, str) or not runtime:
-        faults.append("runtime: expected a string, or a mapping with `name`")
-    config = fields.get("config")
-    directory = text("stackConfigDir")
-    if isinstance(config, str):  # the older spelling of stackConfigDir
-        directory, config = directory or config, None
-    refresh = mapping("options").get("refresh")
-    if refresh not in (None, "always"):
-        faults.append("options.refresh: expected `always`")
-    faults += [f"{key}: not supported by the embedded engine: {why}; remove it" for key, why in _REFUSED.items() if fields.get(key)]
-    if config is not None and not isinstance(config, dict):
-        faults.append("config: expected a mapping of keys to types or defaults")
-    project = Project(
-        file=file,
-        name=name,
-        runtime=str(runtime),
-        runtime_options=options,
-        main=text("main"),
-        backend_url=text("url", mapping("backend")),
-        stack_config_dir=directory,
-        refresh_always=refresh == "always",
-        config=cast(dict[str, Any], config) if isinstance(config, dict) else {},
-    )
-    if faults:
-        raise EngineError(f"{file} is not a valid project: " + "; ".join(faults))
-    return project
+        return cast(dict[str, Any], value)
 
 
 def environment_of(overlay: Mapping[str, str]) -> dict[str, str]:

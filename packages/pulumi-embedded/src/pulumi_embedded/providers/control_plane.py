@@ -30,7 +30,7 @@ class NodeState:
     taints: Sequence[Mapping[str, str]]
 
 
-class ControlPlane(Protocol):
+class EksControlPlane(Protocol):
     """What the doubles ask of the local cluster. All raise ProviderError where it does not answer."""
 
     def address(self) -> Address:
@@ -94,7 +94,7 @@ class NoControlPlane:
         self.address()
 
 
-def wait_until_ready(plane: ControlPlane, group: str, names: Sequence[str], seconds: float, step: Any) -> list[str]:
+def wait_until_ready(plane: EksControlPlane, group: str, names: Sequence[str], seconds: float, step: Any) -> list[str]:
     """Names that are not ready after `seconds`; says what it waits for through `step`."""
     deadline = time.monotonic() + seconds
     while True:

@@ -54,7 +54,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Object:
+class AccountObject:
     """One object of the account. `region` is empty for global ones."""
 
     key: int
@@ -75,7 +75,7 @@ class Object:
         return self.urn.rsplit("::", 1)[-1]
 
 
-class Account:
+class SimulatedAccount:
     """All methods are safe in several threads and processes; a write has reached the disk when it returns."""
 
     def __init__(self, file: Path) -> None:
@@ -83,17 +83,17 @@ class Account:
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
 
-    def get(self, type: str, id: str, region: str) -> Object | None:
+    def get(self, type: str, id: str, region: str) -> AccountObject | None:
         return next(iter(self._objects("type = ? AND id = ? AND region IN (?, '')", (type, id, region))), None)
 
-    def of(self, type: str) -> list[Object]:
+    def of(self, type: str) -> list[AccountObject]:
         return self._objects("type = ?", (type,))
 
-    def orphan(self, type: str, urn: str, known: Collection[str]) -> Object | None:
+    def orphan(self, type: str, urn: str, known: Collection[str]) -> AccountObject | None:
         """An object made for `urn` whose id is not in `known`: what a killed create left behind."""
         return next((o for o in self._objects("type = ? AND urn = ?", (type, urn)) if o.id not in known), None)
 
-    def find(self, handle: Handle, region: str) -> Object | None:
+    def find(self, handle: Handle, region: str) -> AccountObject | None:
         """Who answers to `handle` in `region` or globally; an empty region stands for all."""
         query = "key IN (SELECT object FROM handles WHERE class = ? AND value = ? AND (region IN (?, '') OR ? = ''))"
         return next(iter(self._objects(query, (handle.of, handle.value, region, region))), None)
@@ -103,7 +103,7 @@ class Account:
         rows = self._read("SELECT DISTINCT value FROM handles WHERE class = ? AND region IN (?, '') ORDER BY value", (of, region))
         return [row[0] for row in rows]
 
-    def holders(self, target: Object, deletion: str) -> list[tuple[Object, str]]:
+    def holders(self, target: AccountObject, deletion: str) -> list[tuple[AccountObject, str]]:
         """Objects (with the path of the reference) whose reference to any handle of `target` has this effect on its deletion."""
         query = (
             "SELECT DISTINCT l.source, l.path FROM links l JOIN handles h ON h.class = l.class AND h.value = l.value "
@@ -121,7 +121,7 @@ class Account:
     def insert(
         self, type: str, id: str, region: str, urn: str, inputs: Properties, outputs: Properties, extra: Properties, created: datetime,
         handles: Sequence[Handle], links: Sequence[Link],
-    ) -> Object:  # fmt: skip
+    ) -> AccountObject:  # fmt: skip
         """Record a new object; KeyError(handle) if its id or one of its handles is taken in the region."""
         with self._write() as db:
             if db.execute("SELECT 1 FROM objects WHERE type = ? AND id = ? AND region = ?", (type, id, region)).fetchone():
@@ -138,7 +138,7 @@ class Account:
             row = (type, id, region, urn, generation, *map(json.dumps, (inputs, outputs, extra)), created.isoformat())
             key = int(db.execute(f"INSERT INTO objects ({_COLUMNS}) VALUES ({','.join('?' * len(row))})", row).lastrowid or 0)  # noqa: S608
             _relate(db, key, region, handles, links)
-        return Object(key, type, id, region, urn, generation, inputs, outputs, extra, created)
+        return AccountObject(key, type, id, region, urn, generation, inputs, outputs, extra, created)
 
     def update(
         self, key: int, region: str, inputs: Properties, outputs: Properties, extra: Properties,
@@ -160,7 +160,7 @@ class Account:
                 self._connection.close()
                 self._connection = None
 
-    def _objects(self, where: str, values: Sequence[object]) -> list[Object]:
+    def _objects(self, where: str, values: Sequence[object]) -> list[AccountObject]:
         # The conditions are literals of this module; values are bound.
         rows = self._read(f"SELECT key, {_COLUMNS} FROM objects WHERE {where} ORDER BY key", values)  # noqa: S608
         return [_object(*row) for row in rows]
@@ -196,10 +196,10 @@ class Account:
         return self._connection
 
 
-def _object(key: int, type: str, id: str, region: str, urn: str, generation: int, *texts: str) -> Object:
+def _object(key: int, type: str, id: str, region: str, urn: str, generation: int, *texts: str) -> AccountObject:
     inputs, outputs, extra, created = texts
     parsed = (json.loads(inputs), json.loads(outputs), json.loads(extra))
-    return Object(key, type, id, region, urn, generation, *parsed, datetime.fromisoformat(created))
+    return AccountObject(key, type, id, region, urn, generation, *parsed, datetime.fromisoformat(created))
 
 
 def _relate(db: sqlite3.Connection, key: int, region: str, handles: Sequence[Handle], links: Sequence[Link]) -> None:

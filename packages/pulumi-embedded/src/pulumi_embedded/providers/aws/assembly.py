@@ -4,12 +4,12 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pulumi_embedded.providers.aws.account import Account
-from pulumi_embedded.providers.aws.backend import Backend
+from pulumi_embedded.providers.aws.account import SimulatedAccount
+from pulumi_embedded.providers.aws.backend import ObjectBackend
 from pulumi_embedded.providers.aws.clusters import Clusters, LaunchTemplates, NodeGroups
 from pulumi_embedded.providers.aws.nodes import NodeMaker, no_nodes
-from pulumi_embedded.providers.aws.provider import AwsProvider, Site
-from pulumi_embedded.providers.control_plane import ControlPlane, NoControlPlane
+from pulumi_embedded.providers.aws.provider import AccountSite, AwsProvider
+from pulumi_embedded.providers.control_plane import EksControlPlane, NoControlPlane
 
 ClientsOf = Callable[[str], Callable[[str, str], object]]
 """(account id) -> (service, region) -> a boto3 client of an object store."""
@@ -18,7 +18,7 @@ ClientsOf = Callable[[str], Callable[[str, str], object]]
 def aws_provider(
     folder: Path,
     *,
-    plane: ControlPlane | None = None,
+    plane: EksControlPlane | None = None,
     make_nodes: NodeMaker = no_nodes,
     clients_of: ClientsOf | None = None,
     environment: Mapping[str, str] = os.environ,
@@ -29,18 +29,18 @@ def aws_provider(
     store. Without an object store, buckets, objects and queues are records alone.
     """
 
-    def connect(id: str) -> Site:
-        account = Account(folder / f"account-{id}.sqlite")
-        return Site(account, backends(account, plane or NoControlPlane(), make_nodes, clients_of(id) if clients_of else None))
+    def connect(id: str) -> AccountSite:
+        account = SimulatedAccount(folder / f"account-{id}.sqlite")
+        return AccountSite(account, backends(account, plane or NoControlPlane(), make_nodes, clients_of(id) if clients_of else None))
 
     return AwsProvider(connect, environment=environment)
 
 
 def backends(
-    account: Account, plane: ControlPlane, make_nodes: NodeMaker, clients: Callable[[str, str], object] | None
-) -> Mapping[str, Backend]:
+    account: SimulatedAccount, plane: EksControlPlane, make_nodes: NodeMaker, clients: Callable[[str, str], object] | None
+) -> Mapping[str, ObjectBackend]:
     """What stands behind the types that are more than a record."""
-    behind: dict[str, Backend] = {
+    behind: dict[str, ObjectBackend] = {
         "aws:ec2/launchTemplate:LaunchTemplate": LaunchTemplates(),
         "aws:eks/cluster:Cluster": Clusters(account, plane),
         "aws:eks/nodeGroup:NodeGroup": NodeGroups(account, plane, make_nodes),

@@ -7,13 +7,13 @@ from typing import Any
 
 from pulumi_embedded.engine.paths import render
 from pulumi_embedded.engine.provider import DiffKind, DiffResult, Properties
-from pulumi_embedded.providers.aws.kind import Kind, at
+from pulumi_embedded.providers.aws.kind import AwsKind, at
 from pulumi_embedded.providers.kubernetes.diff import changes
 
 _REPLACED: Mapping[DiffKind, DiffKind] = {"add": "add-replace", "delete": "delete-replace", "update": "update-replace"}
 
 
-def compare(kind: Kind, old: Properties, new: Properties, *, same_name: bool) -> DiffResult:
+def compare(kind: AwsKind, old: Properties, new: Properties, *, same_name: bool) -> DiffResult:
     """The difference; `same_name` says that a replacement would meet its predecessor under the same physical name.
 
     It is passed on without any difference too, because the engine may be told to replace.

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_embedded.engine.provider import PartialFailureError, Properties, ProviderError, Step
-from pulumi_embedded.providers.aws.account import Account, Object
-from pulumi_embedded.providers.aws.backend import Backend
+from pulumi_embedded.engine.provider import PartialFailureError, Properties, ProviderError, ProviderStep
+from pulumi_embedded.providers.aws.account import AccountObject, SimulatedAccount
+from pulumi_embedded.providers.aws.backend import ObjectBackend
 from pulumi_embedded.providers.aws.kind import Facts
 from pulumi_embedded.providers.aws.nodes import NodeGroup, NodeMaker, NodeZone, SimulatedNode
-from pulumi_embedded.providers.control_plane import ControlPlane, wait_until_ready
+from pulumi_embedded.providers.control_plane import EksControlPlane, wait_until_ready
 
 _TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 _SUBNET = "aws:ec2/subnet:Subnet"
@@ -23,13 +23,13 @@ _READY_SECONDS = 120.0
 _UNVERSIONED = {"tags", "tagsAll", "name", "namePrefix", "updateDefaultVersion", "defaultVersion", "region"}
 
 
-class LaunchTemplates(Backend):
+class LaunchTemplates(ObjectBackend):
     """Every change of the data is a new, immutable version; node groups name one."""
 
-    def created(self, object: Object, inputs: Properties, step: Step) -> Properties:
+    def created(self, object: AccountObject, inputs: Properties, step: ProviderStep) -> Properties:
         return {"version": 1, "versions": {"1": _data(inputs)}}
 
-    def updated(self, object: Object, old: Properties, inputs: Properties, step: Step) -> Properties:
+    def updated(self, object: AccountObject, old: Properties, inputs: Properties, step: ProviderStep) -> Properties:
         version = int(object.extra.get("version", 1))
         versions: dict[str, Any] = dict(object.extra.get("versions") or {})
         if versions.get(str(version)) == _data(inputs):
@@ -42,11 +42,11 @@ def _data(inputs: Properties) -> Properties:
 
 
 @dataclass(frozen=True)
-class Clusters(Backend):
+class Clusters(ObjectBackend):
     """`aws:eks/cluster:Cluster`: every one of them is the one control plane of the host."""
 
-    account: Account
-    plane: ControlPlane
+    account: SimulatedAccount
+    plane: EksControlPlane
 
     def before(self, facts: Facts) -> Properties:
         subnets = _subnets(self.account, facts.inputs["vpcConfig"]["subnetIds"], facts.region)
@@ -56,11 +56,11 @@ class Clusters(Backend):
         address = self.plane.address()
         return {"endpoint": address.server, "certificate": address.authority, "vpcId": subnets[0].outputs.get("vpcId", "")}
 
-    def created(self, object: Object, inputs: Properties, step: Step) -> Properties:
+    def created(self, object: AccountObject, inputs: Properties, step: ProviderStep) -> Properties:
         self._say(inputs, step)
         return dict(object.extra)
 
-    def updated(self, object: Object, old: Properties, inputs: Properties, step: Step) -> Properties:
+    def updated(self, object: AccountObject, old: Properties, inputs: Properties, step: ProviderStep) -> Properties:
         before, after = old.get("version"), inputs.get("version")
         if before and after and _minor(str(after)) not in (_minor(str(before)), _minor(str(before)) + 1):
             raise ProviderError(
@@ -70,18 +70,18 @@ class Clusters(Backend):
         self._say(inputs, step)
         return dict(object.extra)
 
-    def _say(self, inputs: Properties, step: Step) -> None:
+    def _say(self, inputs: Properties, step: ProviderStep) -> None:
         asked, runs = inputs.get("version"), self.plane.version()
         if asked and not runs.startswith(f"v{asked}."):
             step.warn(f"EKS would run Kubernetes {asked}; the control plane is {runs} whatever version is asked for")
 
 
 @dataclass(frozen=True)
-class NodeGroups(Backend):
+class NodeGroups(ObjectBackend):
     """`aws:eks/nodeGroup:NodeGroup`: as many simulated nodes as it is to have."""
 
-    account: Account
-    plane: ControlPlane
+    account: SimulatedAccount
+    plane: EksControlPlane
     make: NodeMaker
 
     def before(self, facts: Facts) -> Properties:
@@ -93,15 +93,15 @@ class NodeGroups(Backend):
         self.make(self._group(facts.inputs, "arn", facts.region, extra), 1)
         return extra
 
-    def created(self, object: Object, inputs: Properties, step: Step) -> Properties:
+    def created(self, object: AccountObject, inputs: Properties, step: ProviderStep) -> Properties:
         self._converge(object, inputs, step)
         return dict(object.extra)
 
-    def updated(self, object: Object, old: Properties, inputs: Properties, step: Step) -> Properties:
+    def updated(self, object: AccountObject, old: Properties, inputs: Properties, step: ProviderStep) -> Properties:
         self._converge(object, inputs, step)
         return dict(object.extra)
 
-    def deleted(self, object: Object, step: Step) -> None:
+    def deleted(self, object: AccountObject, step: ProviderStep) -> None:
         if not self.plane.reachable():
             # A host that was reset has no control plane, and so no nodes.
             step.warn("the local cluster does not answer: nodes of this group that it may hold were not removed")
@@ -110,13 +110,13 @@ class NodeGroups(Backend):
             step.status(f"removing node {node.name}")
             self.plane.delete_node(node.name)
 
-    def live(self, object: Object, inputs: Properties) -> Properties | None:
+    def live(self, object: AccountObject, inputs: Properties) -> Properties | None:
         if not self.plane.reachable():
             return inputs
         count = len(self.plane.nodes(object.outputs["arn"]))
         return {**inputs, "scalingConfig": {**inputs["scalingConfig"], "desiredSize": count}}
 
-    def drifted(self, object: Object) -> tuple[str, ...]:
+    def drifted(self, object: AccountObject) -> tuple[str, ...]:
         if not self.plane.reachable():
             return ()
         there = {node.name for node in self.plane.nodes(object.outputs["arn"])}
@@ -124,11 +124,11 @@ class NodeGroups(Backend):
         # What an Auto Scaling group repairs by itself, an update of the group repairs here.
         return ("resources",) if there != wanted else ()
 
-    def _nodes(self, object: Object, inputs: Properties) -> tuple[SimulatedNode, ...]:
+    def _nodes(self, object: AccountObject, inputs: Properties) -> tuple[SimulatedNode, ...]:
         group = self._group({**object.outputs, **inputs}, object.outputs["arn"], object.region, object.extra)
         return self.make(group, int(inputs["scalingConfig"]["desiredSize"]))
 
-    def _converge(self, object: Object, inputs: Properties, step: Step) -> None:
+    def _converge(self, object: AccountObject, inputs: Properties, step: ProviderStep) -> None:
         """Make, replace, relabel and remove nodes until they are what the group says."""
         arn = object.outputs["arn"]
         wanted = {node.name: node for node in self._nodes(object, inputs)}
@@ -150,7 +150,7 @@ class NodeGroups(Backend):
                 self.plane.resize(name, node.capacity, node.allocatable)
         self._await(object, list(wanted), step)
 
-    def _await(self, object: Object, names: list[str], step: Step) -> None:
+    def _await(self, object: AccountObject, names: list[str], step: ProviderStep) -> None:
         missing = wait_until_ready(self.plane, object.outputs["arn"], names, step.timeout or _READY_SECONDS, step)
         if missing:
             reason = f"NodeCreationFailure: {len(missing)} of {len(names)} nodes did not become ready: {', '.join(missing[:5])}"
@@ -197,15 +197,15 @@ class NodeGroups(Backend):
         return found.id, version, versions[version]
 
 
-def _answers(template: Object, by: str, value: str) -> bool:
+def _answers(template: AccountObject, by: str, value: str) -> bool:
     return (template.id if by == "id" else template.outputs.get("name")) == value
 
 
-def _removed(object: Object, inputs: Properties) -> set[str]:
+def _removed(object: AccountObject, inputs: Properties) -> set[str]:
     return set(object.inputs.get("labels") or {}) - set(inputs.get("labels") or {})
 
 
-def _subnets(account: Account, ids: list[str], region: str) -> list[Object]:
+def _subnets(account: SimulatedAccount, ids: list[str], region: str) -> list[AccountObject]:
     found = [account.get(_SUBNET, id, region) for id in ids]
     missing = [id for id, subnet in zip(ids, found, strict=True) if subnet is None]
     if missing:

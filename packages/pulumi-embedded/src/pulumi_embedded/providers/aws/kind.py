@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from pulumi_embedded.engine.provider import UNKNOWN, CheckFailure, Properties
-from pulumi_embedded.providers.aws.limits import Limits, limits_of
+from pulumi_embedded.providers.aws.limits import ShapeLimits, limits_of
 from pulumi_embedded.providers.schema import ResourceSchema, schema_of
 
 ACCOUNT_ID = "000000000000"
@@ -152,7 +152,7 @@ Rule = Callable[[Properties, str], Iterable[CheckFailure]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class AwsKind:
     """One modelled AWS type. Paths are dotted, `[]` steps into a list."""
 
     type: str
@@ -192,8 +192,8 @@ class Kind:
         return schema_of(self.type)
 
     @cached_property
-    def limits(self) -> Limits:
-        return limits_of(self.schema.inputs, self.operation, self.api) if self.operation else Limits()
+    def limits(self) -> ShapeLimits:
+        return limits_of(self.schema.inputs, self.operation, self.api) if self.operation else ShapeLimits()
 
     @property
     def is_global(self) -> bool:

@@ -34,17 +34,17 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Limits:
+class ShapeLimits:
     """A tree over the inputs of one type."""
 
     limit: Limit | None = None
-    members: Mapping[str, "Limits"] = field(default_factory=dict)
-    element: "Limits | None" = None
+    members: Mapping[str, "ShapeLimits"] = field(default_factory=dict)
+    element: "ShapeLimits | None" = None
     unchecked: tuple[str, ...] = ()
     """Leaf inputs below this one that no service model bounds, by path."""
 
 
-NOTHING = Limits()
+NOTHING = ShapeLimits()
 
 
 def is_a(shape: Any, *forms: str) -> bool:
@@ -61,7 +61,7 @@ def service(name: str) -> Any:
     return ServiceModel(Loader().load_service_model(name, "service-2"), name)
 
 
-def limits_of(inputs: Fields, operation: str, api: Mapping[str, str]) -> Limits:
+def limits_of(inputs: Fields, operation: str, api: Mapping[str, str]) -> ShapeLimits:
     """Lay `inputs` over `operation` (`service.Operation` and optionally `.Member...`).
 
     `api` maps an input's path (without indices) to where its API twin is: a path below the operation's request, or
@@ -71,10 +71,10 @@ def limits_of(inputs: Fields, operation: str, api: Mapping[str, str]) -> Limits:
     return derived(name, lambda: asdict(_object(inputs, _find(operation), "", operation, api)), _read)
 
 
-def _read(document: Any) -> Limits:
+def _read(document: Any) -> ShapeLimits:
     element = document["element"]
     limit: Mapping[str, Any] | None = document["limit"] and {**document["limit"], "enum": tuple(document["limit"]["enum"])}
-    return Limits(
+    return ShapeLimits(
         Limit(**limit) if limit else None,
         {key: _read(below) for key, below in document["members"].items()},
         _read(element) if element else None,
@@ -82,7 +82,7 @@ def _read(document: Any) -> Limits:
     )
 
 
-def violations(value: Mapping[str, Any], limits: Limits) -> list[CheckFailure]:
+def violations(value: Mapping[str, Any], limits: ShapeLimits) -> list[CheckFailure]:
     """Every value outside its bounds, with its path and what is legal."""
     return list(_violations(value, limits, ""))
 
@@ -118,8 +118,8 @@ def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-def _object(fields: Fields, api_shape: Any, path: str, operation: str, api: Mapping[str, str]) -> Limits:
-    members: dict[str, Limits] = {}
+def _object(fields: Fields, api_shape: Any, path: str, operation: str, api: Mapping[str, str]) -> ShapeLimits:
+    members: dict[str, ShapeLimits] = {}
     unchecked: list[str] = []
     for key, shape in fields.members.items():
         here = f"{path}.{key}" if path else key
@@ -131,10 +131,10 @@ def _object(fields: Fields, api_shape: Any, path: str, operation: str, api: Mapp
             twin = _member(api_shape, key)
         members[key] = _value(shape, twin, here, operation, api)
         unchecked += members[key].unchecked
-    return Limits(members=members, unchecked=tuple(unchecked))
+    return ShapeLimits(members=members, unchecked=tuple(unchecked))
 
 
-def _value(shape: Shape, api_shape: Any, path: str, operation: str, api: Mapping[str, str]) -> Limits:
+def _value(shape: Shape, api_shape: Any, path: str, operation: str, api: Mapping[str, str]) -> ShapeLimits:
     if shape.form == "object" and not shape.choices and shape.fields is not None:
         if _is_deep(path):
             return NOTHING
@@ -142,14 +142,14 @@ def _value(shape: Shape, api_shape: Any, path: str, operation: str, api: Mapping
     if shape.form == "list" and shape.element is not None:
         inner = api_shape.member if is_a(api_shape, "list") else api_shape
         element = _value(shape.element, inner, path, operation, api)
-        return Limits(_limit(api_shape, shape) if is_a(api_shape, "list") else None, element=element, unchecked=element.unchecked)
+        return ShapeLimits(_limit(api_shape, shape) if is_a(api_shape, "list") else None, element=element, unchecked=element.unchecked)
     if shape.form == "map" and shape.element is not None:
         inner = api_shape.value if is_a(api_shape, "map") else None
-        return Limits(element=_value(shape.element, inner, path, operation, api))
+        return ShapeLimits(element=_value(shape.element, inner, path, operation, api))
     while is_a(api_shape, "list"):
         api_shape = api_shape.member
     limit = _limit(api_shape, shape)
-    return Limits(limit, unchecked=(path,) if limit is None and shape.form != "boolean" else ())
+    return ShapeLimits(limit, unchecked=(path,) if limit is None and shape.form != "boolean" else ())
 
 
 def _is_deep(path: str) -> bool:
@@ -194,7 +194,7 @@ def _compiles(pattern: str) -> str:
     return pattern
 
 
-def _violations(value: Any, limits: Limits, path: str) -> Iterator[CheckFailure]:
+def _violations(value: Any, limits: ShapeLimits, path: str) -> Iterator[CheckFailure]:
     if value is None or value == UNKNOWN:
         return
     if limits.limit is not None and (reason := _reason(value, limits.limit)):

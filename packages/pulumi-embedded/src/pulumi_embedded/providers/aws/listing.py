@@ -6,7 +6,7 @@
 from pathlib import Path
 
 from pulumi_embedded.providers.aws.catalogue import CATALOGUE
-from pulumi_embedded.providers.aws.kind import Kind
+from pulumi_embedded.providers.aws.kind import AwsKind
 
 BEGIN, END = "<!-- types: begin -->", "<!-- types: end -->"
 PAGE = Path(__file__).parents[4] / "docs" / "providers.md"
@@ -35,7 +35,7 @@ def unchecked() -> str:
     return head + "\n".join(lines) + "\n"
 
 
-def _line(kind: Kind) -> str:
+def _line(kind: AwsKind) -> str:
     bounds = kind.operation or "SDK types and own rules"
     replaces = "any" if not kind.updatable else ", ".join(kind.replaces) or "nothing"
     return f"| `{kind.type}` | {bounds} | {replaces} | {', '.join(sorted(kind.absent)) or 'none'} |"

@@ -18,20 +18,21 @@ from pulumi_embedded.engine.provider import (
     CheckResult,
     DiffKind,
     DiffResult,
-    Live,
+    LiveResource,
     PartialFailureError,
     Properties,
     Provider,
     ProviderError,
-    Step,
+    ProviderStep,
 )
 from pulumi_embedded.providers.aws import functions, offerings, references
-from pulumi_embedded.providers.aws.account import Account, Object
-from pulumi_embedded.providers.aws.backend import Backend
+from pulumi_embedded.providers.aws.account import AccountObject, SimulatedAccount
+from pulumi_embedded.providers.aws.backend import ObjectBackend
 from pulumi_embedded.providers.aws.catalogue import CATALOGUE
 from pulumi_embedded.providers.aws.changes import compare
-from pulumi_embedded.providers.aws.kind import ACCOUNT_ID, Facts, Kind, Naming, at, merged_tags
+from pulumi_embedded.providers.aws.kind import ACCOUNT_ID, AwsKind, Facts, at, merged_tags
 from pulumi_embedded.providers.aws.limits import violations
+from pulumi_embedded.providers.aws.naming import identified, is_made_up, made_up_name
 from pulumi_embedded.providers.conform import closest, join, nonconformities
 from pulumi_embedded.providers.schema import declares, provider_schema
 
@@ -44,11 +45,11 @@ _PROTECTION = {"aws:eks/cluster:Cluster": "deletionProtection", "aws:cloudwatch/
 
 
 @dataclass(frozen=True)
-class Site:
+class AccountSite:
     """What one simulated account holds, and what stands behind it."""
 
-    account: Account
-    backends: Mapping[str, Backend]
+    account: SimulatedAccount
+    backends: Mapping[str, ObjectBackend]
 
 
 class AwsProvider(Provider):
@@ -59,13 +60,13 @@ class AwsProvider(Provider):
 
     def __init__(
         self,
-        connect: Callable[[str], Site],
+        connect: Callable[[str], AccountSite],
         *,
         environment: Mapping[str, str],
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._connect = connect
-        self._connected: Site | None = None
+        self._connected: AccountSite | None = None
         self._account_id = ACCOUNT_ID
         self._environment = environment
         self._clock = clock
@@ -158,7 +159,7 @@ class AwsProvider(Provider):
             details |= dict.fromkeys(self._backend(type).drifted(object), "update")
         return DiffResult(details, result.replaces, result.delete_before_replace)
 
-    def create(self, urn: str, type: str, name: str, inputs: Properties, step: Step) -> tuple[str, Properties]:
+    def create(self, urn: str, type: str, name: str, inputs: Properties, step: ProviderStep) -> tuple[str, Properties]:
         kind = self._kind(type)
         facts = self._facts(kind, urn, inputs, self._account.generation(urn) + 1)
         if step.preview:
@@ -186,7 +187,7 @@ class AwsProvider(Provider):
             ) from None
         return self._finish(kind, object, inputs, step)
 
-    def read(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties) -> Live | None:
+    def read(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties) -> LiveResource | None:
         kind = self._kind(type)
         self._named_by_engine.add((urn, id))
         object = self._account.get(type, id, self._place(kind, inputs))
@@ -199,10 +200,10 @@ class AwsProvider(Provider):
         live = self._backend(type).live(object, recorded)
         if live is None:
             return None
-        return Live(id, live, {**object.outputs, **{key: outputs[key] for key in kind.concealed if key in outputs}})
+        return LiveResource(id, live, {**object.outputs, **{key: outputs[key] for key in kind.concealed if key in outputs}})
 
     def update(
-        self, urn: str, type: str, id: str, old_inputs: Properties, old_outputs: Properties, new: Properties, step: Step
+        self, urn: str, type: str, id: str, old_inputs: Properties, old_outputs: Properties, new: Properties, step: ProviderStep
     ) -> Properties:
         kind = self._kind(type)
         self._named_by_engine.add((urn, id))
@@ -221,7 +222,7 @@ class AwsProvider(Provider):
         facts = replace(facts, extra=backend.updated(checked, old_inputs, facts.inputs, step))
         return self._record(kind, object, facts, new)
 
-    def delete(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties, step: Step) -> None:
+    def delete(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties, step: ProviderStep) -> None:
         kind = self._kind(type)
         self._named_by_engine.add((urn, id))
         object = self._account.get(type, id, self._place(kind, inputs))
@@ -257,27 +258,27 @@ class AwsProvider(Provider):
     # -- inside
 
     @property
-    def _account(self) -> Account:
+    def _account(self) -> SimulatedAccount:
         if self._connected is None:
             raise ProviderError("the aws provider is not configured yet; its region or another of its inputs is not known")
         return self._connected.account
 
-    def _kind(self, type: str) -> Kind:
+    def _kind(self, type: str) -> AwsKind:
         kind = CATALOGUE.get(type)
         if kind is None:
             raise ProviderError(_unmodelled(type))
         return kind
 
-    def _backend(self, type: str) -> Backend:
+    def _backend(self, type: str) -> ObjectBackend:
         return self._connected.backends.get(type, _RECORD_ONLY) if self._connected else _RECORD_ONLY
 
-    def _place(self, kind: Kind, inputs: Properties) -> str:
+    def _place(self, kind: AwsKind, inputs: Properties) -> str:
         return "" if kind.is_global else str(inputs.get("region") or self._region)
 
-    def _record_region(self, kind: Kind, facts: Facts) -> str:
+    def _record_region(self, kind: AwsKind, facts: Facts) -> str:
         return "" if kind.is_global else facts.region
 
-    def _facts(self, kind: Kind, urn: str, inputs: Properties, generation: int) -> Facts:
+    def _facts(self, kind: AwsKind, urn: str, inputs: Properties, generation: int) -> Facts:
         region = str(inputs.get("region") or self._region)
         facts = Facts(inputs=inputs, urn=urn, region=region, generation=generation, tags=self._tags, account=self._account_id)
         named = kind.named
@@ -286,17 +287,17 @@ class AwsProvider(Provider):
             facts = replace(facts, inputs={**inputs, named.field: made_up})
         return facts
 
-    def _named(self, kind: Kind, urn: str, name: str, old: Properties | None, new: Properties) -> Properties:
+    def _named(self, kind: AwsKind, urn: str, name: str, old: Properties | None, new: Properties) -> Properties:
         named = kind.named
         if named is None or new.get(named.field) is not None or (named.prefix and new.get(named.prefix) is not None):
             return dict(new)
         before = (old or {}).get(named.field)
-        if isinstance(before, str) and _is_made_up(named, name, before):
+        if isinstance(before, str) and is_made_up(named, name, before):
             return {**new, named.field: before}
         generation = self._connected.account.generation(urn) if self._connected else 0
         return {**new, named.field: made_up_name(named, name, f"{urn}#{generation + 1}")}
 
-    def _keeps_name(self, kind: Kind, urn: str, id: str, old: Properties, new: Properties) -> bool:
+    def _keeps_name(self, kind: AwsKind, urn: str, id: str, old: Properties, new: Properties) -> bool:
         """Whether a replacement would find its own name, or the id that follows from its inputs, taken by its predecessor."""
         if kind.named is None:
             facts = replace(self._facts(kind, urn, new, self._account.generation(urn) + 1), created=self._clock())
@@ -304,9 +305,9 @@ class AwsProvider(Provider):
         value = new.get(kind.named.field)
         if value is None or value == UNKNOWN or value != old.get(kind.named.field):
             return False
-        return not _is_made_up(kind.named, urn.rsplit("::", 1)[-1], str(value))
+        return not is_made_up(kind.named, urn.rsplit("::", 1)[-1], str(value))
 
-    def _finish(self, kind: Kind, object: Object, inputs: Properties, step: Step) -> tuple[str, Properties]:
+    def _finish(self, kind: AwsKind, object: AccountObject, inputs: Properties, step: ProviderStep) -> tuple[str, Properties]:
         """Make the recorded object real and record what that taught; also the second half of a create that was killed."""
         facts = self._facts(kind, object.urn, inputs, object.generation)
         facts = replace(facts, id=object.id, arn=object.outputs.get("arn", ""), created=object.created, extra=object.extra)
@@ -321,7 +322,7 @@ class AwsProvider(Provider):
         outputs = self._record(kind, object, replace(facts, extra=extra), inputs)
         return object.id, outputs
 
-    def _record(self, kind: Kind, object: Object, facts: Facts, inputs: Properties) -> Properties:
+    def _record(self, kind: AwsKind, object: AccountObject, facts: Facts, inputs: Properties) -> Properties:
         outputs = kind.compute(facts)
         self._account.update(
             object.key, object.region, _concealed(kind, inputs), _concealed(kind, outputs), dict(facts.extra),
@@ -329,12 +330,12 @@ class AwsProvider(Provider):
         )  # fmt: skip
         return outputs
 
-    def _discard(self, object: Object, step: Step) -> None:
+    def _discard(self, object: AccountObject, step: ProviderStep) -> None:
         """What AWS refuses, the backend refuses first; what belonged to the object then goes with it."""
         self._backend(object.type).deleted(object, step)
         self._forget(object)
 
-    def _forget(self, object: Object) -> None:
+    def _forget(self, object: AccountObject) -> None:
         going = self._account.holders(object, "falls")
         if object.inputs.get(_FORCED.get(object.type, "")) is True:
             going += self._account.holders(object, "blocks")
@@ -343,38 +344,10 @@ class AwsProvider(Provider):
             self._forget(other)
 
 
-_RECORD_ONLY = Backend()
+_RECORD_ONLY = ObjectBackend()
 
 
-def identified(kind: Kind, facts: Facts) -> Facts:
-    """`facts` with the id and ARN of a new object."""
-    facts = replace(facts, id="-")  # known from here on, so that texts are filled
-    arn_first = isinstance(kind.id, str) and "{arn}" in kind.id
-    if arn_first:
-        facts = replace(facts, arn=_filled(kind.arn, facts))
-    facts = replace(facts, id=kind.identify(facts))
-    return facts if arn_first else replace(facts, arn=_filled(kind.arn, facts))
-
-
-def _filled(value: Any, facts: Facts) -> str:
-    # IAM paths are part of an ARN and default to a slash.
-    facts = replace(facts, inputs={"path": "/", **facts.inputs})
-    return facts.text(value) if isinstance(value, str) else str(value(facts))
-
-
-def made_up_name(named: Naming, name: str, seed: str) -> str:
-    """Pulumi's automatic name: the logical one and seven hex digits, shortened in the middle rather than refused."""
-    suffix = f"-{hashlib.sha256(seed.encode()).hexdigest()[:7]}"
-    base = f"{named.lead}{name.lower() if named.lower else name}"
-    return base[: named.longest - len(suffix)] + suffix
-
-
-def _is_made_up(named: Naming, name: str, value: str) -> bool:
-    base = f"{named.lead}{name.lower() if named.lower else name}"[: named.longest - 8]
-    return re.fullmatch(re.escape(base) + r"-[0-9a-f]{7}", value) is not None
-
-
-def schema_title(object: Object) -> str:
+def schema_title(object: AccountObject) -> str:
     """Class name of an object's type."""
     return object.type.rsplit(":", 1)[-1]
 
@@ -422,7 +395,7 @@ def _account_of(config: Properties) -> str:
     return ACCOUNT_ID if ACCOUNT_ID in named or not named else named[0]
 
 
-def _concealed(kind: Kind, values: Properties) -> Properties:
+def _concealed(kind: AwsKind, values: Properties) -> Properties:
     """`values` as the account may keep them: of a secret only its digest."""
     return {key: _digest(value) if key in kind.concealed and value is not None else value for key, value in values.items()}
 

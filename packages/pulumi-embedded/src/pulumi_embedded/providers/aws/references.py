@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator
 
 from pulumi_embedded.engine.provider import UNKNOWN, Properties, ProviderError
-from pulumi_embedded.providers.aws.account import Account, Handle, Link
-from pulumi_embedded.providers.aws.kind import Facts, Kind, Ref, at, each
+from pulumi_embedded.providers.aws.account import Handle, Link, SimulatedAccount
+from pulumi_embedded.providers.aws.kind import AwsKind, Facts, Ref, at, each
 
 _SHOWN = 5
 
 
-def handles(kind: Kind, id: str, outputs: Properties) -> list[Handle]:
+def handles(kind: AwsKind, id: str, outputs: Properties) -> list[Handle]:
     """Under which names others find an object with these outputs."""
     known = {**outputs, "id": id}
     found: list[Handle] = []
@@ -21,13 +21,13 @@ def handles(kind: Kind, id: str, outputs: Properties) -> list[Handle]:
     return list(dict.fromkeys(found))
 
 
-def links(kind: Kind, facts: Facts) -> list[Link]:
+def links(kind: AwsKind, facts: Facts) -> list[Link]:
     """What the object behind `facts` names."""
     named = ((path, value, ref) for path, value, ref in _named(kind, facts.inputs) if not _is_external(ref, value, facts.account))
     return [Link(ref.to, _key(ref, value), path, ref.deletion) for path, value, ref in named]
 
 
-def check(account: Account, kind: Kind, facts: Facts) -> None:
+def check(account: SimulatedAccount, kind: AwsKind, facts: Facts) -> None:
     """ProviderError with everything that is named and does not exist, as AWS would answer a create or update."""
     region = "" if kind.is_global else facts.region
     missing = [
@@ -39,7 +39,7 @@ def check(account: Account, kind: Kind, facts: Facts) -> None:
         raise ProviderError("; ".join(missing))
 
 
-def _named(kind: Kind, inputs: Properties) -> Iterator[tuple[str, str, Ref]]:
+def _named(kind: AwsKind, inputs: Properties) -> Iterator[tuple[str, str, Ref]]:
     for path, ref in kind.references.items():
         found = [(path[1:], _filled(path[1:], inputs))] if path.startswith("=") else each(inputs, path)
         for here, value in found:
@@ -47,7 +47,7 @@ def _named(kind: Kind, inputs: Properties) -> Iterator[tuple[str, str, Ref]]:
                 yield here, value, ref
 
 
-def _missing(account: Account, path: str, value: str, ref: Ref, region: str) -> str:
+def _missing(account: SimulatedAccount, path: str, value: str, ref: Ref, region: str) -> str:
     there = account.handles(ref.to, region)
     known = f"there are {', '.join(there[:_SHOWN])}{', …' if len(there) > _SHOWN else ''}" if there else "there is none"
     where = f" in {region}" if region else ""

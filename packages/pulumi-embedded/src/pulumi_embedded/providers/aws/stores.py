@@ -15,9 +15,9 @@ from urllib.request import url2pathname
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from pulumi_embedded.engine.provider import Properties, ProviderError, Step
-from pulumi_embedded.providers.aws.account import Object
-from pulumi_embedded.providers.aws.backend import Backend
+from pulumi_embedded.engine.provider import Properties, ProviderError, ProviderStep
+from pulumi_embedded.providers.aws.account import AccountObject
+from pulumi_embedded.providers.aws.backend import ObjectBackend
 from pulumi_embedded.providers.aws.limits import is_a, member_name, service
 
 Clients = Callable[[str, str], Any]
@@ -52,7 +52,7 @@ def request(value: Any, shape: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Part:
+class BucketPart:
     """A configuration of a bucket: the operation that sets it, how its payload is found in the inputs, and what unsets it."""
 
     operation: str
@@ -67,41 +67,41 @@ def _rules_of(inputs: Properties) -> Properties:
     return {"rules": [{"filter": {"prefix": ""}, **rule} if "prefix" not in rule else rule for rule in inputs["rules"]]}
 
 
-PARTS: Mapping[str, Part] = {
-    "BucketVersioning": Part(
+PARTS: Mapping[str, BucketPart] = {
+    "BucketVersioning": BucketPart(
         "PutBucketVersioning",
         "VersioningConfiguration",
         lambda i: i["versioningConfiguration"] if i["versioningConfiguration"]["status"] != "Disabled" else {},
         ("put_bucket_versioning", {"VersioningConfiguration": {"Status": "Suspended"}}),
     ),
-    "BucketServerSideEncryptionConfiguration": Part(
+    "BucketServerSideEncryptionConfiguration": BucketPart(
         "PutBucketEncryption", "ServerSideEncryptionConfiguration", unset=("delete_bucket_encryption", {}), get="get_bucket_encryption"
     ),
-    "BucketPublicAccessBlock": Part(
+    "BucketPublicAccessBlock": BucketPart(
         "PutPublicAccessBlock", "PublicAccessBlockConfiguration", unset=("delete_public_access_block", {}), get="get_public_access_block"
     ),
-    "BucketPolicy": Part("PutBucketPolicy", "Policy", lambda i: i["policy"], ("delete_bucket_policy", {}), "get_bucket_policy"),
-    "BucketLifecycleConfiguration": Part(
+    "BucketPolicy": BucketPart("PutBucketPolicy", "Policy", lambda i: i["policy"], ("delete_bucket_policy", {}), "get_bucket_policy"),
+    "BucketLifecycleConfiguration": BucketPart(
         "PutBucketLifecycleConfiguration",
         "LifecycleConfiguration",
         _rules_of,
         ("delete_bucket_lifecycle", {}),
         "get_bucket_lifecycle_configuration",
     ),
-    "BucketObjectLockConfiguration": Part(
+    "BucketObjectLockConfiguration": BucketPart(
         "PutObjectLockConfiguration",
         "ObjectLockConfiguration",
         lambda i: {"objectLockEnabled": "Enabled", **i},
         ("put_object_lock_configuration", {"ObjectLockConfiguration": {"ObjectLockEnabled": "Enabled"}}),
     ),
-    "BucketOwnershipControls": Part(
+    "BucketOwnershipControls": BucketPart(
         "PutBucketOwnershipControls",
         "OwnershipControls",
         lambda i: {"rules": [i["rule"]]},
         ("delete_bucket_ownership_controls", {}),
         "get_bucket_ownership_controls",
     ),
-    "BucketNotification": Part(
+    "BucketNotification": BucketPart(
         "PutBucketNotificationConfiguration",
         "NotificationConfiguration",
         lambda i: {"queueConfigurations": i.get("queues", []), "topicConfigurations": i.get("topics", [])},
@@ -111,12 +111,12 @@ PARTS: Mapping[str, Part] = {
 
 
 @dataclass(frozen=True)
-class Buckets(Backend):
+class Buckets(ObjectBackend):
     """`aws:s3/bucket:Bucket`."""
 
     clients: Clients
 
-    def created(self, object: Object, inputs: Properties, step: Step) -> Properties:
+    def created(self, object: AccountObject, inputs: Properties, step: ProviderStep) -> Properties:
         s3 = self.clients("s3", object.region)
         wanted: dict[str, Any] = {"Bucket": object.id, "ObjectLockEnabledForBucket": inputs.get("objectLockEnabled") is True}
         if object.region != "us-east-1":
@@ -126,11 +126,11 @@ class Buckets(Backend):
         self._tag(s3, object)
         return dict(object.extra)
 
-    def updated(self, object: Object, old: Properties, inputs: Properties, step: Step) -> Properties:
+    def updated(self, object: AccountObject, old: Properties, inputs: Properties, step: ProviderStep) -> Properties:
         self._tag(self.clients("s3", object.region), object)
         return dict(object.extra)
 
-    def deleted(self, object: Object, step: Step) -> None:
+    def deleted(self, object: AccountObject, step: ProviderStep) -> None:
         s3 = self.clients("s3", object.region)
         with _answers(*_GONE):
             if object.inputs.get("forceDestroy") is True:
@@ -142,10 +142,10 @@ class Buckets(Backend):
                 )
             s3.delete_bucket(Bucket=object.id)
 
-    def live(self, object: Object, inputs: Properties) -> Properties | None:
+    def live(self, object: AccountObject, inputs: Properties) -> Properties | None:
         return inputs if _exists(lambda: self.clients("s3", object.region).head_bucket(Bucket=object.id)) else None
 
-    def _tag(self, s3: Any, object: Object) -> None:
+    def _tag(self, s3: Any, object: AccountObject) -> None:
         tags = object.outputs.get("tagsAll") or {}
         with _answers():
             if tags:
@@ -155,31 +155,31 @@ class Buckets(Backend):
 
 
 @dataclass(frozen=True)
-class BucketParts(Backend):
+class BucketParts(ObjectBackend):
     """A configuration of a bucket."""
 
     clients: Clients
-    part: Part
+    part: BucketPart
 
-    def created(self, object: Object, inputs: Properties, step: Step) -> Properties:
+    def created(self, object: AccountObject, inputs: Properties, step: ProviderStep) -> Properties:
         self._put(object, inputs)
         return dict(object.extra)
 
-    def updated(self, object: Object, old: Properties, inputs: Properties, step: Step) -> Properties:
+    def updated(self, object: AccountObject, old: Properties, inputs: Properties, step: ProviderStep) -> Properties:
         self._put(object, inputs)
         return dict(object.extra)
 
-    def deleted(self, object: Object, step: Step) -> None:
+    def deleted(self, object: AccountObject, step: ProviderStep) -> None:
         method, more = self.part.unset
         with _answers(*_GONE):
             getattr(self.clients("s3", object.region), method)(Bucket=object.id, **more)
 
-    def live(self, object: Object, inputs: Properties) -> Properties | None:
+    def live(self, object: AccountObject, inputs: Properties) -> Properties | None:
         s3 = self.clients("s3", object.region)
         ask = getattr(s3, self.part.get) if self.part.get else s3.head_bucket
         return inputs if _exists(lambda: ask(Bucket=object.id)) else None
 
-    def _put(self, object: Object, inputs: Properties) -> None:
+    def _put(self, object: AccountObject, inputs: Properties) -> None:
         model = service("s3").operation_model(self.part.operation)
         payload = self.part.payload({key: value for key, value in inputs.items() if key not in ("bucket", "region")})
         if payload == {} and self.part.member == "VersioningConfiguration":
@@ -191,29 +191,29 @@ class BucketParts(Backend):
 
 
 @dataclass(frozen=True)
-class Objects(Backend):
+class StoredObjects(ObjectBackend):
     """`aws:s3/bucketObjectv2:BucketObjectv2` and its older twin."""
 
     clients: Clients
 
-    def created(self, object: Object, inputs: Properties, step: Step) -> Properties:
+    def created(self, object: AccountObject, inputs: Properties, step: ProviderStep) -> Properties:
         return self._put(object, inputs)
 
-    def updated(self, object: Object, old: Properties, inputs: Properties, step: Step) -> Properties:
+    def updated(self, object: AccountObject, old: Properties, inputs: Properties, step: ProviderStep) -> Properties:
         return self._put(object, inputs)
 
-    def deleted(self, object: Object, step: Step) -> None:
+    def deleted(self, object: AccountObject, step: ProviderStep) -> None:
         s3 = self.clients("s3", object.region)
         with _answers(*_GONE):
             for version in _versions(s3, object.inputs["bucket"], object.inputs["key"]):
                 if version["Key"] == object.inputs["key"]:
                     s3.delete_object(Bucket=object.inputs["bucket"], Key=version["Key"], VersionId=version["VersionId"], **_GOVERNANCE)
 
-    def live(self, object: Object, inputs: Properties) -> Properties | None:
+    def live(self, object: AccountObject, inputs: Properties) -> Properties | None:
         ask = self.clients("s3", object.region).head_object
         return inputs if _exists(lambda: ask(Bucket=object.inputs["bucket"], Key=object.inputs["key"])) else None
 
-    def _put(self, object: Object, inputs: Properties) -> Properties:
+    def _put(self, object: AccountObject, inputs: Properties) -> Properties:
         skipped = ("source", "content", "contentBase64", "sourceHash", "forceDestroy", "etag", "tags", "acl", "kmsKeyId", "region")
         shape = service("s3").operation_model("PutObject").input_shape
         wanted = request({key: value for key, value in inputs.items() if key not in skipped}, shape) if shape else {}
@@ -245,12 +245,12 @@ _ATTRIBUTES = {
 
 
 @dataclass(frozen=True)
-class Queues(Backend):
+class Queues(ObjectBackend):
     """`aws:sqs/queue:Queue`."""
 
     clients: Clients
 
-    def created(self, object: Object, inputs: Properties, step: Step) -> Properties:
+    def created(self, object: AccountObject, inputs: Properties, step: ProviderStep) -> Properties:
         # A repeated create with the same attributes answers the same queue.
         with _answers():
             self.clients("sqs", object.region).create_queue(
@@ -258,7 +258,7 @@ class Queues(Backend):
             )
         return dict(object.extra)
 
-    def updated(self, object: Object, old: Properties, inputs: Properties, step: Step) -> Properties:
+    def updated(self, object: AccountObject, old: Properties, inputs: Properties, step: ProviderStep) -> Properties:
         cleared = {
             _ATTRIBUTES[key]: "" for key in ("policy", "redrivePolicy", "redriveAllowPolicy") if old.get(key) and not inputs.get(key)
         }
@@ -268,35 +268,35 @@ class Queues(Backend):
                 self.clients("sqs", object.region).set_queue_attributes(QueueUrl=object.id, Attributes=attributes)
         return dict(object.extra)
 
-    def deleted(self, object: Object, step: Step) -> None:
+    def deleted(self, object: AccountObject, step: ProviderStep) -> None:
         with _answers(*_GONE):
             self.clients("sqs", object.region).delete_queue(QueueUrl=object.id)
 
-    def live(self, object: Object, inputs: Properties) -> Properties | None:
+    def live(self, object: AccountObject, inputs: Properties) -> Properties | None:
         ask = self.clients("sqs", object.region).get_queue_attributes
         return inputs if _exists(lambda: ask(QueueUrl=object.id, AttributeNames=["QueueArn"])) else None
 
 
 @dataclass(frozen=True)
-class QueueParts(Backend):
+class QueueParts(ObjectBackend):
     """A policy of a queue, as a resource of its own."""
 
     clients: Clients
     input: str
 
-    def created(self, object: Object, inputs: Properties, step: Step) -> Properties:
+    def created(self, object: AccountObject, inputs: Properties, step: ProviderStep) -> Properties:
         self._set(object, inputs[self.input])
         return dict(object.extra)
 
-    def updated(self, object: Object, old: Properties, inputs: Properties, step: Step) -> Properties:
+    def updated(self, object: AccountObject, old: Properties, inputs: Properties, step: ProviderStep) -> Properties:
         self._set(object, inputs[self.input])
         return dict(object.extra)
 
-    def deleted(self, object: Object, step: Step) -> None:
+    def deleted(self, object: AccountObject, step: ProviderStep) -> None:
         with _answers(*_GONE):
             self.clients("sqs", object.region).set_queue_attributes(QueueUrl=object.id, Attributes={_ATTRIBUTES[self.input]: ""})
 
-    def _set(self, object: Object, value: str) -> None:
+    def _set(self, object: AccountObject, value: str) -> None:
         with _answers():
             self.clients("sqs", object.region).set_queue_attributes(QueueUrl=object.id, Attributes={_ATTRIBUTES[self.input]: value})
 
@@ -354,14 +354,14 @@ def _content(inputs: Properties) -> bytes:
     return str(inputs.get("content") or "").encode()
 
 
-def backends(clients: Clients) -> Mapping[str, Backend]:
+def backends(clients: Clients) -> Mapping[str, ObjectBackend]:
     """The backends of everything that the object store holds, by token."""
     parts = {f"aws:s3/{name[0].lower()}{name[1:]}:{name}": BucketParts(clients, part) for name, part in PARTS.items()}
     return {
         "aws:s3/bucket:Bucket": Buckets(clients),
         **parts,
-        "aws:s3/bucketObject:BucketObject": Objects(clients),
-        "aws:s3/bucketObjectv2:BucketObjectv2": Objects(clients),
+        "aws:s3/bucketObject:BucketObject": StoredObjects(clients),
+        "aws:s3/bucketObjectv2:BucketObjectv2": StoredObjects(clients),
         "aws:sqs/queue:Queue": Queues(clients),
         "aws:sqs/queuePolicy:QueuePolicy": QueueParts(clients, "policy"),
         "aws:sqs/redrivePolicy:RedrivePolicy": QueueParts(clients, "redrivePolicy"),

@@ -7,18 +7,18 @@ from typing import Any
 from pulumi_embedded.engine.provider import (
     UNKNOWN,
     CheckResult,
-    Child,
+    ComponentChild,
     ComponentContext,
     DiffResult,
-    Live,
+    LiveResource,
     Properties,
     Provider,
     ProviderError,
-    Step,
+    ProviderStep,
 )
 from pulumi_embedded.engine.values import plain, secret
 from pulumi_embedded.providers.conform import closest
-from pulumi_embedded.providers.control_plane import ControlPlane
+from pulumi_embedded.providers.control_plane import EksControlPlane
 from pulumi_embedded.providers.eks import component
 from pulumi_embedded.providers.schema import declares
 
@@ -41,7 +41,7 @@ class EksProvider(Provider):
     package = "eks"
     version = VERSION
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: EksControlPlane) -> None:
         self._plane = plane
 
     def construct(self, type: str, name: str, inputs: Properties, context: ComponentContext) -> tuple[str, Properties]:
@@ -69,18 +69,18 @@ class EksProvider(Provider):
     ) -> DiffResult:
         raise ProviderError(_unmodelled(type))
 
-    def create(self, urn: str, type: str, name: str, inputs: Properties, step: Step) -> tuple[str, Properties]:
+    def create(self, urn: str, type: str, name: str, inputs: Properties, step: ProviderStep) -> tuple[str, Properties]:
         raise ProviderError(_unmodelled(type))
 
-    def read(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties) -> Live | None:
+    def read(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties) -> LiveResource | None:
         raise ProviderError(_unmodelled(type))
 
     def update(
-        self, urn: str, type: str, id: str, old_inputs: Properties, old_outputs: Properties, new: Properties, step: Step
+        self, urn: str, type: str, id: str, old_inputs: Properties, old_outputs: Properties, new: Properties, step: ProviderStep
     ) -> Properties:
         raise ProviderError(_unmodelled(type))
 
-    def delete(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties, step: Step) -> None:
+    def delete(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties, step: ProviderStep) -> None:
         raise ProviderError(_unmodelled(type))
 
 
@@ -90,7 +90,7 @@ class _Construction:
     The engine sees no properties flow between them, so each names what it needs: that is also the order of their deletion.
     """
 
-    def __init__(self, plane: ControlPlane, context: ComponentContext, name: str, inputs: Properties, urn: str) -> None:
+    def __init__(self, plane: EksControlPlane, context: ComponentContext, name: str, inputs: Properties, urn: str) -> None:
         self._plane = plane
         self._context = context
         self._name = name
@@ -123,7 +123,7 @@ class _Construction:
         context.outputs(self._urn, outputs)
         return outputs
 
-    def _child(self, type: str, name: str, inputs: Properties, after: Sequence[str] = (), ignore: Sequence[str] = ()) -> Child:
+    def _child(self, type: str, name: str, inputs: Properties, after: Sequence[str] = (), ignore: Sequence[str] = ()) -> ComponentChild:
         return self._context.resource(type, name, inputs, parent=self._urn, depends_on=after, ignore_changes=ignore)
 
     def _role(self) -> tuple[str, list[str]]:
@@ -138,7 +138,7 @@ class _Construction:
         given = self._inputs.get("clusterSecurityGroup")
         return [str(given.get("id") or UNKNOWN)] if isinstance(given, dict) else []
 
-    def _node_group(self, clusters: Child | None, cluster_name: str) -> Properties:
+    def _node_group(self, clusters: ComponentChild | None, cluster_name: str) -> Properties:
         if clusters is None:
             return {}
         nodes = self._child(_GROUP, *component.node_group(self._name, self._inputs, cluster_name))
@@ -154,7 +154,7 @@ class _Construction:
             "clusterIngressRuleId": _known(ingress.id),
         }
 
-    def _identity(self, cluster: Child) -> Properties:
+    def _identity(self, cluster: ComponentChild) -> Properties:
         identities = cluster.outputs.get("identities", UNKNOWN)
         issuer = UNKNOWN if identities == UNKNOWN else str(identities[0]["oidcs"][0]["issuer"])
         outputs: Properties = {"oidcIssuer": issuer if issuer == UNKNOWN else issuer.removeprefix("https://"), "oidcProviderUrl": issuer}
@@ -163,7 +163,7 @@ class _Construction:
             outputs["oidcProviderArn"] = _output(provider, "arn")
         return outputs
 
-    def _access(self, cluster: Child) -> Properties:
+    def _access(self, cluster: ComponentChild) -> Properties:
         if cluster.outputs.get("endpoint", UNKNOWN) == UNKNOWN:
             return {"kubeconfig": secret(UNKNOWN), "kubeconfigJson": secret(UNKNOWN)}
         try:
@@ -176,7 +176,7 @@ class _Construction:
         return {"kubeconfig": secret(kubeconfig), "kubeconfigJson": secret(text)}
 
 
-def _output(child: Child, key: str) -> str:
+def _output(child: ComponentChild, key: str) -> str:
     value = plain(child.outputs.get(key, UNKNOWN))
     return UNKNOWN if value is None else str(value)
 

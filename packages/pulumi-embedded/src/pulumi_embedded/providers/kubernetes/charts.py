@@ -9,7 +9,7 @@ from pulumi_embedded.engine.provider import Properties
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class KnownChart:
     """`definitions` names sets of the toolchain's `crds` folder; `own` are definitions of ours, where the real ones cannot be had."""
 
     definitions: tuple[str, ...] = ()
@@ -17,23 +17,23 @@ class Chart:
     """(group, version, kind) of minimal, permissive, cluster-scoped definitions."""
 
 
-_NONE = Chart()
-_PROMETHEUS = Chart(("prometheus-operator",))
+_NONE = KnownChart()
+_PROMETHEUS = KnownChart(("prometheus-operator",))
 
-CHARTS: dict[str, Chart] = {
+CHARTS: dict[str, KnownChart] = {
     "alertmanager": _NONE,
     "aws-ebs-csi-driver": _NONE,
     "aws-load-balancer-controller": _NONE,
-    "base": Chart(("istio",)),
+    "base": KnownChart(("istio",)),
     "cluster-autoscaler": _NONE,
     "cni": _NONE,
     "dcgm-exporter": _NONE,
     "gateway": _NONE,
-    "gateway-api": Chart(("gateway-api",)),
-    "gpu-operator": Chart(own=(("nvidia.com", "v1", "ClusterPolicy"), ("nvidia.com", "v1alpha1", "NVIDIADriver"))),
+    "gateway-api": KnownChart(("gateway-api",)),
+    "gpu-operator": KnownChart(own=(("nvidia.com", "v1", "ClusterPolicy"), ("nvidia.com", "v1alpha1", "NVIDIADriver"))),
     "grafana": _NONE,
     "istiod": _NONE,
-    "keda": Chart(("keda",)),
+    "keda": KnownChart(("keda",)),
     "kube-prometheus-stack": _PROMETHEUS,
     "loki": _NONE,
     "metrics-server": _NONE,
@@ -64,7 +64,7 @@ def chart_name(reference: str) -> str:
     return reference.rstrip("/").rpartition("/")[2]
 
 
-def groups(chart: Chart) -> frozenset[str]:
+def groups(chart: KnownChart) -> frozenset[str]:
     """API groups that the chart's definitions belong to."""
     return frozenset({group for name in chart.definitions for group in GROUPS[name]} | {group for group, _, _ in chart.own})
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pulumi_embedded.engine.provider import UNKNOWN, CheckFailure, CheckResult, Properties
 from pulumi_embedded.providers.kubernetes import mesh, names
-from pulumi_embedded.providers.kubernetes.kinds import Kind, parse
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind, parse
 
 _PROPAGATION = ("background", "foreground", "orphan")
 _NOT_MODELLED = {
@@ -21,7 +21,7 @@ _NOT_MODELLED = {
 _BOOLEANS = (names.SKIP_AWAIT, names.PATCH_FORCE)
 
 
-def complete(kind: Kind, name: str, old: Properties | None, new: Properties, suffix: names.Suffix, namespace: str) -> CheckResult:
+def complete(kind: ObjectKind, name: str, old: Properties | None, new: Properties, suffix: names.Suffix, namespace: str) -> CheckResult:
     """Inputs with apiVersion, kind, name and, where the kind has one and the provider sets a default, namespace; all failures at once."""
     failures = [*_identity(kind, new), *_metadata(new), *_annotations(new), *mesh.failures(kind, new)]
     inputs = names.named(name, old, {**new, "apiVersion": kind.api_version, "kind": kind.kind}, suffix)
@@ -31,7 +31,7 @@ def complete(kind: Kind, name: str, old: Properties | None, new: Properties, suf
     return CheckResult(inputs, tuple(failures))
 
 
-def _identity(kind: Kind, new: Properties) -> Iterator[CheckFailure]:
+def _identity(kind: ObjectKind, new: Properties) -> Iterator[CheckFailure]:
     said = parse(str(new.get("apiVersion", kind.api_version)), str(new.get("kind", kind.kind)))
     if said.api_version != kind.api_version:
         yield CheckFailure(

@@ -12,9 +12,9 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from pulumi_embedded.engine.provider import Properties, ProviderError
-from pulumi_embedded.providers.kubernetes.clock import Clock
-from pulumi_embedded.providers.kubernetes.errors import Refusal, UnknownKindError, UnreachableError, refusal
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.clock import AwaitClock
+from pulumi_embedded.providers.kubernetes.errors import ApiRefusal, ApiUnreachableError, UnknownKindError, refusal
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 from pulumi_embedded.providers.kubernetes.kubeconfig import Loader, loaded
 
 CONNECT_SECONDS = 3.0
@@ -30,7 +30,7 @@ _LOOPBACK = ("127.", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedKind:
     """How the API server serves a kind."""
 
     plural: str
@@ -54,31 +54,31 @@ def loopback_only(kubeconfig: Mapping[str, Any], context: str) -> None:
         )
 
 
-class Cluster:
+class ClusterConnection:
     """A connection that any number of threads may use. `kubeconfig` is parsed already; an empty one is a cluster that was never started."""
 
     def __init__(
-        self, kubeconfig: Mapping[str, Any], context: str, clock: Clock, read_seconds: float = READ_SECONDS, load: Loader = loaded
+        self, kubeconfig: Mapping[str, Any], context: str, clock: AwaitClock, read_seconds: float = READ_SECONDS, load: Loader = loaded
     ) -> None:
         self._kubeconfig, self._context, self._clock, self._read_seconds = kubeconfig, context, clock, read_seconds
         self._load = load
         self._lock = threading.Lock()
         self._api: Any = None
-        self._served: dict[tuple[str, str], dict[str, Served]] = {}
+        self._served: dict[tuple[str, str], dict[str, ServedKind]] = {}
 
     # -- objects ---------------------------------------------------------------------------------------------------------------
 
-    def get(self, kind: Kind, namespace: str, name: str, *, patience: float = PATIENCE_SECONDS) -> Properties | None:
+    def get(self, kind: ObjectKind, namespace: str, name: str, *, patience: float = PATIENCE_SECONDS) -> Properties | None:
         """The live object, or None. Raises UnknownKindError, UnreachableError, Refusal."""
         try:
             return self.request("GET", self._path(kind, namespace, name, patience), patience=patience)
-        except Refusal as error:
+        except ApiRefusal as error:
             if error.code == 404:
                 return None
             raise
 
     def find(
-        self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "", patience: float = PATIENCE_SECONDS
+        self, kind: ObjectKind, namespace: str = "", *, labels: str = "", fields: str = "", patience: float = PATIENCE_SECONDS
     ) -> Sequence[Properties]:
         """Objects of a namespace, or of all, by selector. Items carry no apiVersion and kind, as the API server has it."""
         query = {key: value for key, value in (("labelSelector", labels), ("fieldSelector", fields)) if value}
@@ -86,7 +86,7 @@ class Cluster:
 
     def apply(
         self,
-        kind: Kind,
+        kind: ObjectKind,
         manifest: Properties,
         manager: str,
         *,
@@ -102,14 +102,14 @@ class Cluster:
         path = self._path(kind, head.get("namespace", ""), head["name"], patience)
         return self.request("PATCH", path, query, body=manifest, content_type=_APPLY, patience=patience)
 
-    def delete(self, kind: Kind, namespace: str, name: str, *, uid: str, propagation: str) -> bool:
+    def delete(self, kind: ObjectKind, namespace: str, name: str, *, uid: str, propagation: str) -> bool:
         """Ask for deletion. False when the object is gone, or when one with another uid has its name by now."""
         body: Properties = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation.capitalize()}
         if uid:
             body["preconditions"] = {"uid": uid}
         try:
             self.request("DELETE", self._path(kind, namespace, name, PATIENCE_SECONDS), body=body)
-        except Refusal as error:
+        except ApiRefusal as error:
             if error.code == 404 or (error.code == 409 and "uid" in error.message.lower()):
                 return False
             raise
@@ -117,7 +117,7 @@ class Cluster:
 
     # -- kinds -----------------------------------------------------------------------------------------------------------------
 
-    def served(self, kind: Kind, *, patience: float = PATIENCE_SECONDS) -> Served:
+    def served(self, kind: ObjectKind, *, patience: float = PATIENCE_SECONDS) -> ServedKind:
         """How the kind is served; asked once, and again for a kind that was not there. Raises UnknownKindError."""
         version = (kind.group, kind.version)
         found = self._served.get(version, {}).get(kind.kind)
@@ -132,17 +132,17 @@ class Cluster:
         """Definitions have changed: ask again."""
         self._served = {}
 
-    def _discover(self, kind: Kind, patience: float) -> dict[str, Served]:
+    def _discover(self, kind: ObjectKind, patience: float) -> dict[str, ServedKind]:
         path = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
         try:
             resources = self.request("GET", path, patience=patience).get("resources", [])
-        except Refusal as error:
+        except ApiRefusal as error:
             if error.code == 404:
                 return {}
             raise
-        return {entry["kind"]: Served(entry["name"], bool(entry["namespaced"])) for entry in resources if "/" not in entry["name"]}
+        return {entry["kind"]: ServedKind(entry["name"], bool(entry["namespaced"])) for entry in resources if "/" not in entry["name"]}
 
-    def _path(self, kind: Kind, namespace: str, name: str, patience: float) -> str:
+    def _path(self, kind: ObjectKind, namespace: str, name: str, patience: float) -> str:
         served = self.served(kind, patience=patience)
         path = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
         if served.namespaced and (namespace or name):
@@ -168,10 +168,10 @@ class Cluster:
             left = patience - (self._clock.now() - started)
             try:
                 return self._once(api, method, path, query or {}, body, content_type)
-            except UnreachableError:
+            except ApiUnreachableError:
                 if left <= 0:
                     raise
-            except Refusal as error:
+            except ApiRefusal as error:
                 if left <= 0 or not error.transient:
                     raise
                 pause = max(pause, error.retry_after)
@@ -196,7 +196,7 @@ class Cluster:
                 retries=False,
             )
         except urllib3.exceptions.HTTPError as error:
-            raise UnreachableError(f"{api.configuration.host}: {_in_short(error)}") from error
+            raise ApiUnreachableError(f"{api.configuration.host}: {_in_short(error)}") from error
         try:
             parsed = json.loads(answer.data)
         except ValueError:
@@ -214,7 +214,7 @@ class Cluster:
 
     def _connect(self) -> Any:
         if not self._kubeconfig:
-            raise UnreachableError("there is no kubeconfig yet")
+            raise ApiUnreachableError("there is no kubeconfig yet")
         loopback_only(self._kubeconfig, self._context)
         import urllib3
         from kubernetes import client, config

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class AwaitClock:
     """`now` counts seconds from anywhere and never goes back; `sleep` takes seconds."""
 
     now: Callable[[], float] = time.monotonic

@@ -5,14 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from pulumi_embedded.engine.provider import Properties, Step
+from pulumi_embedded.engine.provider import Properties, ProviderStep
 from pulumi_embedded.providers.kubernetes import manifests
 from pulumi_embedded.providers.kubernetes.await_.waiting import until_ready
-from pulumi_embedded.providers.kubernetes.client import Cluster
-from pulumi_embedded.providers.kubernetes.clock import Clock
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.client import ClusterConnection
+from pulumi_embedded.providers.kubernetes.clock import AwaitClock
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 
-DEFINITION = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+DEFINITION = ObjectKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 MANAGER = "helm"
 """Field manager, as Helm's own."""
 
@@ -24,7 +24,7 @@ _SECONDS = 120.0
 class _Silently:
     """A step whose waits are not shown one by one."""
 
-    step: Step
+    step: ProviderStep
     preview: bool = False
     timeout: float = _SECONDS
 
@@ -43,7 +43,7 @@ def read(files: Iterable[Path]) -> list[Properties]:
     return sorted(found, key=lambda definition: definition["metadata"]["name"])
 
 
-def install(definitions: Sequence[Properties], cluster: Cluster, step: Step, clock: Clock) -> None:
+def install(definitions: Sequence[Properties], cluster: ClusterConnection, step: ProviderStep, clock: AwaitClock) -> None:
     """Apply all, then wait until all are served. Raises Refusal, UnreachableError, NotReadyError."""
     silent = _Silently(step)
 

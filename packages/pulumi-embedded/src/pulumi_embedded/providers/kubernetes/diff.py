@@ -9,7 +9,7 @@ from typing import Any
 from pulumi_embedded.engine.paths import Path, parse, render
 from pulumi_embedded.engine.provider import UNKNOWN, DiffKind, DiffResult, Properties
 from pulumi_embedded.providers.kubernetes import names, paths
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 from pulumi_embedded.providers.kubernetes.replacements import must_replace
 
 _ABSENT = object()
@@ -42,7 +42,9 @@ def _same(one: Any, other: Any) -> bool:
     return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
-def compare(kind: Kind, old: Properties, new: Properties, ignored: Sequence[str], *, namespaced: bool, payload_mutable: bool) -> DiffResult:
+def compare(
+    kind: ObjectKind, old: Properties, new: Properties, ignored: Sequence[str], *, namespaced: bool, payload_mutable: bool
+) -> DiffResult:
     """The difference as the engine wants it. Raises ValueError for an `ignored` path that cannot be read."""
     left, right = (_placed(side, namespaced) for side in (old, new))
     ignore = [parse(written) for written in ignored]

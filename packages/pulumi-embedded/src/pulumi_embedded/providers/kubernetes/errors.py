@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_embedded.engine.provider import Properties, ProviderError
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 
 _TYPED = re.compile(
     r"^\s*(?:failed to create typed patch object \([^)]*\): )?(?:errors:)?\s*\.?([^\s:]+): (field not declared in schema|expected .+)$",
@@ -22,20 +22,20 @@ _OWNER = re.compile(r'conflict with "([^"]+)"')
 _TRANSIENT = ("status unknown for quota", "etcdserver:", "leader changed", "object has been modified", "connection refused", "try again")
 
 
-class UnreachableError(Exception):
+class ApiUnreachableError(Exception):
     """No answer came from the API server within the patience of the call."""
 
 
 class UnknownKindError(Exception):
     """The API server serves no such kind (any more, or yet)."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: ObjectKind) -> None:
         super().__init__(str(kind))
         self.kind = kind
 
 
 @dataclass(eq=False)
-class Refusal(Exception):  # noqa: N818 - it is the API server's word, not a fault of ours
+class ApiRefusal(Exception):  # noqa: N818 - it is the API server's word, not a fault of ours
     """An answer other than 2xx: its HTTP status and the fields of its Status object."""
 
     code: int
@@ -77,20 +77,20 @@ class Refusal(Exception):  # noqa: N818 - it is the API server's word, not a fau
         return ()
 
 
-def refusal(code: int, body: Any, retry_after: str | None) -> Refusal:
+def refusal(code: int, body: Any, retry_after: str | None) -> ApiRefusal:
     """The refusal that an answer's Status object (or plain text) states."""
     status: Properties = body if isinstance(body, dict) else {"message": str(body)}
     details = status.get("details")
     causes = details.get("causes") if isinstance(details, dict) else None
     pairs = tuple((str(cause.get("field", "")), str(cause.get("message", ""))) for cause in causes or () if isinstance(cause, dict))
     seconds = float(retry_after) if retry_after and retry_after.isdecimal() else 0.0
-    return Refusal(code, str(status.get("reason", "")), str(status.get("message", "")).strip(), pairs, seconds)
+    return ApiRefusal(code, str(status.get("reason", "")), str(status.get("message", "")).strip(), pairs, seconds)
 
 
-def explain(error: Refusal | UnknownKindError | UnreachableError, kind: Kind, where: str) -> ProviderError:
+def explain(error: ApiRefusal | UnknownKindError | ApiUnreachableError, kind: ObjectKind, where: str) -> ProviderError:
     """What to tell the user about `kind` at `where` (`namespace/name`)."""
     subject = f"{kind.kind} {where}"
-    if isinstance(error, UnreachableError):
+    if isinstance(error, ApiUnreachableError):
         return ProviderError(
             f"{subject}: the Kubernetes API server does not answer ({error}), so the object was left as it is; "
             "start it, or correct the provider's kubeconfig, then run the update again"
@@ -103,10 +103,10 @@ def explain(error: Refusal | UnknownKindError | UnreachableError, kind: Kind, wh
     return ProviderError(f"{subject}: {_because(error, secret=kind == _SECRET)}")
 
 
-_SECRET = Kind("", "v1", "Secret")
+_SECRET = ObjectKind("", "v1", "Secret")
 
 
-def _because(error: Refusal, *, secret: bool) -> str:
+def _because(error: ApiRefusal, *, secret: bool) -> str:
     if error.conflicts:
         owners = "".join(f"\n  {field}: owned by {owner}" for field, owner in sorted(error.conflicts))
         return (
@@ -129,7 +129,7 @@ def _because(error: Refusal, *, secret: bool) -> str:
     return _plain(error, secret=secret)
 
 
-def _fields(error: Refusal, *, secret: bool) -> list[tuple[str, str]]:
+def _fields(error: ApiRefusal, *, secret: bool) -> list[tuple[str, str]]:
     typed = [(field, _GO_VALUE.sub(r"\1", why)) for field, why in _TYPED.findall(error.message) if error.code in (400, 422, 500)]
     found = typed or [(field.lstrip("."), why) for field, why in error.causes if field and error.code in (400, 422)]
     return sorted(
@@ -140,7 +140,7 @@ def _fields(error: Refusal, *, secret: bool) -> list[tuple[str, str]]:
     )
 
 
-def _plain(error: Refusal, *, secret: bool) -> str:
+def _plain(error: ApiRefusal, *, secret: bool) -> str:
     said = (
         f"({error.code} {error.reason})" if secret and error.code in (400, 422, 500) else error.message or f"({error.code} {error.reason})"
     )

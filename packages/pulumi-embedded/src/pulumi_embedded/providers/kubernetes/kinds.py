@@ -94,7 +94,7 @@ _REFUSED_FUNCTIONS = {
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Kind:
+class ObjectKind:
     """Group, version and kind of an object; the group of core objects is empty."""
 
     group: str
@@ -124,13 +124,13 @@ class Kind:
         return f"{self.api_version} {self.kind}"
 
 
-def parse(api_version: str, kind: str) -> Kind:
+def parse(api_version: str, kind: str) -> ObjectKind:
     """The kind that a manifest names."""
     group, _, version = api_version.rpartition("/")
-    return Kind("" if group == "core" else group, version, kind)
+    return ObjectKind("" if group == "core" else group, version, kind)
 
 
-def kind_of(type: str) -> Kind:
+def kind_of(type: str) -> ObjectKind:
     """The kind that a Pulumi type token means. Raises ProviderError for a token that is not modelled, with what to use instead."""
     package, _, rest = type.partition(":")
     api_version, _, kind = rest.rpartition(":")

@@ -9,13 +9,13 @@ from typing import Any
 
 from pulumi_embedded.engine.paths import Path, render
 from pulumi_embedded.engine.provider import UNKNOWN, CheckFailure, Properties
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 
 _GROUP = "networking.istio.io"
 _FULL = 100
 
 
-def failures(kind: Kind, inputs: Properties) -> tuple[CheckFailure, ...]:
+def failures(kind: ObjectKind, inputs: Properties) -> tuple[CheckFailure, ...]:
     """Every rule that the object breaks, by path; unknown values are taken to be right."""
     spec = inputs.get("spec")
     if kind.group != _GROUP or not isinstance(spec, dict):

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_embedded.engine.paths import Path, parse
-from pulumi_embedded.engine.provider import Live, PartialFailureError, Properties, ProviderError, Step
+from pulumi_embedded.engine.provider import LiveResource, PartialFailureError, Properties, ProviderError, ProviderStep
 from pulumi_embedded.providers.kubernetes import drift, names, paths, wire
 from pulumi_embedded.providers.kubernetes.await_.waiting import DEFAULT_SECONDS, NotReadyError, until_gone, until_ready
-from pulumi_embedded.providers.kubernetes.client import Cluster
-from pulumi_embedded.providers.kubernetes.clock import Clock
-from pulumi_embedded.providers.kubernetes.errors import Refusal, UnknownKindError, UnreachableError, explain
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.client import ClusterConnection
+from pulumi_embedded.providers.kubernetes.clock import AwaitClock
+from pulumi_embedded.providers.kubernetes.errors import ApiRefusal, ApiUnreachableError, UnknownKindError, explain
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 from pulumi_embedded.providers.kubernetes.planning import has_unknown, planned
 from pulumi_embedded.providers.kubernetes.plans import Plans
-from pulumi_embedded.providers.kubernetes.settings import Settings
+from pulumi_embedded.providers.kubernetes.settings import ProviderSettings
 
 _PREVIEW_PATIENCE = 2.0
 _SETTLING_SECONDS = 5.0
@@ -29,15 +29,15 @@ _OWNERS = frozenset({"CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", 
 
 
 @dataclass(frozen=True)
-class Objects:
+class LiveObjects:
     """Operations on plain objects of one provider instance."""
 
-    cluster: Cluster
-    settings: Settings
+    cluster: ClusterConnection
+    settings: ProviderSettings
     plans: Plans
-    clock: Clock
+    clock: AwaitClock
 
-    def namespaced(self, kind: Kind, inputs: Properties) -> bool:
+    def namespaced(self, kind: ObjectKind, inputs: Properties) -> bool:
         """Whether the kind lives in namespaces; for a kind that nobody serves, whether the object names one."""
         if kind.namespaced is not None:
             return kind.namespaced
@@ -46,13 +46,13 @@ class Objects:
                 return self.cluster.served(kind, patience=_PREVIEW_PATIENCE).namespaced
             except UnknownKindError:
                 pass
-            except UnreachableError:
+            except ApiUnreachableError:
                 self.plans.lost()
         return bool(names.metadata(inputs).get("namespace"))
 
     # -- create and update -----------------------------------------------------------------------------------------------------
 
-    def create(self, urn: str, kind: Kind, inputs: Properties, step: Step) -> tuple[str, Properties]:
+    def create(self, urn: str, kind: ObjectKind, inputs: Properties, step: ProviderStep) -> tuple[str, Properties]:
         manager = names.field_manager(urn)
         if step.preview:
             dry_run = self._rehearsed(urn, kind, inputs, manager, step, creating=True)
@@ -61,21 +61,21 @@ class Objects:
         try:
             self._make_room(kind, namespace, name, manager, step)
             live = self._apply(urn, kind, inputs, manager)
-        except (Refusal, UnknownKindError, UnreachableError) as error:
+        except (ApiRefusal, UnknownKindError, ApiUnreachableError) as error:
             raise explain(error, kind, names.object_id(namespace, name)) from error
         return self._finished(kind, live, inputs, manager, step)
 
-    def update(self, urn: str, kind: Kind, id: str, old_outputs: Properties, new: Properties, step: Step) -> Properties:
+    def update(self, urn: str, kind: ObjectKind, id: str, old_outputs: Properties, new: Properties, step: ProviderStep) -> Properties:
         manager = str(old_outputs.get(names.FIELD_MANAGER) or names.field_manager(urn))
         if step.preview:
             return planned(kind, new, self._rehearsed(urn, kind, new, manager, step, creating=False), old_outputs)
         try:
             live = self._apply(urn, kind, new, manager)
-        except (Refusal, UnknownKindError, UnreachableError) as error:
+        except (ApiRefusal, UnknownKindError, ApiUnreachableError) as error:
             raise explain(error, kind, id) from error
         return self._finished(kind, live, new, manager, step)[1]
 
-    def _finished(self, kind: Kind, live: Properties, inputs: Properties, manager: str, step: Step) -> tuple[str, Properties]:
+    def _finished(self, kind: ObjectKind, live: Properties, inputs: Properties, manager: str, step: ProviderStep) -> tuple[str, Properties]:
         head = live["metadata"]
         id = names.object_id(head.get("namespace", ""), head["name"])
         try:
@@ -87,7 +87,7 @@ class Objects:
             self.cluster.forget_kinds()
         return id, wire.outputs(kind, live, manager)
 
-    def _make_room(self, kind: Kind, namespace: str, name: str, manager: str, step: Step) -> None:
+    def _make_room(self, kind: ObjectKind, namespace: str, name: str, manager: str, step: ProviderStep) -> None:
         live = self._served_soon(lambda: self.cluster.get(kind, namespace, name))
         if live is None:
             return
@@ -102,7 +102,7 @@ class Objects:
             return
         self._refuse_foreign(kind, live, manager)
 
-    def _refuse_foreign(self, kind: Kind, live: Properties, manager: str) -> None:
+    def _refuse_foreign(self, kind: ObjectKind, live: Properties, manager: str) -> None:
         head = live["metadata"]
         owners = sorted({str(entry.get("manager")) for entry in head.get("managedFields") or ()})
         # An apply that says nothing but the name (a bare Namespace or ServiceAccount) leaves no trace of who made it.
@@ -114,7 +114,7 @@ class Objects:
             f'take it over with ResourceOptions(import_="{id}"), delete it, or choose another name'
         )
 
-    def _apply(self, urn: str, kind: Kind, inputs: Properties, manager: str, *, dry_run: bool = False) -> Properties:
+    def _apply(self, urn: str, kind: ObjectKind, inputs: Properties, manager: str, *, dry_run: bool = False) -> Properties:
         """Apply; fields in ignoreChanges that somebody else owns by now are left to them."""
         body = self._manifest(kind, inputs)
         force = self.settings.patch_force or names.is_true(inputs, names.PATCH_FORCE)
@@ -124,7 +124,7 @@ class Objects:
                 if dry_run:
                     return self.cluster.apply(kind, body, manager, force=force, dry_run=True, patience=_PREVIEW_PATIENCE)
                 return self._served_soon(lambda body=body: self.cluster.apply(kind, body, manager, force=force))
-            except Refusal as error:
+            except ApiRefusal as error:
                 contested = [paths.located(field, body) for field, _ in error.conflicts]
                 yielded = [path for path in contested if any(paths.covers(pattern, path) for pattern in ignored)]
                 # The last element of a list goes first, or it would not be the last any more.
@@ -145,13 +145,13 @@ class Objects:
             except UnknownKindError:
                 if late:
                     raise
-            except Refusal as error:
+            except ApiRefusal as error:
                 if late or not error.misses_kind:
                     raise
             self.clock.sleep(0.25)
             self.cluster.forget_kinds()
 
-    def _manifest(self, kind: Kind, inputs: Properties) -> Properties:
+    def _manifest(self, kind: ObjectKind, inputs: Properties) -> Properties:
         body = wire.manifest(kind, inputs)
         if kind.namespaced is not False and not names.metadata(inputs).get("namespace"):
             return body
@@ -159,14 +159,16 @@ class Objects:
             return {**body, "metadata": {key: value for key, value in body["metadata"].items() if key != "namespace"}}
         return body
 
-    def _place(self, kind: Kind, inputs: Properties) -> tuple[str, str]:
+    def _place(self, kind: ObjectKind, inputs: Properties) -> tuple[str, str]:
         head = names.metadata(inputs)
         namespace = str(head.get("namespace") or "default") if self.namespaced(kind, inputs) else ""
         return namespace, str(head["name"])
 
     # -- preview ---------------------------------------------------------------------------------------------------------------
 
-    def _rehearsed(self, urn: str, kind: Kind, inputs: Properties, manager: str, step: Step, *, creating: bool) -> Properties | None:
+    def _rehearsed(
+        self, urn: str, kind: ObjectKind, inputs: Properties, manager: str, step: ProviderStep, *, creating: bool
+    ) -> Properties | None:
         """The API server's dry run, or None where it could not be asked. Raises ProviderError for what the user must correct."""
         head = names.metadata(inputs)
         unsettled = self.plans.unsettled(kind, str(head.get("namespace") or "default"))
@@ -184,13 +186,13 @@ class Objects:
             return wire.outputs(kind, self._apply(urn, kind, inputs, manager, dry_run=True), manager)
         except UnknownKindError:
             self.plans.note_unserved(kind)
-        except UnreachableError as error:
+        except ApiUnreachableError as error:
             if self.plans.lost():
                 step.warn(
                     f"the Kubernetes API server does not answer ({error}); objects are planned from their inputs alone and were not checked "
                     "by the cluster; start it before the update"
                 )
-        except Refusal as error:
+        except ApiRefusal as error:
             if error.code != 404 and not any(word in error.message for word in _FALLBACK):
                 if not self.plans.changes(error.governor):
                     raise explain(error, kind, names.object_id(namespace, name)) from error
@@ -199,22 +201,22 @@ class Objects:
 
     # -- read and delete -------------------------------------------------------------------------------------------------------
 
-    def read(self, urn: str, kind: Kind, id: str, inputs: Properties, outputs: Properties) -> Live | None:
+    def read(self, urn: str, kind: ObjectKind, id: str, inputs: Properties, outputs: Properties) -> LiveResource | None:
         namespace, name = names.split_id(id)
         try:
             served = self.cluster.get(kind, namespace, name)
         except UnknownKindError:
             return None
-        except (Refusal, UnreachableError) as error:
+        except (ApiRefusal, ApiUnreachableError) as error:
             raise explain(error, kind, id) from error
         if served is None:
             return None
         manager = str(outputs.get(names.FIELD_MANAGER) or names.field_manager(urn))
         found = wire.outputs(kind, served, manager)
         head = served["metadata"]
-        return Live(names.object_id(head.get("namespace", ""), head["name"]), drift.shaped(inputs, wire.live(kind, served)), found)
+        return LiveResource(names.object_id(head.get("namespace", ""), head["name"]), drift.shaped(inputs, wire.live(kind, served)), found)
 
-    def delete(self, kind: Kind, id: str, inputs: Properties, outputs: Properties, step: Step) -> None:
+    def delete(self, kind: ObjectKind, id: str, inputs: Properties, outputs: Properties, step: ProviderStep) -> None:
         namespace, name = names.split_id(id)
         uid = str(names.metadata(outputs).get("uid") or "")
         propagation = str(names.annotation(inputs, names.DELETION_PROPAGATION) or ("foreground" if kind.kind in _OWNERS else "background"))
@@ -223,14 +225,14 @@ class Objects:
                 return
         except UnknownKindError:
             return
-        except UnreachableError as error:
+        except ApiUnreachableError as error:
             if self.settings.delete_unreachable:
                 step.warn(
                     f"{kind.kind} {id}: the API server does not answer, and deleteUnreachable is set: dropped from state, not deleted"
                 )
                 return
             raise explain(error, kind, id) from error
-        except Refusal as error:
+        except ApiRefusal as error:
             raise explain(error, kind, id) from error
         seconds = step.timeout or _annotated_seconds(inputs) or DEFAULT_SECONDS
         if held := until_gone(kind, namespace, name, uid, self.cluster, step, seconds, self.clock):
@@ -239,7 +241,7 @@ class Objects:
             self.cluster.forget_kinds()
 
 
-def _seconds(inputs: Properties, step: Step) -> float:
+def _seconds(inputs: Properties, step: ProviderStep) -> float:
     return step.timeout or _annotated_seconds(inputs) or DEFAULT_SECONDS
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pulumi_embedded.engine.paths import Path, parse
 from pulumi_embedded.engine.provider import UNKNOWN, Properties
 from pulumi_embedded.providers.kubernetes import paths
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 
 _VOLATILE = ("metadata.generation", "metadata.resourceVersion", "status")
 _BORN = ("metadata.creationTimestamp", "metadata.uid")
@@ -22,7 +22,7 @@ _ALLOCATED: dict[tuple[str, str], tuple[str, ...]] = {
 }
 
 
-def planned(kind: Kind, inputs: Properties, dry_run: Properties | None, old_outputs: Properties | None) -> Properties:
+def planned(kind: ObjectKind, inputs: Properties, dry_run: Properties | None, old_outputs: Properties | None) -> Properties:
     """Outputs of a create (`old_outputs` is None) or an update in a preview."""
     outputs = dry_run if dry_run is not None else inputs
     creating = old_outputs is None

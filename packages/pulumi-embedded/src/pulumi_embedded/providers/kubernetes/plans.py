@@ -7,7 +7,7 @@ the same preview creates or changes is not, and then the inputs are the plan.
 import threading
 from dataclasses import dataclass, field
 
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 
 
 @dataclass
@@ -17,11 +17,11 @@ class Plans:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _objects: set[tuple[str, str]] = field(default_factory=set)
     _groups: set[str] = field(default_factory=set)
-    _unserved: set[Kind] = field(default_factory=set)
+    _unserved: set[ObjectKind] = field(default_factory=set)
     _ignored: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _away: bool = False
 
-    def note(self, kind: Kind, name: str) -> None:
+    def note(self, kind: ObjectKind, name: str) -> None:
         """This preview creates or changes the object."""
         with self._lock:
             self._objects.add((kind.kind, name))
@@ -33,11 +33,11 @@ class Plans:
         with self._lock:
             self._groups |= groups
 
-    def note_unserved(self, kind: Kind) -> None:
+    def note_unserved(self, kind: ObjectKind) -> None:
         with self._lock:
             self._unserved.add(kind)
 
-    def unsettled(self, kind: Kind, namespace: str) -> bool:
+    def unsettled(self, kind: ObjectKind, namespace: str) -> bool:
         """Whether a dry run of such an object would ask a cluster that lacks what this preview brings."""
         with self._lock:
             return kind in self._unserved or kind.group in self._groups or ("Namespace", namespace) in self._objects

@@ -9,21 +9,21 @@ from pulumi_embedded.engine.provider import (
     CheckResult,
     ComponentContext,
     DiffResult,
-    Live,
+    LiveResource,
     Properties,
     Provider,
     ProviderError,
-    Step,
+    ProviderStep,
 )
 from pulumi_embedded.providers.kubernetes import checks, diff, kinds, names, releases, settings
-from pulumi_embedded.providers.kubernetes.client import Cluster
-from pulumi_embedded.providers.kubernetes.clock import Clock
+from pulumi_embedded.providers.kubernetes.client import ClusterConnection
+from pulumi_embedded.providers.kubernetes.clock import AwaitClock
 from pulumi_embedded.providers.kubernetes.kinds import RELEASE_TYPE, kind_of
-from pulumi_embedded.providers.kubernetes.objects import Objects
+from pulumi_embedded.providers.kubernetes.objects import LiveObjects
 from pulumi_embedded.providers.kubernetes.planning import planned
 from pulumi_embedded.providers.kubernetes.plans import Plans
 from pulumi_embedded.providers.kubernetes.releases import Definitions, RecordMarks, Releases, no_definitions
-from pulumi_embedded.providers.kubernetes.settings import Settings
+from pulumi_embedded.providers.kubernetes.settings import ProviderSettings
 
 VERSION = "4.34.2"
 """Of the SDK whose provider this one stands in for."""
@@ -39,17 +39,19 @@ class KubernetesProvider(Provider):
         self,
         default_kubeconfig: Path,
         definitions: Definitions = no_definitions,
-        clock: Clock | None = None,
+        clock: AwaitClock | None = None,
         suffix: names.Suffix = names.random_suffix,
-        connect: Callable[[Settings, Clock], Cluster] = lambda found, clock: Cluster(found.kubeconfig, found.context, clock),
+        connect: Callable[[ProviderSettings, AwaitClock], ClusterConnection] = lambda found, clock: ClusterConnection(
+            found.kubeconfig, found.context, clock
+        ),
         marks: RecordMarks | None = None,
     ) -> None:
         self._default_kubeconfig, self._definitions, self._suffix, self._connect = default_kubeconfig, definitions, suffix, connect
-        self._clock = clock or Clock()
+        self._clock = clock or AwaitClock()
         self._marks = marks or RecordMarks()
         self._plans = Plans()
-        self._settings: Settings | None = None
-        self._objects: Objects | None = None
+        self._settings: ProviderSettings | None = None
+        self._objects: LiveObjects | None = None
         self._lock = threading.Lock()
         self._inputs: Properties = {}
 
@@ -116,24 +118,24 @@ class KubernetesProvider(Provider):
                 f"ignoreChanges: {error}, so nothing can be ignored by it; write it like spec.containers[0].image"
             ) from error
 
-    def create(self, urn: str, type: str, name: str, inputs: Properties, step: Step) -> tuple[str, Properties]:
+    def create(self, urn: str, type: str, name: str, inputs: Properties, step: ProviderStep) -> tuple[str, Properties]:
         if type == RELEASE_TYPE:
             return self._releases.install(inputs, 1, step)
         return self._connected.create(urn, kind_of(type), inputs, step)
 
-    def read(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties) -> Live | None:
+    def read(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties) -> LiveResource | None:
         if type == RELEASE_TYPE:
             return self._releases.read(id, inputs, outputs)
         return self._connected.read(urn, kind_of(type), id, inputs, outputs)
 
     def update(
-        self, urn: str, type: str, id: str, old_inputs: Properties, old_outputs: Properties, new: Properties, step: Step
+        self, urn: str, type: str, id: str, old_inputs: Properties, old_outputs: Properties, new: Properties, step: ProviderStep
     ) -> Properties:
         if type == RELEASE_TYPE:
             return self._releases.install(new, self._releases.revision(old_outputs) + 1, step)[1]
         return self._connected.update(urn, kind_of(type), id, old_outputs, new, step)
 
-    def delete(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties, step: Step) -> None:
+    def delete(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties, step: ProviderStep) -> None:
         if type == RELEASE_TYPE:
             self._releases.delete(id, step)
         else:
@@ -148,11 +150,11 @@ class KubernetesProvider(Provider):
     # -- the connection --------------------------------------------------------------------------------------------------------
 
     @property
-    def _connected(self) -> Objects:
+    def _connected(self) -> LiveObjects:
         with self._lock:
             if self._objects is None:
                 found = settings.parse(self._inputs, self._default_kubeconfig)
-                self._objects = Objects(self._connect(found, self._clock), found, self._plans, self._clock)
+                self._objects = LiveObjects(self._connect(found, self._clock), found, self._plans, self._clock)
             return self._objects
 
     @property

@@ -11,18 +11,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pulumi_embedded.engine.provider import UNKNOWN, CheckFailure, CheckResult, DiffResult, Live, Properties, ProviderError, Step
+from pulumi_embedded.engine.provider import (
+    UNKNOWN,
+    CheckFailure,
+    CheckResult,
+    DiffResult,
+    LiveResource,
+    Properties,
+    ProviderError,
+    ProviderStep,
+)
 from pulumi_embedded.providers.kubernetes import charts, crds, diff, names
 from pulumi_embedded.providers.kubernetes.await_.waiting import NotReadyError
 from pulumi_embedded.providers.kubernetes.charts import CHARTS, chart_name
-from pulumi_embedded.providers.kubernetes.errors import Refusal, UnknownKindError, UnreachableError, explain
-from pulumi_embedded.providers.kubernetes.kinds import Kind
-from pulumi_embedded.providers.kubernetes.objects import Objects
+from pulumi_embedded.providers.kubernetes.errors import ApiRefusal, ApiUnreachableError, UnknownKindError, explain
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
+from pulumi_embedded.providers.kubernetes.objects import LiveObjects
 from pulumi_embedded.providers.kubernetes.plans import Plans
 
-_RECORD = Kind("", "v1", "ConfigMap")
-_NAMESPACE = Kind("", "v1", "Namespace")
-_RELEASE = Kind("helm.sh", "v3", "Release")
+_RECORD = ObjectKind("", "v1", "ConfigMap")
+_NAMESPACE = ObjectKind("", "v1", "Namespace")
+_RELEASE = ObjectKind("helm.sh", "v3", "Release")
 _PREFIX = "helm-release-"
 _FLOATING = ("", "*", "latest")
 _COMPARATORS = ("^", "~", ">", "<", "=", "x", "*", "||", " ")
@@ -33,7 +42,7 @@ _INPUTS = frozenset(
     | {"timeout", "values", "verify", "version", "waitForJobs", "allowNullValues"}
 )
 
-Definitions = Callable[[str, Step], Sequence[Path]]
+Definitions = Callable[[str, ProviderStep], Sequence[Path]]
 """Files of a set of definitions; may take its time the first time, and says so to the step."""
 
 
@@ -46,7 +55,7 @@ class RecordMarks:
     field_manager: str = "pulumi-embedded-helm"
 
 
-def no_definitions(name: str, step: Step) -> Sequence[Path]:
+def no_definitions(name: str, step: ProviderStep) -> Sequence[Path]:
     """Where the host has no definitions of charts: none, and a warning."""
     step.warn(f"the definitions of {name} are not at hand, so none was installed; install them before what needs them")
     return ()
@@ -84,12 +93,12 @@ def values_digest(values: Any) -> str:
 class Releases:
     """Releases of one provider instance."""
 
-    objects: Objects
+    objects: LiveObjects
     plans: Plans
     definitions: Definitions
     marks: RecordMarks = RecordMarks()
 
-    def install(self, inputs: Properties, revision: int, step: Step) -> tuple[str, Properties]:
+    def install(self, inputs: Properties, revision: int, step: ProviderStep) -> tuple[str, Properties]:
         """Create (revision 1) or upgrade; the same work, because a record and its definitions are applied."""
         chart = CHARTS[chart_name(str(inputs["chart"]))] if inputs["chart"] != UNKNOWN else CHARTS["gateway"]
         if step.preview:
@@ -105,7 +114,7 @@ class Releases:
             if not inputs.get("skipCrds"):
                 self._install_definitions(chart, step)
             self.objects.cluster.apply(_RECORD, _record(inputs, revision, self.marks), self.marks.field_manager, force=True)
-        except (Refusal, UnknownKindError, UnreachableError) as error:
+        except (ApiRefusal, UnknownKindError, ApiUnreachableError) as error:
             raise explain(error, _RELEASE, where) from error
         except NotReadyError as error:
             raise ProviderError(
@@ -119,11 +128,11 @@ class Releases:
         status = outputs.get("status")
         return int(status.get("revision") or 1) if isinstance(status, dict) else 1
 
-    def read(self, id: str, inputs: Properties, outputs: Properties) -> Live | None:
+    def read(self, id: str, inputs: Properties, outputs: Properties) -> LiveResource | None:
         namespace, name = names.split_id(id)
         try:
             record = self.objects.cluster.get(_RECORD, namespace or "default", _PREFIX + name)
-        except (Refusal, UnknownKindError, UnreachableError) as error:
+        except (ApiRefusal, UnknownKindError, ApiUnreachableError) as error:
             raise explain(error, _RELEASE, id) from error
         if record is None:
             return None
@@ -132,9 +141,9 @@ class Releases:
         if data.get("valuesDigest") != values_digest(inputs.get("values")):
             # The values themselves are nowhere in the cluster; that they differ is all that can be told.
             live["values"] = {"valuesDigest": data.get("valuesDigest")}
-        return Live(id, live, {**outputs, **live, "status": _status(live, int(data.get("revision") or 1))})
+        return LiveResource(id, live, {**outputs, **live, "status": _status(live, int(data.get("revision") or 1))})
 
-    def delete(self, id: str, step: Step) -> None:
+    def delete(self, id: str, step: ProviderStep) -> None:
         """Remove the record. Definitions stay, as with Helm: deleting one would delete every object of its kind."""
         namespace, name = names.split_id(id)
         self.objects.delete(_RECORD, names.object_id(namespace or "default", _PREFIX + name), {}, {}, step)
@@ -144,7 +153,7 @@ class Releases:
             body: Properties = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
             self.objects.cluster.apply(_NAMESPACE, body, self.marks.field_manager, force=True)
 
-    def _install_definitions(self, chart: charts.Chart, step: Step) -> None:
+    def _install_definitions(self, chart: charts.KnownChart, step: ProviderStep) -> None:
         files = [file for name in chart.definitions for file in self.definitions(name, step)]
         found = crds.read(files) + [charts.permissive(*definition, self.marks.label_prefix) for definition in chart.own]
         if found:

@@ -5,7 +5,7 @@ immutable" though that table is silent: k8s.io/kubernetes pkg/apis/*/validation 
 """
 
 from pulumi_embedded.engine.paths import Path, parse
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 from pulumi_embedded.providers.kubernetes.paths import covers
 
 _IDENTITY = ("apiVersion", "kind", "metadata.name", "metadata.namespace")
@@ -48,7 +48,7 @@ _PARSED_IDENTITY = tuple(parse(field) for field in _IDENTITY)
 _PARSED_PAYLOAD = tuple(parse(field) for field in _PAYLOAD)
 
 
-def must_replace(kind: Kind, path: Path, *, payload_mutable: bool) -> bool:
+def must_replace(kind: ObjectKind, path: Path, *, payload_mutable: bool) -> bool:
     """Whether a change at the path replaces the object.
 
     `payload_mutable` says whether the data of this ConfigMap or Secret may change in place. As in the real provider it may not unless

@@ -32,7 +32,7 @@ _BOOLEANS = ("deleteUnreachable", "enableConfigMapMutable", "enablePatchForce", 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class ProviderSettings:
     """`kubeconfig` is parsed, and empty while the default one is not there; the booleans have the real provider's meaning."""
 
     kubeconfig: Mapping[str, Any]
@@ -64,11 +64,11 @@ def check(inputs: Properties) -> tuple[CheckFailure, ...]:
     return tuple(sorted(failures, key=lambda failure: failure.property))
 
 
-def parse(inputs: Properties, default_kubeconfig: Path) -> Settings:
+def parse(inputs: Properties, default_kubeconfig: Path) -> ProviderSettings:
     """The settings of known inputs. Raises ProviderError for a kubeconfig that cannot be read."""
     kubeconfig = _kubeconfig(inputs.get("kubeconfig"), default_kubeconfig)
     context = str(inputs.get("context") or "")
-    return Settings(
+    return ProviderSettings(
         kubeconfig=kubeconfig,
         context=context,
         namespace=str(inputs.get("namespace") or "") or _context_namespace(kubeconfig, context),

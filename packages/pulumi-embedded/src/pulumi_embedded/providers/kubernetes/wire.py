@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pulumi_embedded.engine.provider import Properties
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 from pulumi_embedded.providers.kubernetes.names import FIELD_MANAGER, INITIAL_API_VERSION
 
 _DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
@@ -18,20 +18,20 @@ _SPELLED = {"_ref": "$ref", "_schema": "$schema"}
 _SPELLED_BACK = {served: spelled for spelled, served in _SPELLED.items()}
 
 
-def manifest(kind: Kind, inputs: Properties) -> Properties:
+def manifest(kind: ObjectKind, inputs: Properties) -> Properties:
     """What is applied."""
     body = _without_nulls(_renamed(inputs, _served_key) if _is_definition(kind) else inputs)
     return _with_encoded_data(body) if (kind.group, kind.kind) == ("", "Secret") else body
 
 
-def live(kind: Kind, served: Properties) -> Properties:
+def live(kind: ObjectKind, served: Properties) -> Properties:
     """A live object as Pulumi spells it, without the managed fields: they are half of its size, and only the API server reads them."""
     head = {key: value for key, value in served.get("metadata", {}).items() if key != "managedFields"}
     shown = {**served, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": head}
     return _renamed(shown, _spelled_key) if _is_definition(kind) else shown
 
 
-def outputs(kind: Kind, served: Properties, manager: str) -> Properties:
+def outputs(kind: ObjectKind, served: Properties, manager: str) -> Properties:
     """What a resource records of its live object."""
     return {**live(kind, served), FIELD_MANAGER: manager, INITIAL_API_VERSION: kind.api_version}
 
@@ -45,7 +45,7 @@ def _with_encoded_data(secret: Properties) -> Properties:
     return {**{key: value for key, value in secret.items() if key != "stringData"}, "data": {**secret.get("data", {}), **encoded}}
 
 
-def _is_definition(kind: Kind) -> bool:
+def _is_definition(kind: ObjectKind) -> bool:
     return (kind.group, kind.kind) == _DEFINITION
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
-from pulumi_embedded.providers.aws.catalogue import compute, eks, identity, network, operations, storage
-from pulumi_embedded.providers.aws.kind import Kind
+from pulumi_embedded.providers.aws.catalogue import compute, eks, identity, network, operations, security_groups, storage
+from pulumi_embedded.providers.aws.kind import AwsKind
 
-CATALOGUE: Mapping[str, Kind] = {
+CATALOGUE: Mapping[str, AwsKind] = {
     kind.type: kind
     for kind in sorted(
-        (*network.KINDS, *compute.KINDS, *identity.KINDS, *eks.KINDS, *storage.KINDS, *operations.KINDS), key=lambda kind: kind.type
+        (*network.KINDS, *security_groups.KINDS, *compute.KINDS, *identity.KINDS, *eks.KINDS, *storage.KINDS, *operations.KINDS),
+        key=lambda kind: kind.type,
     )
 }

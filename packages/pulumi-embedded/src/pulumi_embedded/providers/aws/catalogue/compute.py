@@ -5,7 +5,7 @@ import binascii
 
 from pulumi_embedded.engine.provider import UNKNOWN, CheckFailure, Properties
 from pulumi_embedded.providers.aws.catalogue.references import EXTERNAL_KEY, EXTERNAL_ROLE
-from pulumi_embedded.providers.aws.kind import FALSE, TRUE, Facts, Kind, Naming, Ref, const
+from pulumi_embedded.providers.aws.kind import FALSE, TRUE, AwsKind, Facts, Naming, Ref, const
 from pulumi_embedded.providers.aws.rules import Failures, among, between, exclusive, zone
 
 _VOLUME = "blockDeviceMappings[].ebs"
@@ -68,7 +68,7 @@ def _default_version(facts: Facts) -> object:
 
 
 KINDS = (
-    Kind(
+    AwsKind(
         type="aws:ec2/launchTemplate:LaunchTemplate",
         operation="ec2.CreateLaunchTemplate.LaunchTemplateData",
         api={
@@ -115,7 +115,7 @@ KINDS = (
             _reservation,
         ),
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/capacityBlockReservation:CapacityBlockReservation",
         operation="ec2.PurchaseCapacityBlock",
         id="cr-0{hex}",
@@ -135,7 +135,7 @@ KINDS = (
         ),
         updatable=False,
     ),
-    Kind(
+    AwsKind(
         type="aws:autoscaling/tag:Tag",
         operation="autoscaling.CreateOrUpdateTags",
         api={"tag": "Tags"},
@@ -143,7 +143,7 @@ KINDS = (
         references={"autoscalingGroupName": Ref("Auto Scaling group", "falls", "ValidationError")},
         replaces=("autoscalingGroupName", "tag.key"),
     ),
-    Kind(
+    AwsKind(
         type="aws:autoscaling/schedule:Schedule",
         operation="autoscaling.PutScheduledUpdateGroupAction",
         id="{scheduledActionName}",
@@ -153,7 +153,7 @@ KINDS = (
         replaces=("autoscalingGroupName", "scheduledActionName"),
         outputs={"desiredCapacity": const(-1), "maxSize": const(-1), "minSize": const(-1)},
     ),
-    Kind(
+    AwsKind(
         type="aws:autoscaling/lifecycleHook:LifecycleHook",
         operation="autoscaling.PutLifecycleHook",
         id="{name}",
@@ -173,14 +173,14 @@ KINDS = (
             ),
         ),
     ),
-    Kind(type="aws:ebs/encryptionByDefault:EncryptionByDefault", id="terraform-{hex}", outputs={"enabled": TRUE}),
-    Kind(
+    AwsKind(type="aws:ebs/encryptionByDefault:EncryptionByDefault", id="terraform-{hex}", outputs={"enabled": TRUE}),
+    AwsKind(
         type="aws:ebs/defaultKmsKey:DefaultKmsKey",
         id="{keyArn}",
         references={"keyArn": Ref("KMS key", "free", "InvalidKey.NotFound", EXTERNAL_KEY)},
         updatable=False,
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/instanceMetadataDefaults:InstanceMetadataDefaults",
         operation="ec2.ModifyInstanceMetadataDefaults",
         id="{region}",

@@ -3,7 +3,7 @@
 from pulumi_embedded.engine.provider import UNKNOWN, CheckFailure, Properties
 from pulumi_embedded.providers.aws import offerings
 from pulumi_embedded.providers.aws.catalogue.references import CLUSTER, EXTERNAL_KEY, ROLE_ARN, SECURITY_GROUP, SUBNET
-from pulumi_embedded.providers.aws.kind import FALSE, TRUE, Facts, Kind, Naming, Ref, const, found, later, made
+from pulumi_embedded.providers.aws.kind import FALSE, TRUE, AwsKind, Facts, Naming, Ref, const, found, later, made
 from pulumi_embedded.providers.aws.rules import Failures, among, exclusive, instance_type, json_text, matches, network, policy
 
 _EKS = "arn:aws:eks:{region}:{account}:"
@@ -98,7 +98,7 @@ def _scope(inputs: Properties, _: str) -> Failures:
 
 
 KINDS = (
-    Kind(
+    AwsKind(
         type="aws:eks/cluster:Cluster",
         operation="eks.CreateCluster",
         api={
@@ -159,7 +159,7 @@ KINDS = (
             _access,
         ),
     ),
-    Kind(
+    AwsKind(
         type="aws:eks/nodeGroup:NodeGroup",
         operation="eks.CreateNodegroup",
         api={"instanceTypes": "ec2.RunInstances:InstanceType", "nodeRoleArn": "nodeRole"},
@@ -212,7 +212,7 @@ KINDS = (
             _node_group,
         ),
     ),
-    Kind(
+    AwsKind(
         type="aws:eks/addon:Addon",
         operation="eks.CreateAddon",
         api={"resolveConflictsOnCreate": "resolveConflicts", "resolveConflictsOnUpdate": "eks.UpdateAddon:resolveConflicts"},
@@ -238,7 +238,7 @@ KINDS = (
             exclusive("serviceAccountRoleArn", "podIdentityAssociations"),
         ),
     ),
-    Kind(
+    AwsKind(
         type="aws:eks/accessEntry:AccessEntry",
         operation="eks.CreateAccessEntry",
         id="{clusterName}:{principalArn}",
@@ -264,7 +264,7 @@ KINDS = (
             _access_entry,
         ),
     ),
-    Kind(
+    AwsKind(
         type="aws:eks/accessPolicyAssociation:AccessPolicyAssociation",
         operation="eks.AssociateAccessPolicy",
         id="{clusterName}#{principalArn}#{policyArn}",
@@ -273,7 +273,7 @@ KINDS = (
         updatable=False,
         rules=(among("policyArn", offerings.CLUSTER_ACCESS_POLICIES, "EKS"), _scope),
     ),
-    Kind(
+    AwsKind(
         type="aws:eks/podIdentityAssociation:PodIdentityAssociation",
         operation="eks.CreatePodIdentityAssociation",
         id="a-{hex}",

@@ -5,7 +5,7 @@ import re
 from pulumi_embedded.engine.provider import UNKNOWN, CheckFailure, Properties
 from pulumi_embedded.providers.aws import offerings
 from pulumi_embedded.providers.aws.catalogue.references import EXTERNAL_KEY, EXTERNAL_ROLE, OTHER_ACCOUNT
-from pulumi_embedded.providers.aws.kind import FALSE, TRUE, Facts, Kind, Naming, Ref, Rule, const, each, made
+from pulumi_embedded.providers.aws.kind import FALSE, TRUE, AwsKind, Facts, Naming, Ref, Rule, const, each, made
 from pulumi_embedded.providers.aws.rules import Failures, between, exclusive, json_text, policy, required
 from pulumi_embedded.providers.conform import closest, describe
 
@@ -72,7 +72,7 @@ def _key_arn(facts: Facts) -> str:
 
 
 KINDS = (
-    Kind(
+    AwsKind(
         type="aws:iam/role:Role",
         operation="iam.CreateRole",
         api={"name": "RoleName", "assumeRolePolicy": "AssumeRolePolicyDocument", "inlinePolicies": "", "managedPolicyArns": ""},
@@ -95,7 +95,7 @@ KINDS = (
             _aws_policies("managedPolicyArns[]"),
         ),
     ),
-    Kind(
+    AwsKind(
         type="aws:iam/policy:Policy",
         operation="iam.CreatePolicy",
         api={"name": "PolicyName", "policy": "PolicyDocument"},
@@ -107,7 +107,7 @@ KINDS = (
         replaces=("name", "namePrefix", "path", "description"),
         rules=(policy("policy", "identity", _POLICY_LIMIT),),
     ),
-    Kind(
+    AwsKind(
         type="aws:iam/rolePolicy:RolePolicy",
         operation="iam.PutRolePolicy",
         api={"name": "PolicyName", "policy": "PolicyDocument", "role": "RoleName"},
@@ -117,7 +117,7 @@ KINDS = (
         replaces=("name", "namePrefix", "role"),
         rules=(policy("policy", "identity", _INLINE_LIMIT),),
     ),
-    Kind(
+    AwsKind(
         type="aws:iam/rolePolicyAttachment:RolePolicyAttachment",
         operation="iam.AttachRolePolicy",
         api={"role": "RoleName"},
@@ -126,7 +126,7 @@ KINDS = (
         updatable=False,
         rules=(_aws_policies("policyArn"),),
     ),
-    Kind(
+    AwsKind(
         type="aws:iam/rolePolicyAttachmentsExclusive:RolePolicyAttachmentsExclusive",
         id="{roleName}",
         references={
@@ -136,13 +136,13 @@ KINDS = (
         replaces=("roleName",),
         rules=(_aws_policies("policyArns[]"),),
     ),
-    Kind(
+    AwsKind(
         type="aws:iam/rolePoliciesExclusive:RolePoliciesExclusive",
         id="{roleName}",
         references={"roleName": Ref("role name", "falls", "NoSuchEntity")},
         replaces=("roleName",),
     ),
-    Kind(
+    AwsKind(
         type="aws:iam/instanceProfile:InstanceProfile",
         operation="iam.CreateInstanceProfile",
         api={"name": "InstanceProfileName", "role": "iam.AddRoleToInstanceProfile:RoleName"},
@@ -154,7 +154,7 @@ KINDS = (
         outputs={"path": const("/"), "createDate": "{created}", "uniqueId": made("AIPA")},
         replaces=("name", "namePrefix", "path"),
     ),
-    Kind(
+    AwsKind(
         type="aws:iam/openIdConnectProvider:OpenIdConnectProvider",
         operation="iam.CreateOpenIDConnectProvider",
         id="{arn}",
@@ -164,7 +164,7 @@ KINDS = (
         replaces=("url",),
         rules=(_issuer,),
     ),
-    Kind(
+    AwsKind(
         type="aws:iam/serviceLinkedRole:ServiceLinkedRole",
         operation="iam.CreateServiceLinkedRole",
         id="{arn}",
@@ -178,7 +178,7 @@ KINDS = (
         },
         replaces=("awsServiceName", "customSuffix"),
     ),
-    Kind(
+    AwsKind(
         type="aws:kms/key:Key",
         operation="kms.CreateKey",
         api={
@@ -206,7 +206,7 @@ KINDS = (
             _rotation,
         ),
     ),
-    Kind(
+    AwsKind(
         type="aws:kms/alias:Alias",
         operation="kms.CreateAlias",
         api={"name": "AliasName"},
@@ -219,7 +219,7 @@ KINDS = (
         replaces=("name", "namePrefix"),
         rules=(_alias,),
     ),
-    Kind(
+    AwsKind(
         type="aws:kms/keyPolicy:KeyPolicy",
         operation="kms.PutKeyPolicy",
         id="{keyId}",
@@ -227,7 +227,7 @@ KINDS = (
         replaces=("keyId",),
         rules=(policy("policy", "resource", 32_768),),
     ),
-    Kind(
+    AwsKind(
         type="aws:kms/grant:Grant",
         operation="kms.CreateGrant",
         id="{keyId}:{hex}",
@@ -238,7 +238,7 @@ KINDS = (
         outputs={"grantId": "{hex}", "grantToken": lambda f: f.digest("token") if f.known else UNKNOWN},
         updatable=False,
     ),
-    Kind(
+    AwsKind(
         type="aws:secretsmanager/secret:Secret",
         operation="secretsmanager.CreateSecret",
         api={
@@ -260,7 +260,7 @@ KINDS = (
         replaces=("name", "namePrefix"),
         rules=(policy("policy", "resource"), between("recoveryWindowInDays", 0, 30, "Secrets Manager API reference")),
     ),
-    Kind(
+    AwsKind(
         type="aws:secretsmanager/secretVersion:SecretVersion",
         operation="secretsmanager.PutSecretValue",
         id="{secretId}|{hex}",
@@ -276,7 +276,7 @@ KINDS = (
         replaces=("secretId", "secretString", "secretBinary"),
         rules=(exclusive("secretString", "secretBinary", "secretStringWo"),),
     ),
-    Kind(
+    AwsKind(
         type="aws:secretsmanager/secretPolicy:SecretPolicy",
         operation="secretsmanager.PutResourcePolicy",
         api={"policy": "ResourcePolicy"},
@@ -285,7 +285,7 @@ KINDS = (
         replaces=("secretArn",),
         rules=(json_text("policy"), policy("policy", "resource"), required("policy", "a secret policy without a policy has no effect")),
     ),
-    Kind(
+    AwsKind(
         type="aws:accessanalyzer/analyzer:Analyzer",
         operation="accessanalyzer.CreateAnalyzer",
         id="{analyzerName}",

@@ -10,11 +10,10 @@ from pulumi_embedded.providers.aws.catalogue.references import (
     SUBNET,
     VPC,
 )
-from pulumi_embedded.providers.aws.kind import FALSE, TRUE, Facts, Kind, Naming, Ref, account, const, later, made
+from pulumi_embedded.providers.aws.kind import FALSE, TRUE, AwsKind, Facts, Naming, Ref, account, const, later, made
 from pulumi_embedded.providers.aws.offerings import zone_id, zones
 from pulumi_embedded.providers.aws.rules import (
     Failures,
-    among,
     between,
     exclusive,
     instance_type,
@@ -100,46 +99,6 @@ def _flow_log(inputs: Properties, _: str) -> Failures:
         yield CheckFailure("logDestination", "is required: ARN of a log group or bucket")
 
 
-def _group_rule(inputs: Properties, _: str) -> Failures:
-    protocol, low, high = inputs.get("ipProtocol"), inputs.get("fromPort"), inputs.get("toPort")
-    if protocol == "-1":
-        for name in ("fromPort", "toPort"):
-            if inputs.get(name) is not None:
-                yield CheckFailure(name, "a rule for all protocols (-1) has no ports")
-    elif protocol in ("tcp", "udp", "6", "17"):
-        for name in ("fromPort", "toPort"):
-            if inputs.get(name) is None:
-                yield CheckFailure(name, f"is required by protocol {protocol}")
-        if isinstance(low, (int, float)) and isinstance(high, (int, float)) and low > high:
-            yield CheckFailure("toPort", f"{high} is below fromPort {low}")
-
-
-_RULE_OUTPUTS = {"securityGroupRuleId": "{id}"}
-_RULE_TARGETS = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroupId")
-_RULE_REPLACES = ("securityGroupId",)
-
-
-def _rule_kind(name: str) -> Kind:
-    return Kind(
-        type=f"aws:vpc/securityGroup{name}Rule:SecurityGroup{name}Rule",
-        id="sgr-0{hex}",
-        arn=_EC2_ARN + "security-group-rule/{id}",
-        references={
-            "securityGroupId": Ref("security group", "falls", "InvalidGroup.NotFound"),
-            "referencedSecurityGroupId": Ref("security group", "blocks", "InvalidGroup.NotFound"),
-        },
-        outputs=_RULE_OUTPUTS,
-        replaces=_RULE_REPLACES,
-        rules=(
-            one_of(*_RULE_TARGETS),
-            network("cidrIpv4", 0, 32),
-            between("fromPort", -1, 65535, "EC2 API reference"),
-            between("toPort", -1, 65535, "EC2 API reference"),
-            _group_rule,
-        ),
-    )
-
-
 _GATEWAYS = (
     "carrierGatewayId", "coreNetworkArn", "egressOnlyGatewayId", "gatewayId", "localGatewayId", "natGatewayId", "networkInterfaceId",
     "odbNetworkArn", "transitGatewayId", "vpcEndpointId", "vpcPeeringConnectionId",
@@ -151,7 +110,7 @@ _ROUTE_REFERENCES = {
 }
 
 KINDS = (
-    Kind(
+    AwsKind(
         type="aws:ec2/vpc:Vpc",
         operation="ec2.CreateVpc",
         id="vpc-0{hex}",
@@ -178,14 +137,14 @@ KINDS = (
         replaces=("cidrBlock", "ipv4IpamPoolId", "ipv4NetmaskLength", "instanceTenancy"),
         rules=(network("cidrBlock", 16, 28), one_of("cidrBlock", "ipv4IpamPoolId")),
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/vpcIpv4CidrBlockAssociation:VpcIpv4CidrBlockAssociation",
         id="vpc-cidr-assoc-0{hex}",
         references={"vpcId": VPC},
         updatable=False,
         rules=(network("cidrBlock", 16, 28),),
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/subnet:Subnet",
         operation="ec2.CreateSubnet",
         api={"privateDnsHostnameTypeOnLaunch": "ec2.ModifySubnetAttribute:PrivateDnsHostnameTypeOnLaunch"},
@@ -206,7 +165,7 @@ KINDS = (
         replaces=("vpcId", "cidrBlock", "availabilityZone", "availabilityZoneId", "ipv6Native"),
         rules=(network("cidrBlock", 16, 28), zone("availabilityZone"), exclusive("availabilityZone", "availabilityZoneId")),
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/internetGateway:InternetGateway",
         id="igw-0{hex}",
         arn=_EC2_ARN + "internet-gateway/{id}",
@@ -214,7 +173,7 @@ KINDS = (
         handles={"internet gateway": ("id",)},
         outputs={"ownerId": _OWNER},
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/eip:Eip",
         operation="ec2.AllocateAddress",
         id="eipalloc-0{hex}",
@@ -238,7 +197,7 @@ KINDS = (
         },
         replaces=("domain", "address", "publicIpv4Pool", "networkBorderGroup"),
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/natGateway:NatGateway",
         operation="ec2.CreateNatGateway",
         id="nat-0{hex}",
@@ -266,7 +225,7 @@ KINDS = (
         replaces=("subnetId", "vpcId", "allocationId", "connectivityType", "availabilityMode", "privateIp"),
         rules=(_nat, zone("availabilityZoneAddresses[].availabilityZone")),
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/routeTable:RouteTable",
         id="rtb-0{hex}",
         arn=_EC2_ARN + "route-table/{id}",
@@ -276,7 +235,7 @@ KINDS = (
         replaces=("vpcId",),
         rules=(network("routes[].cidrBlock", 0, 32),),
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/defaultRouteTable:DefaultRouteTable",
         id="{defaultRouteTableId}",
         arn=_EC2_ARN + "route-table/{id}",
@@ -288,7 +247,7 @@ KINDS = (
         absent={"vpcId": "adopts a table that the double keeps inside its VPC"},
         replaces=("defaultRouteTableId",),
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/route:Route",
         id="r-{routeTableId}{hex}",
         references={"routeTableId": Ref("route table", "falls", "InvalidRouteTableID.NotFound"), **_ROUTE_REFERENCES},
@@ -301,7 +260,7 @@ KINDS = (
             network("destinationCidrBlock", 0, 32),
         ),
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/routeTableAssociation:RouteTableAssociation",
         id="rtbassoc-0{hex}",
         references={
@@ -312,7 +271,7 @@ KINDS = (
         replaces=("subnetId", "gatewayId"),
         rules=(one_of("subnetId", "gatewayId"),),
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/vpcEndpoint:VpcEndpoint",
         operation="ec2.CreateVpcEndpoint",
         api={"policy": "policyDocument", "subnetIds": "subnetIds"},
@@ -341,26 +300,26 @@ KINDS = (
         replaces=("vpcId", "serviceName", "vpcEndpointType", "serviceRegion", "resourceConfigurationArn", "serviceNetworkArn"),
         rules=(one_of("serviceName", "resourceConfigurationArn", "serviceNetworkArn"), _endpoint, policy("policy", "resource")),
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/vpcEndpointPolicy:VpcEndpointPolicy",
         id="{vpcEndpointId}",
         references={"vpcEndpointId": Ref("VPC endpoint", "falls", "InvalidVpcEndpointId.NotFound")},
         replaces=("vpcEndpointId",),
         rules=(policy("policy", "resource"),),
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/vpcEndpointRouteTableAssociation:VpcEndpointRouteTableAssociation",
         id="a-{vpcEndpointId}{hex}",
         references={"vpcEndpointId": Ref("VPC endpoint", "falls", "InvalidVpcEndpointId.NotFound"), "routeTableId": ROUTE_TABLE},
         updatable=False,
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/vpcEndpointSubnetAssociation:VpcEndpointSubnetAssociation",
         id="a-{vpcEndpointId}{hex}",
         references={"vpcEndpointId": Ref("VPC endpoint", "falls", "InvalidVpcEndpointId.NotFound"), "subnetId": SUBNET},
         updatable=False,
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/flowLog:FlowLog",
         operation="ec2.CreateFlowLogs",
         api={"tagFieldSpecifications.resourceType": "", "eniId": "", "subnetId": ""},
@@ -388,47 +347,7 @@ KINDS = (
             _flow_log,
         ),
     ),
-    Kind(
-        type="aws:ec2/securityGroup:SecurityGroup",
-        id="sg-0{hex}",
-        arn=_EC2_ARN + "security-group/{id}",
-        named=Naming(longest=255),
-        references={
-            "vpcId": VPC,
-            "ingress[].securityGroups[]": Ref("security group", "blocks", "InvalidGroup.NotFound"),
-            "egress[].securityGroups[]": Ref("security group", "blocks", "InvalidGroup.NotFound"),
-        },
-        handles={"security group": ("id",)},
-        outputs={
-            "description": const("Managed by Pulumi"),
-            "ownerId": _OWNER,
-            "ingress": later([]),
-            "egress": later([]),
-        },
-        replaces=("name", "namePrefix", "description", "vpcId"),
-        rules=(_IN_A_VPC, *(network(f"{name}[].cidrBlocks[]", 0, 32) for name in _GROUP_RULES)),
-    ),
-    Kind(
-        type="aws:ec2/defaultSecurityGroup:DefaultSecurityGroup",
-        id="sg-0{hex}",
-        arn=_EC2_ARN + "security-group/{id}",
-        references={
-            "vpcId": Ref("VPC", "falls", "InvalidVpcID.NotFound"),
-            "ingress[].securityGroups[]": Ref("security group", "blocks", "InvalidGroup.NotFound"),
-            "egress[].securityGroups[]": Ref("security group", "blocks", "InvalidGroup.NotFound"),
-        },
-        outputs={
-            "name": const("default"),
-            "description": const("default VPC security group"),
-            "ownerId": _OWNER,
-            "ingress": later([]),
-            "egress": later([]),
-        },
-        absent={"namePrefix": "the default group has a fixed name"},
-        replaces=("vpcId",),
-        rules=(_IN_A_VPC,),
-    ),
-    Kind(
+    AwsKind(
         type="aws:ec2/defaultNetworkAcl:DefaultNetworkAcl",
         id="{defaultNetworkAclId}",
         arn=_EC2_ARN + "network-acl/{id}",
@@ -437,41 +356,13 @@ KINDS = (
         absent={"vpcId": "adopts an ACL that the double keeps inside its VPC"},
         replaces=("defaultNetworkAclId",),
     ),
-    Kind(
-        type="aws:ec2/securityGroupRule:SecurityGroupRule",
-        id="sgrule-{hex}",
-        references={
-            "securityGroupId": Ref("security group", "falls", "InvalidGroup.NotFound"),
-            "sourceSecurityGroupId": Ref("security group", "blocks", "InvalidGroup.NotFound"),
-        },
-        outputs={"securityGroupRuleId": made("sgr-"), "self": FALSE},
-        replaces=(
-            "securityGroupId",
-            "type",
-            "protocol",
-            "fromPort",
-            "toPort",
-            "cidrBlocks",
-            "sourceSecurityGroupId",
-            "self",
-            "prefixListIds",
-        ),
-        rules=(
-            among("type", ("ingress", "egress"), "the provider"),
-            network("cidrBlocks[]", 0, 32),
-            between("fromPort", -1, 65535, "EC2 API reference"),
-            between("toPort", -1, 65535, "EC2 API reference"),
-        ),
-    ),
-    _rule_kind("Ingress"),
-    _rule_kind("Egress"),
-    Kind(
+    AwsKind(
         type="aws:ec2/tag:Tag",
         id="{resourceId},{key}",
         references={},
         replaces=("resourceId", "key"),
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/placementGroup:PlacementGroup",
         operation="ec2.CreatePlacementGroup",
         id="{name}",
@@ -481,7 +372,7 @@ KINDS = (
         outputs={"placementGroupId": made("pg-")},
         updatable=False,
     ),
-    Kind(
+    AwsKind(
         type="aws:ec2/capacityReservation:CapacityReservation",
         operation="ec2.CreateCapacityReservation",
         id="cr-0{hex}",

@@ -4,7 +4,7 @@ import json
 
 from pulumi_embedded.engine.provider import UNKNOWN, CheckFailure, Properties
 from pulumi_embedded.providers.aws.catalogue.references import EXTERNAL_KEY, EXTERNAL_ROLE, OTHER_ACCOUNT
-from pulumi_embedded.providers.aws.kind import FALSE, TRUE, Facts, Kind, Naming, Ref, account, const, later, made
+from pulumi_embedded.providers.aws.kind import FALSE, TRUE, AwsKind, Facts, Naming, Ref, account, const, later, made
 from pulumi_embedded.providers.aws.rules import Failures, among, between, exclusive, json_text, matches, numbers_among, one_of, policy
 
 _SQS = "SQS API reference, SetQueueAttributes"
@@ -88,7 +88,7 @@ _QUEUE_RULES = (
 )
 
 KINDS = (
-    Kind(
+    AwsKind(
         type="aws:sqs/queue:Queue",
         id=_queue_url,
         arn="arn:aws:sqs:{region}:{account}:{name}",
@@ -113,28 +113,28 @@ KINDS = (
         replaces=("name", "namePrefix", "fifoQueue"),
         rules=_QUEUE_RULES,
     ),
-    Kind(
+    AwsKind(
         type="aws:sqs/queuePolicy:QueuePolicy",
         id="{queueUrl}",
         references={"queueUrl": _QUEUE},
         replaces=("queueUrl",),
         rules=(policy("policy", "resource"),),
     ),
-    Kind(
+    AwsKind(
         type="aws:sqs/redrivePolicy:RedrivePolicy",
         id="{queueUrl}",
         references={"queueUrl": _QUEUE},
         replaces=("queueUrl",),
         rules=(_redrive,),
     ),
-    Kind(
+    AwsKind(
         type="aws:sqs/redriveAllowPolicy:RedriveAllowPolicy",
         id="{queueUrl}",
         references={"queueUrl": _QUEUE},
         replaces=("queueUrl",),
         rules=(json_text("redriveAllowPolicy"),),
     ),
-    Kind(
+    AwsKind(
         type="aws:sns/topic:Topic",
         id="{arn}",
         arn="arn:aws:sns:{region}:{account}:{name}",
@@ -157,7 +157,7 @@ KINDS = (
             matches("name", r"[A-Za-z0-9_-]{1,256}|[A-Za-z0-9_-]{1,251}\.fifo", "a topic name of letters, digits, - and _"),
         ),
     ),
-    Kind(
+    AwsKind(
         type="aws:sns/topicPolicy:TopicPolicy",
         id="{arn}",
         references={"arn": _TOPIC},
@@ -165,7 +165,7 @@ KINDS = (
         replaces=("arn",),
         rules=(policy("policy", "resource"),),
     ),
-    Kind(
+    AwsKind(
         type="aws:sns/topicSubscription:TopicSubscription",
         id="{topic}:{hex}",
         arn="{topic}:{hex}",
@@ -186,7 +186,7 @@ KINDS = (
             json_text("filterPolicy"),
         ),
     ),
-    Kind(
+    AwsKind(
         type="aws:budgets/budget:Budget",
         operation="budgets.CreateBudget.Budget",
         api={
@@ -220,7 +220,7 @@ KINDS = (
             _subscribers,
         ),
     ),
-    Kind(
+    AwsKind(
         type="aws:cloudwatch/logGroup:LogGroup",
         operation="logs.CreateLogGroup",
         api={"name": "logGroupName"},
@@ -238,7 +238,7 @@ KINDS = (
         replaces=("name", "namePrefix", "logGroupClass"),
         rules=(numbers_among("retentionInDays", _RETENTION, _LOGS),),
     ),
-    Kind(
+    AwsKind(
         type="aws:cloudwatch/logResourcePolicy:LogResourcePolicy",
         operation="logs.PutResourcePolicy",
         id=lambda f: str(f.inputs.get("policyName") or f.inputs.get("resourceArn")) if f.known else UNKNOWN,
@@ -246,7 +246,7 @@ KINDS = (
         replaces=("policyName", "resourceArn"),
         rules=(policy("policyDocument", "resource", 5120), one_of("policyName", "resourceArn")),
     ),
-    Kind(
+    AwsKind(
         type="aws:cloudwatch/metricAlarm:MetricAlarm",
         operation="cloudwatch.PutMetricAlarm",
         api={"name": "AlarmName", "metricQueries": "Metrics", "metricQueries.metric.stat": "Metrics.MetricStat.Stat"},
@@ -269,7 +269,7 @@ KINDS = (
             among("treatMissingData", ("missing", "ignore", "breaching", "notBreaching"), "CloudWatch API reference"),
         ),
     ),
-    Kind(
+    AwsKind(
         type="aws:cloudwatch/eventRule:EventRule",
         operation="events.PutRule",
         id=lambda f: str(f.inputs.get("name")) if f.known else UNKNOWN,
@@ -281,7 +281,7 @@ KINDS = (
         replaces=("name", "namePrefix", "eventBusName"),
         rules=(json_text("eventPattern"), exclusive("isEnabled", "state")),
     ),
-    Kind(
+    AwsKind(
         type="aws:cloudwatch/eventTarget:EventTarget",
         operation="events.PutTargets.Targets",
         api={"eventBusName": "events.PutTargets:EventBusName", "rule": "events.PutTargets:Rule", "targetId": "Id"},

@@ -4,7 +4,7 @@ import json
 
 from pulumi_embedded.engine.provider import UNKNOWN, CheckFailure, Properties
 from pulumi_embedded.providers.aws.catalogue.references import BUCKET, EXTERNAL_KEY, EXTERNAL_ROLE
-from pulumi_embedded.providers.aws.kind import FALSE, Facts, Kind, Naming, Ref, account, const, found, later
+from pulumi_embedded.providers.aws.kind import FALSE, AwsKind, Facts, Naming, Ref, account, const, found, later
 from pulumi_embedded.providers.aws.rules import Failures, between, exclusive, matches, policy
 
 _BUCKET_NAME = r"(?!xn--|sthree-)(?!.*(-s3alias|--ol-s3)$)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
@@ -109,7 +109,7 @@ def _mutability(inputs: Properties, _: str) -> Failures:
         yield CheckFailure("imageTagMutabilityExclusionFilters", "is required by a mutability WITH_EXCLUSION")
 
 
-def _part(name: str, operation: str, **more: object) -> Kind:
+def _part(name: str, operation: str, **more: object) -> AwsKind:
     """A configuration that belongs to one bucket and goes with it."""
     given: dict[str, object] = {
         "type": f"aws:s3/{name[0].lower()}{name[1:]}:{name}",
@@ -119,7 +119,7 @@ def _part(name: str, operation: str, **more: object) -> Kind:
         "references": {"bucket": BUCKET},
         **more,
     }
-    return Kind(**given)  # pyright: ignore[reportArgumentType] -- the keywords are Kind's own
+    return AwsKind(**given)  # pyright: ignore[reportArgumentType] -- the keywords are Kind's own
 
 
 _KEY_INPUT = {"kmsKeyId": Ref("KMS key", "free", "KMS.NotFoundException", EXTERNAL_KEY)}
@@ -129,7 +129,7 @@ _OBJECT_ABSENT = dict.fromkeys(
 )
 
 
-def _object(name: str, **more: object) -> Kind:
+def _object(name: str, **more: object) -> AwsKind:
     return _part(
         name,
         "s3.PutObject",
@@ -157,7 +157,7 @@ def _zone(facts: Facts) -> str:
 
 
 KINDS = (
-    Kind(
+    AwsKind(
         type="aws:s3/bucket:Bucket",
         operation="s3.CreateBucket",
         api={"acl": "ACL", "versioning": "", "grants": ""},
@@ -231,7 +231,7 @@ KINDS = (
             "topics[].topicArn": Ref("topic ARN", "free", "InvalidArgument"),
         },
     ),
-    Kind(
+    AwsKind(
         type="aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock",
         id="{account}",
         outputs={
@@ -241,7 +241,7 @@ KINDS = (
     ),
     _object("BucketObjectv2", absent=_OBJECT_ABSENT),
     _object("BucketObject"),
-    Kind(
+    AwsKind(
         type="aws:ecr/repository:Repository",
         operation="ecr.CreateRepository",
         api={"name": "repositoryName", "encryptionConfigurations": "encryptionConfiguration"},
@@ -259,7 +259,7 @@ KINDS = (
         replaces=("name", "encryptionConfigurations"),
         rules=(_mutability,),
     ),
-    Kind(
+    AwsKind(
         type="aws:ecr/lifecyclePolicy:LifecyclePolicy",
         operation="ecr.PutLifecyclePolicy",
         api={"policy": "", "repository": "repositoryName"},
@@ -269,7 +269,7 @@ KINDS = (
         replaces=("repository",),
         rules=(_images,),
     ),
-    Kind(
+    AwsKind(
         type="aws:ecr/repositoryPolicy:RepositoryPolicy",
         operation="ecr.SetRepositoryPolicy",
         api={"policy": "policyText", "repository": "repositoryName"},
@@ -279,7 +279,7 @@ KINDS = (
         replaces=("repository",),
         rules=(policy("policy", "resource", 10_240),),
     ),
-    Kind(
+    AwsKind(
         type="aws:ecr/registryPolicy:RegistryPolicy",
         operation="ecr.PutRegistryPolicy",
         api={"policy": "policyText"},
@@ -287,7 +287,7 @@ KINDS = (
         outputs={"registryId": _REGISTRY},
         rules=(policy("policy", "resource", 10_240),),
     ),
-    Kind(
+    AwsKind(
         type="aws:ecr/pullThroughCacheRule:PullThroughCacheRule",
         operation="ecr.CreatePullThroughCacheRule",
         id="{ecrRepositoryPrefix}",
@@ -309,7 +309,7 @@ KINDS = (
             ),
         ),
     ),
-    Kind(
+    AwsKind(
         type="aws:ecr/repositoryCreationTemplate:RepositoryCreationTemplate",
         operation="ecr.CreateRepositoryCreationTemplate",
         api={"encryptionConfigurations": "encryptionConfiguration", "resourceTags": ""},
@@ -322,13 +322,13 @@ KINDS = (
         replaces=("prefix",),
         rules=(_mutability,),
     ),
-    Kind(
+    AwsKind(
         type="aws:ecr/registryScanningConfiguration:RegistryScanningConfiguration",
         operation="ecr.PutRegistryScanningConfiguration",
         id="{account}",
         outputs={"registryId": _REGISTRY},
     ),
-    Kind(
+    AwsKind(
         type="aws:inspector2/enabler:Enabler",
         operation="inspector2.Enable",
         id=lambda f: ",".join(f.inputs["accountIds"]) + "-" + ":".join(f.inputs["resourceTypes"]) if f.known else UNKNOWN,

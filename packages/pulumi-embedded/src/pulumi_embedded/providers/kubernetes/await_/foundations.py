@@ -2,48 +2,58 @@
 
 from pulumi_embedded.engine.provider import Properties
 from pulumi_embedded.providers.kubernetes import quantities
-from pulumi_embedded.providers.kubernetes.await_.verdict import READY, Lookup, Verdict, at, condition, failed, last_warning, said, waiting
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.await_.verdict import (
+    READY,
+    Lookup,
+    ReadinessVerdict,
+    at,
+    condition,
+    failed,
+    last_warning,
+    said,
+    waiting,
+)
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 
-_API_SERVICE = Kind("apiregistration.k8s.io", "v1", "APIService")
-_STORAGE_CLASS = Kind("storage.k8s.io", "v1", "StorageClass")
+_API_SERVICE = ObjectKind("apiregistration.k8s.io", "v1", "APIService")
+_STORAGE_CLASS = ObjectKind("storage.k8s.io", "v1", "StorageClass")
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _KEDA_METRICS = "v1beta1.external.metrics.k8s.io"
 
 
-def namespace(live: Properties, _look: Lookup) -> Verdict:
+def namespace(live: Properties, _look: Lookup) -> ReadinessVerdict:
     """Active."""
     phase = at(live, "status", "phase")
     return READY if phase == "Active" else waiting(f"phase {phase or 'unknown'}")
 
 
-def definition(live: Properties, _look: Lookup) -> Verdict:
+def definition(live: Properties, _look: Lookup) -> ReadinessVerdict:
     """A CustomResourceDefinition is served."""
     if condition(live, "NamesAccepted").get("status") == "False":
         return failed(said(condition(live, "NamesAccepted")))
     return READY if condition(live, "Established").get("status") == "True" else waiting("not established")
 
 
-def api_service(live: Properties, _look: Lookup) -> Verdict:
+def api_service(live: Properties, _look: Lookup) -> ReadinessVerdict:
     """The aggregated API answers."""
     found = condition(live, "Available")
     return READY if found.get("status") == "True" else waiting(said(found) or "not available")
 
 
-def quota(live: Properties, _look: Lookup) -> Verdict:
+def quota(live: Properties, _look: Lookup) -> ReadinessVerdict:
     """The quota controller has taken the limits over; until then the API server refuses pods with 'status unknown for quota'."""
     wanted, known = at(live, "spec", "hard") or {}, at(live, "status", "hard") or {}
     missing = sorted(key for key, value in wanted.items() if not quantities.equal(value, known.get(key)))
     return waiting(f"not counted yet: {', '.join(missing)}") if missing else READY
 
 
-def volume(live: Properties, _look: Lookup) -> Verdict:
+def volume(live: Properties, _look: Lookup) -> ReadinessVerdict:
     """A PersistentVolume can be claimed."""
     phase = at(live, "status", "phase")
     return READY if phase in ("Available", "Bound") else waiting(f"phase {phase or 'unknown'}")
 
 
-def claim(live: Properties, look: Lookup) -> Verdict:
+def claim(live: Properties, look: Lookup) -> ReadinessVerdict:
     """A PersistentVolumeClaim is bound, unless its class waits for the first pod that uses it."""
     phase = at(live, "status", "phase")
     if phase == "Bound" or _binds_late(live, look):
@@ -64,14 +74,14 @@ def _binds_late(live: Properties, look: Lookup) -> bool:
     return any(each.get("volumeBindingMode") == "WaitForFirstConsumer" for each in classes)
 
 
-def token(live: Properties, _look: Lookup) -> Verdict:
+def token(live: Properties, _look: Lookup) -> ReadinessVerdict:
     """A Secret that asks for a service account's token has it."""
     if live.get("type") != "kubernetes.io/service-account-token" or at(live, "data", "token"):
         return READY
     return waiting("the token has not been issued")
 
 
-def scaled_object(live: Properties, look: Lookup) -> Verdict:
+def scaled_object(live: Properties, look: Lookup) -> ReadinessVerdict:
     """KEDA has taken it over. Where KEDA does not run (its metrics API is not registered) nobody will, and there is no wait."""
     adapter = look.get(_API_SERVICE, "", _KEDA_METRICS)
     if not adapter or condition(adapter, "Available").get("status") != "True":

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from pulumi_embedded.engine.provider import Properties
-from pulumi_embedded.providers.kubernetes.await_.verdict import POD, READY, Lookup, Verdict, at, condition, failed, said, waiting
+from pulumi_embedded.providers.kubernetes.await_.verdict import POD, READY, Lookup, ReadinessVerdict, at, condition, failed, said, waiting
 
 _SHOWN = 4
 
 
-def pod(live: Properties, _look: Lookup) -> Verdict:
+def pod(live: Properties, _look: Lookup) -> ReadinessVerdict:
     """Ready, or run to its end."""
     if at(live, "status", "phase") == "Succeeded" or is_ready(live):
         return READY

@@ -6,13 +6,13 @@ not wanted yet.
 
 from pulumi_embedded.engine.provider import Properties
 from pulumi_embedded.providers.kubernetes.await_ import pods
-from pulumi_embedded.providers.kubernetes.await_.verdict import READY, Lookup, Verdict, at, waiting
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.await_.verdict import READY, Lookup, ReadinessVerdict, at, waiting
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 
-_SLICE = Kind("discovery.k8s.io", "v1", "EndpointSlice")
+_SLICE = ObjectKind("discovery.k8s.io", "v1", "EndpointSlice")
 
 
-def service(live: Properties, look: Lookup) -> Verdict:
+def service(live: Properties, look: Lookup) -> ReadinessVerdict:
     """A load balancer has its address, and where pods exist at least one takes requests."""
     if at(live, "spec", "type") == "ExternalName":
         return READY
@@ -26,7 +26,7 @@ def service(live: Properties, look: Lookup) -> Verdict:
     return waiting(f"none of its {len(behind)} pods takes requests; {pods.troubles(behind) or 'they are starting'}")
 
 
-def ingress(live: Properties, _look: Lookup) -> Verdict:
+def ingress(live: Properties, _look: Lookup) -> ReadinessVerdict:
     """An address has been given."""
     return READY if at(live, "status", "loadBalancer", "ingress") else waiting("no controller has given it an address")
 

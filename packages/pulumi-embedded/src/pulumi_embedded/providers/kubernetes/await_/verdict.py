@@ -6,13 +6,13 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from pulumi_embedded.engine.provider import Properties
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 
-POD = Kind("", "v1", "Pod")
-EVENT = Kind("", "v1", "Event")
+POD = ObjectKind("", "v1", "Pod")
+EVENT = ObjectKind("", "v1", "Event")
 
 
-class State(StrEnum):
+class ReadinessState(StrEnum):
     """Where an object stands on its way to ready."""
 
     READY = "ready"
@@ -22,33 +22,33 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReadinessVerdict:
     """`text` says what is missing, or what went wrong; empty when ready."""
 
-    state: State
+    state: ReadinessState
     text: str = ""
 
 
-READY = Verdict(State.READY)
+READY = ReadinessVerdict(ReadinessState.READY)
 
 
-def waiting(text: str) -> Verdict:
-    return Verdict(State.WAITING, text)
+def waiting(text: str) -> ReadinessVerdict:
+    return ReadinessVerdict(ReadinessState.WAITING, text)
 
 
-def failed(text: str) -> Verdict:
-    return Verdict(State.FAILED, text)
+def failed(text: str) -> ReadinessVerdict:
+    return ReadinessVerdict(ReadinessState.FAILED, text)
 
 
 class Lookup(Protocol):
     """The cluster as a judge sees it."""
 
-    def get(self, kind: Kind, namespace: str, name: str) -> Properties | None: ...
+    def get(self, kind: ObjectKind, namespace: str, name: str) -> Properties | None: ...
 
-    def find(self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "") -> Sequence[Properties]: ...
+    def find(self, kind: ObjectKind, namespace: str = "", *, labels: str = "", fields: str = "") -> Sequence[Properties]: ...
 
 
-Judge = Callable[[Properties, Lookup], Verdict]
+Judge = Callable[[Properties, Lookup], ReadinessVerdict]
 
 
 def at(value: Any, *keys: str) -> Any:

@@ -6,13 +6,13 @@ An API server that does not answer is waited out like any other reason: it may b
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pulumi_embedded.engine.provider import Properties, Step
+from pulumi_embedded.engine.provider import Properties, ProviderStep
 from pulumi_embedded.providers.kubernetes.await_ import foundations, pods, services, workloads
-from pulumi_embedded.providers.kubernetes.await_.verdict import READY, Judge, State, Verdict, at, waiting
-from pulumi_embedded.providers.kubernetes.client import Cluster
-from pulumi_embedded.providers.kubernetes.clock import Clock
-from pulumi_embedded.providers.kubernetes.errors import Refusal, UnknownKindError, UnreachableError
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.await_.verdict import READY, Judge, ReadinessState, ReadinessVerdict, at, waiting
+from pulumi_embedded.providers.kubernetes.client import ClusterConnection
+from pulumi_embedded.providers.kubernetes.clock import AwaitClock
+from pulumi_embedded.providers.kubernetes.errors import ApiRefusal, ApiUnreachableError, UnknownKindError
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 from pulumi_embedded.providers.kubernetes.names import object_id
 
 DEFAULT_SECONDS = 600.0
@@ -41,12 +41,12 @@ _JUDGES: dict[tuple[str, str], Judge] = {
 class _Glance:
     """Looks once and does not wait for an API server that is away: the loop does."""
 
-    cluster: Cluster
+    cluster: ClusterConnection
 
-    def get(self, kind: Kind, namespace: str, name: str) -> Properties | None:
+    def get(self, kind: ObjectKind, namespace: str, name: str) -> Properties | None:
         return self.cluster.get(kind, namespace, name, patience=0)
 
-    def find(self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "") -> Sequence[Properties]:
+    def find(self, kind: ObjectKind, namespace: str = "", *, labels: str = "", fields: str = "") -> Sequence[Properties]:
         return self.cluster.find(kind, namespace, labels=labels, fields=fields, patience=0)
 
 
@@ -65,7 +65,9 @@ def pause_after(waited: float) -> float:
     return 0.5 if waited < 30 else 1.0
 
 
-def until_ready(kind: Kind, applied: Properties, cluster: Cluster, step: Step, seconds: float, clock: Clock) -> Properties:
+def until_ready(
+    kind: ObjectKind, applied: Properties, cluster: ClusterConnection, step: ProviderStep, seconds: float, clock: AwaitClock
+) -> Properties:
     """The live object once it is ready. `applied` is what the apply answered. Raises NotReadyError with the reason."""
     judge = _JUDGES.get((kind.group, kind.kind))
     if judge is None:
@@ -74,7 +76,7 @@ def until_ready(kind: Kind, applied: Properties, cluster: Cluster, step: Step, s
     subject = f"{kind.kind} {object_id(namespace, name)}"
     look, live, started, shown = _Glance(cluster), applied, clock.now(), ""
     verdict = _judged(judge, live, look)
-    while verdict.state is State.WAITING:
+    while verdict.state is ReadinessState.WAITING:
         waited = clock.now() - started
         if step.cancelled():
             raise NotReadyError(f"{subject} was not awaited to its end, because the update was cancelled: {verdict.text}", live)
@@ -85,7 +87,7 @@ def until_ready(kind: Kind, applied: Properties, cluster: Cluster, step: Step, s
         clock.sleep(min(pause_after(waited), max(seconds - waited, 0.01)))
         try:
             found = look.get(kind, namespace, name)
-        except (UnreachableError, Refusal) as error:
+        except (ApiUnreachableError, ApiRefusal) as error:
             verdict = waiting(f"the API server does not answer ({error})")
             continue
         except UnknownKindError:
@@ -94,12 +96,14 @@ def until_ready(kind: Kind, applied: Properties, cluster: Cluster, step: Step, s
             raise NotReadyError(f"{subject} was deleted by somebody while it was awaited", live)
         live = found
         verdict = _judged(judge, live, look)
-    if verdict.state is State.FAILED:
+    if verdict.state is ReadinessState.FAILED:
         raise NotReadyError(f"{subject} has failed: {verdict.text}", live)
     return live
 
 
-def until_gone(kind: Kind, namespace: str, name: str, uid: str, cluster: Cluster, step: Step, seconds: float, clock: Clock) -> str:
+def until_gone(
+    kind: ObjectKind, namespace: str, name: str, uid: str, cluster: ClusterConnection, step: ProviderStep, seconds: float, clock: AwaitClock
+) -> str:
     """Nothing once the object (with that uid) is gone, else what still holds it when time is up or the user has asked to stop."""
     look, started, shown = _Glance(cluster), clock.now(), ""
     while True:
@@ -111,7 +115,7 @@ def until_gone(kind: Kind, namespace: str, name: str, uid: str, cluster: Cluster
             held = holders(live)
         except UnknownKindError:
             return ""
-        except (UnreachableError, Refusal) as error:
+        except (ApiUnreachableError, ApiRefusal) as error:
             held = f"the API server does not answer ({error})"
         if step.cancelled():
             return f"the update was cancelled while it was being deleted: {held}"
@@ -135,12 +139,12 @@ def holders(live: Properties) -> str:
     return "; ".join(texts) or "waiting for what depends on it"
 
 
-def _judged(judge: Judge, live: Properties, look: _Glance) -> Verdict:
+def _judged(judge: Judge, live: Properties, look: _Glance) -> ReadinessVerdict:
     if at(live, "metadata", "deletionTimestamp"):
         return waiting("it is being deleted")
     try:
         return judge(live, look)
-    except (UnreachableError, Refusal) as error:
+    except (ApiUnreachableError, ApiRefusal) as error:
         return waiting(f"the API server does not answer ({error})")
     except UnknownKindError:
         # A kind that a judge looks at is not served here: there is nothing to wait for.

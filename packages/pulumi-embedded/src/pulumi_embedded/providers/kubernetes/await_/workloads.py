@@ -8,7 +8,7 @@ from pulumi_embedded.providers.kubernetes.await_ import pods
 from pulumi_embedded.providers.kubernetes.await_.verdict import (
     READY,
     Lookup,
-    Verdict,
+    ReadinessVerdict,
     at,
     condition,
     failed,
@@ -17,14 +17,14 @@ from pulumi_embedded.providers.kubernetes.await_.verdict import (
     selector,
     waiting,
 )
-from pulumi_embedded.providers.kubernetes.kinds import Kind
+from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 
-_REPLICA_SET = Kind("apps", "v1", "ReplicaSet")
+_REPLICA_SET = ObjectKind("apps", "v1", "ReplicaSet")
 _REVISION = "deployment.kubernetes.io/revision"
 _TEMPLATE_HASH = "pod-template-hash"
 
 
-def deployment(live: Properties, look: Lookup) -> Verdict:
+def deployment(live: Properties, look: Lookup) -> ReadinessVerdict:
     """All replicas of the new revision are available and none of an older one is left."""
     if _unobserved(live):
         return waiting("the rollout has not begun")
@@ -42,7 +42,7 @@ def deployment(live: Properties, look: Lookup) -> Verdict:
     return verdict(f"{progress}; {why}" if why else progress)
 
 
-def stateful_set(live: Properties, look: Lookup) -> Verdict:
+def stateful_set(live: Properties, look: Lookup) -> ReadinessVerdict:
     """All replicas run the new revision and are ready; with a partition, those above it."""
     if _unobserved(live):
         return waiting("the rollout has not begun")
@@ -55,7 +55,7 @@ def stateful_set(live: Properties, look: Lookup) -> Verdict:
     return _pods_missing(live, look, ready, wanted, "replicas ready")
 
 
-def daemon_set(live: Properties, look: Lookup) -> Verdict:
+def daemon_set(live: Properties, look: Lookup) -> ReadinessVerdict:
     """Every node that should run the pod runs the new revision of it, available."""
     if _unobserved(live):
         return waiting("the rollout has not begun")
@@ -67,7 +67,7 @@ def daemon_set(live: Properties, look: Lookup) -> Verdict:
     return _pods_missing(live, look, min(available, updated), wanted, "nodes run it")
 
 
-def job(live: Properties, look: Lookup) -> Verdict:
+def job(live: Properties, look: Lookup) -> ReadinessVerdict:
     """Run to completion."""
     if condition(live, "Complete").get("status") == "True" or at(live, "spec", "suspend"):
         return READY
@@ -79,7 +79,7 @@ def job(live: Properties, look: Lookup) -> Verdict:
     return _pods_missing(live, look, _count(live, "succeeded"), wanted, "completions")
 
 
-def _pods_missing(live: Properties, look: Lookup, have: int, wanted: int, what: str) -> Verdict:
+def _pods_missing(live: Properties, look: Lookup, have: int, wanted: int, what: str) -> ReadinessVerdict:
     progress = f"{have} of {wanted} {what}"
     why = pods.troubles(pods.of(_namespace(live), selector(at(live, "spec", "selector")), look)) or last_warning(live, look)
     return waiting(f"{progress}; {why}" if why else progress)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from pulumi_embedded.engine.graph import provider_urn
 from pulumi_embedded.engine.halt import StepError, Stopped
-from pulumi_embedded.engine.ledger import Ledger
 from pulumi_embedded.engine.model import ProviderFactories, Resource
 from pulumi_embedded.engine.provider import Provider, ProviderError
+from pulumi_embedded.engine.resources import OperationResources
 from pulumi_embedded.engine.urns import package_of
 from pulumi_embedded.engine.values import UNKNOWN, has_unknown, plain
 
@@ -24,7 +24,7 @@ class Instance:
 
 
 class Providers:
-    def __init__(self, factories: ProviderFactories, ledger: Ledger) -> None:
+    def __init__(self, factories: ProviderFactories, ledger: OperationResources) -> None:
         self._factories = factories
         self._ledger = ledger
         self._lock = threading.RLock()
@@ -33,7 +33,7 @@ class Providers:
         self._unloaded: dict[str, Provider] = {}
         self._recorded = {resource.urn: resource for resource in ledger.recorded if resource.is_provider}
 
-    def follow(self, ledger: Ledger) -> None:
+    def follow(self, ledger: OperationResources) -> None:
         """Look resources up in `ledger` from now on: a refresh has made a new one."""
         self._ledger = ledger
 

@@ -14,7 +14,7 @@ from pulumi_embedded.engine.model import Op, Resource
 _UNCOUNTED = frozenset({Op.CREATE_REPLACEMENT, Op.DELETE_REPLACED})
 
 
-class Ledger:
+class OperationResources:
     def __init__(self, recorded: Sequence[Resource]) -> None:
         self._lock = threading.RLock()
         self.recorded: tuple[Resource, ...] = tuple(recorded)
