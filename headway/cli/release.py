@@ -1,8 +1,9 @@
 """`headway release`: begin a release, watch it, hold it, end it, and read what became of it.
 
-Whoever starts a release drives it, until it is over; any other terminal may look and ask. Exit codes: 0 promoted, 5 rolled back, 1 refused,
-4 driven by another runner, 6 under way. The trap: a wish is an event in the ledger, which the runner reads within a second or two; only
-`rollback` also patches the live route itself, since users should not wait for anybody.
+Whoever starts a release drives it, until it is over; any other terminal may look and ask. Exit codes: 0 promoted, 5
+rolled back, 1 refused, 4 driven by another runner, 6 under way. A wish is an event in the ledger, which the runner
+reads within a second or two; only `rollback` also patches the live route itself, since users should not wait for
+anybody.
 """
 
 import contextlib
@@ -66,15 +67,16 @@ def start(
     output: OutputOption = Output.TEXT,
     notify: NotifyOption = None,
 ) -> None:
-    """Release what the contract now describes, and stay until it is promoted or back. Goes on with that release if it is under way."""
+    """Release what the contract now describes, and stay until it is promoted or back. Goes on with that release if it
+    is under way."""
     from headway.cli.release_start import begun, commit_of
     from headway.release.driver.start import StartOptions
     from headway.release.service_place import place
 
     here = place(service, environment, project, prometheus)
-    beginning = StartOptions(reason=reason, commit=commit or commit_of(here.project), speed=speed)
+    options = StartOptions(reason=reason, commit=commit or commit_of(here.project), speed=speed)
     with shown(output, here.chain, notify) as view:
-        ended = drive(here, view, begun(here, view, beginning, supersede=supersede, guarded=not unguarded))
+        ended = drive(here, view, begun(here, view, options, supersede=supersede, guarded=not unguarded))
     raise typer.Exit(code(ended))
 
 
@@ -134,7 +136,7 @@ def freeze(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Hold the weight where it is. Evidence goes on, and a failure still goes back."""
-    _wish(service, "freeze", reason, environment, project, output)
+    _request(service, "freeze", reason, environment, project, output)
 
 
 @app.command()
@@ -146,7 +148,7 @@ def promote(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Give it all traffic now, without proof; while it bakes, end the baking. The reason is kept."""
-    _wish(service, "promote", reason, environment, project, output)
+    _request(service, "promote", reason, environment, project, output)
 
 
 @app.command()
@@ -176,27 +178,27 @@ def rollback(
     raise typer.Exit(code(ended))
 
 
-def _wish(service: str, wish: str, reason: str, environment: str, project: Path | None, output: Output) -> None:
+def _request(service: str, request: str, reason: str, environment: str, project: Path | None, output: Output) -> None:
     from headway.release.driver.event_kinds import OperatorRequest
     from headway.release.service_place import place
 
     _reasoned(reason)
     here = place(service, environment, project)
     found = running(here)
-    if wish == OperatorRequest.PROMOTE and found.decision is None:
+    if request == OperatorRequest.PROMOTE and found.decision is None:
         raise UserError(
             f"Release {found.release} of {here.chain} has no traffic yet.",
             "Its replicas have not answered; there is nothing to promote.",
             "Ask again once it has its first weight, or its first copies.",
             Exit.REFUSED,
         )
-    event, driven = _ask(here, OperatorRequest(wish), reason), _driven(here)
+    event, driven = _ask(here, OperatorRequest(request), reason), _driven(here)
     if output is Output.JSON:
-        print(json.dumps({"service": here.chain, "asked": wish, "reason": reason, "event": event, "driven": driven}))
+        print(json.dumps({"service": here.chain, "asked": request, "reason": reason, "event": event, "driven": driven}))
     elif driven:
-        print(f"{here.chain}: asked to {wish}. The runner reads it within seconds; `headway release watch {here.chain}` shows it.")
+        print(f"{here.chain}: asked to {request}. The runner reads it within seconds; `headway release watch {here.chain}` shows it.")
     else:
-        print(f"{here.chain}: asked to {wish}. Nobody drives it now, so nothing happens until `headway release resume {here.chain}`.")
+        print(f"{here.chain}: asked to {request}. Nobody drives it now, so nothing happens until `headway release resume {here.chain}`.")
 
 
 def _driven(here: "ServicePlace") -> bool:
@@ -215,11 +217,11 @@ def _reasoned(reason: str) -> None:
         )
 
 
-def _ask(here: "ServicePlace", wish: "OperatorRequest", reason: str) -> int:
+def _ask(here: "ServicePlace", request: "OperatorRequest", reason: str) -> int:
     """Write it down; answers the number of the event."""
     from headway.release.driver.requests import ask
 
-    return len(ask(here.ledger(), wish, reason))
+    return len(ask(here.ledger(), request, reason))
 
 
 for _read in (

@@ -1,6 +1,6 @@
 """`headway release assign`: which version an experiment gives a user, recomputed from the ledger.
 
-The trap: a user id is personal data; it is read and printed, and kept nowhere.
+A user id is personal data; it is read and printed, and kept nowhere.
 """
 
 import json

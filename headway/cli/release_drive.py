@@ -1,6 +1,6 @@
 """Carrying a release out from a terminal or a CI job: drive it, or follow whoever does; and show it meanwhile.
 
-The trap: the lease is renewed by a thread of its own, beside an update that takes minutes.
+The lease is renewed by a thread of its own, beside an update that takes minutes.
 """
 
 import contextlib
@@ -38,10 +38,10 @@ def drive(here: "ServicePlace", view: "ReleaseView", under_way: "RolloutState | 
     world, told = here.world(released(here.store, here.chain, rollout.digest)), _once(view)
     ended: RolloutState | None = None
     while ended is None:
-        holding = LeasedRun(here.ledger(), world, reading, this_runner(), gone=gone, told=told)
+        leased_run = LeasedRun(here.ledger(), world, reading, this_runner(), gone=gone, told=told)
         try:
-            with _kept(holding):
-                ended = ReleaseDriver(holding, regate=regate).run()
+            with _kept(leased_run):
+                ended = ReleaseDriver(leased_run, regate=regate).run()
         except UserError as refusal:
             if refusal.exit is not Exit.BUSY:
                 raise
@@ -72,7 +72,8 @@ def follow(here: "ServicePlace", view: "ReleaseView", rollout: "RolloutState") -
 def _followed(
     here: "ServicePlace", view: "ReleaseView", rollout: "RolloutState", told: "EventListener", gone: "Callable[[str], bool] | None"
 ) -> "RolloutState | None":
-    """Read the ledger until the release is over; or until nobody holds its lease, where `gone` tells the dead: then None."""
+    """Read the ledger until the release is over; or until nobody holds its lease, where `gone` tells the dead: then
+    None."""
     from time import sleep
 
     from headway.ledger.store import UnreachableError
@@ -117,10 +118,10 @@ def _once(view: "ReleaseView") -> "EventListener":
 
 
 @contextlib.contextmanager
-def _kept(holding: "LeasedRun") -> Generator[None]:
+def _kept(leased_run: "LeasedRun") -> Generator[None]:
     """The lease is renewed beside whatever takes long."""
     stopped = threading.Event()
-    keeper = threading.Thread(target=holding.keep, args=(stopped,), daemon=True)
+    keeper = threading.Thread(target=leased_run.keep, args=(stopped,), daemon=True)
     keeper.start()
     try:
         yield

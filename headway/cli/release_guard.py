@@ -50,7 +50,8 @@ def guard(
 
 
 def _exists(api: "KubernetesApi", tenant: str) -> None:
-    """Raises UserError where the cluster has no such tenant: a guard of nobody would look alive. Who cannot be asked yet is asked later."""
+    """Raises UserError where the cluster has no such tenant: a guard of nobody would look alive. Who cannot be asked
+    yet is asked later."""
     from headway.environment.port import OutOfReachError
 
     try:
@@ -67,7 +68,8 @@ def _exists(api: "KubernetesApi", tenant: str) -> None:
 
 
 def look(api: "KubernetesApi", tenant: str | None, say: Callable[[str], None]) -> bool:
-    """One look at the tenant's routes, or at every tenant's, by the cluster's clock; whether the API server answered for all of them."""
+    """One look at the tenant's routes, or at every tenant's, by the cluster's clock; whether the API server answered
+    for all of them."""
     from headway.environment.port import OutOfReachError
     from headway.release.driver.holder import here as this_process
     from headway.release.guard import ReleaseGuard, tenants

@@ -1,7 +1,7 @@
 """`headway release status|history|report|verify`: what became of releases, read from the ledger alone.
 
-Nothing here writes, and nothing needs the cluster. The trap: a ledger that was written by another gate is sound and yet cannot be decided
-again; that is said, and is no flaw.
+Nothing here writes, and nothing needs the cluster. A ledger that was written by another gate is sound and yet cannot be
+decided again; that is said, and is no flaw.
 """
 
 import json
@@ -28,7 +28,8 @@ def status(
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """What serves, what is under way and what the gate says of it. Exit code 6 while a named service has a release under way."""
+    """What serves, what is under way and what the gate says of it. Exit code 6 while a named service has a release
+    under way."""
     from headway.cli import release_view
     from headway.release.driver.rollout_state import fold
 
@@ -68,7 +69,8 @@ def report(
     environment: EnvironmentOption = "sandbox",
     project: ProjectOption = None,
 ) -> None:
-    """One page about a release that needs nothing else: evidence against its boundary, traffic, differences, the verdict in plain words."""
+    """One page about a release that needs nothing else: evidence against its boundary, traffic, differences, the
+    verdict in plain words."""
     from headway.release.report import page, summary
     from headway.release.service_place import place
 
@@ -89,7 +91,8 @@ def verify(
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Check a service's whole ledger: nothing altered, missing or reordered, and every decision is what its saved counts give."""
+    """Check a service's whole ledger: nothing altered, missing or reordered, and every decision is what its saved
+    counts give."""
     from headway.ledger import chain as chains
     from headway.ledger.serving import released
     from headway.release.driver.rollout_state import fold

@@ -1,6 +1,7 @@
-"""Beginning a release from a terminal or a CI job: what is refused, in which order, before anything is written or moved.
+"""Beginning a release from a terminal or a CI job: what is refused, in which order, before anything is written or
+moved.
 
-The trap: whoever supersedes drains the release under way; so all that can be refused is refused before that, and not after.
+Whoever supersedes drains the release under way; so all that can be refused is refused before that, and not after.
 """
 
 from contextlib import suppress
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 
 def begun(here: "ServicePlace", view: "ReleaseView", start: "StartOptions", *, supersede: bool, guarded: bool) -> "RolloutState | None":
-    """Make sure that a release of the contract is under way; answers the one that already was, None for a new one. Raises UserError."""
+    """Make sure that a release of the contract is under way; answers the one that already was, None for a new one.
+    Raises UserError."""
     from headway.ledger.chain import LostError
 
     while True:

@@ -1,4 +1,5 @@
-"""How a release looks: live on a terminal, a line an event in a log, an object a line for machines; and tables of what was."""
+"""How a release looks: live on a terminal, a line an event in a log, an object a line for machines; and tables of what
+was."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -134,7 +135,8 @@ class TerminalView(ReleaseView):
 
 @dataclass(frozen=True)
 class StoryLine:
-    """A line of what happened. Ticks that say the same, one after the other, are one line: the first and the newest of them."""
+    """A line of what happened. Ticks that say the same, one after the other, are one line: the first and the newest of
+    them."""
 
     first: Event
     last: Event

@@ -1,7 +1,8 @@
-"""One chain of events on a store: append as the owner of the next number, read all, hold a lease. The clock is injected.
+"""One chain of events on a store: append as the owner of the next number, read all, hold a lease. The clock is
+injected.
 
-Who writes number N owns step N. A writer whose number is taken has lost: somebody else acted since it last read. So whoever takes the lease
-writes an event, and nothing that its former holder still wants to write fits the chain.
+Who writes number N owns step N. A writer whose number is taken has lost: somebody else acted since it last read. So
+whoever takes the lease writes an event, and nothing that its former holder still wants to write fits the chain.
 """
 
 import json
@@ -29,11 +30,11 @@ class Ledger:
     def __init__(self, store: LedgerStore, chain: str, actor: str, now: Callable[[], datetime]) -> None:
         self._store, self.chain, self._actor, self._now = store, chain, actor, now
         self._events: list[Event] = []
-        self._turn = LeaseTerm()
+        self._term = LeaseTerm()
         self._mine: tuple[int, datetime] | None = None
-        """The turn that was taken here, and until when it lives without another renewal."""
+        """The term that was taken here, and until when it lives without another renewal."""
         self._missed: tuple[int, datetime] | None = None
-        """The turn whose lease the store does not show, and since when this reader knows."""
+        """The term whose lease the store does not show, and since when this reader knows."""
 
     @property
     def events(self) -> Sequence[Event]:
@@ -62,7 +63,8 @@ class Ledger:
                 self._keep(self._accepted(content))
 
     def append(self, kind: str, body: Mapping[str, Any]) -> Event:
-        """Write the next event. Raises LostError when its number is taken by somebody else, UnreachableError when nothing can be known.
+        """Write the next event. Raises LostError when its number is taken by somebody else, UnreachableError when
+        nothing can be known.
 
         A write whose answer was lost is found again by reading the key: if it holds this very event, the write arrived.
         """
@@ -88,7 +90,7 @@ class Ledger:
 
     def _keep(self, event: Event) -> None:
         self._events.append(event)
-        self._turn = self._turn.after(event)
+        self._term = self._term.after(event)
 
     def _accepted(self, content: bytes) -> Event:
         number = len(self._events) + 1
@@ -107,17 +109,19 @@ class Ledger:
         return event
 
     def lease(self) -> Lease | None:
-        """Whose turn it is by what was read so far, and whether he lives; None if it is nobody's. Raises UnreachableError."""
+        """Whose term it is by what was read so far, and whether he lives; None if it is nobody's. Raises
+        UnreachableError."""
         return self._standing()[1].lease
 
     def left(self, holder: str) -> float:
         """For how many seconds `holder` may certainly act on what it took here, as far as the chain was read."""
-        if self._mine is None or (self._mine[0], holder) != (self._turn.number, self._turn.holder):
+        if self._mine is None or (self._mine[0], holder) != (self._term.number, self._term.holder):
             return 0.0
         return (self._mine[1] - self._now()).total_seconds()
 
     def acquire(self, holder: str, duration: timedelta, gone: Callable[[str], bool] = lambda _: False) -> Lease:
-        """Become, or stay, the one who acts. Raises UserError when another holder's lease is live, LostError when a race was lost.
+        """Become, or stay, the one who acts. Raises UserError when another holder's lease is live, LostError when a
+        race was lost.
 
         `gone` says of a holder whether it is known to have died; its lease is then free at once.
         """
@@ -134,8 +138,8 @@ class Ledger:
                 "Wait for it to end, or for its lease to run out if it died.",
                 Exit.BUSY,
             )
-        stays = current is not None and (current.number, holder) == (self._turn.number, self._turn.holder)
-        number = self._turn.number if stays else len(self._events) + 1
+        stays = current is not None and (current.number, holder) == (self._term.number, self._term.holder)
+        number = self._term.number if stays else len(self._events) + 1
         self._show(LeaseRecord(holder, number, duration.total_seconds(), _text(began), found.written + 1), held)
         if not stays:
             self.append(leases.TAKEN, {"holder": holder, "until": _text(began + duration)})
@@ -143,27 +147,29 @@ class Ledger:
         return Lease(holder, number, duration.total_seconds())
 
     def _claim(self, holder: str, current: Lease, held: StoredObject | None, written: int) -> Lease:
-        """Stand in for a lease that the store does not show; it runs out when the claim is as old as it could last. Raises LostError."""
-        seconds = self._turn.seconds
+        """Stand in for a lease that the store does not show; it runs out when the claim is as old as it could last.
+        Raises LostError."""
+        seconds = self._term.seconds
         self._show(LeaseRecord(holder, current.number, seconds, _text(self._now()), written + 1), held)
         return Lease(current.holder, current.number, seconds)
 
-    def _show(self, mark: LeaseRecord, held: StoredObject | None) -> None:
+    def _show(self, record: LeaseRecord, held: StoredObject | None) -> None:
         """Write the object in place of the one that was read. Raises LostError, UnreachableError."""
         try:
-            self._store.replace(leases.key(self.chain), mark.stored(), held.tag if held else None)
+            self._store.replace(leases.key(self.chain), record.stored(), held.tag if held else None)
         except TakenError:
             raise LostError(f"the lease of {self.chain} was written by somebody else") from None
 
     def release(self, holder: str) -> None:
         """Give the lease back; nothing happens if somebody else has it."""
-        if self._turn.holder == holder:
+        if self._term.holder == holder:
             self.append(leases.RELEASED, {"holder": holder})
 
     def _standing(self) -> tuple[StoredObject | None, LeaseState]:
-        """A lease that the store does not show (somebody deleted it) lives on for its time, in which its holder shows it again."""
+        """A lease that the store does not show (somebody deleted it) lives on for its time, in which its holder shows
+        it again."""
         held = self._store.held(leases.key(self.chain))
-        found = standing(self._turn, held)
+        found = standing(self._term, held)
         if found.lease is None or found.shown:
             self._missed = None
             return held, found
@@ -182,7 +188,8 @@ def verify(store: LedgerStore, chain: str, head: str | None = None) -> tuple[str
 
 
 def register(store: LedgerStore, chain: str, release: Mapping[str, Any]) -> str:
-    """Keep a release under the hash of its content; answers the hash. Registering the same release again changes nothing."""
+    """Keep a release under the hash of its content; answers the hash. Registering the same release again changes
+    nothing."""
     content = canonical(release)
     name = digest(content)
     path = f"{chain}/releases/{name}.json"

@@ -1,4 +1,5 @@
-"""Events of a rollout as the ledger keeps them: one canonical text, one hash, each carrying the hash of the one before. Pure."""
+"""Events of a rollout as the ledger keeps them: one canonical text, one hash, each carrying the hash of the one before.
+Pure."""
 
 import hashlib
 import json
@@ -15,7 +16,8 @@ FIELDS = ("body", "actor", "kind", "number", "previous", "time")
 
 
 def canonical(value: Any) -> bytes:
-    """The one JSON text of a value: sorted keys, no spaces, UTF-8, no NaN. Raises ValueError for what JSON cannot hold exactly."""
+    """The one JSON text of a value: sorted keys, no spaces, UTF-8, no NaN. Raises ValueError for what JSON cannot hold
+    exactly."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
@@ -25,7 +27,8 @@ def digest(content: bytes) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """`number` counts from 1 without gaps; `time` is RFC 3339 in UTC; `previous` is the SHA-256 of the event before, as stored."""
+    """`number` counts from 1 without gaps; `time` is RFC 3339 in UTC; `previous` is the SHA-256 of the event before, as
+    stored."""
 
     number: int
     previous: str
@@ -81,8 +84,8 @@ class ChainFlaw:
 def flaws(chain: str, objects: Sequence[tuple[str, bytes]], head: str | None = None) -> tuple[ChainFlaw, ...]:
     """Everything wrong with a chain, given its objects by key: altered, missing, reordered, foreign, cut off.
 
-    `head` is the hash of the last event as known from elsewhere (a report, a release note); without it the removal of the newest events
-    cannot be seen, because a shorter chain is a chain too.
+    `head` is the hash of the last event as known from elsewhere (a report, a release note); without it the removal of
+    the newest events cannot be seen, because a shorter chain is a chain too.
     """
     found: list[ChainFlaw] = []
     previous, expected = GENESIS, 1

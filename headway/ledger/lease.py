@@ -1,8 +1,10 @@
-"""Who may act on a service's releases: an object beside the chain that its holder renews in place, and the event by which it was taken. Pure.
+"""Who may act on a service's releases: an object beside the chain that its holder renews in place, and the event by
+which it was taken. Pure.
 
-Renewals would fill a chain with what nobody reads, so the chain holds only who took the lease and who gave it back. The event decides whose
-the lease is, the object whether its holder still lives. The trap: nobody's clock may judge another's, so a lease's age is told by the store
-that holds it, and how much is left of one's own is counted from before it was asked for.
+Renewals would fill a chain with what nobody reads, so the chain holds only who took the lease and who gave it back. The
+event decides whose the lease is, the object whether its holder still lives. Nobody's clock may judge another's, so a
+lease's age is told by the store that holds it, and how much is left of one's own is counted from before it was asked
+for.
 """
 
 import json
@@ -33,7 +35,7 @@ class LeaseTerm:
     seconds: float = 0.0
 
     def after(self, event: Event) -> "LeaseTerm":
-        """The turn once `event` is written. Raises UserError for one of a newer Headway."""
+        """The term once `event` is written. Raises UserError for one of a newer Headway."""
         if event.kind == RELEASED:
             return LeaseTerm(event.number)
         if event.kind != TAKEN:
@@ -47,8 +49,8 @@ class LeaseTerm:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """The object's content. `number`: of the event that takes the lease, which is written right after the object. `renewed` and `count` make
-    each writing another one, so that whoever read the one before cannot replace this one."""
+    """The object's content. `number`: of the event that takes the lease, which is written right after the object.
+    `renewed` and `count` make each writing another one, so that whoever read the one before cannot replace this one."""
 
     holder: str
     number: int
@@ -87,26 +89,26 @@ class LeaseState(NamedTuple):
     """How often the object was written, as far as it says so."""
 
 
-def standing(turn: LeaseTerm, held: StoredObject | None) -> LeaseState:
-    """Whose the lease is. An object of an earlier turn, one that is gone and one that is no lease all show nothing.
+def standing(term: LeaseTerm, held: StoredObject | None) -> LeaseState:
+    """Whose the lease is. An object of an earlier term, one that is gone and one that is no lease all show nothing.
 
-    One that somebody else wrote in this turn is a claim: who missed the object put it there. The holder replaces it when it renews, so while
-    it stands nothing was renewed since it was written, whatever was deleted before.
+    One that somebody else wrote in this term is a claim: who missed the object put it there. The holder replaces it
+    when it renews, so while it stands nothing was renewed since it was written, whatever was deleted before.
     """
-    mark = _read(held)
-    count = mark.count if mark else 0
-    if held and mark and mark.number > turn.number:  # being taken; its event is not there yet
-        return LeaseState(_of(mark, held), shown=True, written=count)
-    if turn.holder is None:
+    record = _read(held)
+    count = record.count if record else 0
+    if held and record and record.number > term.number:  # being taken; its event is not there yet
+        return LeaseState(_of(record, held), shown=True, written=count)
+    if term.holder is None:
         return LeaseState(None, shown=True, written=count)
-    if held and mark and mark.number == turn.number:
-        lease = _of(mark, held) if mark.holder == turn.holder else Lease(turn.holder, turn.number, turn.seconds - held.age)
+    if held and record and record.number == term.number:
+        lease = _of(record, held) if record.holder == term.holder else Lease(term.holder, term.number, term.seconds - held.age)
         return LeaseState(lease, shown=True, written=count)
-    return LeaseState(Lease(turn.holder, turn.number, turn.seconds), shown=False, written=count)
+    return LeaseState(Lease(term.holder, term.number, term.seconds), shown=False, written=count)
 
 
-def _of(mark: LeaseRecord, held: StoredObject) -> Lease:
-    return Lease(mark.holder, mark.number, mark.seconds - held.age)
+def _of(record: LeaseRecord, held: StoredObject) -> Lease:
+    return Lease(record.holder, record.number, record.seconds - held.age)
 
 
 def _read(held: StoredObject | None) -> LeaseRecord | None:

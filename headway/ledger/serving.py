@@ -1,7 +1,9 @@
-"""What serves a model by the ledger: the traffic split that holds now, and the releases as they were registered. A plan of a stack reads it.
+"""What serves a model by the ledger: the traffic split that holds now, and the releases as they were registered. A plan
+of a stack reads it.
 
-One event of a chain decides: the newest that carries a traffic split. A chain is long and a plan must be quick, so it is read from its end,
-and events that follow a split point back to it; whether the chain is whole is the business of `headway release verify`.
+One event of a chain decides: the newest that carries a traffic split. A chain is long and a plan must be quick, so it
+is read from its end, and events that follow a split point back to it; whether the chain is whole is the business of
+`headway release verify`.
 """
 
 import json
@@ -15,12 +17,14 @@ from headway.problem import Exit, UserError
 ADOPTED = "adopted"
 """Means the release that served before there was a ledger entry is registered as the stable one."""
 INTENDED = "intended"
-"""Means traffic shall be divided so. Written before anything is done, so that whoever applies the stack goes on with it."""
+"""Means traffic shall be divided so. Written before anything is done, so that whoever applies the stack goes on with
+it."""
 DIVIDES = frozenset({ADOPTED, INTENDED})
 
 
 def latest(store: LedgerStore, chain: str) -> TrafficSplit | None:
-    """The split that holds now; None for a service that no ledger knows. Raises UnreachableError, UserError for a broken event."""
+    """The split that holds now; None for a service that no ledger knows. Raises UnreachableError, UserError for a
+    broken event."""
     keys = store.list(f"{chain}/events/")
     at = len(keys) - 1
     while at >= 0:

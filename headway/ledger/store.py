@@ -1,7 +1,8 @@
-"""Where ledger objects lie: S3, or a folder with the same guarantee. Two promises matter: a key is written once, by one writer; and what may
-be replaced, a lease, is replaced only by who saw its newest writing.
+"""Where ledger objects lie: S3, or a folder with the same guarantee. Two promises matter: a key is written once, by one
+writer; and what may be replaced, a lease, is replaced only by who saw its newest writing.
 
-The trap: a store that ignores a condition answers success to both of two writers. `prove` finds that out before anything relies on it.
+The trap: a store that ignores a condition answers success to both of two writers. `prove` finds that out before
+anything relies on it.
 """
 
 import base64
@@ -86,8 +87,8 @@ class LedgerStore(Protocol):
 
 
 class FolderStore:
-    """A folder of one machine. `link` fails when the name exists, which makes creation exclusive even between processes; whoever replaces
-    holds a lock. `clock`: seconds."""
+    """A folder of one machine. `link` fails when the name exists, which makes creation exclusive even between
+    processes; whoever replaces holds a lock. `clock`: seconds."""
 
     def __init__(self, root: Path, clock: Callable[[], float] = time.time) -> None:
         self._root, self._clock = root, clock
@@ -166,7 +167,8 @@ def _sync_folder(path: Path) -> None:
 
 
 class S3Store:
-    """A bucket. Creation is `PutObject` with `If-None-Match: *` and a SHA-256 that S3 checks (S3 API reference, PutObject)."""
+    """A bucket. Creation is `PutObject` with `If-None-Match: *` and a SHA-256 that S3 checks (S3 API reference,
+    PutObject)."""
 
     def __init__(self, client: Any, bucket: str, prefix: str = "") -> None:
         self._client, self._bucket, self._prefix = client, bucket, prefix
@@ -232,12 +234,14 @@ def _age(answer: Mapping[str, Any]) -> float:
 
 
 def connect(bucket: str, prefix: str = "", *, endpoint: str | None = None, region: str | None = None) -> S3Store:
-    """A bucket by boto3's own credentials. `endpoint` is for S3-compatible stores. Raises UserError where there are no usable ones."""
+    """A bucket by boto3's own credentials. `endpoint` is for S3-compatible stores. Raises UserError where there are no
+    usable ones."""
     return S3Store(client(endpoint=endpoint, region=region), bucket, prefix)
 
 
 def client(*, endpoint: str | None = None, region: str | None = None) -> Any:
-    """A client of S3 with timeouts and no blind retries of writes. Raises UserError where there are no usable credentials."""
+    """A client of S3 with timeouts and no blind retries of writes. Raises UserError where there are no usable
+    credentials."""
     import boto3
     from botocore.config import Config
 
@@ -276,7 +280,8 @@ def _status(refusal: Any) -> int:
 
 
 def _asked(act: Callable[[], Result]) -> Result:
-    """Run one request; what the network or the server's health did becomes UnreachableError, what asking again would not mend UserError."""
+    """Run one request; what the network or the server's health did becomes UnreachableError, what asking again would
+    not mend UserError."""
     from botocore import exceptions
     from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 

@@ -1,7 +1,9 @@
-"""How requests of one model are divided among the releases that live: the one type that ledger, driver, stacks and components share.
+"""How requests of one model are divided among the releases that live: the one type that ledger, driver, stacks and
+components share.
 
-Pure. A weight is a `Share`, exact from the contract to the route and the ledger, which both carry whole percent. Raising the weight of one
-arm moves one object (the VirtualService) that names every arm each time; an arm that is live at weight 0 is dark, not absent.
+Pure. A weight is a `Share`, exact from the contract to the route and the ledger, which both carry whole percent.
+Raising the weight of one arm moves one object (the VirtualService) that names every arm each time; an arm that is live
+at weight 0 is dark, not absent.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,7 +42,8 @@ class TrafficArm:
     at_least: int | None = None
     """Replicas that the autoscaler must not go below, because the arm may have to take over all traffic at once."""
     at_most: int | None = None
-    """Replicas that it must not go above, in place of the contract's maximum: two versions divide users, and share that maximum."""
+    """Replicas that it must not go above, in place of the contract's maximum: two versions divide users, and share that
+    maximum."""
 
     @property
     def key(self) -> str:
@@ -91,7 +94,8 @@ class UserSplit:
 
 @dataclass(frozen=True, kw_only=True)
 class TrafficSplit:
-    """All arms of one model, the mirror and the division of users, if any. Raises ValueError for what no mesh could carry out."""
+    """All arms of one model, the mirror and the division of users, if any. Raises ValueError for what no mesh could
+    carry out."""
 
     arms: tuple[TrafficArm, ...]
     digests: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -139,7 +143,8 @@ class TrafficSplit:
 
     @property
     def ordered(self) -> tuple[TrafficArm, ...]:
-        """Stable first, canary last: with weights of constant sum, raising the canary's then only adds users to its arm."""
+        """Stable first, canary last: with weights of constant sum, raising the canary's then only adds users to its
+        arm."""
         rank = list(ArmRole)
         return tuple(sorted(self.arms, key=lambda arm: (rank.index(arm.role), arm.release)))
 
@@ -156,7 +161,8 @@ class TrafficSplit:
 
     @property
     def led(self) -> tuple[str, str] | None:
-        """An experiment, and the key of the arm that its users are led to by a rule of their own; None where requests alone are divided."""
+        """An experiment, and the key of the arm that its users are led to by a rule of their own; None where requests
+        alone are divided."""
         canary = self.arm(ArmRole.CANARY)
         return (self.user_split.experiment, canary.key) if self.user_split and canary else None
 

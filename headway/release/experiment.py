@@ -1,7 +1,7 @@
 """Who met which version in an A/B release: recomputed from what the ledger recorded, for whoever holds user ids. Pure.
 
-Nothing here knows who really asked: an assignment says what a user gets who asks while users are divided. The trap: a user's version is
-that of the release's own split, which the contract of today need not say any more.
+Nothing here knows who really asked: an assignment says what a user gets who asks while users are divided. A user's
+version is that of the release's own split, which the contract of today need not say any more.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,8 @@ class UserAssignment:
 
 
 def assigned(rollout: RolloutState, user: str) -> UserAssignment:
-    """Where `rollout`, an A/B release, puts `user`. Raises UserError for another release, an empty user and another function."""
+    """Where `rollout`, an A/B release, puts `user`. Raises UserError for another release, an empty user and another
+    function."""
     user_split = rollout.user_split
     if user_split is None:
         raise UserError(

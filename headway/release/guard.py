@@ -1,8 +1,9 @@
 """The dead man's switch: takes traffic back from a release whose runner no longer says that it watches.
 
-A runner writes on the live route until when it watches, and which release is safe; once that time is over, the guard gives the safe release
-everything. It needs the API server and nothing else: no ledger, no metrics, no stack. It says that it lives in a Lease, without which no
-release begins. The trap: a guard on the runner's machine dies with it; run it where the runner is not.
+A runner writes on the live route until when it watches, and which release is safe; once that time is over, the guard
+gives the safe release everything. It needs the API server and nothing else: no ledger, no metrics, no stack. It says
+that it lives in a Lease, without which no release begins. A guard on the runner's machine dies with it; run it where
+the runner is not.
 """
 
 from collections.abc import Callable, Mapping

@@ -36,7 +36,8 @@ def said(event: Event) -> str | None:
 
 
 def one_line(text: str) -> str:
-    """`text` without what a terminal would obey and a table would break at: whoever writes a reason writes to other people's terminals."""
+    """`text` without what a terminal would obey and a table would break at: whoever writes a reason writes to other
+    people's terminals."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
@@ -67,7 +68,11 @@ def why(rollout: RolloutState) -> str:
     held = f" Held by a person: {rollout.frozen}." if rollout.frozen else ""
     if rollout.divided:
         return f"{_experiment(rollout)}{held}"
-    sentence = first_sentence(rollout.decision["sentence"]) if rollout.decision and "sentence" in rollout.decision else "Preparing."
+    sentence = (
+        first_sentence(rollout.decision["sentence"])
+        if rollout.decision and "sentence" in rollout.decision
+        else "The release is being prepared."
+    )
     return f"{sentence}{held}"
 
 
@@ -126,21 +131,25 @@ def evidence(decision: Mapping[str, Any]) -> str:
 
 
 def _started(body: Mapping[str, Any]) -> str:
-    speed = "" if body["speed"] == 1 else f" {body['speed']:g} times as fast as its contract says: figures of a sandbox."
+    speed = (
+        ""
+        if body["speed"] == 1
+        else f" Its minutes pass {body['speed']:g} times as fast as its contract says, so its figures are those of a sandbox."
+    )
     why = f" {sentence(body['reason'])}" if body["reason"] else ""
     users = f" Experiment {body['split']['experiment']} divides users by their {body['split']['user_claim']}." if body.get("split") else ""
-    return f"Release {body['release']} begins, against {body['stable']}, as {body['strategy']}.{users}{why}{speed}"
+    return f"Release {body['release']} begins. It is compared with release {body['stable']}; its strategy is {body['strategy']}.{users}{why}{speed}"
 
 
 def _applied(body: Mapping[str, Any]) -> str:
-    changes = ", ".join(f"{n} {kind}" for kind, n in sorted(body["changes"].items()) if kind != "same") or "nothing to change"
+    changes = ", ".join(f"{n} {kind}" for kind, n in sorted(body["changes"].items()) if kind != "same") or "nothing had to change"
     weights = ", ".join(f"{key} {weight} %" for key, weight in body["route"].items())
-    return f"Applied ({changes}, {body['seconds']:.1f} s). The live route says {weights}."
+    return f"The stack was updated ({changes}, {body['seconds']:.1f} s). The live route now gives {weights}."
 
 
 def _probed(body: Mapping[str, Any]) -> str:
     if body["passed"] is None:
-        return f"{_STEPS.get(str(body['step']), str(body['step'])).capitalize()}: not asked, for {body['reason']}."
+        return f"{_STEPS.get(str(body['step']), str(body['step'])).capitalize()}: the replicas were not asked, because {body['reason']}."
     outcome = "passed" if body["passed"] else "FAILED"
     return f"{_STEPS.get(str(body['step']), str(body['step'])).capitalize()} {outcome}: {body['reason']} (asked by {body['by']})."
 
@@ -156,12 +165,12 @@ def _observed(body: Mapping[str, Any]) -> str:
 def _drifted(body: Mapping[str, Any]) -> str:
     asked, found = body.get("asked_led"), body["route"].get("led")
     users = f", and its users of experiment {asked[0]} are not led to {asked[1]}" if asked and asked != found else ""
-    return f"Somebody changed the live route to {body['route']['weights']}{users}; it is set right."
+    return f"Somebody changed the live route to {body['route']['weights']}{users}; it will be set back."
 
 
 def _drained(body: Mapping[str, Any]) -> str:
     if body["measured"]:
-        return f"The new version was measured to get nothing any more, {body['seconds']:.1f} s after the verdict."
+        return f"The metrics show that the new version gets no more requests, {body['seconds']:.1f} s after the verdict."
     return f"Whether the new version still gets requests could not be measured: {body['reason']}."
 
 
@@ -173,16 +182,20 @@ _TELLERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     EventKind.ADOPTED: lambda b: f"What serves is registered as release {b['release']}.",
     EventKind.STARTED: _started,
     EventKind.CHECKED: lambda b: (
-        "There is evidence to judge by." if b["sound"] else f"There can be no evidence: {'; '.join(b['findings'])}"
+        "The metrics can be read, so the release can be judged."
+        if b["sound"]
+        else f"The release cannot be judged: {'; '.join(b['findings'])}"
     ),
-    EventKind.LEARNED: lambda _: "The gate has seen what the stable version did before.",
-    EventKind.REGATED: lambda b: sentence(f"Gate {b['gate']} decides the rest of it, and no more gate {b['before']}: {b['reason']}"),
-    EventKind.INTENDED: lambda b: f"Next: {split(TrafficSplit.read(b['division']))}.",
+    EventKind.LEARNED: lambda _: "The gate has read what the stable version did before the release.",
+    EventKind.REGATED: lambda b: sentence(
+        f"Gate {b['gate']} decides the rest of the release in place of gate {b['before']}: {b['reason']}"
+    ),
+    EventKind.INTENDED: lambda b: f"The next traffic split is {split(TrafficSplit.read(b['division']))}.",
     EventKind.APPLIED: _applied,
-    EventKind.REFUSED: lambda b: sentence(f"Refused, nothing was changed: {b['reason']}"),
-    EventKind.FAILED: lambda b: sentence(f"The update failed repeatedly: {b['reason']}"),
+    EventKind.REFUSED: lambda b: sentence(f"The update was refused and nothing was changed: {b['reason']}"),
+    EventKind.FAILED: lambda b: sentence(f"The update failed again and again: {b['reason']}"),
     EventKind.READY: lambda b: f"All replicas are ready, after {b['seconds']:.1f} s.",
-    EventKind.LATE: lambda b: sentence(f"Replicas are late: {b['reason']}"),
+    EventKind.LATE: lambda b: sentence(f"Replicas did not become ready in time: {b['reason']}"),
     EventKind.PROBED: _probed,
     EventKind.OBSERVED: _observed,
     EventKind.DUE: lambda _: "The experiment's time is over. Users stay divided until somebody promotes or rolls back.",

@@ -1,8 +1,9 @@
-"""Tells a webhook of a release: its beginning, trouble, a person's wish, its end. As JSON with a line of text that chat tools show.
+"""Tells a webhook of a release: its beginning, trouble, a person's wish, its end. As JSON with a line of text that chat
+tools show.
 
-A thread of its own posts them in order, and tries each again. The trap: nobody's chat may hold up a release; so the runner never waits for a
-hook but at its own end, and then not for long. What is told holds names, figures and the reasons that people gave, and never the address of
-the hook, which is a secret with most chat tools.
+A thread of its own posts them in order, and tries each again. Nobody's chat may hold up a release; so the runner never
+waits for a hook but at its own end, and then not for long. What is told holds names, figures and the reasons that
+people gave, and never the address of the hook, which is a secret with most chat tools.
 """
 
 import json

@@ -1,7 +1,8 @@
 """The plan of a release: which steps, with how many replicas of each arm, and where their GPUs come from.
 
-Pure: from the contract's rollout policy and the room that the pool has. All strategies are the same plan with other steps. The trap: room
-is decided before the first replica starts; a plan that would run out of GPUs half way is refused, or begins without surge.
+Pure: from the contract's rollout policy and the room that the pool has. All strategies are the same plan with other
+steps. Room is decided before the first replica starts; a plan that would run out of GPUs half way is refused, or begins
+without surge.
 """
 
 from collections.abc import Iterator, Mapping
@@ -83,7 +84,8 @@ class Fleet(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutStep:
-    """One step: what to set, and how long it takes. Weight and mirror are whole percent, which is all that a mesh carries."""
+    """One step: what to set, and how long it takes. Weight and mirror are whole percent, which is all that a mesh
+    carries."""
 
     kind: StepKind
     weight: Share = _NOTHING
@@ -134,7 +136,8 @@ class RolloutPlan:
     surge: Surge
     """Where the GPUs come from: never `auto`."""
     baseline_arm: bool
-    """Whether there is room for an arm of the stable version beside the canary; without it the stable arm is the control."""
+    """Whether there is room for an arm of the stable version beside the canary; without it the stable arm is the
+    control."""
     notes: tuple[str, ...]
     """What the policy asked for and cannot have, in words."""
 
@@ -159,8 +162,8 @@ class RolloutPlan:
 
 
 def plan(rollout: Rollout, room: PoolCapacity, most: int | None = None) -> RolloutPlan:
-    """The plan for `rollout` where the pool has `room`; `most`: replicas that the contract allows the service. Raises UserError where there is
-    none that keeps users served."""
+    """The plan for `rollout` where the pool has `room`; `most`: replicas that the contract allows the service. Raises
+    UserError where there is none that keeps users served."""
     refused: list[str] = []
     for surge in (Surge.SURGE, Surge.BORROW, Surge.NO_SURGE) if rollout.surge is Surge.AUTO else (rollout.surge,):
         capacity = room.replicas + {Surge.SURGE: room.free, Surge.BORROW: room.free + room.warm}.get(surge, 0)
@@ -186,7 +189,8 @@ def _steps(rollout: Rollout, replicas: int, surge: Surge, baseline: bool, most: 
     rolling = rollout.strategy is Strategy.ROLLING
 
     def arms(share: Share, *, shrinks: bool = surge is Surge.NO_SURGE, beside: bool = False) -> Fleet:
-        """Replicas by arm: the share's part of the fleet, at least one; where the stable version shrinks, taken from it."""
+        """Replicas by arm: the share's part of the fleet, at least one; where the stable version shrinks, taken from
+        it."""
         canary = max(1, -(-replicas * int(share) // Share.WHOLE))
         twin = canary if beside else 0
         return Fleet(max(0, replicas - canary - twin) if shrinks else replicas, twin, canary)
@@ -223,10 +227,11 @@ def _steps(rollout: Rollout, replicas: int, surge: Surge, baseline: bool, most: 
 
 
 def together(fleet: Fleet, share: Share, most: int) -> Fleet:
-    """How far two versions may grow between which users are divided: the new one to its share of `most`, the old one to the rest.
+    """How far two versions may grow between which users are divided: the new one to its share of `most`, the old one to
+    the rest.
 
-    Both at their maximum are what a service at its maximum and a new version that does not scale would be, so the tenant's quota, which
-    holds that, holds this; and each has what its users need when the service needs `most`.
+    Both at their maximum are what a service at its maximum and a new version that does not scale would be, so the
+    tenant's quota, which holds that, holds this; and each has what its users need when the service needs `most`.
     """
     new = max(fleet.canary, -(-most * int(share) // Share.WHOLE))
     return Fleet(max(fleet.stable, most + fleet.canary - new), 0, new)

@@ -1,4 +1,5 @@
-"""Kills a driver in memory at any line where it meets the ledger or the world, just before or just after, and lets another go on."""
+"""Kills a driver in memory at any line where it meets the ledger or the world, just before or just after, and lets
+another go on."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

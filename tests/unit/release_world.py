@@ -1,6 +1,8 @@
-"""A service in memory for tests of the driver: a route, a stack, replicas, requests, and a clock that only the driver moves.
+"""A service in memory for tests of the driver: a route, a stack, replicas, requests, and a clock that only the driver
+moves.
 
-Requests follow the live route, so a driver that thinks it moved traffic and did not gets no evidence. It counts what is done to it.
+Requests follow the live route, so a driver that thinks it moved traffic and did not gets no evidence. It counts what is
+done to it.
 """
 
 import json

@@ -1,7 +1,8 @@
-"""What is to be done next, from the ledger alone. Pure: the same chain gives the same next action, whoever asks and how often.
+"""What is to be done next, from the ledger alone. Pure: the same chain gives the same next action, whoever asks and how
+often.
 
-Each action ends in one event. The trap: a runner may die between doing and writing; so whoever performs an action looks first whether it is
-done already, and none of them does harm when it is done twice.
+Each action ends in one event. A runner may die between doing and writing; so whoever performs an action looks first
+whether it is done already, and none of them does harm when it is done twice.
 """
 
 from dataclasses import dataclass

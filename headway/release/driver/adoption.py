@@ -1,4 +1,5 @@
-"""The first release of a service: what serves already, before any ledger knew it. Needs no gate, so that an update can do it quickly."""
+"""The first release of a service: what serves already, before any ledger knew it. Needs no gate, so that an update can
+do it quickly."""
 
 from collections.abc import Mapping
 from typing import Any

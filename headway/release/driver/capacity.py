@@ -1,7 +1,7 @@
 """How many more replicas of a model fit, and what they run into first: the pool's nodes, or the tenant's quotas. Pure.
 
-The trap: a quota refuses pods silently, long after a plan was made: the Deployment is there and its replicas are not. So every key of every
-quota that counts these pods is looked at before anything is written, not only that of GPUs.
+A quota refuses pods silently, long after a plan was made: the Deployment is there and its replicas are not. So every
+key of every quota that counts these pods is looked at before anything is written, not only that of GPUs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +56,8 @@ def available_capacity(
     priority: str,
     needs: ReplicaNeeds,
 ) -> PoolCapacity:
-    """What the pool and the quotas hold. `running`: replicas of the stable version; `to_come`: replicas on nodes that an autoscaler adds."""
+    """What the pool and the quotas hold. `running`: replicas of the stable version; `to_come`: replicas on nodes that
+    an autoscaler adds."""
     free, warm = spare(nodes, pods, needs.resource, needs.devices)
     of_replicas = list(allowances(quotas, needs.by_key, priority))
     of_arms = list(allowances(quotas, dict.fromkeys(_OF_AN_ARM, Decimal(1)), priority))
@@ -111,7 +112,8 @@ def allowances(quotas: Sequence[Mapping[str, Any]], needs: Mapping[str, Decimal]
 
 
 def _concerns(quota: Mapping[str, Any], priority: str) -> bool:
-    """Whether a quota counts pods of this priority class. One that is scoped by anything else does not count model servers."""
+    """Whether a quota counts pods of this priority class. One that is scoped by anything else does not count model
+    servers."""
     if quota.get("spec", {}).get("scopes"):
         return False
     return all(_picks(scope, priority) for scope in (quota.get("spec", {}).get("scopeSelector") or {}).get("matchExpressions", ()))

@@ -1,15 +1,16 @@
 """Whether this machine's clock agrees with those of the cluster and of Prometheus. Pure.
 
-Ticks are windows of time that Prometheus is asked for, and how long nobody watched is told by the times of events: a runner whose clock is
-wrong reads windows that are not over, and takes a release for abandoned. The trap: an answer takes time, and a `Date` header tells whole
-seconds, so a reading is only as good as that.
+Ticks are windows of time that Prometheus is asked for, and how long nobody watched is told by the times of events: a
+runner whose clock is wrong reads windows that are not over, and takes a release for abandoned. An answer takes time,
+and a `Date` header tells whole seconds, so a reading is only as good as that.
 """
 
 from headway.environment.clock import ClockOffset
 from headway.problem import Exit, UserError
 
 TOLERATED_SECONDS = 5.0
-"""How long samples are waited for before a window is read in production: a clock that is further off than that loses counts."""
+"""How long samples are waited for before a window is read in production: a clock that is further off than that loses
+counts."""
 
 
 def wrong(offset: ClockOffset, whose: str) -> str:

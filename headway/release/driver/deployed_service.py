@@ -1,7 +1,8 @@
-"""The world as it is: the tenant's stack by the Automation API, the route and the replicas in the cluster, evidence from Prometheus.
+"""The world as it is: the tenant's stack by the Automation API, the route and the replicas in the cluster, evidence
+from Prometheus.
 
-Joins what others own; decides nothing. The trap: names of an arm's objects are made by the program, which this must not import; they are
-read from the live route, which names them all.
+Joins what others own; decides nothing. Names of an arm's objects are made by the program, which this must not import;
+they are read from the live route, which names them all.
 """
 
 import time
@@ -100,7 +101,8 @@ class DeployedService:
         return self.cluster.given_up(split) or tuple(f"{who}: {why}" for who, pods in arms.items() if (why := failing(pods, self.run)))
 
     def probe(self, rollout: RolloutState, step: StepKind) -> ProbeResult:
-        """Replicas prove themselves before they are ready: the startup probe sends warm-up and golden requests at the largest shape."""
+        """Replicas prove themselves before they are ready: the startup probe sends warm-up and golden requests at the
+        largest shape."""
         missing = self.cluster.unready(rollout.split)
         if missing:
             return ProbeResult(passed=False, reason="; ".join(missing), by=_OWN_PROBES)
@@ -111,7 +113,8 @@ class DeployedService:
         return ProbeResult(passed=True, reason="every replica answered before it became ready", by=_OWN_PROBES)
 
     def answers(self, release: str) -> GoldenAnswers | None:
-        """What replicas of `release` answer to their golden requests; None where they only pretend to run. Raises OutOfReachError."""
+        """What replicas of `release` answer to their golden requests; None where they only pretend to run. Raises
+        OutOfReachError."""
         return None if self.cluster.simulated(release) else asked(self.cluster.ready(release), self.run, PROBE_SECONDS)
 
     # -- evidence --------------------------------------------------------------------------------------------------------------
@@ -145,8 +148,8 @@ class DeployedService:
         return {**raw, "answers": {**found, **both}}
 
     def _copies(self, rollout: RolloutState, start: float, end: float) -> dict[str, Any]:
-        """Answers to copies beside those that users got, where the release is judged by them: of as long a time as the tick, but of late
-        enough a one that every sample has been stored."""
+        """Answers to copies beside those that users got, where the release is judged by them: of as long a time as the
+        tick, but of late enough a one that every sample has been stored."""
         if rollout.body["policy"].get("mirrored") is None:
             return {}
         nothing = {"pairs": 0, "mismatches": 0}
@@ -169,7 +172,8 @@ class DeployedService:
         return self.evidence.read(self.service, arms, TickWindow(start, end))
 
     def drained(self, rollout: RolloutState) -> DrainResult:
-        """Requests to the new version between two scrapes since the first look; copies, and what reached no replica, count too."""
+        """Requests to the new version between two scrapes since the first look; copies, and what reached no replica,
+        count too."""
         try:
             self._leaving = self._leaving or self._arms(rollout).canary
         except OutOfReachError as failure:
@@ -192,7 +196,8 @@ class DeployedService:
 
 
 def room_ahead(rollout: RolloutState, raw: Mapping[str, Any]) -> float | None:
-    """GPU seconds that the new version would have in this window with the replicas of the next weight; None where nobody knows."""
+    """GPU seconds that the new version would have in this window with the replicas of the next weight; None where
+    nobody knows."""
     decision, new = rollout.decision or rollout.body["first"], rollout.split.arm(ArmRole.CANARY)
     if decision["phase"] != "releasing" or new is None or not new.replicas:
         return None

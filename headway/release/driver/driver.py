@@ -1,7 +1,8 @@
 """The driver: asks the ledger what is next, does it, looks whether it took, writes it down. Until the release is over.
 
-All decisions are elsewhere (`actions.py`, the gate); here is the order of doing and writing. The trap: a runner can die at any line, and a
-write can arrive without its answer; so every action looks at the world first, and every decision is made again from what is written.
+All decisions are elsewhere (`actions.py`, the gate); here is the order of doing and writing. A runner can die at any
+line, and a write can arrive without its answer; so every action looks at the world first, and every decision is made
+again from what is written.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from headway.release.driver.event_kinds import EventKind
 from headway.release.driver.judge import carried_over, gate_version
 from headway.release.driver.leased_run import SLICE_SECONDS, LeasedRun
 from headway.release.driver.refusal import by_policy, described, unevaluated, why
-from headway.release.driver.retry import patiently
+from headway.release.driver.retry import with_retries
 from headway.release.driver.rollout_state import RolloutState
 from headway.release.driver.service_under_release import LiveRoute, ProbeResult
 from headway.release.plan import StepKind
@@ -33,7 +34,8 @@ BUSY_SECONDS = 900.0
 """How long an update of somebody else is waited for."""
 HISTORY_SECONDS = 900.0
 DRAIN_SECONDS = 60.0
-"""How long the last request to a version that was taken back is looked for: four scrapes in production, of which two new ones tell."""
+"""How long the last request to a version that was taken back is looked for: four scrapes in production, of which two
+new ones tell."""
 DRAIN_LOOK_SECONDS = SLICE_SECONDS / 4
 ROUTE_LOOKS = 40
 TICKS_BETWEEN_CLOCKS = 10
@@ -41,52 +43,54 @@ TICKS_BETWEEN_CLOCKS = 10
 
 
 class ReleaseDriver:
-    """Drives the running release of one service. `regate`: why this gate may decide a release that another one began; without a reason it
-    does not."""
+    """Drives the running release of one service. `regate`: why this gate may decide a release that another one began;
+    without a reason it does not."""
 
-    def __init__(self, holding: LeasedRun, *, regate: str | None = None) -> None:
-        self._holding, self._world, self._regate = holding, holding.world, regate
+    def __init__(self, leased_run: LeasedRun, *, regate: str | None = None) -> None:
+        self._leased_run, self._world, self._regate = leased_run, leased_run.world, regate
 
     def run(self) -> RolloutState:
-        """Carry on until the running release is over; answers how it ended. One that is over already is answered at once.
+        """Carry on until the running release is over; answers how it ended. One that is over already is answered at
+        once.
 
-        Raises UserError when another runner drives it, or takes over; KeyboardInterrupt leaves everything as it is, to be resumed.
+        Raises UserError when another runner drives it, or takes over; KeyboardInterrupt leaves everything as it is, to
+        be resumed.
         """
         try:
-            self._patiently(self._holding.take)
+            self._with_retries(self._leased_run.take)
             rollout = self._begun()
             if not rollout.over:
-                self._patiently(self._by_the_right_clock)
-                self._patiently(lambda: self._unless_unwatched(rollout))
-                self._patiently(lambda: self._by_its_gate(rollout.number))
-            while not (current := self._holding.current(rollout.number)).over:
-                self._patiently(self._step)
+                self._with_retries(self._by_the_right_clock)
+                self._with_retries(lambda: self._unless_unwatched(rollout))
+                self._with_retries(lambda: self._by_its_gate(rollout.number))
+            while not (current := self._leased_run.current(rollout.number)).over:
+                self._with_retries(self._step)
         except (KeyboardInterrupt, UserError):
             with contextlib.suppress(LostError, UnreachableError):  # or the lease runs out
-                self._holding.release()
+                self._leased_run.release()
             raise
-        self._patiently(self._holding.release)
+        self._with_retries(self._leased_run.release)
         return current
 
     def _begun(self) -> RolloutState:
-        rollout = self._holding.service.rollout
+        rollout = self._leased_run.service.rollout
         if rollout is None:
             raise UserError(
-                f"There never was a release of {self._holding.chain}.",
+                f"There never was a release of {self._leased_run.chain}.",
                 "There is nothing to carry out.",
-                f"Start one: `headway release start {self._holding.chain}`.",
+                f"Start one: `headway release start {self._leased_run.chain}`.",
                 Exit.REFUSED,
             )
         return rollout
 
-    def _patiently(self, act: Callable[[], None]) -> None:
-        patiently(self._holding, act)
+    def _with_retries(self, act: Callable[[], None]) -> None:
+        with_retries(self._leased_run, act)
 
     # -- one step --------------------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
-        self._holding.renew()
-        rollout = self._holding.service.running
+        self._leased_run.renew()
+        rollout = self._leased_run.service.running
         action = next_action(rollout) if rollout else None
         if rollout and action:
             self._perform(rollout, action)
@@ -95,11 +99,11 @@ class ReleaseDriver:
         match action:
             case actions.CheckEvidence():
                 findings = self._world.check(rollout)
-                self._holding.write(EventKind.CHECKED, {"sound": not findings, "findings": list(findings)})
+                self._leased_run.write(EventKind.CHECKED, {"sound": not findings, "findings": list(findings)})
             case actions.LearnHistory():
-                self._holding.write(EventKind.LEARNED, {"raw": dict(self._world.history(rollout, HISTORY_SECONDS))})
+                self._leased_run.write(EventKind.LEARNED, {"raw": dict(self._world.history(rollout, HISTORY_SECONDS))})
             case actions.IntendSplit(split):
-                self._holding.write(EventKind.INTENDED, {"division": split.document()})
+                self._leased_run.write(EventKind.INTENDED, {"division": split.document()})
             case actions.ApplyStack(split):
                 self._apply(rollout, split)
             case actions.AwaitReplicas(split, at_most):
@@ -109,63 +113,63 @@ class ReleaseDriver:
             case actions.ObserveTick(start):
                 self._observe(rollout, start)
             case actions.RecordDue():
-                self._holding.write(EventKind.DUE, {"since": rollout.users_since, "division": rollout.split_number})
+                self._leased_run.write(EventKind.DUE, {"since": rollout.users_since, "division": rollout.split_number})
             case actions.ShiftTraffic(split):
                 self._world.patch(split)
                 if self._carried(split):
-                    self._holding.write(EventKind.SHIFTED, {"route": split.percentages, "seconds": self._since(_failing(rollout))})
+                    self._leased_run.write(EventKind.SHIFTED, {"route": split.percentages, "seconds": self._since(_failing(rollout))})
             case actions.DrainTraffic():
                 self._drain(rollout)
             case actions.EndRelease(outcome, reason):
                 self._world.vouch(None, rollout.stable)
                 body = {"outcome": outcome.value, "reason": reason, "reconciled": not rollout.unreconciled, "ticks": rollout.ticks}
-                self._holding.write(EventKind.ENDED, body)
+                self._leased_run.write(EventKind.ENDED, body)
 
     def _apply(self, rollout: RolloutState, split: TrafficSplit) -> None:
         began, refresh = self._world.now(), rollout.drifts > 0 or rollout.failing is not None
         if rollout.failing is None and split.exposes:
-            self._holding.vouch(rollout)
+            self._leased_run.vouch(rollout)
         failures = 0
         while True:
             planned = self._world.preview(refresh=refresh)
             if not planned.ok and by_policy(planned):
-                self._holding.write(EventKind.REFUSED, {"reason": why(planned), **described(planned)})
+                self._leased_run.write(EventKind.REFUSED, {"reason": why(planned), **described(planned)})
                 return
             done = planned
             if planned.ok and planned.changed:
-                self._holding.renew()  # a plan takes long enough to lose the lease in
+                self._leased_run.renew()  # a plan takes long enough to lose the lease in
                 done = self._world.up(refresh=refresh)
             if done.ok and self._carried(split):
                 took = (self._world.now() - began).total_seconds()
                 found = planned.changed == 0
                 parts = {"preview": planned.seconds, "update": 0.0 if found else done.seconds}
                 body = {"found": found, "changes": dict(done.changes), "route": split.percentages, "seconds": took, "of_which": parts}
-                self._holding.write(EventKind.APPLIED, {**body, "warnings": unevaluated(planned)})
+                self._leased_run.write(EventKind.APPLIED, {**body, "warnings": unevaluated(planned)})
                 return
             refresh = refresh or done.ok
             patient = done.busy and (self._world.now() - began).total_seconds() < BUSY_SECONDS
             failures += not patient
             if failures == ATTEMPTS:
                 break
-            if self._holding.pause(PAUSES[max(0, failures - 1)]):
+            if self._leased_run.pause(PAUSES[max(0, failures - 1)]):
                 return
         reason = why(done) if not done.ok else "the live route did not take the weights that were asked for"
-        self._holding.write(EventKind.FAILED, {"reason": reason, **described(done)})
+        self._leased_run.write(EventKind.FAILED, {"reason": reason, **described(done)})
 
     def _await(self, rollout: RolloutState, split: TrafficSplit, at_most: float) -> None:
         began = datetime.fromisoformat(rollout.changed)
         while missing := self._world.unready(split):
             if (self._world.now() - began).total_seconds() > at_most:
-                self._holding.write(
+                self._leased_run.write(
                     EventKind.LATE, {"reason": f"not ready within {at_most:.0f} s: {'; '.join(missing)}", "missing": list(missing)}
                 )
                 return
             if hopeless := self._world.given_up(split):
-                self._holding.write(EventKind.LATE, {"reason": f"it does not start: {'; '.join(hopeless)}", "missing": list(missing)})
+                self._leased_run.write(EventKind.LATE, {"reason": f"it does not start: {'; '.join(hopeless)}", "missing": list(missing)})
                 return
-            if self._holding.pause(2 * SLICE_SECONDS):
+            if self._leased_run.pause(2 * SLICE_SECONDS):
                 return
-        self._holding.write(EventKind.READY, {"seconds": (self._world.now() - began).total_seconds()})
+        self._leased_run.write(EventKind.READY, {"seconds": (self._world.now() - began).total_seconds()})
 
     def _probe(self, rollout: RolloutState, step: StepKind, at_most: float) -> None:
         try:
@@ -174,7 +178,7 @@ class ReleaseDriver:
             if self._since(rollout.last) <= at_most:
                 raise
             probed = ProbeResult(passed=False, reason=f"its replicas could not be asked for {at_most:.0f} s: {failure}", by="the driver")
-        self._holding.write(EventKind.PROBED, {"step": step.value, "passed": probed.passed, "reason": probed.reason, "by": probed.by})
+        self._leased_run.write(EventKind.PROBED, {"step": step.value, "passed": probed.passed, "reason": probed.reason, "by": probed.by})
 
     def _observe(self, rollout: RolloutState, last: float | None) -> None:
         tick = float(rollout.body["tick_seconds"]) / float(rollout.body["speed"])
@@ -182,7 +186,7 @@ class ReleaseDriver:
         end = start + tick
         readable = end + self._world.settle_seconds
         while (left := readable - self._world.now().timestamp()) > 0:
-            if self._holding.pause(min(left, SLICE_SECONDS)):
+            if self._leased_run.pause(min(left, SLICE_SECONDS)):
                 return
         route = self._world.route()
         if not route.carries(rollout.split):
@@ -192,17 +196,17 @@ class ReleaseDriver:
             self._by_the_right_clock()
         raw = self._world.read(rollout, start, end)
         frozen = rollout.held
-        decision = self._holding.judging(rollout).decide(raw, frozen=frozen)
+        decision = self._leased_run.judging(rollout).decide(raw, frozen=frozen)
         body = {"window": {"start": start, "end": end}, "raw": dict(raw), "frozen": frozen, "decision": decision}
         after = end - datetime.fromisoformat(rollout.changed).timestamp()
         asked = None if rollout.divided else rollout.split.weight(rollout.release, ArmRole.CANARY).fraction  # users are not requests
         body["seen"] = {"share": seen_share(raw), "asked": asked, "after": after}
         divided = {"divided": True} if rollout.divided else {}
-        self._holding.write(EventKind.OBSERVED, {**body, **divided, "division": rollout.split_number})
+        self._leased_run.write(EventKind.OBSERVED, {**body, **divided, "division": rollout.split_number})
 
     def _start_of_tick(self, rollout: RolloutState, last: float | None, tick: float) -> float:
-        """Ticks follow each other without a gap, so that a runner who takes over reads what it missed. Only where the weights were
-        changed since, and long after, a tick would be of two minds: it then begins with the new weights."""
+        """Ticks follow each other without a gap, so that a runner who takes over reads what it missed. Only where the
+        weights were changed since, and long after, a tick would be of two minds: it then begins with the new weights."""
         changed = datetime.fromisoformat(rollout.changed).timestamp()
         if last is None or (changed > last and self._world.now().timestamp() - last >= 2 * tick):
             return changed
@@ -211,10 +215,10 @@ class ReleaseDriver:
     def _drifted(self, rollout: RolloutState, route: LiveRoute) -> None:
         found = route.document()
         if rollout.drifts < actions.DRIFTS_AT_MOST:
-            self._holding.write(EventKind.DRIFTED, {"route": found, "asked": rollout.split.percentages, "asked_led": rollout.split.led})
+            self._leased_run.write(EventKind.DRIFTED, {"route": found, "asked": rollout.split.percentages, "asked_led": rollout.split.led})
             return
         reason = f"somebody else moves its traffic: the live route was changed {rollout.drifts + 1} times"
-        self._holding.want_back(reason)
+        self._leased_run.request_rollback(reason)
 
     def _drain(self, rollout: RolloutState) -> None:
         """Done when a look sees no request to the new version; after long without a look, done unseen, and said so."""
@@ -223,11 +227,11 @@ class ReleaseDriver:
             looked = self._world.drained(rollout)
             after = self._since(_failing(rollout))
             if looked.requests == 0:
-                self._holding.write(EventKind.DRAINED, {"measured": True, "seconds": after, "reason": looked.reason})
+                self._leased_run.write(EventKind.DRAINED, {"measured": True, "seconds": after, "reason": looked.reason})
                 return
             if (self._world.now() - began).total_seconds() > DRAIN_SECONDS:
                 reason = looked.reason if looked.requests is None else f"{looked.requests:.0f} requests {looked.reason}".rstrip()
-                self._holding.write(EventKind.DRAINED, {"measured": False, "seconds": after, "reason": reason})
+                self._leased_run.write(EventKind.DRAINED, {"measured": False, "seconds": after, "reason": reason})
                 return
             self._world.sleep(DRAIN_LOOK_SECONDS)
 
@@ -247,26 +251,28 @@ class ReleaseDriver:
     def _by_the_right_clock(self) -> None:
         """A runner whose clock is wrong judges nothing, neither evidence nor who watched."""
         if how := self._world.clocks_apart():
-            raise refusal(self._holding.chain, how)
+            raise refusal(self._leased_run.chain, how)
 
     def _unless_unwatched(self, rollout: RolloutState) -> None:
-        """The dead man's limit, seen from the next runner: what nobody watched for too long goes back, whatever it looks like now."""
+        """The dead man's limit, seen from the next runner: what nobody watched for too long goes back, whatever it
+        looks like now."""
         silent, limit = self._since(rollout.last), float(rollout.body["unwatched_at_most"])
         if rollout.unproven and silent > limit:
             reason = f"nobody watched it for {silent:.0f} s, longer than the {limit:.0f} s that its contract allows"
-            self._holding.want_back(reason)
+            self._leased_run.request_rollback(reason)
 
     def _by_its_gate(self, number: int) -> None:
-        """A release is decided by the gate that it began with, unless a person has written down why not. Going back needs no gate."""
-        rollout = self._holding.current(number)
+        """A release is decided by the gate that it began with, unless a person has written down why not. Going back
+        needs no gate."""
+        rollout = self._leased_run.current(number)
         if rollout.failing or rollout.gate == gate_version():
             return
         if self._regate is not None:
             body = {"gate": gate_version(), "before": rollout.gate, "policy": carried_over(rollout.body["policy"]), "reason": self._regate}
-            self._holding.write(EventKind.REGATED, body)
+            self._leased_run.write(EventKind.REGATED, body)
             return
         raise UserError(
-            f"Release {rollout.release} of {self._holding.chain} is decided by gate {rollout.gate}, and this Headway has gate {gate_version()}.",
+            f"Release {rollout.release} of {self._leased_run.chain} is decided by gate {rollout.gate}, and this Headway has gate {gate_version()}.",
             "The same counts could now be judged otherwise, half way; nothing was done, and the dead man's limit goes on.",
             "Resume it with the Headway that began it; or say why this one may go on (`headway release resume --regate --reason ...`);"
             " or take it back (`headway release rollback`).",

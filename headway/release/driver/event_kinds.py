@@ -1,4 +1,5 @@
-"""Kinds of events in a service's chain, and what each means. What a kind's body holds is said where it is written, in `driver.py`."""
+"""Kinds of events in a service's chain, and what each means. What a kind's body holds is said where it is written, in
+`driver.py`."""
 
 from enum import StrEnum, unique
 

@@ -1,8 +1,9 @@
 """Golden requests to replicas of the new version, asked where they run, and what their answers prove.
 
-Each replica carries the requests of its own release, and the script that judges them (its startup probe). The driver runs that script's
-parts inside the serving container, through the API server's `exec`, so that neither the mesh's identities nor a hole in them is needed.
-The trap: a server that is busy or cannot be reached gave no answer, which is neither a right one nor a wrong one.
+Each replica carries the requests of its own release, and the script that judges them (its startup probe). The driver
+runs that script's parts inside the serving container, through the API server's `exec`, so that neither the mesh's
+identities nor a hole in them is needed. A server that is busy or cannot be reached gave no answer, which is neither a
+right one nor a wrong one.
 """
 
 import json
@@ -23,7 +24,8 @@ REPLICAS_AT_MOST = 3
 GRACE_SECONDS = 30.0
 """For the last request, and for Python to begin."""
 REQUESTS_AT_MOST = 25
-"""To each replica in a minute: what is asked of one version only also loads only that one. They are asked in turn and over again."""
+"""To each replica in a minute: what is asked of one version only also loads only that one. They are asked in turn and
+over again."""
 JUDGING = """
 import importlib.util, json, math, sys, time
 folder, seconds = sys.argv[1], float(sys.argv[2])
@@ -51,7 +53,8 @@ def judged(request):
         return ("invalid" if kind == "schema" else "wrong"), str(wrong)
     return "right", ""
 """
-"""What every script begins with: its first two arguments are the folder and how many seconds it has; `judged` asks one request."""
+"""What every script begins with: its first two arguments are the folder and how many seconds it has; `judged` asks one
+request."""
 SCRIPT = f"""{JUDGING}
 first = int(sys.argv[4])
 for number in range(first, first + int(sys.argv[3])):
@@ -66,7 +69,8 @@ for number in range(first, first + int(sys.argv[3])):
 """
 
 FAILURES = 10
-"""So often in a row, a second apart, a server that says it is ready may fail to prove itself; waiting longer only repeats it."""
+"""So often in a row, a second apart, a server that says it is ready may fail to prove itself; waiting longer only
+repeats it."""
 FAILING = f"""{JUDGING}
 from pathlib import Path
 print(json.dumps(probe.Memory(Path(config["state"])).recall("failing", dict(times=0, why=""))))
@@ -74,7 +78,8 @@ print(json.dumps(probe.Memory(Path(config["state"])).recall("failing", dict(time
 """What the startup probe of a replica that is not ready yet has met so far; asks the server nothing."""
 
 RunInPod = Callable[[Mapping[str, Any], Sequence[str], float], str]
-"""Runs `python3 ARGUMENTS` in the serving container of a pod within so many seconds; answers its standard output. Raises OutOfReachError."""
+"""Runs `python3 ARGUMENTS` in the serving container of a pod within so many seconds; answers its standard output.
+Raises OutOfReachError."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +109,8 @@ def in_a_tick(seconds: float) -> int:
 
 
 def asked(pods: Sequence[Mapping[str, Any]], run: RunInPod, seconds: float, most: int = REQUESTS_AT_MOST, first: int = 0) -> GoldenAnswers:
-    """Ask some of these pods, together, for `seconds`, from request `first` on. Raises OutOfReachError when none could be asked."""
+    """Ask some of these pods, together, for `seconds`, from request `first` on. Raises OutOfReachError when none could
+    be asked."""
     chosen = sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))[:REPLICAS_AT_MOST]
     if not chosen:
         raise OutOfReachError("no replica is ready to be asked")
@@ -140,7 +146,8 @@ def _told(
 
 
 def failing(pods: Sequence[Mapping[str, Any]], run: RunInPod) -> str | None:
-    """Why replicas that are not ready yet never will be; None unless each of those asked says so, or where none can be asked."""
+    """Why replicas that are not ready yet never will be; None unless each of those asked says so, or where none can be
+    asked."""
     chosen = sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))[:REPLICAS_AT_MOST]
     reasons: set[str] = set()
     for pod in chosen:

@@ -1,4 +1,5 @@
-"""Who drives a release: a name that tells runners apart, also two on one machine, and whether one on this machine is dead."""
+"""Who drives a release: a name that tells runners apart, also two on one machine, and whether one on this machine is
+dead."""
 
 import getpass
 import os
@@ -20,7 +21,8 @@ def here(pid: int | None = None) -> str:
 
 
 def gone(holder: str) -> bool:
-    """Whether the runner was on this machine and is no more. A runner elsewhere is believed to live until its lease runs out."""
+    """Whether the runner was on this machine and is no more. A runner elsewhere is believed to live until its lease
+    runs out."""
     who, _, rest = holder.partition("/")
     pid, _, start = rest.partition("/")
     if who.rpartition("@")[2] != socket.gethostname() or not pid.isdigit():

@@ -1,7 +1,8 @@
 """The gate of one release, fed from the ledger: raw counters in, a decision as plain data out.
 
-Everything it knows comes from recorded events, so a runner that takes over, and anyone who verifies, gets the same decisions bit for bit.
-The trap: a decision counts only once it is written. `decide` therefore leaves the gate as it was; `follow` moves it, for every event alike.
+Everything it knows comes from recorded events, so a runner that takes over, and anyone who verifies, gets the same
+decisions bit for bit. A decision counts only once it is written. `decide` therefore leaves the gate as it was; `follow`
+moves it, for every event alike.
 """
 
 import hashlib
@@ -63,7 +64,8 @@ def policy_of(document: Mapping[str, Any]) -> GatePolicy:
 
 @cache
 def gate_version() -> str:
-    """Which gate this is: a digest of its sources, and of how it reads counts. Another one may decide otherwise on the same counts."""
+    """Which gate this is: a digest of its sources, and of how it reads counts. Another one may decide otherwise on the
+    same counts."""
     sources = [*sorted(Path(gate.__file__).parent.glob("*.py")), Path(reading.__file__)]
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
 
@@ -84,7 +86,8 @@ class RolloutJudge:
 
     @classmethod
     def of(cls, events: Sequence[Event], counts: CounterReader) -> "RolloutJudge | None":
-        """The judge of the release that the first of `events` begins, after all of them; None where another gate decides it."""
+        """The judge of the release that the first of `events` begins, after all of them; None where another gate
+        decides it."""
         judge, started = None, events[0].body
         if started["gate"] == gate_version():
             judge = cls(started, counts)

@@ -1,7 +1,9 @@
-"""Golden requests of the new contract to both versions, each once in a release: which of the two answers what is right more often.
+"""Golden requests of the new contract to both versions, each once in a release: which of the two answers what is right
+more often.
 
-The new version's replica hands out its requests, and a replica of the stable version is asked the same by its own copy of the script. The
-trap: a version that cannot be asked a request has not got it wrong, so only a pair of answers that can be compared counts.
+The new version's replica hands out its requests, and a replica of the stable version is asked the same by its own copy
+of the script. The trap: a version that cannot be asked a request has not got it wrong, so only a pair of answers that
+can be compared counts.
 """
 
 import json
@@ -14,7 +16,8 @@ from headway.release.driver.golden_answers import GRACE_SECONDS, JUDGING, RunInP
 from headway.wire import SCRIPTS_FOLDER
 
 CHARACTERS_AT_MOST = 32_768
-"""Of requests in one call, as JSON: they travel in the address of the API server's `exec`. A larger request is not compared."""
+"""Of requests in one call, as JSON: they travel in the address of the API server's `exec`. A larger request is not
+compared."""
 _OF_THE_NEW = f"""{JUDGING}
 over, most = set(json.loads(sys.argv[3])), int(sys.argv[4])
 asked, length = 0, 2
@@ -66,7 +69,8 @@ class LabelledComparison:
 def compared(
     new: Sequence[Mapping[str, Any]], stable: Sequence[Mapping[str, Any]], over: Collection[str], run: RunInPod, seconds: float
 ) -> LabelledComparison:
-    """Ask a replica of each version, for `seconds` each, what is not in `over` yet. Raises OutOfReachError when one cannot be asked."""
+    """Ask a replica of each version, for `seconds` each, what is not in `over` yet. Raises OutOfReachError when one
+    cannot be asked."""
     names = json.dumps(sorted(over))
     lines = _run(new, run, (_OF_THE_NEW, SCRIPTS_FOLDER, f"{seconds:g}", names, str(CHARACTERS_AT_MOST)), seconds)
     answered = {name: (outcome == "right", request) for name, outcome, request in lines if outcome != "silent"}

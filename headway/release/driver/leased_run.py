@@ -1,7 +1,8 @@
 """One runner's hold on a service's chain: its lease, what it has read, and the gate that follows what is written.
 
-Everything the driver remembers is here, and all of it comes from the ledger. The trap: two threads use it, the one that drives and the one
-that keeps the lease beside a long update; reading and writing the chain is therefore never done by both at once.
+Everything the driver remembers is here, and all of it comes from the ledger. The trap: two threads use it, the one that
+drives and the one that keeps the lease beside a long update; reading and writing the chain is therefore never done by
+both at once.
 """
 
 import threading
@@ -20,7 +21,8 @@ from headway.release.driver.rollout_state import RolloutState, ServiceState, fol
 from headway.release.driver.service_under_release import ServiceUnderRelease
 
 LEASE_SECONDS = 60.0
-"""How long a runner that fell silent keeps others out: no longer than the least dead man's limit. Renewed at half of it."""
+"""How long a runner that fell silent keeps others out: no longer than the least dead man's limit. Renewed at half of
+it."""
 SLICE_SECONDS = 1.0
 """How often a waiting driver looks whether somebody wants something."""
 
@@ -28,8 +30,8 @@ EventListener = Callable[[Event, ServiceState], None]
 
 
 class LeasedRun:
-    """The chain of one service, and its world, as `holder` holds them. `told` hears of every event, also those of others; `gone` tells of a
-    holder whether it is known to have died."""
+    """The chain of one service, and its world, as `holder` holds them. `told` hears of every event, also those of
+    others; `gone` tells of a holder whether it is known to have died."""
 
     def __init__(
         self,
@@ -69,7 +71,8 @@ class LeasedRun:
             self._catch_up()
 
     def renew(self) -> None:
-        """Keep the lease, and the word given to the dead man's switch. Raises UserError when the lease is another's by now."""
+        """Keep the lease, and the word given to the dead man's switch. Raises UserError when the lease is another's by
+        now."""
         with self._guard:
             self._ledger.read()
             self._catch_up()
@@ -101,7 +104,7 @@ class LeasedRun:
             self._ledger.append(kind, body)
             self._catch_up()
 
-    def want_back(self, reason: str) -> None:
+    def request_rollback(self, reason: str) -> None:
         """Write down that traffic shall go back."""
         self.write(EventKind.ASKED, {"wish": OperatorRequest.ROLLBACK.value, "reason": reason})
 

@@ -1,8 +1,9 @@
-"""The live route and the replicas of one service, in its cluster: what the driver reads and patches without waiting for the stack.
+"""The live route and the replicas of one service, in its cluster: what the driver reads and patches without waiting for
+the stack.
 
-The route is patched in the name of its owner, so that the stack finds its own object with other weights and nobody fights over fields
-(server-side apply, https://kubernetes.io/docs/reference/using-api/server-side-apply/#conflicts). The trap: an apply takes away what its
-manager no longer says; so it says everything that the object says now.
+The route is patched in the name of its owner, so that the stack finds its own object with other weights and nobody
+fights over fields (server-side apply, https://kubernetes.io/docs/reference/using-api/server-side-apply/#conflicts). The
+trap: an apply takes away what its manager no longer says; so it says everything that the object says now.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -67,8 +68,8 @@ class LiveService:
         patch(self._api, live, split)
 
     def vouch(self, until: datetime | None, safe: str) -> None:
-        """Write on the route until when it is watched, by the cluster's clock, which the dead man's switch reads; None takes that away.
-        Raises OutOfReachError."""
+        """Write on the route until when it is watched, by the cluster's clock, which the dead man's switch reads; None
+        takes that away. Raises OutOfReachError."""
         if until:
             until -= timedelta(seconds=self.clock_offset().certain)
         text = until.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if until else None
@@ -89,14 +90,15 @@ class LiveService:
         return tuple(said for arm in split.arms if (said := _lacking(arm, deployments, scaled, pods)))
 
     def given_up(self, split: TrafficSplit) -> Sequence[str]:
-        """Arms of which Kubernetes has given up, in words: their Deployment is past its own deadline, and a replica that had a node was
-        ended for not becoming ready. Waiting longer only repeats it. Raises OutOfReachError."""
+        """Arms of which Kubernetes has given up, in words: their Deployment is past its own deadline, and a replica
+        that had a node was ended for not becoming ready. Waiting longer only repeats it. Raises OutOfReachError."""
         deployments = self._list("/apis/apps/v1/namespaces/{}/deployments")
         pods = self._list("/api/v1/namespaces/{}/pods")
         return tuple(said for arm in split.arms if (said := _given_up(arm, deployments, pods)))
 
     def starting(self, split: TrafficSplit) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """By arm, in words: replicas whose server runs and has not proven itself, of arms that have no ready one. Raises OutOfReachError."""
+        """By arm, in words: replicas whose server runs and has not proven itself, of arms that have no ready one.
+        Raises OutOfReachError."""
         pods = self._list("/api/v1/namespaces/{}/pods")
         arms = {f"{arm.role} ({arm.key})": _of(arm, pods) for arm in split.arms}
         return {
@@ -115,7 +117,8 @@ class LiveService:
         return [p for p in mine if "deletionTimestamp" not in p["metadata"] and _condition(p, "Ready")]
 
     def room(self, pool: Pool, model: Model, stable: str, *, grows: bool) -> PoolCapacity:
-        """What the pool and the tenant's quotas hold; `grows` counts nodes that an autoscaler would add. Raises OutOfReachError."""
+        """What the pool and the tenant's quotas hold; `grows` counts nodes that an autoscaler would add. Raises
+        OutOfReachError."""
         gpu = model.envelope.gpu
         nodes = self._api.items(f"/api/v1/nodes?{urlencode({'labelSelector': f'{POOL}={pool.name}'})}")
         deployments = self._list("/apis/apps/v1/namespaces/{}/deployments")
@@ -171,8 +174,8 @@ def patch(api: KubernetesApi, live: Mapping[str, Any], split: TrafficSplit) -> N
 
 
 def applied(live: Mapping[str, Any], split: TrafficSplit) -> dict[str, Any]:
-    """The object as its owner would apply it with the weights of `split`; arms that it does not name get nothing, and users are led only
-    where they are already."""
+    """The object as its owner would apply it with the weights of `split`; arms that it does not name get nothing, and
+    users are led only where they are already."""
     if not _rule(live, WEIGHTS_ROUTE):
         raise OutOfReachError("the live route has no weights")
     if split.led and route_of(live).led != split.led:

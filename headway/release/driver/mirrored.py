@@ -1,8 +1,9 @@
 """Answers to copies, beside those that users got for the same requests: which of them differ. Pure.
 
-Envoy throws answers to copies away; what is compared are samples that the replicas' own proxies keep of both (`headway.contract.sampling`),
-joined by the request's id. They are compared as the contract's golden requests compare theirs, with the user's answer as the expected one.
-The trap: a difference is no error. A better model answers some requests otherwise; how many may differ is for its contract to say.
+Envoy throws answers to copies away; what is compared are samples that the replicas' own proxies keep of both
+(`headway.contract.sampling`), joined by the request's id. They are compared as the contract's golden requests compare
+theirs, with the user's answer as the expected one. A difference is no error. A better model answers some requests
+otherwise; how many may differ is for its contract to say.
 """
 
 import math
@@ -37,8 +38,8 @@ class MirroredComparison:
 def paired(samples: Iterable[Sample], stable: Iterable[str], canary: str, how: Golden) -> MirroredComparison:
     """Compare what the workloads `stable` answered to users with what `canary` answered to copies of the same requests.
 
-    A request counts once, and only where the user's answer can be compared: it succeeded, and has what `how` points at. A copy that failed
-    is an error, which other counters have; one that succeeded without a comparable answer differs.
+    A request counts once, and only where the user's answer can be compared: it succeeded, and has what `how` points at.
+    A copy that failed is an error, which other counters have; one that succeeded without a comparable answer differs.
     """
     users, copies = dict[str, Sample](), dict[str, Sample]()
     of_users = frozenset(stable)
@@ -64,7 +65,8 @@ def paired(samples: Iterable[Sample], stable: Iterable[str], canary: str, how: G
 
 
 def difference(expected: Any, copy: Mapping[str, Any] | None, how: Golden) -> str:
-    """Why the copy's answer is another than `expected`, in words; empty where it is not. Raises _Nothing where `expected` cannot be compared."""
+    """Why the copy's answer is another than `expected`, in words; empty where it is not. Raises _Nothing where
+    `expected` cannot be compared."""
     try:
         found = _at(copy, how.answer)
     except _Nothing:

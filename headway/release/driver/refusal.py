@@ -1,6 +1,6 @@
 """What the result of a stack operation says to a release: whether a policy refused it, and why it did not take. Pure.
 
-The trap: a policy that could not be evaluated is no refusal; it is written down and changes nothing.
+A policy that could not be evaluated is no refusal; it is written down and changes nothing.
 """
 
 from typing import TYPE_CHECKING, Any

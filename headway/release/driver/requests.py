@@ -8,12 +8,12 @@ from headway.release.driver.event_kinds import EventKind, OperatorRequest
 from headway.release.driver.rollout_state import ServiceState, fold
 
 
-def ask(ledger: Ledger, wish: OperatorRequest, reason: str, refuse: Callable[[ServiceState], None] = lambda _: None) -> Sequence[Event]:
+def ask(ledger: Ledger, request: OperatorRequest, reason: str, refuse: Callable[[ServiceState], None] = lambda _: None) -> Sequence[Event]:
     """Append a wish; again when a race was lost. `refuse` may raise UserError for the service as it then is."""
     while True:
         refuse(fold(ledger.read()))
         try:
-            ledger.append(EventKind.ASKED, {"wish": wish.value, "reason": reason})
+            ledger.append(EventKind.ASKED, {"wish": request.value, "reason": reason})
         except LostError:
             continue
         return ledger.events

@@ -1,6 +1,8 @@
-"""What a runner does while ledger or API server do not answer: it goes on asking, and does not leave users on what it cannot watch.
+"""What a runner does while ledger or API server do not answer: it goes on asking, and does not leave users on what it
+cannot watch.
 
-The trap: out of reach is not lost. A runner that gave up would leave a release to the dead man's switch whenever a network blinks.
+Out of reach is not lost. A runner that gave up would leave a release to the dead man's switch whenever a network
+blinks.
 """
 
 from collections.abc import Callable
@@ -13,14 +15,14 @@ from headway.release.driver import targets
 from headway.release.driver.leased_run import SLICE_SECONDS, LeasedRun
 
 
-def patiently(holding: LeasedRun, act: Callable[[], None]) -> None:
+def with_retries(leased_run: LeasedRun, act: Callable[[], None]) -> None:
     """Do it; again when a race was lost, and again and again while ledger or API server do not answer.
 
-    While the ledger is out of reach for longer than the dead man's limit, traffic of an unproven release goes back at once: it would
-    be watched by someone who cannot act. That is written down when the ledger is back. But where another runner, who reaches the ledger,
-    has promised to watch, it is his.
+    While the ledger is out of reach for longer than the dead man's limit, traffic of an unproven release goes back at
+    once: it would be watched by someone who cannot act. That is written down when the ledger is back. But where another
+    runner, who reaches the ledger, has promised to watch, it is his.
     """
-    world = holding.world
+    world = leased_run.world
     silent_since, reverted = world.now(), False
     while True:
         try:
@@ -30,16 +32,16 @@ def patiently(holding: LeasedRun, act: Callable[[], None]) -> None:
         except OutOfReachError:
             world.sleep(SLICE_SECONDS / 2)
         except UnreachableError:
-            reverted = reverted or _give_up_watching(holding, silent_since)
+            reverted = reverted or _give_up_watching(leased_run, silent_since)
             world.sleep(SLICE_SECONDS)
         else:
             return
         if reverted:
-            _confess(holding)
+            _confess(leased_run)
 
 
-def _give_up_watching(holding: LeasedRun, since: datetime) -> bool:
-    rollout, world = holding.service.running, holding.world
+def _give_up_watching(leased_run: LeasedRun, since: datetime) -> bool:
+    rollout, world = leased_run.service.running, leased_run.world
     if rollout is None or not rollout.unproven:
         return False
     if (world.now() - since).total_seconds() <= float(rollout.body["unwatched_at_most"]):
@@ -54,13 +56,13 @@ def _give_up_watching(holding: LeasedRun, since: datetime) -> bool:
     return True
 
 
-def _confess(holding: LeasedRun) -> None:
+def _confess(leased_run: LeasedRun) -> None:
     """Write down, as soon as the ledger takes it, that traffic went back meanwhile."""
     try:
-        holding.renew()
-        rollout = holding.service.running
+        leased_run.renew()
+        rollout = leased_run.service.running
         if rollout and rollout.failing is None:
             reason = "the ledger was out of reach for longer than its contract lets it be unwatched; traffic went back meanwhile"
-            holding.want_back(reason)
+            leased_run.request_rollback(reason)
     except (LostError, UnreachableError, OutOfReachError):
         return

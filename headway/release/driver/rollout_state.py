@@ -1,7 +1,8 @@
-"""Where a service stands, as its chain of events says: which release serves, which one is on its way, and how far it is. Pure.
+"""Where a service stands, as its chain of events says: which release serves, which one is on its way, and how far it
+is. Pure.
 
-A fold over events; nothing else is remembered anywhere. The trap: an event of an ended release must not touch the next one, so everything
-about a release begins with its `started` event.
+A fold over events; nothing else is remembered anywhere. An event of an ended release must not touch the next one, so
+everything about a release begins with its `started` event.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +20,8 @@ _KINDS = frozenset(kind.value for kind in EventKind)
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutFailure:
-    """Why traffic goes back, since which event, and what was asked or found. `kind` says who decided: the gate, a person, a step."""
+    """Why traffic goes back, since which event, and what was asked or found. `kind` says who decided: the gate, a
+    person, a step."""
 
     number: int
     time: str
@@ -29,7 +31,8 @@ class RolloutFailure:
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutState:
-    """One release on its way. `number` and `time` are those of its `started` event, `last` those of the newest event about it."""
+    """One release on its way. `number` and `time` are those of its `started` event, `last` those of the newest event
+    about it."""
 
     number: int
     time: str
@@ -173,7 +176,8 @@ class ServiceState:
 
 
 def fold(events: Iterable[Event], start: ServiceState | None = None) -> ServiceState:
-    """The service after `events`, which follow those that `start` has seen. Raises UserError for an event of a newer Headway."""
+    """The service after `events`, which follow those that `start` has seen. Raises UserError for an event of a newer
+    Headway."""
     service = start or ServiceState()
     for event in events:
         if event.kind not in _KINDS:

@@ -1,7 +1,7 @@
 """What the driver touches, as an interface: the stack, the live route, the replicas, the evidence, the clock.
 
-The real one is `deployment.py`; tests have one in memory. The trap: every method but the pure reads may be called twice for the same
-thing, by a runner and by the one that took over from it.
+The real one is `deployed_service.py`; tests have one in memory. Every method but the pure reads may be called twice for the
+same thing, by a runner and by the one that took over from it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,8 @@ class LiveRoute:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeResult:
-    """What replicas of the new version answered. `by` says who asked; `passed` is None where nobody did, which is no pass."""
+    """What replicas of the new version answered. `by` says who asked; `passed` is None where nobody did, which is no
+    pass."""
 
     passed: bool | None
     reason: str
@@ -85,8 +86,8 @@ class ServiceUnderRelease(Protocol):
     def sleep(self, seconds: float) -> None: ...
 
     def clocks_apart(self) -> str:
-        """By how much this machine's clock differs from the cluster's and from Prometheus', in words; empty where that can be tolerated.
-        Raises OutOfReachError."""
+        """By how much this machine's clock differs from the cluster's and from Prometheus', in words; empty where that
+        can be tolerated. Raises OutOfReachError."""
         ...
 
     def preview(self, *, refresh: bool) -> "StackResult":
@@ -106,7 +107,8 @@ class ServiceUnderRelease(Protocol):
         ...
 
     def vouch(self, until: datetime | None, safe: str) -> None:
-        """Let the live route say until when somebody watches it, and which arm is safe; None ends that. Raises OutOfReachError."""
+        """Let the live route say until when somebody watches it, and which arm is safe; None ends that. Raises
+        OutOfReachError."""
         ...
 
     def unready(self, split: TrafficSplit) -> Sequence[str]:
@@ -130,8 +132,8 @@ class ServiceUnderRelease(Protocol):
         ...
 
     def read(self, rollout: RolloutState, start: float, end: float) -> RawCounters:
-        """Raw counters of one tick, and answers to golden requests where the release is judged by them. Never raises for a source that
-        is down."""
+        """Raw counters of one tick, and answers to golden requests where the release is judged by them. Never raises
+        for a source that is down."""
         ...
 
     def drained(self, rollout: RolloutState) -> DrainResult:

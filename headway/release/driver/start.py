@@ -1,7 +1,8 @@
-"""Beginning a release: the plan for the room there is, the gate's numbers, the difference to what serves; registered and written down.
+"""Beginning a release: the plan for the room there is, the gate's numbers, the difference to what serves; registered
+and written down.
 
-Everything that later decides is fixed here, in one event. The trap: meshes carry whole percent, so shares are turned into percent once,
-here, and plan, gate and route all use those.
+Everything that later decides is fixed here, in one event. Meshes carry whole percent, so shares are turned into percent
+once, here, and plan, gate and route all use those.
 """
 
 import math
@@ -35,7 +36,8 @@ FASTEST = 240.0
 
 @dataclass(frozen=True, kw_only=True)
 class StartOptions:
-    """What a person or CI says about a release that begins. `speed` above 1 is for the sandbox: minutes pass that much faster."""
+    """What a person or CI says about a release that begins. `speed` above 1 is for the sandbox: minutes pass that much
+    faster."""
 
     reason: str = ""
     commit: str = ""
@@ -139,8 +141,8 @@ def possible(chain: str, service: ServiceState, store: LedgerStore, model: Model
 
 
 def tick_seconds(rollout: Policy) -> float:
-    """How often the gate decides: each minute, but in an experiment of more than two days less often, or its ledger would hold a tick for
-    every minute of weeks."""
+    """How often the gate decides: each minute, but in an experiment of more than two days less often, or its ledger
+    would hold a tick for every minute of weeks."""
     if rollout.split is None:
         return TICK_SECONDS
     wanted = math.ceil(rollout.split.duration.seconds / TICKS_OF_AN_EXPERIMENT / TICK_SECONDS) * TICK_SECONDS

@@ -1,6 +1,6 @@
 """How traffic is divided at each moment of a release: the arms, their replicas and their weights. Pure.
 
-The trap: capacity comes before traffic. Where the next split needs replicas that are not there, they are asked for first, at the
+Capacity comes before traffic. Where the next split needs replicas that are not there, they are asked for first, at the
 weights of now, and traffic moves when they are ready.
 """
 
@@ -59,7 +59,8 @@ def capacity_first(now: TrafficSplit, wanted: TrafficSplit) -> TrafficSplit:
 
 
 def _grown(now: TrafficArm | None, wanted: TrafficArm) -> TrafficArm:
-    """An arm before its weight moves: nothing that still has its users is held smaller, and nothing that has not got them yet scales."""
+    """An arm before its weight moves: nothing that still has its users is held smaller, and nothing that has not got
+    them yet scales."""
     if now is None or wanted.replicas is not None:
         scales = now is not None and now.replicas is None and now.weight > wanted.weight
         if now and scales:

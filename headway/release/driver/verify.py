@@ -1,6 +1,7 @@
-"""Whether the decisions in a chain are what its raw counters give. Pure: every decision is made again, and compared bit for bit.
+"""Whether the decisions in a chain are what its raw counters give. Pure: every decision is made again, and compared bit
+for bit.
 
-The trap: only the gate that decided can decide again. What another one decided is counted and named, and never called proven.
+Only the gate that decided can decide again. What another one decided is counted and named, and never called proven.
 """
 
 from collections.abc import Mapping, Sequence

@@ -280,7 +280,7 @@ def test_a_good_version_is_promoted_though_its_machine_and_networks_failed(bed: 
     release = bed.write("2027.1.2")
     with bed.through_the_wire():
         first = bed.sandbox.begin_on("elsewhere", "release", "start", SERVICE, "--speed", SPEED)
-        first.until(r"Next: 25 % of requests")
+        first.until(r"The next traffic split is 25 % of requests")
         second = bed.sandbox.begin("release", "start", SERVICE, "--speed", SPEED, "--output", "json")
         second.until(r"Following it")
         os.kill(first.pid, signal.SIGKILL)
@@ -374,7 +374,7 @@ def test_an_experiment_splits_users_on_the_real_cluster_until_a_person_ends_it(b
     stable = next(iter(bed.route()))
     release = bed.write("2027.1.4", EXPERIMENT)
     runner = bed.sandbox.begin("release", "start", SERVICE, "--speed", SPEED)
-    runner.until(r"Next: 20 % of users")
+    runner.until(r"The next traffic split is 20 % of users")
     assert bed.next_tick()["answered"]
     live = bed.api.get(f"{ROUTES.format('vision')}/defects")
     assert live is not None

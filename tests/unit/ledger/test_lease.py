@@ -266,7 +266,8 @@ ACTS = (*["acquire"] * 5, *["pass"] * 3, *["delete"] * 2, "append", "release", "
     acts=st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 2), st.integers(1, 45)), min_size=12, max_size=40),
 )
 def test_whatever_happens_at_most_one_runner_believes_that_it_may_act(wrong: list[int], acts: list[tuple[str, int, int]]) -> None:
-    """Three runners whose clocks are wrong, an object that is deleted now and then, and deaths between object and event."""
+    """Three runners whose clocks are wrong, an object that is deleted now and then, and deaths between object and
+    event."""
     shelf, time = Shelf(), Time()
     shelf.clock = lambda: time.now
     place = Place(shelf, time)

@@ -1,4 +1,5 @@
-"""Events that an earlier Headway wrote: a canary with a mirror, a rolling update and an A/B release are read, and written again as they were."""
+"""Events that an earlier Headway wrote: a canary with a mirror, a rolling update and an A/B release are read, and
+written again as they were."""
 
 import json
 from pathlib import Path

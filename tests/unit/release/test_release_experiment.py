@@ -63,12 +63,12 @@ def longer_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starting, "TICK_SECONDS", 300.0)
 
 
-def deciding(scene: Scene, wish: OperatorRequest, on: EventKind = EventKind.DUE) -> Callable[[Event, ServiceState], None]:
+def deciding(scene: Scene, request: OperatorRequest, on: EventKind = EventKind.DUE) -> Callable[[Event, ServiceState], None]:
     """Somebody who decides as soon as something happened."""
 
     def told(event: Event, service: ServiceState) -> None:
         if event.kind == on and service.running:
-            ask(scene.ledger("person"), wish, "conversion rose by two points")
+            ask(scene.ledger("person"), request, "conversion rose by two points")
 
     return told
 
@@ -235,7 +235,7 @@ def test_a_rule_that_somebody_took_off_the_route_is_put_back(scene: Scene) -> No
         removed(event, service)
         if event.kind == EventKind.DRIFTED:
             said = messages.said(event) or ""
-            assert said.endswith(f", and its users of experiment tone are not led to {scene.release}; it is set right.")
+            assert said.endswith(f", and its users of experiment tone are not led to {scene.release}; it will be set back.")
         if event.kind == EventKind.OBSERVED and service.running and service.running.drifts:
             assert scene.world.led == ("tone", scene.release)
             ask(scene.ledger("person"), OperatorRequest.ROLLBACK, "enough")
@@ -349,7 +349,7 @@ def test_status_says_who_has_it_and_until_when(told_of: tuple[Scene, RolloutStat
 def test_the_story_names_the_experiment_its_users_and_its_end(told_of: tuple[Scene, RolloutState, list[str]]) -> None:
     scene, _, _ = told_of
     lines = [text for event in scene.ledger().read() if (text := messages.said(event))]
-    assert "Next: 20 % of users." in lines
+    assert "The next traffic split is 20 % of users." in lines
     assert any("Experiment tone divides users by their sub." in line for line in lines)
     assert "The experiment's time is over. Users stay divided until somebody promotes or rolls back." in lines
     assert not any("a person holds the weight" in line for line in lines)

@@ -184,8 +184,8 @@ def test_who_started_a_release_is_named_whole(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("wish", ["freeze", "promote", "rollback"])
-def test_a_reason_that_says_nothing_is_none(command: Command, wish: str) -> None:
-    found = refusal(command(wish, CHAIN, "--reason", " "))
+def test_a_reason_that_says_nothing_is_none(command: Command, request: str) -> None:
+    found = refusal(command(request, CHAIN, "--reason", " "))
     assert (found.fact, found.exit) == ("--reason says nothing.", Exit.USAGE)
 
 

@@ -76,7 +76,8 @@ class Pods:
 
 
 def looked(rollout: RolloutState, down: str = "") -> tuple[dict[str, Any], list[str]]:
-    """The answers that a tick records, and which replicas were asked; `scratch` is right by the new version alone, `dent` was compared."""
+    """The answers that a tick records, and which replicas were asked; `scratch` is right by the new version alone,
+    `dent` was compared."""
     asked: list[str] = []
 
     def run(pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:

@@ -1,4 +1,5 @@
-"""The release driver on a world in memory: what it does, in which order, and that one outcome comes of every disturbance."""
+"""The release driver on a world in memory: what it does, in which order, and that one outcome comes of every
+disturbance."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -407,8 +408,8 @@ def asking(scene: Scene, *wishes: tuple[int, OperatorRequest]) -> Callable[..., 
 
     def told(_event: Any, service: Any) -> None:
         if left and service.running and service.running.ticks >= left[0][0]:
-            _, wish = left.pop(0)
-            ask(scene.ledger("person"), wish, f"because of {wish}")
+            _, request = left.pop(0)
+            ask(scene.ledger("person"), request, f"because of {request}")
 
     return told
 
@@ -572,7 +573,8 @@ def test_golden_requests_that_nobody_asked_are_no_pass(short: Scene) -> None:
 
 
 def better_and_slower(contract: Model, trade: dict[str, str] | None, right: int = 30) -> Scene:
-    """A fifth slower; of 40 labelled requests the stable version gets ten right, and the new one those and `right` more."""
+    """A fifth slower; of 40 labelled requests the stable version gets ten right, and the new one those and `right`
+    more."""
     scene = Scene.of(Shelf(), contract, mirror={"share": "100%"}, weights=["10%"], trade=trade)
     scene.world.shares = slowed(1.2)
     scene.world.labelled = {f"case-{number:02}": (number < 10 + right, number < 10) for number in range(40)}
