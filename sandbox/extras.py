@@ -85,17 +85,17 @@ EXTRAS: Mapping[str, Extra] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Live:
+class RunningExtra:
     """The processes of an extra that run."""
 
     extra: Extra
     processes: tuple[ProcessStatus, ...]
 
 
-def live(found: Sequence[ProcessStatus]) -> tuple[Live, ...]:
+def live(found: Sequence[ProcessStatus]) -> tuple[RunningExtra, ...]:
     """Extras of which something runs, in the order of their start."""
     running = [(extra, tuple(p for p in found if p.running and p.name in extra.processes)) for extra in EXTRAS.values()]
-    return tuple(Live(extra=extra, processes=processes) for extra, processes in running if processes)
+    return tuple(RunningExtra(extra=extra, processes=processes) for extra, processes in running if processes)
 
 
 def fallen(found: Sequence[ProcessStatus]) -> tuple[str, ...]:

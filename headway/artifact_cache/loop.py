@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from headway.artifact_cache.cluster import ArtifactCluster
-from headway.artifact_cache.serving import FAILED, FETCHED, FETCHES, NO_ROOM, REFUSED, Watched
+from headway.artifact_cache.serving import FAILED, FETCHED, FETCHES, NO_ROOM, REFUSED, CacheStatus
 from headway.artifact_cache.store import NoRoomError, RefusedError
-from headway.artifact_cache.wanted import File, ordered
+from headway.artifact_cache.wanted import CachedFile, ordered
 
 AGAIN_SECONDS = 60.0
 """What could not be fetched is tried again after so long, or when a release changes."""
@@ -24,7 +24,7 @@ Said = Callable[[str], None]
 Configurations = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
-def downloads(client: Any) -> Callable[[File, Path], None]:
+def downloads(client: Any) -> Callable[[CachedFile, Path], None]:
     """Brings objects by a client of S3, in parallel parts. What the client raises becomes OSError."""
     from boto3.exceptions import Boto3Error
     from boto3.s3.transfer import TransferConfig
@@ -32,7 +32,7 @@ def downloads(client: Any) -> Callable[[File, Path], None]:
 
     how = TransferConfig(max_concurrency=CONNECTIONS, multipart_chunksize=PART_BYTES, multipart_threshold=2 * PART_BYTES)
 
-    def bring(file: File, target: Path) -> None:
+    def bring(file: CachedFile, target: Path) -> None:
         try:
             client.download_file(file.bucket, file.key, str(target), Config=how)
         except (Boto3Error, BotoCoreError, ClientError) as failure:
@@ -52,10 +52,14 @@ def hear(cluster: ArtifactCluster, pool: str, heard: "queue.SimpleQueue[Configur
 
 
 def keep(
-    watched: Watched, bring: Callable[[File, Path], None], heard: "queue.SimpleQueue[Configurations]", stop: threading.Event, say: Said
+    watched: CacheStatus,
+    bring: Callable[[CachedFile, Path], None],
+    heard: "queue.SimpleQueue[Configurations]",
+    stop: threading.Event,
+    say: Said,
 ) -> None:
     """Have in the store what was heard last, until told to stop."""
-    wanted: tuple[File, ...] = ()
+    wanted: tuple[CachedFile, ...] = ()
     while not stop.is_set():
         newest = _newest(heard, AGAIN_SECONDS if watched.well else RETRY_SECONDS)
         if newest is not None:
@@ -81,7 +85,7 @@ def _newest(heard: "queue.SimpleQueue[Configurations]", seconds: float) -> Confi
         return None
 
 
-def _fetch(watched: Watched, file: File, bring: Callable[[File, Path], None], say: Said) -> int:
+def _fetch(watched: CacheStatus, file: CachedFile, bring: Callable[[CachedFile, Path], None], say: Said) -> int:
     name = f"{file.tenant}: s3://{file.bucket}/{file.key}"
     try:
         watched.store.bring(file, bring)

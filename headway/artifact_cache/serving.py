@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway.artifact_cache.callers import BusyError, Callers
-from headway.artifact_cache.store import Store
+from headway.artifact_cache.store import ArtifactStore
 from headway.listening import listening
 
 PATH = "/artifacts/"
@@ -22,7 +22,7 @@ IDLE_SECONDS = 30.0
 
 
 @dataclass
-class Counts:
+class CacheCounts:
     """What happened so far."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -43,11 +43,11 @@ FETCHED, REFUSED, FAILED, NO_ROOM = "fetched", "refused", "failed", "no_room"
 
 
 @dataclass
-class Watched:
+class CacheStatus:
     """What the loop shows of itself. `missing` counts files that releases name and that are not here."""
 
-    store: Store
-    counts: Counts = field(default_factory=Counts)
+    store: ArtifactStore
+    counts: CacheCounts = field(default_factory=CacheCounts)
     missing: int = 0
     well: bool = False
     """Whether the API server has said what is wanted, so that the store may answer at all."""
@@ -76,7 +76,7 @@ def _counted(name: str, outcomes: tuple[str, ...], found: dict[str, int]) -> lis
 
 
 @contextmanager
-def served(watched: Watched, callers: Callers, address: str, port: int, metrics_port: int) -> Generator[tuple[int, int]]:
+def served(watched: CacheStatus, callers: Callers, address: str, port: int, metrics_port: int) -> Generator[tuple[int, int]]:
     """Serve until the end of the block; the two ports, free ones for 0. Raises UserError when they cannot be had."""
     counts = watched.counts
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from headway.artifact_cache.wanted import File
+from headway.artifact_cache.wanted import CachedFile
 
 _TENANT = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _PARTIAL = ".partial"
 
-Bring = Callable[[File, Path], None]
+Bring = Callable[[CachedFile, Path], None]
 """Writes an object to a path. Raises OSError when it cannot be had."""
 
 
@@ -37,7 +37,7 @@ class _Kept:
     used: float
 
 
-class Store:
+class ArtifactStore:
     """`room` in bytes; `clock` in seconds that only grow. One thread brings, any number opens."""
 
     def __init__(self, folder: Path, room: int, clock: Callable[[], float]) -> None:
@@ -57,14 +57,14 @@ class Store:
         with self._lock:
             return sum(each.size for each in self._kept.values())
 
-    def want(self, files: Iterable[File]) -> tuple[File, ...]:
+    def want(self, files: Iterable[CachedFile]) -> tuple[CachedFile, ...]:
         """Say what releases name now; answers what is missing, in order."""
         found = tuple(files)
         with self._lock:
             self._wanted = frozenset((file.tenant, file.sha256) for file in found)
             return tuple(file for file in found if (file.tenant, file.sha256) not in self._kept)
 
-    def bring(self, file: File, bring: Bring) -> None:
+    def bring(self, file: CachedFile, bring: Bring) -> None:
         """Have a file, proven. Raises NoRoomError, RefusedError, and what `bring` raises; then nothing of it is left."""
         if not _TENANT.fullmatch(file.tenant) or not _DIGEST.fullmatch(file.sha256):
             raise RefusedError(f"{file.tenant}/{file.sha256} is no name of a file here")
@@ -97,7 +97,7 @@ class Store:
             del self._kept[tenant, sha256]
             return None
 
-    def _make_room(self, file: File) -> None:
+    def _make_room(self, file: CachedFile) -> None:
         with self._lock:
             taken = sum(each.size for each in self._kept.values())
             unnamed = sorted((each.used, key) for key, each in self._kept.items() if key not in self._wanted)

@@ -19,7 +19,7 @@ _LONGEST_KEY = 1024
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
-class File:
+class CachedFile:
     """One object, called by its content, of one tenant. `size` in bytes."""
 
     tenant: str
@@ -29,14 +29,14 @@ class File:
     size: int
 
 
-def files(configuration: Mapping[str, Any]) -> tuple[File, ...]:
+def files(configuration: Mapping[str, Any]) -> tuple[CachedFile, ...]:
     """The files that a ConfigMap names, below its namespace's own prefix; none for what is no release's configuration or reaches elsewhere."""
     tenant = configuration["metadata"]["namespace"]
     try:
         said = json.loads((configuration.get("data") or {})[CONFIGURATION])
         bucket, _, prefix = said["uri"].removeprefix("s3://").partition("/")
         found = tuple(
-            File(tenant=tenant, sha256=each["sha256"], bucket=bucket, key=f"{prefix}{each['path']}", size=int(each["size"]))
+            CachedFile(tenant=tenant, sha256=each["sha256"], bucket=bucket, key=f"{prefix}{each['path']}", size=int(each["size"]))
             for each in said["files"]
         )
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -44,26 +44,26 @@ def files(configuration: Mapping[str, Any]) -> tuple[File, ...]:
     return found if said["uri"].startswith("s3://") and all(_own(each) for each in found) else ()
 
 
-def _own(file: File) -> bool:
+def _own(file: CachedFile) -> bool:
     inside = file.key.startswith(f"{file.tenant}/") and not {"", ".", ".."} & set(file.key.split("/"))
     return bool(file.bucket and inside and len(file.key.encode()) <= _LONGEST_KEY and _DIGEST.fullmatch(file.sha256) and file.size >= 0)
 
 
-def ordered(configurations: Iterable[Mapping[str, Any]]) -> tuple[File, ...]:
+def ordered(configurations: Iterable[Mapping[str, Any]]) -> tuple[CachedFile, ...]:
     """All files, once each, in the order in which they are fetched: the newest release of every tenant, then the second newest, and so on.
 
     So no tenant takes a node's room before each other one has its turn.
     """
-    releases: dict[str, list[tuple[str, str, tuple[File, ...]]]] = {}
+    releases: dict[str, list[tuple[str, str, tuple[CachedFile, ...]]]] = {}
     for each in configurations:
         if found := files(each):
             metadata = each["metadata"]
             made = (str(metadata.get("creationTimestamp") or ""), str(metadata["name"]), found)
             releases.setdefault(found[0].tenant, []).append(made)
-    turns: dict[str, list[tuple[File, ...]]] = {
+    turns: dict[str, list[tuple[CachedFile, ...]]] = {
         tenant: [each[2] for each in sorted(made, reverse=True)] for tenant, made in sorted(releases.items())
     }
-    order: dict[tuple[str, str], File] = {}
+    order: dict[tuple[str, str], CachedFile] = {}
     for turn in range(max(map(len, turns.values()), default=0)):
         for made in turns.values():
             for file in made[turn] if turn < len(made) else ():

@@ -31,8 +31,8 @@ def artifact_cache(
     from headway.artifact_cache import loop
     from headway.artifact_cache.callers import Callers
     from headway.artifact_cache.cluster import ArtifactCluster
-    from headway.artifact_cache.serving import Watched, served
-    from headway.artifact_cache.store import Store
+    from headway.artifact_cache.serving import CacheStatus, served
+    from headway.artifact_cache.store import ArtifactStore
     from headway.environment.kubernetes import UnusableKubeconfigError
 
     address, _, port = serve.rpartition(":")
@@ -44,7 +44,7 @@ def artifact_cache(
         raise UserError(
             f"No cluster can be reached: {failure.reason}.", "Nothing was started.", "Set KUBECONFIG, or run it in a pod."
         ) from None
-    watched = Watched(Store(folder, room, time.monotonic))
+    watched = CacheStatus(ArtifactStore(folder, room, time.monotonic))
     stop, heard = threading.Event(), queue.SimpleQueue[loop.Configurations]()
 
     def end(number: int, frame: FrameType | None) -> None:

@@ -15,7 +15,7 @@ from headway.problem import Exit, Problem, UserError
 
 if TYPE_CHECKING:
     from headway.node_health.cluster import Done, NodeCluster
-    from headway.node_health.facts import Node
+    from headway.node_health.facts import GpuNode
     from headway.node_health.watch import ReadBack
 
 app = typer.Typer(help="GPU nodes: health, driver, quarantine, and what runs there.", invoke_without_command=True)
@@ -194,7 +194,7 @@ def lines(seen: "ReadBack") -> list[str]:
     return found
 
 
-def _named(cluster: "NodeCluster", name: str) -> "Node":
+def _named(cluster: "NodeCluster", name: str) -> "GpuNode":
     found = cluster.nodes()
     for node in found:
         if node.name == name:
@@ -221,7 +221,7 @@ def _who() -> str:
     return f"person:{getpass.getuser()}"
 
 
-def _record(node: "Node") -> dict[str, Any]:
+def _record(node: "GpuNode") -> dict[str, Any]:
     from headway.node_health.decision import Policy, fault
 
     return {
@@ -241,7 +241,7 @@ def _record(node: "Node") -> dict[str, Any]:
     }
 
 
-def _health(node: "Node") -> str:
+def _health(node: "GpuNode") -> str:
     from headway.node_health.decision import Policy, fault
 
     if node.quarantine is not None:
@@ -253,7 +253,7 @@ def _health(node: "Node") -> str:
     return "sound" if node.whole else "GPUs missing"
 
 
-def _table(found: "Sequence[Node]") -> None:
+def _table(found: "Sequence[GpuNode]") -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table

@@ -25,7 +25,7 @@ from headway.environment.port import OutOfReachError
 from headway.node_health import facts
 from headway.node_health.decision import Action, Clear, Diagnose, Evict, Isolate, Readmit, Replace, Tell
 from headway.node_health.diagnostic import pod
-from headway.node_health.facts import DIAGNOSTIC_LABEL, Node
+from headway.node_health.facts import DIAGNOSTIC_LABEL, GpuNode
 from headway.node_health.leader_election import LeaderRecord, LeaseStore
 from headway.node_health.readiness import Expected, Operator, cluster_policy_state
 from headway.problem import Exit, UserError
@@ -52,7 +52,7 @@ _PODS = f"/api/v1/namespaces/{NODE_HEALTH_NAMESPACE}/pods"
 class Replacer(Protocol):
     """Ends the instance behind a node; its group starts another. Raises UserError where it cannot."""
 
-    def __call__(self, node: Node) -> None: ...
+    def __call__(self, node: GpuNode) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ class NodeCluster:
         self._leases = LeaseStore(self._ask, NODE_HEALTH_NAMESPACE)
         self._replace = replace
 
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[GpuNode, ...]:
         """Every GPU node with the pods on it."""
         return facts.nodes(self._list("/api/v1/nodes"), self._list("/api/v1/pods", {"fieldSelector": "spec.nodeName!="}))
 
@@ -175,7 +175,7 @@ class NodeCluster:
             case Tell(node=node, topic=topic, text=text):
                 self._event(node, _reason(topic), text, "Warning")
 
-    def _patch(self, node: Node, annotation: str | None, taints: Sequence[Mapping[str, Any]]) -> None:
+    def _patch(self, node: GpuNode, annotation: str | None, taints: Sequence[Mapping[str, Any]]) -> None:
         # A node's taints are one list, replaced as a whole; the version keeps whatever someone else wrote to it meanwhile.
         body = {
             "metadata": {"resourceVersion": node.version, "annotations": {QUARANTINE: annotation}},
@@ -183,7 +183,7 @@ class NodeCluster:
         }
         self._ask("PATCH", f"/api/v1/nodes/{node.name}", {"fieldManager": NODE_HEALTH_FIELD_MANAGER}, body, STRATEGIC_PATCH)
 
-    def _event(self, node: Node, reason: str, message: str, kind: str) -> None:
+    def _event(self, node: GpuNode, reason: str, message: str, kind: str) -> None:
         """An event on the node: what a person and an alert see. Its name says its content, so that a repeated one is one."""
         now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         name = f"{node.name[:200]}.{hashlib.sha256(f'{reason}{message}{now[:15]}'.encode()).hexdigest()[:12]}"

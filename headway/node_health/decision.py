@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from headway.contract import xids
-from headway.node_health.facts import Diagnostic, Node, Pod, Quarantine, State
+from headway.node_health.facts import Diagnostic, GpuNode, Pod, Quarantine, QuarantineState
 from headway.wire import ACCELERATOR_READY
 
 LOOP = "headway"
@@ -43,7 +43,7 @@ class Policy:
 class Isolate:
     """Taint the node and write down why; the same action moves it from state to state."""
 
-    node: Node
+    node: GpuNode
     quarantine: Quarantine
 
 
@@ -51,7 +51,7 @@ class Isolate:
 class Evict:
     """Ask for the pod's eviction, which the API server refuses while a disruption budget forbids it."""
 
-    node: Node
+    node: GpuNode
     pod: Pod
 
 
@@ -59,7 +59,7 @@ class Evict:
 class Diagnose:
     """Start a diagnostic."""
 
-    node: Node
+    node: GpuNode
     trial: str
 
 
@@ -67,28 +67,28 @@ class Diagnose:
 class Clear:
     """Remove the diagnostic's pods."""
 
-    node: Node
+    node: GpuNode
 
 
 @dataclass(frozen=True, kw_only=True)
 class Readmit:
     """Take taint and annotation off."""
 
-    node: Node
+    node: GpuNode
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replace:
     """End the instance; its group starts another."""
 
-    node: Node
+    node: GpuNode
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tell:
     """Something that a person must know and the loop may not decide. `topic` is stable: one word for alerts."""
 
-    node: Node
+    node: GpuNode
     topic: str
     text: str
 
@@ -96,7 +96,7 @@ class Tell:
 Action = Isolate | Evict | Diagnose | Clear | Readmit | Replace | Tell
 
 
-def fault(node: Node, policy: Policy) -> str:
+def fault(node: GpuNode, policy: Policy) -> str:
     """The reason that the node's monitoring gives; empty while it is sound."""
     for condition in node.conditions:
         if condition.type == ACCELERATOR_READY and condition.status == "False" and condition.reason not in policy.ignored:
@@ -110,7 +110,7 @@ def clearable(reason: str) -> bool:
     return found is None or int(found[1]) not in xids.BEYOND_TESTING
 
 
-def decide(nodes: Sequence[Node], now: float, policy: Policy) -> tuple[Action, ...]:
+def decide(nodes: Sequence[GpuNode], now: float, policy: Policy) -> tuple[Action, ...]:
     """What to do now, in the order in which to do it. `now` in Unix seconds."""
     actions: list[Action] = []
     for _, members in groupby(sorted(nodes, key=lambda n: (n.pool, n.name)), key=lambda n: n.pool):
@@ -132,11 +132,11 @@ def decide(nodes: Sequence[Node], now: float, policy: Policy) -> tuple[Action, .
     return tuple(actions)
 
 
-def _isolate(node: Node, reason: str, now: float) -> Isolate:
-    return Isolate(node=node, quarantine=Quarantine(state=State.DRAINING, reason=reason, by=LOOP, since=now, changed=now))
+def _isolate(node: GpuNode, reason: str, now: float) -> Isolate:
+    return Isolate(node=node, quarantine=Quarantine(state=QuarantineState.DRAINING, reason=reason, by=LOOP, since=now, changed=now))
 
 
-def _braked(node: Node, reason: str, policy: Policy) -> Tell:
+def _braked(node: GpuNode, reason: str, policy: Policy) -> Tell:
     text = (
         f"{reason} is reported, but {policy.away_at_most_percent} % of pool {node.pool} are away already: the node stays in service, "
         "for a fault of so many is rarely theirs"
@@ -144,25 +144,27 @@ def _braked(node: Node, reason: str, policy: Policy) -> Tell:
     return Tell(node=node, topic="brake", text=text)
 
 
-def _continue(node: Node, quarantine: Quarantine, now: float, policy: Policy) -> list[Action]:
+def _continue(node: GpuNode, quarantine: Quarantine, now: float, policy: Policy) -> list[Action]:
     if not node.tainted:
         return [Isolate(node=node, quarantine=quarantine)]
     match quarantine.state:
-        case State.DRAINING:
+        case QuarantineState.DRAINING:
             return _drain(node, quarantine, now, policy)
-        case State.WAITING:
+        case QuarantineState.WAITING:
             return _wait(node, quarantine, now, policy)
-        case State.TESTING:
+        case QuarantineState.TESTING:
             return _test(node, quarantine, now, policy)
-        case State.REPLACING:
+        case QuarantineState.REPLACING:
             return (
-                [Replace(node=node), _moved(node, quarantine, State.REPLACING, now)] if _late(quarantine, now, policy.gone_seconds) else []
+                [Replace(node=node), _moved(node, quarantine, QuarantineState.REPLACING, now)]
+                if _late(quarantine, now, policy.gone_seconds)
+                else []
             )
 
 
-def _drain(node: Node, quarantine: Quarantine, now: float, policy: Policy) -> list[Action]:
+def _drain(node: GpuNode, quarantine: Quarantine, now: float, policy: Policy) -> list[Action]:
     if not node.movable:
-        return [_moved(node, quarantine, State.WAITING, now)]
+        return [_moved(node, quarantine, QuarantineState.WAITING, now)]
     actions: list[Action] = [Evict(node=node, pod=pod) for pod in node.movable]
     if _late(quarantine, now, policy.drain_seconds):
         named = ", ".join(f"{pod.namespace}/{pod.name}" for pod in node.movable[:3])
@@ -173,9 +175,9 @@ def _drain(node: Node, quarantine: Quarantine, now: float, policy: Policy) -> li
     return actions
 
 
-def _wait(node: Node, quarantine: Quarantine, now: float, policy: Policy) -> list[Action]:
+def _wait(node: GpuNode, quarantine: Quarantine, now: float, policy: Policy) -> list[Action]:
     if node.movable:
-        return [_moved(node, quarantine, State.DRAINING, now)]
+        return [_moved(node, quarantine, QuarantineState.DRAINING, now)]
     if quarantine.held:
         return []
     reported = fault(node, policy)
@@ -184,30 +186,30 @@ def _wait(node: Node, quarantine: Quarantine, now: float, policy: Policy) -> lis
         return _tried(node, quarantine, now)
     if not _late(quarantine, now, policy.repair_seconds):
         return []
-    return [Replace(node=node), _moved(node, quarantine, State.REPLACING, now)]
+    return [Replace(node=node), _moved(node, quarantine, QuarantineState.REPLACING, now)]
 
 
-def _test(node: Node, quarantine: Quarantine, now: float, policy: Policy) -> list[Action]:
+def _test(node: GpuNode, quarantine: Quarantine, now: float, policy: Policy) -> list[Action]:
     if node.movable:
-        return [Clear(node=node), _moved(node, quarantine, State.DRAINING, now)]
+        return [Clear(node=node), _moved(node, quarantine, QuarantineState.DRAINING, now)]
     if reported := fault(node, policy):
-        return [Clear(node=node), _moved(node, replace(quarantine, reason=reported), State.WAITING, now)]
+        return [Clear(node=node), _moved(node, replace(quarantine, reason=reported), QuarantineState.WAITING, now)]
     overdue = node.diagnostic in (Diagnostic.RUNNING, Diagnostic.NONE) and _late(quarantine, now, policy.test_seconds)
     if node.diagnostic is Diagnostic.PASSED:
         return [Readmit(node=node), Clear(node=node)]
     if node.diagnostic is Diagnostic.FAILED or overdue:
         if quarantine.attempts < policy.attempts:
-            return [Clear(node=node), _moved(node, quarantine, State.WAITING, now)]
-        return [Clear(node=node), Replace(node=node), _moved(node, quarantine, State.REPLACING, now)]
+            return [Clear(node=node), _moved(node, quarantine, QuarantineState.WAITING, now)]
+        return [Clear(node=node), Replace(node=node), _moved(node, quarantine, QuarantineState.REPLACING, now)]
     return [Diagnose(node=node, trial=quarantine.trial)] if node.diagnostic is Diagnostic.NONE else []
 
 
-def _tried(node: Node, quarantine: Quarantine, now: float) -> list[Action]:
+def _tried(node: GpuNode, quarantine: Quarantine, now: float) -> list[Action]:
     once_more = replace(quarantine, attempts=quarantine.attempts + 1)
-    return [_moved(node, once_more, State.TESTING, now)]
+    return [_moved(node, once_more, QuarantineState.TESTING, now)]
 
 
-def _moved(node: Node, quarantine: Quarantine, state: State, now: float) -> Isolate:
+def _moved(node: GpuNode, quarantine: Quarantine, state: QuarantineState, now: float) -> Isolate:
     return Isolate(node=node, quarantine=replace(quarantine, state=state, changed=now))
 
 
@@ -215,16 +217,18 @@ def _late(quarantine: Quarantine, now: float, seconds: float) -> bool:
     return now - quarantine.changed >= seconds
 
 
-def by_hand(node: Node, reason: str, who: str, now: float) -> Isolate:
+def by_hand(node: GpuNode, reason: str, who: str, now: float) -> Isolate:
     """Set apart by a person: drained, then held until that person or another releases it."""
-    return Isolate(node=node, quarantine=Quarantine(state=State.DRAINING, reason=reason, by=who, since=now, changed=now, held=True))
+    return Isolate(
+        node=node, quarantine=Quarantine(state=QuarantineState.DRAINING, reason=reason, by=who, since=now, changed=now, held=True)
+    )
 
 
-def released(node: Node, now: float, *, untested: bool) -> Action | None:
+def released(node: GpuNode, now: float, *, untested: bool) -> Action | None:
     """What a person's release means: a diagnostic first, unless told otherwise or the GPUs are cut by MIG. None if it is in no quarantine."""
     if node.quarantine is None:
         return Readmit(node=node) if node.tainted else None
     if untested:
         return Readmit(node=node)
     free = replace(node.quarantine, held=False, attempts=0)
-    return _moved(node, free, State.DRAINING, now)
+    return _moved(node, free, QuarantineState.DRAINING, now)

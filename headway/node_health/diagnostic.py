@@ -6,7 +6,7 @@ DCGM's diagnostic tests whole GPUs only, so a node whose GPUs are cut by MIG is 
 
 from typing import Any
 
-from headway.node_health.facts import DIAGNOSTIC_LABEL, Node
+from headway.node_health.facts import DIAGNOSTIC_LABEL, GpuNode
 from headway.wire import NODE_HEALTH_NAMESPACE, PART_OF
 
 LEVEL = 2
@@ -20,7 +20,7 @@ def pod_name(node: str, trial: str) -> str:
     return f"diagnose-{node}"[:200].rstrip(".-") + f"-{trial}"
 
 
-def pod(node: Node, trial: str, image: str) -> dict[str, Any]:
+def pod(node: GpuNode, trial: str, image: str) -> dict[str, Any]:
     """The pod of this trial; it succeeds when every GPU of the node does."""
     container = {
         "name": "dcgmi",

@@ -20,7 +20,7 @@ DIAGNOSTIC_LABEL = f"{PREFIX}/diagnostic"
 """Label of a diagnostic's pod: the trial that it is."""
 
 
-class State(StrEnum):
+class QuarantineState(StrEnum):
     """How far a node in quarantine is. Not its health: a node stays here until it has proved itself."""
 
     DRAINING = "draining"
@@ -46,7 +46,7 @@ class Diagnostic(StrEnum):
 class Quarantine:
     """Why a node is set apart. Times are Unix seconds; `attempts` counts diagnostics started; `held` by a person until released."""
 
-    state: State
+    state: QuarantineState
     reason: str
     by: str
     since: float
@@ -69,7 +69,7 @@ class Quarantine:
         try:
             given = json.loads(text)
             return cls(
-                state=State(given["state"]),
+                state=QuarantineState(given["state"]),
                 reason=str(given["reason"]),
                 by=str(given["by"]),
                 since=float(given["since"]),
@@ -105,7 +105,7 @@ class Pod:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Node:
+class GpuNode:
     """One GPU node. `offered` and `installed` count each GPU resource as allocatable and as capacity."""
 
     name: str
@@ -140,7 +140,7 @@ class Node:
         return self.ready and any(self.offered.values()) and all(self.offered.get(key, 0) >= n for key, n in self.installed.items())
 
 
-def node(body: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> Node | None:
+def node(body: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> GpuNode | None:
     """A node as the API server describes it, with the pods that are on it; None if it has no place in a GPU pool."""
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     labels: Mapping[str, str] = meta.get("labels") or {}
@@ -154,7 +154,7 @@ def node(body: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> Node | N
     mine = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName") == meta["name"]]
     annotation = (meta.get("annotations") or {}).get(QUARANTINE)
     quarantine = Quarantine.read(annotation) if annotation else None
-    return Node(
+    return GpuNode(
         name=meta["name"],
         pool=labels[POOL],
         driver=labels.get(DRIVER_LABEL, ""),
@@ -172,7 +172,7 @@ def node(body: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> Node | N
     )
 
 
-def nodes(bodies: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
+def nodes(bodies: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> tuple[GpuNode, ...]:
     """Every node of a GPU pool, by pool and name."""
     found = (node(body, pods) for body in bodies)
     return tuple(sorted((n for n in found if n is not None), key=lambda n: (n.pool, n.name)))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.node_health.facts import Node
+from headway.node_health.facts import GpuNode
 from headway.problem import Problem
 
 
@@ -30,7 +30,7 @@ class Operator:
     recorded: bool = False
 
 
-def lacks(expected: Sequence[Expected], nodes: Sequence[Node], operator: Operator) -> tuple[Problem, ...]:
+def lacks(expected: Sequence[Expected], nodes: Sequence[GpuNode], operator: Operator) -> tuple[Problem, ...]:
     """Everything that is missing, the operator first, then pools and nodes by name. Nodes in quarantine owe nothing."""
     return (*_operator(operator), *(lack for pool in sorted(expected, key=lambda e: e.pool) for lack in _pool(pool, nodes)))
 
@@ -49,7 +49,7 @@ def _operator(operator: Operator) -> tuple[Problem, ...]:
     )
 
 
-def _pool(expected: Expected, nodes: Sequence[Node]) -> tuple[Problem, ...]:
+def _pool(expected: Expected, nodes: Sequence[GpuNode]) -> tuple[Problem, ...]:
     mine = [node for node in nodes if node.pool == expected.pool]
     found: list[Problem] = []
     if len(mine) < expected.nodes_at_least:
@@ -67,7 +67,7 @@ def _pool(expected: Expected, nodes: Sequence[Node]) -> tuple[Problem, ...]:
     return tuple(found)
 
 
-def _node(expected: Expected, node: Node) -> list[Problem]:
+def _node(expected: Expected, node: GpuNode) -> list[Problem]:
     found: list[Problem] = []
     missing = {name: count for name, count in sorted(expected.resources.items()) if node.offered.get(name, 0) < count}
     for name, count in missing.items():

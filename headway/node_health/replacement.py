@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from headway.node_health.facts import Node
+from headway.node_health.facts import GpuNode
 from headway.problem import UserError
 
 
@@ -12,7 +12,7 @@ class AutoScaling:
     def __init__(self, region: str | None = None, client: Any = None) -> None:
         self._region, self._client = region, client
 
-    def __call__(self, node: Node) -> None:
+    def __call__(self, node: GpuNode) -> None:
         """Raises UserError when the node is no EC2 instance, or AWS refuses."""
         from botocore.exceptions import BotoCoreError, ClientError
 
@@ -40,7 +40,7 @@ class AutoScaling:
         return self._client
 
 
-def refused(node: Node) -> None:
+def refused(node: GpuNode) -> None:
     """A replacer for who may not replace."""
     raise UserError(
         f"node {node.name} wants replacing, and this loop may not end instances",

@@ -13,7 +13,7 @@ from headway.environment.stacks import StackResult
 from headway.wire import POLICY_GATE
 from sandbox.cluster.processes import ProcessStatus
 from sandbox.deploy import LayerResult
-from sandbox.extras import Live
+from sandbox.extras import RunningExtra
 from sandbox.session import Report
 from sandbox.status import ClusterView, PoolStatus, ServiceStatus
 
@@ -73,7 +73,7 @@ def _finding(level: str, policy: str, resource: str, message: str) -> Renderable
     )
 
 
-def view(console: Console, cluster: ClusterView, live: Sequence[Live] = ()) -> None:
+def view(console: Console, cluster: ClusterView, live: Sequence[RunningExtra] = ()) -> None:
     """Nodes by pool and services by tenant, as the cluster told them; and which add-ons run here as processes, which do not."""
     console.print(f"[bold]Cluster[/bold] [dim]Kubernetes {cluster.version}, read from its API just now[/dim]")
     nodes = Table(box=None, pad_edge=False, header_style="dim")

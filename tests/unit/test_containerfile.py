@@ -17,7 +17,7 @@ runpy.run_module("headway.cli.main", run_name="__main__")
 """
 
 
-def test_the_loop_starts_from_what_the_recipe_copies_and_nothing_else_of_the_checkout(tmp_path: Path) -> None:
+def test_the_loop_starts_from_nothing_but_what_the_recipe_copies(tmp_path: Path) -> None:
     assert COPIED["headway"] == "/opt/headway/headway"
     assert "ENV PYTHONPATH=/opt/headway " in RECIPE
     shutil.copytree(PROJECT / "headway", tmp_path / "headway", ignore=shutil.ignore_patterns("__pycache__"))

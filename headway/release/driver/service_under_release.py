@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 RawCounters = Mapping[str, Any]
 
 
-class OutOfReachError(Exception):
-    """The API server did not answer, or not in time. Nothing is concluded from that; it is asked again."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class LiveRoute:
     """The live route of a service: weight by key of arm, and who gets copies."""

@@ -75,7 +75,7 @@ class Node:
         return objectstore.client("s3", REGION, objectstore.endpoint(self.plane.layout))
 
     def release(self, tenant: str, folder: str, files: Mapping[str, bytes], stored: bytes | None = None) -> dict[str, Any]:
-        """Store a release's files (or `stored` in the place of each), and create its ConfigMap."""
+        """ArtifactStore a release's files (or `stored` in the place of each), and create its ConfigMap."""
         for path, data in files.items():
             self.s3.put_object(Bucket=BUCKET, Key=f"{folder}/{path}", Body=data if stored is None else stored)
         made = release(tenant, folder, files)

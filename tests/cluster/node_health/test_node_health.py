@@ -24,7 +24,7 @@ from headway.contract.pool import Pool
 from headway.node_health import watch
 from headway.node_health.cluster import Done, NodeCluster
 from headway.node_health.decision import Policy, Replace, by_hand
-from headway.node_health.facts import Node, State
+from headway.node_health.facts import GpuNode, QuarantineState
 from headway.node_health.replacement import refused
 from headway.wire import MODEL, NODE_HEALTH_NAMESPACE, QUARANTINE, RELEASE, TENANT
 from sandbox.cluster.nodes import node_manifest
@@ -125,16 +125,16 @@ def a_round(plane: ControlPlane, policy: Policy = SLOW, replace: Any = refused) 
     return watch.once(cluster(plane, replace), policy, time.time())
 
 
-def seen(plane: ControlPlane, name: str) -> Node:
+def seen(plane: ControlPlane, name: str) -> GpuNode:
     return next(node for node in cluster(plane).nodes() if node.name == name)
 
 
-def state(plane: ControlPlane, name: str) -> State | None:
+def state(plane: ControlPlane, name: str) -> QuarantineState | None:
     record = seen(plane, name).quarantine
     return record.state if record else None
 
 
-def rounds_until(plane: ControlPlane, name: str, wanted: State | None) -> None:
+def rounds_until(plane: ControlPlane, name: str, wanted: QuarantineState | None) -> None:
     def reached() -> bool:
         a_round(plane)
         return state(plane, name) is wanted
@@ -171,7 +171,7 @@ def _no_operator() -> str:
 def test_a_node_with_a_fatal_fault_goes_through_its_whole_quarantine(fleet: ControlPlane) -> None:
     condition(fleet, "gpu-a", "False", "NvidiaXID48Error")
     a_round(fleet)
-    assert state(fleet, "gpu-a") is State.DRAINING
+    assert state(fleet, "gpu-a") is QuarantineState.DRAINING
     assert seen(fleet, "gpu-a").tainted
 
     refusals = [done.refused for done in a_round(fleet)]
@@ -180,14 +180,14 @@ def test_a_node_with_a_fatal_fault_goes_through_its_whole_quarantine(fleet: Cont
 
     policies = client.PolicyV1Api(api_client(fleet.kubeconfig.read_text()))
     policies.patch_namespaced_pod_disruption_budget("defects", NAMESPACE, {"spec": {"maxUnavailable": 1}})
-    rounds_until(fleet, "gpu-a", State.WAITING)
+    rounds_until(fleet, "gpu-a", QuarantineState.WAITING)
     eventually(lambda: len(fleet.list("Pod", namespace=NAMESPACE)) == 3 and serving(fleet) == {"gpu-b", "gpu-c"}, within=60)
 
     a_round(fleet)
-    assert state(fleet, "gpu-a") is State.WAITING, "repair has its turn while the fault is reported"
+    assert state(fleet, "gpu-a") is QuarantineState.WAITING, "repair has its turn while the fault is reported"
 
     condition(fleet, "gpu-a", "True", "NvidiaGPUIsReady")
-    rounds_until(fleet, "gpu-a", State.TESTING)
+    rounds_until(fleet, "gpu-a", QuarantineState.TESTING)
     a_round(fleet)
     (diagnostic,) = fleet.list("Pod", namespace=NODE_HEALTH_NAMESPACE)
     assert diagnostic["spec"]["nodeName"] == "gpu-a"
@@ -205,7 +205,7 @@ def test_a_node_that_no_test_can_clear_is_replaced_once_it_is_empty(fleet: Contr
     impatient = Policy(repair_seconds=0)
     condition(fleet, "gpu-b", "False", "NvidiaXID79Error")
 
-    def end(node: Node) -> None:
+    def end(node: GpuNode) -> None:
         ended.append(node.provider_id)
 
     def replaced() -> bool:
@@ -215,7 +215,7 @@ def test_a_node_that_no_test_can_clear_is_replaced_once_it_is_empty(fleet: Contr
     eventually(replaced, within=60)
     assert ended == ["aws:///us-east-1a/i-gpu-b"]
     assert "gpu-b" not in serving(fleet), "not before its servers had left"
-    assert state(fleet, "gpu-b") is State.REPLACING
+    assert state(fleet, "gpu-b") is QuarantineState.REPLACING
     fleet.resource(simulated("gpu-b")).delete(name="gpu-b")
     fleet.create(simulated("gpu-b"))
     assert a_round(fleet) == (), "the node that its group starts instead is a new one"
@@ -232,7 +232,7 @@ def test_a_loop_that_may_not_replace_says_so_and_leaves_the_node_waiting(fleet: 
 
     eventually(told, within=60)
     assert "may not end instances" in said[0]
-    assert state(fleet, "gpu-c") is State.WAITING, "as long as it was not carried out, it is not written down"
+    assert state(fleet, "gpu-c") is QuarantineState.WAITING, "as long as it was not carried out, it is not written down"
     condition(fleet, "gpu-c", "True", "NvidiaGPUIsReady")
     assert command(fleet, "release", "gpu-c", "--untested")[0] == 0
 
@@ -246,9 +246,9 @@ def test_a_person_sets_a_node_apart_and_releases_it(fleet: ControlPlane) -> None
     assert shown["gpu-a"]["quarantine"]["reason"] == "slow since Tuesday"
     assert shown["gpu-a"]["driver"] == "580.159.03"
     assert {run["model"] for node in shown.values() for run in node["runs"]} == {"defects"}
-    rounds_until(fleet, "gpu-a", State.WAITING)
+    rounds_until(fleet, "gpu-a", QuarantineState.WAITING)
     assert command(fleet, "release", "gpu-a")[1] == "gpu-a returns once its diagnostic has passed\n"
-    assert state(fleet, "gpu-a") is State.DRAINING
+    assert state(fleet, "gpu-a") is QuarantineState.DRAINING
     assert command(fleet, "release", "gpu-a", "--untested")[1] == "gpu-a is back in service\n"
     assert state(fleet, "gpu-a") is None
 
@@ -325,7 +325,7 @@ def test_the_deployed_loop_works_with_its_own_rights_and_hands_over_at_its_end(f
         assert (code, "Another loop of node health has its turn" in said) == (1, True), "an error that the command shows, and no round"
         sick = min(eventually(lambda: serving(fleet), within=60))
         condition(fleet, sick, "False", "NvidiaXID48Error")
-        eventually(lambda: state(fleet, sick) is State.WAITING, within=60)
+        eventually(lambda: state(fleet, sick) is QuarantineState.WAITING, within=60)
         assert sick not in serving(fleet)
         with looping(fleet, tmp_path) as second:
             assert holder(fleet) == began
@@ -333,7 +333,7 @@ def test_the_deployed_loop_works_with_its_own_rights_and_hands_over_at_its_end(f
             assert first.wait(60) == 0
             next_ = eventually(lambda: h if (h := holder(fleet)) not in ("", began) else "", within=60)
             condition(fleet, sick, "True", "NvidiaGPUIsReady")
-            eventually(lambda: state(fleet, sick) is State.TESTING, within=60)
+            eventually(lambda: state(fleet, sick) is QuarantineState.TESTING, within=60)
             second.kill()
         assert holder(fleet) == next_, "who was killed gives nothing up: the next one waits for the Lease's time"
         output = first.stdout.read() if first.stdout else ""

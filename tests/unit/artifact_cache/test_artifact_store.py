@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.artifact_cache.callers import ASKED_PER_SECOND, REMEMBERED_SECONDS, BusyError, Callers
-from headway.artifact_cache.store import NoRoomError, RefusedError, Store
-from headway.artifact_cache.wanted import File, files, ordered
+from headway.artifact_cache.store import ArtifactStore, NoRoomError, RefusedError
+from headway.artifact_cache.wanted import CachedFile, files, ordered
 from headway.wire import ARTIFACT_CACHE_AUDIENCE
 
 
@@ -25,7 +25,7 @@ def configuration(tenant: str, uri: str, sizes: dict[str, int], created: str = "
 
 def test_a_release_names_the_files_below_its_own_namespaces_prefix() -> None:
     (found,) = files(configuration("vision", "s3://models/vision/defects/5/", {"a/model.onnx": 7}))
-    assert found == File(
+    assert found == CachedFile(
         tenant="vision", sha256=hashlib.sha256(b"a/model.onnx").hexdigest(), bucket="models", key="vision/defects/5/a/model.onnx", size=7
     )
 
@@ -60,13 +60,13 @@ def test_every_tenants_newest_release_comes_before_anybodys_second() -> None:
     assert [file.key for file in ordered([*many, one])] == ["assist/a3", "vision/v1", "assist/a2", "assist/a1"]
 
 
-def file(data: bytes, tenant: str = "vision", size: int | None = None) -> File:
+def file(data: bytes, tenant: str = "vision", size: int | None = None) -> CachedFile:
     digest = hashlib.sha256(data).hexdigest()
-    return File(tenant=tenant, sha256=digest, bucket="b", key=f"{tenant}/x", size=len(data) if size is None else size)
+    return CachedFile(tenant=tenant, sha256=digest, bucket="b", key=f"{tenant}/x", size=len(data) if size is None else size)
 
 
-def writes(data: bytes) -> Callable[[File, Path], None]:
-    def write(_: File, path: Path) -> None:
+def writes(data: bytes) -> Callable[[CachedFile, Path], None]:
+    def write(_: CachedFile, path: Path) -> None:
         path.write_bytes(data)
 
     return write
@@ -82,11 +82,11 @@ class Clock:
         return self.now
 
 
-def store(folder: Path, room: int, clock: Clock | None = None) -> Store:
-    return Store(folder, room, clock or Clock())
+def store(folder: Path, room: int, clock: Clock | None = None) -> ArtifactStore:
+    return ArtifactStore(folder, room, clock or Clock())
 
 
-def read(found: Store, wanted: File) -> bytes | None:
+def read(found: ArtifactStore, wanted: CachedFile) -> bytes | None:
     opened = found.open(wanted.tenant, wanted.sha256)
     if opened is None:
         return None
@@ -114,7 +114,7 @@ def test_what_is_not_what_its_release_says_is_not_kept(tmp_path: Path, data: byt
 
 
 def test_a_download_that_breaks_leaves_nothing(tmp_path: Path) -> None:
-    def breaks(_: File, path: Path) -> None:
+    def breaks(_: CachedFile, path: Path) -> None:
         path.write_bytes(b"wei")
         raise OSError("gone")
 
@@ -227,7 +227,7 @@ def test_strangers_cannot_flood_the_api_server() -> None:
     assert len(asked) <= 3 * ASKED_PER_SECOND + 1
 
 
-def test_while_the_api_server_is_away_nobody_is_told_apart_and_nothing_is_remembered() -> None:
+def test_while_the_api_server_is_away_no_caller_is_identified_or_remembered() -> None:
     answers: list[str | None] = [None, "system:serviceaccount:vision:models"]
 
     def review(_: str) -> str | None:

@@ -23,7 +23,7 @@ KUBECONFIG = {
 @pytest.mark.parametrize(
     "content", [b"# a page: with: colons", b"- a list", b"text", b"\xff\xfe", b"contexts: 3", b"current-context: here", b""]
 )
-def test_a_file_that_is_no_kubeconfig_is_refused_without_a_word_of_what_it_holds(content: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_no_kubeconfig_is_refused_without_quoting_it(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "secret.txt"
     file.write_bytes(content)
     with pytest.raises(ConfigException) as refused:

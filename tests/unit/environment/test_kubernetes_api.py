@@ -1,16 +1,29 @@
-"""What the driver makes of an API server's answers, asked by a real client on loopback."""
+"""What is made of an API server's answers, asked by a real client on loopback."""
 
+import json
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
-from headway.environment.kubernetes import KubernetesApi
+from headway.environment.kubernetes import KubernetesApi, UnusableKubeconfigError
 from headway.environment.port import OutOfReachError
 from headway.problem import UserError
 from tests.loopback import Handler, served
 
 ROUTE = "/apis/networking.istio.io/v1/namespaces/vision/virtualservices/defects"
+
+
+def kubeconfig(server: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
 
 
 @contextmanager
@@ -24,18 +37,7 @@ def answering(*refused: int, ready: int) -> Generator[KubernetesApi]:
             self.reply(status, {"message": "User cannot get virtualservices"} if status >= 400 else {"kind": "VirtualService"})
 
     with served(Server) as server:
-        cluster = {"name": "c", "cluster": {"server": server}}
-        user = {"name": "u", "user": {"token": "t"}}
-        context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [cluster],
-            "users": [user],
-            "contexts": [context],
-            "current-context": "x",
-        }
-        yield KubernetesApi(config)
+        yield KubernetesApi(kubeconfig(server))
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -52,3 +54,41 @@ def test_a_server_that_became_ready_meanwhile_is_asked_again() -> None:
 def test_a_ready_server_that_refuses_twice_means_it() -> None:
     with answering(403, 403, ready=200) as api, pytest.raises(UserError, match=r"refuses GET .*virtualservices/defects: User cannot get"):
         api.get(ROUTE)
+
+
+def event(kind: str, **body: Any) -> str:
+    return json.dumps({"type": kind, "object": body}) + "\n"
+
+
+def watched(status: int, body: str) -> list[tuple[str, dict[str, Any]]]:
+    class Server(Handler):
+        def do_GET(self) -> None:
+            assert "watch=true&resourceVersion=7" in self.path and "labelSelector=a" in self.path
+            self.reply(status, body)
+
+    with served(Server) as server:
+        return list(KubernetesApi(kubeconfig(server)).watch("/api/v1/pods", "7", 1, {"labelSelector": "a"}))
+
+
+def test_a_watch_tells_each_event_with_its_object() -> None:
+    assert watched(200, event("ADDED", a=1) + event("DELETED", a=2)) == [("ADDED", {"a": 1}), ("DELETED", {"a": 2})]
+
+
+@pytest.mark.parametrize(("status", "body"), [(200, event("ERROR", code=410)), (410, "{}")])
+def test_a_watch_of_a_forgotten_version_ends_and_can_be_begun_anew(status: int, body: str) -> None:
+    assert watched(status, body) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(200, event("ERROR", code=500, message="etcd is away")), (403, json.dumps({"message": "etcd is away"}))]
+)
+def test_a_watch_that_fails_says_why(status: int, body: str) -> None:
+    with pytest.raises(OutOfReachError, match="etcd is away"):
+        watched(status, body)
+
+
+def test_a_kubeconfig_that_names_nobody_is_told_apart_from_silence() -> None:
+    with pytest.raises(UnusableKubeconfigError) as refused:
+        KubernetesApi("/nowhere").connect()
+    assert str(refused.value) == "no usable kubeconfig"
+    assert "No configuration found" in refused.value.reason

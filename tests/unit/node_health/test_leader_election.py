@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headway.node_health.cluster import Done
 from headway.node_health.decision import Readmit
-from headway.node_health.facts import Node
+from headway.node_health.facts import GpuNode
 from headway.node_health.leader_election import LeaderRecord, Turn
 from headway.node_health.serving import Pulse, served
 from headway.problem import UserError
@@ -41,7 +41,7 @@ class Kept:
         return Turn(self, me, lambda: self.now)
 
 
-def test_the_second_loop_waits_until_the_first_has_been_silent_for_the_leases_time() -> None:
+def test_the_second_loop_waits_until_the_lease_of_the_first_has_run_out() -> None:
     kept = Kept()
     first, second = kept.turn("a"), kept.turn("b")
     assert first.taken() and not second.taken()
@@ -93,7 +93,7 @@ def test_no_two_loops_ever_believe_that_it_is_their_turn(steps: list[tuple[int, 
         assert sum(turn.lasts() for turn in turns) <= 1
 
 
-def test_a_loop_that_waits_for_its_turn_is_well_and_one_that_gets_no_answer_is_not() -> None:
+def test_a_loop_that_waits_is_healthy_and_one_without_answers_is_not() -> None:
     now = 0.0
     pulse = Pulse(lambda: now, 120.0)
     now = 119.0
@@ -107,7 +107,7 @@ def test_a_loop_that_waits_for_its_turn_is_well_and_one_that_gets_no_answer_is_n
 
 def test_what_the_loop_did_and_what_was_refused_is_counted() -> None:
     pulse = Pulse(lambda: 5.0, 120.0)
-    node = Node(name="n", pool="l4", offered={}, installed={})
+    node = GpuNode(name="n", pool="l4", offered={}, installed={})
     for refused in ("", "", "no"):
         pulse.acted(Done(action=Readmit(node=node), refused=refused))
     pulse.looked(leads=True)

@@ -28,7 +28,7 @@ from headway.node_health.decision import (
     fault,
     released,
 )
-from headway.node_health.facts import DIAGNOSTIC_LABEL, Condition, Diagnostic, Node, Pod, Quarantine, State, nodes
+from headway.node_health.facts import DIAGNOSTIC_LABEL, Condition, Diagnostic, GpuNode, Pod, Quarantine, QuarantineState, nodes
 from headway.node_health.readiness import Expected, Operator, cluster_policy_state, lacks
 from headway.node_health.replacement import AutoScaling
 from headway.problem import UserError
@@ -42,7 +42,7 @@ TAINT = {"key": QUARANTINE, "effect": "NoSchedule"}
 DAEMON = Pod(namespace="gpu-operator", name="exporter", movable=False)
 
 
-def node(**changes: Any) -> Node:
+def node(**changes: Any) -> GpuNode:
     given: dict[str, Any] = {
         "name": "n1",
         "pool": "l4",
@@ -51,10 +51,10 @@ def node(**changes: Any) -> Node:
         "installed": {"nvidia.com/gpu": 4},
         "pods": (DAEMON,),
     }
-    return Node(**{**given, **changes})
+    return GpuNode(**{**given, **changes})
 
 
-def isolated(state: State, **changes: Any) -> Node:
+def isolated(state: QuarantineState, **changes: Any) -> GpuNode:
     """A node in quarantine since an hour before, in `state` since now, but for `changes` of either."""
     own: dict[str, Any] = {key: changes.pop(key) for key in ("attempts", "held", "changed", "reason") if key in changes}
     given: dict[str, Any] = {"state": state, "reason": "NvidiaXID48Error", "by": LOOP, "since": NOW - 3600, "changed": NOW}
@@ -67,48 +67,64 @@ def kinds(actions: Sequence[Action]) -> list[str]:
 
 
 LATE = NOW - 3601
-TABLE: tuple[tuple[str, Node, list[str]], ...] = (
+TABLE: tuple[tuple[str, GpuNode, list[str]], ...] = (
     ("sound", node(), []),
     ("a fatal fault", node(conditions=(XID,), pods=(SERVER,)), ["to draining"]),
     ("the agent's own trouble", node(conditions=(replace(XID, reason="DCGMError"),)), []),
     ("a condition that holds", node(conditions=(replace(XID, status="True"),)), []),
     ("a taint without a reason", node(taints=(TAINT,)), ["Tell"]),
-    ("the taint was taken off", replace(isolated(State.WAITING), taints=()), ["to waiting"]),
-    ("draining, servers run", isolated(State.DRAINING, pods=(DAEMON, SERVER)), ["Evict"]),
-    ("draining for too long", isolated(State.DRAINING, pods=(SERVER,), changed=LATE), ["Evict", "Tell"]),
-    ("drained", isolated(State.DRAINING), ["to waiting"]),
-    ("waiting, the fault remains", isolated(State.WAITING, conditions=(XID,)), []),
-    ("waiting, repair did not come", isolated(State.WAITING, conditions=(XID,), changed=LATE), ["Replace", "to replacing"]),
-    ("waiting, the fault is gone", isolated(State.WAITING), ["to testing"]),
-    ("waiting, the node is away", isolated(State.WAITING, ready=False), []),
-    ("waiting, a GPU is missing", isolated(State.WAITING, offered={"nvidia.com/gpu": 3}), []),
-    ("waiting, a GPU stays missing", isolated(State.WAITING, offered={"nvidia.com/gpu": 3}, changed=LATE), ["Replace", "to replacing"]),
-    ("waiting, a pod slipped in", isolated(State.WAITING, pods=(SERVER,)), ["to draining"]),
-    ("waiting, held by a person", isolated(State.WAITING, held=True, changed=LATE), []),
-    ("waiting, no test can clear it", isolated(State.WAITING, reason="NvidiaXID79Error"), []),
-    ("waiting long, no test can clear it", isolated(State.WAITING, reason="NvidiaXID79Error", changed=LATE), ["Replace", "to replacing"]),
-    ("waiting, cut by MIG", isolated(State.WAITING, sliced=True), []),
-    ("waiting long, cut by MIG", isolated(State.WAITING, sliced=True, changed=LATE), ["Replace", "to replacing"]),
-    ("testing, not started", isolated(State.TESTING, attempts=1), ["Diagnose"]),
-    ("testing, runs", isolated(State.TESTING, attempts=1, diagnostic=Diagnostic.RUNNING), []),
-    ("testing, passed", isolated(State.TESTING, attempts=1, diagnostic=Diagnostic.PASSED), ["Readmit", "Clear"]),
-    ("testing, failed once", isolated(State.TESTING, attempts=1, diagnostic=Diagnostic.FAILED), ["Clear", "to waiting"]),
-    ("testing, failed twice", isolated(State.TESTING, attempts=2, diagnostic=Diagnostic.FAILED), ["Clear", "Replace", "to replacing"]),
-    ("testing, does not end", isolated(State.TESTING, attempts=1, diagnostic=Diagnostic.RUNNING, changed=LATE), ["Clear", "to waiting"]),
-    ("testing, the fault is back", isolated(State.TESTING, attempts=1, conditions=(XID,)), ["Clear", "to waiting"]),
+    ("the taint was taken off", replace(isolated(QuarantineState.WAITING), taints=()), ["to waiting"]),
+    ("draining, servers run", isolated(QuarantineState.DRAINING, pods=(DAEMON, SERVER)), ["Evict"]),
+    ("draining for too long", isolated(QuarantineState.DRAINING, pods=(SERVER,), changed=LATE), ["Evict", "Tell"]),
+    ("drained", isolated(QuarantineState.DRAINING), ["to waiting"]),
+    ("waiting, the fault remains", isolated(QuarantineState.WAITING, conditions=(XID,)), []),
+    ("waiting, repair did not come", isolated(QuarantineState.WAITING, conditions=(XID,), changed=LATE), ["Replace", "to replacing"]),
+    ("waiting, the fault is gone", isolated(QuarantineState.WAITING), ["to testing"]),
+    ("waiting, the node is away", isolated(QuarantineState.WAITING, ready=False), []),
+    ("waiting, a GPU is missing", isolated(QuarantineState.WAITING, offered={"nvidia.com/gpu": 3}), []),
     (
-        "testing, passed with the fault back",
-        isolated(State.TESTING, attempts=1, conditions=(XID,), diagnostic=Diagnostic.PASSED),
+        "waiting, a GPU stays missing",
+        isolated(QuarantineState.WAITING, offered={"nvidia.com/gpu": 3}, changed=LATE),
+        ["Replace", "to replacing"],
+    ),
+    ("waiting, a pod slipped in", isolated(QuarantineState.WAITING, pods=(SERVER,)), ["to draining"]),
+    ("waiting, held by a person", isolated(QuarantineState.WAITING, held=True, changed=LATE), []),
+    ("waiting, no test can clear it", isolated(QuarantineState.WAITING, reason="NvidiaXID79Error"), []),
+    (
+        "waiting long, no test can clear it",
+        isolated(QuarantineState.WAITING, reason="NvidiaXID79Error", changed=LATE),
+        ["Replace", "to replacing"],
+    ),
+    ("waiting, cut by MIG", isolated(QuarantineState.WAITING, sliced=True), []),
+    ("waiting long, cut by MIG", isolated(QuarantineState.WAITING, sliced=True, changed=LATE), ["Replace", "to replacing"]),
+    ("testing, not started", isolated(QuarantineState.TESTING, attempts=1), ["Diagnose"]),
+    ("testing, runs", isolated(QuarantineState.TESTING, attempts=1, diagnostic=Diagnostic.RUNNING), []),
+    ("testing, passed", isolated(QuarantineState.TESTING, attempts=1, diagnostic=Diagnostic.PASSED), ["Readmit", "Clear"]),
+    ("testing, failed once", isolated(QuarantineState.TESTING, attempts=1, diagnostic=Diagnostic.FAILED), ["Clear", "to waiting"]),
+    (
+        "testing, failed twice",
+        isolated(QuarantineState.TESTING, attempts=2, diagnostic=Diagnostic.FAILED),
+        ["Clear", "Replace", "to replacing"],
+    ),
+    (
+        "testing, does not end",
+        isolated(QuarantineState.TESTING, attempts=1, diagnostic=Diagnostic.RUNNING, changed=LATE),
         ["Clear", "to waiting"],
     ),
-    ("testing, a pod slipped in", isolated(State.TESTING, attempts=1, pods=(SERVER,)), ["Clear", "to draining"]),
-    ("replacing", isolated(State.REPLACING), []),
-    ("replacing, still there", isolated(State.REPLACING, changed=LATE), ["Replace", "to replacing"]),
+    ("testing, the fault is back", isolated(QuarantineState.TESTING, attempts=1, conditions=(XID,)), ["Clear", "to waiting"]),
+    (
+        "testing, passed with the fault back",
+        isolated(QuarantineState.TESTING, attempts=1, conditions=(XID,), diagnostic=Diagnostic.PASSED),
+        ["Clear", "to waiting"],
+    ),
+    ("testing, a pod slipped in", isolated(QuarantineState.TESTING, attempts=1, pods=(SERVER,)), ["Clear", "to draining"]),
+    ("replacing", isolated(QuarantineState.REPLACING), []),
+    ("replacing, still there", isolated(QuarantineState.REPLACING, changed=LATE), ["Replace", "to replacing"]),
 )
 
 
 @pytest.mark.parametrize(("case", "given_node", "expected"), TABLE, ids=[case for case, _, _ in TABLE])
-def test_what_follows_from_each_state(case: str, given_node: Node, expected: list[str]) -> None:
+def test_what_follows_from_each_state(case: str, given_node: GpuNode, expected: list[str]) -> None:
     assert kinds(decide([given_node], NOW, POLICY)) == expected, case
 
 
@@ -119,7 +135,7 @@ def test_a_quarantine_says_why_and_who() -> None:
 
 
 def test_only_what_may_leave_is_evicted() -> None:
-    actions = decide([isolated(State.DRAINING, pods=(DAEMON, SERVER))], NOW, POLICY)
+    actions = decide([isolated(QuarantineState.DRAINING, pods=(DAEMON, SERVER))], NOW, POLICY)
     assert [action.pod.name for action in actions if isinstance(action, Evict)] == ["defects-1"]
 
 
@@ -136,13 +152,13 @@ def test_each_pool_has_a_brake_of_its_own() -> None:
 
 
 def test_nodes_that_are_away_already_count_against_the_brake() -> None:
-    fleet = [isolated(State.WAITING, name="a", held=True), node(name="b", conditions=(XID,)), node(name="c")]
+    fleet = [isolated(QuarantineState.WAITING, name="a", held=True), node(name="b", conditions=(XID,)), node(name="c")]
     assert kinds(decide(fleet, NOW, POLICY)) == ["Tell"]
 
 
 def test_a_fault_that_returns_under_test_replaces_the_reason() -> None:
     other = replace(XID, reason="NvidiaXID79Error")
-    _, moved = decide([isolated(State.TESTING, attempts=1, conditions=(other,))], NOW, POLICY)
+    _, moved = decide([isolated(QuarantineState.TESTING, attempts=1, conditions=(other,))], NOW, POLICY)
     assert isinstance(moved, Isolate)
     assert moved.quarantine.reason == "NvidiaXID79Error", "or a node off the bus could be cleared by a test"
 
@@ -163,18 +179,18 @@ def test_some_faults_no_test_can_clear(reason: str, may: bool) -> None:
 
 def test_who_quarantines_by_hand_keeps_the_node() -> None:
     action = by_hand(node(), "slow", "person:ann", NOW)
-    held = replace(node(), taints=(TAINT,), quarantine=replace(action.quarantine, state=State.WAITING))
+    held = replace(node(), taints=(TAINT,), quarantine=replace(action.quarantine, state=QuarantineState.WAITING))
     assert decide([held], NOW + 10**6, POLICY) == ()
 
 
 def test_a_released_node_is_tested_first() -> None:
-    action = released(isolated(State.WAITING, held=True, attempts=2), NOW, untested=False)
+    action = released(isolated(QuarantineState.WAITING, held=True, attempts=2), NOW, untested=False)
     assert isinstance(action, Isolate)
     assert (action.quarantine.held, action.quarantine.attempts) == (False, 0)
 
 
 def test_a_release_without_a_test_is_a_persons_word() -> None:
-    assert isinstance(released(isolated(State.WAITING, held=True), NOW, untested=True), Readmit)
+    assert isinstance(released(isolated(QuarantineState.WAITING, held=True), NOW, untested=True), Readmit)
 
 
 def test_a_node_in_no_quarantine_cannot_be_released() -> None:
@@ -182,7 +198,7 @@ def test_a_node_in_no_quarantine_cannot_be_released() -> None:
 
 
 def test_a_quarantine_survives_being_written_down() -> None:
-    record = Quarantine(state=State.TESTING, reason='slow "quoted"', by="x", since=1.5, changed=2.0, attempts=1, held=True)
+    record = Quarantine(state=QuarantineState.TESTING, reason='slow "quoted"', by="x", since=1.5, changed=2.0, attempts=1, held=True)
     assert Quarantine.read(record.text()) == record
 
 
@@ -198,9 +214,9 @@ EVENTS = st.lists(
 )
 
 
-def _live(events: Sequence[str]) -> list[tuple[Node, tuple[Action, ...]]]:
+def _live(events: Sequence[str]) -> list[tuple[GpuNode, tuple[Action, ...]]]:
     """Every round's node with what was decided on it; a node that is replaced ends the life."""
-    now, it, rounds = NOW, node(), list[tuple[Node, tuple[Action, ...]]]()
+    now, it, rounds = NOW, node(), list[tuple[GpuNode, tuple[Action, ...]]]()
     for event in [*events, "time"]:
         now += {"time": 60.0, "long-time": 4000.0}.get(event, 1.0)
         it = _happens(it, event)
@@ -213,7 +229,7 @@ def _live(events: Sequence[str]) -> list[tuple[Node, tuple[Action, ...]]]:
     return rounds
 
 
-def _happens(it: Node, event: str) -> Node:
+def _happens(it: GpuNode, event: str) -> GpuNode:
     match event:
         case "fault":
             return replace(it, conditions=(XID,))
@@ -235,7 +251,7 @@ def _happens(it: Node, event: str) -> Node:
             return it
 
 
-def _obey(it: Node, action: Action) -> Node:
+def _obey(it: GpuNode, action: Action) -> GpuNode:
     match action:
         case Isolate(quarantine=quarantine):
             return replace(it, taints=(TAINT,), quarantine=quarantine)
@@ -312,7 +328,7 @@ def test_a_node_is_read_with_what_runs_on_it() -> None:
 
 
 def test_the_result_of_another_trial_proves_nothing() -> None:
-    record = Quarantine(state=State.TESTING, reason="r", by="b", since=9, changed=9, attempts=2)
+    record = Quarantine(state=QuarantineState.TESTING, reason="r", by="b", since=9, changed=9, attempts=2)
     metadata = {**body()["metadata"], "annotations": {QUARANTINE: record.text()}}
     passed = {**pod("d", labels={DIAGNOSTIC_LABEL: "9-1"}), "status": {"phase": "Succeeded"}}
     (found,) = nodes([body(metadata=metadata)], [passed])
@@ -332,7 +348,7 @@ def test_a_gpu_node_whose_plugin_is_gone_is_still_seen() -> None:
 
 
 def test_the_quarantine_is_on_the_node() -> None:
-    record = Quarantine(state=State.WAITING, reason="r", by="b", since=1, changed=2)
+    record = Quarantine(state=QuarantineState.WAITING, reason="r", by="b", since=1, changed=2)
     metadata = {**body()["metadata"], "annotations": {QUARANTINE: record.text()}}
     (found,) = nodes([body(metadata=metadata, spec={"taints": [{"key": QUARANTINE, "effect": "NoSchedule"}]})], [])
     assert (found.tainted, found.quarantine) == (True, record)
@@ -358,7 +374,7 @@ def test_a_pool_that_offers_what_it_should_lacks_nothing() -> None:
         ("no operator", [node()], Operator(state=None), "is not there"),
     ],
 )
-def test_what_is_missing_after_an_update_is_said(case: str, found: list[Node], operator: Operator, said: str) -> None:
+def test_what_is_missing_after_an_update_is_said(case: str, found: list[GpuNode], operator: Operator, said: str) -> None:
     (lack,) = lacks([EXPECTED], found, operator)
     assert said in lack.fact, case
     assert lack.consequence
@@ -366,7 +382,7 @@ def test_what_is_missing_after_an_update_is_said(case: str, found: list[Node], o
 
 
 def test_a_node_in_quarantine_owes_nothing() -> None:
-    assert lacks([EXPECTED], [isolated(State.WAITING, offered={})], READY) == ()
+    assert lacks([EXPECTED], [isolated(QuarantineState.WAITING, offered={})], READY) == ()
 
 
 def test_the_sandbox_owes_no_operator() -> None:

@@ -1,0 +1,79 @@
+"""Which environment answers by a name, where its ledger and its logs are, and who guards releases in it."""
+
+from pathlib import Path
+
+import pytest
+
+from headway.environment import selection
+from headway.environment.production import Production, state_folder
+from headway.problem import UserError
+from headway.release import guard
+from headway.release.service_place import ServicePlace
+from sandbox.environment import Sandbox
+from sandbox.layout import Layout
+
+
+@pytest.mark.parametrize("said", [None, "s3://production-ledger", "file:///elsewhere"])
+def test_stacks_and_releases_of_the_sandbox_have_one_ledger_in_any_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str | None
+) -> None:
+    monkeypatch.setenv("HEADWAY_SANDBOX_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("HEADWAY_LEDGER", raising=False)
+    if said:
+        monkeypatch.setenv("HEADWAY_LEDGER", said)
+    here = ServicePlace(project=tmp_path, environment="sandbox", tenant="vision", model="defects")
+    planned = Layout.of(tmp_path).engine_environment()["HEADWAY_LEDGER"]
+    assert here.address == planned == (tmp_path / "state" / "ledger").as_uri()
+
+
+def test_another_environments_ledger_is_where_the_variable_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_LEDGER", "s3://other/prefix")
+    assert ServicePlace(project=tmp_path, environment="prod", tenant="vision", model="defects").address == "s3://other/prefix"
+
+
+def test_an_environment_is_what_is_registered_by_its_name_or_production(tmp_path: Path) -> None:
+    assert isinstance(selection.environment("sandbox", tmp_path), Sandbox)
+    assert isinstance(selection.environment("prod", tmp_path), Production)
+
+
+def test_logs_lie_where_the_environment_in_use_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_SANDBOX_HOME", str(tmp_path / "state"))
+    selection.environment("sandbox", tmp_path)
+    assert selection.logs() == tmp_path / "state" / "logs"
+    selection.environment("prod", tmp_path)
+    assert selection.logs() == state_folder() / "logs"
+
+
+@pytest.mark.parametrize(
+    ("variables", "folder"),
+    [({"XDG_STATE_HOME": "/state", "HOME": "/home/ann"}, "/state/headway"), ({"HOME": "/home/ann"}, "/home/ann/.local/state/headway")],
+)
+def test_production_keeps_files_in_the_users_state_folder(variables: dict[str, str], folder: str) -> None:
+    assert state_folder(variables) == Path(folder)
+
+
+def test_production_starts_no_guard_beside_the_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "guarded", lambda *_: None)
+    monkeypatch.setattr(Production, "kubernetes", None)
+    here = ServicePlace(project=tmp_path, environment="prod", tenant="vision", model="defects")
+    with pytest.raises(UserError, match="Nobody guards the releases of vision in prod"):
+        here.guard()
+
+
+def test_production_takes_no_pod_for_simulated(tmp_path: Path) -> None:
+    node = {"metadata": {"name": "a", "annotations": {"sandbox.platform.io/address": "x"}}, "spec": {"nodeName": "n"}}
+    assert not Production("prod", tmp_path).simulated([node])
+
+
+@pytest.mark.parametrize(("annotations", "simulated"), [({}, True), ({"sandbox.platform.io/address": "127.1.2.3"}, False)])
+def test_a_pod_on_a_simulated_node_is_simulated_unless_it_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, annotations: dict[str, str], simulated: bool
+) -> None:
+    class Nodes:
+        def get(self, path: str) -> dict[str, object]:
+            assert path == "/api/v1/nodes/n"
+            return {"metadata": {"annotations": {"kwok.x-k8s.io/node": "fake"}}}
+
+    monkeypatch.setattr(Sandbox, "kubernetes", Nodes())
+    pod = {"metadata": {"name": "a", "annotations": annotations}, "spec": {"nodeName": "n"}}
+    assert Sandbox(tmp_path).simulated([pod]) is simulated
