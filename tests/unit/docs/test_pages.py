@@ -127,3 +127,16 @@ def refusal_of(command: str) -> str | None:
 @pytest.mark.parametrize("page", [p for p in PAGES if not p.startswith("packages/") and commands(p)])
 def test_commands_of_headway_are_taken_by_its_parser(page: str) -> None:
     assert {c: refusal_of(c) for c in commands(page) if refusal_of(c)} == {}
+
+
+def paths(page: str) -> list[str]:
+    """Files and folders of this repository that the page names in code spans."""
+    rooms = "|".join(sorted(p.name for p in ROOT.iterdir() if p.is_dir() and not p.name.startswith((".", "build"))))
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^ *```.*?^ *```", "", text(page), flags=re.MULTILINE | re.DOTALL))
+    return [span for span in spans if re.fullmatch(rf"(?:{rooms})/[\w./-]*", span)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_a_page_names_exist(page: str) -> None:
+    near = [ROOT, (ROOT / page).parent, ROOT / "packages/pulumi-embedded"]
+    assert [path for path in paths(page) if not any((folder / path).exists() for folder in near)] == []
