@@ -19,7 +19,7 @@ from headway.release.driver import actions
 from headway.release.driver.actions import DriverAction, next_action
 from headway.release.driver.clocks import refusal
 from headway.release.driver.event_kinds import EventKind
-from headway.release.driver.judge import carried_over, gate_version
+from headway.release.driver.judge import carried_over, decides_alike, gate_version
 from headway.release.driver.leased_run import SLICE_SECONDS, LeasedRun
 from headway.release.driver.refusal import by_policy, described, unevaluated, why
 from headway.release.driver.retry import with_retries
@@ -265,7 +265,7 @@ class ReleaseDriver:
         """A release is decided by the gate that it began with, unless a person has written down why not. Going back
         needs no gate."""
         rollout = self._leased_run.current(number)
-        if rollout.failing or rollout.gate == gate_version():
+        if rollout.failing or decides_alike(rollout.gate):
             return
         if self._regate is not None:
             body = {"gate": gate_version(), "before": rollout.gate, "policy": carried_over(rollout.body["policy"]), "reason": self._regate}

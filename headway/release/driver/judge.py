@@ -22,6 +22,7 @@ from headway.release.driver.event_kinds import EventKind, OperatorRequest
 from headway.release.evidence import reading
 from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick, Verdict
 from headway.release.gate.policy import FULL_WEIGHT
+from headway.release.gate.predecessors import SAME_FIGURES
 
 _PHASES = {Phase.RELEASING: "releasing", Phase.BAKING: "baking", Phase.DONE: "done", Phase.ROLLED_BACK: "rolled back"}
 
@@ -65,9 +66,14 @@ def policy_of(document: Mapping[str, Any]) -> GatePolicy:
 @cache
 def gate_version() -> str:
     """Which gate this is: a digest of its sources, and of how it reads counts. Another one may decide otherwise on the
-    same counts."""
+    same counts, unless `decides_alike` knows it."""
     sources = [*sorted(Path(gate.__file__).parent.glob("*.py")), Path(reading.__file__)]
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
+
+
+def decides_alike(version: str) -> bool:
+    """Whether this gate gives the figures of the gate of that version: it is the same, or nothing but words changed since."""
+    return version == gate_version() or version in SAME_FIGURES
 
 
 def first_decision(policy: GatePolicy) -> dict[str, Any]:
@@ -89,11 +95,11 @@ class RolloutJudge:
         """The judge of the release that the first of `events` begins, after all of them; None where another gate
         decides it."""
         judge, started = None, events[0].body
-        if started["gate"] == gate_version():
+        if decides_alike(started["gate"]):
             judge = cls(started, counts)
         for place, event in enumerate(events):
             if event.kind == EventKind.REGATED:
-                judge = cls(started, counts, event.body["policy"]) if event.body["gate"] == gate_version() else None
+                judge = cls(started, counts, event.body["policy"]) if decides_alike(event.body["gate"]) else None
                 if judge:
                     for before in events[:place]:
                         judge.follow(before)

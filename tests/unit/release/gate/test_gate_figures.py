@@ -1,0 +1,38 @@
+"""The gate's figures in seeded scenarios are those that the first gate gave."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headway.release.gate.reasons import REASONS, Effect, Reason
+from tests.unit.release.gate.seeded_world import SCENARIOS, compact, decisions
+
+RECORDED = json.loads((Path(__file__).parent / "recorded" / "figures.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_seeded_scenario_has_the_recorded_figures(name):
+    now = compact(decisions(name))
+    assert now["runs"] == RECORDED[name]["runs"]
+    for said, recorded in zip(now["signals"], RECORDED[name]["signals"], strict=True):
+        assert set(said) == set(recorded)
+        for signal, figures in recorded.items():
+            # Processors differ in the last bits of a logarithm.
+            assert said[signal] == [None if figure is None else pytest.approx(figure, rel=1e-8) for figure in figures], signal
+
+
+def test_the_table_of_reasons_has_each_reason_once():
+    assert sorted(row.reason for row in REASONS) == sorted(Reason)
+
+
+def test_what_rolls_back_comes_before_what_holds_or_advances():
+    effects = [row.effect for row in REASONS]
+    last_failure = max(place for place, effect in enumerate(effects) if effect is Effect.ROLL_BACK)
+    assert not {Effect.HOLD, Effect.ADVANCE} & set(effects[:last_failure])
+
+
+def test_each_reason_is_told_in_whole_sentences():
+    for row in REASONS:
+        assert row.sentence[0].isupper() and row.sentence.endswith("."), row.sentence
+        assert len({other.sentence for other in REASONS}) == len(REASONS)
