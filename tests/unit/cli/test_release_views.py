@@ -81,7 +81,7 @@ def test_ticks_that_say_the_same_are_one_line_that_counts_them(ended: tuple[Scen
     assert all("ticks in" not in str(line) for line in ticks if line.times == 1)
 
 
-def test_the_evidence_so_far_names_what_is_nearest_to_failing_and_furthest_from_its_proof() -> None:
+def test_the_evidence_names_the_signals_nearest_to_failure_and_far_from_proof() -> None:
     def signal(evidence: float, proof: float | None, verdict: str = "CONTINUE") -> dict[str, Any]:
         return {"verdict": verdict, "evidence": evidence, "bound": 400.0, "proof": proof, "proof_bound": 20.0}
 

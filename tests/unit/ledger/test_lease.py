@@ -124,7 +124,7 @@ def test_a_holder_known_to_be_dead_keeps_nobody_out(place: Place) -> None:
     assert place.ledger("two").acquire("two", TERM, gone=lambda holder: holder == "one").holder == "two"
 
 
-def test_nothing_that_a_driver_still_wants_to_write_fits_once_another_one_took_over(place: Place) -> None:
+def test_a_driver_cannot_write_any_more_once_another_one_took_over(place: Place) -> None:
     one, two = place.ledger("one"), place.ledger("two")
     one.acquire("one", TERM)
     place.time.passes(61)
@@ -176,7 +176,7 @@ def test_a_lease_whose_object_is_deleted_is_shown_again_by_its_holder(place: Pla
     assert len(one.read()) == 1, "who drives did not change"
 
 
-def test_without_its_object_a_lease_lasts_a_whole_time_from_when_it_is_missed_and_no_longer(place: Place) -> None:
+def test_a_lease_without_its_object_lasts_one_full_time_from_when_it_is_missed(place: Place) -> None:
     one, two = place.ledger("one"), place.ledger("two")
     one.acquire("one", TERM)
     place.delete()
@@ -229,7 +229,7 @@ def test_who_renews_while_another_one_makes_up_his_mind_keeps_the_lease(place: P
     assert [event.actor for event in two.read()] == ["one"]
 
 
-def test_one_that_died_between_object_and_event_holds_the_turn_for_its_time_and_no_longer(place: Place) -> None:
+def test_a_holder_that_died_between_object_and_event_blocks_for_one_lease_only(place: Place) -> None:
     one, two, three = (place.ledger(name) for name in ("one", "two", "three"))
     one.acquire("one", TERM)
     place.time.passes(61)

@@ -210,7 +210,7 @@ def chain_of(length: int) -> list[tuple[str, bytes]]:
 
 
 @given(length=st.integers(1, 8), data=st.data())
-def test_any_altered_event_but_the_last_is_found_without_help_and_the_last_by_the_head(length: int, data: st.DataObject) -> None:
+def test_every_altered_event_is_found_and_the_last_one_by_the_head(length: int, data: st.DataObject) -> None:
     objects = chain_of(length)
     head = digest(objects[-1][1])
     at = data.draw(st.integers(0, length - 1))

@@ -243,7 +243,7 @@ def test_a_rule_that_somebody_took_off_the_route_is_put_back(scene: Scene) -> No
     assert scene.run(told=told).drifts == 1
 
 
-def test_without_data_for_too_long_nobody_has_the_new_version_and_its_users_get_it_back_later(scene: Scene) -> None:
+def test_without_data_users_leave_the_new_version_until_data_is_back(scene: Scene) -> None:
     scene.world.answered = True
     blinded = when_divided(scene, lambda: setattr(scene.world, "answered", False), ticks=3)
 
@@ -300,7 +300,7 @@ def quick(contract: Model) -> Callable[[], Scene]:
 
 
 @pytest.mark.parametrize("start", [1, 2, 3, 4, 5])
-def test_a_killed_runner_of_an_experiment_is_taken_over_with_the_same_end_and_no_step_twice(quick: Callable[[], Scene], start: int) -> None:
+def test_a_killed_runner_of_an_experiment_is_taken_over_with_the_same_end(quick: Callable[[], Scene], start: int) -> None:
     for at, undisturbed, killed in walk(quick, every=10, start=start):
         assert killed == undisturbed, f"killed at boundary {at}"
 
@@ -408,7 +408,7 @@ def test_the_command_refuses_by_name(command: Callable[..., Result], words: tupl
 
 
 @pytest.mark.parametrize(("duration", "seconds"), [("1h", 60), ("2d", 60), ("49h", 120), ("7d", 240), ("14d", 300), ("90d", 300)])
-def test_a_long_experiment_is_judged_less_often_and_never_less_than_each_five_minutes(duration: str, seconds: float) -> None:
+def test_a_long_experiment_is_judged_less_often_but_every_five_minutes(duration: str, seconds: float) -> None:
     assert tick_seconds(Policy.model_validate({"strategy": "ab", "split": {**SPLIT, "duration": duration}})) == seconds
 
 
@@ -420,7 +420,7 @@ def bounds(found: TrafficSplit) -> list[tuple[str, int, int | None, int | None, 
     return [(p.role, p.weight.whole_percent, p.replicas, p.at_least, p.at_most) for p in found.arms]
 
 
-def test_while_users_are_divided_both_versions_scale_within_what_the_service_may_have(scene: Scene) -> None:
+def test_while_users_are_divided_both_versions_share_the_services_maximum(scene: Scene) -> None:
     """Six at most, two run; the new version's fifth of six is two, and one of them was there from the start."""
     scene.begin()
     service = scene.service()
@@ -442,7 +442,7 @@ def test_neither_is_held_smaller_than_it_is_before_its_users_move(scene: Scene) 
 
 
 @given(most=st.integers(1, 200), running=st.integers(1, 200), share=st.integers(1, 99))
-def test_each_version_may_have_what_its_users_need_at_the_most_and_both_no_more_than_the_quota_holds(
+def test_each_version_may_grow_to_its_users_share_and_both_fit_the_quota(
     most: int, running: int, share: int
 ) -> None:
     running = min(running, most)

@@ -115,7 +115,7 @@ def recoloured(body: Any) -> Any:
 
 
 @pytest.mark.parametrize(("kind", "change"), [("teleported", lambda _: {}), ("intended", recoloured)])
-def test_a_ledger_of_a_newer_headway_is_refused_by_name_by_all_that_would_have_to_understand_it(
+def test_every_command_refuses_a_ledger_of_a_newer_headway_by_name(
     command: Command, tmp_path: Path, written: Path, kind: str, change: Callable[[Any], Any]
 ) -> None:
     number = len(newer(tmp_path, written, kind, change, files=-2).events)  # before it ended

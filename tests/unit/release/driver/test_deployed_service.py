@@ -97,7 +97,7 @@ def judged_by(rollout: RolloutState, **policy: Any) -> RolloutState:
     return replace(rollout, body={**rollout.body, "policy": policy}, compared=frozenset({"dent"}))
 
 
-def test_with_a_trade_a_tick_records_what_both_versions_answered_to_what_was_not_compared_before(climbing: dict[int, RolloutState]) -> None:
+def test_with_a_trade_a_tick_compares_both_versions_on_new_requests_only(climbing: dict[int, RolloutState]) -> None:
     rollout = judged_by(climbing[25], golden=True, trade_gain=0.02)
     answers, asked = looked(rollout)
     assert asked == [rollout.release, rollout.release, rollout.stable]

@@ -86,7 +86,7 @@ def test_answers_are_judged_by_the_script_that_the_replica_carries(
     assert bool(found.examples) is (mismatches + silent > 0)
 
 
-def test_ticks_go_through_all_golden_requests_and_ask_no_more_a_minute_however_short_they_are(
+def test_ticks_ask_all_golden_requests_in_turn_at_a_bounded_rate(
     replica: Callable[[str], Callable[..., str]],
 ) -> None:
     heard: list[Any] = []
@@ -111,7 +111,7 @@ def answers(pairs: int, mismatches: int, invalid: int = 0) -> GoldenAnswers:
         (answers(25, 1, invalid=1), 0.5, False),
     ],
 )
-def test_the_contract_says_how_many_answers_may_differ_and_none_may_be_malformed(
+def test_some_answers_may_differ_as_the_contract_says_and_none_be_malformed(
     found: GoldenAnswers, tolerated: float, passed: bool
 ) -> None:
     assert judged(found, tolerated).passed is passed
@@ -165,7 +165,7 @@ def starting(folder: Path, base: str, times: int, warmups: int = 0) -> Callable[
     ],
     ids=["wrong", "wrong, not often enough", "its process is dead", "busy"],
 )
-def test_a_server_that_says_it_is_ready_and_proves_otherwise_again_and_again_is_not_waited_for(
+def test_a_ready_server_that_keeps_failing_its_proof_is_not_waited_for(
     tmp_path: Path, answer: Any, status: int, times: int, hopeless: bool
 ) -> None:
     with answering(answer, status) as base:
@@ -247,7 +247,7 @@ def test_a_request_that_was_compared_is_not_asked_again(tmp_path: Path) -> None:
         assert compared([POD], [STABLE_POD], {"dent", "filed", "scratch"}, run, 20.0).pairs == 0
 
 
-def test_requests_that_one_call_cannot_carry_wait_for_the_next_and_too_large_ones_are_left_out(
+def test_requests_beyond_one_call_wait_and_too_large_ones_are_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     longest = max(len(json.dumps({**one, "timeout_seconds": 5})) for one in GOLDEN)

@@ -98,7 +98,7 @@ def test_room_on_nodes_to_come_counts_and_is_told_apart() -> None:
     assert "and 4 on nodes to come" in found(nodes=(), to_come=4).limits[0]
 
 
-def test_without_room_for_a_baseline_arms_objects_the_stable_version_is_the_control() -> None:
+def test_without_quota_for_a_baseline_arm_the_stable_version_is_the_control() -> None:
     policy = Rollout.model_validate({"strategy": "canary"})
     made = plan(policy, found(quota({"services": "18"}, {"services": "17"}), running=4))
     assert not made.baseline_arm

@@ -31,7 +31,7 @@ SERVER = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
 @given(off=st.floats(-1e6, 1e6), way=st.floats(0, 30), back=st.floats(0, 30), part=st.floats(0, 0.999))
-def test_what_is_certain_is_never_more_than_what_is_so_and_short_of_it_by_the_answers_time_and_a_second_at_most(
+def test_a_clock_offset_is_never_overstated_nor_understated_beyond_its_error(
     off: float, way: float, back: float, part: float
 ) -> None:
     """A question that takes `way` there and `back`, to a server that tells whole seconds and is `part` of one further."""
@@ -114,7 +114,7 @@ def scene() -> Scene:
     return Scene.of(Shelf(), next(model for model in found.models if model.name == "defects"), mirror=None, weights=["10%"])
 
 
-def test_a_runner_whose_clock_is_wrong_takes_no_release_for_abandoned_and_leaves_it_to_others(scene: Scene) -> None:
+def test_a_runner_with_a_wrong_clock_does_not_take_a_release_for_abandoned(scene: Scene) -> None:
     scene.begin()
     scene.world.apart = "7200 s ahead of the API server"
     scene.world.clock += timedelta(hours=2)
@@ -127,7 +127,7 @@ def test_a_runner_whose_clock_is_wrong_takes_no_release_for_abandoned_and_leaves
     assert scene.driver("two").run().outcome is ReleaseOutcome.PROMOTED, "the lease was given back"
 
 
-def test_a_clock_that_goes_wrong_on_the_way_is_noticed_before_ten_more_ticks_were_read(scene: Scene) -> None:
+def test_a_clock_that_goes_wrong_is_noticed_within_ten_ticks(scene: Scene) -> None:
     scene.begin()
 
     def told(_event: Any, service: Any) -> None:
@@ -177,7 +177,7 @@ class Routes:
 
 
 @pytest.mark.parametrize(("until", "taken"), [(timedelta(minutes=10), False), (timedelta(seconds=-1), True)])
-def test_the_dead_mans_switch_reads_the_clusters_clock_and_not_that_of_its_own_machine(until: timedelta, taken: bool) -> None:
+def test_the_dead_mans_switch_reads_the_clock_of_the_cluster(until: timedelta, taken: bool) -> None:
     api: Any = Routes(SERVER + until)
     assert look(api, "vision", lambda _: None)
     assert (("PATCH", "defects") in api.asked) is taken

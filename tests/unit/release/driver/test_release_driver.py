@@ -195,7 +195,7 @@ def test_it_may_still_be_taken_back(short: Scene, monkeypatch: pytest.MonkeyPatc
     assert short.driver("two").run().outcome is ReleaseOutcome.ROLLED_BACK
 
 
-def test_a_person_may_let_another_gate_decide_the_rest_and_both_parts_are_told_apart(short: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_person_may_let_another_gate_decide_the_rest_of_a_release(short: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     begun_by_another_gate(short, monkeypatch)
     assert short.driver("two", regate="the fix is in the new one").run().outcome is ReleaseOutcome.PROMOTED
     (body,) = [event.body for event in short.ledger().read() if event.kind == EventKind.REGATED]
@@ -215,7 +215,7 @@ def test_a_killed_runner_is_taken_over_with_the_same_end_and_no_step_twice(quick
 
 
 @pytest.mark.slow
-def test_a_runner_killed_on_the_way_to_promotion_is_taken_over_with_the_same_end(promoted: Callable[[], Scene]) -> None:
+def test_a_runner_killed_before_promotion_is_taken_over_with_the_same_end(promoted: Callable[[], Scene]) -> None:
     for at, undisturbed, killed in walk(promoted, every=5):
         assert undisturbed.outcome == "promoted"
         assert killed == undisturbed, f"killed at boundary {at}"
@@ -250,7 +250,7 @@ def test_a_runner_whose_lease_ran_out_stops_when_another_one_acts(quick: Callabl
     assert verify(scene.store, CHAIN) == ()
 
 
-def test_a_release_that_nobody_watched_for_too_long_goes_back_whatever_it_looks_like(scene: Scene) -> None:
+def test_a_release_that_nobody_watched_for_too_long_is_rolled_back(scene: Scene) -> None:
     scene.begin()
     interrupted(scene, lambda: scene.world.routed.get(scene.release, 0) >= 5)
     scene.world.clock += timedelta(hours=1)
@@ -267,7 +267,7 @@ def test_a_runner_that_comes_back_in_time_goes_on(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("kind", ["lease", "started", "intended", "observed"])
-def test_whenever_a_person_interrupts_a_runner_its_lease_is_free_for_the_next_one(quick: Callable[[], Scene], kind: str) -> None:
+def test_an_interrupted_runner_frees_its_lease_for_the_next_one(quick: Callable[[], Scene], kind: str) -> None:
     scene = quick()
     scene.begin()
 
@@ -357,7 +357,7 @@ class Gone(Shelf):
         super().create(key, body)
 
 
-def test_while_the_ledger_is_gone_for_too_long_traffic_goes_back_and_that_is_written_down_later(contract: Model) -> None:
+def test_traffic_goes_back_while_the_ledger_is_out_of_reach_for_too_long(contract: Model) -> None:
     store = Gone()
     scene = Scene.of(store, contract, mirror=None)
     limit = timedelta(minutes=10)
@@ -379,7 +379,7 @@ def test_while_the_ledger_is_gone_for_too_long_traffic_goes_back_and_that_is_wri
     assert ended.failing is not None and "the ledger was out of reach" in ended.failing.reason
 
 
-def test_who_is_cut_off_from_the_ledger_leaves_a_release_to_the_runner_that_promised_to_watch_it(contract: Model) -> None:
+def test_a_runner_without_the_ledger_leaves_a_release_to_one_that_watches(contract: Model) -> None:
     store = Gone()
     scene = Scene.of(store, contract, mirror=None)
 
@@ -496,7 +496,7 @@ def test_an_update_that_keeps_failing_gives_the_release_up(scene: Scene) -> None
     assert scene.world.routed == {scene.stable: 100}
 
 
-def test_a_stack_that_cannot_be_reconciled_does_not_keep_traffic_on_a_bad_release(quick: Callable[[], Scene]) -> None:
+def test_a_stack_that_cannot_be_updated_keeps_no_traffic_on_a_bad_release(quick: Callable[[], Scene]) -> None:
     scene = quick()
 
     def fails(what: str) -> Any:
@@ -591,7 +591,7 @@ def better_and_slower(contract: Model, trade: dict[str, str] | None, right: int 
     ],
     ids=["better, with a trade", "better, without one", "hardly better"],
 )
-def test_a_slower_release_is_promoted_only_where_it_answers_better_and_its_contract_trades_that(
+def test_a_slower_release_is_promoted_only_for_better_answers_under_a_trade(
     contract: Model, trade: dict[str, str] | None, right: int, outcome: ReleaseOutcome
 ) -> None:
     scene = better_and_slower(contract, trade, right)
@@ -615,7 +615,7 @@ def test_the_report_says_when_a_trade_could_not_be_tried(contract: Model) -> Non
     assert "lets a better version be slower, and no labelled request was compared: both versions answered none" in text
 
 
-def test_labelled_requests_count_once_in_a_release_whoever_drives_it_and_verify_decides_the_same(contract: Model) -> None:
+def test_labelled_requests_count_once_in_a_release_whoever_drives_it(contract: Model) -> None:
     scene = better_and_slower(contract, {"gain": "2%", "latency": "35%"})
     interrupted(scene, lambda: scene.kinds().count("observed") == 3)
     assert scene.driver("two", gone=lambda _: True).run().outcome is ReleaseOutcome.PROMOTED
@@ -653,7 +653,7 @@ def test_a_release_without_evidence_is_refused_before_anything_is_deployed(scene
     assert scene.world.done == []
 
 
-def test_ticks_are_no_evidence_until_requests_have_followed_the_weight_and_the_ledger_says_both(short: Scene) -> None:
+def test_ticks_are_no_evidence_until_requests_follow_the_weight(short: Scene) -> None:
     short.world.lag = lambda rollout, asked: asked if rollout.ticks >= 4 or asked == 1 else 0.3 * asked
     assert short.run().outcome == ReleaseOutcome.PROMOTED
     observed = [event.body for event in short.ledger().read() if event.kind == EventKind.OBSERVED]

@@ -61,7 +61,7 @@ def test_a_candidate_is_given_up_when_it_is_late_and_was_ended_for_it(reason: st
     assert bool(LiveService(api, "vision", "defects").given_up(WANTED)) == given_up
 
 
-def test_a_candidate_that_is_given_up_ends_its_release_without_waiting_for_the_plans_time() -> None:
+def test_a_candidate_that_kubernetes_gave_up_ends_its_release_at_once() -> None:
     (tenant,) = load_tenant(PROJECT / "tenants" / "vision").contracts
     scene = Scene.of(Shelf(), next(model for model in tenant.models if model.name == "defects"))
     scene.world.missing = ("canary: 0 of 1 replicas ready",)

@@ -94,7 +94,7 @@ def test_a_request_counts_once_and_only_with_a_copy_of_its_own() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.sampled_from([[1, 0], [0, 1], None, [], "x"])), max_size=30))
-def test_there_are_never_more_differences_than_pairs_nor_more_pairs_than_requests(kept: list[tuple[int, bool, Any]]) -> None:
+def test_differences_never_exceed_pairs_and_pairs_never_exceed_requests(kept: list[tuple[int, bool, Any]]) -> None:
     found = paired([sample(str(n), answer, copy=copy) for n, copy, answer in kept], (STABLE,), CANARY, TOP)
     assert 0 <= found.mismatches <= found.pairs <= len({n for n, copy, _ in kept if copy} & {n for n, copy, _ in kept if not copy})
 
@@ -121,7 +121,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield made
 
 
-def test_a_bucket_gives_what_was_stored_up_to_two_minutes_later_and_each_sample_once(bucket: Any) -> None:
+def test_a_bucket_gives_late_samples_too_and_each_sample_once(bucket: Any) -> None:
     def stored(minute: str, *lines: str) -> None:
         packed = gzip.compress("\n".join(lines).encode())
         bucket.put_object(Bucket="telemetry", Key=f"samples/7d/vision/defects/2026/11/21/12/{minute}/logs.json.gz", Body=packed)
@@ -157,7 +157,7 @@ def released(contract: Model, pairs: int, differing: int, answers: GoldenTrial =
     return scene.driver().run()
 
 
-def test_a_version_that_answers_copies_otherwise_goes_back_before_any_user_meets_it(contract: Model) -> None:
+def test_a_version_that_answers_copies_differently_is_rolled_back_unseen(contract: Model) -> None:
     ended = released(contract, 20, 6)
     assert ended.outcome == "rolled back"
     assert ended.failing is not None
@@ -177,7 +177,7 @@ def test_replicas_that_only_pretend_to_run_are_not_judged_by_answers_to_copies(c
 
 
 @pytest.mark.parametrize("fields", [["response.outputs"], ["response.outputs.data"], ["request.inputs", "response.outputs"]])
-def test_a_contract_that_compares_copies_may_keep_their_answers_as_a_whole_or_in_part(contract: Model, fields: list[str]) -> None:
+def test_a_contract_that_compares_copies_may_keep_all_or_part_of_their_answers(contract: Model, fields: list[str]) -> None:
     document = contract.model_dump(mode="json")
     document["rollout"]["mirror"] = {"share": "100%", "differ": "5%"}
     document["data"]["log_fields"] = fields
