@@ -442,9 +442,7 @@ def test_neither_is_held_smaller_than_it_is_before_its_users_move(scene: Scene) 
 
 
 @given(most=st.integers(1, 200), running=st.integers(1, 200), share=st.integers(1, 99))
-def test_each_version_may_grow_to_its_users_share_and_both_fit_the_quota(
-    most: int, running: int, share: int
-) -> None:
+def test_each_version_may_grow_to_its_users_share_and_both_fit_the_quota(most: int, running: int, share: int) -> None:
     running = min(running, most)
     user_split = {**SPLIT, "share": f"{share}%"}
     made = plan(Policy.model_validate({"strategy": "ab", "split": user_split}), PoolCapacity(replicas=running, free=1000), most)

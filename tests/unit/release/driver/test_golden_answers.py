@@ -111,9 +111,7 @@ def answers(pairs: int, mismatches: int, invalid: int = 0) -> GoldenAnswers:
         (answers(25, 1, invalid=1), 0.5, False),
     ],
 )
-def test_some_answers_may_differ_as_the_contract_says_and_none_be_malformed(
-    found: GoldenAnswers, tolerated: float, passed: bool
-) -> None:
+def test_some_answers_may_differ_as_the_contract_says_and_none_be_malformed(found: GoldenAnswers, tolerated: float, passed: bool) -> None:
     assert judged(found, tolerated).passed is passed
 
 
@@ -247,9 +245,7 @@ def test_a_request_that_was_compared_is_not_asked_again(tmp_path: Path) -> None:
         assert compared([POD], [STABLE_POD], {"dent", "filed", "scratch"}, run, 20.0).pairs == 0
 
 
-def test_requests_beyond_one_call_wait_and_too_large_ones_are_dropped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_beyond_one_call_wait_and_too_large_ones_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     longest = max(len(json.dumps({**one, "timeout_seconds": 5})) for one in GOLDEN)
     with answering(RIGHT) as new, answering(RIGHT) as old:
         run = two_versions(tmp_path, new, old)

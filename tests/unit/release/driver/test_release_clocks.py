@@ -31,9 +31,7 @@ SERVER = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
 @given(off=st.floats(-1e6, 1e6), way=st.floats(0, 30), back=st.floats(0, 30), part=st.floats(0, 0.999))
-def test_a_clock_offset_is_never_overstated_nor_understated_beyond_its_error(
-    off: float, way: float, back: float, part: float
-) -> None:
+def test_a_clock_offset_is_never_overstated_nor_understated_beyond_its_error(off: float, way: float, back: float, part: float) -> None:
     """A question that takes `way` there and `back`, to a server that tells whole seconds and is `part` of one further."""
     asked = 1e9
     told = asked + way + part - off
