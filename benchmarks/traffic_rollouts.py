@@ -23,6 +23,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from headway.contract.model import Model
+from headway.contract.released import release_id
 from headway.problem import UserError
 from headway.release.driver.rollout_state import RolloutState
 from sandbox.cluster.control_plane import SandboxCluster
@@ -30,11 +32,12 @@ from sandbox.cluster.control_plane_programs import API_SERVER
 from sandbox.cluster.processes import Supervisor
 from sandbox.extras import EXTRAS
 from sandbox.progress import Silent
-from sandbox.traffic import servers
+from sandbox.traffic import profile, servers
 from sandbox.traffic.demo import PROMOTED, WANTED, alone, stop_on_signals
 from sandbox.traffic.kube import Kube
 from sandbox.traffic.mesh import envoy
 from sandbox.traffic.node.container_process import group
+from sandbox.traffic.profile import SERVED
 from sandbox.traffic.release_trials import CHAIN, HELD_SECONDS, ReleaseTrials, SteadyLoad, TrialResult, layout_of
 
 PROJECT = Path(__file__).parents[1]
@@ -51,6 +54,13 @@ PATIENCE_SECONDS = 60.0
 """How long one that was interrupted may take to end what it started."""
 _SEEN_SECONDS = 2.0
 """Until the proxies surely have a replica that is ready."""
+
+
+def _artifact_name(trials: ReleaseTrials, release: str | None) -> str | None:
+    """What the artifacts call a release of the classifier; None for one that they do not know."""
+    classifier = next(each for each in SERVED if f"{each.tenant}/{each.model}" == CHAIN)
+    contracts = {name: profile.contract(classifier, trials.artifacts, name) for name in trials.artifacts.releases(classifier.model)}
+    return next((name for name, found in contracts.items() if release_id(Model.model_validate(found)) == release), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +196,7 @@ def releases(trials: ReleaseTrials, loads: SteadyLoad, book: Book, names: Sequen
     """Each release `runs` times."""
     for run, name in ((run, name) for run in range(1, runs + 1) for name in names):
         if not book.has("releases", name, run):
-            serving = trials.known_as(trials.serving() or trials.first())
+            serving = _artifact_name(trials, trials.serving() or trials.first())
             played = "stable" if name == serving == "identical" else name
             if not _over(trials) or (trials.serving() and (serving not in ALIKE or serving == played)):
                 _back(trials)
@@ -197,9 +207,9 @@ def faults(trials: ReleaseTrials, loads: SteadyLoad, book: Book, names: Sequence
     """Each fault `runs` times, in the middle of a release that is as good as what serves."""
     for run, name in ((run, name) for run in range(1, runs + 1) for name in names):
         if not book.has("faults", name, run):
-            if trials.known_as(trials.serving() or trials.first()) not in ALIKE or not _over(trials):
+            if _artifact_name(trials, trials.serving() or trials.first()) not in ALIKE or not _over(trials):
                 _back(trials)
-            played = "stable" if trials.known_as(trials.serving() or trials.first()) == "identical" else "identical"
+            played = "stable" if _artifact_name(trials, trials.serving() or trials.first()) == "identical" else "identical"
 
             def met(ended: TrialResult, name: str = name) -> bool:
                 return PROMOTED.met(ended) or (name in MAY_FAIL and ended.outcome == "rolled back")
@@ -285,7 +295,7 @@ def _back(trials: ReleaseTrials) -> None:
     if not _over(trials):
         trials.headway("release", "rollback", CHAIN, "--reason", "left over", quiet=True).wait()
         trials.headway("release", "resume", CHAIN, quiet=True).wait()
-    if trials.serving() is None or trials.known_as(trials.serving()) == "stable":
+    if trials.serving() is None or _artifact_name(trials, trials.serving()) == "stable":
         return
     child = trials.begin("stable", "back to where each cell begins", quiet=True)
     deadline = time.monotonic() + _UNDER_WAY_SECONDS
@@ -294,13 +304,13 @@ def _back(trials: ReleaseTrials) -> None:
         if (
             rollout
             and not rollout.over
-            and trials.known_as(rollout.release) == "stable"
+            and _artifact_name(trials, rollout.release) == "stable"
             and rollout.decision
             and (not rollout.promote or rollout.phase == "baking")
         ):
             trials.headway("release", "promote", CHAIN, "--reason", "back to where each cell begins", quiet=True).wait()
         time.sleep(1.0)
-    if child.wait() != 0 or trials.known_as(trials.serving()) != "stable":
+    if child.wait() != 0 or _artifact_name(trials, trials.serving()) != "stable":
         raise SystemExit(f"the stable version does not serve again; see `headway release history {CHAIN}`")
 
 

@@ -7,7 +7,6 @@ Everything lies in `<state>/monitoring/`. Prometheus reads rules only when told 
 
 import http.client
 import json
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,21 +116,6 @@ def reload(url: str) -> None:
     """Have the server at `url` read its files again. UserError with its words when it refuses; it then goes on with the
     old ones."""
     _post(f"{url}/-/reload")
-
-
-def backfill(layout: Layout, toolchain: Toolchain, openmetrics: Path) -> None:
-    """Store the samples of an OpenMetrics file (with timestamps). Call it while Prometheus is stopped. UserError with
-    promtool's words."""
-    data = folder_of(layout) / "data"
-    data.mkdir(parents=True, exist_ok=True)
-    command = [str(toolchain.binary("promtool")), "tsdb", "create-blocks-from", "openmetrics", str(openmetrics), str(data)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise UserError(
-            f"promtool refused {openmetrics.name}: {(done.stderr or done.stdout).strip()}",
-            "no sample of it was stored",
-            "correct the file; it must be sorted by metric and end with '# EOF'",
-        )
 
 
 def write(path: Path, text: str) -> None:

@@ -23,8 +23,6 @@ from pathlib import Path
 
 import yaml
 
-from headway.contract.model import Model
-from headway.contract.released import release_id
 from headway.ledger.chain import Ledger
 from headway.ledger.events import Event
 from headway.ledger.store import FolderStore
@@ -233,12 +231,6 @@ class ReleaseTrials:
     def serving(self) -> str | None:
         """The stable release; None while the ledger knows of none."""
         return fold(self._ledger().read()).stable
-
-    def known_as(self, release: str | None) -> str | None:
-        """What the artifacts call a release of the classifier; None for one that they do not know."""
-        classifier = next(each for each in SERVED if f"{each.tenant}/{each.model}" == CHAIN)
-        contracts = {name: profile.contract(classifier, self.artifacts, name) for name in self.artifacts.releases(classifier.model)}
-        return next((name for name, found in contracts.items() if release_id(Model.model_validate(found)) == release), None)
 
     def first(self) -> str | None:
         """The release that was stable before any other was tried."""

@@ -28,6 +28,7 @@ from sandbox.monitoring.servers import Monitoring
 from sandbox.progress import Silent
 from tests.cluster.conftest import PROJECT, eventually
 from tests.cluster.exporter import shown
+from tests.cluster.history import backfill
 from tests.cluster.release.mesh_history import EDGES, SCRAPE, Pod, openmetrics, steady
 
 pytestmark = pytest.mark.timeout(1800)  # on a fresh machine the first test waits for the programs to be built
@@ -103,7 +104,7 @@ def monitoring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitoring]
             *steady("unlabelled", 1, BEGIN, 3600, rate=1.0, seed=2, kind=""),
         ]
         file.write_text("\n".join(openmetrics([*history, *situations()])) + "\n")
-        servers.backfill(layout, running.toolchain, file)
+        backfill(layout, running.toolchain, file)
         yield servers.start(layout, Silent(), settings)
     finally:
         Supervisor(layout).stop_all(Silent())

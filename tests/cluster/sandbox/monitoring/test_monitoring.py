@@ -17,6 +17,7 @@ from sandbox.monitoring.servers import Monitoring
 from sandbox.progress import Silent
 from tests.cluster.conftest import PROJECT, eventually
 from tests.cluster.exporter import Exporter, shown
+from tests.cluster.history import backfill
 
 pytestmark = pytest.mark.timeout(1800)  # on a fresh machine the first test waits for the programs to be built
 
@@ -94,7 +95,7 @@ def test_history_that_was_written_before_the_start_is_there_with_its_own_times(
     ago = int(time()) - 3600
     history = tmp_path / "history.om"
     history.write_text(f"# TYPE kept gauge\nkept 7 {ago}\n# EOF\n")
-    servers.backfill(layout, running.toolchain, history)
+    backfill(layout, running.toolchain, history)
     again = servers.start(layout, Silent(), settings)
     assert [sample["value"][1] for sample in again.query("kept", at=ago + 1)] == ["7"]
     assert again.query("kept") == []
@@ -104,7 +105,7 @@ def test_history_that_cannot_be_read_is_refused(layout: Layout, monitoring: Moni
     history = tmp_path / "history.om"
     history.write_text("kept seven\n# EOF\n")
     with pytest.raises(UserError, match=r"promtool refused history\.om"):
-        servers.backfill(layout, monitoring.toolchain, history)
+        backfill(layout, monitoring.toolchain, history)
 
 
 def test_what_runs_is_left_alone_and_reads_new_settings(layout: Layout, settings: MonitoringSettings, exporter: Exporter) -> None:
