@@ -25,9 +25,9 @@ from typing import Any
 
 import yaml
 
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 from components.platform import mesh
-from components.tenant.manifests import Plan
+from components.tenant.manifests import TenantPlan
 from components.tenant.surroundings import Surroundings
 from headway.contract.model import Model
 from headway.contract.pool import Pool
@@ -80,9 +80,9 @@ def prepared(count: int, folder: Path) -> dict[str, Any]:
     replica = f"10.191.{os.getpid() % 200 + 20}.{count % 250 + 1}"
     asked = ("", "")
     for tenant, models in contracts(count):
-        bodies += [each.body for each in Plan(tenant=tenant, models=models, pools=(pool,), surroundings=SURROUNDINGS).manifests()]
+        bodies += [each.body for each in TenantPlan(tenant=tenant, models=models, pools=(pool,), surroundings=SURROUNDINGS).manifests()]
         for model in models:
-            made = Service.of(tenant.name, model, pool, SURROUNDINGS, "lighter")
+            made = ServicePlan.of(tenant.name, model, pool, SURROUNDINGS, "lighter")
             bodies += [each.body for each in made.manifests()]
             asked = (tenant.name, model.name)
             bodies.append(_endpoints(tenant.name, f"{model.name}-{made.traffic.primary.release}", replica))

@@ -11,7 +11,7 @@ READ = "2026-08"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chart:
+class HelmChart:
     """A Helm chart of a platform add-on. `repository` is empty for a chart named by an `oci://` reference.
 
     `images` are what its pods pull with the values used here, read from the rendered chart, with the digest where a public source states it;
@@ -75,7 +75,7 @@ _ISTIO = "https://istio-release.storage.googleapis.com/charts"
 _PROMETHEUS = "https://prometheus-community.github.io/helm-charts"
 _GRAFANA = "https://grafana-community.github.io/helm-charts"
 
-GPU_OPERATOR = Chart(
+GPU_OPERATOR = HelmChart(
     chart="gpu-operator",
     repository="https://helm.ngc.nvidia.com/nvidia",
     version="v26.3.3",
@@ -90,12 +90,12 @@ GPU_OPERATOR = Chart(
     ),
 )
 
-ISTIO_BASE = Chart(chart="base", repository=_ISTIO, version="1.30.3", images=())
-ISTIO_CNI = Chart(chart="cni", repository=_ISTIO, version="1.30.3", images=("registry.istio.io/release/install-cni:1.30.3",))
-ISTIOD = Chart(chart="istiod", repository=_ISTIO, version="1.30.3", images=("registry.istio.io/release/pilot:1.30.3",))
-ISTIO_GATEWAY = Chart(chart="gateway", repository=_ISTIO, version="1.30.3", images=("registry.istio.io/release/proxyv2:1.30.3",))
+ISTIO_BASE = HelmChart(chart="base", repository=_ISTIO, version="1.30.3", images=())
+ISTIO_CNI = HelmChart(chart="cni", repository=_ISTIO, version="1.30.3", images=("registry.istio.io/release/install-cni:1.30.3",))
+ISTIOD = HelmChart(chart="istiod", repository=_ISTIO, version="1.30.3", images=("registry.istio.io/release/pilot:1.30.3",))
+ISTIO_GATEWAY = HelmChart(chart="gateway", repository=_ISTIO, version="1.30.3", images=("registry.istio.io/release/proxyv2:1.30.3",))
 
-KEDA = Chart(
+KEDA = HelmChart(
     chart="keda",
     repository="https://kedacore.github.io/charts",
     version="2.20.2",
@@ -107,7 +107,7 @@ KEDA = Chart(
     ),
 )
 
-CLUSTER_AUTOSCALER = Chart(
+CLUSTER_AUTOSCALER = HelmChart(
     chart="cluster-autoscaler",
     repository="https://kubernetes.github.io/autoscaler",
     version="9.59.0",
@@ -115,10 +115,10 @@ CLUSTER_AUTOSCALER = Chart(
     images=("registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.2",),
 )
 
-PROMETHEUS_DEFINITIONS = Chart(chart="prometheus-operator-crds", repository=_PROMETHEUS, version="31.0.1", images=())
+PROMETHEUS_DEFINITIONS = HelmChart(chart="prometheus-operator-crds", repository=_PROMETHEUS, version="31.0.1", images=())
 """The definitions of the operator that the stack brings (v0.93.1, both): move them together, these first."""
 
-PROMETHEUS_STACK = Chart(
+PROMETHEUS_STACK = HelmChart(
     chart="kube-prometheus-stack",
     repository=_PROMETHEUS,
     version="88.5.3",
@@ -134,7 +134,7 @@ PROMETHEUS_STACK = Chart(
         "registry.k8s.io/kube-state-metrics/kube-state-metrics:v2.20.0",
     ),
 )
-LOKI = Chart(
+LOKI = HelmChart(
     chart="loki",
     repository=_GRAFANA,
     version="18.11.0",
@@ -145,14 +145,14 @@ LOKI = Chart(
         "ghcr.io/jkroepke/access-log-exporter:0.4.11",
     ),
 )
-TEMPO = Chart(
+TEMPO = HelmChart(
     chart="tempo",
     repository=_GRAFANA,
     version="2.2.4",
     digest="5f3f4b29c4487b9c27715c18bc6c7b0889712b14075d97705f9b151a51725f68",
     images=("docker.io/grafana/tempo:2.10.8",),
 )
-OTEL_COLLECTOR = Chart(
+OTEL_COLLECTOR = HelmChart(
     chart="opentelemetry-collector",
     repository="https://open-telemetry.github.io/opentelemetry-helm-charts",
     version="0.170.0",

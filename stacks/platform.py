@@ -19,9 +19,9 @@ from components.network.plan import subnets
 from components.observability import manifests as observability
 from components.permissions import Statement
 from components.platform import admission, artifact_cache, capacity, limiter, mesh, namespaces, node_health, release_guard, volumes
-from components.platform.objects import Objects, ObjectsArgs
+from components.platform.objects import PlatformObjects, PlatformObjectsArgs
 from components.tenant.surroundings import RUNBOOKS
-from components.versions import Chart
+from components.versions import HelmChart
 from headway.contract.arithmetic import warm
 from headway.contract.arithmetic.surge import pool_for
 from headway.contract.model import Model
@@ -133,7 +133,7 @@ class _PlatformLayer:
             tenant: [model for model in found if pool_for(model, self._settings.pools) in pools] for tenant, found in self._models().items()
         }
         every = [model for found in models.values() for model in found]
-        rooms = [artifact_cache.Store(pool=pool, room=warm.artifact_room(pool, self._settings.pools, every)) for pool in pools]
+        rooms = [artifact_cache.NodeCache(pool=pool, room=warm.artifact_room(pool, self._settings.pools, every)) for pool in pools]
         reads = artifact_cache.permissions(models)
         if not reads:
             return
@@ -237,13 +237,13 @@ class _PlatformLayer:
     def _namespace(self, name: str) -> pulumi.Resource:
         return self._namespaces.by_role[name]
 
-    def _objects(self, name: str, manifests: Sequence[Manifest], after: Sequence[pulumi.Resource] = ()) -> Objects:
-        return Objects(name, ObjectsArgs(manifests=manifests, after=_released(after)), self._kubernetes)
+    def _objects(self, name: str, manifests: Sequence[Manifest], after: Sequence[pulumi.Resource] = ()) -> PlatformObjects:
+        return PlatformObjects(name, PlatformObjectsArgs(manifests=manifests, after=_released(after)), self._kubernetes)
 
     def _addon(
         self,
         name: str,
-        chart: Chart,
+        chart: HelmChart,
         namespace: str,
         values: Mapping[str, Any],
         *,

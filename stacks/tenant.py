@@ -15,11 +15,11 @@ import pulumi_kubernetes as kubernetes
 from components.identity import ClusterIdentity
 from components.labels import tags
 from components.model_service.component import ModelService, ModelServiceArgs
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 from components.model_service.release import Release
 from components.naming import bucket_name, cluster_name
-from components.tenant.component import Tenant, TenantArgs
-from components.tenant.manifests import Plan
+from components.tenant.component import TenantNamespace, TenantNamespaceArgs
+from components.tenant.manifests import TenantPlan
 from components.tenant.surroundings import Surroundings
 from headway.contract.arithmetic.surge import batch_pool_for, pool_for
 from headway.contract.crosscheck import TenantContracts
@@ -50,10 +50,10 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore |
                 f"Start it with `headway release start {contracts.tenant.name}/{name}`"
             )
     upstream = Upstream(settings.environment, PLATFORM)
-    plan = Plan(tenant=contracts.tenant, models=contracts.models, pools=settings.pools, surroundings=_surroundings(settings))
-    tenant = Tenant(
+    plan = TenantPlan(tenant=contracts.tenant, models=contracts.models, pools=settings.pools, surroundings=_surroundings(settings))
+    tenant = TenantNamespace(
         contracts.tenant.name,
-        TenantArgs(
+        TenantNamespaceArgs(
             plan=plan,
             cluster=ClusterIdentity(
                 name=cluster_name(settings.environment), account_id=settings.account.id, region=settings.account.region
@@ -130,7 +130,7 @@ def _adoptable(model: Model) -> Mapping[str, object]:
     return {"release": Release(model=model).id, "contract": model.model_dump(mode="json")}
 
 
-def _service(model: Model, plan: Plan, contracts: TenantContracts, live: LiveModel | None) -> Service:
+def _service(model: Model, plan: TenantPlan, contracts: TenantContracts, live: LiveModel | None) -> ServicePlan:
     now = live.contract if live else model
     pool = pool_for(now, plan.pools)
     assert pool is not None, model.name  # noqa: S101  the contracts were checked against the pools
@@ -138,8 +138,8 @@ def _service(model: Model, plan: Plan, contracts: TenantContracts, live: LiveMod
     there = {other.name for other in contracts.models}
     fallback = wanted if wanted in there else None
     if live is None:
-        return Service.of(plan.tenant.name, now, pool, plan.surroundings, fallback, batch_pool_for(now, plan.pools))
-    return Service(
+        return ServicePlan.of(plan.tenant.name, now, pool, plan.surroundings, fallback, batch_pool_for(now, plan.pools))
+    return ServicePlan(
         tenant=plan.tenant.name,
         model=now,
         releases=live.releases,

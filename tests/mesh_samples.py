@@ -4,9 +4,9 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 from components.platform import mesh
-from components.tenant.manifests import Plan
+from components.tenant.manifests import TenantPlan
 from headway.contract.units import Share
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficMirror, TrafficSplit
 from sandbox.traffic.mesh import envoy_configuration, listeners
@@ -19,7 +19,7 @@ OLD = service("defects").releases
 STABLE, CANARY = next(iter(OLD)), "r0000000000"
 
 
-def two_arms(percent: int, copies: int = 0) -> Service:
+def two_arms(percent: int, copies: int = 0) -> ServicePlan:
     from components.model_service.release import Release
 
     plain = {**DEFECTS, "batch": None}
@@ -31,14 +31,14 @@ def two_arms(percent: int, copies: int = 0) -> Service:
     )
     traffic = TrafficSplit(arms=arms, mirror=TrafficMirror(release=new.id, share=Share.percent(copies)) if copies else None)
     found = service("defects")
-    return Service(
+    return ServicePlan(
         tenant="vision", model=old.model, releases={old.id: old, new.id: new}, traffic=traffic, pool=found.pool, surroundings=SURROUNDINGS
     )
 
 
-def cluster(made: Service, *more: dict[str, Any]) -> list[dict[str, Any]]:
+def cluster(made: ServicePlan, *more: dict[str, Any]) -> list[dict[str, Any]]:
     """The objects that traffic depends on, as the API server would keep them."""
-    plan = Plan(tenant=tenant("vision"), models=(MODELS["defects"],), pools=POOLS, surroundings=SURROUNDINGS)
+    plan = TenantPlan(tenant=tenant("vision"), models=(MODELS["defects"],), pools=POOLS, surroundings=SURROUNDINGS)
     bodies = [
         *(each.body for each in mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")),
         *(each.body for each in plan.manifests()),
@@ -60,7 +60,7 @@ def gateway_routes(found: envoy_configuration.EnvoyConfiguration) -> list[dict[s
     return host["routes"]
 
 
-def served_pod(made: Service) -> dict[str, Any]:
+def served_pod(made: ServicePlan) -> dict[str, Any]:
     name = f"defects-{made.traffic.ordered[0].release}"
     server = next(each.body for each in made.manifests() if each.body["kind"] == "Deployment" and each.body["metadata"]["name"] == name)
     template = server["spec"]["template"]

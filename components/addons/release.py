@@ -11,7 +11,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.versions import Chart
+from components.versions import HelmChart
 
 TIMEOUT_SECONDS = 900
 """Pulls of large images on fresh nodes take minutes."""
@@ -21,7 +21,7 @@ TIMEOUT_SECONDS = 900
 class AddOnArgs:
     """`after` is what must be there first: definitions that the chart's own objects need, identities that its pods use."""
 
-    chart: Chart
+    chart: HelmChart
     namespace: pulumi.Input[str]
     values: Mapping[str, Any]
     release: str | None = None

@@ -45,7 +45,7 @@ POLL_SECONDS = 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Worker:
+class BatchWorker:
     """The batch variant of one service. `pool` is a batch pool; `release` what most online requests get."""
 
     tenant: str

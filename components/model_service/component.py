@@ -7,7 +7,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.manifests import register
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +15,7 @@ class ModelServiceArgs:
     """`service` shapes everything; the ARN of the key that messages are encrypted with only flows. `after` is what the first pod needs:
     the tenant's foundation."""
 
-    service: Service
+    service: ServicePlan
     data_key_arn: pulumi.Input[str]
     after: Sequence[pulumi.Resource] = field(default=())
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from components.manifests import Manifest
 from components.model_service import configuration, experiment, objectives, observing, overload, pod, queues, routing, scaling, workload
-from components.model_service.batch import Worker
+from components.model_service.batch import BatchWorker
 from components.model_service.release import Release
 from components.model_service.serving import Serving, serving
 from components.platform import artifact_cache
@@ -22,7 +22,7 @@ from headway.ledger.traffic_split import TrafficArm, TrafficSplit
 
 
 @dataclass(frozen=True, kw_only=True)
-class Service:
+class ServicePlan:
     """One model service: the contract as it is now, the releases that live, the division of traffic, and the pool of each release.
 
     Raises ValueError when an arm names a release that is not there.
@@ -54,7 +54,7 @@ class Service:
         surroundings: Surroundings,
         fallback: str | None = None,
         batch_pool: Pool | None = None,
-    ) -> "Service":
+    ) -> "ServicePlan":
         """A service whose current contract is its only release."""
         release = Release(model=model)
         return cls(
@@ -110,7 +110,7 @@ class Service:
         if self.batch_pool is None:
             raise ValueError(f"{self.model.name}: its batch variant has no pool to run on")
         release = self.releases[self.traffic.primary.release]
-        yield from Worker(
+        yield from BatchWorker(
             tenant=self.tenant,
             model=self.model,
             release=release,

@@ -17,7 +17,7 @@ from components.network import endpoints
 from components.network.plan import ZoneSubnets, subnets
 from components.permissions import Statement, document, service_trust
 
-Nat = Literal["none", "single", "per-zone", "regional"]
+NatChoice = Literal["none", "single", "per-zone", "regional"]
 ANYWHERE = "0.0.0.0/0"
 
 
@@ -30,7 +30,7 @@ class NetworkArgs:
     region: str
     cidr: IPv4Network
     zones: tuple[str, ...]
-    nat: Nat
+    nat: NatChoice
     endpoints: tuple[str, ...]
     deployers: tuple[str, ...]
     flow_log_days: int

@@ -5,7 +5,7 @@ that filters by a name that nobody exports looks like health; each query is aske
 """
 
 from components.observability.expressions import FREE, GPUS, POOL, SERVICE, by_pool, in_pools
-from components.observability.panels import Dashboard, Panel, Unit, panel, row
+from components.observability.panels import Dashboard, Panel, PanelUnit, panel, row
 from components.platform.namespaces import RATE_LIMIT
 
 _T = 'tenant=~"$tenant"'
@@ -28,17 +28,17 @@ REQUEST = Dashboard(
     rows=(
         row(
             "Request rate and responses",
-            panel("Requests per second", (f'headway:request_rate{{source="mesh",{_T}}}', SERVICE), unit=Unit.PER_SECOND),
+            panel("Requests per second", (f'headway:request_rate{{source="mesh",{_T}}}', SERVICE), unit=PanelUnit.PER_SECOND),
             panel(
                 "Requests by response code",
                 (_mesh("", "destination_service_namespace, response_code"), "{{destination_service_namespace}} {{response_code}}"),
-                unit=Unit.PER_SECOND,
+                unit=PanelUnit.PER_SECOND,
             ),
-            panel("Server errors", (f"headway:error_ratio{{{_T}}}", SERVICE), unit=Unit.SHARE),
+            panel("Server errors", (f"headway:error_ratio{{{_T}}}", SERVICE), unit=PanelUnit.SHARE),
         ),
         row(
             "Latency",
-            *(panel(f"Latency p{p}", (f"headway:latency:p{p}{{{_T}}}", SERVICE), unit=Unit.SECONDS) for p in (50, 95, 99)),
+            *(panel(f"Latency p{p}", (f"headway:latency:p{p}{{{_T}}}", SERVICE), unit=PanelUnit.SECONDS) for p in (50, 95, 99)),
         ),
         row(
             "Requests that failed in the mesh",
@@ -48,15 +48,15 @@ REQUEST = Dashboard(
                     _mesh(',response_flags!="-"', "destination_service_name, response_flags"),
                     "{{destination_service_name}} {{response_flags}}",
                 ),
-                unit=Unit.PER_SECOND,
+                unit=PanelUnit.PER_SECOND,
                 meaning="UH: no healthy server. UF: connection failed. UT: timed out. URX: retries exhausted. RL: rate limited.",
             ),
             panel(
                 "Requests refused by rate limits",
                 (_mesh(',response_code="429"', "destination_service_namespace"), "{{destination_service_namespace}}"),
-                unit=Unit.PER_SECOND,
+                unit=PanelUnit.PER_SECOND,
             ),
-            panel("Queue time", (f"headway:queue_time{{{_T}}}", SERVICE), unit=Unit.SECONDS),
+            panel("Queue time", (f"headway:queue_time{{{_T}}}", SERVICE), unit=PanelUnit.SECONDS),
         ),
         row(
             "Degraded or rejected requests",
@@ -66,24 +66,24 @@ REQUEST = Dashboard(
                     _mesh(',degraded="true"', "destination_service_namespace, destination_service_name"),
                     "{{destination_service_namespace}}/{{destination_service_name}}",
                 ),
-                unit=Unit.PER_SECOND,
+                unit=PanelUnit.PER_SECOND,
                 meaning="The gateway sends requests to the fallback while the requested model is overloaded. Their log lines have the route `degraded`.",
             ),
             panel(
                 "Share of requests refused by rate limits",
                 (f"{_LIMITED} / {_mesh('', 'destination_service_namespace')}", "{{destination_service_namespace}}"),
-                unit=Unit.SHARE,
+                unit=PanelUnit.SHARE,
             ),
             panel(
                 "Rate limiter calls by status",
                 (f"sum by (grpc_response_status) (rate(istio_requests_total{{{_LIMITER}}}[5m]))", "status {{grpc_response_status}}"),
-                unit=Unit.PER_SECOND,
+                unit=PanelUnit.PER_SECOND,
                 meaning="Status 0 is an answer, whether it allows or refuses. With any other status the gateway lets the request pass.",
             ),
             panel(
                 "Rate limiter latency p99",
                 f"histogram_quantile(0.99, sum by (le) (rate(istio_request_duration_milliseconds_bucket{{{_LIMITER}}}[5m]))) / 1000",
-                unit=Unit.SECONDS,
+                unit=PanelUnit.SECONDS,
                 meaning="Every request waits for the rate limiter.",
             ),
             panel(
@@ -95,7 +95,7 @@ REQUEST = Dashboard(
 )
 
 
-def _recorded(title: str, name: str, unit: Unit = Unit.NUMBER) -> Panel:
+def _recorded(title: str, name: str, unit: PanelUnit = PanelUnit.NUMBER) -> Panel:
     return panel(title, (f"headway:{name}{{{_T}}}", SERVICE + " {{source}}"), unit=unit)
 
 
@@ -109,21 +109,21 @@ MODEL_SERVER = Dashboard(
             "Load",
             _recorded("Requests in flight", "in_flight"),
             _recorded("Waiting requests", "waiting"),
-            _recorded("Completed requests per second", "request_rate", Unit.PER_SECOND),
+            _recorded("Completed requests per second", "request_rate", PanelUnit.PER_SECOND),
         ),
         row(
             "Latency",
-            _recorded("Queue time", "queue_time", Unit.SECONDS),
-            _recorded("Compute time", "compute_time", Unit.SECONDS),
+            _recorded("Queue time", "queue_time", PanelUnit.SECONDS),
+            _recorded("Compute time", "compute_time", PanelUnit.SECONDS),
             _recorded("Batch size", "batch_size"),
         ),
         row(
             "Language models",
-            _recorded("Time to first token p95", "ttft:p95", Unit.SECONDS),
-            _recorded("Inter-token latency p95", "inter_token:p95", Unit.SECONDS),
-            _recorded("Tokens per second", "tokens_per_second", Unit.TOKENS_PER_SECOND),
-            _recorded("KV cache in use", "kv_cache_use", Unit.SHARE),
-            _recorded("Preemptions", "preemptions", Unit.PER_SECOND),
+            _recorded("Time to first token p95", "ttft:p95", PanelUnit.SECONDS),
+            _recorded("Inter-token latency p95", "inter_token:p95", PanelUnit.SECONDS),
+            _recorded("Tokens per second", "tokens_per_second", PanelUnit.TOKENS_PER_SECOND),
+            _recorded("KV cache in use", "kv_cache_use", PanelUnit.SHARE),
+            _recorded("Preemptions", "preemptions", PanelUnit.PER_SECOND),
         ),
         row(
             "Server processes",
@@ -140,7 +140,7 @@ MODEL_SERVER = Dashboard(
                     'sum by (platform_io_model, reason) (rate(nv_inference_request_failure{platform_io_tenant=~"$tenant"}[5m]))',
                     "{{platform_io_model}} {{reason}}",
                 ),
-                unit=Unit.PER_SECOND,
+                unit=PanelUnit.PER_SECOND,
             ),
             panel(
                 "Container restarts in the last hour",
@@ -152,7 +152,7 @@ MODEL_SERVER = Dashboard(
 )
 
 
-def _gpu(title: str, expression: str, unit: Unit = Unit.NUMBER, meaning: str = "") -> Panel:
+def _gpu(title: str, expression: str, unit: PanelUnit = PanelUnit.NUMBER, meaning: str = "") -> Panel:
     return panel(title, (f"max by (Hostname, gpu) ({expression})", _GPU), unit=unit, meaning=meaning)
 
 
@@ -166,14 +166,14 @@ GPU = Dashboard(
             _gpu(
                 "SM activity",
                 "DCGM_FI_PROF_SM_ACTIVE",
-                Unit.SHARE,
+                PanelUnit.SHARE,
                 "The share of multiprocessors that work. GPU utilization says less: it is 1 whenever any kernel runs.",
             ),
-            _gpu("Tensor core activity", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Unit.SHARE),
-            _gpu("Memory bandwidth activity", "DCGM_FI_PROF_DRAM_ACTIVE", Unit.SHARE),
-            _gpu("Memory in use", "DCGM_FI_DEV_FB_USED * 1048576", Unit.BYTES),
-            _gpu("Share of memory in use", "DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)", Unit.SHARE),
-            panel("SM activity by service", ("headway:gpu_activity", SERVICE), unit=Unit.SHARE),
+            _gpu("Tensor core activity", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", PanelUnit.SHARE),
+            _gpu("Memory bandwidth activity", "DCGM_FI_PROF_DRAM_ACTIVE", PanelUnit.SHARE),
+            _gpu("Memory in use", "DCGM_FI_DEV_FB_USED * 1048576", PanelUnit.BYTES),
+            _gpu("Share of memory in use", "DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)", PanelUnit.SHARE),
+            panel("SM activity by service", ("headway:gpu_activity", SERVICE), unit=PanelUnit.SHARE),
         ),
         row(
             "Faults",
@@ -186,12 +186,12 @@ GPU = Dashboard(
         ),
         row(
             "Thermal and power limits",
-            _gpu("Temperature", "DCGM_FI_DEV_GPU_TEMP", Unit.CELSIUS),
-            _gpu("Power", "DCGM_FI_DEV_POWER_USAGE", Unit.WATTS),
-            _gpu("SM clock", "DCGM_FI_DEV_SM_CLOCK * 1e6", Unit.HERTZ),
-            _gpu("Share of time throttled by heat", "rate(DCGM_FI_DEV_THERMAL_VIOLATION[5m]) / 1e9", Unit.SHARE),
-            _gpu("Share of time throttled by the power limit", "rate(DCGM_FI_DEV_POWER_VIOLATION[5m]) / 1e9", Unit.SHARE),
-            _gpu("NVLink traffic", "DCGM_FI_PROF_NVLINK_RX_BYTES + DCGM_FI_PROF_NVLINK_TX_BYTES", Unit.BYTES),
+            _gpu("Temperature", "DCGM_FI_DEV_GPU_TEMP", PanelUnit.CELSIUS),
+            _gpu("Power", "DCGM_FI_DEV_POWER_USAGE", PanelUnit.WATTS),
+            _gpu("SM clock", "DCGM_FI_DEV_SM_CLOCK * 1e6", PanelUnit.HERTZ),
+            _gpu("Share of time throttled by heat", "rate(DCGM_FI_DEV_THERMAL_VIOLATION[5m]) / 1e9", PanelUnit.SHARE),
+            _gpu("Share of time throttled by the power limit", "rate(DCGM_FI_DEV_POWER_VIOLATION[5m]) / 1e9", PanelUnit.SHARE),
+            _gpu("NVLink traffic", "DCGM_FI_PROF_NVLINK_RX_BYTES + DCGM_FI_PROF_NVLINK_TX_BYTES", PanelUnit.BYTES),
         ),
     ),
 )
@@ -218,12 +218,18 @@ NODE = Dashboard(
         ),
         row(
             "Resources",
-            panel("CPU in use", ('1 - avg by (instance) (rate(node_cpu_seconds_total{mode="idle"}[5m]))', "{{instance}}"), unit=Unit.SHARE),
-            panel("Memory in use", ("1 - node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes", "{{instance}}"), unit=Unit.SHARE),
+            panel(
+                "CPU in use",
+                ('1 - avg by (instance) (rate(node_cpu_seconds_total{mode="idle"}[5m]))', "{{instance}}"),
+                unit=PanelUnit.SHARE,
+            ),
+            panel(
+                "Memory in use", ("1 - node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes", "{{instance}}"), unit=PanelUnit.SHARE
+            ),
             panel(
                 "Memory use by pod",
                 ('sum by (namespace, pod) (container_memory_working_set_bytes{container!="",namespace!=""})', "{{namespace}}/{{pod}}"),
-                unit=Unit.BYTES,
+                unit=PanelUnit.BYTES,
             ),
             panel(
                 "Disk in use",
@@ -231,12 +237,12 @@ NODE = Dashboard(
                     '1 - node_filesystem_avail_bytes{fstype=~"ext4|xfs"} / node_filesystem_size_bytes{fstype=~"ext4|xfs"}',
                     "{{instance}} {{mountpoint}}",
                 ),
-                unit=Unit.SHARE,
+                unit=PanelUnit.SHARE,
             ),
             panel(
                 "Network receive rate",
                 ('sum by (instance) (rate(node_network_receive_bytes_total{device!="lo"}[5m]))', "{{instance}}"),
-                unit=Unit.BYTES,
+                unit=PanelUnit.BYTES,
             ),
             panel("Processes killed for lack of memory", ("increase(node_vmstat_oom_kill[1h])", "{{instance}}")),
         ),
@@ -277,13 +283,13 @@ SCHEDULER = Dashboard(
                     f"1 - max by ({POOL}) ({in_pools(FREE)}) / clamp_min({by_pool(FREE)}, 1)",
                     f"{{{{{POOL}}}}}",
                 ),
-                unit=Unit.SHARE,
+                unit=PanelUnit.SHARE,
                 meaning="0 means that all free GPUs are on one node.",
             ),
             panel(
                 "Quota in use",
                 ('kube_resourcequota{type="used"} / ignoring (type) (kube_resourcequota{type="hard"} > 0)', "{{namespace}} {{resource}}"),
-                unit=Unit.SHARE,
+                unit=PanelUnit.SHARE,
             ),
         ),
         row(
@@ -314,10 +320,10 @@ DEPLOYMENT = Dashboard(
                     ),
                     SERVICE,
                 ),
-                unit=Unit.SHARE,
+                unit=PanelUnit.SHARE,
             ),
-            panel("Server errors by release", (f"headway:error_ratio{{{_T}}}", SERVICE), unit=Unit.SHARE),
-            panel("Latency p99 by release", (f"headway:latency:p99{{{_T}}}", SERVICE), unit=Unit.SECONDS),
+            panel("Server errors by release", (f"headway:error_ratio{{{_T}}}", SERVICE), unit=PanelUnit.SHARE),
+            panel("Latency p99 by release", (f"headway:latency:p99{{{_T}}}", SERVICE), unit=PanelUnit.SECONDS),
         ),
         row(
             "Recent changes",
@@ -329,7 +335,7 @@ DEPLOYMENT = Dashboard(
             panel(
                 "Deployment age",
                 ('time() - kube_deployment_created{namespace=~"$tenant"}', "{{namespace}}/{{deployment}}"),
-                unit=Unit.SECONDS,
+                unit=PanelUnit.SECONDS,
             ),
             panel(
                 "Container restarts",
@@ -355,7 +361,7 @@ DEPLOYMENT = Dashboard(
                     ),
                     "{{horizontalpodautoscaler}}",
                 ),
-                unit=Unit.SHARE,
+                unit=PanelUnit.SHARE,
             ),
             panel(
                 "Errors of scaling triggers",

@@ -5,7 +5,7 @@ The trap: most failures are series that are missing, so an indicator that is emp
 """
 
 from components.observability.expressions import BURN, GPUS, POOL, SERVICE, by_pool
-from components.observability.panels import Dashboard, Unit, panel, row
+from components.observability.panels import Dashboard, PanelUnit, panel, row
 
 OVERVIEW = Dashboard(
     uid="headway-overview",
@@ -22,7 +22,7 @@ OVERVIEW = Dashboard(
             panel(
                 "Requests by release",
                 ('sum by (tenant, model, release) (headway:request_rate{source="mesh"})', SERVICE),
-                unit=Unit.PER_SECOND,
+                unit=PanelUnit.PER_SECOND,
             ),
             panel(
                 "Running releases by model", ('count by (tenant, model) (headway:in_flight{source=~"triton|vllm"})', "{{tenant}}/{{model}}")
@@ -50,11 +50,11 @@ OVERVIEW = Dashboard(
             panel(
                 "Share of GPUs requested",
                 f"sum(kube_pod_container_resource_requests{{{GPUS}}}) / sum(kube_node_status_allocatable{{{GPUS}}})",
-                unit=Unit.SHARE,
+                unit=PanelUnit.SHARE,
                 single=True,
                 meaning="A whole GPU and a MIG slice count as one each.",
             ),
-            panel("SM activity by model", ("avg by (tenant, model) (headway:gpu_activity)", "{{tenant}}/{{model}}"), unit=Unit.SHARE),
+            panel("SM activity by model", ("avg by (tenant, model) (headway:gpu_activity)", "{{tenant}}/{{model}}"), unit=PanelUnit.SHARE),
             panel(
                 "Requested GPUs by pool", (by_pool(f"sum by (node) (kube_pod_container_resource_requests{{{GPUS}}})"), f"{{{{{POOL}}}}}")
             ),
@@ -81,7 +81,7 @@ OVERVIEW = Dashboard(
                 single=True,
             ),
             panel("Firing alerts by layer", ('count by (layer) (ALERTS{alertstate="firing"})', "{{layer}}")),
-            panel("Server errors by tenant", ("max by (tenant) (headway:error_ratio)", "{{tenant}}"), unit=Unit.SHARE),
+            panel("Server errors by tenant", ("max by (tenant) (headway:error_ratio)", "{{tenant}}"), unit=PanelUnit.SHARE),
         ),
     ),
 )

@@ -31,7 +31,7 @@ HALF = 12
 TENANT_VARIABLE = "tenant"
 
 
-class Unit(StrEnum):
+class PanelUnit(StrEnum):
     """Grafana's names of units."""
 
     BYTES = "bytes"
@@ -45,7 +45,7 @@ class Unit(StrEnum):
     WATTS = "watt"
 
 
-class Store(StrEnum):
+class PanelSource(StrEnum):
     """Where a panel's answer comes from; it decides how the panel is drawn."""
 
     METRICS = "metrics"
@@ -72,14 +72,14 @@ class Panel:
 
     title: str
     queries: tuple[Query, ...]
-    unit: Unit = Unit.NUMBER
+    unit: PanelUnit = PanelUnit.NUMBER
     meaning: str = ""
     single: bool = False
-    store: Store = Store.METRICS
+    store: PanelSource = PanelSource.METRICS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class PanelRow:
     title: str
     panels: tuple[Panel, ...]
 
@@ -93,7 +93,7 @@ class Dashboard:
 
     uid: str
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[PanelRow, ...]
     tags: tuple[str, ...] = ()
     by_tenant: bool = False
     asked: tuple[tuple[str, str], ...] = ()
@@ -120,7 +120,7 @@ class Dashboard:
         return json.dumps(json.loads(JSONEncoder(sort_keys=True).encode(drawn.build())), sort_keys=True, separators=(",", ":"))
 
     def _drawn(self, panel: Panel) -> Any:
-        if panel.store is not Store.METRICS:
+        if panel.store is not PanelSource.METRICS:
             return _OTHERS[panel.store](panel)
         if panel.single:
             return _single(panel)
@@ -130,18 +130,18 @@ class Dashboard:
 def panel(
     title: str,
     *queries: tuple[str, str] | str,
-    unit: Unit = Unit.NUMBER,
+    unit: PanelUnit = PanelUnit.NUMBER,
     meaning: str = "",
     single: bool = False,
-    store: Store = Store.METRICS,
+    store: PanelSource = PanelSource.METRICS,
 ) -> Panel:
     """A panel of queries, each an expression or an expression with its legend."""
     found = tuple(Query(expression=each) if isinstance(each, str) else Query(expression=each[0], legend=each[1]) for each in queries)
     return Panel(title=title, queries=found, unit=unit, meaning=meaning, single=single, store=store)
 
 
-def row(title: str, *panels: Panel) -> Row:
-    return Row(title=title, panels=panels)
+def row(title: str, *panels: Panel) -> PanelRow:
+    return PanelRow(title=title, panels=panels)
 
 
 def _tenants() -> dashboard.QueryVariable:
@@ -221,9 +221,9 @@ def _traceql(query: Query) -> tempo.Dataquery:
     return tempo.Dataquery().query(query.expression).query_type("traceql").ref_id("A")
 
 
-_OTHERS: Mapping[Store, Callable[[Panel], Any]] = {
-    Store.LOGS: _lines,
-    Store.LOG_RATES: _rates,
-    Store.TRACES: _traces,
-    Store.TRACE: _trace,
+_OTHERS: Mapping[PanelSource, Callable[[Panel], Any]] = {
+    PanelSource.LOGS: _lines,
+    PanelSource.LOG_RATES: _rates,
+    PanelSource.TRACES: _traces,
+    PanelSource.TRACE: _trace,
 }

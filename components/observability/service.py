@@ -5,7 +5,7 @@ It belongs to the tenant's stack, so that a team sees its own before anybody ask
 
 from components.naming import distinct
 from components.observability.expressions import BURN
-from components.observability.panels import Dashboard, Panel, Row, Unit, panel, row
+from components.observability.panels import Dashboard, Panel, PanelRow, PanelUnit, panel, row
 from headway.contract.model import Model
 from headway.contract.runtime import Engine
 
@@ -25,13 +25,13 @@ def service_dashboard(tenant: str, model: Model) -> Dashboard:
     )
 
 
-def _rows(tenant: str, model: Model) -> list[Row]:
+def _rows(tenant: str, model: Model) -> list[PanelRow]:
     who = f'model="{model.name}",tenant="{tenant}"'
     pods = f'namespace="{tenant}",pod=~"{model.name}-r[0-9a-f]{{10}}-.+"'
     deployments = f'namespace="{tenant}",deployment=~"{model.name}-r[0-9a-f]{{10}}(-baseline)?"'
     scalers = f'namespace="{tenant}",horizontalpodautoscaler=~"keda-{model.name}-r[0-9a-f]{{10}}.*"'
 
-    def recorded(title: str, name: str, unit: Unit = Unit.NUMBER, source: str = "") -> Panel:
+    def recorded(title: str, name: str, unit: PanelUnit = PanelUnit.NUMBER, source: str = "") -> Panel:
         narrowed = f'{who},source="{source}"' if source else who
         return panel(title, (f"headway:{name}{{{narrowed}}}", _RELEASE), unit=unit)
 
@@ -43,15 +43,15 @@ def _rows(tenant: str, model: Model) -> list[Row]:
             panel(
                 "Share of bad requests by objective",
                 (f"headway:slo_bad:share1d{{{who}}}", "{{objective}}"),
-                unit=Unit.SHARE,
+                unit=PanelUnit.SHARE,
             ),
         ),
         row(
             "Requests by release",
-            recorded("Requests per second", "request_rate", Unit.PER_SECOND, "mesh"),
-            recorded("Server errors", "error_ratio", Unit.SHARE),
-            recorded("Latency p99", "latency:p99", Unit.SECONDS),
-            recorded("Latency p50", "latency:p50", Unit.SECONDS),
+            recorded("Requests per second", "request_rate", PanelUnit.PER_SECOND, "mesh"),
+            recorded("Server errors", "error_ratio", PanelUnit.SHARE),
+            recorded("Latency p99", "latency:p99", PanelUnit.SECONDS),
+            recorded("Latency p50", "latency:p50", PanelUnit.SECONDS),
         ),
     ]
     if model.runtime.engine is not Engine.CONTAINER:
@@ -60,8 +60,8 @@ def _rows(tenant: str, model: Model) -> list[Row]:
                 "Servers",
                 recorded("Requests in flight", "in_flight", source=model.runtime.engine.value),
                 recorded("Waiting requests", "waiting"),
-                recorded("Queue time", "queue_time", Unit.SECONDS),
-                recorded("Compute time", "compute_time", Unit.SECONDS),
+                recorded("Queue time", "queue_time", PanelUnit.SECONDS),
+                recorded("Compute time", "compute_time", PanelUnit.SECONDS),
             )
         )
     if model.runtime.engine is Engine.TRITON:
@@ -70,19 +70,19 @@ def _rows(tenant: str, model: Model) -> list[Row]:
         rows.append(
             row(
                 "Tokens",
-                recorded("Time to first token p95", "ttft:p95", Unit.SECONDS),
-                recorded("Inter-token latency p95", "inter_token:p95", Unit.SECONDS),
-                recorded("Tokens per second", "tokens_per_second", Unit.TOKENS_PER_SECOND),
-                recorded("KV cache in use", "kv_cache_use", Unit.SHARE),
-                recorded("Preemptions", "preemptions", Unit.PER_SECOND),
+                recorded("Time to first token p95", "ttft:p95", PanelUnit.SECONDS),
+                recorded("Inter-token latency p95", "inter_token:p95", PanelUnit.SECONDS),
+                recorded("Tokens per second", "tokens_per_second", PanelUnit.TOKENS_PER_SECOND),
+                recorded("KV cache in use", "kv_cache_use", PanelUnit.SHARE),
+                recorded("Preemptions", "preemptions", PanelUnit.PER_SECOND),
             )
         )
     return [
         *rows,
         row(
             "GPUs",
-            recorded("SM activity", "gpu_activity", Unit.SHARE),
-            recorded("Highest GPU memory in use", "gpu_memory", Unit.BYTES),
+            recorded("SM activity", "gpu_activity", PanelUnit.SHARE),
+            recorded("Highest GPU memory in use", "gpu_memory", PanelUnit.BYTES),
             recorded("Xid events", "gpu_faults"),
         ),
         row(
@@ -101,7 +101,7 @@ def _rows(tenant: str, model: Model) -> list[Row]:
                     ),
                     "{{horizontalpodautoscaler}}",
                 ),
-                unit=Unit.SHARE,
+                unit=PanelUnit.SHARE,
             ),
             panel("Container restarts in the last hour", (f"increase(kube_pod_container_status_restarts_total{{{pods}}}[1h])", "{{pod}}")),
             panel("Deployment changes", (f"changes(kube_deployment_metadata_generation{{{deployments}}}[15m])", "{{deployment}}")),

@@ -44,7 +44,7 @@ COMPRESSION = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Service:
+class ServiceSize:
     """One model service while a release is compared: `releases` of it run with `replicas` each."""
 
     engine: Engine
@@ -73,7 +73,7 @@ def answer_series() -> int:
     return len(latency_edges_milliseconds()) + 1 + MESH_OTHER_SERIES
 
 
-def series_of(service: Service, gateways: int) -> int:
+def series_of(service: ServiceSize, gateways: int) -> int:
     """Series of one model service, seen by `gateways` proxies of the gateway and by the proxy of each replica."""
     pods = service.replicas * service.releases
     mesh = (service.releases * gateways + pods) * ANSWERS * answer_series()
@@ -87,7 +87,7 @@ def series_of(service: Service, gateways: int) -> int:
     )
 
 
-def day(services: tuple[Service, ...], *, nodes: int, gateways: int, sampled: float = 1.0, traced: float = 0.05) -> Load:
+def day(services: tuple[ServiceSize, ...], *, nodes: int, gateways: int, sampled: float = 1.0, traced: float = 0.05) -> Load:
     """A day of `services` on `nodes`: `sampled` of the requests are logged, `traced` of them traced."""
     pods = sum(service.replicas * service.releases for service in services)
     series = PLATFORM_SERIES + nodes * NODE_SERIES + sum(series_of(service, gateways) for service in services)
@@ -102,7 +102,7 @@ def day(services: tuple[Service, ...], *, nodes: int, gateways: int, sampled: fl
     )
 
 
-def streams(services: tuple[Service, ...]) -> int:
+def streams(services: tuple[ServiceSize, ...]) -> int:
     """Streams of Loki at one time, which tell containers of a release apart, but not its pods."""
     return PLATFORM_STREAMS + sum(service.releases * CONTAINERS for service in services)
 

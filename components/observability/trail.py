@@ -7,7 +7,7 @@ in its spans. The trap: a Viewer of Grafana has no Explore, so a way that leads 
 from components.addons.otel import ACCESS_LOG
 from components.addons.prometheus import TRAIL
 from components.observability.links import NAMES
-from components.observability.panels import Dashboard, Store, Unit, panel, row
+from components.observability.panels import Dashboard, PanelSource, PanelUnit, panel, row
 
 REQUEST, TRACE = "request", "trace"
 _OF_RELEASE = ' | tenant=~"$tenant" | model=~"$model" | release=~"$release"'
@@ -23,7 +23,7 @@ PAGE = Dashboard(
             panel(
                 "One line per request",
                 f'{{service_name="{ACCESS_LOG}"}}{_OF_RELEASE} | request_id=~"$request"',
-                store=Store.LOGS,
+                store=PanelSource.LOGS,
                 meaning="The fields request_id and trace_id of a line are links.",
             ),
         ),
@@ -32,10 +32,12 @@ PAGE = Dashboard(
             panel(
                 "Stored traces",
                 '{ span.tenant=~"$tenant" && span.model=~"$model" && span.release=~"$release" && span."guid:x-request-id"=~"$request" }',
-                store=Store.TRACES,
+                store=PanelSource.TRACES,
                 meaning="All requests that failed or took longer than a second, and a sample of the others.",
             ),
-            panel("Selected trace", "$trace", store=Store.TRACE, meaning="Select a trace on the left, or follow the link in a log line."),
+            panel(
+                "Selected trace", "$trace", store=PanelSource.TRACE, meaning="Select a trace on the left, or follow the link in a log line."
+            ),
         ),
         row(
             "Container logs",
@@ -43,7 +45,7 @@ PAGE = Dashboard(
                 "Logs of model servers",
                 # Loki refuses to look where every label may be missing, as they all may by default.
                 '{service_name=~".+", k8s_namespace_name=~"$tenant", model=~"$model", release=~"$release"} | k8s_pod_name=~"$pod"',
-                store=Store.LOGS,
+                store=PanelSource.LOGS,
             ),
             panel(
                 "Log volume by tenant",
@@ -51,8 +53,8 @@ PAGE = Dashboard(
                     'sum by (k8s_namespace_name) (bytes_rate({service_name=~".+", k8s_namespace_name=~"$tenant"} [5m]))',
                     "{{k8s_namespace_name}}",
                 ),
-                store=Store.LOG_RATES,
-                unit=Unit.BYTES,
+                store=PanelSource.LOG_RATES,
+                unit=PanelUnit.BYTES,
                 meaning="Bytes per second. Log lines of proxies have no namespace.",
             ),
         ),

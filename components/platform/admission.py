@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from components.manifests import Manifest
 from components.nodes import gpu_node
 from components.platform import boundaries
-from components.platform.rule import NAMESPACES, Rule, manifests_of
+from components.platform.rule import NAMESPACES, AdmissionRule, manifests_of
 from headway.contract.pool import Pool
 from headway.wire import MODEL, POOL, RELEASE, TENANT
 
@@ -26,7 +26,7 @@ _OF_MESH = f"(c.name in ['istio-proxy', 'istio-validation'] && c.image.startsWit
 
 
 RULES = (
-    Rule(
+    AdmissionRule(
         name="devices-by-the-plugin",
         # The device plugin's variable comes first, so a container's own would win; a claim is counted by no quota.
         expression=(
@@ -42,7 +42,7 @@ RULES = (
             "were given. Ask for GPUs in limits, and name each variable in env."
         ),
     ),
-    Rule(
+    AdmissionRule(
         name="devices-for-who-asks",
         expression=(
             f"!{_GPU_POD} || variables.containers.all(c, {_OF_MESH} || "
@@ -54,7 +54,7 @@ RULES = (
             "would be given them. Give it the variable NVIDIA_VISIBLE_DEVICES with the value void."
         ),
     ),
-    Rule(
+    AdmissionRule(
         name="gpu-limits-equal-requests",
         expression=(
             "variables.containers.all(c, !has(c.resources) || !has(c.resources.requests) || "
@@ -63,7 +63,7 @@ RULES = (
         ),
         message="A GPU cannot be overcommitted. The pod would be counted for less than it takes. Set limits equal to requests.",
     ),
-    Rule(
+    AdmissionRule(
         name="images-by-digest",
         expression=(
             "variables.containers.all(c, c.image.matches('@sha256:[0-9a-f]{64}$') || "
@@ -73,7 +73,7 @@ RULES = (
         ),
         message="An image is named by tag. What runs could change without a release. Name it by its sha256 digest.",
     ),
-    Rule(
+    AdmissionRule(
         name="no-host-access",
         expression=(
             "!(has(object.spec.hostNetwork) && object.spec.hostNetwork) && !(has(object.spec.hostPID) && object.spec.hostPID) && "
@@ -85,7 +85,7 @@ RULES = (
         ),
         message="The pod asks for access to its node. It could read other tenants' models. Remove host namespaces, paths and ports.",
     ),
-    Rule(
+    AdmissionRule(
         name="node-by-the-scheduler",
         expression="request.operation == 'UPDATE' || !has(object.spec.nodeName) || object.spec.nodeName == ''",
         message=(
@@ -93,7 +93,7 @@ RULES = (
             "tenant's. Leave out nodeName and select a pool."
         ),
     ),
-    Rule(
+    AdmissionRule(
         name="owner-labels",
         expression=(
             f"'{TENANT}' in variables.labels && '{TENANT}' in namespaceObject.metadata.labels && "
@@ -105,7 +105,7 @@ RULES = (
             f"and {MODEL} and {RELEASE} where it takes a GPU."
         ),
     ),
-    Rule(
+    AdmissionRule(
         name="tenant-namespace-stays",
         resources=NAMESPACES,
         variables=(
@@ -122,7 +122,7 @@ RULES = (
             f"it. Keep {TENANT} (the namespace's own name) and the enforced level restricted; to end a tenant, delete the namespace."
         ),
     ),
-    Rule(
+    AdmissionRule(
         name="tolerations-by-name",
         expression="!has(object.spec.tolerations) || object.spec.tolerations.all(t, has(t.key) && t.key != '')",
         message="The pod tolerates every taint. It could land on nodes kept for others. Name the taints of its own pool.",
@@ -134,14 +134,14 @@ OF_ANY_POD = ("node.kubernetes.io/memory-pressure", "node.kubernetes.io/not-read
 """Taints that the API server itself lets pods tolerate."""
 
 
-def own_tolerations(pools: Sequence[Pool]) -> Rule:
+def own_tolerations(pools: Sequence[Pool]) -> AdmissionRule:
     """Only the taints of the pool that a pod selects, and only if it asks for a GPU: a quarantine or another's pool tolerates nobody.
     A toleration without a key is the rule's `tolerations-by-name`."""
     taints = {pool.name: sorted({taint.key for taint in gpu_node.taints(pool)}) for pool in pools}
     known = json.dumps(taints, sort_keys=True)  # a literal of the Common Expression Language too
     selected = f"has(object.spec.nodeSelector) && '{POOL}' in object.spec.nodeSelector ? object.spec.nodeSelector['{POOL}'] : ''"
     always = json.dumps(OF_ANY_POD)
-    return Rule(
+    return AdmissionRule(
         name="tolerations-of-own-pool",
         expression=(
             f"!has(object.spec.tolerations) || object.spec.tolerations.all(t, !has(t.key) || t.key == '' || t.key in {always} || "
@@ -156,7 +156,7 @@ def own_tolerations(pools: Sequence[Pool]) -> Rule:
     )
 
 
-def rules(pools: Sequence[Pool], hosts: Sequence[str]) -> tuple[Rule, ...]:
+def rules(pools: Sequence[Pool], hosts: Sequence[str]) -> tuple[AdmissionRule, ...]:
     """Every rule of a cluster with `pools` and a gateway for `hosts`, by name."""
     return tuple(sorted((*RULES, own_tolerations(pools), *boundaries.rules(hosts)), key=lambda rule: rule.name))
 

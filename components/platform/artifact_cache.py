@@ -36,7 +36,7 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Store:
+class NodeCache:
     """A pool whose nodes keep artifacts, and how many bytes of them."""
 
     pool: Pool
@@ -48,7 +48,7 @@ def kept_on(pool: Pool) -> bool:
     return pool.workload_class is WorkloadClass.LATENCY
 
 
-def manifests(image: str, region: str, stores: Sequence[Store]) -> tuple[Manifest, ...]:
+def manifests(image: str, region: str, stores: Sequence[NodeCache]) -> tuple[Manifest, ...]:
     """Identity, rights, the Service, and a DaemonSet for each pool; needs the Prometheus operator's definitions."""
     found = labels(NAME)
     role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": f"headway-{NAME}"}
@@ -108,7 +108,7 @@ def _monitor() -> dict[str, Any]:
     return object_("monitoring.coreos.com/v1", "PodMonitor", NAME, namespace=ARTIFACT_CACHE_NAMESPACE, labels=labels(NAME), spec=spec)
 
 
-def _daemon_set(image: str, region: str, store: Store) -> dict[str, Any]:
+def _daemon_set(image: str, region: str, store: NodeCache) -> dict[str, Any]:
     pool, picked = store.pool, {**loops.picked(NAME), POOL: store.pool.name}
     return object_(
         "apps/v1",
@@ -127,7 +127,7 @@ def _daemon_set(image: str, region: str, store: Store) -> dict[str, Any]:
     )
 
 
-def _pod(image: str, region: str, store: Store) -> dict[str, Any]:
+def _pod(image: str, region: str, store: NodeCache) -> dict[str, Any]:
     disk = Bytes(-(-(int(store.room) + _MARGIN) // 2**20) * 2**20).kubernetes
     container = {
         "name": NAME,

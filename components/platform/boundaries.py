@@ -12,7 +12,7 @@ from components.addons import prometheus
 from components.addons.prometheus import DASHBOARD_LABEL
 from components.identity import POD_IDENTITY_AGENT
 from components.labels import QUEUES
-from components.platform.rule import Rule
+from components.platform.rule import AdmissionRule
 
 MESH = "networking.istio.io"
 _OWN = "namespaceObject.metadata.name"
@@ -20,7 +20,7 @@ _SERVICES = ("own", f"'.' + {_OWN} + '.svc.cluster.local'")
 """How the host of a Service of the tenant ends. A short name is refused: what it means depends on who reads it."""
 
 
-def rules(hosts: Sequence[str]) -> tuple[Rule, ...]:
+def rules(hosts: Sequence[str]) -> tuple[AdmissionRule, ...]:
     """By name. `hosts` are the gateway's."""
     return (
         _autoscalers(),
@@ -34,7 +34,7 @@ def rules(hosts: Sequence[str]) -> tuple[Rule, ...]:
     )
 
 
-_SERVICES_STAY = Rule(
+_SERVICES_STAY = AdmissionRule(
     name="services-stay-inside",
     resources=("services",),
     expression=(
@@ -46,7 +46,7 @@ _SERVICES_STAY = Rule(
     ),
 )
 
-_DASHBOARDS = Rule(
+_DASHBOARDS = AdmissionRule(
     name="dashboards-are-the-platforms",
     resources=("configmaps",),
     expression=(
@@ -59,7 +59,7 @@ _DASHBOARDS = Rule(
     ),
 )
 
-_DESTINATIONS = Rule(
+_DESTINATIONS = AdmissionRule(
     name="destinations-of-own-services",
     group=MESH,
     resources=("destinationrules",),
@@ -71,7 +71,7 @@ _DESTINATIONS = Rule(
     ),
 )
 
-_SIDECARS = Rule(
+_SIDECARS = AdmissionRule(
     name="sidecars-stay-closed",
     group=MESH,
     resources=("sidecars",),
@@ -85,7 +85,7 @@ _SIDECARS = Rule(
     ),
 )
 
-_DISRUPTIONS = Rule(
+_DISRUPTIONS = AdmissionRule(
     name="disruptions-stay-possible",
     group="policy",
     resources=("poddisruptionbudgets",),
@@ -100,7 +100,7 @@ _DISRUPTIONS = Rule(
 )
 
 _EMPTY = ["", POD_IDENTITY_AGENT]
-_PODS_STAY = Rule(
+_PODS_STAY = AdmissionRule(
     name="pods-stay-in-the-mesh",
     variables=(("notes", "has(object.metadata.annotations) ? object.metadata.annotations : {}"),),
     # The injector's own annotations are here too: it writes them before this is asked.
@@ -123,7 +123,7 @@ _PODS_STAY = Rule(
 )
 
 
-def _routes(hosts: Sequence[str]) -> Rule:
+def _routes(hosts: Sequence[str]) -> AdmissionRule:
     public = " || ".join(f"h.endsWith('.' + {_OWN} + '.{host}')" for host in sorted(hosts))
     parts = ("http", "tcp", "tls")
     routes = " && ".join(
@@ -136,7 +136,7 @@ def _routes(hosts: Sequence[str]) -> Rule:
         "(!has(r.mirror) || r.mirror.host.endsWith(variables.own)) && "
         "(!has(r.mirrors) || r.mirrors.all(m, m.destination.host.endsWith(variables.own)))))"
     )
-    return Rule(
+    return AdmissionRule(
         name="routes-of-own-hosts",
         group=MESH,
         resources=("virtualservices",),
@@ -156,9 +156,9 @@ _OF_QUEUES = ("activationQueueLength", "awsRegion", "identityOwner", "queueLengt
 """What a trigger may say of a queue. Not `awsEndpoint` or `queueURLFromEnv`: an address that is said otherwise."""
 
 
-def _autoscalers() -> Rule:
+def _autoscalers() -> AdmissionRule:
     said = f"t.metadata.all(k, k in {json.dumps(_OF_QUEUES)})"
-    return Rule(
+    return AdmissionRule(
         name="autoscalers-ask-the-platform",
         group="keda.sh",
         resources=("scaledobjects",),

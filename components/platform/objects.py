@@ -9,19 +9,19 @@ from components.manifests import Manifest, register
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectsArgs:
+class PlatformObjectsArgs:
     """`after` is what all of them need: the definitions of their kinds, or their namespace."""
 
     manifests: Sequence[Manifest]
     after: Sequence[pulumi.Resource] = ()
 
 
-class Objects(pulumi.ComponentResource):
+class PlatformObjects(pulumi.ComponentResource):
     """Objects of one concern, by role."""
 
     by_role: dict[str, pulumi.Resource]
 
-    def __init__(self, name: str, args: ObjectsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: PlatformObjectsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("headway:platform:Objects", name, {}, opts)
 
         def options(needed: list[pulumi.Resource]) -> pulumi.ResourceOptions:

@@ -26,7 +26,7 @@ _STAYS = {"name": "is-not-being-deleted", "expression": "!has(object.metadata.de
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class AdmissionRule:
     """One rule: CEL that must hold for every pod of a tenant, or for other `resources`, and what is said when it does not."""
 
     name: str
@@ -38,7 +38,7 @@ class Rule:
     group: str = ""
 
 
-def manifests_of(rule: Rule) -> tuple[Manifest, Manifest]:
+def manifests_of(rule: AdmissionRule) -> tuple[Manifest, Manifest]:
     """The policy, and what binds it: to tenants' namespaces, or to all where the rule is about namespaces."""
     name = f"headway-{rule.name}"
     kind = "admissionregistration.k8s.io/v1"

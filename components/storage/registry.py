@@ -17,7 +17,7 @@ UNTAGGED_DAYS = 14
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegistryArgs:
+class ImageRegistryArgs:
     """Repositories are called `<cluster_name>/<repository>`."""
 
     cluster_name: str
@@ -26,12 +26,12 @@ class RegistryArgs:
     disposable: bool
 
 
-class Registry(pulumi.ComponentResource):
+class ImageRegistry(pulumi.ComponentResource):
     """URLs of the repositories by their short name."""
 
     urls: dict[str, pulumi.Output[str]]
 
-    def __init__(self, name: str, args: RegistryArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: ImageRegistryArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("headway:storage:Registry", name, {}, opts)
         child = pulumi.ResourceOptions(parent=self)
         self.urls = {}

@@ -14,7 +14,7 @@ from components.naming import ARTIFACT_CACHE_NAMESPACE, batch_queue_name, bucket
 from components.permissions import Statement
 from components.storage.bucket import Bucket, BucketArgs
 from components.storage.queue import Queue, QueueArgs
-from components.storage.registry import Registry, RegistryArgs
+from components.storage.registry import ImageRegistry, ImageRegistryArgs
 from headway.contract.sampling import KEPT_DAYS, PREFIX
 from headway.wire import LEDGER_LEASES
 
@@ -46,7 +46,7 @@ class Storage(pulumi.ComponentResource):
     artifacts: Bucket
     ledger: Bucket
     telemetry: Bucket
-    registry: Registry
+    registry: ImageRegistry
     batch: Queue
 
     def __init__(self, name: str, args: StorageArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -59,9 +59,9 @@ class Storage(pulumi.ComponentResource):
         self.telemetry = self._create_bucket(
             "telemetry", expire_days=args.telemetry_days, expire_prefixes=(f"{loki.PREFIX}/", f"{tempo.PREFIX}/"), expire_below=samples
         )
-        self.registry = Registry(
+        self.registry = ImageRegistry(
             f"{name}-images",
-            RegistryArgs(
+            ImageRegistryArgs(
                 cluster_name=cluster_name(args.environment),
                 key_arn=args.key_arn,
                 repositories=args.repositories,

@@ -9,7 +9,7 @@ import pulumi_aws as aws
 from components.identity import ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
 from components.manifests import register
 from components.permissions import Statement
-from components.tenant.manifests import SERVICE_ACCOUNT, Plan, artifact_prefix
+from components.tenant.manifests import SERVICE_ACCOUNT, TenantPlan, artifact_prefix
 from components.tenant.queue_alarms import alarms, topic_name
 from components.tenant.queues import rights
 from components.tenant.spending import budget
@@ -17,15 +17,15 @@ from headway.contract.model import Model
 
 
 @dataclass(frozen=True, kw_only=True)
-class TenantArgs:
+class TenantNamespaceArgs:
     """`plan` shapes the tenant; the ARN of the key that artifacts are encrypted with only flows."""
 
-    plan: Plan
+    plan: TenantPlan
     cluster: ClusterIdentity
     data_key_arn: pulumi.Input[str]
 
 
-class Tenant(pulumi.ComponentResource):
+class TenantNamespace(pulumi.ComponentResource):
     """A namespace with quotas, isolation, identity, people and a budget. Models go into it once it is whole."""
 
     namespace: pulumi.Resource
@@ -33,7 +33,7 @@ class Tenant(pulumi.ComponentResource):
     objects: dict[str, pulumi.Resource]
     """Every Kubernetes object by role."""
 
-    def __init__(self, name: str, args: TenantArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: TenantNamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("headway:tenant:Tenant", name, {}, opts)
         self._name, self._args = name, args
         identity = self._create_identity()

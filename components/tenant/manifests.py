@@ -23,7 +23,7 @@ POD_SECURITY = "restricted"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class TenantPlan:
     """A tenant with the models it has now, in an environment with these pools."""
 
     tenant: Tenant

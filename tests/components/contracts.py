@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from components.model_service.manifests import Service
-from components.tenant.manifests import Plan
+from components.model_service.manifests import ServicePlan
+from components.tenant.manifests import TenantPlan
 from components.tenant.surroundings import Surroundings
 from headway.contract.arithmetic.surge import batch_pool_for, pool_for
 from headway.contract.model import Model
@@ -178,11 +178,11 @@ def pool_of(model: Model) -> Pool:
     return found
 
 
-def service(name: str, tenant_name: str = "vision") -> Service:
+def service(name: str, tenant_name: str = "vision") -> ServicePlan:
     model = MODELS[name]
     fallback = model.degradation.fallback.model if model.degradation.fallback else None
-    return Service.of(tenant_name, model, pool_of(model), SURROUNDINGS, fallback, batch_pool_for(model, POOLS))
+    return ServicePlan.of(tenant_name, model, pool_of(model), SURROUNDINGS, fallback, batch_pool_for(model, POOLS))
 
 
-def plan(name: str = "vision", models: tuple[Model, ...] = ()) -> Plan:
-    return Plan(tenant=tenant(name), models=models, pools=POOLS, surroundings=SURROUNDINGS)
+def plan(name: str = "vision", models: tuple[Model, ...] = ()) -> TenantPlan:
+    return TenantPlan(tenant=tenant(name), models=models, pools=POOLS, surroundings=SURROUNDINGS)

@@ -4,7 +4,7 @@ import random
 from functools import cache
 from typing import Any
 
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 from headway.contract.arithmetic.surge import pool_for
 from headway.contract.crosscheck import check_model
 from headway.contract.model import Model
@@ -37,4 +37,4 @@ def stranger(seed: int) -> Model:
 def rendered(model: Model) -> list[dict[str, Any]]:
     pool = pool_for(model.model_copy(update={"placement": model.placement.model_copy(update={"pool": None})}), POOLS) or POOLS[0]
     fallback = model.degradation.fallback.model if model.degradation.fallback else None
-    return [dict(manifest.body) for manifest in Service.of("vision", model, pool, SURROUNDINGS, fallback, BATCH_POOL).manifests()]
+    return [dict(manifest.body) for manifest in ServicePlan.of("vision", model, pool, SURROUNDINGS, fallback, BATCH_POOL).manifests()]

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from components.manifests import Manifest
-from components.model_service.manifests import Service
-from components.tenant.manifests import Plan
+from components.model_service.manifests import ServicePlan
+from components.tenant.manifests import TenantPlan
 from headway.contract.arithmetic.surge import pool_for
 from headway.contract.model import Model
 from headway.contract.released import release_id
@@ -56,7 +56,7 @@ def sample(tenant_name: str, name: str) -> tuple[Manifest, ...]:
     model = Model.model_validate(document(tenant_name, name))
     pool = pool_for(model, POOLS)
     assert pool is not None
-    return Service.of(tenant_name, model, pool, SURROUNDINGS).manifests()
+    return ServicePlan.of(tenant_name, model, pool, SURROUNDINGS).manifests()
 
 
 def names(tenant_name: str, name: str) -> dict[str, str]:
@@ -86,7 +86,7 @@ def test_a_sample_tenant_is_rendered_as_recorded(name: str) -> None:
 
 def sample_tenant(name: str) -> tuple[Manifest, ...]:
     models = tuple(Model.model_validate(document(name, model)) for owner, model in SAMPLES if owner == name)
-    return Plan(tenant=tenant(name), models=models, pools=POOLS, surroundings=SURROUNDINGS).manifests()
+    return TenantPlan(tenant=tenant(name), models=models, pools=POOLS, surroundings=SURROUNDINGS).manifests()
 
 
 def test_rendering_twice_gives_the_same_text() -> None:

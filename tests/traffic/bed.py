@@ -10,11 +10,11 @@ from typing import Any
 
 import yaml
 
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 from components.model_service.release import Release
 from components.nodes import gpu_node
 from components.platform.mesh import manifests as mesh_manifests
-from components.tenant.manifests import Plan
+from components.tenant.manifests import TenantPlan
 from components.tenant.surroundings import Surroundings
 from headway.contract.accelerators import INSTANCE_TYPES
 from headway.contract.model import Model
@@ -56,7 +56,7 @@ _NEEDED = {
     "PeerAuthentication",
     "PriorityClass",
     "RequestAuthentication",
-    "Service",
+    "ServicePlan",
     "ServiceAccount",
     "Sidecar",
     "Telemetry",
@@ -84,13 +84,13 @@ class Bed:
     def model(self, served: ServedModel, release: str = profile.STABLE) -> Model:
         return Model.model_validate(profile.contract(served, self.artifacts, release))
 
-    def service(self, served: ServedModel, releases: Mapping[str, Model] | None = None, traffic: TrafficSplit | None = None) -> Service:
+    def service(self, served: ServedModel, releases: Mapping[str, Model] | None = None, traffic: TrafficSplit | None = None) -> ServicePlan:
         """The service with these releases by address, or with its stable one alone."""
         model = self.model(served)
         if traffic is None or releases is None:
-            return Service.of(served.tenant, model, POOL, SURROUNDINGS)
+            return ServicePlan.of(served.tenant, model, POOL, SURROUNDINGS)
         made = {address: Release(model=each) for address, each in releases.items()}
-        return Service(tenant=served.tenant, model=model, releases=made, traffic=traffic, pool=POOL, surroundings=SURROUNDINGS)
+        return ServicePlan(tenant=served.tenant, model=model, releases=made, traffic=traffic, pool=POOL, surroundings=SURROUNDINGS)
 
     def apply(self, bodies: Iterable[Mapping[str, Any]]) -> None:
         """Server-side apply of those objects that traffic depends on."""
@@ -98,7 +98,7 @@ class Bed:
             if body["kind"] in _NEEDED:
                 self.kube.apply(path_of(body), dict(body), _MANAGER)
 
-    def deploy(self, service: Service) -> None:
+    def deploy(self, service: ServicePlan) -> None:
         self.apply(each.body for each in service.manifests())
 
     def pods(self, namespace: str) -> list[Object]:
@@ -151,7 +151,7 @@ def lay(state: Path, progress: Progress) -> Bed:
     bed.apply(each.body for each in mesh_manifests(hosts=(HOST,), certificate=None, region=SURROUNDINGS.region))
     for name in sorted({each.tenant for each in profile.SERVED}):
         models = tuple(bed.model(each) for each in profile.SERVED if each.tenant == name)
-        plan = Plan(tenant=tenant(name), models=models, pools=(POOL,), surroundings=SURROUNDINGS)
+        plan = TenantPlan(tenant=tenant(name), models=models, pools=(POOL,), surroundings=SURROUNDINGS)
         bed.apply(each.body for each in plan.manifests())
     return bed
 

@@ -11,7 +11,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from components.manifests import Manifest
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 from sandbox.traffic.mesh.snapshot import MeshSnapshot
 from sandbox.traffic.programs import programs
 from tests.traffic.bed import PROJECT
@@ -50,7 +50,7 @@ def _await_port(port: int, process: "subprocess.Popen[bytes]") -> None:
         sleep(0.05)
 
 
-def replicas(made: Service, ips: Iterable[str]) -> Iterator[dict[str, Any]]:
+def replicas(made: ServicePlan, ips: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Ready replicas of the service with these addresses, as the API server would tell of them."""
     name = f"{made.model.name}-{made.traffic.primary.release}"
     server = next(each.body for each in made.manifests() if each.body["kind"] == "Deployment" and each.body["metadata"]["name"] == name)

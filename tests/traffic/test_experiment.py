@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 from components.model_service.release import Release
 from components.model_service.routing import EXPERIMENT_HEADER
 from components.model_service.workload import arm_name
 from components.platform import gateway_scripts, mesh
-from components.tenant.manifests import Plan
+from components.tenant.manifests import TenantPlan
 from headway.contract.assignment import HASH, VECTORS, bucket, buckets_of
 from headway.contract.units import Share
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit, UserSplit
@@ -119,7 +119,7 @@ class Gateway:
         return self._open.setdefault(port, HTTPConnection("127.0.0.1", port, timeout=60))
 
 
-def divided(percent: int) -> Service:
+def divided(percent: int) -> ServicePlan:
     """Both versions serve, and users are divided."""
     base = service("defects")
     arms = (TrafficArm(release=OLD.id), TrafficArm(release=NEW.id, role=ArmRole.CANARY, weight=Share.percent(0), replicas=1))
@@ -128,7 +128,7 @@ def divided(percent: int) -> Service:
     return replace(base, model=OLD.model, releases={OLD.id: OLD, NEW.id: NEW}, traffic=traffic, batch_pool=None)
 
 
-def replicas(made: Service) -> Iterator[dict[str, Any]]:
+def replicas(made: ServicePlan) -> Iterator[dict[str, Any]]:
     """A ready replica of each version, as the API server would tell of it."""
     servers = {each.body["metadata"]["name"]: each.body for each in made.manifests() if each.body["kind"] == "Deployment"}
     for live in made.traffic.ordered:
@@ -181,7 +181,7 @@ def gateway(folder: Path, percent: int, *, switched_off: bool = False) -> Iterat
     made = divided(percent)
     issuers, log = TokenIssuers(folder / "issuers"), folder / "access.log"
     port, inside, arithmetic = proxied.free_port(), proxied.free_port(), proxied.free_port()
-    plan = Plan(tenant=tenant("vision"), models=(made.model,), pools=POOLS, surroundings=SURROUNDINGS)
+    plan = TenantPlan(tenant=tenant("vision"), models=(made.model,), pools=POOLS, surroundings=SURROUNDINGS)
     platform = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
     manifests = [*platform, *plan.manifests(), *made.manifests()]
     if switched_off:

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 from components.platform import mesh
-from components.tenant.manifests import Plan
+from components.tenant.manifests import TenantPlan
 from headway.contract.tenant import Issuer
 from sandbox.traffic.mesh import envoy_configuration, listeners
 from sandbox.traffic.mesh.tokens import TokenIssuers
@@ -94,16 +94,16 @@ class Gateway:
         return self.servers[tenant].asked[-1][1]
 
 
-def services() -> Iterator[Service]:
+def services() -> Iterator[ServicePlan]:
     for name, (model, _) in SERVED.items():
         contract = MODELS[model].model_dump(mode="json", exclude_none=True)
         patient = changed(contract, batch=None, envelope__largest_request__timeout="60s", health__drain="60s")
-        yield Service.of(name, patient, sample(model).pool, SURROUNDINGS)
+        yield ServicePlan.of(name, patient, sample(model).pool, SURROUNDINGS)
 
 
 def compiled(folder: Any, port: int, issuers: TokenIssuers) -> envoy_configuration.EnvoyConfiguration:
     made = list(services())
-    plans = [Plan(tenant=tenant(each.tenant), models=(each.model,), pools=POOLS, surroundings=SURROUNDINGS) for each in made]
+    plans = [TenantPlan(tenant=tenant(each.tenant), models=(each.model,), pools=POOLS, surroundings=SURROUNDINGS) for each in made]
     rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
     manifests = [*rules, *(one for each in (*plans, *made) for one in each.manifests())]
     snapshot = proxied.snapshot(manifests, *(body for each in made for body in proxied.replicas(each, [SERVED[each.tenant][1]])))

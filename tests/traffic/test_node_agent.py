@@ -154,9 +154,9 @@ def test_an_artifact_with_another_checksum_is_refused_before_it_is_served(servin
         update={"artifact": model.artifact.model_copy(update={"files": (first.model_copy(update={"sha256": "0" * 64}), *others)})}
     )
     made = bed.service(CLASSIFIER)
-    from components.model_service.manifests import Service
+    from components.model_service.manifests import ServicePlan
 
-    body = Service.of(CLASSIFIER.tenant, forged, made.pool, made.surroundings)
+    body = ServicePlan.of(CLASSIFIER.tenant, forged, made.pool, made.surroundings)
     canary = next(iter(body.releases))
     bed.apply(each.body for each in body.manifests() if each.body["kind"] in ("ConfigMap", "Deployment"))
     try:

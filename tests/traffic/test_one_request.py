@@ -19,10 +19,10 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2_grpc as logs_
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as trace_grpc
 
 from components.addons import istio, otel
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 from components.model_service.release import Release
 from components.platform import mesh
-from components.tenant.manifests import Plan
+from components.tenant.manifests import TenantPlan
 from headway.contract.sampling import BODY_BYTES, Sample, chosen, place, samples, threshold
 from headway.contract.units import Share
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficMirror, TrafficSplit
@@ -63,7 +63,7 @@ def both(found: Callable[[], list[Sample]]) -> list[Sample]:
     return until(lambda: seen if len(seen := found()) == 2 else None)
 
 
-def made() -> Service:
+def made() -> ServicePlan:
     given = {**DEFECTS, "batch": None}
     kept: dict[str, Any] = {"data__log_fields": FIELDS, "data__sample": str(SHARE), "observability__tracing": "100%"}
     old, new = Release(model=changed(given, **kept)), Release(model=changed(given, **kept, artifact__version="2026.12.0"))
@@ -72,14 +72,14 @@ def made() -> Service:
         mirror=TrafficMirror(release=new.id, share=Share.percent(100)),
     )
     releases = {old.id: old, new.id: new}
-    return Service(
+    return ServicePlan(
         tenant="vision", model=old.model, releases=releases, traffic=traffic, pool=service("defects").pool, surroundings=SURROUNDINGS
     )
 
 
-def snapshot(found: Service) -> tuple[MeshSnapshot, dict[str, str]]:
+def snapshot(found: ServicePlan) -> tuple[MeshSnapshot, dict[str, str]]:
     """The objects, and addresses by Deployment."""
-    plan = Plan(tenant=tenant("vision"), models=(MODELS["defects"],), pools=POOLS, surroundings=SURROUNDINGS)
+    plan = TenantPlan(tenant=tenant("vision"), models=(MODELS["defects"],), pools=POOLS, surroundings=SURROUNDINGS)
     rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
     manifests = [*rules, *plan.manifests(), *found.manifests()]
     places, replicas = dict[str, str](), list[dict[str, Any]]()

@@ -12,9 +12,9 @@ from time import monotonic, sleep, time
 
 import pytest
 
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 from components.platform import mesh
-from components.tenant.manifests import Plan
+from components.tenant.manifests import TenantPlan
 from sandbox.traffic.mesh import envoy_configuration, listeners
 from sandbox.traffic.mesh.snapshot import MeshSnapshot
 from sandbox.traffic.mesh.tokens import TokenIssuers
@@ -88,20 +88,20 @@ class Ladder:
             server.released.set()
 
 
-def services() -> list[Service]:
+def services() -> list[ServicePlan]:
     """Both services, with room for one request at a time on each replica."""
-    found: list[Service] = []
+    found: list[ServicePlan] = []
     for name in (MODEL, FALLBACK):
         contract = MODELS[name].model_dump(mode="json", exclude_none=True)
         ladder = {"degradation__overload_at": 1, "degradation__retry_after": f"{HOLD_SECONDS}s"}
         model = changed(contract, batch=None, envelope__largest_request__timeout="60s", health__drain="60s", **ladder)
-        found.append(Service.of("vision", model, service(name).pool, SURROUNDINGS, fallback=service(name).fallback))
+        found.append(ServicePlan.of("vision", model, service(name).pool, SURROUNDINGS, fallback=service(name).fallback))
     return found
 
 
 def snapshot() -> MeshSnapshot:
     made = services()
-    plan = Plan(tenant=tenant("vision"), models=tuple(MODELS[each] for each in ADDRESSES), pools=POOLS, surroundings=SURROUNDINGS)
+    plan = TenantPlan(tenant=tenant("vision"), models=tuple(MODELS[each] for each in ADDRESSES), pools=POOLS, surroundings=SURROUNDINGS)
     rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
     manifests = [*rules, *plan.manifests(), *(each for one in made for each in one.manifests())]
     return proxied.snapshot(manifests, *(body for one in made for body in proxied.replicas(one, [ADDRESSES[one.model.name]])))

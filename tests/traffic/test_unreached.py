@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 import grpc
 import pytest
 
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 from components.model_service.routing import UNREACHED_HEADER
 from components.platform import mesh
-from components.tenant.manifests import Plan
+from components.tenant.manifests import TenantPlan
 from sandbox.traffic.mesh import envoy_configuration, listeners
 from sandbox.traffic.mesh.tokens import TokenIssuers
 from sandbox.traffic.pod_addresses import loopback
@@ -78,18 +78,18 @@ class Door:
         return socket.create_connection(("127.0.0.1", self.port), timeout=60)
 
 
-def services() -> list[Service]:
-    found: list[Service] = []
+def services() -> list[ServicePlan]:
+    found: list[ServicePlan] = []
     for name in (MODEL, LONE):
         contract = MODELS[name].model_dump(mode="json", exclude_none=True)
         given = changed(contract, batch=None, envelope__largest_request__timeout="60s", health__drain="60s")
-        found.append(Service.of("vision", given, sample(name).pool, SURROUNDINGS, fallback=sample(name).fallback))
+        found.append(ServicePlan.of("vision", given, sample(name).pool, SURROUNDINGS, fallback=sample(name).fallback))
     return found
 
 
 def compiled(folder: Any, port: int, issuers: TokenIssuers) -> envoy_configuration.EnvoyConfiguration:
     both = services()
-    plan = Plan(tenant=tenant("vision"), models=tuple(MODELS[each] for each in (MODEL, LONE)), pools=POOLS, surroundings=SURROUNDINGS)
+    plan = TenantPlan(tenant=tenant("vision"), models=tuple(MODELS[each] for each in (MODEL, LONE)), pools=POOLS, surroundings=SURROUNDINGS)
     rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
     manifests = [*rules, *plan.manifests(), *(each for one in both for each in one.manifests())]
     ips = ((LIVING, DEAD), (ALONE,))

@@ -26,7 +26,7 @@ import yaml
 from kubernetes import client
 
 from components.model_service.configuration import FETCH_CONFIG, FETCH_SCRIPT
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 from components.naming import ARTIFACT_CACHE_NAMESPACE
 from components.platform import artifact_cache, namespaces
 from headway.contract.units import Bytes
@@ -40,7 +40,7 @@ BUCKET, REGION = "artifacts", "eu-west-1"
 WEIGHTS = bytes(range(256)) * 16_384
 TENANTS = ("assist", "vision")
 POOL = service("defects").pool
-MADE = Service.of("vision", MODELS["defects"], POOL, replace(SURROUNDINGS, artifact_cache=True))
+MADE = ServicePlan.of("vision", MODELS["defects"], POOL, replace(SURROUNDINGS, artifact_cache=True))
 
 
 def digest(data: bytes) -> str:
@@ -131,7 +131,7 @@ def start(node: Node) -> None:
     """Run the store by the manifest's own arguments, but for places and ports."""
     (made,) = [
         m.body
-        for m in artifact_cache.manifests("image", REGION, [artifact_cache.Store(pool=POOL, room=Bytes(16 * 2**20))])
+        for m in artifact_cache.manifests("image", REGION, [artifact_cache.NodeCache(pool=POOL, room=Bytes(16 * 2**20))])
         if m.kind == "DaemonSet"
     ]
     arguments: list[str] = made["spec"]["template"]["spec"]["containers"][0]["args"]
@@ -172,7 +172,7 @@ def node(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
     rights = [
         m
         for m in artifact_cache.manifests("image", REGION, ())
-        if m.kind in {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Service"}
+        if m.kind in {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "ServicePlan"}
     ]
     control_plane.create(*(dict(m.body) for m in rights))
     own: Any = yaml.safe_load(control_plane.kubeconfig.read_text())

@@ -11,7 +11,7 @@ from components.addons.prometheus import DASHBOARD_LABEL
 from components.labels import labels
 from components.nodes import gpu_node
 from components.platform import admission
-from components.tenant.manifests import Plan
+from components.tenant.manifests import TenantPlan
 from headway.contract.accelerators import INSTANCE_TYPES
 from headway.contract.pool import Pool
 from headway.contract.tenant import Tenant
@@ -86,7 +86,7 @@ def served(control_plane: ControlPlane) -> Iterator[ControlPlane]:
             keep(node(pool, number))
     for name in NAMESPACES:
         keep({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    plan = Plan(tenant=roomy(), models=tuple(MODELS.values()), pools=POOLS, surroundings=SURROUNDINGS)
+    plan = TenantPlan(tenant=roomy(), models=tuple(MODELS.values()), pools=POOLS, surroundings=SURROUNDINGS)
     # Its namespace knows the queues of strangers too.
     namespace, *_ = replace(plan, models=(*plan.models, *map(stranger, STRANGERS))).manifests()
     for manifest in (namespace, *plan.manifests()[1:]):

@@ -12,7 +12,7 @@ from components.addons.istio import LINE
 from components.addons.prometheus import NAMESPACE
 from components.model_service.routing import host
 from components.model_service.workload import arm_name
-from components.observability.sizing import Service, streams
+from components.observability.sizing import ServiceSize, streams
 from components.platform.namespaces import NAMESPACES, PodSecurity
 from headway.contract import sampling
 from headway.contract.runtime import Engine
@@ -131,7 +131,7 @@ def test_a_stream_is_told_apart_by_little_and_by_nothing_that_grows_with_pods() 
 
 
 def test_a_hundred_services_in_release_take_less_than_half_of_the_streams_there_may_be() -> None:
-    assert streams((Service(engine=Engine.VLLM),) * 100) < loki.MAX_STREAMS / 2
+    assert streams((ServiceSize(engine=Engine.VLLM),) * 100) < loki.MAX_STREAMS / 2
 
 
 @pytest.mark.parametrize("arm", [ArmRole.BASELINE, ArmRole.STABLE])

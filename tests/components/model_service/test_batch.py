@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.model_service.batch import requests_at_once
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 from components.model_service.queues import queues
 from components.tenant.isolation import network_policies
 from components.tenant.queues import rights
@@ -20,15 +20,15 @@ from tests.components.contracts import DEFECTS, MODELS, POOLS, SURROUNDINGS, cha
 NIGHT = MODELS["defects-night"]
 
 
-def of(model: Model) -> Service:
-    return Service.of("vision", model, pool_of(model), SURROUNDINGS, None, batch_pool_for(model, POOLS))
+def of(model: Model) -> ServicePlan:
+    return ServicePlan.of("vision", model, pool_of(model), SURROUNDINGS, None, batch_pool_for(model, POOLS))
 
 
-def body(found: Service, role: str) -> dict[str, Any]:
+def body(found: ServicePlan, role: str) -> dict[str, Any]:
     return next(dict(m.body) for m in found.manifests() if m.role == role)
 
 
-def worker_pod(found: Service) -> dict[str, Any]:
+def worker_pod(found: ServicePlan) -> dict[str, Any]:
     return body(found, "batch-workers")["spec"]["template"]
 
 
@@ -55,7 +55,7 @@ def test_no_service_budget_or_signal_of_the_online_service_picks_a_worker() -> N
     assert labels["platform.io/release"] == f"{release}-batch", "signals ask for a release by its exact name"
     for manifest in found.manifests():
         spec = manifest.body.get("spec", {})
-        if manifest.kind in ("Service", "PodDisruptionBudget", "Deployment") and manifest.role != "batch-workers":
+        if manifest.kind in ("ServicePlan", "PodDisruptionBudget", "Deployment") and manifest.role != "batch-workers":
             picks = spec["selector"].get("matchLabels", spec["selector"])
             assert not picks.items() <= labels.items(), f"{manifest.role} picks batch workers"
     monitor = body(found, "monitor")["spec"]["selector"]

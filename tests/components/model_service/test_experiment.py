@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 from components.model_service.release import Release
 from components.model_service.routing import EXPERIMENT_HEADER
 from components.platform import gateway_filters
@@ -27,16 +27,16 @@ ARMS = (TrafficArm(release=OLD.id), TrafficArm(release=NEW.id, role=ArmRole.CANA
 SPLIT = UserSplit(experiment="tone", share=Share.percent(20), user_claim="sub", hash=HASH)
 
 
-def made(split: UserSplit | None = SPLIT, **changes: Any) -> Service:
+def made(split: UserSplit | None = SPLIT, **changes: Any) -> ServicePlan:
     traffic = TrafficSplit(arms=ARMS, user_split=replace(split, **changes) if split else None)
     return replace(service("defects"), model=OLD.model, releases={OLD.id: OLD, NEW.id: NEW}, traffic=traffic)
 
 
-def by_role(found: Service) -> dict[str, Mapping[str, Any]]:
+def by_role(found: ServicePlan) -> dict[str, Mapping[str, Any]]:
     return {manifest.role: manifest.body for manifest in found.manifests()}
 
 
-def told(found: Service) -> Mapping[str, Any]:
+def told(found: ServicePlan) -> Mapping[str, Any]:
     """What the gateway's filter of experiments knows of the model's only host."""
     (patch,) = by_role(found)["experiment"]["spec"]["configPatches"]
     assert patch["match"] == {"context": "GATEWAY", "routeConfiguration": {"vhost": {"domainName": "defects.vision.inference.example.com"}}}

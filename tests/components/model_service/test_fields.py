@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 import pytest
 
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 from components.model_service.release import Release
 from components.tenant.component import reads_artifacts
-from components.tenant.manifests import Plan
+from components.tenant.manifests import TenantPlan
 from components.tenant.spending import budget
 from headway.contract.arithmetic.surge import batch_pool_for
 from headway.contract.difference import RELEASED
@@ -140,7 +140,7 @@ def rendered(model: Model) -> str:
     release = Release(model=model)
     fallback = model.degradation.fallback.model if model.degradation.fallback else None
     base = BASES_BY_ID.get(id(model), model)
-    found = Service.of("vision", model, pool_of(base), SURROUNDINGS, fallback, batch_pool_for(base, POOLS))
+    found = ServicePlan.of("vision", model, pool_of(base), SURROUNDINGS, fallback, batch_pool_for(base, POOLS))
     bodies = [
         *(dict(manifest.body) for manifest in found.manifests()),
         *({"kind": "Queue", "metadata": {}, "spec": dict(a)} for _, a in found.queues),
@@ -208,7 +208,7 @@ def test_the_list_of_fields_used_elsewhere_names_fields_that_exist() -> None:
 
 
 def everything(found: Tenant, models: tuple[Model, ...] = ()) -> str:
-    plan = Plan(tenant=found, models=models, pools=POOLS, surroundings=SURROUNDINGS)
+    plan = TenantPlan(tenant=found, models=models, pools=POOLS, surroundings=SURROUNDINGS)
     return json.dumps([dict(m.body) for m in plan.manifests()] + [budget(found, "headway-test")], sort_keys=True)
 
 
@@ -250,7 +250,7 @@ def test_a_field_outside_the_release_never_reaches_a_pod_or_its_configuration(na
 
 def pods_of(model: Model, base: Model) -> str:
     """What an online replica is made of; batch workers are no part of a release."""
-    service = Service.of("vision", model, pool_of(base), SURROUNDINGS, None, batch_pool_for(base, POOLS))
+    service = ServicePlan.of("vision", model, pool_of(base), SURROUNDINGS, None, batch_pool_for(base, POOLS))
     bodies = [m.body for m in service.manifests() if not m.role.startswith("batch-")]
     pods = [b["spec"]["template"] for b in bodies if b["kind"] == "Deployment"]
     files = [b["data"] for b in bodies if b["kind"] == "ConfigMap" and b.get("immutable")]
@@ -273,7 +273,7 @@ def test_a_release_is_the_same_whatever_is_promised_scaled_or_owned() -> None:
 
 def test_a_model_runs_on_the_pool_it_names() -> None:
     spare = next(pool for pool in POOLS if pool.name == "l4").model_copy(update={"name": "l4-other"})
-    service = replace(Service.of("vision", MODELS["defects"], pool_of(MODELS["defects"]), SURROUNDINGS), pool=spare)
+    service = replace(ServicePlan.of("vision", MODELS["defects"], pool_of(MODELS["defects"]), SURROUNDINGS), pool=spare)
     (server,) = [m.body for m in service.manifests() if m.kind == "Deployment"]
     assert server["spec"]["template"]["spec"]["nodeSelector"] == {"platform.io/pool": "l4-other"}
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from components.model_service import objectives
 from components.model_service.configuration import files as configuration_files
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 from components.model_service.probing import configuration, probes
 from components.model_service.release import Release
 from components.model_service.scripts import inference, probe
@@ -98,15 +98,15 @@ def served(model: Model) -> Serving:
     return serving(model, 25)
 
 
-def bodies(found: Service, kind: str) -> list[dict[str, Any]]:
+def bodies(found: ServicePlan, kind: str) -> list[dict[str, Any]]:
     return [dict(m.body) for m in found.manifests() if m.kind == kind]
 
 
-def pod(found: Service) -> dict[str, Any]:
+def pod(found: ServicePlan) -> dict[str, Any]:
     return bodies(found, "Deployment")[0]["spec"]["template"]["spec"]
 
 
-def two_arms(weight: int = 10, **more: Any) -> Service:
+def two_arms(weight: int = 10, **more: Any) -> ServicePlan:
     """The defects service with a canary beside its stable release."""
     old = Release(model=MODELS["defects"])
     new = Release(model=changed({**DEFECTS, "batch": None}, artifact__version="2026.12.0"))
@@ -115,7 +115,7 @@ def two_arms(weight: int = 10, **more: Any) -> Service:
         TrafficArm(release=old.id, weight=Share.percent(100 - weight)),
         *more.pop("arms", ()),
     )
-    return Service(
+    return ServicePlan(
         tenant="vision",
         model=old.model,
         releases={old.id: old, new.id: new},
@@ -295,7 +295,7 @@ def test_what_people_wait_for_is_spread_and_everything_else_is_packed() -> None:
 @pytest.mark.parametrize(("drain", "grace"), [("5s", 30), ("30s", 50), ("150s", 170), ("9m", 540)])
 def test_a_replica_has_its_drain_and_the_proxies_notice_within_what_node_repair_allows(drain: str, grace: int) -> None:
     model = changed({**DEFECTS, "batch": None}, health__drain=drain)
-    spec = pod(Service.of("vision", model, pool_of(model), SURROUNDINGS))
+    spec = pod(ServicePlan.of("vision", model, pool_of(model), SURROUNDINGS))
     assert spec["terminationGracePeriodSeconds"] == grace
     (flag,) = [c for c in spec["containers"][0]["command"] if c.startswith("--exit-timeout-secs")]
     assert flag == f"--exit-timeout-secs={grace - 20}"
@@ -346,7 +346,7 @@ def test_configuration_is_immutable_and_named_by_its_content() -> None:
     names = [
         next(
             body["metadata"]["name"]
-            for body in bodies(Service.of("vision", model, pool_of(model), SURROUNDINGS), "ConfigMap")
+            for body in bodies(ServicePlan.of("vision", model, pool_of(model), SURROUNDINGS), "ConfigMap")
             if body.get("immutable")
         )
         for model in (MODELS["defects"], changed({**DEFECTS, "batch": None}, health__liveness__failures=4))
@@ -384,7 +384,7 @@ def test_a_destination_of_two_ports_names_the_port_of_its_protocol() -> None:
 
 def test_a_release_keeps_its_objects_when_its_part_changes() -> None:
     canary, release = two_arms(10), Release(model=changed({**DEFECTS, "batch": None}, artifact__version="2026.12.0"))
-    alone = Service.of("vision", release.model, pool_of(release.model), SURROUNDINGS)
+    alone = ServicePlan.of("vision", release.model, pool_of(release.model), SURROUNDINGS)
     kept = {m.role: m.body for m in canary.manifests() if m.role.startswith(release.id)}
     # Only who waits for its replicas is another: a candidate's driver, or the update.
     assert kept[f"{release.id}-server"]["metadata"]["annotations"].pop("pulumi.com/skipAwait") == "true"
@@ -400,7 +400,7 @@ def test_a_dark_release_is_reached_by_name_from_inside_the_mesh_only() -> None:
 
 def test_who_bypasses_the_mesh_never_reaches_a_dark_release() -> None:
     found = two_arms(0)
-    stable = next(b for b in bodies(found, "Service") if b["metadata"]["name"] == "defects")
+    stable = next(b for b in bodies(found, "ServicePlan") if b["metadata"]["name"] == "defects")
     assert stable["spec"]["selector"]["platform.io/release"] == found.traffic.ordered[0].release
 
 
@@ -497,7 +497,7 @@ def test_a_trigger_that_a_contract_may_name_has_a_query(base: dict[str, Any], ch
     except ValidationError as refused:
         assert "does not report" in str(refused)
         return
-    (scaler,) = bodies(Service.of("vision", model, pool_of(model), SURROUNDINGS), "ScaledObject")
+    (scaler,) = bodies(ServicePlan.of("vision", model, pool_of(model), SURROUNDINGS), "ScaledObject")
     first, *_ = scaler["spec"]["triggers"]
     assert first["metadata"]["query"]
     assert first["name"] == signal.value.replace("_", "-")

@@ -14,7 +14,7 @@ from moto.iam.aws_managed_policies import aws_managed_policies_data
 
 from components.addons import cluster_autoscaler
 from components.network.endpoints import ACTIONS, GATEWAY, statements
-from components.network.network import Nat, Network, NetworkArgs
+from components.network.network import NatChoice, Network, NetworkArgs
 from components.network.plan import ZONE_LETTERS, subnets
 from components.permissions import Statement
 from tests.components.program import cloud_outputs
@@ -64,7 +64,7 @@ def test_a_zone_without_a_place_is_refused() -> None:
 DEPLOYER = "arn:aws:iam::123456789012:role/deploy"
 
 
-def network(nat: Nat, endpoints: tuple[str, ...] = ("ecr.api", "s3", "sts")) -> Recording:
+def network(nat: NatChoice, endpoints: tuple[str, ...] = ("ecr.api", "s3", "sts")) -> Recording:
     def program() -> None:
         provider = aws.Provider("aws", region="us-east-1")
         args = NetworkArgs(
@@ -87,7 +87,7 @@ def network(nat: Nat, endpoints: tuple[str, ...] = ("ecr.api", "s3", "sts")) -> 
 @pytest.mark.parametrize(
     ("nat", "gateways", "addresses", "ways_out"), [("none", 0, 0, 0), ("single", 1, 1, 3), ("per-zone", 3, 3, 3), ("regional", 1, 0, 3)]
 )
-def test_each_choice_of_nat_makes_its_own_gateways(nat: Nat, gateways: int, addresses: int, ways_out: int) -> None:
+def test_each_choice_of_nat_makes_its_own_gateways(nat: NatChoice, gateways: int, addresses: int, ways_out: int) -> None:
     found = network(nat)
     assert len(found.of_type("aws:ec2/natGateway:NatGateway")) == gateways
     assert len(found.of_type("aws:ec2/eip:Eip")) == addresses
@@ -95,7 +95,7 @@ def test_each_choice_of_nat_makes_its_own_gateways(nat: Nat, gateways: int, addr
 
 
 @pytest.mark.parametrize("nat", ["single", "per-zone", "regional"])
-def test_the_internet_gateway_outlives_every_address_behind_it(nat: Nat) -> None:
+def test_the_internet_gateway_outlives_every_address_behind_it(nat: NatChoice) -> None:
     found = network(nat)
     internet = found.one("aws:ec2/internetGateway:InternetGateway").urn
     for r in (*found.of_type("aws:ec2/natGateway:NatGateway"), *found.of_type("aws:ec2/eip:Eip")):

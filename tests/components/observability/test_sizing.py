@@ -8,12 +8,12 @@ import yaml
 
 from components.addons.prometheus import RETAINED_SHARE_PERCENT
 from components.model_service.observing import SERIES_LIMIT
-from components.observability.sizing import SERVER_SERIES, Service, day, series_of, volume_bytes
+from components.observability.sizing import SERVER_SERIES, ServiceSize, day, series_of, volume_bytes
 from headway.contract.runtime import Engine
 from headway.contract.units import Bytes
 
 PROJECT = Path(__file__).parents[3]
-HUNDRED = (*(Service(engine=Engine.VLLM) for _ in range(30)), *(Service(engine=Engine.TRITON) for _ in range(70)))
+HUNDRED = (*(ServiceSize(engine=Engine.VLLM) for _ in range(30)), *(ServiceSize(engine=Engine.TRITON) for _ in range(70)))
 WHOLE = day(HUNDRED, nodes=60, gateways=6)
 
 
@@ -29,13 +29,13 @@ def test_a_well_behaved_server_stays_far_under_its_limit_of_series(engine: Engin
 
 
 def test_series_multiply_with_the_gateways_proxies() -> None:
-    service = Service(engine=Engine.TRITON)
+    service = ServiceSize(engine=Engine.TRITON)
     one, two, three = (series_of(service, gateways) for gateways in (1, 2, 3))
     assert two - one == three - two > 300
 
 
 def test_a_second_release_costs_its_own_series() -> None:
-    assert series_of(Service(engine=Engine.VLLM, releases=2), 3) > 1.8 * series_of(Service(engine=Engine.VLLM, releases=1), 3)
+    assert series_of(ServiceSize(engine=Engine.VLLM, releases=2), 3) > 1.8 * series_of(ServiceSize(engine=Engine.VLLM, releases=1), 3)
 
 
 def test_a_day_grows_with_what_is_logged_and_traced_alone() -> None:

@@ -11,7 +11,7 @@ from components.addons import istio, loki, otel, prometheus, tempo
 from components.model_service import observing, routing
 from components.model_service.routing import DEGRADE_HEADER
 from components.observability import layers, links, manifests, trail
-from components.observability.panels import Dashboard, Panel, Store
+from components.observability.panels import Dashboard, Panel, PanelSource
 from components.observability.service import service_dashboard
 from components.platform import mesh
 from headway.contract import sampling
@@ -172,7 +172,7 @@ def test_the_trail_asks_for_nothing_that_is_never_kept() -> None:
     streams = {re.sub(r"\W", "_", name) for name in loki.STREAM_LABELS}
     for panel in trail.PAGE.panels:
         for query in panel.queries:
-            if panel.store in (Store.LOGS, Store.LOG_RATES):
+            if panel.store in (PanelSource.LOGS, PanelSource.LOG_RATES):
                 selector, _, filters = query.expression.partition("}")
                 assert set(re.findall(r"(\w+)=", selector)) <= streams
                 assert set(re.findall(r"(\w+)=", filters)) <= as_loki_writes
@@ -183,7 +183,7 @@ def test_the_trail_asks_for_nothing_that_is_never_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    "panel", [each for each in trail.PAGE.panels if each.store in (Store.LOGS, Store.LOG_RATES)], ids=lambda panel: panel.title
+    "panel", [each for each in trail.PAGE.panels if each.store in (PanelSource.LOGS, PanelSource.LOG_RATES)], ids=lambda panel: panel.title
 )
 def test_loki_is_never_asked_for_lines_that_may_lack_every_label(panel: Panel) -> None:
     """It refuses a selector of which every part also matches nothing, as all do here by default (`queries require at least one...`)."""

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from components.model_service.manifests import Service
+from components.model_service.manifests import ServicePlan
 from components.naming import ARTIFACT_CACHE_NAMESPACE
 from components.platform import artifact_cache, namespaces
 from components.tenant import isolation
@@ -23,17 +23,17 @@ from tests.components.contracts import DEFECTS, MODELS, POOLS, SURROUNDINGS, cha
 IMAGE = f"registry.example.com/headway@sha256:{'a' * 64}"
 WITH = replace(SURROUNDINGS, artifact_cache=True)
 LATENCY = next(pool for pool in POOLS if pool.name == "l4")
-STORE = artifact_cache.Store(pool=LATENCY, room=Bytes(10 * 2**30))
+STORE = artifact_cache.NodeCache(pool=LATENCY, room=Bytes(10 * 2**30))
 
 
-def bodies(*stores: artifact_cache.Store) -> dict[str, Any]:
+def bodies(*stores: artifact_cache.NodeCache) -> dict[str, Any]:
     return {each.role: each.body for each in artifact_cache.manifests(IMAGE, "eu-west-1", stores)}
 
 
 def rendered(name: str, surroundings: Any) -> dict[str, Any]:
     """The objects of a sample service by kind, one of each."""
     found = service(name)
-    made = Service.of("vision", found.model, found.pool, surroundings, found.fallback, found.batch_pool)
+    made = ServicePlan.of("vision", found.model, found.pool, surroundings, found.fallback, found.batch_pool)
     return {each.kind: each.body for each in made.manifests() if each.role.rpartition("-")[2] in {"configuration", "limit", "server"}}
 
 

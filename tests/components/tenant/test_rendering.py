@@ -6,7 +6,7 @@ import pytest
 
 from components.labels import QUEUES
 from components.tenant import access, admission, isolation, priority, quotas, spending
-from components.tenant.manifests import Plan, artifact_prefix
+from components.tenant.manifests import TenantPlan, artifact_prefix
 from headway.contract.accelerators import Accelerator
 from headway.contract.placement import WorkloadClass
 from headway.contract.tenant import Tenant, TenantPriority
@@ -17,8 +17,8 @@ def named(items: list[tuple[str, dict[str, Any]]], role: str) -> dict[str, Any]:
     return dict(items)[role]
 
 
-def plan(name: str = "vision") -> Plan:
-    return Plan(tenant=tenant(name), models=(MODELS["defects"], MODELS["embeddings"]), pools=POOLS, surroundings=SURROUNDINGS)
+def plan(name: str = "vision") -> TenantPlan:
+    return TenantPlan(tenant=tenant(name), models=(MODELS["defects"], MODELS["embeddings"]), pools=POOLS, surroundings=SURROUNDINGS)
 
 
 def test_every_gpu_resource_is_granted_or_refused_by_name() -> None:
@@ -92,7 +92,7 @@ def test_nothing_may_talk_to_a_tenant_but_whom_it_names() -> None:
 
 def test_a_namespace_names_the_queues_that_its_autoscalers_may_count_and_only_those() -> None:
     models = (MODELS["defects"], MODELS["defects-night"])
-    namespace, *_ = Plan(tenant=tenant("vision"), models=models, pools=POOLS, surroundings=SURROUNDINGS).manifests()
+    namespace, *_ = TenantPlan(tenant=tenant("vision"), models=models, pools=POOLS, surroundings=SURROUNDINGS).manifests()
     scaler = next(each.body for each in service("defects-night").manifests() if each.role == "batch-autoscaler")
     (trigger,) = scaler["spec"]["triggers"]
     assert namespace.body["metadata"]["annotations"][QUEUES] == trigger["metadata"]["queueURL"]

@@ -23,7 +23,7 @@ import pytest
 
 from components.addons import loki, otel, tempo
 from components.observability import trail
-from components.observability.panels import Store
+from components.observability.panels import PanelSource
 from sandbox.cloud import objectstore
 from sandbox.progress import Silent
 from tests.cluster.components.observability.collecting import (
@@ -230,7 +230,7 @@ def test_a_line_that_is_too_long_is_cut_and_not_refused(stores: Stores) -> None:
     assert [len(body) for body in long] == [64 * 1024]
 
 
-@pytest.mark.parametrize("title", [panel.title for panel in trail.PAGE.panels if panel.store in (Store.LOGS, Store.LOG_RATES)])
+@pytest.mark.parametrize("title", [panel.title for panel in trail.PAGE.panels if panel.store in (PanelSource.LOGS, PanelSource.LOG_RATES)])
 def test_loki_takes_every_query_of_the_page_as_it_opens(stores: Stores, title: str) -> None:
     try:
         stores.lines(filled(panel(title)))

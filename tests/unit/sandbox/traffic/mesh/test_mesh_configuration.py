@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.platform import mesh
-from components.tenant.manifests import Plan
+from components.tenant.manifests import TenantPlan
 from sandbox.traffic.mesh import envoy_configuration, patches, routes
 from sandbox.traffic.mesh.snapshot import MeshSnapshot, cluster_name
 from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, service, tenant
@@ -105,7 +105,7 @@ def aged(objects: Iterable[dict[str, Any]], *, youngest_first: bool) -> list[dic
 
 def at_the_gateway(*names: str) -> list[dict[str, Any]]:
     """What platform, tenant and these models put before the gateway's proxies."""
-    plan = Plan(tenant=tenant("vision"), models=[MODELS[each] for each in names], pools=POOLS, surroundings=SURROUNDINGS)
+    plan = TenantPlan(tenant=tenant("vision"), models=[MODELS[each] for each in names], pools=POOLS, surroundings=SURROUNDINGS)
     manifests = [
         *mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1"),
         *plan.manifests(),
