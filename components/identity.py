@@ -57,7 +57,7 @@ class WorkloadIdentityArgs:
 
 
 class WorkloadIdentity(pulumi.ComponentResource):
-    """A role that one service account may assume, with exactly the given permissions."""
+    """Creates an IAM role that one Kubernetes service account may assume, with exactly the given permissions."""
 
     role_arn: pulumi.Output[str]
     role_name: pulumi.Output[str]

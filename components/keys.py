@@ -31,7 +31,7 @@ class KeysArgs:
 
 
 class Keys(pulumi.ComponentResource):
-    """ARNs of the keys: Kubernetes secrets, node volumes, stored data, logs."""
+    """Creates the KMS keys of a cluster: for Kubernetes secrets, node volumes, stored data and logs. Attributes are their ARNs."""
 
     secrets_arn: pulumi.Output[str]
     volumes_arn: pulumi.Output[str]

@@ -1,6 +1,6 @@
 """Labels of Kubernetes objects and tags of AWS resources: one function each, with the keys of `headway.wire`.
 
-The trap: a Deployment's selector is immutable, so `selector` holds only what never changes for the object's whole life.
+A Deployment's selector is immutable, so `selector` holds only what never changes for the object's whole life.
 """
 
 from components.naming import label_value

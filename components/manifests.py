@@ -2,7 +2,7 @@
 
 Builders return `Manifest`s, so that what reaches the API server can be read, compared and validated without an engine. Objects of
 Kubernetes itself become typed resources; those of add-ons become CustomResources: both are native objects that policies see.
-The trap: a Manifest's `role` is half of a state key; renaming one replaces the object.
+A Manifest's `role` is half of a state key; renaming one replaces the object.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Everything a cluster without internet must find in its own registry: add-ons with their charts, versions and images. Pure.
 
-Printed as JSON by `python -m components.mirror`, which `headway mirror` runs. The trap: an image without a digest is what its tag meant on
+Printed as JSON by `python -m components.mirror`, which `headway mirror` runs. An image without a digest is what its tag meant on
 the day it was copied, so the copy is what pins it: copy once, and let the registry's tags be immutable.
 """
 

@@ -1,6 +1,6 @@
 """Physical names: the one place that knows how long a name may be and which characters it may hold.
 
-Logical names (Pulumi's state keys) are not made here: they are `f"{name}-{role}"` in the component itself. The trap: cutting a name
+Logical names (Pulumi's state keys) are not made here: they are `f"{name}-{role}"` in the component itself. Cutting a name
 at its limit makes two long names equal; here a name that is too long ends in a digest of the whole of it.
 """
 

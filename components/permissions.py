@@ -1,6 +1,6 @@
 """IAM policies as typed statements, and the trust documents of workload identities.
 
-A statement that names a wildcard must say why. The trap: an ARN that a plan does not know yet makes the whole document unknown, and a
+A statement that names a wildcard must say why. An ARN that a plan does not know yet makes the whole document unknown, and a
 policy pack cannot judge it; so statements with such ARNs belong in a document of their own.
 """
 

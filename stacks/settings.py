@@ -2,8 +2,7 @@
 
 A stack's name says its environment and its layer: `<environment>-cluster`, `<environment>-platform`, else `<environment>-<tenant>`.
 Each top-level key of the file (`headway:network`) is one section here. What describes the whole environment (account, pools) stands in
-its cluster stack's file only; the other layers read it there, so that planning a tenant never waits for a deployed cluster. The trap:
-`pulumi.Config` cannot list its keys, so a misspelt section would go unnoticed; `of_this_run` therefore reads the whole map.
+its cluster stack's file only; the other layers read it there, so that planning a tenant never waits for a deployed cluster. `pulumi.Config` cannot list its keys, so a misspelt section would go unnoticed; `of_this_run` therefore reads the whole map.
 """
 
 import json

@@ -18,7 +18,7 @@ HIDDEN = "[secret]"
 _SHOWN_CHARACTERS = 60
 
 _KINDS = {
-    "missing": ("this setting is missing", "Add it; stacks/settings.py says of every field what it means"),
+    "missing": ("this setting is missing", "Add it; stacks/sections.py describes every field"),
     "extra_forbidden": ("there is no such setting; it would have been ignored", "Delete it, or correct its spelling"),
 }
 

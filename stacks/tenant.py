@@ -1,7 +1,7 @@
 """The layer of one tenant: its contracts, checked, become a Tenant and its ModelServices, in sorted order.
 
 Contracts and pools are read from files, and the division of traffic from the release ledger, once, before the first resource: so a plan
-needs no deployed cluster, and an update in the middle of a release moves no traffic. The trap: services depend on the tenant and never on
+needs no deployed cluster, and an update in the middle of a release moves no traffic. Services depend on the tenant and never on
 each other, or a tenant of 25 services would be updated one by one.
 """
 

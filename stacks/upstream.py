@@ -1,6 +1,6 @@
 """What one layer takes from another: typed outputs of a stack that may not be deployed yet.
 
-The trap: a missing output must not end a preview, or no one could preview a whole new environment; and it must end an update, or the
+A missing output must not end a preview, or no one could preview a whole new environment; and it must end an update, or the
 layer would be built on nothing.
 """
 

@@ -164,7 +164,7 @@ def sampling(config: Mapping[str, Any], *, bucket: pulumi.Input[str], region: st
     """The configuration with a way of their own for samples of requests: past Loki to the bucket, by day and minute, each below its model's prefix.
 
     A sample is a line that says where it belongs (`SAMPLES_PLACE`), of which the days are believed. Its text is JSON: as an object every value in
-    it is masked by itself, and stays JSON. The trap: one batch of a proxy is one model's, which is why its place may be said of the whole batch.
+    it is masked by itself, and stays JSON. One batch of a proxy is one model's, which is why its place may be said of the whole batch.
     """
     place, tenant, model = f'log.attributes["{SAMPLES_PLACE}"]', _source("tenant"), _source("model")
     own = f'Concat([Concat([ExtractPatterns({place}, "{_DAYS}")["days"], "d"], ""), {tenant}, {model}], "/")'

@@ -30,7 +30,7 @@ class AddOnArgs:
 
 
 class AddOn(pulumi.ComponentResource):
-    """A release and nothing else; other resources wait for `release`."""
+    """Installs one Helm chart. Other resources wait for `release`."""
 
     release: kubernetes.helm.v3.Release
 

@@ -52,7 +52,7 @@ class AddonsArgs:
 
 
 class Addons(pulumi.ComponentResource):
-    """Some of the add-ons, with the identities that they need."""
+    """Installs some of the EKS add-ons, with the IAM roles that they need."""
 
     all: list[aws.eks.Addon]
 

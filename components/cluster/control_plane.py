@@ -38,7 +38,7 @@ class ControlPlaneArgs:
 
 
 class ControlPlane(pulumi.ComponentResource):
-    """The cluster. `name` is an output that waits until it exists."""
+    """Creates an EKS cluster without nodes: endpoint, encryption, logs and access entries. `name` waits until it exists."""
 
     name: pulumi.Output[str]
     kubeconfig: pulumi.Output[str]

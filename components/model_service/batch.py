@@ -3,7 +3,7 @@
 Workers are a Deployment and not Jobs, because loading a model takes longer than most messages; KEDA takes them from zero to the contract's
 maximum by the length of the queue. Their release label has an ending of its own: signals and gates judge online replicas only, and no
 Service picks them.
-The trap: their configuration is an object of its own. In the release's ConfigMap a changed deadline would restart online replicas.
+Their configuration is an object of its own. In the release's ConfigMap a changed deadline would restart online replicas.
 """
 
 import json

@@ -21,7 +21,7 @@ class ModelServiceArgs:
 
 
 class ModelService(pulumi.ComponentResource):
-    """One model: its stable route, and the objects of every release that lives."""
+    """Creates what serves one model: its route, and for each live release a Deployment, a Service and an autoscaler."""
 
     hosts: list[str]
     """Where applications reach it."""

@@ -2,7 +2,7 @@
 
 The platform's script (`components/platform/gateway_scripts.py`, EXPERIMENT) reads the verified token's claim, computes the bucket as
 `headway.contract.assignment` does, marks requests of the new version's users with `x-experiment` for the route's `split` rule, and leaves
-experiment, arm and bucket for the access log; the user goes nowhere. The trap: a bucket that comes out otherwise there than in Python
+experiment, arm and bucket for the access log; the user goes nowhere. A bucket that comes out otherwise there than in Python
 divides users that nobody can find again; so the real proxy is asked the same vectors.
 """
 

@@ -1,6 +1,6 @@
 """All objects of one model service, in an order in which each may exist: what the service has once, then each arm's own.
 
-Thirteen objects and the component for a service with one release; a batch variant adds two queues and three objects. The trap: roles are
+Thirteen objects and the component for a service with one release; a batch variant adds two queues and three objects. Roles are
 state keys; the key of an arm is its release, so that a release keeps its objects when its part changes from canary to stable.
 """
 

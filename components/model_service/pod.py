@@ -1,6 +1,6 @@
 """The pod of a replica: fetch and prove the artifact, serve it, answer probes, leave in order.
 
-Restricted by Pod Security: no root, no privilege, no writable root file system, no service account token. The trap: everything here
+Restricted by Pod Security: no root, no privilege, no writable root file system, no service account token. Everything here
 belongs to the immutable release; nothing that may change in place (objectives, scaling, owners) must enter it.
 """
 

@@ -38,7 +38,10 @@ class NetworkArgs:
 
 
 class Network(pulumi.ComponentResource):
-    """Answers with the subnets' ids by zone, in the order of the zones' letters."""
+    """Creates a VPC with public, private and intra subnets in each zone, routes, NAT gateways, VPC endpoints and flow logs.
+
+    Subnet ids are given by zone, in the order of the zones' letters.
+    """
 
     vpc_id: pulumi.Output[str]
     private_subnet_ids: dict[str, pulumi.Output[str]]

@@ -48,7 +48,7 @@ class GpuPoolArgs:
 
 
 class GpuPool(pulumi.ComponentResource):
-    """Node groups of a pool, by zone."""
+    """Creates one managed node group for each zone of a GPU pool, their launch template, and the tags that let a group grow from zero."""
 
     groups: dict[str, aws.eks.NodeGroup]
 

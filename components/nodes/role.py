@@ -1,6 +1,6 @@
 """The role of the nodes: join the cluster, pull images, hand out pod identities. No bucket, no queue, no secret.
 
-The trap: a node group that is created before its role's policies are attached never becomes ready, so groups depend on `ready`.
+A node group that is created before its role's policies are attached never becomes ready, so groups depend on `ready`.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class NodeRoleArgs:
 
 
 class NodeRole(pulumi.ComponentResource):
-    """The role of all nodes of a cluster."""
+    """Creates the IAM role of all nodes of a cluster, with the policies that a node needs to join."""
 
     arn: pulumi.Output[str]
     ready: Sequence[pulumi.Resource]

@@ -1,6 +1,6 @@
 """Nodes without GPUs, over all zones, for everything that needs none.
 
-The trap: CoreDNS and the controllers land here first, so this pool carries no taint; the GPU pools do.
+CoreDNS and the controllers land here first, so this pool carries no taint; the GPU pools do.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class SystemNodesArgs:
 
 
 class SystemNodes(pulumi.ComponentResource):
-    """The system pool's one node group."""
+    """Creates the managed node group without GPUs, on which add-ons and controllers run, and its launch template."""
 
     group: aws.eks.NodeGroup
 

@@ -1,6 +1,6 @@
 """The launch template of a node group, with the settings that no node goes without.
 
-The trap: network interfaces in a template (EFA needs them) replace the cluster's security group; it must then be named here.
+Network interfaces in a template (EFA needs them) replace the cluster's security group; it must then be named here.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """From a series to the requests behind it: the address of the trail's dashboard, with what the series says of itself. Pure.
 
-Envoy, Triton and vLLM put no exemplars on what they count, so a metric leads to its traces by tenant, model, release and time. The trap: a
+Envoy, Triton and vLLM put no exemplars on what they count, so a metric leads to its traces by tenant, model, release and time. A
 variable of Grafana that names a label which the series lacks stays in the address as it stands; so only labels of the legend are handed on.
 """
 

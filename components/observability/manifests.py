@@ -1,6 +1,6 @@
 """The objects by which the platform watches itself and a tenant's models: rules, routes, dashboards.
 
-The trap: a ConfigMap holds at most 1 MiB, so each dashboard of the platform has its own, and a tenant's models share one.
+A ConfigMap holds at most 1 MiB, so each dashboard of the platform has its own, and a tenant's models share one.
 """
 
 from collections.abc import Sequence

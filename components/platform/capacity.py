@@ -76,7 +76,7 @@ def _placeholders(warm: Warm) -> Manifest:
 def _prefetch(warm: Warm) -> Manifest:
     """One pod a node of the pool: it starts each image once, which pulls it, and then only stays, so that the node keeps them.
 
-    The trap: an image without `/bin/true` fails here and holds up those after it; servers' images have it, as they have a shell.
+    An image without `/bin/true` fails here and holds up those after it; servers' images have it, as they have a shell.
     """
     pool = warm.pool
     picked = {POOL: pool.name, "app.kubernetes.io/component": "prefetch"}

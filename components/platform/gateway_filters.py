@@ -2,7 +2,7 @@
 
 A filter that stands in the chain once for each model costs every request of every tenant. So each kind of filter stands there once, and what
 it must know of a host stands with the host (`components/tenant/gateway_filters.py`), where Envoy finds it by the virtual host that
-it has chosen anyway. The trap: a host for which nothing is said is refused by the first of them, and that is what holds a tenant's
+it has chosen anyway. A host for which nothing is said is refused by the first of them, and that is what holds a tenant's
 deployers to the hosts of its contracts; but of a plain port that only redirects to TLS nothing is said, so they stand at the serving port.
 """
 

@@ -1,7 +1,7 @@
 """What the loop of `headway nodes watch` stands on: a place for its diagnostics, its rights, what it must know of the pools; and, where the
 environment names an image of headway, the loop itself. Pure.
 
-Two replicas, of which the one that holds the Lease acts: the other takes over within a minute. The trap: the namespace is privileged,
+Two replicas, of which the one that holds the Lease acts: the other takes over within a minute. The namespace is privileged,
 because a diagnostic takes GPUs past the device plugin; so nobody but the loop may make pods in it, and what it may do to other namespaces'
 pods is to evict them, which disruption budgets stop, and never to delete them.
 """

@@ -17,7 +17,7 @@ class PlatformObjectsArgs:
 
 
 class PlatformObjects(pulumi.ComponentResource):
-    """Objects of one concern, by role."""
+    """Creates the Kubernetes objects of one concern, such as admission or the mesh. `by_role` finds each of them."""
 
     by_role: dict[str, pulumi.Resource]
 

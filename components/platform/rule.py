@@ -1,6 +1,6 @@
 """One admission rule, and the policy and binding that it becomes. Pure.
 
-The trap: what a namespace is bound by is decided by its new labels, so a rule about namespaces themselves is bound to all of them.
+What a namespace is bound by is decided by its new labels, so a rule about namespaces themselves is bound to all of them.
 """
 
 from dataclasses import dataclass

@@ -44,7 +44,7 @@ class BucketArgs:
 
 
 class Bucket(pulumi.ComponentResource):
-    """A bucket. `name` is an output that waits until the bucket exists; its ARN follows from the physical name."""
+    """Creates a private, versioned and encrypted S3 bucket. `name` waits until it exists; `arn` follows from the physical name."""
 
     name: pulumi.Output[str]
     arn: str

@@ -1,6 +1,6 @@
 """The queue of batch requests, and the one that keeps what could not be served.
 
-The trap: a message that is worked on longer than the visibility timeout is handed out again, to be computed twice.
+A message that is worked on longer than the visibility timeout is handed out again, to be computed twice.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class QueueArgs:
 
 
 class Queue(pulumi.ComponentResource):
-    """A queue with its dead-letter queue. `arn` follows from the physical name."""
+    """Creates an SQS queue and its dead-letter queue. `arn` follows from the physical name."""
 
     arn: str
     url: pulumi.Output[str]

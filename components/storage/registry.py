@@ -27,7 +27,7 @@ class ImageRegistryArgs:
 
 
 class ImageRegistry(pulumi.ComponentResource):
-    """URLs of the repositories by their short name."""
+    """Creates ECR repositories and pull-through caches of public registries. `urls` has the repositories by their short name."""
 
     urls: dict[str, pulumi.Output[str]]
 

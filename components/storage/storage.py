@@ -1,6 +1,6 @@
 """What an environment stores: artifacts, the release ledger, telemetry, access logs, images, batch requests.
 
-The trap: a model's files are found by their digest and a release event by its number, so neither bucket ever needs to overwrite; both
+A model's files are found by their digest and a release event by its number, so neither bucket ever needs to overwrite; both
 refuse to.
 """
 
@@ -41,7 +41,7 @@ class StorageArgs:
 
 
 class Storage(pulumi.ComponentResource):
-    """Buckets by role, the registry and the batch queue of an environment."""
+    """Creates an environment's buckets, image repositories and batch queue."""
 
     artifacts: Bucket
     ledger: Bucket

@@ -26,7 +26,7 @@ class TenantNamespaceArgs:
 
 
 class TenantNamespace(pulumi.ComponentResource):
-    """A namespace with quotas, isolation, identity, people and a budget. Models go into it once it is whole."""
+    """Creates a tenant's namespace with its quotas, network isolation, AWS identity, access of people, alarms and budget."""
 
     namespace: pulumi.Resource
     role_arn: pulumi.Output[str]

@@ -1,7 +1,7 @@
 """What may talk to a tenant's pods, and whom they may talk to: packets by NetworkPolicy, identities and paths by the mesh.
 
 Default deny both ways; then the gateway, the scraper and the tenant's own pods in, and name service, mesh control plane, telemetry and
-the artifact store out. The trap: NetworkPolicies see packets before the mesh opens them, so they name ports of proxies as well as of
+the artifact store out. NetworkPolicies see packets before the mesh opens them, so they name ports of proxies as well as of
 servers; and the Pod Identity agent sits on a link-local address that no ordinary rule covers.
 """
 

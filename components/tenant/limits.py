@@ -2,7 +2,7 @@
 
 Each proxy first asks its own bucket, then the platform's limiter (`components/platform/limiter.py`), which counts for all of them; what the
 limit is stands in the question, so the limiter knows no tenant. While the limiter does not answer, requests pass and the proxies' own
-buckets remain. The trap: tokens are known when an answer is over, so they are charged then, and the next request is refused; what
+buckets remain. Tokens are known when an answer is over, so they are charged then, and the next request is refused; what
 runs is never cut off, and a tenant may overshoot by the answers that are under way.
 """
 

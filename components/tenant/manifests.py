@@ -1,4 +1,4 @@
-"""All Kubernetes objects of a tenant, the namespace first. The trap: roles are state keys."""
+"""All Kubernetes objects of a tenant, the namespace first. Roles are state keys."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

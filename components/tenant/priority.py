@@ -2,7 +2,7 @@
 
 A ResourceQuota counts `nvidia.com/gpu` whatever the GPU is. The only property of a pod that a quota can select by is its priority class,
 so a tenant has one for each (workload class, accelerator): classes of one workload class have equal value, and the quota of an
-accelerator selects its classes by name. The trap: a pod that asks for an accelerator under another accelerator's class would escape its
+accelerator selects its classes by name. A pod that asks for an accelerator under another accelerator's class would escape its
 quota; the tenant's admission policy refuses it.
 """
 

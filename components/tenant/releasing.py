@@ -1,7 +1,7 @@
 """What whoever releases a tenant's models may do beside changing releases: seeing the room there is, and asking replicas. Pure.
 
 A release runner is an identity of its own (`people.runners`), because asking a replica is running a command in its serving container: with
-that right one could read requests. The trap: an update with refresh reads every object of the tenant's stack, also those that no release
+that right one could read requests. An update with refresh reads every object of the tenant's stack, also those that no release
 changes; without the right to read them a rollback could not be reconciled.
 """
 

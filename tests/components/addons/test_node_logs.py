@@ -130,7 +130,7 @@ def test_a_stream_is_told_apart_by_little_and_by_nothing_that_grows_with_pods() 
     assert not [name for name in labels["attributes"] if name.startswith(("k8s.pod", "k8s.node"))]
 
 
-def test_a_hundred_services_in_release_take_less_than_half_of_the_streams_there_may_be() -> None:
+def test_a_hundred_services_in_release_need_less_than_half_of_all_log_streams() -> None:
     assert streams((ServiceSize(engine=Engine.VLLM),) * 100) < loki.MAX_STREAMS / 2
 
 
@@ -153,7 +153,7 @@ def test_statements_can_hold_the_pattern_of_an_upstream() -> None:
 
 
 @pytest.mark.parametrize("pipeline", sorted(COLLECTORS["requests"]["alternateConfig"]["service"]["pipelines"]))
-def test_a_sender_is_asked_of_kubernetes_before_anything_forgets_its_connection_or_believes_what_it_says(pipeline: str) -> None:
+def test_a_sender_is_looked_up_in_kubernetes_before_anything_it_says_counts(pipeline: str) -> None:
     config = COLLECTORS["requests"]["alternateConfig"]
     order = config["service"]["pipelines"][pipeline]["processors"]
     stripped, known = order.index("transform/claims"), order.index("k8s_attributes")

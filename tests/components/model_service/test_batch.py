@@ -132,7 +132,7 @@ def test_the_quota_is_charged_for_what_feeds_the_workers_too() -> None:
         (MODELS["chat"], 64),
     ],
 )
-def test_a_worker_asks_as_much_at_once_as_fills_batches_and_never_more_than_a_replica_takes(model: Model, requests: int) -> None:
+def test_a_worker_asks_enough_to_fill_batches_and_no_more_than_a_replica_takes(model: Model, requests: int) -> None:
     assert requests_at_once(model) == requests
 
 

@@ -52,7 +52,7 @@ def test_an_experiment_is_one_object_more_and_two_rules_of_the_route() -> None:
     assert [name for name in after if name not in before] == ["split-grpc", "split"]
 
 
-def test_the_experiments_users_are_led_before_weights_are_looked_at_and_after_overload() -> None:
+def test_an_experiments_rule_stands_after_overload_and_before_weights() -> None:
     with_fallback = service("defects-slice")
     new = Release(model=changed(with_fallback.model.model_dump(mode="json", exclude_none=True), artifact__version="2026.12.0"))
     (stable,) = with_fallback.traffic.arms
@@ -150,7 +150,7 @@ def test_a_route_that_leads_other_users_than_asked_is_not_carried(split: UserSpl
     assert not route_of(live(split)).carries(asked)
 
 
-def test_a_rollback_takes_the_experiments_rules_off_the_route_by_both_protocols_and_nothing_else() -> None:
+def test_a_rollback_removes_only_the_experiments_rules_of_both_protocols() -> None:
     back = applied(live(), replace(AS_DIVIDED, user_split=None))
     assert back["spec"]["http"] == by_role(made(None))["route"]["spec"]["http"]
 
@@ -168,7 +168,7 @@ def watched_until(time: datetime) -> dict[str, Any]:
     return live(annotations={WATCHED_UNTIL: time.isoformat(), SAFE_RELEASE: OLD.id})
 
 
-def test_the_dead_mans_switch_takes_users_back_once_nobody_watches_them_any_more() -> None:
+def test_the_guard_returns_an_experiments_users_once_nobody_watches() -> None:
     assert not overdue(watched_until(NOON), NOON - timedelta(seconds=1))
     unwatched = watched_until(NOON)
     assert overdue(unwatched, NOON)

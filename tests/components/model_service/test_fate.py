@@ -110,7 +110,7 @@ def test_one_that_ended_before_anybody_looked_is_found_as_well(served: Served) -
     assert served.code() == 1
 
 
-def test_until_a_server_has_proven_itself_its_probe_says_what_is_wrong_and_it_stays(served: Served) -> None:
+def test_before_it_has_proven_itself_a_server_stays_and_its_probe_says_why(served: Served) -> None:
     os.kill(served.models[0], signal.SIGKILL)
     with pytest.raises(subprocess.TimeoutExpired):
         served.process.wait(1.2)

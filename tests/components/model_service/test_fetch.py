@@ -98,7 +98,7 @@ MODEL = "1/model.onnx"
 KEY = "/models/vision/resnet/1/model.onnx"
 
 
-def test_a_file_larger_than_one_range_arrives_whole_and_signed_as_botocore_would_sign_it(bucket: Bucket, tmp_path: Path) -> None:
+def test_a_file_of_several_ranges_arrives_whole_and_signed_as_by_botocore(bucket: Bucket, tmp_path: Path) -> None:
     data = bytes(range(256)) * 80_000  # 20 MB: three ranges
     bucket.objects[KEY] = data
     done = fetch(bucket, tmp_path, {MODEL: data})
@@ -249,7 +249,7 @@ def test_credentials_follow_no_redirect(bucket: Bucket, tmp_path: Path) -> None:
     assert asked == []
 
 
-def test_a_server_that_ignores_ranges_is_refused_and_read_no_further_than_was_asked(bucket: Bucket, tmp_path: Path) -> None:
+def test_a_server_that_ignores_ranges_is_refused_and_read_no_further(bucket: Bucket, tmp_path: Path) -> None:
     data = bytes(9 * 1024 * 1024)  # two ranges
     bucket.objects[KEY] = data
     bucket.whole = True

@@ -191,7 +191,7 @@ def test_a_model_that_needs_more_device_memory_than_its_envelope_never_starts(
 
 
 @pytest.mark.parametrize("action", ["Reset", "Reboot", "Drain P2P", "Drain and Reset"])
-def test_a_gpu_with_a_fatal_fault_withdraws_its_replica_though_the_server_answers(
+def test_a_fatal_gpu_fault_withdraws_a_replica_whose_server_answers(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str
 ) -> None:
     monkeypatch.setenv("PATH", fake_driver(tmp_path, f"None\\n{action}\\n")["PATH"])
@@ -202,7 +202,7 @@ def test_a_gpu_with_a_fatal_fault_withdraws_its_replica_though_the_server_answer
 
 
 @pytest.mark.parametrize(("says", "status"), [("None\\nNone\\n", 0), ("[N/A]\\n", 0), ("Field is not a valid field to query.\\n", 2)])
-def test_a_driver_that_asks_for_nothing_or_cannot_be_asked_leaves_a_replica_ready(
+def test_a_driver_that_reports_nothing_or_does_not_answer_keeps_a_replica_ready(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, status: int
 ) -> None:
     monkeypatch.setenv("PATH", fake_driver(tmp_path, says, status)["PATH"])

@@ -166,7 +166,7 @@ def test_a_model_that_batches_nothing_has_no_batcher() -> None:
     assert not parse(config_pbtxt(model, model.runtime.models[0])).HasField("dynamic_batching")
 
 
-def test_only_the_contracts_models_are_loaded_and_the_repository_is_never_polled() -> None:
+def test_only_the_contracts_models_are_loaded_without_polling() -> None:
     command = served(MODELS["embeddings"]).command
     assert [c for c in command if c.startswith("--load-model")] == ["--load-model=image-encoder", "--load-model=text-encoder"]
     assert "--model-control-mode=explicit" in command
@@ -293,7 +293,7 @@ def test_what_people_wait_for_is_spread_and_everything_else_is_packed() -> None:
 
 
 @pytest.mark.parametrize(("drain", "grace"), [("5s", 30), ("30s", 50), ("150s", 170), ("9m", 540)])
-def test_a_replica_has_its_drain_and_the_proxies_notice_within_what_node_repair_allows(drain: str, grace: int) -> None:
+def test_a_replicas_drain_and_the_proxies_notice_fit_into_node_repair(drain: str, grace: int) -> None:
     model = changed({**DEFECTS, "batch": None}, health__drain=drain)
     spec = pod(ServicePlan.of("vision", model, pool_of(model), SURROUNDINGS))
     assert spec["terminationGracePeriodSeconds"] == grace
@@ -315,7 +315,7 @@ def test_every_probe_asks_for_an_answer() -> None:
             assert asked["exec"]["command"][0] == "python3"
 
 
-def test_a_server_that_speaks_grpc_only_is_asked_by_a_script_of_its_own_for_its_own_model() -> None:
+def test_a_grpc_server_is_asked_by_a_script_of_its_own_for_its_own_model() -> None:
     model = MODELS["plain-grpc"]
     assert "inference.py" in configuration_files(model, served(model), "eu-west-1")
     asked = configuration(model, served(model))
@@ -328,7 +328,7 @@ def test_every_tensor_type_that_a_golden_grpc_request_may_hold_can_be_sent() -> 
     assert set(TENSOR_TYPES) <= set(inference.CONTENTS)
 
 
-def test_memory_is_held_to_the_envelope_only_where_the_replica_is_alone_on_its_device() -> None:
+def test_memory_is_held_to_the_envelope_where_a_replica_is_alone_on_its_gpu() -> None:
     limits = {name: configuration(model, served(model))["memory_limit_mib"] for name, model in MODELS.items()}
     assert limits["defects"] == 8 * 1024 * 95 // 100
     assert [limits["defects-mps"], limits["embeddings"]] == [None, None]
@@ -354,7 +354,7 @@ def test_configuration_is_immutable_and_named_by_its_content() -> None:
     assert names[0] != names[1]
 
 
-def test_the_probe_evaluates_every_schema_keyword_and_type_that_contracts_may_use() -> None:
+def test_the_probe_knows_every_schema_keyword_and_type_of_contracts() -> None:
     assert probe.SCHEMA_KEYWORDS == SCHEMA_KEYWORDS
     assert set(probe.TYPES) == TYPES
 
@@ -414,7 +414,7 @@ def test_the_baseline_is_the_stable_release_again_with_pods_of_its_own() -> None
     assert (scaler["spec"]["minReplicaCount"], scaler["spec"]["maxReplicaCount"]) == (1, 1)
 
 
-def test_a_version_with_a_share_of_the_users_scales_within_its_share_of_the_contracts_maximum() -> None:
+def test_a_version_scales_within_its_users_share_of_the_contracts_maximum() -> None:
     old = Release(model=MODELS["defects"])
     assert (MODELS["defects"].scaling.min_replicas, MODELS["defects"].scaling.max_replicas) == (2, 6)
     found = two_arms(0, arms=(TrafficArm(release=old.id, role=ArmRole.BASELINE, weight=Share.percent(0), at_least=1, at_most=3),))

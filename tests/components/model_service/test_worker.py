@@ -184,7 +184,7 @@ def test_no_message_is_taken_before_the_server_answers_rightly(world: World, tmp
         eventually(lambda: world.deleted == ["h0"])
 
 
-def test_what_the_server_refuses_for_good_is_answered_and_what_may_pass_later_goes_back(world: World, tmp_path: Path) -> None:
+def test_final_refusals_are_answered_and_passing_faults_go_back_to_the_queue(world: World, tmp_path: Path) -> None:
     world.statuses |= {1: 400, 2: 503, 3: 429, 4: 500}
     world.send(*({"id": f"n{x}", "request": {"x": x}} for x in (1, 2, 3, 4)))
     with working(world, tmp_path):
@@ -229,7 +229,7 @@ def test_a_worker_takes_no_more_than_its_server_takes_at_once(world: World, tmp_
     assert most == 3
 
 
-def test_a_worker_told_to_stop_finishes_what_it_can_and_gives_back_the_rest_at_once(world: World, tmp_path: Path) -> None:
+def test_a_stopping_worker_finishes_what_it_can_and_returns_the_rest(world: World, tmp_path: Path) -> None:
     world.delays |= {1: 0.5, 2: 60.0}
     world.send({"id": "short", "request": {"x": 1}}, {"id": "long", "request": {"x": 2}})
     with working(world, tmp_path, timeout_seconds=90, grace_seconds=4) as process:

@@ -166,7 +166,7 @@ def test_an_interface_endpoint_admits_this_account_only(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", sorted(ACTIONS))
-def test_whoever_deploys_from_inside_the_network_passes_and_nobody_else_may_do_everything(service: str) -> None:
+def test_endpoints_let_only_deployers_from_inside_do_everything(service: str) -> None:
     everything = [statement for statement in of(service).values() if any(action.endswith(":*") for action in statement.actions)]
     assert [statement.conditions for statement in everything] == [{"ArnEquals": {"aws:PrincipalArn": [DEPLOYER]}}]
     assert "Deployers" not in {s.sid for s in statements(service, "123456789012", "eu-west-1", ())}

@@ -48,7 +48,7 @@ def test_every_pipeline_redacts_before_anything_leaves() -> None:
         assert set(pipeline["exporters"]) <= set(otel.config()["exporters"])
 
 
-def test_samples_pass_a_redaction_of_their_own_and_the_log_of_requests_holds_none() -> None:
+def test_samples_have_their_own_redaction_and_stay_out_of_the_request_log() -> None:
     config = otel.sampling(otel.config(), bucket="telemetry", region="us-east-1")
     pipelines = config["service"]["pipelines"]
     assert pipelines["logs"]["processors"][0] == "filter/lines"
@@ -144,7 +144,7 @@ def test_a_panel_of_releases_leads_to_their_requests_at_that_time() -> None:
     assert found == {name: f"${{__field.labels.{name}}}" for name in ("tenant", "model", "release")}
 
 
-def test_a_panel_of_a_services_own_page_needs_no_label_for_what_the_page_is_about() -> None:
+def test_a_panel_of_a_service_page_needs_no_label_for_tenant_and_model() -> None:
     assert ways(SERVICE)["Latency p99"] == {"tenant": "vision", "model": "defects", "release": "${__field.labels.release}"}
 
 
@@ -221,7 +221,7 @@ def test_a_line_leads_to_its_request_and_its_trace_without_explore() -> None:
         assert name in ASKED
 
 
-def test_a_request_that_a_fallback_answered_is_counted_as_such_and_bounds_its_label() -> None:
+def test_requests_answered_by_a_fallback_are_counted_with_a_bounded_label() -> None:
     """By the header that the gateway's overload control writes; its value could be anything that a caller inside the mesh thinks of."""
     assert istio.ADDED_TAGS["degraded"] == f'"{DEGRADE_HEADER}" in request.headers ? "true" : "false"'
     assert DEGRADE_HEADER in mesh.OWN_HEADERS, "a client from outside could say it of itself"

@@ -37,7 +37,7 @@ def rendered(name: str, surroundings: Any) -> dict[str, Any]:
     return {each.kind: each.body for each in made.manifests() if each.role.rpartition("-")[2] in {"configuration", "limit", "server"}}
 
 
-def test_a_pod_on_a_latency_pool_asks_its_node_first_by_a_token_that_opens_nothing_else() -> None:
+def test_a_pod_of_a_latency_pool_asks_its_node_first_with_a_token_for_it_alone() -> None:
     found = rendered("defects", WITH)
     pod = found["Deployment"]["spec"]["template"]["spec"]
     (volume,) = [each for each in pod["volumes"] if each["name"] == "artifact-cache"]
@@ -100,7 +100,7 @@ def test_a_pod_is_led_to_its_own_nodes_store_and_to_no_other() -> None:
     assert spec["ports"][0]["name"].startswith("tcp-"), "the mesh passes the bytes on unread"
 
 
-def test_the_store_is_nobody_touches_no_path_of_the_node_and_takes_no_more_than_it_says() -> None:
+def test_the_cache_is_unprivileged_and_takes_no_more_than_it_says() -> None:
     pod = bodies(STORE)["nodes-l4"]["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"]
     assert {kind for volume in pod["volumes"] for kind in volume} == {"name", "emptyDir"}
@@ -111,7 +111,7 @@ def test_the_store_is_nobody_touches_no_path_of_the_node_and_takes_no_more_than_
     assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
 
 
-def test_the_store_may_read_configurations_and_ask_whose_a_token_is_and_nothing_else() -> None:
+def test_the_cache_may_only_read_configurations_and_review_tokens() -> None:
     assert bodies(STORE)["rights"]["rules"] == [
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
         {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
@@ -135,7 +135,7 @@ def test_nothing_of_aws_may_be_read_but_what_lies_below_a_tenants_own_name() -> 
     assert artifact_cache.permissions({"vision": [elsewhere]}) == ()
 
 
-def test_a_node_holds_what_serves_and_what_is_released_next_within_a_quarter_of_its_disk() -> None:
+def test_a_node_caches_current_and_next_releases_in_a_quarter_of_its_disk() -> None:
     models = [MODELS["defects"]]
     size = int(models[0].artifact.size)
     assert int(artifact_room(LATENCY, POOLS, models)) == 2 * size

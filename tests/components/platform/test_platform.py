@@ -303,7 +303,7 @@ def test_a_regression_of_a_fifth_shows_in_the_histograms() -> None:
     assert json.loads(mesh.histogram_buckets()) == {"istiocustom": list(edges)}
 
 
-def test_admission_binds_every_rule_to_tenants_namespaces_and_the_one_for_namespaces_to_all() -> None:
+def test_admission_binds_rules_to_tenants_and_the_one_of_namespaces_to_all() -> None:
     found = by_role(admission.manifests([pool("l4")], ["models.test"]))
     for rule in admission.rules([pool("l4")], ["models.test"]):
         binding = found[f"{rule.name}-binding"]["spec"]
@@ -355,7 +355,7 @@ def needed(name: str) -> frozenset[str]:
     return frozenset(direct[name] | {far for near in direct[name] for far in needed(near)})
 
 
-def test_definitions_come_before_controllers_and_controllers_before_custom_resources() -> None:
+def test_definitions_come_first_then_controllers_then_custom_resources() -> None:
     custom = [
         r
         for r in layer("prod-platform").registrations
@@ -397,7 +397,7 @@ def test_placeholders_are_pinned_by_digest() -> None:
     assert "@sha256:" in deployment.inputs["spec"]["template"]["spec"]["containers"][0]["image"]
 
 
-def test_every_node_pulls_the_images_of_its_pools_models_before_they_are_asked_for() -> None:
+def test_every_node_pulls_the_images_of_its_pools_models_in_advance() -> None:
     images = (f"registry.test/a@sha256:{'a' * 64}", f"registry.test/b@sha256:{'b' * 64}")
     found = by_role(capacity.manifests([capacity.Warm(pool=pool("l4"), units=0, images=images)]))
     assert "warm-l4" not in found, "no room is kept where none is needed"

@@ -83,7 +83,7 @@ def test_a_model_without_a_ledger_entry_is_its_contract_at_full_traffic(tmp_path
     assert found.exports["contracts"]["defects"]["release"] == release_id(contract(tmp_path))
 
 
-def test_a_new_contract_does_not_replace_a_registered_release_and_says_how_to_start_it(tmp_path: Path) -> None:
+def test_a_new_contract_replaces_no_release_and_says_how_to_start_one(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "ledger")
     adopted(store, contract())
     found = plan(edited(tmp_path, **NEW_VERSION), store)
@@ -136,7 +136,7 @@ def divided(store: LedgerStore, tmp_path: Path, hash: str = HASH) -> str:
     return release_id(new)
 
 
-def test_a_plan_in_the_middle_of_an_experiment_renders_its_filter_and_its_rule_from_the_ledger(tmp_path: Path) -> None:
+def test_a_plan_during_an_experiment_renders_it_from_the_ledger(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "ledger")
     new = divided(store, tmp_path)
     found = plan(tmp_path, store)
@@ -191,7 +191,7 @@ def test_an_altered_release_is_not_rendered(tmp_path: Path) -> None:
         plan(edited(tmp_path), store)
 
 
-def test_an_environment_whose_ledger_was_never_made_is_planned_from_its_contracts(tmp_path: Path) -> None:
+def test_an_environment_without_a_ledger_is_planned_from_its_contracts(tmp_path: Path) -> None:
     assert weights(plan(edited(tmp_path), Nowhere(tmp_path))) == [100]
 
 

@@ -357,7 +357,7 @@ def test_every_chart_is_pinned_and_rolled_back_when_it_fails(stack: str) -> None
 
 
 @pytest.mark.parametrize("stack", PLATFORMS)
-def test_a_chart_that_no_digest_pins_is_told_of_at_every_preview_where_charts_are_installed(stack: str) -> None:
+def test_every_preview_warns_of_charts_without_a_digest(stack: str) -> None:
     told = [entry for entry in layer(stack).log if "no recorded digest" in entry]
     unpinned = [f"{chart.chart} {chart.version}" for chart in CHARTS if chart.digest is None]
     assert len(told) == bool(unpinned and not stack.startswith("sandbox"))

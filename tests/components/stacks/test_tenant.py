@@ -190,7 +190,7 @@ def test_refused_contracts_end_the_run_with_the_findings_and_no_traceback(tmp_pa
     assert "Remedy:" in text
 
 
-def test_a_service_larger_than_its_tenants_quota_is_refused_before_anything_is_planned(tmp_path: Path) -> None:
+def test_a_service_above_its_tenants_quota_is_refused_before_planning(tmp_path: Path) -> None:
     large = copy.deepcopy(document("vision", "defects"))
     large["scaling"]["max_replicas"] = 600
     write(tmp_path, "vision", defects=large)
@@ -223,7 +223,7 @@ def fed_by_a_queue(folder: Path) -> Recording:
     return record(lambda: tenant.build(grown, folder), stack="sandbox-vision", stacks=UPSTREAM)
 
 
-def test_a_batch_variant_is_a_queue_and_workers_within_the_twenty_resources_of_a_service(tmp_path: Path) -> None:
+def test_a_batch_variant_fits_into_the_twenty_resources_of_a_service(tmp_path: Path) -> None:
     found = fed_by_a_queue(tmp_path)
     children = services(found)["defects"]
     assert len(children) + 1 <= 20, [child.name for child in children]
@@ -234,7 +234,7 @@ def test_a_batch_variant_is_a_queue_and_workers_within_the_twenty_resources_of_a
     assert "headway-sandbox-batch-vision_defects" in rights
 
 
-def test_the_owner_is_told_of_messages_that_grow_old_and_of_those_that_nothing_could_answer(tmp_path: Path) -> None:
+def test_alarms_tell_the_owner_of_old_and_of_failed_messages(tmp_path: Path) -> None:
     found = fed_by_a_queue(tmp_path)
     late, unanswered = (
         found.one("aws:cloudwatch/metricAlarm:MetricAlarm", f"vision-defects-batch-{name}").inputs for name in ("late", "unanswered")

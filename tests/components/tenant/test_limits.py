@@ -48,11 +48,11 @@ def objects() -> Mapping[str, Mapping[str, Any]]:
 
 
 @pytest.mark.parametrize(("replicas", "each"), [(1, 2000), (2, 2000), (3, 1334), (5000, 1)])
-def test_a_proxy_alone_lets_through_twice_its_part_and_never_more_than_the_whole_rate(replicas: int, each: int) -> None:
+def test_one_proxy_lets_through_twice_its_share_and_at_most_the_whole_rate(replicas: int, each: int) -> None:
     assert limits.rate_of_one_proxy(tenant("vision"), replace(SURROUNDINGS, gateway_replicas=replicas)) == each
 
 
-def test_a_tenants_own_bucket_holds_two_seconds_of_its_rate_and_what_has_no_bucket_yet_is_not_slowed() -> None:
+def test_a_tenants_bucket_holds_two_seconds_and_no_bucket_means_no_limit() -> None:
     assert bucket("vision") == {"max_tokens": 4000, "tokens_per_fill": 2000, "fill_interval": "1s"}
     assert configs()[gateway_filters.OWN_LIMIT]["token_bucket"]["max_tokens"] == 2**32 - 1
 

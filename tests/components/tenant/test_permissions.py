@@ -43,7 +43,7 @@ def test_no_permission_of_a_tenant_names_everything(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_tenants_role_is_assumed_by_its_own_service_account_of_one_cluster_only(name: str) -> None:
+def test_only_the_tenants_service_account_of_its_cluster_assumes_its_role(name: str) -> None:
     for r in registered(name).of_type("aws:iam/role:Role"):
         (statement,) = json.loads(r.inputs["assumeRolePolicy"])["Statement"]
         tags = statement["Condition"]["StringEquals"]

@@ -57,7 +57,7 @@ def test_classes_outside_the_tenants_own_get_no_gpu() -> None:
     assert set(body["spec"]["hard"].values()) == {"0"}
 
 
-def test_a_critical_tenant_is_served_before_a_standard_one_and_batch_after_everything() -> None:
+def test_critical_tenants_come_before_standard_ones_and_batch_comes_last() -> None:
     def value(who: TenantPriority, what: WorkloadClass) -> int:
         return priority.value(who, what)
 
@@ -74,7 +74,7 @@ def test_only_classes_in_use_are_made() -> None:
     assert classes == ["headway-vision-latency-l4", "headway-vision-throughput-a100-80gb"]
 
 
-def test_the_namespace_is_restricted_and_joined_to_the_mesh_before_anything_is_in_it() -> None:
+def test_the_namespace_is_restricted_and_in_the_mesh_from_the_start() -> None:
     first, *rest = plan().manifests()
     assert first.kind == "Namespace"
     labels = first.body["metadata"]["labels"]
@@ -90,7 +90,7 @@ def test_nothing_may_talk_to_a_tenant_but_whom_it_names() -> None:
     assert sources == ["namespaceSelector", "namespaceSelector", "podSelector"]
 
 
-def test_a_namespace_names_the_queues_that_its_autoscalers_may_count_and_only_those() -> None:
+def test_a_namespace_names_only_the_queues_that_its_autoscalers_may_read() -> None:
     models = (MODELS["defects"], MODELS["defects-night"])
     namespace, *_ = TenantPlan(tenant=tenant("vision"), models=models, pools=POOLS, surroundings=SURROUNDINGS).manifests()
     scaler = next(each.body for each in service("defects-night").manifests() if each.role == "batch-autoscaler")
@@ -107,7 +107,7 @@ def test_a_tenants_pods_reach_no_private_address_but_the_identity_agent() -> Non
     assert {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"} <= set(isolation.PRIVATE_RANGES)
 
 
-def test_a_caller_without_a_token_of_the_tenants_issuers_is_refused_at_the_gateway() -> None:
+def test_the_gateway_refuses_callers_without_a_token_of_the_tenant() -> None:
     rules = dict(access.gateway_rules(tenant("vision"), (), SURROUNDINGS))
     assert rules["hosts"]["spec"]["action"] == "DENY"
     nobody, elsewhere = rules["hosts"]["spec"]["rules"]
@@ -133,7 +133,7 @@ def test_viewers_change_nothing_and_nobody_reads_secrets() -> None:
         assert not resources & {"secrets", "pods/exec", "pods/attach", "pods/portforward", "*"}
 
 
-def test_asking_a_replica_is_the_right_of_release_runners_alone_and_nobody_beside_them_has_more() -> None:
+def test_only_release_runners_may_run_commands_in_replicas() -> None:
     objects = dict(access.roles(tenant("vision")))
     deployer, runner = objects["deployer"]["rules"], objects["runner"]["rules"]
     assert [rule for rule in runner if rule not in deployer] == [
@@ -145,7 +145,7 @@ def test_asking_a_replica_is_the_right_of_release_runners_alone_and_nobody_besid
     assert not {"runner", "runners"} & set(dict(access.roles(without)))
 
 
-def test_outside_its_namespace_whoever_releases_reads_what_room_there_is_and_changes_nothing() -> None:
+def test_releasing_only_reads_outside_the_tenants_namespace() -> None:
     objects = dict(access.roles(tenant("vision")))
     everywhere = objects["release-room"]["rules"]
     assert {verb for rule in everywhere for verb in rule["verbs"]} == {"get", "list"}
@@ -168,7 +168,7 @@ def test_deployers_change_releases_and_not_what_bounds_them() -> None:
     }
 
 
-def test_a_pool_takes_the_classes_of_its_own_accelerator_and_batch_keeps_to_batch_pools() -> None:
+def test_a_pool_takes_classes_of_its_accelerator_and_batch_keeps_to_its_pools() -> None:
     table = admission.pools_by_class("vision", POOLS)
     assert table["headway-vision-batch-l4"] == ["l4-spot"]
     assert table["headway-vision-latency-l4"] == ["l4", "l4-dense", "l4-mps", "l4-slice"]
@@ -176,7 +176,7 @@ def test_a_pool_takes_the_classes_of_its_own_accelerator_and_batch_keeps_to_batc
     assert "headway-vision-latency-h200" not in table
 
 
-def test_a_tenant_of_language_models_is_told_when_it_generates_more_than_granted() -> None:
+def test_an_alert_tells_a_tenant_that_exceeds_its_token_quota() -> None:
     alert = spending.token_alert(tenant("assist"), SURROUNDINGS)
     assert alert is not None
     (rule,) = alert["spec"]["groups"][0]["rules"]
