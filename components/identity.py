@@ -1,7 +1,8 @@
 """The AWS identity of a Kubernetes service account: one interface, two bindings.
 
-EKS Pod Identity is the default. IRSA stays necessary where Pod Identity does not reach: Fargate, other clusters, and KEDA's
-`identityOwner: workload`. The trap: with IRSA the service account must carry `annotations`; with Pod Identity it must not.
+EKS Pod Identity is the default. IRSA stays necessary where Pod Identity does not reach: Fargate, other clusters, and
+KEDA's `identityOwner: workload`. The trap: with IRSA the service account must carry `annotations`; with Pod Identity
+it must not.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,9 @@ from components.permissions import Statement, document, irsa_trust, pod_identity
 
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
 POD_IDENTITY_AGENT = "169.254.170.23/32"
-"""The link-local address where a pod fetches its credentials. Source: EKS User Guide, "Understand how EKS Pod Identity works"."""
+"""The link-local address where a pod fetches its credentials. Source: EKS User Guide, "Understand how EKS Pod
+Identity works".
+"""
 
 
 class Binding(StrEnum):

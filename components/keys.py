@@ -1,8 +1,9 @@
 """The KMS keys of an environment: one for each kind of data, each rotated, each open to nobody who has no use for it.
 
-A key's policy lets the account's own IAM policies decide (without that no one could ever change the key) and adds the AWS services that
-use it on their own behalf. The trap: EC2 Auto Scaling launches nodes with its service-linked role, and a node group whose root volume is
-encrypted with a key that this role cannot use never gets a node, and says so only in the group's activity history.
+A key's policy lets the account's own IAM policies decide (without that no one could ever change the key) and adds
+the AWS services that use it on their own behalf. The trap: EC2 Auto Scaling launches nodes with its service-linked
+role, and a node group whose root volume is encrypted with a key that this role cannot use never gets a node, and
+says so only in the group's activity history.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,9 @@ class KeysArgs:
 
 
 class Keys(pulumi.ComponentResource):
-    """Creates the KMS keys of a cluster: for Kubernetes secrets, node volumes, stored data and logs. Attributes are their ARNs."""
+    """Creates the KMS keys of a cluster: for Kubernetes secrets, node volumes, stored data and logs. Attributes are
+    their ARNs.
+    """
 
     secrets_arn: pulumi.Output[str]
     volumes_arn: pulumi.Output[str]

@@ -20,7 +20,9 @@ def labels(
     release: str | None = None,
     workload_class: str | None = None,
 ) -> dict[str, str]:
-    """Labels of an object that plays the part `component` ("server", "quota", "gateway"); only what is given appears, sorted by key."""
+    """Labels of an object that plays the part `component` ("server", "quota", "gateway"); only what is given
+    appears, sorted by key.
+    """
     name = "-".join(part for part in (tenant, model) if part) or component
     found = {
         "app.kubernetes.io/component": component,

@@ -1,8 +1,8 @@
 """Kubernetes objects as plain data, and the one place that turns them into Pulumi resources.
 
-Builders return `Manifest`s, so that what reaches the API server can be read, compared and validated without an engine. Objects of
-Kubernetes itself become typed resources; those of add-ons become CustomResources: both are native objects that policies see.
-A Manifest's `role` is half of a state key; renaming one replaces the object.
+Builders return `Manifest`s, so that what reaches the API server can be read, compared and validated without an
+engine. Objects of Kubernetes itself become typed resources; those of add-ons become CustomResources: both are native
+objects that policies see. A Manifest's `role` is half of a state key; renaming one replaces the object.
 """
 
 import re
@@ -16,7 +16,9 @@ import pulumi_kubernetes as k8s
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """One object. `role` names its part in the component, unique there; `after` lists roles that must exist before it."""
+    """One object. `role` names its part in the component, unique there; `after` lists roles that must exist before
+    it.
+    """
 
     role: str
     body: Mapping[str, Any]
@@ -88,7 +90,8 @@ def _snake(name: str) -> str:
 
 
 def register(name: str, manifests: Iterable[Manifest], options: Callable[[list[pulumi.Resource]], pulumi.ResourceOptions]):
-    """Register each manifest as `{name}-{role}`; `options` makes its options from what it depends on. Answers resources by role.
+    """Register each manifest as `{name}-{role}`; `options` makes its options from what it depends on. Answers resources
+    by role.
 
     Raises ValueError when a role is used twice or comes before one that it names in `after`.
     """

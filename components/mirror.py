@@ -1,7 +1,8 @@
-"""Everything a cluster without internet must find in its own registry: add-ons with their charts, versions and images. Pure.
+"""Everything a cluster without internet must find in its own registry: add-ons with their charts, versions and images.
+Pure.
 
-Printed as JSON by `python -m components.mirror`, which `headway mirror` runs. An image without a digest is what its tag meant on
-the day it was copied, so the copy is what pins it: copy once, and let the registry's tags be immutable.
+Printed as JSON by `python -m components.mirror`, which `headway mirror` runs. An image without a digest is what its
+tag meant on the day it was copied, so the copy is what pins it: copy once, and let the registry's tags be immutable.
 """
 
 import json
@@ -15,7 +16,9 @@ CHARTS_FOLDER, IMAGES_FOLDER = "charts", "images"
 
 
 def listing() -> dict[str, Any]:
-    """Charts, and images with who pulls them, how they get into ECR, and their digest where a public source states it."""
+    """Charts, and images with who pulls them, how they get into ECR, and their digest where a public source states
+    it.
+    """
     users: dict[str, set[str]] = {}
     for chart in CHARTS:
         for image in chart.images:

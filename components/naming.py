@@ -1,7 +1,7 @@
 """Physical names: the one place that knows how long a name may be and which characters it may hold.
 
-Logical names (Pulumi's state keys) are not made here: they are `f"{name}-{role}"` in the component itself. Cutting a name
-at its limit makes two long names equal; here a name that is too long ends in a digest of the whole of it.
+Logical names (Pulumi's state keys) are not made here: they are `f"{name}-{role}"` in the component itself. Cutting a
+name at its limit makes two long names equal; here a name that is too long ends in a digest of the whole of it.
 """
 
 import hashlib
@@ -20,7 +20,9 @@ QUEUE_LIMIT = 75
 """Characters of an SQS queue name (80), less those of its dead-letter queue's ending."""
 
 DIGEST_CHARACTERS = 8
-"""32 bits: with 10,000 names that are cut, the chance of any two meeting is about 1 %; they also share the part before the digest."""
+"""32 bits: with 10,000 names that are cut, the chance of any two meeting is about 1 %; they also share the part
+before the digest.
+"""
 
 ARTIFACT_CACHE_NAMESPACE = "artifact-cache"
 """The namespace of the stores that keep artifacts on GPU nodes: the one reader of all tenants' artifacts."""
@@ -31,8 +33,9 @@ _FOREIGN = re.compile(r"[^a-z0-9]+")
 def physical(*parts: str, limit: int = LABEL_LIMIT) -> str:
     """One DNS-safe name out of `parts`: lower case, joined by hyphens, at most `limit` characters.
 
-    A name that had to be changed in any way but its case (cut, or characters replaced) ends in a digest of the original parts, so that
-    different parts never become the same name by the change. Raises ValueError when nothing legal is left of the parts.
+    A name that had to be changed in any way but its case (cut, or characters replaced) ends in a digest of the
+    original parts, so that different parts never become the same name by the change. Raises ValueError when nothing
+    legal is left of the parts.
     """
     if limit <= DIGEST_CHARACTERS + 1:
         raise ValueError(f"a limit of {limit} leaves no room for a name beside its {DIGEST_CHARACTERS}-character digest")
@@ -47,14 +50,18 @@ def physical(*parts: str, limit: int = LABEL_LIMIT) -> str:
 
 
 def distinct(*parts: str, limit: int) -> str:
-    """One name out of DNS labels, at most `limit` characters, that no other labels give: hyphens between them would make the model `b-c` of
-    tenant `a` one with the model `c` of `a-b`, so they are joined by underscores, which no label holds."""
+    """One name out of DNS labels, at most `limit` characters, that no other labels give: hyphens between them would
+    make the model `b-c` of tenant `a` one with the model `c` of `a-b`, so they are joined by underscores, which no
+    label holds.
+    """
     name = "_".join(parts)
     return name if len(name) <= limit else physical(*parts, limit=limit)
 
 
 def label_value(text: str) -> str:
-    """`text` as a Kubernetes label value: unchanged where that is legal, else made legal with a digest. Empty stays empty."""
+    """`text` as a Kubernetes label value: unchanged where that is legal, else made legal with a digest. Empty stays
+    empty.
+    """
     if len(text) <= LABEL_LIMIT and re.fullmatch(r"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?", text):
         return text
     return physical(text)

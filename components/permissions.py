@@ -1,7 +1,7 @@
 """IAM policies as typed statements, and the trust documents of workload identities.
 
-A statement that names a wildcard must say why. An ARN that a plan does not know yet makes the whole document unknown, and a
-policy pack cannot judge it; so statements with such ARNs belong in a document of their own.
+A statement that names a wildcard must say why. An ARN that a plan does not know yet makes the whole document
+unknown, and a policy pack cannot judge it; so statements with such ARNs belong in a document of their own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,11 @@ VERSION = "2012-10-17"
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One permission. `reason` says why a bare `*`, or an action with one, is needed; without it such a statement is an error.
+    """One permission. `reason` says why a bare `*`, or an action with one, is needed; without it such a statement is an
+    error.
 
-    Names `resources`, or for a denial `all_resources_but`. Raises ValueError for neither, both, or an unexplained wildcard.
+    Names `resources`, or for a denial `all_resources_but`. Raises ValueError for neither, both, or an unexplained
+    wildcard.
     """
 
     sid: str
@@ -53,9 +55,9 @@ class Statement:
 def lists(bucket_arn: pulumi.Input[str], prefix: str) -> Statement:
     """List what lies below `prefix` of a bucket, and be told of a missing object that it is missing.
 
-    S3 answers 404 only to who may list; with 403, Loki does not start on an empty bucket. A request for an object has no `s3:prefix`, so the
-    condition holds where there is none; names of other objects can then be listed too, by who asks without a prefix.
-    Source: Amazon S3 API Reference, GetObject, "Permissions".
+    S3 answers 404 only to who may list; with 403, Loki does not start on an empty bucket. A request for an object
+    has no `s3:prefix`, so the condition holds where there is none; names of other objects can then be listed too, by
+    who asks without a prefix. Source: Amazon S3 API Reference, GetObject, "Permissions".
     """
     condition = {"StringLikeIfExists": {"s3:prefix": [prefix, f"{prefix}/*"]}}
     return Statement(sid="List", actions=["s3:ListBucket"], resources=[bucket_arn], conditions=condition)
@@ -74,7 +76,9 @@ def _trust(principal: Mapping[str, Any], actions: Sequence[str], condition: Mapp
 
 
 def service_trust(service: str, account: str | None = None) -> pulumi.Output[str]:
-    """Who may assume a role: an AWS service, for resources of `account` only where the service says on whose behalf it asks."""
+    """Who may assume a role: an AWS service, for resources of `account` only where the service says on whose behalf
+    it asks.
+    """
     condition = {"StringEquals": {"aws:SourceAccount": account}} if account else {}
     return _trust({"Service": service}, ["sts:AssumeRole"], condition)
 
@@ -90,7 +94,9 @@ def pod_identity_trust(cluster_arn: str, namespace: str, service_account: str) -
 
 
 def irsa_trust(provider_arn: pulumi.Input[str], issuer: pulumi.Input[str], namespace: str, service_account: str) -> pulumi.Output[str]:
-    """Who may assume a role: one service account, by its token from the cluster's OIDC `issuer` (with or without the scheme)."""
+    """Who may assume a role: one service account, by its token from the cluster's OIDC `issuer` (with or without the
+    scheme).
+    """
     host = pulumi.Output.from_input(issuer).apply(lambda url: url.removeprefix("https://"))
     return pulumi.Output.all(provider_arn, host).apply(
         lambda found: _statement_of_irsa(str(found[0]), str(found[1]), f"system:serviceaccount:{namespace}:{service_account}")

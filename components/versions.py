@@ -1,7 +1,9 @@
-"""Every version the platform installs, in one data file: cluster, node images, EKS add-ons, charts and the images those pull.
+"""Every version the platform installs, in one data file: cluster, node images, EKS add-ons, charts and the images those
+pull.
 
-Data only. A row was read at its source on the date in `READ`; nothing here floats, and an upgrade is a diff of this file. The trap: these
-rows are tested against each other, not one by one (a chart that supports Kubernetes N may break on N+1), so move them in one change.
+Data only. A row was read at its source on the date in `READ`; nothing here floats, and an upgrade is a diff of this
+file. The trap: these rows are tested against each other, not one by one (a chart that supports Kubernetes N may
+break on N+1), so move them in one change.
 """
 
 from dataclasses import dataclass
@@ -14,8 +16,8 @@ READ = "2026-08"
 class HelmChart:
     """A Helm chart of a platform add-on. `repository` is empty for a chart named by an `oci://` reference.
 
-    `images` are what its pods pull with the values used here, read from the rendered chart, with the digest where a public source states it;
-    for the others the mirror's copy is the pin.
+    `images` are what its pods pull with the values used here, read from the rendered chart, with the digest where a
+    public source states it; for the others the mirror's copy is the pin.
     """
 
     chart: str
@@ -23,8 +25,10 @@ class HelmChart:
     version: str
     images: tuple[str, ...]
     digest: str | None = None
-    """SHA-256 of the package, as the index of its repository says (in the charts' source trees: branch gh-pages, or docs/). None where no public
-    source tree holds that index: then `headway mirror --charts FOLDER`, run once by somebody who can pull the packages, says what to record."""
+    """SHA-256 of the package, as the index of its repository says (in the charts' source trees: branch gh-pages, or
+    docs/). None where no public source tree holds that index: then `headway mirror --charts FOLDER`, run once by
+    somebody who can pull the packages, says what to record.
+    """
 
 
 KUBERNETES = "1.35"
@@ -37,7 +41,9 @@ v20260423 put device plugins into a crash loop (awslabs/amazon-eks-ami#2706): a 
 """
 
 CACHED_REGISTRIES = {"ecr-public": "public.ecr.aws", "k8s": "registry.k8s.io", "quay": "quay.io"}
-"""Public registries that ECR can cache without credentials, by the short name of the cache. NVIDIA's and Istio's it cannot."""
+"""Public registries that ECR can cache without credentials, by the short name of the cache. NVIDIA's and Istio's it
+cannot.
+"""
 
 ADDONS = {
     "aws-ebs-csi-driver": "v1.59.0-eksbuild.1",
@@ -48,14 +54,18 @@ ADDONS = {
     "metrics-server": "v0.8.1-eksbuild.6",
     "vpc-cni": "v1.21.1-eksbuild.8",
 }
-"""EKS add-ons by name, as EKS offered them for Kubernetes 1.35 in 2026-05, all of one answer; the monitoring agent's is its chart's own
-(aws/eks-node-monitoring-agent, 2026-08). What an account is offered now: `aws eks describe-addon-versions --kubernetes-version 1.35`."""
+"""EKS add-ons by name, as EKS offered them for Kubernetes 1.35 in 2026-05, all of one answer; the monitoring agent's
+is its chart's own (aws/eks-node-monitoring-agent, 2026-08). What an account is offered now: `aws eks
+describe-addon-versions --kubernetes-version 1.35`.
+"""
 
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1@sha256:278fb9dbcca9518083ad1e11276933a2e96f23de604a3a08cc3c80002767d24c"
 """Does nothing, in 300 KB: the container of placeholders."""
 
 DIAGNOSTIC_IMAGE = "nvcr.io/nvidia/cloud-native/dcgm:4.5.2-1-ubi9@sha256:d7558fa75ed7b703665cbc6ba6360ef4e53ecdefe65c1881c165d2ac816c674a"
-"""NVIDIA's diagnostic of GPUs, of the GPU Operator's own release (bundle of NVIDIA/gpu-operator v26.3.3, like the digests below)."""
+"""NVIDIA's diagnostic of GPUs, of the GPU Operator's own release (bundle of NVIDIA/gpu-operator v26.3.3, like the
+digests below).
+"""
 
 LIMITER_IMAGE = "docker.io/envoyproxy/ratelimit:1e50889b@sha256:5bb3741fd6709bab1d498eae1a5807faa2113b712dfb236fb76c04a00871ffc9"
 """Envoy's rate limit service, which has no releases: the commit that goes with Envoy 1.38, the proxies' own."""

@@ -111,7 +111,9 @@ class _ClusterLayer:
         )
 
     def nodes(self) -> None:
-        """What nodes need to join, the system nodes, what runs on them, then the pools: an upgrade reaches GPUs last."""
+        """What nodes need to join, the system nodes, what runs on them, then the pools: an upgrade reaches GPUs
+        last.
+        """
         settings, account = self._settings, self._account
         joining = self._addons("joining", BEFORE_NODES, [])
         role = NodeRole("nodes", NodeRoleArgs(cluster_name=self._cluster, account_id=account.id, region=account.region), self._options)

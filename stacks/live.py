@@ -1,7 +1,8 @@
 """What serves each model according to the release ledger: its releases as they were registered, and the traffic split.
 
-The only live read of a plan. A model that the ledger does not know is left out: its contract is its only release. Without an
-answer of the ledger nothing may be planned, because a plan from the contract alone would undo a running release.
+The only live read of a plan. A model that the ledger does not know is left out: its contract is its only release.
+Without an answer of the ledger nothing may be planned, because a plan from the contract alone would undo a running
+release.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,6 @@
-"""The platform layer: what turns a bare GPU cluster into a platform. Definitions, then controllers, then what they read."""
+"""The platform layer: what turns a bare GPU cluster into a platform. Definitions, then controllers, then what they
+read.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,7 +38,9 @@ CONTRACTS = Path(__file__).parents[1] / "tenants"
 
 
 def build(settings: PlatformSettings, contracts: Path = CONTRACTS) -> None:
-    """Register the layer and export what tenants stand on. `contracts` are the tenants' folders, which say what is kept warm."""
+    """Register the layer and export what tenants stand on. `contracts` are the tenants' folders, which say what is
+    kept warm.
+    """
     layer = _PlatformLayer(settings, contracts)
     layer.ground()
     layer.observability()
@@ -127,7 +131,9 @@ class _PlatformLayer:
             self.artifacts(image)
 
     def artifacts(self, image: str) -> None:
-        """The nodes' own stores of artifacts: nodes of latency pools have what their models are made of before a replica asks."""
+        """The nodes' own stores of artifacts: nodes of latency pools have what their models are made of before a
+        replica asks.
+        """
         pools = [pool for pool in self._settings.pools if artifact_cache.kept_on(pool)]
         models = {
             tenant: [model for model in found if pool_for(model, self._settings.pools) in pools] for tenant, found in self._models().items()
@@ -216,7 +222,9 @@ class _PlatformLayer:
         pulumi.export("otel_endpoint", f"{otel.HOST}:{otel.PORT}")
 
     def _warm(self) -> list[capacity.Warm]:
-        """Room and images for each pool: what the contracts of this environment's tenants need, and no less room than the settings say."""
+        """Room and images for each pool: what the contracts of this environment's tenants need, and no less room
+        than the settings say.
+        """
         pools, least = self._settings.pools, {entry.pool: entry.replicas for entry in self._settings.warm}
         models = [model for found in self._models().values() for model in found]
         return [

@@ -1,4 +1,5 @@
-"""The sections of a stack file: each key below `headway:` with its fields, their ranges, and what they must have in common.
+"""The sections of a stack file: each key below `headway:` with its fields, their ranges, and what they must have in
+common.
 
 Problems are told with their consequence and a remedy, like those of contracts.
 """
@@ -96,7 +97,9 @@ def _not_for_everyone(cidr: IPv4Network) -> IPv4Network:
 
 
 class Nat(StrEnum):
-    """How private subnets reach the internet. Not the VPC endpoints, which carry AWS traffic whatever is chosen here."""
+    """How private subnets reach the internet. Not the VPC endpoints, which carry AWS traffic whatever is chosen
+    here.
+    """
 
     NONE = "none"
     """Not at all: every image and artifact comes through an endpoint."""
@@ -125,7 +128,9 @@ class AccountSettings(Part):
 
 
 class NetworkSettings(Part):
-    """The VPC. Every zone's subnets have their place in `cidr` whether the zone is used or not, so adding one moves nothing."""
+    """The VPC. Every zone's subnets have their place in `cidr` whether the zone is used or not, so adding one moves
+    nothing.
+    """
 
     cidr: Annotated[IPv4Network, AfterValidator(_roomy)]
     """Private address range, /16 to /20."""
@@ -241,7 +246,9 @@ class GatewaySettings(Part):
     hosts: Annotated[tuple[str, ...], Field(min_length=1)]
     """Host names served; tenants get paths or subdomains of these."""
     public: Flag
-    """Whether the load balancer faces the internet; otherwise it is reachable from the VPC and what is connected to it."""
+    """Whether the load balancer faces the internet; otherwise it is reachable from the VPC and what is connected to
+    it.
+    """
     certificate: Name | None
     """Secret of type kubernetes.io/tls in the gateway's namespace; None serves plain HTTP, inside the VPC only."""
     replicas_min: Count
@@ -287,8 +294,8 @@ class WarmCapacity(Part):
 
 
 class LoopSettings(Part):
-    """The platform's own loops (node health, the guard of releases, the nodes' stores of artifacts), which run in an image of headway that you
-    build from its Containerfile.
+    """The platform's own loops (node health, the guard of releases, the nodes' stores of artifacts), which run in an
+    image of headway that you build from its Containerfile.
     """
 
     image: Image | None

@@ -1,8 +1,10 @@
 """What a stack file says, typed, checked and complete: the only reader of `pulumi.Config`.
 
-A stack's name says its environment and its layer: `<environment>-cluster`, `<environment>-platform`, else `<environment>-<tenant>`.
-Each top-level key of the file (`headway:network`) is one section here. What describes the whole environment (account, pools) stands in
-its cluster stack's file only; the other layers read it there, so that planning a tenant never waits for a deployed cluster. `pulumi.Config` cannot list its keys, so a misspelt section would go unnoticed; `of_this_run` therefore reads the whole map.
+A stack's name says its environment and its layer: `<environment>-cluster`, `<environment>-platform`, else
+`<environment>-<tenant>`. Each top-level key of the file (`headway:network`) is one section here. What describes the
+whole environment (account, pools) stands in its cluster stack's file only; the other layers read it there, so that
+planning a tenant never waits for a deployed cluster. `pulumi.Config` cannot list its keys, so a misspelt section
+would go unnoticed; `of_this_run` therefore reads the whole map.
 """
 
 import json
@@ -116,7 +118,8 @@ StackSettings = ClusterSettings | PlatformSettings | TenantSettings
 def load(stack: str, config: Mapping[str, str], folder: Path = FOLDER, secrets: frozenset[str] = frozenset()) -> StackSettings:
     """The settings of `stack` from its `config` (full key to raw text, as the engine passes it).
 
-    `folder` holds the stack files, `secrets` the keys whose values are never shown. Raises SettingsError with every problem.
+    `folder` holds the stack files, `secrets` the keys whose values are never shown. Raises SettingsError with every
+    problem.
     """
     environment, _, layer = stack.partition("-")
     given = {key.removeprefix(f"{NAMESPACE}:"): _value(text) for key, text in config.items() if key.startswith(f"{NAMESPACE}:")}
@@ -155,7 +158,9 @@ def _value(text: str) -> Any:
 
 
 def _shared(environment: str, layer: str, folder: Path) -> dict[str, Any]:
-    """The sections that `layer` reads from the files of other layers; what is not there is left out, and then refused as missing."""
+    """The sections that `layer` reads from the files of other layers; what is not there is left out, and then
+    refused as missing.
+    """
     files = {owner: _config(folder / f"Pulumi.{environment}-{owner}.yaml") for owner in sorted(set(SHARED[layer].values()))}
     keys = {section: f"{NAMESPACE}:{section}" for section in SHARED[layer]}
     return {section: files[owner][keys[section]] for section, owner in SHARED[layer].items() if keys[section] in files[owner]}

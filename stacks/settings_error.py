@@ -1,6 +1,7 @@
 """How a stack file is refused: every problem with its path, its value, what follows from it and what to write instead.
 
-pydantic's own words ("Input should be a valid integer") say neither consequence nor remedy; both are added here by kind.
+pydantic's own words ("Input should be a valid integer") say neither consequence nor remedy; both are added here by
+kind.
 """
 
 from collections.abc import Iterator, Sequence

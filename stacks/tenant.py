@@ -1,8 +1,8 @@
 """The layer of one tenant: its contracts, checked, become a Tenant and its ModelServices, in sorted order.
 
-Contracts and pools are read from files, and the division of traffic from the release ledger, once, before the first resource: so a plan
-needs no deployed cluster, and an update in the middle of a release moves no traffic. Services depend on the tenant and never on
-each other, or a tenant of 25 services would be updated one by one.
+Contracts and pools are read from files, and the division of traffic from the release ledger, once, before the first
+resource: so a plan needs no deployed cluster, and an update in the middle of a release moves no traffic. Services
+depend on the tenant and never on each other, or a tenant of 25 services would be updated one by one.
 """
 
 from collections.abc import Mapping
@@ -126,7 +126,9 @@ def _ledger(settings: TenantSettings) -> LedgerStore | None:
 
 
 def _adoptable(model: Model) -> Mapping[str, object]:
-    """What serves, in full, as long as no ledger knows it: `headway release` registers it from here as the first release."""
+    """What serves, in full, as long as no ledger knows it: `headway release` registers it from here as the first
+    release.
+    """
     return {"release": Release(model=model).id, "contract": model.model_dump(mode="json")}
 
 

@@ -1,7 +1,7 @@
 """What one layer takes from another: typed outputs of a stack that may not be deployed yet.
 
-A missing output must not end a preview, or no one could preview a whole new environment; and it must end an update, or the
-layer would be built on nothing.
+A missing output must not end a preview, or no one could preview a whole new environment; and it must end an update,
+or the layer would be built on nothing.
 """
 
 import asyncio
@@ -13,7 +13,9 @@ from pulumi.runtime import is_dry_run
 
 
 def _quiet(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """asyncio prints a traceback for each future that shares one failure; the engine already reports the failure itself."""
+    """asyncio prints a traceback for each future that shares one failure; the engine already reports the failure
+    itself.
+    """
     if not isinstance(context.get("exception"), pulumi.RunError):
         loop.default_exception_handler(context)
 
@@ -29,7 +31,9 @@ class Upstream:
         self._warned = False
 
     def require(self, name: str) -> pulumi.Output[Any]:
-        """The output `name`, secret if it is secret there. Where it is missing: unknown in a preview, pulumi.RunError in an update."""
+        """The output `name`, secret if it is secret there. Where it is missing: unknown in a preview,
+        pulumi.RunError in an update.
+        """
         return self._reference.get_output(name).apply(lambda value: self._missing(name) if value is None else value)
 
     def _missing(self, name: str) -> pulumi.Output[Any]:

@@ -1,8 +1,10 @@
-"""The Cluster Autoscaler: makes nodes for pods that do not fit, reserved before on-demand before spot, and removes empty ones.
+"""The Cluster Autoscaler: makes nodes for pods that do not fit, reserved before on-demand before spot, and removes
+empty ones.
 
-It never empties a GPU node: only a node without any GPU request is removed, and a young one stays. The traps: its utilisation threshold is
-"below", so zero would mean never, and the smallest number above zero means empty; and a group that several patterns of priorities match has
-the highest of them (`BestOptions` in its expander/priority), so the pattern that matches all stands below every other.
+It never empties a GPU node: only a node without any GPU request is removed, and a young one stays. The traps: its
+utilisation threshold is "below", so zero would mean never, and the smallest number above zero means empty; and a
+group that several patterns of priorities match has the highest of them (`BestOptions` in its expander/priority), so
+the pattern that matches all stands below every other.
 """
 
 from collections.abc import Sequence
@@ -51,7 +53,9 @@ def values(cluster_name: str, region: str, pools: Sequence[Pool]) -> dict[str, A
 
 
 def priorities(pools: Sequence[Pool]) -> dict[str, list[str]]:
-    """Patterns of Auto Scaling group names by priority. EKS names a group `eks-<node group>-<id>`, and node groups begin with their pool."""
+    """Patterns of Auto Scaling group names by priority. EKS names a group `eks-<node group>-<id>`, and node groups
+    begin with their pool.
+    """
     found: dict[int, list[str]] = {}
     for pool in pools:
         found.setdefault(PRIORITIES[pool.capacity.kind], []).append(f"^eks-{pool.name}-[a-f]-.*")

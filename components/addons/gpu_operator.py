@@ -1,7 +1,8 @@
-"""The GPU Operator: device plugin, feature discovery, MIG manager, DCGM exporter, validator. Not the driver, which the AMI brings.
+"""The GPU Operator: device plugin, feature discovery, MIG manager, DCGM exporter, validator. Not the driver, which the
+AMI brings.
 
-Exactly one DCGM host engine watches profiling fields: the exporter's own. The trap: the chart's memory limit for the operator (350 Mi) is
-too small for clusters with many nodes; it is killed and nodes stop being labelled.
+Exactly one DCGM host engine watches profiling fields: the exporter's own. The trap: the chart's memory limit for the
+operator (350 Mi) is too small for clusters with many nodes; it is killed and nodes stop being labelled.
 """
 
 import json
@@ -49,7 +50,9 @@ COUNTERS: tuple[tuple[str, str, str], ...] = (
     ("DCGM_FI_PROF_SM_ACTIVE", "gauge", "Share of time with a busy multiprocessor."),
     ("DCGM_FI_PROF_SM_OCCUPANCY", "gauge", "Share of warps that the multiprocessors could hold and do."),
 )
-"""DCGM field, Prometheus type, help (without a comma, which would shift the columns): what signals, alerts and node health read, and no more."""
+"""DCGM field, Prometheus type, help (without a comma, which would shift the columns): what signals, alerts and node
+health read, and no more.
+"""
 
 
 def counters() -> str:

@@ -1,8 +1,9 @@
 """Istio with sidecars: definitions, node agent, control plane, ingress gateway. Four charts of one version.
 
-Egress is closed except to registered services. Traffic is redirected by the node agent, because an init container that does it needs rights
-that the restricted Pod Security level refuses. The traps: metrics merging would make a scrape leave the mesh unencrypted, so it is off and
-proxies are scraped themselves; and the load balancer is internal unless a setting says otherwise.
+Egress is closed except to registered services. Traffic is redirected by the node agent, because an init container
+that does it needs rights that the restricted Pod Security level refuses. The traps: metrics merging would make a
+scrape leave the mesh unencrypted, so it is off and proxies are scraped themselves; and the load balancer is internal
+unless a setting says otherwise.
 """
 
 from typing import Any
@@ -19,11 +20,15 @@ TRACER = "otel"
 ACCESS_LOG = "otel-access-log"
 SAMPLES = "otel-samples"
 SAMPLES_STATE = "headway.sample"
-"""Where a replica's proxy holds what it keeps of a request (`components/model_service/sampling.py`): namespace of dynamic metadata."""
+"""Where a replica's proxy holds what it keeps of a request (`components/model_service/sampling.py`): namespace of
+dynamic metadata.
+"""
 SAMPLES_PLACE = "sample_place"
 """The field of a line that is a sample; no other line has it."""
 LINE = "%REQ(:METHOD)% %ROUTE_NAME% %RESPONSE_CODE% %RESPONSE_FLAGS% %DURATION%"
-"""The text of a line, beside its fields. Without one istiod takes Envoy's own, with the query, the user agent and the client's address."""
+"""The text of a line, beside its fields. Without one istiod takes Envoy's own, with the query, the user agent and
+the client's address.
+"""
 SAMPLE = f'{{"time":"%START_TIME%","workload":"%ENVIRONMENT(ISTIO_META_WORKLOAD_NAME)%",%DYNAMIC_METADATA({SAMPLES_STATE}:record)%}}'
 """A sample as a line of JSON. The workload is that of the proxy itself, which istiod tells it."""
 PATHS = "DECODE_AND_MERGE_SLASHES"
@@ -39,10 +44,11 @@ ADDED_TAGS = {
     # Envoy ends the host of a copy so, before its port: callers inside the mesh write one.
     "mirrored": 'request.host.endsWith("-shadow") || request.host.contains("-shadow:") ? "true" : "false"',
 }
-"""Labels of requests beyond Istio's own, with the expression that fills each: what releases are judged by (`headway.release.evidence`), and
-what fallbacks answered.
+"""Labels of requests beyond Istio's own, with the expression that fills each: what releases are judged by
+(`headway.release.evidence`), and what fallbacks answered.
 
-A proxy drops a label that its bootstrap was not told of."""
+A proxy drops a label that its bootstrap was not told of.
+"""
 
 BUCKETS_ANNOTATION = "sidecar.istio.io/statsHistogramBuckets"
 
@@ -107,8 +113,9 @@ def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
 
 
 def access_log() -> dict[str, str]:
-    """What a request leaves in the log: an allow-list. No body, no query, no header that may hold a prompt or a token. Whose it is, the collector
-    says."""
+    """What a request leaves in the log: an allow-list. No body, no query, no header that may hold a prompt or a
+    token. Whose it is, the collector says.
+    """
     return {
         "bytes_received": "%BYTES_RECEIVED%",
         "bytes_sent": "%BYTES_SENT%",
@@ -132,7 +139,9 @@ def sample_labels() -> dict[str, str]:
 
 
 def gateway_values(*, public: bool, replicas_min: int, replicas_max: int, histogram_buckets: str) -> dict[str, Any]:
-    """The proxies where requests enter, behind a network load balancer; their latencies are what releases are judged by."""
+    """The proxies where requests enter, behind a network load balancer; their latencies are what releases are judged
+    by.
+    """
     return {
         "labels": dict(GATEWAY_LABELS),
         "podAnnotations": {BUCKETS_ANNOTATION: histogram_buckets},

@@ -1,7 +1,7 @@
 """KEDA: scales Deployments from Prometheus and queues. It owns `replicas`; nothing else here ever sets them.
 
-Scaling uses the operator's own identity. The trap: `identityOwner: workload` does not work with Pod Identity (kedacore/keda#6418), so
-tenants' queues are read with the operator's role.
+Scaling uses the operator's own identity. The trap: `identityOwner: workload` does not work with Pod Identity
+(kedacore/keda#6418), so tenants' queues are read with the operator's role.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
 """Loki: what containers print and what proxies write of each request, in the telemetry bucket.
 
-One process type, three replicas. The trap: the chart refuses its own default of three readers, writers and backends beside it, so those of
-the other mode are set to zero by name. And a label that grows with pods (their names, Loki's own default) makes a stream of each pod: here those
-are kept beside the line, and can be asked for all the same.
+One process type, three replicas. The trap: the chart refuses its own default of three readers, writers and backends
+beside it, so those of the other mode are set to zero by name. And a label that grows with pods (their names, Loki's
+own default) makes a stream of each pod: here those are kept beside the line, and can be asked for all the same.
 """
 
 from typing import Any

@@ -1,8 +1,10 @@
-"""What containers print, from every node to Loki: the OpenTelemetry collector once more, as a DaemonSet that reads the kubelet's log files.
+"""What containers print, from every node to Loki: the OpenTelemetry collector once more, as a DaemonSet that reads the
+kubelet's log files.
 
-A line is known by its namespace, container and the tenant, model and release of its pod; nothing else becomes a label of Loki. The traps:
-what a program prints is free text, so no allow-list holds for it, only patterns that mask; and a line that is read before the agent knows its
-pod has no model and no release, while its namespace, which is in the file's name, is never missing.
+A line is known by its namespace, container and the tenant, model and release of its pod; nothing else becomes a
+label of Loki. The traps: what a program prints is free text, so no allow-list holds for it, only patterns that mask;
+and a line that is read before the agent knows its pod has no model and no release, while its namespace, which is in
+the file's name, is never missing.
 """
 
 from collections.abc import Mapping
@@ -31,7 +33,9 @@ _AS_ROOT = {
 
 
 def values(priority: str) -> dict[str, Any]:
-    """Chart values; `priority` is the class of its pods. It runs on every node, whatever its taints: a broken one has most to tell."""
+    """Chart values; `priority` is the class of its pods. It runs on every node, whatever its taints: a broken one
+    has most to tell.
+    """
     return {
         "mode": "daemonset",
         "fullnameOverride": RELEASE_NAME,
@@ -52,7 +56,9 @@ def values(priority: str) -> dict[str, Any]:
 
 
 def config() -> Mapping[str, Any]:
-    """The agent's configuration, to which the chart's preset adds the reading of files. Redacted before it leaves the node."""
+    """The agent's configuration, to which the chart's preset adds the reading of files. Redacted before it leaves
+    the node.
+    """
     return {
         "extensions": {"health_check": {"endpoint": "${env:MY_POD_IP}:13133"}},
         "processors": {

@@ -1,10 +1,12 @@
 """The OpenTelemetry collector: everything that describes a request passes here, and what could hold a prompt ends here.
 
-Attributes pass by an allow-list; what is left over is free text (`node_logs.py`), in which secrets and what names a prompt are masked. A request
-is called by its tenant, model and release, as its metrics are. Who may say so: every pod of every tenant reaches this port, so what a sender
-says of itself is thrown away, and who it is is asked of Kubernetes by the address of its connection. Only the gateway speaks of others, by the
-names of its upstreams. The traps: a deny-list of prompt attributes leaks the first attribute that a new model server invents; the redaction
-processor knows attributes only, while a span has free text beside them; and behind a processor that batches, no connection is known any more.
+Attributes pass by an allow-list; what is left over is free text (`node_logs.py`), in which secrets and what names a
+prompt are masked. A request is called by its tenant, model and release, as its metrics are. Who may say so: every
+pod of every tenant reaches this port, so what a sender says of itself is thrown away, and who it is is asked of
+Kubernetes by the address of its connection. Only the gateway speaks of others, by the names of its upstreams. The
+traps: a deny-list of prompt attributes leaks the first attribute that a new model server invents; the redaction
+processor knows attributes only, while a span has free text beside them; and behind a processor that batches, no
+connection is known any more.
 """
 
 import copy
@@ -73,10 +75,12 @@ ALLOWED_ATTRIBUTES = (
     "upstream_cluster",
     "url.path",
 )
-"""What may be known of a request: sizes, times, names, states. Nothing that a caller wrote: the gateway makes request ids anew.
+"""What may be known of a request: sizes, times, names, states. Nothing that a caller wrote: the gateway makes request
+ids anew.
 
-The names are those of the access log, of Envoy's spans (`guid:x-request-id` is the log's `request_id`), and of OpenTelemetry's conventions,
-which model servers follow. A span's `http.url`, `user_agent` and `peer.address` are left out on purpose.
+The names are those of the access log, of Envoy's spans (`guid:x-request-id` is the log's `request_id`), and of
+OpenTelemetry's conventions, which model servers follow. A span's `http.url`, `user_agent` and `peer.address` are
+left out on purpose.
 """
 
 MASKED = (
@@ -89,15 +93,17 @@ MASKED = (
     r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:[.][A-Za-z0-9-]+)+",
     r"\b[0-9]{4}[ -][0-9]{4}[ -][0-9]{4}[ -][0-9]{1,7}\b",
 )
-"""What is masked wherever it stands, in a printed line too: announced contents, passwords and tokens, AWS key ids, addresses of people, numbers
-of cards.
+"""What is masked wherever it stands, in a printed line too: announced contents, passwords and tokens, AWS key ids,
+addresses of people, numbers of cards.
 
-A net with holes, unlike the list above: a program that prints a prompt without saying so is heard. Servers here are told not to.
+A net with holes, unlike the list above: a program that prints a prompt without saying so is heard. Servers here are
+told not to.
 """
 
 ACCESS_LOG, TOLD = "access-log", "told"
-"""The services of Loki that proxies' lines belong to, and lines that a program sent under a service's name: a name of its own choice would be
-a stream of its own choice."""
+"""The services of Loki that proxies' lines belong to, and lines that a program sent under a service's name: a name
+of its own choice would be a stream of its own choice.
+"""
 
 READS = [{"apiGroups": [""], "resources": ["namespaces", "pods"], "verbs": ["get", "list", "watch"]}]
 """What a collector needs to know whose a pod is."""
@@ -107,7 +113,9 @@ _SOURCE = "source"
 OF_UPSTREAM = (
     "^outbound[|][0-9]+[|][^|]*[|](?P<model>[a-z0-9-]+?)-(?P<release>r[0-9a-f]{10})(?:-baseline)?[.](?P<tenant>[a-z0-9-]+)[.]svc[.]"
 )
-"""istiod's name for a release's Service, as `components.model_service` calls it. Without a backslash: the language of statements has its own."""
+"""istiod's name for a release's Service, as `components.model_service` calls it. Without a backslash: the language
+of statements has its own.
+"""
 
 NOT_SPOKEN = ("jaeger-compact", "jaeger-grpc", "jaeger-thrift", "zipkin")
 """Ports that the chart opens by default."""
@@ -118,8 +126,9 @@ SERVICE_ACCOUNT = RELEASE
 SAMPLES_SECONDS = 10
 """How late a sample is stored at most, while the bucket answers."""
 SAMPLES_AT_ONCE = 64
-"""In an object, each of at most twice `BODY_BYTES`: 8 MiB, which S3's client stores in one piece. One of several pieces would need the right to read
-with the bucket's key."""
+"""In an object, each of at most twice `BODY_BYTES`: 8 MiB, which S3's client stores in one piece. One of several
+pieces would need the right to read with the bucket's key.
+"""
 _DAYS = f"^(?P<days>{'|'.join(map(str, KEPT_DAYS))})d/"
 """All that a proxy may say of where its sample belongs; whose it is, its address says."""
 
@@ -130,14 +139,17 @@ SHORT_NAME = "(?s)^([^ ]{1,100}(?: [^ ]{1,100}){0,2}).*"
 """Three words of a span's name: `POST /v1/chat/completions`, `async outbound|8000||... egress`."""
 
 MEMORY_MIB, QUEUE_MIB = 1_024, 60
-"""Of a replica, and of each of its three queues, whose contents take some three times their size. At 100 services a store may be away for ten minutes
-before lines are lost."""
+"""Of a replica, and of each of its three queues, whose contents take some three times their size. At 100 services a
+store may be away for ten minutes before lines are lost.
+"""
 ALWAYS_KEPT_MILLISECONDS = 1_000
 SAMPLED_PERCENT = 5
 
 
 def values(*, bucket: pulumi.Input[str], region: str) -> dict[str, Any]:
-    """Chart values. Two replicas: each decides about the traces that it receives. Samples of requests go to `bucket`."""
+    """Chart values. Two replicas: each decides about the traces that it receives. Samples of requests go to
+    `bucket`.
+    """
     return {
         "mode": "deployment",
         "fullnameOverride": RELEASE,
@@ -161,10 +173,12 @@ def permissions(bucket_arn: str) -> tuple[Statement, ...]:
 
 
 def sampling(config: Mapping[str, Any], *, bucket: pulumi.Input[str], region: str) -> dict[str, Any]:
-    """The configuration with a way of their own for samples of requests: past Loki to the bucket, by day and minute, each below its model's prefix.
+    """The configuration with a way of their own for samples of requests: past Loki to the bucket, by day and minute,
+    each below its model's prefix.
 
-    A sample is a line that says where it belongs (`SAMPLES_PLACE`), of which the days are believed. Its text is JSON: as an object every value in
-    it is masked by itself, and stays JSON. One batch of a proxy is one model's, which is why its place may be said of the whole batch.
+    A sample is a line that says where it belongs (`SAMPLES_PLACE`), of which the days are believed. Its text is
+    JSON: as an object every value in it is masked by itself, and stays JSON. One batch of a proxy is one model's,
+    which is why its place may be said of the whole batch.
     """
     place, tenant, model = f'log.attributes["{SAMPLES_PLACE}"]', _source("tenant"), _source("model")
     own = f'Concat([Concat([ExtractPatterns({place}, "{_DAYS}")["days"], "d"], ""), {tenant}, {model}], "/")'
@@ -231,13 +245,17 @@ def telemetry() -> dict[str, Any]:
 
 
 def waiting(mebibytes: int) -> dict[str, Any]:
-    """What one exporter holds while its store is away. By bytes: a thousand requests of any size, the default, would fill the memory before the
-    queue, and then nothing of any kind is taken. In pieces that the store takes: Loki's gateway refuses 4 MB, Tempo 4 MiB."""
+    """What one exporter holds while its store is away. By bytes: a thousand requests of any size, the default, would
+    fill the memory before the queue, and then nothing of any kind is taken. In pieces that the store takes: Loki's
+    gateway refuses 4 MB, Tempo 4 MiB.
+    """
     return {"enabled": True, "queue_size": mebibytes * 2**20, "sizer": "bytes", "batch": {"max_size": 2 * 2**20}}
 
 
 def redaction() -> dict[str, Any]:
-    """The one redaction of every collector here. Lists and maps under an allowed key are masked as the text that they print as."""
+    """The one redaction of every collector here. Lists and maps under an allowed key are masked as the text that
+    they print as.
+    """
     return {
         "allow_all_keys": False,
         "allowed_keys": list(ALLOWED_ATTRIBUTES),
@@ -248,7 +266,8 @@ def redaction() -> dict[str, Any]:
 
 
 def _free_text() -> dict[str, Any]:
-    """What a span says beside its attributes: its name loses what is masked elsewhere and all but its first words; the rest is not kept.
+    """What a span says beside its attributes: its name loses what is masked elsewhere and all but its first words; the
+    rest is not kept.
 
     A statement that fails takes its batch with it: better no trace than one with a prompt.
     """
@@ -262,7 +281,9 @@ def _free_text() -> dict[str, Any]:
 
 
 def _linked() -> dict[str, Any]:
-    """Spans with links are dropped: a link has attributes of its own, which neither redaction nor statements reach. No server here sets one."""
+    """Spans with links are dropped: a link has attributes of its own, which neither redaction nor statements reach.
+    No server here sets one.
+    """
     return {"error_mode": "propagate", "traces": {"span": ["Len(span.links) > 0"]}}
 
 
@@ -277,7 +298,9 @@ def _claims() -> dict[str, Any]:
 
 
 def _senders() -> dict[str, Any]:
-    """Who is no pod that is known is nobody, as is one in its node's network: its lines and spans have no tenant, its samples no place."""
+    """Who is no pod that is known is nobody, as is one in its node's network: its lines and spans have no tenant,
+    its samples no place.
+    """
     labels = zip(LABELS, (MODEL, RELEASE_LABEL, TENANT), strict=True)
     of_pod = [{"tag_name": f"{_SOURCE}.{name}", "key": key, "from": "pod"} for name, key in labels]
     # Not as `k8s.namespace.name`, which would be a label of streams.
@@ -291,7 +314,9 @@ def _senders() -> dict[str, Any]:
 
 
 def _named() -> dict[str, Any]:
-    """Lines and spans get the labels that metrics have: the gateway's by the upstream that it asked, anyone else's by its pod's."""
+    """Lines and spans get the labels that metrics have: the gateway's by the upstream that it asked, anyone else's
+    by its pod's.
+    """
     names = "|".join(LABELS)
 
     def owned(kind: str, upstream: str) -> list[str]:

@@ -24,7 +24,9 @@ RESTRICTED_CONTAINER: Mapping[str, Any] = {
 
 
 def spread(labels: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Over zones strictly and over hosts where possible: losing a zone leaves replicas, losing a host never blocks one."""
+    """Over zones strictly and over hosts where possible: losing a zone leaves replicas, losing a host never blocks
+    one.
+    """
     return [
         {
             "maxSkew": 1,
@@ -37,5 +39,7 @@ def spread(labels: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def requests(cpu: str, memory: str) -> dict[str, Any]:
-    """What a container is placed by. Without any it would be the first to go when a node runs short, and these watch the others."""
+    """What a container is placed by. Without any it would be the first to go when a node runs short, and these watch
+    the others.
+    """
     return {"requests": {"cpu": cpu, "memory": memory}}

@@ -1,8 +1,8 @@
 """Prometheus, Alertmanager, Grafana, kube-state-metrics and node exporter, by kube-prometheus-stack.
 
-It selects every monitor and rule in the cluster, whoever made it. Grafana has no users: dashboards are code, and reading them needs only
-the network. The traps: EKS hides its scheduler, controller manager and etcd, whose missing targets would alert for ever; and the chart's
-default Grafana password is a published one.
+It selects every monitor and rule in the cluster, whoever made it. Grafana has no users: dashboards are code, and
+reading them needs only the network. The traps: EKS hides its scheduler, controller manager and etcd, whose missing
+targets would alert for ever; and the chart's default Grafana password is a published one.
 """
 
 from typing import Any
@@ -17,8 +17,9 @@ TEMPO_URL = f"http://tempo.{NAMESPACE}.svc.cluster.local:3200"
 DASHBOARD_LABEL = {"grafana_dashboard": "1"}
 """By this label Grafana's sidecar finds dashboards, in every namespace."""
 DASHBOARDS_READER = "headway-dashboards-reader"
-"""What Grafana may read of the cluster, by the name of its role (`components.observability.manifests.rights`). The chart's own role reads every
-Secret of every namespace, for a page that anybody in the network can open."""
+"""What Grafana may read of the cluster, by the name of its role (`components.observability.manifests.rights`). The
+chart's own role reads every Secret of every namespace, for a page that anybody in the network can open.
+"""
 TRAIL = "headway-trail"
 """The dashboard of requests and logs, by its uid."""
 STORAGE_CLASS = "gp3-encrypted"
@@ -27,12 +28,16 @@ RETAINED_SHARE_PERCENT = 85
 DISK_TO_MEMORY = 80
 """Thirty days of a series are 430 KB on the volume; in memory it takes some 5."""
 COUNTED = ("deployments", "horizontalpodautoscalers", "namespaces", "nodes", "pods", "resourcequotas")
-"""The kinds whose objects become series (`kube_*`), which is also what the exporter may read: the default has Secrets among them."""
+"""The kinds whose objects become series (`kube_*`), which is also what the exporter may read: the default has
+Secrets among them.
+"""
 _GI = 2**30
 
 
 def definitions_values() -> dict[str, Any]:
-    """Values of the chart of definitions. Should it ever be removed, they stay: with them would go every monitor and rule of every tenant."""
+    """Values of the chart of definitions. Should it ever be removed, they stay: with them would go every monitor and
+    rule of every tenant.
+    """
     return {"crds": {"annotations": {"helm.sh/resource-policy": "keep"}}}
 
 
@@ -123,7 +128,8 @@ def _grafana() -> dict[str, Any]:
 
 
 def _sources() -> list[dict[str, Any]]:
-    """Logs and traces, each a click from the other by the trace's id. A dollar is doubled: Grafana expands variables when it reads this.
+    """Logs and traces, each a click from the other by the trace's id. A dollar is doubled: Grafana expands variables
+    when it reads this.
 
     Grafana opens one source beside the other in Explore, for who may use it; the trail's dashboard is for everybody.
     """

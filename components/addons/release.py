@@ -1,7 +1,8 @@
 """One add-on as a Helm release: pinned, atomic, with values that a reviewer can read.
 
-Add-ons only: what the platform itself defines is native typed objects, because a policy cannot look inside a chart. The trap: a chart that
-makes up secrets differs on every run, so every value that a chart would generate is given or switched off here.
+Add-ons only: what the platform itself defines is native typed objects, because a policy cannot look inside a chart.
+The trap: a chart that makes up secrets differs on every run, so every value that a chart would generate is given or
+switched off here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,9 @@ TIMEOUT_SECONDS = 900
 
 @dataclass(frozen=True, kw_only=True)
 class AddOnArgs:
-    """`after` is what must be there first: definitions that the chart's own objects need, identities that its pods use."""
+    """`after` is what must be there first: definitions that the chart's own objects need, identities that its pods
+    use.
+    """
 
     chart: HelmChart
     namespace: pulumi.Input[str]

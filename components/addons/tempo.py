@@ -1,8 +1,8 @@
 """Tempo: traces, in the telemetry bucket. A single process, for traces are kept for days and sampled.
 
-The traps: without a volume, traces that were not yet written to the bucket are lost with the pod; and Helm merges the receivers given here
-with the chart's, so its Jaeger ports stay open in the pod (a release cannot carry the nulls that remove them). Nobody sends there, and
-the namespace's network policy lets no other namespace in.
+The traps: without a volume, traces that were not yet written to the bucket are lost with the pod; and Helm merges
+the receivers given here with the chart's, so its Jaeger ports stay open in the pod (a release cannot carry the nulls
+that remove them). Nobody sends there, and the namespace's network policy lets no other namespace in.
 """
 
 from typing import Any

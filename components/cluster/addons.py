@@ -1,8 +1,8 @@
 """The EKS add-ons, each at a pinned version with the configuration that GPU nodes need.
 
-Two groups: what a node needs to join (network, proxy, pod identities), installed before any; and what needs a node to run on. The trap: the
-node monitoring agent's GPU half tolerates no taint by default, so on tainted nodes it never starts, reports the GPUs as broken, and node
-repair replaces healthy nodes (aws/containers-roadmap#2567).
+Two groups: what a node needs to join (network, proxy, pod identities), installed before any; and what needs a node
+to run on. The trap: the node monitoring agent's GPU half tolerates no taint by default, so on tainted nodes it never
+starts, reports the GPUs as broken, and node repair replaces healthy nodes (aws/containers-roadmap#2567).
 """
 
 import json

@@ -1,7 +1,8 @@
 """The EKS control plane: closed by default, encrypted, audited, its versions pinned.
 
-The traps: `pulumi_eks` would install CoreDNS before there is a node and wait 20 minutes for it, so every add-on is installed by
-`components.cluster.addons` instead; and EKS makes its log group itself, kept for ever, unless it is there first.
+The traps: `pulumi_eks` would install CoreDNS before there is a node and wait 20 minutes for it, so every add-on is
+installed by `components.cluster.addons` instead; and EKS makes its log group itself, kept for ever, unless it is
+there first.
 """
 
 from collections.abc import Sequence
@@ -38,7 +39,9 @@ class ControlPlaneArgs:
 
 
 class ControlPlane(pulumi.ComponentResource):
-    """Creates an EKS cluster without nodes: endpoint, encryption, logs and access entries. `name` waits until it exists."""
+    """Creates an EKS cluster without nodes: endpoint, encryption, logs and access entries. `name` waits until it
+    exists.
+    """
 
     name: pulumi.Output[str]
     kubeconfig: pulumi.Output[str]

@@ -1,7 +1,9 @@
-"""What `pulumi_eks.Cluster` cannot be told by its arguments: how the scheduler packs, and that the creator is no administrator. Pure.
+"""What `pulumi_eks.Cluster` cannot be told by its arguments: how the scheduler packs, and that the creator is no
+administrator. Pure.
 
-The component bundles an older AWS provider and always keeps the cluster's creator as administrator; a transform on it sets both fields on
-the `aws.eks.Cluster` inside (docs/adr/0004). The trap: the scheduler field needs an explicit AWS provider of 7.50 or later on the component.
+The component bundles an older AWS provider and always keeps the cluster's creator as administrator; a transform on
+it sets both fields on the `aws.eks.Cluster` inside (docs/adr/0004). The trap: the scheduler field needs an explicit
+AWS provider of 7.50 or later on the component.
 """
 
 from collections.abc import Callable
@@ -15,7 +17,9 @@ WEIGHTS = {"nvidia.com/gpu": 10, "cpu": 1, "memory": 1}
 
 
 def scheduler() -> dict[str, Any]:
-    """Pods fill the fullest node that fits, so that whole nodes fall free. Services that must spread say so themselves."""
+    """Pods fill the fullest node that fits, so that whole nodes fall free. Services that must spread say so
+    themselves.
+    """
     resources = [{"name": name, "weight": weight} for name, weight in WEIGHTS.items()]
     return {"nodeResourcesFit": {"scoringStrategy": {"type": "MostAllocated", "resources": resources}}}
 

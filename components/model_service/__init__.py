@@ -1,1 +1,3 @@
-"""One model service: everything that a model contract becomes in a cluster. `component` registers it; all other modules are pure."""
+"""One model service: everything that a model contract becomes in a cluster. `component` registers it; all other
+modules are pure.
+"""

@@ -1,9 +1,9 @@
 """The batch variant of a service: workers on spot capacity that feed a server of the primary release from the queue.
 
-Workers are a Deployment and not Jobs, because loading a model takes longer than most messages; KEDA takes them from zero to the contract's
-maximum by the length of the queue. Their release label has an ending of its own: signals and gates judge online replicas only, and no
-Service picks them.
-Their configuration is an object of its own. In the release's ConfigMap a changed deadline would restart online replicas.
+Workers are a Deployment and not Jobs, because loading a model takes longer than most messages; KEDA takes them from
+zero to the contract's maximum by the length of the queue. Their release label has an ending of its own: signals and
+gates judge online replicas only, and no Service picks them. Their configuration is an object of its own. In the
+release's ConfigMap a changed deadline would restart online replicas.
 """
 
 import json
@@ -129,7 +129,9 @@ class BatchWorker:
         )
 
     def _template(self, template: dict[str, Any], picks: Mapping[str, str], settings: str) -> dict[str, Any]:
-        """The replica's pod, as a batch worker: its class, its priority, what feeds it, and no place in any Service or signal."""
+        """The replica's pod, as a batch worker: its class, its priority, what feeds it, and no place in any Service
+        or signal.
+        """
         found = {
             **template["metadata"]["labels"],
             **picks,
@@ -203,7 +205,9 @@ class BatchWorker:
 
 
 def requests_at_once(model: Model) -> int:
-    """Requests that a worker keeps in its server: enough to fill batches, within what a replica takes before it says 503."""
+    """Requests that a worker keeps in its server: enough to fill batches, within what a replica takes before it says
+    503.
+    """
     batching = model.batching
     if isinstance(batching, ContinuousBatching):
         filled = batching.max_sequences

@@ -1,4 +1,6 @@
-"""The ModelService component: registers what `manifests` builds for one model service, and the queues of its batch variant."""
+"""The ModelService component: registers what `manifests` builds for one model service, and the queues of its batch
+variant.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,8 +14,9 @@ from components.model_service.manifests import ServicePlan
 
 @dataclass(frozen=True, kw_only=True)
 class ModelServiceArgs:
-    """`service` shapes everything; the ARN of the key that messages are encrypted with only flows. `after` is what the first pod needs:
-    the tenant's foundation."""
+    """`service` shapes everything; the ARN of the key that messages are encrypted with only flows. `after` is what
+    the first pod needs: the tenant's foundation.
+    """
 
     service: ServicePlan
     data_key_arn: pulumi.Input[str]

@@ -1,7 +1,8 @@
 """The ConfigMap of a release: scripts, what they read, and the runtime's rendered files.
 
-Its name holds a digest of its content and it is immutable, so that a pod and its configuration can never be of two minds: other content
-is another ConfigMap, and another pod template. The trap: a ConfigMap holds 1 MiB at most; large golden requests belong in the artifact.
+Its name holds a digest of its content and it is immutable, so that a pod and its configuration can never be of two
+minds: other content is another ConfigMap, and another pod template. The trap: a ConfigMap holds 1 MiB at most; large
+golden requests belong in the artifact.
 """
 
 import hashlib
@@ -20,12 +21,16 @@ FETCH_SCRIPT, FETCH_CONFIG = "fetch.py", "fetch.json"
 RELAY_SCRIPT, FATE_SCRIPT = "relay.py", "fate.py"
 TOKENS, TOKEN = "/var/run/secrets/artifact-cache", "token"
 NODE = {"url": ADDRESS, "token": f"{TOKENS}/{TOKEN}"}
-"""Where the fetcher asks before it asks S3, and the file of the token by which the node's store knows whose pod it is."""
+"""Where the fetcher asks before it asks S3, and the file of the token by which the node's store knows whose pod it
+is.
+"""
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
 def files(model: Model, serving: Serving, region: str, *, artifact_cache: bool = False) -> dict[str, str]:
-    """Content of the ConfigMap by file name, sorted. `artifact_cache` is whether the node may have the artifact already."""
+    """Content of the ConfigMap by file name, sorted. `artifact_cache` is whether the node may have the artifact
+    already.
+    """
     found = {
         probing.SCRIPT: (SCRIPTS / probing.SCRIPT).read_text(),
         FETCH_SCRIPT: (SCRIPTS / FETCH_SCRIPT).read_text(),

@@ -1,9 +1,10 @@
 """The gateway's part of an A/B release: which users meet the new version, decided by a bucket of their id. Pure.
 
-The platform's script (`components/platform/gateway_scripts.py`, EXPERIMENT) reads the verified token's claim, computes the bucket as
-`headway.contract.assignment` does, marks requests of the new version's users with `x-experiment` for the route's `split` rule, and leaves
-experiment, arm and bucket for the access log; the user goes nowhere. A bucket that comes out otherwise there than in Python
-divides users that nobody can find again; so the real proxy is asked the same vectors.
+The platform's script (`components/platform/gateway_scripts.py`, EXPERIMENT) reads the verified token's claim,
+computes the bucket as `headway.contract.assignment` does, marks requests of the new version's users with
+`x-experiment` for the route's `split` rule, and leaves experiment, arm and bucket for the access log; the user goes
+nowhere. A bucket that comes out otherwise there than in Python divides users that nobody can find again; so the real
+proxy is asked the same vectors.
 """
 
 from typing import Any

@@ -1,7 +1,9 @@
-"""All objects of one model service, in an order in which each may exist: what the service has once, then each arm's own.
+"""All objects of one model service, in an order in which each may exist: what the service has once, then each arm's
+own.
 
-Thirteen objects and the component for a service with one release; a batch variant adds two queues and three objects. Roles are
-state keys; the key of an arm is its release, so that a release keeps its objects when its part changes from canary to stable.
+Thirteen objects and the component for a service with one release; a batch variant adds two queues and three objects.
+Roles are state keys; the key of an arm is its release, so that a release keeps its objects when its part changes
+from canary to stable.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +25,8 @@ from headway.ledger.traffic_split import TrafficArm, TrafficSplit
 
 @dataclass(frozen=True, kw_only=True)
 class ServicePlan:
-    """One model service: the contract as it is now, the releases that live, the division of traffic, and the pool of each release.
+    """One model service: the contract as it is now, the releases that live, the division of traffic, and the pool of
+    each release.
 
     Raises ValueError when an arm names a release that is not there.
     """

@@ -1,8 +1,9 @@
 """Objectives as rules: how fast each promise of a contract is being broken, and when that wakes somebody.
 
-For each objective the share of bad requests is recorded over every window, and alerts compare two windows at once: the long one says that
-it matters, the short one that it still goes on (multi-window burn rates of the Google SRE workbook, chapter 5). The trap: a model with
-five requests an hour misses 99.9 % with its first error; each alert also asks for the contract's minimum of requests in its long window.
+For each objective the share of bad requests is recorded over every window, and alerts compare two windows at once:
+the long one says that it matters, the short one that it still goes on (multi-window burn rates of the Google SRE
+workbook, chapter 5). The trap: a model with five requests an hour misses 99.9 % with its first error; each alert
+also asks for the contract's minimum of requests in its long window.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,9 @@ QUEUE_EDGES_S = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 1
 
 @dataclass(frozen=True, kw_only=True)
 class Burn:
-    """One alert: how much of the budget is gone when it fires, over which windows, at which multiple of the allowed rate (for 30 days)."""
+    """One alert: how much of the budget is gone when it fires, over which windows, at which multiple of the allowed
+    rate (for 30 days).
+    """
 
     long: str
     short: str
@@ -147,7 +150,9 @@ def _slow_share(model: Model, slo: LatencyObjective, scope: Scope, window: str) 
 
 
 def edge_within(threshold: Duration, edges: Sequence[float], scale: int) -> str:
-    """The largest bucket edge that is not above the threshold, as Prometheus writes it: rather too strict than too lenient."""
+    """The largest bucket edge that is not above the threshold, as Prometheus writes it: rather too strict than too
+    lenient.
+    """
     limit = threshold.seconds * scale
     within = [edge for edge in edges if edge <= limit] or [edges[0]]
     edge = max(within)

@@ -1,7 +1,7 @@
 """What is scraped and traced of a model service.
 
-The trap: metrics carry the pod labels `platform.io/*` as `platform_io_*`, by which the signals catalogue finds them; a monitor that does
-not copy the labels makes every signal of the model silent.
+The trap: metrics carry the pod labels `platform.io/*` as `platform_io_*`, by which the signals catalogue finds them;
+a monitor that does not copy the labels makes every signal of the model silent.
 """
 
 from typing import Any
@@ -17,7 +17,9 @@ from headway.wire import ARM, MODEL, PREFIX, RELEASE, TENANT
 SCRAPE_SECONDS = 15
 """The signals' windows of one minute then hold four scrapes."""
 SERIES_LIMIT = 4_000
-"""Series of one replica: a Triton model has some 40, vLLM some 600. A replica with more would be a mistake of labels."""
+"""Series of one replica: a Triton model has some 40, vLLM some 600. A replica with more would be a mistake of
+labels.
+"""
 
 
 def monitor(tenant: str, model: Model, serving: Serving) -> dict[str, Any]:
@@ -49,7 +51,9 @@ def monitor(tenant: str, model: Model, serving: Serving) -> dict[str, Any]:
 
 
 def telemetry(tenant: str, model: Model) -> dict[str, Any]:
-    """Traces of a share of requests, named by model and tenant, never with a request's content; samples where the contract lets them be kept."""
+    """Traces of a share of requests, named by model and tenant, never with a request's content; samples where the
+    contract lets them be kept.
+    """
     logged = access_logging(model)
     return object_(
         "telemetry.istio.io/v1",

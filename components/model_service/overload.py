@@ -1,9 +1,10 @@
 """The gateway's overload control: who is sent to the fallback, and for how long. Pure.
 
-The script is the platform's (`components/platform/gateway_scripts.py`, OVERLOAD). From a full replica's answer on, the gateway proxy sends the
-priorities that the contract names to the fallback, for as long as the contract tells callers to wait; then they try the model again.
-No controller, no rights, nothing that may be away. Every worker of every proxy learns for itself, from an answer that its
-caller still gets; so at the start of an overload each lets one request through to a 503.
+The script is the platform's (`components/platform/gateway_scripts.py`, OVERLOAD). From a full replica's answer on,
+the gateway proxy sends the priorities that the contract names to the fallback, for as long as the contract tells
+callers to wait; then they try the model again. No controller, no rights, nothing that may be away. Every worker of
+every proxy learns for itself, from an answer that its caller still gets; so at the start of an overload each lets
+one request through to a 503.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """The pod of a replica: fetch and prove the artifact, serve it, answer probes, leave in order.
 
-Restricted by Pod Security: no root, no privilege, no writable root file system, no service account token. Everything here
-belongs to the immutable release; nothing that may change in place (objectives, scaling, owners) must enter it.
+Restricted by Pod Security: no root, no privilege, no writable root file system, no service account token. Everything
+here belongs to the immutable release; nothing that may change in place (objectives, scaling, owners) must enter it.
 """
 
 import math
@@ -45,7 +45,9 @@ CACHE_HEADROOM = 1.05
 
 
 def grace_seconds(drain_seconds: int) -> int:
-    """From the order to stop to the kill: time for proxies to notice, then the contract's drain, within what node repair allows."""
+    """From the order to stop to the kill: time for proxies to notice, then the contract's drain, within what node
+    repair allows.
+    """
     return min(LONGEST_GRACE_SECONDS, max(SHORTEST_GRACE_SECONDS, drain_seconds + PRE_STOP_SECONDS + KILL_MARGIN_SECONDS))
 
 
@@ -57,7 +59,9 @@ def exit_seconds(drain_seconds: int) -> int:
 def template(
     tenant: str, release: Release, pool: Pool, serving: Serving, configuration: str, service_account: str, *, artifact_cache: bool = False
 ) -> dict[str, Any]:
-    """The pod template; `configuration` is the name of the release's ConfigMap, `artifact_cache` whether the node may have the artifact."""
+    """The pod template; `configuration` is the name of the release's ConfigMap, `artifact_cache` whether the node
+    may have the artifact.
+    """
     model = release.model
     drain = model.health.drain.whole_seconds
     found = labels(SERVER, tenant=tenant, model=model.name, release=release.id, workload_class=model.workload_class.value)
@@ -115,7 +119,8 @@ def _toleration(taint: Any) -> dict[str, str]:
 def _layout(tenant: str, release: Release, pool: Pool) -> dict[str, Any]:
     """Apart, so that a lost node costs little, or dense, which the scheduler does by itself (MostAllocated).
 
-    A preference, not a condition: GPUs are scarce by zone, and a replica in the wrong zone is worth more than one that waits.
+    A preference, not a condition: GPUs are scarce by zone, and a replica in the wrong zone is worth more than one
+    that waits.
     """
     if (pool.packing or release.model.workload_class.packing) is Packing.PACK:
         return {}
@@ -173,7 +178,9 @@ def _fetch(release: Release, artifact_cache: bool) -> dict[str, Any]:
 
 
 def _token() -> dict[str, Any]:
-    """Says to the node's store of artifacts whose pod this is, and nothing to anybody else; the fetcher alone has it."""
+    """Says to the node's store of artifacts whose pod this is, and nothing to anybody else; the fetcher alone has
+    it.
+    """
     source = {"serviceAccountToken": {"audience": ARTIFACT_CACHE_AUDIENCE, "expirationSeconds": TOKEN_SECONDS, "path": TOKEN}}
     return {"name": "artifact-cache", "projected": {"defaultMode": 0o440, "sources": [source]}}
 
@@ -236,7 +243,9 @@ def _server(release: Release, serving: Serving) -> dict[str, Any]:
 
 
 def _volumes(release: Release, configuration: str) -> list[dict[str, Any]]:
-    """The artifact's cache is an emptyDir: on GPU nodes those lie on the striped NVMe, and Pod Security allows no path of the node."""
+    """The artifact's cache is an emptyDir: on GPU nodes those lie on the striped NVMe, and Pod Security allows no
+    path of the node.
+    """
     envelope = release.model.envelope
     found: list[dict[str, Any]] = [
         {"name": "artifact", "emptyDir": {"sizeLimit": _cache(release).kubernetes}},

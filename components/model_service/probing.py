@@ -1,7 +1,8 @@
 """The three probes of a model server: each runs the script beside this module, which asks for an answer.
 
-Only the startup probe may wait: it works in slices, one a period, and the number of slices is the start-up budget. The trap: a probe that
-outlasts its period delays the next one, so a slice is always longer than the longest request it may have to wait for.
+Only the startup probe may wait: it works in slices, one a period, and the number of slices is the start-up budget.
+The trap: a probe that outlasts its period delays the next one, so a slice is always longer than the longest request
+it may have to wait for.
 """
 
 from collections.abc import Mapping

@@ -18,7 +18,9 @@ POLL_SECONDS = 20
 
 
 def queues(tenant: str, model: Model, surroundings: Surroundings) -> tuple[tuple[str, Mapping[str, Any]], ...]:
-    """(role, arguments of the resource, without its key): the dead-letter queue first. Empty without a batch variant."""
+    """(role, arguments of the resource, without its key): the dead-letter queue first. Empty without a batch
+    variant.
+    """
     batch = model.batch
     if batch is None:
         return ()

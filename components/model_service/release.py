@@ -1,9 +1,9 @@
 """A release: the part of a contract that decides what runs, addressed by its content.
 
-What `headway.contract.difference.RELEASED` lists enters a replica's pods; a change of it is a new release with objects of its own.
-Everything else (objectives, bounds of scaling, rollout policy) belongs to the service and changes in place. If a field outside
-RELEASED ever reached a pod template, a contract change would restart a release that the ledger calls immutable; a test walks all fields
-against this.
+What `headway.contract.difference.RELEASED` lists enters a replica's pods; a change of it is a new release with
+objects of its own. Everything else (objectives, bounds of scaling, rollout policy) belongs to the service and
+changes in place. If a field outside RELEASED ever reached a pod template, a contract change would restart a release
+that the ledger calls immutable; a test walks all fields against this.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,10 @@
-"""How requests reach a release: host-level weights between the arms' Services, and what a proxy in front of each replica enforces.
+"""How requests reach a release: host-level weights between the arms' Services, and what a proxy in front of each
+replica enforces.
 
-Weights stand in one VirtualService that names whole Services, never subsets: changing a subset's labels and the weights at once loses
-requests (argoproj/argo-rollouts#4775). The trap: a DestinationRule's breaker sits in the caller's proxy, which never retries its own
-overflow elsewhere; so the limit of a replica is enforced by the replica's own proxy, whose 503 callers may act on.
+Weights stand in one VirtualService that names whole Services, never subsets: changing a subset's labels and the
+weights at once loses requests (argoproj/argo-rollouts#4775). The trap: a DestinationRule's breaker sits in the
+caller's proxy, which never retries its own overflow elsewhere; so the limit of a replica is enforced by the
+replica's own proxy, whose 503 callers may act on.
 """
 
 from typing import Any
@@ -31,19 +33,26 @@ from headway.wire import (
 )
 
 UNREACHED_HEADER = "x-model-unreached"
-"""Set by a replica's own proxy on its 503 when it got no connection to its server: the model has seen nothing of this request."""
+"""Set by a replica's own proxy on its 503 when it got no connection to its server: the model has seen nothing of
+this request.
+"""
 RETRIES = 2
 RETRY_ON = "connect-failure,refused-stream,reset-before-request,retriable-headers"
-"""Only what no model has seen: a retry of a computation doubles the load of a server that is already slow, and takes a request that kills
-its server to the next one. Never `503` or `unavailable`: full servers say those themselves."""
+"""Only what no model has seen: a retry of a computation doubles the load of a server that is already slow, and takes
+a request that kills its server to the next one. Never `503` or `unavailable`: full servers say those themselves.
+"""
 RETRY_ON_HEADER = "x-envoy-retriable-header-names"
-"""Tells Envoy's router which header of an answer means `retriable-headers`; the router takes it off, and the gateway takes off a client's."""
+"""Tells Envoy's router which header of an answer means `retriable-headers`; the router takes it off, and the gateway
+takes off a client's.
+"""
 RETRIES_AT_ONCE_PERCENT, RETRIES_AT_ONCE = 20, 10
 """Of what an arm is asked at the moment, by one proxy; and what is always allowed."""
 
 EJECT_AFTER_ERRORS = 5
 EJECT_INTERVAL_SECONDS, EJECT_SECONDS, EJECT_PERCENT = 10, 30, 50
-"""A replica whose GPU or model has failed answers 500 within milliseconds and so draws load; half of the replicas always stay."""
+"""A replica whose GPU or model has failed answers 500 within milliseconds and so draws load; half of the replicas
+always stay.
+"""
 PENDING_REQUESTS = 1024
 """Loose on purpose: the replica's own limit acts first."""
 
@@ -53,7 +62,9 @@ def host(tenant: str, service: str) -> str:
 
 
 def virtual_service(tenant: str, model: Model, split: TrafficSplit, surroundings: Surroundings, fallback: str | None) -> dict[str, Any]:
-    """The stable route. Arms that are asked for by name come first, so that a dark release can be tried before it has any weight."""
+    """The stable route. Arms that are asked for by name come first, so that a dark release can be tried before it
+    has any weight.
+    """
     timeout = f"{int(model.envelope.largest_request.timeout) // 1000}ms"
     again: dict[str, Any] = {
         "timeout": timeout,
@@ -117,8 +128,8 @@ def virtual_service(tenant: str, model: Model, split: TrafficSplit, surroundings
 def _by_protocol(route: dict[str, Any], model: Model) -> list[dict[str, Any]]:
     """One route for each protocol of the server: gRPC by its content type, everything else as HTTP.
 
-    A destination without a port leads to the only port of its Service, else to the port that the request came in by (istiod's
-    GetDestinationCluster): at the gateway that is 80 or 443, where a Service with two ports has nothing.
+    A destination without a port leads to the only port of its Service, else to the port that the request came in by
+    (istiod's GetDestinationCluster): at the gateway that is 80 or 443, where a Service with two ports has nothing.
     """
     if not isinstance(model.runtime, Triton):
         return [route]
@@ -182,7 +193,9 @@ def destination_rule(tenant: str, arm: TrafficArm, model: Model) -> dict[str, An
 
 
 def requests_at_once(model: Model) -> int:
-    """What one replica takes at the same time before its proxy says 503: where it counts as overloaded, or less where it must."""
+    """What one replica takes at the same time before its proxy says 503: where it counts as overloaded, or less
+    where it must.
+    """
     at_most = model.degradation.overload_at
     return min(at_most, model.batching.max_concurrent) if isinstance(model.batching, NoBatching) else at_most
 
@@ -206,11 +219,12 @@ def replica_limit(tenant: str, arm: TrafficArm, release: Release, *, artifact_ca
 
 
 def guard(tenant: str, model: Model) -> dict[str, Any]:
-    """What no other object of the mesh can say: the largest body, who is told to come back later when a replica is full, and which
-    requests the model has not seen.
+    """What no other object of the mesh can say: the largest body, who is told to come back later when a replica is
+    full, and which requests the model has not seen.
 
-    An overflow answers 503; for the priorities that the contract rejects, and for what was sent here instead of to another model, it becomes
-    429. Both say when to come back. A server that takes no connection answers 503 with a header by which callers' proxies ask elsewhere.
+    An overflow answers 503; for the priorities that the contract rejects, and for what was sent here instead of to
+    another model, it becomes 429. Both say when to come back. A server that takes no connection answers 503 with a
+    header by which callers' proxies ask elsewhere.
     """
     inbound = {"context": "SIDECAR_INBOUND"}
     buffer = {
@@ -262,7 +276,9 @@ def guard(tenant: str, model: Model) -> dict[str, Any]:
 
 
 def _classifier(model: Model) -> dict[str, Any]:
-    """Writes the class of a request by the size of its body, which the buffer before it knows; whatever was there is replaced."""
+    """Writes the class of a request by the size of its body, which the buffer before it knows; whatever was there is
+    replaced.
+    """
     sized = [c for c in model.rollout.classes if c.body_up_to is not None]
     last = model.rollout.classes[-1].name
     choice = "".join(f'size <= {int(c.body_up_to or 0)} and "{c.name}" or ' for c in sized) + f'"{last}"'
@@ -293,7 +309,9 @@ _UNREACHED: dict[str, Any] = {
 
 
 def _full(model: Model) -> list[dict[str, Any]]:
-    """ResponseMappers of a full replica (flag UO), the first that fits: 429 where the ladder ends, 503 else; each says when to come back."""
+    """ResponseMappers of a full replica (flag UO), the first that fits: 429 where the ladder ends, 503 else; each
+    says when to come back.
+    """
     overflow = {"response_flag_filter": {"flags": ["UO"]}}
     ends = [_header(PRIORITY_HEADER, string_match={"exact": priority.value}) for priority in sorted(model.degradation.reject)]
     # Sent here because another model is overloaded: there is no further rung.

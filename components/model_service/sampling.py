@@ -1,9 +1,11 @@
-"""Samples of a model's requests, taken by each replica's own proxy: which, which fields of them, and where they go. Pure.
+"""Samples of a model's requests, taken by each replica's own proxy: which, which fields of them, and where they go.
+Pure.
 
-What is kept and in which form is said in `headway.contract.sampling`. A filter behind the one that limits bodies prunes the JSON of request and
-answer to the fields that the contract names, and leaves one line where only the samples' log looks. Whatever the filter cannot
-read it must not keep, and whatever it does must not hold a request up: answers are copied as they pass, and an error of the filter
-costs the sample. What Envoy hands to a filter is gone once the filter has waited for a body: strings are taken first.
+What is kept and in which form is said in `headway.contract.sampling`. A filter behind the one that limits bodies
+prunes the JSON of request and answer to the fields that the contract names, and leaves one line where only the
+samples' log looks. Whatever the filter cannot read it must not keep, and whatever it does must not hold a request
+up: answers are copied as they pass, and an error of the filter costs the sample. What Envoy hands to a filter is
+gone once the filter has waited for a body: strings are taken first.
 """
 
 import json
@@ -139,7 +141,9 @@ def keeper(tenant: str, model: Model) -> dict[str, Any] | None:
 
 
 def access_logging(model: Model) -> list[dict[str, Any]]:
-    """What replicas' proxies write: a line of every request, and the samples where there are any. Naming one provider unnames the mesh's."""
+    """What replicas' proxies write: a line of every request, and the samples where there are any. Naming one
+    provider unnames the mesh's.
+    """
     if not model.data.sampled:
         return []
     return [{"providers": [{"name": ACCESS_LOG}]}, {"providers": [{"name": SAMPLES}], "filter": {"expression": KEPT}}]

@@ -1,8 +1,9 @@
 """The ScaledObject of an arm: which signals move its replicas, and what happens when they fall silent.
 
-Each trigger takes query and metric type from the signals catalogue, where they are one thing. The arithmetic, per metric type:
-AverageValue asks for ceil(total / target) replicas; Value for ceil(replicas x level / target). The trap: KEDA takes an empty answer for
-zero load unless told otherwise, and would scale in because Prometheus forgot a series.
+Each trigger takes query and metric type from the signals catalogue, where they are one thing. The arithmetic, per
+metric type: AverageValue asks for ceil(total / target) replicas; Value for ceil(replicas x level / target). The
+trap: KEDA takes an empty answer for zero load unless told otherwise, and would scale in because Prometheus forgot a
+series.
 """
 
 from typing import Any
@@ -23,8 +24,9 @@ FALLBACK_FAILURES = 3
 SCALE_UP_PODS, SCALE_UP_SECONDS = 4, 60
 SCALE_DOWN_PERCENT, SCALE_DOWN_SECONDS = 20, 120
 TABLE_SCALE_UP_SECONDS, TABLE_SCALE_DOWN_SECONDS = 120, 600
-"""The preset's windows: up after 2 minutes above, down one replica in 10 minutes. Dominated (10.4 % SLO violations at 2.7x an oracle's
-GPU hours, against 0.2 % at 2.4x for targets with warm places); kept to compare with."""
+"""The preset's windows: up after 2 minutes above, down one replica in 10 minutes. Dominated (10.4 % SLO violations
+at 2.7x an oracle's GPU hours, against 0.2 % at 2.4x for targets with warm places); kept to compare with.
+"""
 
 
 def scaled_object(tenant: str, arm: TrafficArm, model: Model, surroundings: Surroundings) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """What a runtime needs to serve a release: command line, ports, rendered files, and how it is asked for answers.
 
-One value for all three runtimes; the pod, its probes and its routes are built from it and know no runtime by name. The trap: a port's
-name begins with its protocol, because the mesh goes by that and would treat anything else as opaque TCP.
+One value for all three runtimes; the pod, its probes and its routes are built from it and know no runtime by name.
+The trap: a port's name begins with its protocol, because the mesh goes by that and would treat anything else as
+opaque TCP.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,9 @@ MODELS = "/models"
 """Where the artifact lies in every container."""
 
 RELAY_PORT = 8002
-"""Where the metrics of a server are found that has no port of its own for them: Triton's port, so that all are alike."""
+"""Where the metrics of a server are found that has no port of its own for them: Triton's port, so that all are
+alike.
+"""
 
 HTTP, GRPC, METRICS = "http", "grpc", "http-metrics"
 """Port names: the mesh reads the protocol from the part before the hyphen."""
@@ -26,7 +29,9 @@ HTTP, GRPC, METRICS = "http", "grpc", "http-metrics"
 
 @dataclass(frozen=True, kw_only=True)
 class Asks:
-    """Where a request of any kind is sent, by what it is: `by_model` where it names a model, `by_key` where its body holds a key."""
+    """Where a request of any kind is sent, by what it is: `by_model` where it names a model, `by_key` where its body
+    holds a key.
+    """
 
     path: str
     by_model: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -37,14 +42,18 @@ class Asks:
 
 @dataclass(frozen=True, kw_only=True)
 class Serving:
-    """How one release is served. Ports are numbers by name; `files` are rendered texts by name, `places` where each must lie."""
+    """How one release is served. Ports are numbers by name; `files` are rendered texts by name, `places` where each
+    must lie.
+    """
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
     ports: Mapping[str, int]
     metrics_path: str
     relayed: str | None
-    """Address of the server's own metrics page, where it shares a port with requests: a sidecar then serves it on the metrics port."""
+    """Address of the server's own metrics page, where it shares a port with requests: a sidecar then serves it on
+    the metrics port.
+    """
     base: str
     """Where the server is asked for answers from inside its pod."""
     ready: tuple[str, ...]

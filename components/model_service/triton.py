@@ -1,8 +1,9 @@
 """Triton: the model configuration and the command line that a contract means.
 
-Written out in full, with completion by the server turned off: what is served is what was reviewed. The trap: `version_policy: latest`,
-the default, would serve another version than the contract's as soon as the repository holds two; the contract's version is named.
-Source of fields: triton-inference-server/common, protobuf/model_config.proto; of flags: server, src/command_line_parser.cc (26.07).
+Written out in full, with completion by the server turned off: what is served is what was reviewed. The trap:
+`version_policy: latest`, the default, would serve another version than the contract's as soon as the repository
+holds two; the contract's version is named. Source of fields: triton-inference-server/common,
+protobuf/model_config.proto; of flags: server, src/command_line_parser.cc (26.07).
 """
 
 import json
@@ -18,7 +19,9 @@ REPOSITORY = "/models"
 HEADER_BYTES = 64 * 1024
 """The JSON before the binary tensors of a request."""
 CONNECTION_AGE_MS = 300_000
-"""gRPC clients reconnect every five minutes, so that new replicas get their share and old ones drain (istio/istio#57357)."""
+"""gRPC clients reconnect every five minutes, so that new replicas get their share and old ones drain
+(istio/istio#57357).
+"""
 
 _BACKENDS: Mapping[Backend, Mapping[str, str]] = {
     Backend.ONNXRUNTIME: {"backend": "onnxruntime", "platform": "onnxruntime_onnx"},
@@ -85,7 +88,9 @@ def _tensor(tensor: Tensor) -> Message:
 
 
 def _dynamic_batching(batching: DynamicBatching) -> Message:
-    """A full queue answers 503 by the server itself, which a proxy may retry elsewhere; priorities are the gateway's business."""
+    """A full queue answers 503 by the server itself, which a proxy may retry elsewhere; priorities are the gateway's
+    business.
+    """
     return {
         "preferred_batch_size": list(batching.preferred),
         "max_queue_delay_microseconds": int(batching.max_delay),
@@ -124,10 +129,11 @@ def _scalar(value: Any) -> str:
 
 
 def arguments(model: Model, runtime: Triton, exit_seconds: int) -> Sequence[str]:
-    """The command line. GPU metrics are left to DCGM; a client's shared memory would cross the boundary between containers.
+    """The command line. GPU metrics are left to DCGM; a client's shared memory would cross the boundary between
+    containers.
 
-    The largest batch, which warm-up sends as one request, may exceed the largest body of a caller; callers' bodies are limited by the
-    proxy in front of the server.
+    The largest batch, which warm-up sends as one request, may exceed the largest body of a caller; callers' bodies
+    are limited by the proxy in front of the server.
     """
     batch = max(sum(tensor["bytes"] for tensor in zeros(served)) for served in runtime.models) + HEADER_BYTES
     return (
@@ -153,7 +159,9 @@ def arguments(model: Model, runtime: Triton, exit_seconds: int) -> Sequence[str]
 
 
 def zeros(served: TritonModel) -> list[dict[str, Any]]:
-    """The largest request as tensors of zeros: every dimension and the batch at their maximum. A string of length 0 takes four bytes."""
+    """The largest request as tensors of zeros: every dimension and the batch at their maximum. A string of length 0
+    takes four bytes.
+    """
     batch = (served.max_batch,) if served.max_batch else ()
     found: list[dict[str, Any]] = []
     for tensor in served.inputs:

@@ -1,7 +1,7 @@
 """vLLM: the command line that a contract means.
 
-The trap: `--gpu-memory-utilization` is a share of the whole device even where the container holds a part of it, and flags that no longer
-exist end the server at start. Source of flags: vLLM 0.33, `vllm serve --help`.
+The trap: `--gpu-memory-utilization` is a share of the whole device even where the container holds a part of it, and
+flags that no longer exist end the server at start. Source of flags: vLLM 0.33, `vllm serve --help`.
 """
 
 import json

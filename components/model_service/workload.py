@@ -1,7 +1,7 @@
 """What runs a release: Deployment, configuration, the Services that name it, the disruption budget.
 
-Replicas are left out of the Deployment: the autoscaler owns them. The trap: without an autoscaler Kubernetes makes that one replica, not
-the contract's minimum; a cluster that runs no KEDA therefore serves every model with one.
+Replicas are left out of the Deployment: the autoscaler owns them. The trap: without an autoscaler Kubernetes makes
+that one replica, not the contract's minimum; a cluster that runs no KEDA therefore serves every model with one.
 """
 
 from typing import Any
@@ -33,7 +33,9 @@ def arm_selector(tenant: str, model: str, arm: TrafficArm) -> dict[str, str]:
 
 
 def configuration(tenant: str, release: Release, name: str, files: dict[str, str], kept_on: Pool | None = None) -> dict[str, Any]:
-    """The ConfigMap; `name` holds a digest of `files`. Nodes of the pool `kept_on` read in it which artifact to keep."""
+    """The ConfigMap; `name` holds a digest of `files`. Nodes of the pool `kept_on` read in it which artifact to
+    keep.
+    """
     found = labels("configuration", tenant=tenant, model=release.model.name, release=release.id)
     if kept_on is not None:
         found[POOL] = kept_on.name
@@ -74,12 +76,16 @@ def deployment(
 
 
 def _awaited(arm: TrafficArm) -> dict[str, str]:
-    """An update does not wait for the replicas of a candidate: its release's driver does, which also knows when to give it up."""
+    """An update does not wait for the replicas of a candidate: its release's driver does, which also knows when to
+    give it up.
+    """
     return {} if arm.role is ArmRole.STABLE else {"pulumi.com/skipAwait": "true"}
 
 
 def _replacement(model: Model) -> dict[str, int]:
-    """When a pod must be replaced within its release (an upgrade of the platform): one first, only where the contract counts on room."""
+    """When a pod must be replaced within its release (an upgrade of the platform): one first, only where the
+    contract counts on room.
+    """
     return {"maxSurge": 1, "maxUnavailable": 0} if model.rollout.surge is Surge.SURGE else {"maxSurge": 0, "maxUnavailable": 1}
 
 

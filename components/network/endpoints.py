@@ -1,8 +1,9 @@
 """VPC endpoints: which AWS services are reached without leaving the VPC, and for whom. Pure.
 
-Every policy admits this account's principals and resources only, so that an endpoint is no way to carry data out to someone else's bucket,
-and of each service no more than the platform asks of it. The traps: image layers come from a bucket that AWS owns, a web-identity token is
-presented by a caller who is no principal yet, and whoever deploys from inside the VPC passes the same endpoints.
+Every policy admits this account's principals and resources only, so that an endpoint is no way to carry data out to
+someone else's bucket, and of each service no more than the platform asks of it. The traps: image layers come from a
+bucket that AWS owns, a web-identity token is presented by a caller who is no principal yet, and whoever deploys from
+inside the VPC passes the same endpoints.
 """
 
 from collections.abc import Mapping, Sequence
@@ -113,7 +114,9 @@ _DEPLOYING = "Whoever deploys these layers may do so from inside the VPC; what t
 
 
 def statements(service: str, account_id: str, region: str, deployers: Sequence[str]) -> tuple[Statement, ...]:
-    """The endpoint policy of `service`; `deployers` are ARNs of who deploys the layers. Raises KeyError for one that is not in ACTIONS."""
+    """The endpoint policy of `service`; `deployers` are ARNs of who deploys the layers. Raises KeyError for one that
+    is not in ACTIONS.
+    """
     found = [_own(service, account_id), *([_deploying(service, deployers)] if deployers else [])]
     if service == "s3":
         layers = f"arn:aws:s3:::prod-{region}-starport-layer-bucket/*"

@@ -1,7 +1,8 @@
 """The VPC of one environment: subnets by zone, a chosen way out, private ways to AWS, and a record of what flows.
 
-The traps: whatever the zones and the way out, each zone keeps its own route table, so that changing the choice replaces routes only; and a
-node that loses its way out before it is gone cannot give its network interfaces back, which then hold the subnet, so nodes depend on `ready`.
+The traps: whatever the zones and the way out, each zone keeps its own route table, so that changing the choice
+replaces routes only; and a node that loses its way out before it is gone cannot give its network interfaces back,
+which then hold the subnet, so nodes depend on `ready`.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,9 @@ ANYWHERE = "0.0.0.0/0"
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkArgs:
-    """`cluster_name` is the physical name that tags and role names carry; `logs_key_arn` encrypts the flow log; `deployers` are ARNs."""
+    """`cluster_name` is the physical name that tags and role names carry; `logs_key_arn` encrypts the flow log;
+    `deployers` are ARNs.
+    """
 
     cluster_name: str
     account_id: str
@@ -38,7 +41,8 @@ class NetworkArgs:
 
 
 class Network(pulumi.ComponentResource):
-    """Creates a VPC with public, private and intra subnets in each zone, routes, NAT gateways, VPC endpoints and flow logs.
+    """Creates a VPC with public, private and intra subnets in each zone, routes, NAT gateways, VPC endpoints and flow
+    logs.
 
     Subnet ids are given by zone, in the order of the zones' letters.
     """
@@ -138,7 +142,9 @@ class Network(pulumi.ComponentResource):
         return tables
 
     def _create_nat(self, public: dict[str, aws.ec2.Subnet], internet: aws.ec2.InternetGateway) -> dict[str, aws.ec2.NatGateway]:
-        """The NAT gateway that each zone routes through; AWS detaches no internet gateway while one of them has an address."""
+        """The NAT gateway that each zone routes through; AWS detaches no internet gateway while one of them has an
+        address.
+        """
         opts = pulumi.ResourceOptions(parent=self, depends_on=[internet])
         zones = [zone.zone for zone in self._plan]
         match self._args.nat:

@@ -1,8 +1,9 @@
 """The address plan: which subnet of which zone gets which addresses. Pure.
 
-The VPC is cut into eight equal blocks. Blocks 0 to 5 are the private subnets of zones a to f, block 6 holds the public subnets, block 7
-the intra subnets. A subnet's addresses depend on the VPC's range and its zone's letter alone: the trap avoided is a plan by position in a
-list, where a zone added in front moves, and so replaces, every subnet behind it.
+The VPC is cut into eight equal blocks. Blocks 0 to 5 are the private subnets of zones a to f, block 6 holds the
+public subnets, block 7 the intra subnets. A subnet's addresses depend on the VPC's range and its zone's letter
+alone: the trap avoided is a plan by position in a list, where a zone added in front moves, and so replaces, every
+subnet behind it.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,9 @@ INTRA_PREFIX = 28
 
 @dataclass(frozen=True, kw_only=True)
 class ZoneSubnets:
-    """The addresses of one zone. Nodes and pods live in `private`, load balancers in `public`, the control plane's interfaces in `intra`."""
+    """The addresses of one zone. Nodes and pods live in `private`, load balancers in `public`, the control plane's
+    interfaces in `intra`.
+    """
 
     zone: str
     private: IPv4Network

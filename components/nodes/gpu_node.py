@@ -1,7 +1,8 @@
-"""What one GPU node of a pool looks like: labels, taints, and what the autoscaler must know of it before the first one exists. Pure.
+"""What one GPU node of a pool looks like: labels, taints, and what the autoscaler must know of it before the first one
+exists. Pure.
 
-The trap: the autoscaler plans from the tags of an empty group, so a label, taint or resource that is missing here makes it believe that a
-pending pod would not fit, and no node ever comes.
+The trap: the autoscaler plans from the tags of an empty group, so a label, taint or resource that is missing here
+makes it believe that a pending pod would not fit, and no node ever comes.
 """
 
 from collections.abc import Mapping
@@ -14,14 +15,17 @@ from headway.wire import POOL, PREFIX, WORKLOAD_CLASS
 
 ACCELERATOR = f"{PREFIX}/accelerator"
 AUTOSCALER_ACCELERATOR = "k8s.amazonaws.com/accelerator"
-"""A node with this label counts as unready until its device plugin answers, which spares a second, needless scale-up."""
+"""A node with this label counts as unready until its device plugin answers, which spares a second, needless
+scale-up.
+"""
 
 GPU_TAINT = Taint(key=GPU, value="true", effect="NoSchedule")
 """Keeps everything off that does not ask for a GPU; every GPU pool has it."""
 
 NO_DEVICES: Mapping[str, str] = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
-"""Of a container beside the one that asks for a GPU. Images made for CUDA say `all` here, and NVIDIA's runtime, the default one on these nodes,
-gives what it says to whoever got nothing from the device plugin: every GPU of the node."""
+"""Of a container beside the one that asks for a GPU. Images made for CUDA say `all` here, and NVIDIA's runtime, the
+default one on these nodes, gives what it says to whoever got nothing from the device plugin: every GPU of the node.
+"""
 
 _HINT = "k8s.io/cluster-autoscaler/node-template"
 _EKS_EFFECT: Mapping[str, Literal["NO_SCHEDULE", "PREFER_NO_SCHEDULE", "NO_EXECUTE"]] = {

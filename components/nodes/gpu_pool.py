@@ -1,8 +1,9 @@
 """A GPU pool: one node group in each of its zones, from one launch template.
 
-The traps: a group over several zones cannot balance scarce GPUs, and a reservation is bound to one zone, hence one group a zone; an update
-that launches before it terminates needs room that a reservation does not have, hence the pool's own update strategy; and groups without an
-order between them are updated at once, which drains a service in every zone, hence one zone after another.
+The traps: a group over several zones cannot balance scarce GPUs, and a reservation is bound to one zone, hence one
+group a zone; an update that launches before it terminates needs room that a reservation does not have, hence the
+pool's own update strategy; and groups without an order between them are updated at once, which drains a service in
+every zone, hence one zone after another.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,9 @@ FAST_PULL_MIB_PER_SECOND = 600
 """Below this the disk, not the network, is what a parallel image pull waits for."""
 
 DRAINED_BEFORE_END = timedelta(hours=1)
-"""EC2 begins to terminate a capacity block's instances 30 minutes before its end; a drain may take ten minutes for each node."""
+"""EC2 begins to terminate a capacity block's instances 30 minutes before its end; a drain may take ten minutes for
+each node.
+"""
 
 _REPAIRS = {"none": "NoAction", "reboot": "Reboot", "replace": "Replace"}
 _WARM_STATES = {"hibernated": "HIBERNATED", "running": "RUNNING", "stopped": "STOPPED"}
@@ -33,7 +36,9 @@ _CAPACITY_TYPES = {"block": "CAPACITY_BLOCK", "on_demand": "ON_DEMAND", "reserva
 
 @dataclass(frozen=True, kw_only=True)
 class GpuPoolArgs:
-    """`subnet_ids` holds the private subnet of each zone; `cluster_security_group_id` is needed by pools with EFA only."""
+    """`subnet_ids` holds the private subnet of each zone; `cluster_security_group_id` is needed by pools with EFA
+    only.
+    """
 
     pool: Pool
     cluster_name: pulumi.Input[str]
@@ -48,7 +53,9 @@ class GpuPoolArgs:
 
 
 class GpuPool(pulumi.ComponentResource):
-    """Creates one managed node group for each zone of a GPU pool, their launch template, and the tags that let a group grow from zero."""
+    """Creates one managed node group for each zone of a GPU pool, their launch template, and the tags that let a
+    group grow from zero.
+    """
 
     groups: dict[str, aws.eks.NodeGroup]
 

@@ -1,7 +1,8 @@
-"""What every node is started with: an encrypted root volume, IMDSv2 out of reach of pods, and its nodeadm configuration. Pure.
+"""What every node is started with: an encrypted root volume, IMDSv2 out of reach of pods, and its nodeadm
+configuration. Pure.
 
-The trap: a launch template that names an image, a subnet or an instance profile turns a managed node group into a self-managed one; these
-name none, and EKS merges the user data below with its own.
+The trap: a launch template that names an image, a subnet or an instance profile turns a managed node group into a
+self-managed one; these name none, and EKS merges the user data below with its own.
 """
 
 import base64

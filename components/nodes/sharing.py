@@ -1,7 +1,7 @@
 """How a pool's sharing mode is spelled on its nodes: labels, and the device plugin's configuration. Pure.
 
-The trap: the label that names a MIG layout must be on the node when it joins, not put there later, so that the GPUs are cut before the
-first pod lands.
+The trap: the label that names a MIG layout must be on the node when it joins, not put there later, so that the GPUs
+are cut before the first pod lands.
 """
 
 import json
@@ -46,7 +46,9 @@ def _split(sharing: SplitSharing) -> dict[str, object]:
 
 
 def mig_configs(pools: Iterable[Pool]) -> dict[str, object]:
-    """Every MIG layout that `pools` select, by name, in mig-parted's format. Raises ValueError when one name means two layouts."""
+    """Every MIG layout that `pools` select, by name, in mig-parted's format. Raises ValueError when one name means
+    two layouts.
+    """
     found: dict[str, object] = {"all-disabled": [{"devices": "all", "mig-enabled": False}]}
     for pool in pools:
         if isinstance(pool.sharing, MigSharing):

@@ -16,7 +16,9 @@ from headway.contract.pool_parts import Disk
 
 @dataclass(frozen=True, kw_only=True)
 class TemplateArgs:
-    """`more` are further arguments of the template, for one kind of pool only; `tags` are put on instances and volumes."""
+    """`more` are further arguments of the template, for one kind of pool only; `tags` are put on instances and
+    volumes.
+    """
 
     disk: Disk
     options: NodeOptions

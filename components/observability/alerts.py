@@ -1,8 +1,9 @@
-"""The platform's alerts, by failure layer, as data. Each one has a runbook of its name in `docs/runbooks/` and a case for promtool.
+"""The platform's alerts, by failure layer, as data. Each one has a runbook of its name in `docs/runbooks/` and a case
+for promtool.
 
-What a model promises is alerted by its own burn rates (`model_service/objectives.py`); here stands what no contract can say. An alert that
-names a tenant's namespace is told to the tenant as well (`routes.py`). A comparison with nothing is nothing, so every alert on a
-ratio is silent when its source is, and the silence has an alert of its own.
+What a model promises is alerted by its own burn rates (`model_service/objectives.py`); here stands what no contract
+can say. An alert that names a tenant's namespace is told to the tenant as well (`routes.py`). A comparison with
+nothing is nothing, so every alert on a ratio is silent when its source is, and the silence has an alert of its own.
 """
 
 from collections.abc import Sequence

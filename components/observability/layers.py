@@ -1,7 +1,8 @@
 """Dashboards of the six failure layers: request, model server, GPU, node, scheduler, deployment.
 
-Panels stand in the order in which on-call looks. Those of layers that know tenants are narrowed by the variable `$tenant`. The trap: a panel
-that filters by a name that nobody exports looks like health; each query is asked of a Prometheus that holds every series (tests/cluster).
+Panels stand in the order in which on-call looks. Those of layers that know tenants are narrowed by the variable
+`$tenant`. The trap: a panel that filters by a name that nobody exports looks like health; each query is asked of a
+Prometheus that holds every series (tests/cluster).
 """
 
 from components.observability.expressions import FREE, GPUS, POOL, SERVICE, by_pool, in_pools

@@ -1,7 +1,9 @@
-"""From a series to the requests behind it: the address of the trail's dashboard, with what the series says of itself. Pure.
+"""From a series to the requests behind it: the address of the trail's dashboard, with what the series says of itself.
+Pure.
 
-Envoy, Triton and vLLM put no exemplars on what they count, so a metric leads to its traces by tenant, model, release and time. A
-variable of Grafana that names a label which the series lacks stays in the address as it stands; so only labels of the legend are handed on.
+Envoy, Triton and vLLM put no exemplars on what they count, so a metric leads to its traces by tenant, model, release
+and time. A variable of Grafana that names a label which the series lacks stays in the address as it stands; so only
+labels of the legend are handed on.
 """
 
 import re
@@ -21,7 +23,9 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 
 
 def address(legends: Iterable[str], about: Mapping[str, str]) -> str | None:
-    """Where a panel with `legends` leads, whose series are all `about` something; None where its series say nothing of a request."""
+    """Where a panel with `legends` leads, whose series are all `about` something; None where its series say nothing
+    of a request.
+    """
     named = [set(re.findall(r"\{\{(\w+)\}\}", legend)) for legend in legends]
     common = set.intersection(*named) if named else set[str]()
     found = dict(about)

@@ -24,7 +24,9 @@ def rights() -> tuple[Manifest, ...]:
 
 
 def platform_manifests(runbooks: str) -> tuple[Manifest, ...]:
-    """Recorded signals, alerts with `runbooks` as the place of their runbooks, routes, and the dashboards: of all layers, and of requests."""
+    """Recorded signals, alerts with `runbooks` as the place of their runbooks, routes, and the dashboards: of all
+    layers, and of requests.
+    """
     pages = (OVERVIEW, *LAYERS, trail.PAGE)
     return (
         Manifest(role="signals", body=_rules("headway-signals", recording.groups())),

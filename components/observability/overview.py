@@ -1,7 +1,8 @@
-"""The page that on-call opens first: is the right version serving, are promises kept, is capacity used well, are rollouts controlled, do
-failures stay where they are. One row each, its indicator first.
+"""The page that on-call opens first: is the right version serving, are promises kept, is capacity used well, are
+rollouts controlled, do failures stay where they are. One row each, its indicator first.
 
-Most failures are series that are missing, so an indicator that is empty while things are well is a count that then says 0.
+Most failures are series that are missing, so an indicator that is empty while things are well is a count that then
+says 0.
 """
 
 from components.observability.expressions import BURN, GPUS, POOL, SERVICE, by_pool

@@ -1,7 +1,7 @@
 """What a dashboard is here: rows of panels, each with its queries, drawn by Grafana's own types.
 
-A panel of metrics whose series say whose they are leads to the requests behind it (`links.py`). The trap: Grafana keeps a dashboard by its
-`uid`; a changed one is a second dashboard beside the old.
+A panel of metrics whose series say whose they are leads to the requests behind it (`links.py`). The trap: Grafana
+keeps a dashboard by its `uid`; a changed one is a second dashboard beside the old.
 """
 
 import json
@@ -86,7 +86,8 @@ class PanelRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Dashboard:
-    """`by_tenant` gives it a choice of tenants; its queries then hold `$tenant`. `asked` are other variables, typed in, with their defaults.
+    """`by_tenant` gives it a choice of tenants; its queries then hold `$tenant`. `asked` are other variables, typed in,
+    with their defaults.
 
     `about` is what every series of it belongs to, by name of the trail's variable.
     """

@@ -1,7 +1,8 @@
 """Recording rules: every signal of the catalogue, for every release at once, under one name and the same three labels.
 
-Dashboards and people read `headway:<signal>{tenant, model, release, source}`; nobody spells a server's own metric. Gates and
-autoscaling do not read these: a recorded value is up to one evaluation old, and a quantile of it is no quantile.
+Dashboards and people read `headway:<signal>{tenant, model, release, source}`; nobody spells a server's own metric.
+Gates and autoscaling do not read these: a recorded value is up to one evaluation old, and a quantile of it is no
+quantile.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,9 @@
-"""Where alerts go: a tenant's to its own people, all of them to the platform's, each receiver a webhook that stands in a secret.
+"""Where alerts go: a tenant's to its own people, all of them to the platform's, each receiver a webhook that stands in
+a secret.
 
-A receiver `vision-oncall` reads the key `url` of the secret `alerts-vision-oncall` in the namespace of its routes. The trap: the operator
-drops an AlertmanagerConfig whose secret is missing, whole; that tenant's alerts then reach the platform's people only.
+A receiver `vision-oncall` reads the key `url` of the secret `alerts-vision-oncall` in the namespace of its routes.
+The trap: the operator drops an AlertmanagerConfig whose secret is missing, whole; that tenant's alerts then reach
+the platform's people only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +50,9 @@ def platform_routes() -> dict[str, Any]:
 
 
 def tenant_routes(tenant: str, models: Sequence[Model]) -> dict[str, Any] | None:
-    """A tenant's alerts, to the receiver that the model's contract names; those of no model to all of them. None without models."""
+    """A tenant's alerts, to the receiver that the model's contract names; those of no model to all of them. None
+    without models.
+    """
     receivers = sorted({model.observability.receiver for model in models})
     if not receivers:
         return None

@@ -1,8 +1,10 @@
-"""How much the platform's own telemetry takes: series, bytes a day, volumes. Arithmetic on counts that stand here, each with its source.
+"""How much the platform's own telemetry takes: series, bytes a day, volumes. Arithmetic on counts that stand here, each
+with its source.
 
-What one Triton replica shows and what one kind of answer adds are counted in the sandbox, from the real server and from requests that were
-really sent (tests/traffic/test_series.py); the rest is an estimate to choose volumes and limits by. The trap: series multiply. A histogram
-counts one series for each edge, answer and proxy, so one more label costs more than a hundred more pods.
+What one Triton replica shows and what one kind of answer adds are counted in the sandbox, from the real server and
+from requests that were really sent (tests/traffic/test_series.py); the rest is an estimate to choose volumes and
+limits by. The trap: series multiply. A histogram counts one series for each edge, answer and proxy, so one more
+label costs more than a hundred more pods.
 """
 
 from dataclasses import dataclass
@@ -20,7 +22,9 @@ INDEX_SHARE = 0.25
 """Index, write-ahead log and compaction beside the samples."""
 
 SERVER_SERIES = {Engine.TRITON: 53, Engine.VLLM: 600, Engine.CONTAINER: 200}
-"""Of one replica: Triton's page, counted; an estimate of vLLM's histograms; for a container of the team's own half of what is rare."""
+"""Of one replica: Triton's page, counted; an estimate of vLLM's histograms; for a container of the team's own half
+of what is rare.
+"""
 SCRAPE_SERIES = 5
 """Prometheus' own of each target: `up` and four about the scrape. A replica is two targets, server and proxy."""
 ANSWERS = 6
@@ -28,7 +32,9 @@ ANSWERS = 6
 MESH_OTHER_SERIES = 3
 """Beside the latency histogram's buckets, for each answer: its sum and count, and the counter of requests."""
 POD_SERIES, DEPLOYMENT_SERIES, NODE_SERIES = 90, 40, 980
-"""kube-state-metrics and cAdvisor of one pod, kube-state-metrics of one deployment with its autoscaler, node exporter and log agent of a node."""
+"""kube-state-metrics and cAdvisor of one pod, kube-state-metrics of one deployment with its autoscaler, node
+exporter and log agent of a node.
+"""
 RULES_AN_OBJECTIVE = 8
 """Seven windows and the allowed share."""
 PLATFORM_SERIES = 60_000
@@ -36,7 +42,9 @@ PLATFORM_SERIES = 60_000
 
 ACCESS_LOG_BYTES, SPAN_BYTES, SPANS_A_TRACE = 700, 600, 4
 PRINTED_BYTES_A_POD, PRINTED_BYTES_A_NODE = 50, 1_000
-"""A second. vLLM's statistics every ten seconds and the start of two containers; ten pods of the platform that print as they do by default."""
+"""A second. vLLM's statistics every ten seconds and the start of two containers; ten pods of the platform that print
+as they do by default.
+"""
 CONTAINERS, PLATFORM_STREAMS = 5, 300
 """Of one replica: fetch, server, relay or probe, the mesh's two; and of everything else in the cluster."""
 COMPRESSION = 8

@@ -1,7 +1,9 @@
-"""The way of requests: the proxies' lines, the traces and what the servers printed, of one release, one pod or one request.
+"""The way of requests: the proxies' lines, the traces and what the servers printed, of one release, one pod or one
+request.
 
-Every panel that knows a tenant leads here. A request is asked for by the id that its answer carries (`x-request-id`), which is in its line and
-in its spans. The trap: a Viewer of Grafana has no Explore, so a way that leads through it ends there for everybody; this page is a dashboard.
+Every panel that knows a tenant leads here. A request is asked for by the id that its answer carries
+(`x-request-id`), which is in its line and in its spans. The trap: a Viewer of Grafana has no Explore, so a way that
+leads through it ends there for everybody; this page is a dashboard.
 """
 
 from components.addons.otel import ACCESS_LOG

@@ -1,1 +1,3 @@
-"""What the platform layer defines itself, as native typed objects that policies can read. Add-ons are `components.addons`."""
+"""What the platform layer defines itself, as native typed objects that policies can read. Add-ons are
+`components.addons`.
+"""

@@ -1,8 +1,9 @@
-"""What the API server itself refuses in tenants' namespaces: for objects that did not come through a preview with its policy packs. Pure.
+"""What the API server itself refuses in tenants' namespaces: for objects that did not come through a preview with its
+policy packs. Pure.
 
-Each rule is one ValidatingAdmissionPolicy in CEL with one binding; none exempts anyone, and a rule that cannot be evaluated refuses. The
-trap: validation runs after injection, so the rules also see the mesh's own containers; those alone may carry a tag, because the control
-plane writes them.
+Each rule is one ValidatingAdmissionPolicy in CEL with one binding; none exempts anyone, and a rule that cannot be
+evaluated refuses. The trap: validation runs after injection, so the rules also see the mesh's own containers; those
+alone may carry a tag, because the control plane writes them.
 """
 
 import json
@@ -135,8 +136,9 @@ OF_ANY_POD = ("node.kubernetes.io/memory-pressure", "node.kubernetes.io/not-read
 
 
 def own_tolerations(pools: Sequence[Pool]) -> AdmissionRule:
-    """Only the taints of the pool that a pod selects, and only if it asks for a GPU: a quarantine or another's pool tolerates nobody.
-    A toleration without a key is the rule's `tolerations-by-name`."""
+    """Only the taints of the pool that a pod selects, and only if it asks for a GPU: a quarantine or another's pool
+    tolerates nobody. A toleration without a key is the rule's `tolerations-by-name`.
+    """
     taints = {pool.name: sorted({taint.key for taint in gpu_node.taints(pool)}) for pool in pools}
     known = json.dumps(taints, sort_keys=True)  # a literal of the Common Expression Language too
     selected = f"has(object.spec.nodeSelector) && '{POOL}' in object.spec.nodeSelector ? object.spec.nodeSelector['{POOL}'] : ''"

@@ -1,8 +1,10 @@
-"""The node's own store of artifacts on latency pools: `headway artifact-cache`, where the environment names an image of headway. Pure.
+"""The node's own store of artifacts on latency pools: `headway artifact-cache`, where the environment names an image of
+headway. Pure.
 
-A DaemonSet a pool fetches what the releases on that pool are made of and hands each file to pods of the tenant whose it is, on the same node
-only. Pods say who they are by a token for this audience alone. A pod must start without it, so nothing here is ever waited for;
-and its role reads every tenant's artifacts, so nothing else runs as its service account.
+A DaemonSet a pool fetches what the releases on that pool are made of and hands each file to pods of the tenant whose
+it is, on the same node only. Pods say who they are by a token for this audience alone. A pod must start without it,
+so nothing here is ever waited for; and its role reads every tenant's artifacts, so nothing else runs as its service
+account.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,10 @@
-"""What a tenant's deployers may write beside pods stays within the tenant: Services, routes, proxies' settings, autoscalers. Pure.
+"""What a tenant's deployers may write beside pods stays within the tenant: Services, routes, proxies' settings,
+autoscalers. Pure.
 
-Roles say which kinds they may write (`components/tenant/access.py`); these rules say what may stand in them. One gateway serves all
-tenants, and it takes a route for any host from any namespace: who may claim a host, and whose servers it leads to, is said here and nowhere
-else. A route to another's server would pass that tenant's tokens and rates by, because the request comes from the gateway.
+Roles say which kinds they may write (`components/tenant/access.py`); these rules say what may stand in them. One
+gateway serves all tenants, and it takes a route for any host from any namespace: who may claim a host, and whose
+servers it leads to, is said here and nowhere else. A route to another's server would pass that tenant's tokens and
+rates by, because the request comes from the gateway.
 """
 
 import json

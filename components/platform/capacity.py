@@ -1,7 +1,8 @@
-"""Priorities and warm capacity: room on a pool that is kept free by pods that give it up at once, and images that are there already. Pure.
+"""Priorities and warm capacity: room on a pool that is kept free by pods that give it up at once, and images that are
+there already. Pure.
 
-A placeholder is a pod of the lowest priority that asks for one unit of the pool's GPUs. A model's pod preempts it within seconds, and the
-autoscaler makes a node for the placeholder instead of for the model. It is paid for in full.
+A placeholder is a pod of the lowest priority that asks for one unit of the pool's GPUs. A model's pod preempts it
+within seconds, and the autoscaler makes a node for the placeholder instead of for the model. It is paid for in full.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,9 @@ _SMALL: Mapping[str, str] = {"cpu": "10m", "memory": "16Mi", "ephemeral-storage"
 
 @dataclass(frozen=True, kw_only=True)
 class Warm:
-    """`units` GPUs, slices or shares of `pool` that are kept free, and `images` that each of its nodes pulls as soon as it joins."""
+    """`units` GPUs, slices or shares of `pool` that are kept free, and `images` that each of its nodes pulls as soon
+    as it joins.
+    """
 
     pool: Pool
     units: int
@@ -74,9 +77,11 @@ def _placeholders(warm: Warm) -> Manifest:
 
 
 def _prefetch(warm: Warm) -> Manifest:
-    """One pod a node of the pool: it starts each image once, which pulls it, and then only stays, so that the node keeps them.
+    """One pod a node of the pool: it starts each image once, which pulls it, and then only stays, so that the node
+    keeps them.
 
-    An image without `/bin/true` fails here and holds up those after it; servers' images have it, as they have a shell.
+    An image without `/bin/true` fails here and holds up those after it; servers' images have it, as they have a
+    shell.
     """
     pool = warm.pool
     picked = {POOL: pool.name, "app.kubernetes.io/component": "prefetch"}

@@ -1,9 +1,11 @@
-"""The filters that a request meets at the gateway, in their order: one EnvoyFilter, whatever the number of tenants and models. Pure.
+"""The filters that a request meets at the gateway, in their order: one EnvoyFilter, whatever the number of tenants and
+models. Pure.
 
-A filter that stands in the chain once for each model costs every request of every tenant. So each kind of filter stands there once, and what
-it must know of a host stands with the host (`components/tenant/gateway_filters.py`), where Envoy finds it by the virtual host that
-it has chosen anyway. A host for which nothing is said is refused by the first of them, and that is what holds a tenant's
-deployers to the hosts of its contracts; but of a plain port that only redirects to TLS nothing is said, so they stand at the serving port.
+A filter that stands in the chain once for each model costs every request of every tenant. So each kind of filter
+stands there once, and what it must know of a host stands with the host (`components/tenant/gateway_filters.py`),
+where Envoy finds it by the virtual host that it has chosen anyway. A host for which nothing is said is refused by
+the first of them, and that is what holds a tenant's deployers to the hosts of its contracts; but of a plain port
+that only redirects to TLS nothing is said, so they stand at the serving port.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +25,9 @@ EXPERIMENT = "headway.experiment"
 OVERLOAD = "headway.overload"
 
 PRIORITY = 10
-"""Of EnvoyFilters that put something beside something else. Data for the filters need none: istiod merges after everything is in place."""
+"""Of EnvoyFilters that put something beside something else. Data for the filters need none: istiod merges after
+everything is in place.
+"""
 FILL_SECONDS = 1
 ANSWER_SECONDS = 0.05
 """The limiter answers within a few milliseconds or counts as away."""
@@ -36,7 +40,9 @@ _ALWAYS = {"default_value": {"numerator": 100, "denominator": "HUNDRED"}}
 
 
 def manifest(*, port: int) -> Manifest:
-    """The EnvoyFilter of the filters at the gateway's serving `port`, right before the router and so behind tokens and callers' rights."""
+    """The EnvoyFilter of the filters at the gateway's serving `port`, right before the router and so behind tokens
+    and callers' rights.
+    """
     place = {"filterChain": {"filter": {"name": _MANAGER, "subFilter": {"name": "envoy.filters.http.router"}}}, "portNumber": port}
     patches = [
         {
@@ -60,9 +66,11 @@ def manifest(*, port: int) -> Manifest:
 
 
 def chain() -> Sequence[Mapping[str, Any]]:
-    """Every filter in the order in which a request meets it; those that are `disabled` only run for hosts that bring data for them.
+    """Every filter in the order in which a request meets it; those that are `disabled` only run for hosts that bring
+    data for them.
 
-    Limits before everything that decides where a request goes: what is refused is in no experiment, and no sign of an overload.
+    Limits before everything that decides where a request goes: what is refused is in no experiment, and no sign of
+    an overload.
     """
     return (
         {"name": TENANT, "typed_config": _lua(scripts.TENANT)},
@@ -93,7 +101,9 @@ def _own_limit() -> dict[str, Any]:
 
 
 def _global_limit() -> dict[str, Any]:
-    """Asks the platform's limiter, which counts for all proxies; while it does not answer, requests pass and the own buckets remain."""
+    """Asks the platform's limiter, which counts for all proxies; while it does not answer, requests pass and the own
+    buckets remain.
+    """
     spent = {"format": f"%DYNAMIC_METADATA({scripts.TOKENS_STATE}:generated)%"}
     requests, tokens = {"generic_key": {"descriptor_key": "limit", "descriptor_value": "requests"}}, _told("limit", "counted")
     service = {"envoy_grpc": {"cluster_name": CLUSTER}, "timeout": f"{ANSWER_SECONDS}s"}

@@ -1,15 +1,17 @@
 """The Lua that the gateway's proxies run, each script once for all hosts. Pure text.
 
-What a script must know of the host stands in its filter context, which Envoy takes from the virtual host that it has found anyway
-(`LuaPerRoute.filter_context`, read by `get`; of a host without one every `get` is nil). The trap: a worker keeps one Lua state for a
-script, so what a script remembers it has to remember by model.
+What a script must know of the host stands in its filter context, which Envoy takes from the virtual host that it has
+found anyway (`LuaPerRoute.filter_context`, read by `get`; of a host without one every `get` is nil). The trap: a
+worker keeps one Lua state for a script, so what a script remembers it has to remember by model.
 """
 
 from headway.contract.assignment import BUCKETS
 from headway.wire import DEGRADE_HEADER, DEGRADED_HEADER, EXPERIMENT_HEADER, PRIORITY_HEADER
 
 TENANT_STATE = "headway.tenant"
-"""Namespace of dynamic metadata: `name`, and `requests` and `tokens` as the limiter takes a limit; `counted` says that tokens are."""
+"""Namespace of dynamic metadata: `name`, and `requests` and `tokens` as the limiter takes a limit; `counted` says
+that tokens are.
+"""
 TOKENS_STATE = "headway.tokens"
 """Namespace of dynamic metadata: the tokens of an answer, `generated`."""
 EXPERIMENT_STATE = "headway.experiment"
@@ -43,12 +45,14 @@ function envoy_on_request(handle)
   end
 end
 """
-"""Says whose host it is and what its tenant is granted, for the limits behind. A host that no contract has is served by nobody: else its
-requests would meet no limit. An answer in which nothing is counted is charged nothing.
+"""Says whose host it is and what its tenant is granted, for the limits behind. A host that no contract has is served by
+nobody: else its requests would meet no limit. An answer in which nothing is counted is charged nothing.
 
-`guarded` is how hosts end that the tenant's AuthorizationPolicy judges. Envoy finds a virtual host by a text that is not quite what policies
-read (it looks away from a port, and from what only looks like one); what they have not judged must not pass. Nor may a WebSocket, which
-istiod lets through: it is one request to every limit, whatever is asked in it."""
+`guarded` is how hosts end that the tenant's AuthorizationPolicy judges. Envoy finds a virtual host by a text that is
+not quite what policies read (it looks away from a port, and from what only looks like one); what they have not
+judged must not pass. Nor may a WebSocket, which istiod lets through: it is one request to every limit, whatever is
+asked in it.
+"""
 
 TOKENS = f"""
 local function last(text, pattern)
@@ -80,8 +84,9 @@ end
 """
 """Counts while the answer passes, and holds none of it back.
 
-Servers of the OpenAI API say `usage.completion_tokens` at the end of an answer; of a stream that is left before, each event is one token at
-least. A number inside a generated text does not match: there its quotation marks are escaped.
+Servers of the OpenAI API say `usage.completion_tokens` at the end of an answer; of a stream that is left before,
+each event is one token at least. A number inside a generated text does not match: there its quotation marks are
+escaped.
 """
 
 BUCKET = f"""

@@ -1,8 +1,8 @@
 """The limiter that all proxies of the gateway ask: Envoy's rate limit service, with its counts in Valkey. Pure.
 
-It knows no tenant: a question brings the limit that it is judged by, so a quota is changed in its tenant's stack and nowhere else. Counts
-live for a window and are kept in memory only. Whoever can reach it can use up a tenant's rate, so the mesh lets the gateway
-in and nobody else.
+It knows no tenant: a question brings the limit that it is judged by, so a quota is changed in its tenant's stack and
+nowhere else. Counts live for a window and are kept in memory only. Whoever can reach it can use up a tenant's rate,
+so the mesh lets the gateway in and nobody else.
 """
 
 from typing import Any

@@ -1,4 +1,6 @@
-"""How a loop of Headway's own stands in the cluster: two replicas of an image of headway on the system nodes, one of them at every time. Pure."""
+"""How a loop of Headway's own stands in the cluster: two replicas of an image of headway on the system nodes, one of
+them at every time. Pure.
+"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,7 @@
 """The mesh's own rules: encrypted and closed everywhere, one gateway, telemetry without contents. Pure.
 
-The trap: an AuthorizationPolicy without rules in the root namespace refuses every request of the mesh, the gateway's own included; tenants
-open their services to the gateway, and the gateway is opened here.
+The trap: an AuthorizationPolicy without rules in the root namespace refuses every request of the mesh, the gateway's
+own included; tenants open their services to the gateway, and the gateway is opened here.
 """
 
 import json
@@ -24,8 +24,9 @@ OWN_HEADERS = (DEGRADE_HEADER, EXPERIMENT_HEADER, CLASS_HEADER, PRIORITY_HEADER,
 HEADERS_SECONDS, HEADERS_KIB = 10, 32
 """A client that takes longer to say what it wants, or says more, is cut off."""
 REQUEST_SECONDS = 120
-"""A request has arrived whole by then, or is answered with 408: the largest body that a contract may allow at 18 Mbit/s. A stream of
-requests is free of it once it has been answered."""
+"""A request has arrived whole by then, or is answered with 408: the largest body that a contract may allow at 18
+Mbit/s. A stream of requests is free of it once it has been answered.
+"""
 SILENT_SECONDS = 3600
 """Of a request that nothing is heard of in either direction: no model may take longer. istiod's own is for ever."""
 UNREAD_SECONDS = 60
@@ -115,7 +116,9 @@ def _gateway(hosts: Sequence[str], certificate: str | None) -> Manifest:
 
 
 def _door() -> Manifest:
-    """Before any route is chosen: the platform's own headers are taken off a client's request, and clients may not take for ever."""
+    """Before any route is chosen: the platform's own headers are taken off a client's request, and clients may not
+    take for ever.
+    """
     manager = "envoy.filters.network.http_connection_manager"
     mutation = "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation"
     config = {

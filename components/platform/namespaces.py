@@ -1,7 +1,8 @@
 """The platform's namespaces and who may reach into them. Pure.
 
-Each is closed to other namespaces but for scrapes and for the API server's webhook calls, which come from the control plane's interfaces in
-the intra subnets. The trap: a namespace whose webhook the API server cannot reach stops every create of that kind, cluster-wide.
+Each is closed to other namespaces but for scrapes and for the API server's webhook calls, which come from the
+control plane's interfaces in the intra subnets. The trap: a namespace whose webhook the API server cannot reach
+stops every create of that kind, cluster-wide.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,8 +44,8 @@ class Door:
 
 @dataclass(frozen=True, kw_only=True)
 class PlatformNamespace:
-    """`webhooks` has ports that the API server calls, `open_to_all` ports that any pod or client may use, `open_to_tenants` ports that tenants'
-    pods may.
+    """`webhooks` has ports that the API server calls, `open_to_all` ports that any pod or client may use,
+    `open_to_tenants` ports that tenants' pods may.
     """
 
     name: str

@@ -1,9 +1,9 @@
-"""What the loop of `headway nodes watch` stands on: a place for its diagnostics, its rights, what it must know of the pools; and, where the
-environment names an image of headway, the loop itself. Pure.
+"""What the loop of `headway nodes watch` stands on: a place for its diagnostics, its rights, what it must know of the
+pools; and, where the environment names an image of headway, the loop itself. Pure.
 
-Two replicas, of which the one that holds the Lease acts: the other takes over within a minute. The namespace is privileged,
-because a diagnostic takes GPUs past the device plugin; so nobody but the loop may make pods in it, and what it may do to other namespaces'
-pods is to evict them, which disruption budgets stop, and never to delete them.
+Two replicas, of which the one that holds the Lease acts: the other takes over within a minute. The namespace is
+privileged, because a diagnostic takes GPUs past the device plugin; so nobody but the loop may make pods in it, and
+what it may do to other namespaces' pods is to evict them, which disruption budgets stop, and never to delete them.
 """
 
 import json
@@ -90,7 +90,9 @@ def manifests(pools: Sequence[Pool]) -> tuple[Manifest, ...]:
 
 
 def loop(image: str, region: str) -> tuple[Manifest, ...]:
-    """The loop as a Deployment of `image`, an image of headway by digest, and what scrapes it. Needs the Prometheus operator's definitions."""
+    """The loop as a Deployment of `image`, an image of headway by digest, and what scrapes it. Needs the Prometheus
+    operator's definitions.
+    """
     return (
         Manifest(role="loop", body=loops.deployment(LOOP, NODE_HEALTH_NAMESPACE, _container(image, region), grace_seconds=30)),
         Manifest(role="loop-budget", body=loops.budget(LOOP, NODE_HEALTH_NAMESPACE)),
@@ -138,7 +140,9 @@ def permissions(cluster: str, account_id: str, region: str) -> tuple[Statement, 
 
 
 def expected(pools: Sequence[Pool]) -> dict[str, dict[str, object]]:
-    """What every node of a pool must offer once it is there, the driver of its image, and how many nodes there are at least."""
+    """What every node of a pool must offer once it is there, the driver of its image, and how many nodes there are
+    at least.
+    """
     return {
         pool.name: {
             "resources": pool.resources_per_node,

@@ -1,4 +1,6 @@
-"""Registers plain manifests as one component. The builders beside this module are pure; this is their only wire to the engine."""
+"""Registers plain manifests as one component. The builders beside this module are pure; this is their only wire to
+the engine.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,9 @@
-"""The dead man's switch of releases, in the cluster: `headway release guard` over every tenant, where the environment names an image. Pure.
+"""The dead man's switch of releases, in the cluster: `headway release guard` over every tenant, where the environment
+names an image. Pure.
 
-Two replicas that both act: what they do can be done twice, so neither waits for the other. What it may do everywhere is to patch
-routes and to say that it lives; a right to create cannot be bound to a name, so any Lease may be created, and only its own be changed.
+Two replicas that both act: what they do can be done twice, so neither waits for the other. What it may do everywhere
+is to patch routes and to say that it lives; a right to create cannot be bound to a name, so any Lease may be
+created, and only its own be changed.
 """
 
 from typing import Any

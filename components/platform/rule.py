@@ -1,6 +1,7 @@
 """One admission rule, and the policy and binding that it becomes. Pure.
 
-What a namespace is bound by is decided by its new labels, so a rule about namespaces themselves is bound to all of them.
+What a namespace is bound by is decided by its new labels, so a rule about namespaces themselves is bound to all of
+them.
 """
 
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from components.manifests import Manifest, object_
 from headway.wire import TENANT
 
 PODS = ("pods", "pods/ephemeralcontainers", "pods/resize")
-"""Every way to write the containers of a pod. Not `pods/status`: a rule that a running pod breaks must not silence its kubelet."""
+"""Every way to write the containers of a pod. Not `pods/status`: a rule that a running pod breaks must not silence
+its kubelet.
+"""
 NAMESPACES = ("namespaces", "namespaces/finalize", "namespaces/status")
 """Every way to write the labels of a namespace."""
 
@@ -27,7 +30,9 @@ _STAYS = {"name": "is-not-being-deleted", "expression": "!has(object.metadata.de
 
 @dataclass(frozen=True, kw_only=True)
 class AdmissionRule:
-    """One rule: CEL that must hold for every pod of a tenant, or for other `resources`, and what is said when it does not."""
+    """One rule: CEL that must hold for every pod of a tenant, or for other `resources`, and what is said when it
+    does not.
+    """
 
     name: str
     expression: str

@@ -1,4 +1,6 @@
-"""The storage class of the platform's volumes: gp3, encrypted with the environment's key, made where its pod lands. Pure."""
+"""The storage class of the platform's volumes: gp3, encrypted with the environment's key, made where its pod lands.
+Pure.
+"""
 
 import pulumi
 

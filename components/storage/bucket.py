@@ -1,7 +1,7 @@
 """One private bucket: versioned, encrypted, TLS only, closed to the public, its old versions cleaned up.
 
-The trap: Object Lock can be switched on only when a bucket is made, and a bucket with locked objects cannot be destroyed before the lock
-ends; in governance mode whoever holds `s3:BypassGovernanceRetention` still can.
+The trap: Object Lock can be switched on only when a bucket is made, and a bucket with locked objects cannot be
+destroyed before the lock ends; in governance mode whoever holds `s3:BypassGovernanceRetention` still can.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,9 @@ MULTIPART_DAYS = 7
 
 @dataclass(frozen=True, kw_only=True)
 class BucketArgs:
-    """`name` is the physical name. Encrypted with `key_arn`, or with S3's own key where that is None (access logs allow no other)."""
+    """`name` is the physical name. Encrypted with `key_arn`, or with S3's own key where that is None (access logs
+    allow no other).
+    """
 
     name: str
     key_arn: pulumi.Input[str] | None
@@ -44,7 +46,9 @@ class BucketArgs:
 
 
 class Bucket(pulumi.ComponentResource):
-    """Creates a private, versioned and encrypted S3 bucket. `name` waits until it exists; `arn` follows from the physical name."""
+    """Creates a private, versioned and encrypted S3 bucket. `name` waits until it exists; `arn` follows from the
+    physical name.
+    """
 
     name: pulumi.Output[str]
     arn: str

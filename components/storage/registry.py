@@ -1,7 +1,7 @@
 """Image repositories: immutable tags, scanned on push, encrypted, tidied; and caches of public registries.
 
-The trap: a pull-through cache exists for a fixed list of upstream registries, and NVIDIA's is not among them; the GPU Operator's, DCGM's
-and Triton's images are pushed here by CI instead.
+The trap: a pull-through cache exists for a fixed list of upstream registries, and NVIDIA's is not among them; the
+GPU Operator's, DCGM's and Triton's images are pushed here by CI instead.
 """
 
 import json
@@ -27,7 +27,9 @@ class ImageRegistryArgs:
 
 
 class ImageRegistry(pulumi.ComponentResource):
-    """Creates ECR repositories and pull-through caches of public registries. `urls` has the repositories by their short name."""
+    """Creates ECR repositories and pull-through caches of public registries. `urls` has the repositories by their
+    short name.
+    """
 
     urls: dict[str, pulumi.Output[str]]
 

@@ -1,7 +1,7 @@
 """What an environment stores: artifacts, the release ledger, telemetry, access logs, images, batch requests.
 
-A model's files are found by their digest and a release event by its number, so neither bucket ever needs to overwrite; both
-refuse to.
+A model's files are found by their digest and a release event by its number, so neither bucket ever needs to
+overwrite; both refuse to.
 """
 
 from collections.abc import Mapping
@@ -141,7 +141,8 @@ class Storage(pulumi.ComponentResource):
 
 
 def namespaces_apart(name: str) -> Statement:
-    """A pod reaches objects below its own namespace's name only, whatever its role allows; who carries no such tag is not a pod.
+    """A pod reaches objects below its own namespace's name only, whatever its role allows; who carries no such tag is
+    not a pod.
 
     Spared are the stores of artifacts on nodes, which hand to each namespace what is its own.
     """

@@ -1,7 +1,7 @@
 """Who may use a tenant's models and who may touch its objects: tokens and rates at the gateway, roles in the namespace.
 
-The trap: a RequestAuthentication alone lets requests without any token pass; the AuthorizationPolicy beside it is what refuses them. Both
-stand in the gateway's namespace, because that is where a caller is still a caller.
+The trap: a RequestAuthentication alone lets requests without any token pass; the AuthorizationPolicy beside it is
+what refuses them. Both stand in the gateway's namespace, because that is where a caller is still a caller.
 """
 
 from collections.abc import Iterable

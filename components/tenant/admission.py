@@ -1,9 +1,10 @@
-"""The API server's own word on the pods of a tenant: their priority class is one of the tenant's, and a GPU's class, pool and accelerator
-belong together.
+"""The API server's own word on the pods of a tenant: their priority class is one of the tenant's, and a GPU's class,
+pool and accelerator belong together.
 
-Quotas count an accelerator by priority class (see `priority`), so a pod of an H100 pool under an L4 class would be counted as an L4; and a
-pod without a GPU under another's class would push others out. This ValidatingAdmissionPolicy refuses both, whoever made the pod. The trap:
-a policy matches pods, not the Deployments that make them; the refusal shows up as an event of the ReplicaSet.
+Quotas count an accelerator by priority class (see `priority`), so a pod of an H100 pool under an L4 class would be
+counted as an L4; and a pod without a GPU under another's class would push others out. This ValidatingAdmissionPolicy
+refuses both, whoever made the pod. The trap: a policy matches pods, not the Deployments that make them; the refusal
+shows up as an event of the ReplicaSet.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,9 @@ _ASKS_FOR_GPU = (
 
 
 def pools_by_class(tenant: str, pools: Sequence[Pool]) -> dict[str, list[str]]:
-    """Which pools a pod of each of the tenant's priority classes may select: batch classes batch pools, all others the other pools."""
+    """Which pools a pod of each of the tenant's priority classes may select: batch classes batch pools, all others
+    the other pools.
+    """
     found: dict[str, set[str]] = {}
     for pool in pools:
         batch = {priority_class(tenant, WorkloadClass.BATCH, pool.accelerator)}

@@ -26,7 +26,9 @@ class TenantNamespaceArgs:
 
 
 class TenantNamespace(pulumi.ComponentResource):
-    """Creates a tenant's namespace with its quotas, network isolation, AWS identity, access of people, alarms and budget."""
+    """Creates a tenant's namespace with its quotas, network isolation, AWS identity, access of people, alarms and
+    budget.
+    """
 
     namespace: pulumi.Resource
     role_arn: pulumi.Output[str]
@@ -45,7 +47,9 @@ class TenantNamespace(pulumi.ComponentResource):
 
     @property
     def foundation(self) -> list[pulumi.Resource]:
-        """What a model service needs before its first pod: the namespace with its identity, quotas, admission and priority classes."""
+        """What a model service needs before its first pod: the namespace with its identity, quotas, admission and
+        priority classes.
+        """
         needed = ("admission-binding", "identity", "limits", "namespace", "priority-", "quota")
         return [resource for role, resource in sorted(self.objects.items()) if role.startswith(needed)]
 

@@ -1,8 +1,10 @@
-"""What the gateway's filters must know of a host, put where Envoy keeps it: with the host's virtual host, by an EnvoyFilter. Pure.
+"""What the gateway's filters must know of a host, put where Envoy keeps it: with the host's virtual host, by an
+EnvoyFilter. Pure.
 
-The filters themselves are the platform's, each once (`components/platform/gateway_filters.py`). The trap: istiod names virtual hosts by host
-and port and makes one of several whose routes are equal, so a host is found by its domain and never by that name; and a map is merged
-entry by entry, so two objects may speak of one host, but not of one filter there.
+The filters themselves are the platform's, each once (`components/platform/gateway_filters.py`). The trap: istiod
+names virtual hosts by host and port and makes one of several whose routes are equal, so a host is found by its
+domain and never by that name; and a map is merged entry by entry, so two objects may speak of one host, but not of
+one filter there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,10 @@
-"""What may talk to a tenant's pods, and whom they may talk to: packets by NetworkPolicy, identities and paths by the mesh.
+"""What may talk to a tenant's pods, and whom they may talk to: packets by NetworkPolicy, identities and paths by the
+mesh.
 
-Default deny both ways; then the gateway, the scraper and the tenant's own pods in, and name service, mesh control plane, telemetry and
-the artifact store out. NetworkPolicies see packets before the mesh opens them, so they name ports of proxies as well as of
-servers; and the Pod Identity agent sits on a link-local address that no ordinary rule covers.
+Default deny both ways; then the gateway, the scraper and the tenant's own pods in, and name service, mesh control
+plane, telemetry and the artifact store out. NetworkPolicies see packets before the mesh opens them, so they name
+ports of proxies as well as of servers; and the Pod Identity agent sits on a link-local address that no ordinary rule
+covers.
 """
 
 from typing import Any
@@ -21,7 +23,9 @@ ISTIOD_PORT = 15012
 OTLP_PORT = 4317
 HTTPS_PORT = 443
 PRIVATE_RANGES = ("10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16")
-"""Where other tenants and the account's own machines are; the artifact store is not there (S3 is reached through a gateway endpoint)."""
+"""Where other tenants and the account's own machines are; the artifact store is not there (S3 is reached through a
+gateway endpoint).
+"""
 
 ADMIN_PATHS = (
     "/v2/repository",
@@ -53,7 +57,9 @@ ADMIN_PATHS = (
 Sources: Triton's grpc_service.proto and http_server.cc; vLLM's documentation, "Security".
 """
 UNSERVED_PATHS = ("/inference.GRPCInferenceService/ModelStreamInfer",)
-"""What would hang: each replica's proxy holds a request until it knows its size, and this one ends only when its caller wants no more."""
+"""What would hang: each replica's proxy holds a request until it knows its size, and this one ends only when its
+caller wants no more.
+"""
 
 
 def network_policies(tenant: str, surroundings: Surroundings, queues: bool = False) -> list[tuple[str, dict[str, Any]]]:
@@ -105,7 +111,9 @@ def _port(number: int, protocol: str = "TCP") -> dict[str, Any]:
 
 
 def mesh_rules(tenant: str, surroundings: Surroundings) -> list[tuple[str, dict[str, Any]]]:
-    """Who may call the tenant's servers once a packet has arrived: strict mutual TLS, the gateway and the tenant itself, no admin paths."""
+    """Who may call the tenant's servers once a packet has arrived: strict mutual TLS, the gateway and the tenant
+    itself, no admin paths.
+    """
     found = labels("isolation", tenant=tenant)
     callers = [{"source": {"namespaces": sorted({surroundings.gateway_namespace, tenant})}}]
     return [

@@ -1,9 +1,11 @@
-"""How much of a tenant passes the gateway: its requests and the tokens that are generated for it, over all proxies together. Pure.
+"""How much of a tenant passes the gateway: its requests and the tokens that are generated for it, over all proxies
+together. Pure.
 
-Each proxy first asks its own bucket, then the platform's limiter (`components/platform/limiter.py`), which counts for all of them; what the
-limit is stands in the question, so the limiter knows no tenant. While the limiter does not answer, requests pass and the proxies' own
-buckets remain. Tokens are known when an answer is over, so they are charged then, and the next request is refused; what
-runs is never cut off, and a tenant may overshoot by the answers that are under way.
+Each proxy first asks its own bucket, then the platform's limiter (`components/platform/limiter.py`), which counts
+for all of them; what the limit is stands in the question, so the limiter knows no tenant. While the limiter does not
+answer, requests pass and the proxies' own buckets remain. Tokens are known when an answer is over, so they are
+charged then, and the next request is refused; what runs is never cut off, and a tenant may overshoot by the answers
+that are under way.
 """
 
 import math
@@ -21,18 +23,23 @@ from headway.contract.units import Rate
 BURST_SECONDS = 2
 """A tenant may save up two seconds of its rate in a proxy's own bucket."""
 UNEVEN = 2
-"""Connections are not spread evenly: a proxy lets its part of the rate through twice over before it refuses by itself."""
+"""Connections are not spread evenly: a proxy lets its part of the rate through twice over before it refuses by
+itself.
+"""
 _SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3_600}
 
 
 def rate_of_one_proxy(tenant: Tenant, surroundings: Surroundings) -> int:
-    """Requests a second that one gateway proxy lets through whatever the limiter says: at least one, at most the tenant's whole rate."""
+    """Requests a second that one gateway proxy lets through whatever the limiter says: at least one, at most the
+    tenant's whole rate.
+    """
     rate = tenant.quota.requests.per_second
     return max(1, math.ceil(min(rate, UNEVEN * rate / surroundings.gateway_replicas)))
 
 
 def rate_limit(tenant: Tenant, models: Iterable[Model], surroundings: Surroundings, name: str) -> dict[str, Any]:
-    """What the gateway knows of the tenant: its bucket in each proxy, and with every host of its models what it is granted.
+    """What the gateway knows of the tenant: its bucket in each proxy, and with every host of its models what it is
+    granted.
 
     Of a host that is none of these nothing is known, and nothing is served there.
     """

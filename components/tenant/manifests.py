@@ -19,7 +19,9 @@ from headway.wire import ENVIRONMENT, PREFIX, TENANT
 SERVICE_ACCOUNT = "models"
 """The identity of the tenant's model servers: it reads the tenant's artifacts and nothing else."""
 POD_SECURITY = "restricted"
-"""GPU pods need no privilege: the device plugin hands devices over by CDI. The mesh needs its CNI plugin for this (no init container)."""
+"""GPU pods need no privilege: the device plugin hands devices over by CDI. The mesh needs its CNI plugin for this
+(no init container).
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +127,8 @@ class TenantPlan:
 
 
 def artifact_prefix(tenant: str, uri: str) -> str:
-    """`bucket/prefix/` up to and including the part that is the tenant's name; the contract demands that there is one."""
+    """`bucket/prefix/` up to and including the part that is the tenant's name; the contract demands that there is
+    one.
+    """
     bucket, *parts = uri.removeprefix("s3://").rstrip("/").split("/")
     return "/".join([bucket, *parts[: parts.index(tenant) + 1]]) + "/"

@@ -1,9 +1,9 @@
 """Priority classes of a tenant: who yields to whom, and the handle by which a quota can tell accelerators apart.
 
-A ResourceQuota counts `nvidia.com/gpu` whatever the GPU is. The only property of a pod that a quota can select by is its priority class,
-so a tenant has one for each (workload class, accelerator): classes of one workload class have equal value, and the quota of an
-accelerator selects its classes by name. A pod that asks for an accelerator under another accelerator's class would escape its
-quota; the tenant's admission policy refuses it.
+A ResourceQuota counts `nvidia.com/gpu` whatever the GPU is. The only property of a pod that a quota can select by is
+its priority class, so a tenant has one for each (workload class, accelerator): classes of one workload class have
+equal value, and the quota of an accelerator selects its classes by name. A pod that asks for an accelerator under
+another accelerator's class would escape its quota; the tenant's admission policy refuses it.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,8 @@
-"""Alarms of batch queues, told to the tenant's owner: answers that will be late, and messages that nothing could answer.
+"""Alarms of batch queues, told to the tenant's owner: answers that will be late, and messages that nothing could
+answer.
 
-CloudWatch's, because only SQS knows how old its oldest message is, and because they speak when no worker and no Prometheus runs. SQS forgets a message at its deadline without a word; the first alarm comes at half of it.
+CloudWatch's, because only SQS knows how old its oldest message is, and because they speak when no worker and no
+Prometheus runs. SQS forgets a message at its deadline without a word; the first alarm comes at half of it.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,8 @@
-"""The queue of each model with a batch variant: its name, its address, and what the tenant's workers may do with it. Pure.
+"""The queue of each model with a batch variant: its name, its address, and what the tenant's workers may do with it.
+Pure.
 
-Names, addresses and rights follow from the contracts and the account, so that a plan knows them all. The queues themselves are made with
-their models (`components/model_service/queues.py`).
+Names, addresses and rights follow from the contracts and the account, so that a plan knows them all. The queues
+themselves are made with their models (`components/model_service/queues.py`).
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,9 @@ def queue_url(tenant: str, model: str, surroundings: Surroundings) -> str:
 
 
 def rights(tenant: str, models: Sequence[Model], surroundings: Surroundings) -> tuple[tuple[str, Sequence[str], Sequence[str]], ...]:
-    """(statement, actions, ARNs) that workers need: their queues' messages, requests and answers below their stores. Nothing else."""
+    """(statement, actions, ARNs) that workers need: their queues' messages, requests and answers below their stores.
+    Nothing else.
+    """
     fed = [(model.name, model.batch) for model in models if model.batch]
     if not fed:
         return ()

@@ -22,7 +22,9 @@ from headway.contract.tenant import Tenant
 SPARE_PODS = 10
 """Pods beyond one a device: a release that leaves while the next one comes, and what people run to look at things."""
 SERVICES_EACH, DEPLOYMENTS_EACH, CONFIG_MAPS_EACH = 6, 4, 8
-"""A model service with three arms has three Deployments and four Services; configurations and records come to about six."""
+"""A model service with three arms has three Deployments and four Services; configurations and records come to about
+six.
+"""
 
 WHOLE, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
 DEFAULT_CPU, DEFAULT_MEMORY, DEFAULT_STORAGE = "100m", "256Mi", "1Gi"
@@ -52,7 +54,8 @@ def classes_of(tenant: str, accelerator: Accelerator) -> list[str]:
 def resource_quotas(tenant: Tenant, models: Sequence[Model]) -> list[tuple[str, dict[str, Any]]]:
     """(role, ResourceQuota), the whole one first.
 
-    An accelerator that is neither granted nor used by a model has no priority class of the tenant, so it needs no quota of its own.
+    An accelerator that is neither granted nor used by a model has no priority class of the tenant, so it needs no
+    quota of its own.
     """
     hard = {
         "count/configmaps": str((len(models) + 1) * CONFIG_MAPS_EACH),

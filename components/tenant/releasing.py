@@ -1,8 +1,9 @@
-"""What whoever releases a tenant's models may do beside changing releases: seeing the room there is, and asking replicas. Pure.
+"""What whoever releases a tenant's models may do beside changing releases: seeing the room there is, and asking
+replicas. Pure.
 
-A release runner is an identity of its own (`people.runners`), because asking a replica is running a command in its serving container: with
-that right one could read requests. An update with refresh reads every object of the tenant's stack, also those that no release
-changes; without the right to read them a rollback could not be reconciled.
+A release runner is an identity of its own (`people.runners`), because asking a replica is running a command in its
+serving container: with that right one could read requests. An update with refresh reads every object of the tenant's
+stack, also those that no release changes; without the right to read them a rollback could not be reconciled.
 """
 
 from typing import Any
@@ -15,7 +16,9 @@ RUNNER = "runner"
 """The Role, in the tenant's namespace, of whoever releases are driven as."""
 _RBAC = "rbac.authorization.k8s.io"
 _ROOM = (("", "nodes", ("get", "list")), ("", "pods", ("list",)))
-"""Spare GPUs of a pool are what its nodes have and pods of all tenants do not ask for. No logs, no secrets, nothing is changed."""
+"""Spare GPUs of a pool are what its nodes have and pods of all tenants do not ask for. No logs, no secrets, nothing
+is changed.
+"""
 _REFRESHED = (
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
     ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
@@ -35,7 +38,9 @@ INSIDE = (
 )
 """In its namespace, beside what viewers see: the rest of the stack, and whether somebody guards its releases."""
 ASKING = (("", "pods/exec", ("create", "get")),)
-"""Golden requests are asked inside the serving container, so that neither the mesh's identities nor a hole in them is needed."""
+"""Golden requests are asked inside the serving container, so that neither the mesh's identities nor a hole in them
+is needed.
+"""
 
 
 def rules(rights: tuple[tuple[str, str, tuple[str, ...]], ...]) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
 """What a tenant spends and generates, against what its contract grants.
 
-Cost is known a day later, from AWS's split cost allocation for EKS, which divides a node's price by what each namespace's pods reserve
-(GPUs included). Tokens are known at once. The trap: the cost allocation tag `aws:eks:namespace` must be activated once in the payer
-account; until then the budget sees nothing and stays silent.
+Cost is known a day later, from AWS's split cost allocation for EKS, which divides a node's price by what each
+namespace's pods reserve (GPUs included). Tokens are known at once. The trap: the cost allocation tag
+`aws:eks:namespace` must be activated once in the payer account; until then the budget sees nothing and stays silent.
 """
 
 from typing import Any
@@ -36,7 +36,8 @@ def budget(tenant: Tenant, cluster: str) -> dict[str, Any]:
 def token_alert(tenant: Tenant, surroundings: Surroundings) -> dict[str, Any] | None:
     """Generated tokens above the quota; None for a tenant without one.
 
-    The gateway limits them by the minute (`limits.py`), so this fires where it cannot: answers that it does not count, or no limiter.
+    The gateway limits them by the minute (`limits.py`), so this fires where it cannot: answers that it does not
+    count, or no limiter.
     """
     if tenant.quota.tokens is None:
         return None

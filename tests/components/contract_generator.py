@@ -1,7 +1,9 @@
-"""Contracts out of the vocabulary itself: random values for any field, by its type, and random contracts that are sound as a whole.
+"""Contracts out of the vocabulary itself: random values for any field, by its type, and random contracts that are sound
+as a whole.
 
-A value is drawn from what a field's type, bounds and examples say, so that a new field is drawn from without anybody thinking of it. Whole
-contracts are found by replacing one section of a sound one at a time and keeping what stays sound.
+A value is drawn from what a field's type, bounds and examples say, so that a new field is drawn from without anybody
+thinking of it. Whole contracts are found by replacing one section of a sound one at a time and keeping what stays
+sound.
 """
 
 import copy
@@ -96,7 +98,9 @@ def bound(metadata: list[Any], name: str, default: int) -> int:
 def varied(
     base: dict[str, Any], kind: type[Part], chance: random.Random, sound: Callable[[dict[str, Any]], bool], tries: int
 ) -> dict[str, Any]:
-    """A sound contract far from `base`, which is sound: one place after another is drawn anew, and kept where the whole stays sound."""
+    """A sound contract far from `base`, which is sound: one place after another is drawn anew, and kept where the
+    whole stays sound.
+    """
     found = copy.deepcopy(base)
     for _ in range(tries):
         candidate = copy.deepcopy(found)

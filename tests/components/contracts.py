@@ -1,4 +1,6 @@
-"""Contracts to render in tests: the three samples, and variants of them that cover every runtime, sharing mode and workload class."""
+"""Contracts to render in tests: the three samples, and variants of them that cover every runtime, sharing mode and
+workload class.
+"""
 
 import copy
 from collections.abc import Mapping
@@ -169,7 +171,9 @@ MODELS: dict[str, Model] = {
         **{**PLAIN, "health__golden": [_INFERENCE]},
     ),
 }
-"""Eleven contracts by name. Golden requests of plain containers are JSON of their own; a gRPC one's are the Open Inference Protocol's."""
+"""Eleven contracts by name. Golden requests of plain containers are JSON of their own; a gRPC one's are the Open
+Inference Protocol's.
+"""
 
 
 def pool_of(model: Model) -> Pool:

@@ -1,9 +1,10 @@
 """Golden files: one example in full, and for every other one what is different about it.
 
-A text is read as blocks, each a title and its lines: a resource with its inputs, or a Kubernetes object. The file of a difference begins with
-the names that differ on purpose (the environment, its account), which it then writes as `<environment>`, `<account>`. Each block follows that
-is changed, new (`+`) or gone (`-`); `=` marks one that is equal, where the order of blocks matters. The full text and the difference together
-give the other text back, so a change anywhere changes one of the files.
+A text is read as blocks, each a title and its lines: a resource with its inputs, or a Kubernetes object. The file of
+a difference begins with the names that differ on purpose (the environment, its account), which it then writes as
+`<environment>`, `<account>`. Each block follows that is changed, new (`+`) or gone (`-`); `=` marks one that is
+equal, where the order of blocks matters. The full text and the difference together give the other text back, so a
+change anywhere changes one of the files.
 """
 
 import difflib
@@ -19,7 +20,9 @@ import yaml
 FOLDER = Path(__file__).parents[1] / "golden"
 UPDATE = "HEADWAY_UPDATE_GOLDEN"
 SHOWN = 3
-"""Lines that are gone are repeated in a difference up to this many; of more, their place in the full text says which."""
+"""Lines that are gone are repeated in a difference up to this many; of more, their place in the full text says
+which.
+"""
 
 Blocks = Mapping[str, list[str]]
 

@@ -1,6 +1,8 @@
-"""Draws a cluster layer from its registrations: what stands in which zone, what runs it, what it stores, what it is locked with.
+"""Draws a cluster layer from its registrations: what stands in which zone, what runs it, what it stores, what it is
+locked with.
 
-Everything in the picture is read from what the program registers; only where the boxes stand is decided here. Plain SVG, no library.
+Everything in the picture is read from what the program registers; only where the boxes stand is decided here. Plain
+SVG, no library.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

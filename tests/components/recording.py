@@ -1,7 +1,8 @@
 """Runs a Pulumi program under mocks and answers with everything that it registered.
 
-`record(program)` gives each registration as the engine would see it: type, name, URN, parent, provider, options, inputs. Absence can be
-asserted on the answer, because the program's asynchronous registrations have all landed by then. Each run has a context of its own.
+`record(program)` gives each registration as the engine would see it: type, name, URN, parent, provider, options,
+inputs. Absence can be asserted on the answer, because the program's asynchronous registrations have all landed by
+then. Each run has a context of its own.
 """
 
 import asyncio
@@ -34,7 +35,9 @@ Outputs = Callable[[str, str, dict[str, Any]], Mapping[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Registration:
-    """One registered resource. `inputs` are plain wire values; `secrets` are the top-level inputs that hold a secret."""
+    """One registered resource. `inputs` are plain wire values; `secrets` are the top-level inputs that hold a
+    secret.
+    """
 
     type: str
     name: str
@@ -120,7 +123,9 @@ def _deserialized(message: struct_pb2.Struct) -> dict[str, Any]:
 
 
 class _Plain(Mocks):
-    """Answers a resource with its inputs and the outputs that AWS, Kubernetes and EKS would add and that programs read."""
+    """Answers a resource with its inputs and the outputs that AWS, Kubernetes and EKS would add and that programs
+    read.
+    """
 
     def __init__(
         self, outputs: Outputs, stacks: Mapping[str, Mapping[str, Any]], invokes: list[str], calls: Callable[[str, dict[str, Any]], Any]
@@ -185,7 +190,9 @@ class _Monitor(MockMonitor):
         )
 
     def _construct_eks(self, request: resource_pb2.RegisterResourceRequest) -> None:
-        """What the remote component makes inside, as far as programs read it: the cluster, after the component's transforms."""
+        """What the remote component makes inside, as far as programs read it: the cluster, after the component's
+        transforms.
+        """
         given = _unwrapped(_deserialized(request.object))
         component = self.make_urn(request.parent, request.type, request.name)
         name = f"{request.name}-eksCluster"
@@ -270,8 +277,8 @@ def record(
 ) -> Recording:
     """Run `program` to its end under mocks.
 
-    `stacks` are the outputs of referenced stacks by full name; write a secret one as `{"secret": value}`. `outputs` adds to what a
-    resource answers beside its inputs. `calls` answers invokes; without it an invoke fails the run.
+    `stacks` are the outputs of referenced stacks by full name; write a secret one as `{"secret": value}`. `outputs`
+    adds to what a resource answers beside its inputs. `calls` answers invokes; without it an invoke fails the run.
     """
     invokes: list[str] = []
     mocks = _Plain(outputs, stacks or {}, invokes, calls)

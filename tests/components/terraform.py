@@ -1,7 +1,9 @@
-"""A layer's AWS resources as Terraform, for scanners that read nothing else: `python -m tests.components.terraform prod-cluster > main.tf`.
+"""A layer's AWS resources as Terraform, for scanners that read nothing else: `python -m tests.components.terraform
+prod-cluster > main.tf`.
 
-Made of the registrations under mocks, with their references to each other restored, so that a bucket is found with what closes it. The
-cluster inside the EKS component is written from the component's own arguments. It is text for scanners, and never to be applied.
+Made of the registrations under mocks, with their references to each other restored, so that a bucket is found with
+what closes it. The cluster inside the EKS component is written from the component's own arguments. It is text for
+scanners, and never to be applied.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""Contracts as strangers would write them, drawn from the vocabulary itself: refused with reasons, or rendered to objects that are legal."""
+"""Contracts as strangers would write them, drawn from the vocabulary itself: refused with reasons, or rendered to
+objects that are legal.
+"""
 
 import json
 import random

@@ -1,6 +1,7 @@
 """The sample contracts' objects as text: a change of what is rendered shows up in review as a diff of YAML.
 
-After a wanted change: `HEADWAY_UPDATE_GOLDEN=1 pytest tests/components/test_golden_manifests.py`, then read the difference.
+After a wanted change: `HEADWAY_UPDATE_GOLDEN=1 pytest tests/components/test_golden_manifests.py`, then read the
+difference.
 """
 
 from typing import Any
@@ -38,7 +39,9 @@ _Dumper.add_representer(str, _text)
 
 
 def written(manifests: tuple[Manifest, ...]) -> str:
-    """One document an object. Scripts are left out (they have tests of their own), and so is the digest that they enter."""
+    """One document an object. Scripts are left out (they have tests of their own), and so is the digest that they
+    enter.
+    """
     bodies = [dict(manifest.body) for manifest in manifests]
     names: dict[str, str] = {}
     for body in bodies:

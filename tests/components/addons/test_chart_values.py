@@ -1,8 +1,9 @@
 """No add-on is given a value that its chart does not know: Helm drops such a key without a word.
 
-`chart_values.json` holds, for each chart at its pinned version, the paths of its own values.yaml; `free` are the mappings that it hands on as
-they are, and keys that its templates read without a default. Of the charts of observability only those paths are kept that stand beside
-something given here; a chart's own charts are part of it. A new version of a chart needs its paths read anew.
+`chart_values.json` holds, for each chart at its pinned version, the paths of its own values.yaml; `free` are the
+mappings that it hands on as they are, and keys that its templates read without a default. Of the charts of
+observability only those paths are kept that stand beside something given here; a chart's own charts are part of it.
+A new version of a chart needs its paths read anew.
 """
 
 import json

@@ -62,7 +62,9 @@ def test_the_agent_listens_to_nobody() -> None:
 
 @pytest.mark.parametrize("collector", sorted(COLLECTORS))
 def test_what_a_collector_loses_can_be_read_by_prometheus(collector: str) -> None:
-    """`TelemetryLost` stands on the collectors' own metrics, which only the collector itself can reach where nothing is said."""
+    """`TelemetryLost` stands on the collectors' own metrics, which only the collector itself can reach where nothing
+    is said.
+    """
     values = COLLECTORS[collector]
     assert values["ports"]["metrics"]["enabled"]
     assert values["podMonitor"] == {"enabled": True, "metricsEndpoints": [{"port": "metrics"}]}
@@ -169,13 +171,17 @@ def test_what_kubernetes_says_of_a_sender_leaves_with_no_line_and_no_span() -> N
 
 
 def test_the_text_of_an_access_log_line_holds_nothing_that_a_caller_wrote() -> None:
-    """Without a text of ours, istiod takes Envoy's default one (pilot/pkg/model/telemetry_logging.go, `EnvoyTextLogFormat`)."""
+    """Without a text of ours, istiod takes Envoy's default one (pilot/pkg/model/telemetry_logging.go,
+    `EnvoyTextLogFormat`).
+    """
     assert set(re.findall(r"%([^%]+)%", LINE)) == {"REQ(:METHOD)", "ROUTE_NAME", "RESPONSE_CODE", "RESPONSE_FLAGS", "DURATION"}
 
 
 @pytest.mark.parametrize(("collector", "memory"), [("nodes", node_logs.MEMORY_MIB), ("requests", otel.MEMORY_MIB)])
 def test_what_waits_for_a_store_that_is_away_fits_into_memory_together(collector: str, memory: int) -> None:
-    """A thousand requests of any size, the default, do not: then the memory limiter refuses lines for stores that are there."""
+    """A thousand requests of any size, the default, do not: then the memory limiter refuses lines for stores that
+    are there.
+    """
     values = COLLECTORS[collector]
     queues = [exporter["sending_queue"] for exporter in values["alternateConfig"]["exporters"].values()]
     assert {queue["sizer"] for queue in queues} == {"bytes"}

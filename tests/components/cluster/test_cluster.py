@@ -1,4 +1,6 @@
-"""The control plane and its add-ons: closed, encrypted, audited, and told what its component cannot be told by argument."""
+"""The control plane and its add-ons: closed, encrypted, audited, and told what its component cannot be told by
+argument.
+"""
 
 import json
 from ipaddress import IPv4Network

@@ -1,4 +1,6 @@
-"""What an A/B release adds to a service's objects: one rule of its route, a word to the gateway's filter, and nothing that a client could use."""
+"""What an A/B release adds to a service's objects: one rule of its route, a word to the gateway's filter, and
+nothing that a client could use.
+"""
 
 import copy
 from collections.abc import Mapping

@@ -1,4 +1,6 @@
-"""A server that computes in processes of its own, started as its container starts it: it ends with the first of them."""
+"""A server that computes in processes of its own, started as its container starts it: it ends with the first of
+them.
+"""
 
 import os
 import re

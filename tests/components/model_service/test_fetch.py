@@ -1,4 +1,6 @@
-"""The artifact fetcher, run as the init container runs it: a process against an S3 that checks every signature with botocore."""
+"""The artifact fetcher, run as the init container runs it: a process against an S3 that checks every signature with
+botocore.
+"""
 
 import hashlib
 import json

@@ -1,4 +1,6 @@
-"""Golden answers over gRPC: the probe script against a real gRPC server of the Open Inference Protocol, read and written by protobuf itself."""
+"""Golden answers over gRPC: the probe script against a real gRPC server of the Open Inference Protocol, read and
+written by protobuf itself.
+"""
 
 import json
 import subprocess

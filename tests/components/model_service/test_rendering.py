@@ -1,4 +1,6 @@
-"""What one contract becomes, by table: server configuration, pod, routes, scaling, objectives. Expected values are written by hand."""
+"""What one contract becomes, by table: server configuration, pod, routes, scaling, objectives. Expected values are
+written by hand.
+"""
 
 import json
 from typing import Any

@@ -1,4 +1,6 @@
-"""The class of a request, by which releases compare like with like: written by the replica's own proxy, whatever the client says."""
+"""The class of a request, by which releases compare like with like: written by the replica's own proxy, whatever the
+client says.
+"""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""The batch worker, run as its container runs it: a process between a queue, a store and a model server that can refuse, stall or lie.
+"""The batch worker, run as its container runs it: a process between a queue, a store and a model server that can
+refuse, stall or lie.
 
 Queue and store check every signature with botocore.
 """
@@ -37,7 +38,9 @@ DEADLINE_SECONDS = 30
 
 @dataclass
 class World:
-    """A queue, a store and a server. `answers` of the server come by the value of x: a status, or seconds to wait before 200."""
+    """A queue, a store and a server. `answers` of the server come by the value of x: a status, or seconds to wait
+    before 200.
+    """
 
     url: str = ""
     sent: int = 0

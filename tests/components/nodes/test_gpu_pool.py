@@ -1,4 +1,6 @@
-"""GPU nodes: labelled and tainted for what they are, described to the autoscaler before they exist, launched as they are bought."""
+"""GPU nodes: labelled and tainted for what they are, described to the autoscaler before they exist, launched as they
+are bought.
+"""
 
 import base64
 import json

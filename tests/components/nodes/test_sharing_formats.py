@@ -1,7 +1,9 @@
-"""What pools become for the device plugin and for mig-parted: each key one that they read, each value one that they take.
+"""What pools become for the device plugin and for mig-parted: each key one that they read, each value one that they
+take.
 
-The shapes are those of the Go types: NVIDIA/k8s-device-plugin, api/config/v1 (v0.19.3), and NVIDIA/mig-parted, api/spec/v1 (v0.14), which
-refuses unknown fields; the device plugin ignores them, so that a misspelt one would leave GPUs whole.
+The shapes are those of the Go types: NVIDIA/k8s-device-plugin, api/config/v1 (v0.19.3), and NVIDIA/mig-parted,
+api/spec/v1 (v0.14), which refuses unknown fields; the device plugin ignores them, so that a misspelt one would leave
+GPUs whole.
 """
 
 import json

@@ -115,7 +115,9 @@ def test_nothing_tells_its_maker_about_the_installation() -> None:
 
 @pytest.mark.parametrize("store", [loki, tempo], ids=["logs", "traces"])
 def test_a_store_learns_that_an_object_is_missing_and_is_not_just_refused(store: Any) -> None:
-    """S3 says 404 to who may list, and 403 to all others; Loki 3.7 does not start on a 403 (`failed to init delete store`)."""
+    """S3 says 404 to who may list, and 403 to all others; Loki 3.7 does not start on a 403 (`failed to init delete
+    store`).
+    """
     listing, access = (statement.wire() for statement in store.permissions("arn:aws:s3:::telemetry"))
     assert listing["Action"] == ["s3:ListBucket"]
     assert listing["Condition"] == {"StringLikeIfExists": {"s3:prefix": [store.PREFIX, f"{store.PREFIX}/*"]}}
@@ -186,7 +188,9 @@ def test_the_trail_asks_for_nothing_that_is_never_kept() -> None:
     "panel", [each for each in trail.PAGE.panels if each.store in (PanelSource.LOGS, PanelSource.LOG_RATES)], ids=lambda panel: panel.title
 )
 def test_loki_is_never_asked_for_lines_that_may_lack_every_label(panel: Panel) -> None:
-    """It refuses a selector of which every part also matches nothing, as all do here by default (`queries require at least one...`)."""
+    """It refuses a selector of which every part also matches nothing, as all do here by default (`queries require at
+    least one...`).
+    """
     for query in panel.queries:
         selector = query.expression.partition("{")[2].partition("}")[0]
         assert re.search(r'="[^"$]+"|=~"\.\+"', selector)
@@ -199,7 +203,9 @@ def test_the_runbook_of_lost_telemetry_names_a_panel_that_there_is() -> None:
 
 
 def test_one_request_is_called_alike_by_its_series_its_line_and_its_spans() -> None:
-    """Tenant, model and release are what signals are recorded by; a line and a span get them from the name of their upstream."""
+    """Tenant, model and release are what signals are recorded by; a line and a span get them from the name of their
+    upstream.
+    """
     of_series = {"tenant", "model", "release"}
     assert set(otel.LABELS) == of_series == set(re.findall(r"\?P<(\w+)>", otel.OF_UPSTREAM))
     by_proxies = observing.telemetry("vision", MODELS["defects"])["spec"]["tracing"][0]["customTags"]
@@ -222,7 +228,9 @@ def test_a_line_leads_to_its_request_and_its_trace_without_explore() -> None:
 
 
 def test_requests_answered_by_a_fallback_are_counted_with_a_bounded_label() -> None:
-    """By the header that the gateway's overload control writes; its value could be anything that a caller inside the mesh thinks of."""
+    """By the header that the gateway's overload control writes; its value could be anything that a caller inside the
+    mesh thinks of.
+    """
     assert istio.ADDED_TAGS["degraded"] == f'"{DEGRADE_HEADER}" in request.headers ? "true" : "false"'
     assert DEGRADE_HEADER in mesh.OWN_HEADERS, "a client from outside could say it of itself"
     (asked,) = [panel for panel in layers.REQUEST.panels if panel.title == "Requests answered by a fallback model"]

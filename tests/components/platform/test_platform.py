@@ -370,7 +370,9 @@ def test_definitions_come_first_then_controllers_then_custom_resources() -> None
 
 
 def test_every_chart_with_definitions_upgrades_them_with_itself() -> None:
-    """Helm never touches what lies in a chart's folder `crds` after the first install (helm.sh/docs, "Custom Resource Definitions")."""
+    """Helm never touches what lies in a chart's folder `crds` after the first install (helm.sh/docs, "Custom
+    Resource Definitions").
+    """
     assert prometheus.values(days=1, storage_bytes=2**30)["crds"] == {"enabled": False}, "its own are in that folder"
     assert prometheus.definitions_values()["crds"]["annotations"] == {"helm.sh/resource-policy": "keep"}
     assert gpu_operator.values([pool("l4")])["operator"]["upgradeCRD"] is True, "a hook of the chart applies them"

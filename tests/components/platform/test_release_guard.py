@@ -1,4 +1,6 @@
-"""The dead man's switch as the platform deploys it: only with an image, with the rights that it uses, started as the command allows."""
+"""The dead man's switch as the platform deploys it: only with an image, with the rights that it uses, started as the
+command allows.
+"""
 
 import json
 import shlex

@@ -1,4 +1,6 @@
-"""The tenant stack and the release ledger: a plan renders the traffic split that the ledger holds, whatever the contract says."""
+"""The tenant stack and the release ledger: a plan renders the traffic split that the ledger holds, whatever the
+contract says.
+"""
 
 import json
 from datetime import UTC, datetime

@@ -1,8 +1,10 @@
-"""The whole program, for every stack file: identity, parents, providers and permissions of everything that it registers.
+"""The whole program, for every stack file: identity, parents, providers and permissions of everything that it
+registers.
 
-The golden lists in `tests/golden` make every change visible in review: of a name or a type (a logical name is a state key, and a changed one
-replaces what it names), and in the cluster layer of an input or an option too, for there a changed input may drain nodes or replace a network.
-After a wanted change: `HEADWAY_UPDATE_GOLDEN=1 pytest tests/components/stacks/test_program.py`.
+The golden lists in `tests/golden` make every change visible in review: of a name or a type (a logical name is a
+state key, and a changed one replaces what it names), and in the cluster layer of an input or an option too, for
+there a changed input may drain nodes or replace a network. After a wanted change: `HEADWAY_UPDATE_GOLDEN=1 pytest
+tests/components/stacks/test_program.py`.
 """
 
 import json
@@ -161,7 +163,9 @@ def test_the_kubernetes_provider_keeps_its_kubeconfig_secret(stack: str) -> None
 
 
 def documents(found: Recording) -> Iterator[tuple[Registration, dict[str, Any]]]:
-    """Every IAM document of a recording: role policies, trust, and the policies of keys, buckets, queues and endpoints."""
+    """Every IAM document of a recording: role policies, trust, and the policies of keys, buckets, queues and
+    endpoints.
+    """
     for r in found.registrations:
         for key in ("policy", "assumeRolePolicy"):
             text = r.inputs.get(key)

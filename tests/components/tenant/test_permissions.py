@@ -1,4 +1,6 @@
-"""What a tenant may do on AWS, and when somebody hears of what it spends: least privilege and budget of every sample tenant."""
+"""What a tenant may do on AWS, and when somebody hears of what it spends: least privilege and budget of every sample
+tenant.
+"""
 
 import json
 from functools import cache

@@ -1,4 +1,6 @@
-"""What a tenant contract becomes, by table. Admission and quotas are also tried on a real API server, in tests/cluster."""
+"""What a tenant contract becomes, by table. Admission and quotas are also tried on a real API server, in
+tests/cluster.
+"""
 
 from typing import Any
 
