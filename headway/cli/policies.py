@@ -79,7 +79,6 @@ def _record(rule: "Rule", packs: tuple[str, ...], exemptions: "Sequence[Exemptio
         "remedy": rule.remedy,
         "applies": list(rule.applies),
         "settings": {k: dict(v) for k, v in rule.settings.items()},
-        "requirements": list(rule.requirements),
         "packs": list(packs),
         "exemptions": [
             {"resource": e.resource, "owner": e.owner, "reason": e.reason, "expires": e.expires.isoformat()}
@@ -112,7 +111,6 @@ def markdown(rules: "tuple[Rule, ...]", packs: dict[str, tuple[str, ...]], exemp
                 f"- Why: {rule.rationale}",
                 f"- Remedy: {rule.remedy}",
                 f"- {rule.severity.value.capitalize()} severity, {rule.level.value}; packs: {', '.join(packs[rule.id])}",
-                f"- Keeps: {', '.join(rule.requirements)}",
                 f"- Looks at: {kinds}",
             ]
             lines += [

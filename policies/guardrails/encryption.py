@@ -23,9 +23,9 @@ def _volumes(r: View, _: Mapping[str, Any]) -> Breaches:
 def _secrets(r: View, _: Mapping[str, Any]) -> Breaches:
     if r.type == "eks:index:Cluster":
         if not r["encryptionConfigKeyArn"].present:
-            yield breach("encryptionConfigKeyArn", "Kubernetes secrets are not encrypted with a key of ours")
+            yield breach("encryptionConfigKeyArn", "Kubernetes secrets are not encrypted with the platform's own key")
     elif not r.at("encryptionConfig", "provider", "keyArn").present:
-        yield breach("encryptionConfig", "Kubernetes secrets are not encrypted with a key of ours")
+        yield breach("encryptionConfig", "Kubernetes secrets are not encrypted with the platform's own key")
 
 
 def _rotation(r: View, _: Mapping[str, Any]) -> Breaches:
@@ -42,7 +42,7 @@ def _bucket(r: View, _: Mapping[str, Any]) -> Breaches:
     for rule in r["rules"].each():
         algorithm = rule.at("applyServerSideEncryptionByDefault", "sseAlgorithm")
         if algorithm.value not in ("aws:kms", "aws:kms:dsse"):
-            yield breach(algorithm.path, f"objects are encrypted with {algorithm.value}, not with a key of ours")
+            yield breach(algorithm.path, f"objects are encrypted with {algorithm.value}, not with the platform's own key")
 
 
 def _tls(r: View, _: Mapping[str, Any]) -> Breaches:
@@ -75,13 +75,13 @@ def _protected(r: View, c: Mapping[str, Any]) -> Breaches:
 
 def _logs_key(r: View, _: Mapping[str, Any]) -> Breaches:
     if not r["kmsKeyId"].present:
-        yield breach("kmsKeyId", "the log is not encrypted with a key of ours")
+        yield breach("kmsKeyId", "the log is not encrypted with the platform's own key")
 
 
 def _images_key(r: View, _: Mapping[str, Any]) -> Breaches:
     kinds = [configuration["encryptionType"].value for configuration in r["encryptionConfigurations"].each()]
     if not any(str(kind).startswith("KMS") for kind in kinds):
-        yield breach("encryptionConfigurations", "images are not encrypted with a key of ours")
+        yield breach("encryptionConfigurations", "images are not encrypted with the platform's own key")
 
 
 def _log_retention(r: View, _: Mapping[str, Any]) -> Breaches:
@@ -103,140 +103,127 @@ RULES = (
         id="node-volumes-encrypted",
         domain=Domain.ENCRYPTION,
         title="Volumes of nodes are encrypted.",
-        rationale="Cached weights and prompts in swap or logs would leave with a snapshot.",
-        remedy="set blockDeviceMappings[].ebs.encrypted: true.",
+        rationale="A snapshot would carry away cached weights, and prompts in swap or logs.",
+        remedy="Set blockDeviceMappings[].ebs.encrypted: true.",
         applies=("aws:ec2/launchTemplate:LaunchTemplate",),
         check=_volumes,
-        requirements=("A4.6",),
     ),
     Rule(
         id="cluster-secrets-encrypted",
         domain=Domain.ENCRYPTION,
-        title="Kubernetes secrets are encrypted with a key of ours.",
-        rationale="Whoever reads the control plane's storage reads every credential.",
-        remedy="give the cluster an encryption key (encryptionConfigKeyArn).",
+        title="Kubernetes secrets are encrypted with the platform's own key.",
+        rationale="Whoever can read the control plane's storage could read every credential.",
+        remedy="Give the cluster an encryption key (encryptionConfigKeyArn).",
         applies=_CLUSTERS,
         check=_secrets,
-        requirements=("A4.6",),
     ),
     Rule(
         id="key-rotates",
         domain=Domain.ENCRYPTION,
         title="KMS keys rotate.",
-        rationale="A key that leaks once decrypts for ever.",
-        remedy="set enableKeyRotation: true.",
+        rationale="A leaked key would decrypt everything for ever.",
+        remedy="Set enableKeyRotation: true.",
         applies=("aws:kms/key:Key",),
         check=_rotation,
         severity=Severity.MEDIUM,
-        requirements=("A4.6",),
     ),
     Rule(
         id="queue-encrypted",
         domain=Domain.ENCRYPTION,
         title="Queues are encrypted.",
-        rationale="Batch requests hold prompts.",
-        remedy="set kmsMasterKeyId.",
+        rationale="Whoever can read the queue's storage could read the prompts in batch requests.",
+        remedy="Set kmsMasterKeyId.",
         applies=("aws:sqs/queue:Queue",),
         check=_queue,
-        requirements=("A4.6",),
     ),
     Rule(
         id="bucket-encrypted-by-key",
         domain=Domain.ENCRYPTION,
-        title="Buckets are encrypted with a key of ours.",
-        rationale="Access to weights could not be cut by the key.",
-        remedy="set sseAlgorithm: aws:kms and the key.",
+        title="Buckets are encrypted with the platform's own key.",
+        rationale="Nobody could cut off access to the weights by disabling the key.",
+        remedy="Set sseAlgorithm: aws:kms and the key.",
         applies=(
             "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
             "aws:s3/bucketServerSideEncryptionConfigurationV2:BucketServerSideEncryptionConfigurationV2",
         ),
         check=_bucket,
-        requirements=("A4.6",),
     ),
     Rule(
         id="bucket-tls-only",
         domain=Domain.ENCRYPTION,
-        title="Buckets answer TLS only.",
-        rationale="Weights and evidence could be read or altered on the way.",
-        remedy="deny s3:* to everyone where aws:SecureTransport is false, in the bucket policy.",
+        title="Buckets answer requests over TLS only.",
+        rationale="Anyone on the network path could read or change weights and evidence.",
+        remedy="Deny s3:* to everyone where aws:SecureTransport is false, in the bucket policy.",
         applies=("aws:s3/bucketPolicy:BucketPolicy",),
         check=_tls,
-        requirements=("A4.6",),
     ),
     Rule(
         id="cluster-deletion-protected",
         domain=Domain.ENCRYPTION,
-        title="A cluster that matters cannot be deleted by one call.",
+        title="An important cluster cannot be deleted by a single call.",
         rationale="A mistyped destroy would end every tenant's service.",
-        remedy="set deletionProtection: true; switch the rule's `required` off for environments that are thrown away.",
+        remedy="Set deletionProtection: true; switch the rule's `required` off for disposable environments.",
         applies=_CLUSTERS,
         check=_deletion,
         settings={"required": {"type": "boolean", "default": True}},
-        requirements=("A4.7",),
     ),
     Rule(
         id="no-forced-destroy",
         domain=Domain.ENCRYPTION,
         title="Storage is not emptied by a destroy.",
-        rationale="Weights, images and release evidence would be gone with a stack.",
-        remedy="leave forceDestroy and forceDelete off; allow them for environments that are thrown away.",
+        rationale="Destroying a stack would delete weights, images and release evidence.",
+        remedy="Leave forceDestroy and forceDelete off; allow them for disposable environments.",
         applies=("aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2", "aws:ecr/repository:Repository"),
         check=_force_destroy,
         settings={"allowed": {"type": "boolean", "default": False}},
-        requirements=("A4.7",),
     ),
     Rule(
         id="bucket-protected",
         domain=Domain.ENCRYPTION,
-        title="Buckets that matter, and the keys that read them, are protected in the program's own state.",
-        rationale="Weights and release evidence would go with a mistyped destroy, or with a renamed bucket or key.",
-        remedy="set protect: true on it; switch the rule's `required` off for environments that are thrown away.",
+        title="Important buckets, and the keys that decrypt them, are protected in the program's own state.",
+        rationale="A mistyped destroy, or a renamed bucket or key, would delete weights and release evidence.",
+        remedy="Set protect: true on it; switch the rule's `required` off for disposable environments.",
         applies=("aws:kms/key:Key", "aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2"),
         check=_protected,
         settings={"required": {"type": "boolean", "default": True}},
-        requirements=("A4.7",),
     ),
     Rule(
         id="logs-encrypted-by-key",
         domain=Domain.ENCRYPTION,
-        title="Log groups are encrypted with a key of ours.",
-        rationale="Audit and flow logs say who talks to whom; access to them could not be cut by the key.",
-        remedy="set kmsKeyId.",
+        title="Log groups are encrypted with the platform's own key.",
+        rationale="Audit and flow logs show who talks to whom; nobody could cut off access to them by disabling the key.",
+        remedy="Set kmsKeyId.",
         applies=("aws:cloudwatch/logGroup:LogGroup",),
         check=_logs_key,
         severity=Severity.MEDIUM,
-        requirements=("A4.6",),
     ),
     Rule(
         id="repository-encrypted-by-key",
         domain=Domain.ENCRYPTION,
-        title="Image repositories are encrypted with a key of ours.",
-        rationale="Images may hold weights and code; access to them could not be cut by the key.",
-        remedy="set encryptionConfigurations: [{encryptionType: KMS, kmsKey: ...}].",
+        title="Image repositories are encrypted with the platform's own key.",
+        rationale="Images may hold weights and code; nobody could cut off access to them by disabling the key.",
+        remedy="Set encryptionConfigurations: [{encryptionType: KMS, kmsKey: ...}].",
         applies=("aws:ecr/repository:Repository",),
         check=_images_key,
         severity=Severity.MEDIUM,
-        requirements=("A4.6",),
     ),
     Rule(
         id="logs-have-retention",
         domain=Domain.OBSERVABILITY,
-        title="Log groups have a retention.",
-        rationale="Logs are kept and paid for ever, also those with personal data that had to go.",
-        remedy="set retentionInDays.",
+        title="Log groups have a retention period.",
+        rationale="Logs would be kept and paid for without end, including personal data that must be deleted.",
+        remedy="Set retentionInDays.",
         applies=("aws:cloudwatch/logGroup:LogGroup",),
         check=_log_retention,
         severity=Severity.MEDIUM,
-        requirements=("A4.6",),
     ),
     Rule(
         id="cluster-audited",
         domain=Domain.OBSERVABILITY,
         title="The control plane writes audit and authenticator logs.",
-        rationale="Nobody could say who changed what (A4.7).",
-        remedy="list audit and authenticator in enabledClusterLogTypes.",
+        rationale="Nobody could find out who changed what.",
+        remedy="List audit and authenticator in enabledClusterLogTypes.",
         applies=_CLUSTERS,
         check=_audit_logs,
-        requirements=("A4.7",),
     ),
 )

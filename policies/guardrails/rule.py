@@ -64,8 +64,6 @@ class Rule:
     severity: Severity = Severity.HIGH
     level: Level = Level.MANDATORY
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    requirements: tuple[str, ...] = ()
-    """Ids of the requirements that the rule helps to keep."""
 
     def covers(self, type: str) -> bool:
         return any(type == a or (a[-1] in ":/" and type.startswith(a)) for a in self.applies)

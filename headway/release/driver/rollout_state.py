@@ -134,7 +134,7 @@ class RolloutState:
 
     @property
     def status(self) -> str:
-        """In the words of A2.11: deploying, active, draining; or how it ended."""
+        """One of deploying, active, draining; or how it ended."""
         if self.outcome:
             return str(self.outcome)
         if self.failing:
