@@ -1,8 +1,9 @@
-"""What AWS may still hold, and charge, after an environment was destroyed: found by tags and names, told with the command that removes it.
+"""What AWS may still hold, and charge, after an environment was destroyed: found by tags and names, told with the
+command that removes it.
 
-Pulumi deletes what it made; the cluster itself made more (load balancers of Services, volumes of claims, network interfaces of pods), and
-EKS writes its log group once more after it was deleted. Reads only, never deletes. The trap: while the cluster lives, the same things are
-in use, so callers ask `cluster_exists` first.
+Pulumi deletes what it made; the cluster itself made more (load balancers of Services, volumes of claims, network
+interfaces of pods), and EKS writes its log group once more after it was deleted. Reads only, never deletes. While the
+cluster lives, the same things are in use, so callers ask `cluster_exists` first.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -177,7 +178,8 @@ def _log_groups(search: Search, clients: Clients) -> Iterator[Leftover]:
 
 
 def _others(search: Search, clients: Clients) -> Iterator[Leftover]:
-    """Whatever else carries the environment's tag; keys that wait out their deletion are left out, for they cost nothing and go by themselves."""
+    """Whatever else carries the environment's tag; keys that wait out their deletion are left out, for they cost
+    nothing and go by themselves."""
     tagging, kms = clients("resourcegroupstaggingapi"), clients("kms")
     filters = [{"Key": ENVIRONMENT, "Values": [search.environment]}]
     for found in _pages(tagging, "get_resources", "ResourceTagMappingList", TagFilters=filters):

@@ -12,7 +12,8 @@ from headway.problem import UserError
 def listening(
     address: str, port: int, handler: type[http.server.BaseHTTPRequestHandler], *, consequence: str, remedy: str
 ) -> Generator[int]:
-    """Answer by `handler` until the end of the block; the port, which is a free one for 0. Raises UserError when it cannot be had."""
+    """Answer by `handler` until the end of the block; the port, which is a free one for 0. Raises UserError when it
+    cannot be had."""
     try:
         server = http.server.ThreadingHTTPServer((address, port), handler)
     except OSError as failure:

@@ -1,9 +1,11 @@
-"""Brings every layer to what the program says: plan with the packs, apply what changed, stop at the first layer that is refused.
+"""Brings every layer to what the program says: plan with the packs, apply what changed, stop at the first layer that is
+refused.
 
-A plan is made with a refresh, so that what somebody changed or lost in the cluster is found and repaired, and a layer whose plan is
-empty is not applied. A layer that has a receipt is not planned: its live objects are compared with the record, and only if one of them is
-not as it was asked to be does its program run again. Layers of one group run side by side; all are looked at side by side first. What
-was never applied has nothing live to compare with, so there a rehearsal, made while the servers start, is the plan.
+A plan is made with a refresh, so that what somebody changed or lost in the cluster is found and repaired, and a layer
+whose plan is empty is not applied. A layer that has a receipt is not planned: its live objects are compared with the
+record, and only if one of them is not as it was asked to be does its program run again. Layers of one group run side by
+side; all are looked at side by side first. What was never applied has nothing live to compare with, so there a
+rehearsal, made while the servers start, is the plan.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,13 +22,15 @@ from sandbox.progress import Progress
 
 @dataclass(frozen=True, kw_only=True)
 class LayerResult:
-    """What happened to one layer: its plan, and the update if one was needed. `applied` is None for a layer that did not change."""
+    """What happened to one layer: its plan, and the update if one was needed. `applied` is None for a layer that did
+    not change."""
 
     layer: Layer
     planned: StackResult
     applied: StackResult | None = None
     compared: int | None = None
-    """How many live objects were compared with the record in place of a plan, which could only have been the last one again."""
+    """How many live objects were compared with the record in place of a plan, which could only have been the last
+    one again."""
 
     @property
     def ok(self) -> bool:
@@ -48,7 +52,8 @@ def rehearse(
     told: Callable[[LayerResult], None],
     stopped: Callable[[], bool] = lambda: False,
 ) -> tuple[LayerResult, ...]:
-    """Preview all layers with their packs and without a cluster; `told` hears of each as it ends. No preview begins once `stopped`."""
+    """Preview all layers with their packs and without a cluster; `told` hears of each as it ends. No preview begins
+    once `stopped`."""
 
     def preview(layer: Layer) -> LayerResult | None:
         return None if stopped() else LayerResult(layer=layer, planned=_plan(layer, runner, progress, refresh=False))
@@ -74,8 +79,8 @@ def deploy(
 ) -> tuple[LayerResult, ...]:
     """Apply every layer in order.
 
-    `rehearsed` holds the plans of all layers where nothing was ever applied: they are carried out, since a plan made later would differ
-    only in values of the layers above, and the packs look at every step again before it is taken.
+    `rehearsed` holds the plans of all layers where nothing was ever applied: they are carried out, since a plan made
+    later would differ only in values of the layers above, and the packs look at every step again before it is taken.
     `receipts` holds the last results of the stacks of which nothing that a plan is made from has changed since.
 
     Ends after the first group with a failure, and before the next group once `stopped`; the results then end there too.
@@ -110,7 +115,8 @@ def _examine_all(
     progress: Progress,
     stopped: Callable[[], bool],
 ) -> dict[str, LayerResult]:
-    """What is known of each layer before the first is applied; layers below one that is refused are left out, and what `stopped` forbids."""
+    """What is known of each layer before the first is applied; layers below one that is refused are left out, and
+    what `stopped` forbids."""
     found: dict[str, LayerResult] = {}
 
     def examine(layer: Layer, above: Sequence[Layer]) -> None:

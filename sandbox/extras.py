@@ -1,7 +1,8 @@
-"""What `up --with` adds to the sandbox: servers that the platform can do without for a look, each built at its first use.
+"""What `up --with` adds to the sandbox: servers that the platform can do without for a look, each built at its first
+use.
 
-Data and order; the rooms do the work. The trap: an extra stays asked for until `down`, so a later `up` without its name leaves it running,
-and starts it again when one of its processes has died.
+Data and order; the rooms do the work. An extra stays asked for until `down`, so a later `up` without its name leaves it
+running, and starts it again when one of its processes has died.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +16,8 @@ from sandbox.progress import Progress
 
 @dataclass(frozen=True, kw_only=True)
 class Extra:
-    """Servers beside the control plane. `start` has them run and ready; `needs` names extras that it cannot work without."""
+    """Servers beside the control plane. `start` has them run and ready; `needs` names extras that it cannot work
+    without."""
 
     name: str
     summary: str
@@ -105,7 +107,8 @@ def fallen(found: Sequence[ProcessStatus]) -> tuple[str, ...]:
 
 
 def chosen(names: Iterable[str]) -> tuple[Extra, ...]:
-    """The extras of these names and what they need, in the order of their start. UserError for a name that there is not."""
+    """The extras of these names and what they need, in the order of their start. UserError for a name that there is
+    not."""
     wanted = [name for name in names if name]
     unknown = sorted(set(wanted) - EXTRAS.keys())
     if unknown:

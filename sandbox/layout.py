@@ -25,7 +25,8 @@ class Layout:
 
     @classmethod
     def of(cls, project: Path, environment: Mapping[str, str] = os.environ) -> "Layout":
-        """The layout of the checkout at `project`; state defaults to `.headway` in it, cache to the user's cache folder."""
+        """The layout of the checkout at `project`; state defaults to `.headway` in it, cache to the user's cache
+        folder."""
         state = environment.get(HOME_VARIABLE)
         cache = environment.get(CACHE_VARIABLE)
         user_cache = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME") or "~").expanduser() / ".cache")

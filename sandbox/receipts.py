@@ -1,8 +1,10 @@
-"""What the last `up` was made from and how it ended, so that the next one can tell which layers cannot have another plan.
+"""What the last `up` was made from and how it ended, so that the next one can tell which layers cannot have another
+plan.
 
-A plan follows from the program, the packs, their configuration, the contracts, the installed packages, the release ledger, the recorded
-states and the day (exemptions expire). Where all of that is the same, only the live objects can differ, and those are read every time
-(`deploy`). The trap: what a plan newly depends on must be added to `given`, or `up` would not see it change.
+A plan follows from the program, the packs, their configuration, the contracts, the installed packages, the release
+ledger, the recorded states and the day (exemptions expire). Where all of that is the same, only the live objects can
+differ, and those are read every time (`deploy`). The trap: what a plan newly depends on must be added to `given`, or
+`up` would not see it change.
 """
 
 import hashlib
@@ -22,7 +24,8 @@ from headway.ledger.store import MissingStoreError, UnreachableError
 from sandbox.layout import Layout
 
 ROOMS = ("Pulumi.yaml", "__main__.py", "components", "headway", "policies", "sandbox", "stacks", "tenants")
-"""What of the checkout a program or a pack may read; tests/unit/sandbox/test_sandbox_receipts.py holds this list to the checkout."""
+"""What of the checkout a program or a pack may read; tests/unit/sandbox/test_sandbox_receipts.py holds this list to
+the checkout."""
 _VARIABLES = ("AWS_", "HEADWAY_", "KUBE", "PULUMI_", "PYTHON")
 _FORMAT = 1
 
@@ -55,7 +58,8 @@ def given(layout: Layout, today: date, environment: Mapping[str, str] = os.envir
 
 
 def _ledger(layout: Layout) -> Digests:
-    """What the release ledger holds. Elsewhere than on this machine, the names of its objects say it: each is written once."""
+    """What the release ledger holds. Elsewhere than on this machine, the names of its objects say it: each is
+    written once."""
     if layout.ledger_elsewhere is None:
         return {f"ledger/{path.relative_to(layout.ledger).as_posix()}": _content(path) for path in _files(layout.ledger)}
     try:

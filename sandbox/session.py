@@ -1,6 +1,7 @@
 """The sandbox as a whole: bring it up, take it down, forget it. The shell around toolchain, servers and stacks.
 
-One session at a time for a state folder: `up`, `down` and `reset` hold its lock. The engine runs in this process; the servers outlive it.
+One session at a time for a state folder: `up`, `down` and `reset` hold its lock. The engine runs in this process; the
+servers outlive it.
 """
 
 import fcntl
@@ -65,10 +66,11 @@ class Session:
         return not any(folder.glob("*/*.journal")) and all(_untouched(state) for state in folder.glob("*/*.json"))
 
     def up(self, rehearsed: Told, deployed: Told, extras: Sequence[Extra] = ()) -> Report:
-        """The main job. While the control plane is built and started for the first time, every layer is previewed with its packs.
+        """The main job. While the control plane is built and started for the first time, every layer is previewed with
+        its packs.
 
-        Programs of `extras` are built while the layers are applied; the extras are started once all are. One that ran here before is started
-        first: pods that it serves are there already, and the update of one would wait for it.
+        Programs of `extras` are built while the layers are applied; the extras are started once all are. One that ran
+        here before is started first: pods that it serves are there already, and the update of one would wait for it.
         """
         first = self.first
         with held(self._layout, "up"):
@@ -132,7 +134,8 @@ class Session:
         return results
 
     def adopting(self, act: Callable[[], object]) -> None:
-        """Do `act`, which may put into the release ledger what is served already: a plan stays what it was, and the receipt valid."""
+        """Do `act`, which may put into the release ledger what is served already: a plan stays what it was, and the
+        receipt valid."""
         file, today = self._layout.receipt, datetime.now(UTC).date()
         last, given = receipts.read(file), receipts.given(self._layout, today)
         act()
@@ -153,7 +156,8 @@ class Session:
                 future.result()
 
     def cancel(self) -> None:
-        """Ask a running build to stop, and every running operation to stop after the steps in flight. Safe from any thread."""
+        """Ask a running build to stop, and every running operation to stop after the steps in flight. Safe from any
+        thread."""
         self._cancelled.set()
         self._engine.cancel()
 
@@ -186,7 +190,8 @@ def prepare(layout: Layout) -> None:
 
 
 def _untouched(state: Path) -> bool:
-    """Whether a stack holds nothing and nothing was begun in it. A damaged file does: the engine says what is wrong with it."""
+    """Whether a stack holds nothing and nothing was begun in it. A damaged file does: the engine says what is wrong
+    with it."""
     try:
         latest = json.loads(state.read_text(encoding="utf-8"))["checkpoint"]["latest"]
         return not latest.get("resources") and not latest.get("pending_operations")
@@ -205,7 +210,8 @@ def in_short(names: Sequence[str], most: int = 3) -> str:
 
 @contextmanager
 def held(layout: Layout, what: str) -> Generator[None]:
-    """Hold the sandbox's lock. Raises UserError with the holder's pid when a live process has it; a dead one's lock is free."""
+    """Hold the sandbox's lock. Raises UserError with the holder's pid when a live process has it; a dead one's lock
+    is free."""
     layout.state.mkdir(parents=True, exist_ok=True)
     path = layout.state / "session.lock"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

@@ -1,4 +1,5 @@
-"""What is really there: nodes, what is allocated on them, and where each model service's pods are. Read from the live cluster only.
+"""What is really there: nodes, what is allocated on them, and where each model service's pods are. Read from the live
+cluster only.
 
 `read` asks the API server; the rest is arithmetic on what it said.
 """

@@ -1,8 +1,8 @@
 """Whose request it is: the namespace of the service account that a token was issued to, by the API server's word.
 
-Only tokens for this audience count, so a token that leaks from here opens nothing else. An answer is remembered for a minute, by the token's
-digest. The trap: whoever can reach the server can make it ask the API server; so it asks a few times a second at most, and turns the rest
-away, who then fetch for themselves.
+Only tokens for this audience count, so a token that leaks from here opens nothing else. An answer is remembered for a
+minute, by the token's digest. The trap: whoever can reach the server can make it ask the API server; so it asks a few
+times a second at most, and turns the rest away, who then fetch for themselves.
 """
 
 import base64
@@ -23,7 +23,8 @@ _ACCOUNT = "system:serviceaccount:"
 _LONGEST = 16_384
 
 Review = Callable[[str], str | None]
-"""The user whose token it is, or None for a token that is not valid for this audience. Raises OSError when the API server does not answer."""
+"""The user whose token it is, or None for a token that is not valid for this audience. Raises OSError when the API
+server does not answer."""
 
 
 class BusyError(Exception):

@@ -1,7 +1,8 @@
-"""What the API server says: which releases are on a pool, and whose token it is. The only part that speaks to Kubernetes.
+"""What the API server says: which releases are on a pool, and whose token it is. The only part that speaks to
+Kubernetes.
 
-Releases are listed once and then watched, for their ConfigMaps hold scripts and are large. A watch ends by itself now and then, and what
-happened meanwhile is only seen by listing anew.
+Releases are listed once and then watched, for their ConfigMaps hold scripts and are large. A watch ends by itself now
+and then, and what happened meanwhile is only seen by listing anew.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +35,8 @@ class ArtifactCluster:
         self._api.connect()
 
     def follow(self, pool: str, told: Told) -> None:
-        """Tell all configurations on a pool now and at every change, until the watch ends. Raises OSError when the API server does not answer."""
+        """Tell all configurations on a pool now and at every change, until the watch ends. Raises OSError when the
+        API server does not answer."""
         chosen = {"labelSelector": f"{CONFIGURATIONS},{POOL}={pool}"}
         try:
             answer = self._api.answer("GET", _CONFIG_MAPS, chosen, seconds=LIST_SECONDS)

@@ -1,6 +1,6 @@
 """Keeps a node's store at what releases on its pool name: hears, fetches, forgets, until it is told to stop.
 
-The trap: what cannot be fetched must not hold up what can; every file is tried in its turn, and again later.
+What cannot be fetched must not hold up what can; every file is tried in its turn, and again later.
 """
 
 import queue

@@ -1,7 +1,8 @@
 """The node's store over HTTP: `GET /artifacts/SHA256` for pods with a token, and metrics and health on another port.
 
-An answer is the file or a refusal with no word about why, so nobody learns what others have: 404 for what a tenant does not name and for what is not
-there, 401 without a valid token, 503 while callers cannot be told apart. Every caller can go on without: it fetches from S3 then.
+An answer is the file or a refusal with no word about why, so nobody learns what others have: 404 for what a tenant does
+not name and for what is not there, 401 without a valid token, 503 while callers cannot be told apart. Every caller can
+go on without: it fetches from S3 then.
 """
 
 import http.server
@@ -53,7 +54,8 @@ class CacheStatus:
     """Whether the API server has said what is wanted, so that the store may answer at all."""
 
     def text(self) -> str:
-        """In Prometheus' text format, every outcome from the start: a counter that is born with a value has no increase."""
+        """In Prometheus' text format, every outcome from the start: a counter that is born with a value has no
+        increase."""
         lines = [
             "# HELP headway_artifact_cache_requests_total Questions of pods, by what became of them.",
             "# TYPE headway_artifact_cache_requests_total counter",

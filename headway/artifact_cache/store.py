@@ -1,7 +1,9 @@
-"""The folder that holds files by tenant and digest, within its room. Owns what is on the disk, and what must go when there is no room.
+"""The folder that holds files by tenant and digest, within its room. Owns what is on the disk, and what must go when
+there is no room.
 
-A file has its name once its digest is proven and not before. What no release names any more is kept until its room is needed; the longest unused
-goes first. The trap: a file may be deleted while it is read; whoever has opened it reads it to its end.
+A file has its name once its digest is proven and not before. What no release names any more is kept until its room is
+needed; the longest unused goes first. A file may be deleted while it is read; whoever has opened it reads it to its
+end.
 """
 
 import hashlib

@@ -1,8 +1,9 @@
 """Which files belong on a node, from the configurations of the releases on its pool. Pure.
 
-A release's ConfigMap lists its artifact's files with sizes and digests; what a tenant may have is what its own namespace's ConfigMaps name below
-`s3://BUCKET/NAMESPACE/`, and nothing else. The trap: tenants' deployers write ConfigMaps, so a digest there proves nothing: a file is
-fetched for each tenant from its own prefix, and never handed to one because another has it.
+A release's ConfigMap lists its artifact's files with sizes and digests; what a tenant may have is what its own
+namespace's ConfigMaps name below `s3://BUCKET/NAMESPACE/`, and nothing else. Tenants' deployers write ConfigMaps, so a
+digest there proves nothing: a file is fetched for each tenant from its own prefix, and never handed to one because
+another has it.
 """
 
 import json
@@ -30,7 +31,8 @@ class CachedFile:
 
 
 def files(configuration: Mapping[str, Any]) -> tuple[CachedFile, ...]:
-    """The files that a ConfigMap names, below its namespace's own prefix; none for what is no release's configuration or reaches elsewhere."""
+    """The files that a ConfigMap names, below its namespace's own prefix; none for what is no release's
+    configuration or reaches elsewhere."""
     tenant = configuration["metadata"]["namespace"]
     try:
         said = json.loads((configuration.get("data") or {})[CONFIGURATION])
@@ -50,7 +52,8 @@ def _own(file: CachedFile) -> bool:
 
 
 def ordered(configurations: Iterable[Mapping[str, Any]]) -> tuple[CachedFile, ...]:
-    """All files, once each, in the order in which they are fetched: the newest release of every tenant, then the second newest, and so on.
+    """All files, once each, in the order in which they are fetched: the newest release of every tenant, then the second
+    newest, and so on.
 
     So no tenant takes a node's room before each other one has its turn.
     """

@@ -24,7 +24,8 @@ def leftovers(
 ) -> None:
     """List what AWS still holds of an environment, by tag and name; deletes nothing.
 
-    Exit codes: 0 nothing is left, or the cluster still exists and uses it; 1 something is left; 3 no or wrong credentials.
+    Exit codes: 0 nothing is left, or the cluster still exists and uses it; 1 something is left; 3 no or wrong
+    credentials.
     """
     from headway.capacity.described import cluster_name, described
     from headway.environment.checkout import find

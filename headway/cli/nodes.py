@@ -36,7 +36,8 @@ def _cluster(kubeconfig: str | None, *, replaces: bool = False) -> "NodeCluster"
 
 @app.callback()
 def nodes(context: typer.Context, kubeconfig: KubeconfigOption = None, output: OutputOption = Output.TEXT) -> None:
-    """List GPU nodes by pool: health, driver, quarantine with its reason, and what runs there. Read from the live cluster."""
+    """List GPU nodes by pool: health, driver, quarantine with its reason, and what runs there. Read from the live
+    cluster."""
     if context.invoked_subcommand is None:
         found = _cluster(kubeconfig).nodes()
         if output is Output.JSON:
@@ -51,7 +52,8 @@ def quarantine(
     reason: Annotated[str, typer.Option("--reason", "-r", help="Why; whoever looks at the node later reads this.")],
     kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Set a node apart: nothing new lands there, what runs is drained by `headway nodes watch`, and it stays so until it is released."""
+    """Set a node apart: nothing new lands there, what runs is drained by `headway nodes watch`, and it stays so
+    until it is released."""
     from headway.node_health.decision import by_hand
 
     cluster = _cluster(kubeconfig)
@@ -73,7 +75,8 @@ def release(
     untested: Annotated[bool, typer.Option("--untested", help="Back into service at once, without a diagnostic.")] = False,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Let a node back into service: after a passing diagnostic, which `headway nodes watch` runs, or at once with --untested."""
+    """Let a node back into service: after a passing diagnostic, which `headway nodes watch` runs, or at once with
+    --untested."""
     from headway.node_health.decision import Readmit, released
 
     cluster = _cluster(kubeconfig)
@@ -104,7 +107,8 @@ def watch(
     ] = "",
     kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Quarantine nodes that report a fatal GPU fault, drain them within disruption budgets, and re-admit them after a passing diagnostic."""
+    """Quarantine nodes that report a fatal GPU fault, drain them within disruption budgets, and re-admit them after
+    a passing diagnostic."""
     import signal
     import threading
 
@@ -165,7 +169,8 @@ def check(
     kubeconfig: KubeconfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Read back after an update: the operator is ready, and every node offers the GPUs and runs the driver that its pool states."""
+    """Read back after an update: the operator is ready, and every node offers the GPUs and runs the driver that its
+    pool states."""
     from headway.node_health.watch import read_back
 
     seen = read_back(_cluster(kubeconfig), wait, time.monotonic, time.sleep)

@@ -1,4 +1,5 @@
-"""Command groups that other distributions, or other parts of this one, add to `headway`: found by the entry points `headway.commands`.
+"""Command groups that other distributions, or other parts of this one, add to `headway`: found by the entry points
+`headway.commands`.
 
 They are looked for only when a command is not one of Headway's own, or when all commands are listed.
 """

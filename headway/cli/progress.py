@@ -1,7 +1,8 @@
-"""Progress on a terminal and in a log: each task one line, with what it is doing and for how long. Never a silent minute.
+"""Progress on a terminal and in a log: each task one line, with what it is doing and for how long. Never a silent
+minute.
 
-On a terminal the running tasks are redrawn in place; elsewhere a line is printed when a task changes, not more often than every few
-seconds, and a heartbeat when it does not.
+On a terminal the running tasks are redrawn in place; elsewhere a line is printed when a task changes, not more often
+than every few seconds, and a heartbeat when it does not.
 """
 
 import threading
@@ -41,7 +42,8 @@ class _Task:
 
 
 class ConsoleProgress:
-    """Implements `sandbox.progress.Progress` on a rich console. A context manager: the live part exists between enter and exit."""
+    """Implements `sandbox.progress.Progress` on a rich console. A context manager: the live part exists between
+    enter and exit."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = monotonic) -> None:
         self._console, self._clock = console, clock

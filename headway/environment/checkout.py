@@ -9,12 +9,14 @@ _NAME = re.compile("[a-z]([a-z0-9-]*[a-z0-9])?")
 
 
 def is_name(text: str) -> bool:
-    """Whether an environment, a tenant or a model may be called that: it becomes part of paths, of keys and of objects' names."""
+    """Whether an environment, a tenant or a model may be called that: it becomes part of paths, of keys and of
+    objects' names."""
     return _NAME.fullmatch(text) is not None
 
 
 def find(start: Path | None = None) -> Path:
-    """The nearest folder upwards from `start` (the working folder) that holds Headway's Pulumi.yaml. Raises UserError if there is none."""
+    """The nearest folder upwards from `start` (the working folder) that holds Headway's Pulumi.yaml. Raises
+    UserError if there is none."""
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents):
         file = folder / "Pulumi.yaml"
@@ -29,7 +31,8 @@ def find(start: Path | None = None) -> Path:
 
 
 def described(project: Path, environment: str) -> Path:
-    """The file that describes the environment's cluster. Raises UserError where there is none: asking for its stack would make one."""
+    """The file that describes the environment's cluster. Raises UserError where there is none: asking for its stack
+    would make one."""
     file = project / "stacks" / f"Pulumi.{environment}-cluster.yaml"
     if is_name(environment) and file.exists():
         return file

@@ -12,7 +12,8 @@ class ClockOffset:
 
     @classmethod
     def read(cls, asked: float, answered: float, told: float, resolution: float) -> "ClockOffset":
-        """`told`: what the other clock said in a question that lasted from `asked` to `answered`; it tells multiples of `resolution`."""
+        """`told`: what the other clock said in a question that lasted from `asked` to `answered`; it tells multiples
+        of `resolution`."""
         return cls((asked + answered) / 2 - (told + resolution / 2), (answered - asked) / 2 + resolution / 2)
 
     @property

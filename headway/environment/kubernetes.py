@@ -1,7 +1,9 @@
-"""The one way to a Kubernetes API server: by the official client's credentials and connections, as JSON, with short timeouts and no retries.
+"""The one way to a Kubernetes API server: by the official client's credentials and connections, as JSON, with short
+timeouts and no retries.
 
-Whoever asks decides what a missing answer means. Importing the client takes a second, so that happens with the first request. A server that
-has just been started refuses everybody until it has read the roles, so a refusal counts only from one that is ready.
+Whoever asks decides what a missing answer means. Importing the client takes a second, so that happens with the first
+request. A server that has just been started refuses everybody until it has read the roles, so a refusal counts only
+from one that is ready.
 """
 
 import json
@@ -87,7 +89,8 @@ class ApiAnswer:
 
 
 class KubernetesApi:
-    """An API server. `kubeconfig`: its content, or the path of its file; None inside a pod. `clock`: this machine's, in Unix seconds."""
+    """An API server. `kubeconfig`: its content, or the path of its file; None inside a pod. `clock`: this machine's,
+    in Unix seconds."""
 
     def __init__(
         self,
@@ -146,8 +149,9 @@ class KubernetesApi:
         return ApiAnswer(status=response.status, content=response.data, date=response.headers.get("date"))
 
     def watch(self, path: str, version: str, seconds: int, query: Mapping[str, str] | None = None) -> Iterator[tuple[str, Object]]:
-        """Events since `version` (`ADDED`, `MODIFIED`, `DELETED` or `BOOKMARK`, and the object), until the server ends the watch, which it
-        does after `seconds` at the latest. A version that it has forgotten ends it too: list anew. Raises OutOfReachError."""
+        """Events since `version` (`ADDED`, `MODIFIED`, `DELETED` or `BOOKMARK`, and the object), until the server
+        ends the watch, which it does after `seconds` at the latest. A version that it has forgotten ends it too:
+        list anew. Raises OutOfReachError."""
         import urllib3
 
         asked = {
@@ -242,9 +246,9 @@ def settings(kubeconfig: Mapping[str, Any] | str | None, context: str | None = N
 
     Raises the client's ConfigException for a kubeconfig that it cannot use.
 
-    The client keeps certificates of a kubeconfig in temporary files that it finds again by a table without a lock, and enters a file there
-    before it has written it: a second thread then trusts an empty file, and its TLS handshake fails. The table is the process's, so the
-    lock is too: nobody else makes a client of a kubeconfig.
+    The client keeps certificates of a kubeconfig in temporary files that it finds again by a table without a lock, and
+    enters a file there before it has written it: a second thread then trusts an empty file, and its TLS handshake
+    fails. The table is the process's, so the lock is too: nobody else makes a client of a kubeconfig.
     """
     from kubernetes import client, config
     from yaml import YAMLError
@@ -273,10 +277,12 @@ def quantity(text: str) -> Decimal:
 
 
 def execute(configuration: Any, namespace: str, pod: str, container: str, command: Sequence[str], seconds: float) -> str:
-    """Standard output of `command` in a container of a running pod: what `kubectl exec` does. Needs `create` on `pods/exec`.
+    """Standard output of `command` in a container of a running pod: what `kubectl exec` does. Needs `create` on
+    `pods/exec`.
 
-    Raises OutOfReachError when the command failed or did not end within `seconds`, when nobody answered, or where exec is not allowed.
-    The official client swaps its own request method while it opens such a stream, so every call gets a client of its own.
+    Raises OutOfReachError when the command failed or did not end within `seconds`, when nobody answered, or where exec
+    is not allowed. The official client swaps its own request method while it opens such a stream, so every call gets a
+    client of its own.
     """
     from kubernetes import client
     from kubernetes.stream import stream

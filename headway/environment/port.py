@@ -1,8 +1,9 @@
-"""The port: what Headway asks of the environment in which it works, as one interface. Whoever implements it decides how it is answered.
+"""The port: what Headway asks of the environment in which it works, as one interface. Whoever implements it decides how
+it is answered.
 
-Production's implementation is `production`; `selection` finds others by their name. Nothing is opened before it is used, so that a command
-that only reads the ledger needs no cluster. A program that plans must see the ledger that the driver writes: `stacks` hands its address to
-every operation.
+Production's implementation is `production`; `selection` finds others by their name. Nothing is opened before it is
+used, so that a command that only reads the ledger needs no cluster. A program that plans must see the ledger that the
+driver writes: `stacks` hands its address to every operation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,8 @@ class OutOfReachError(Exception):
 
 
 class Environment(Protocol):
-    """One environment: where its ledger, stacks, cluster, metrics and files are, and how it differs from others in what can be promised."""
+    """One environment: where its ledger, stacks, cluster, metrics and files are, and how it differs from others in
+    what can be promised."""
 
     name: str
     time_can_be_compressed: bool
@@ -73,5 +75,6 @@ class Environment(Protocol):
         ...
 
     def start_release_guard(self, tenant: str, watching: Callable[[], bool]) -> bool:
-        """Start a guard of the tenant's releases and wait until it is `watching`; False where one must be started elsewhere."""
+        """Start a guard of the tenant's releases and wait until it is `watching`; False where one must be started
+        elsewhere."""
         ...

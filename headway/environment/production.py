@@ -103,14 +103,16 @@ class Production:
 
 
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where Headway keeps files of its own on a machine of production: `headway` in the user's state folder, by the XDG specification."""
+    """Where Headway keeps files of its own on a machine of production: `headway` in the user's state folder, by the
+    XDG specification."""
     given = environment.get("XDG_STATE_HOME")
     return (Path(given) if given else Path(environment.get("HOME") or "~").expanduser() / ".local" / "state") / "headway"
 
 
 @cache
 def _outputs(project: Path, environment: str, layer: str) -> Mapping[str, Any]:
-    """What a layer of the environment exported, asked once: the real engine takes seconds for it. Raises UserError without an answer."""
+    """What a layer of the environment exported, asked once: the real engine takes seconds for it. Raises UserError
+    without an answer."""
     from pulumi.automation import CommandError
 
     from headway.environment.stacks import Runner

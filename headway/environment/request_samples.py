@@ -1,7 +1,7 @@
 """Samples of requests as they were kept: in production, gzipped objects by minute in the telemetry bucket.
 
-A sample reaches the bucket by way of a collector, some time after its request. A reader asks for a time that is over for longer
-than `late_seconds`, so that the same time is never read twice.
+A sample reaches the bucket by way of a collector, some time after its request. A reader asks for a time that is over
+for longer than `late_seconds`, so that the same time is never read twice.
 """
 
 import gzip
@@ -30,7 +30,8 @@ class RequestSamples(Protocol):
         ...
 
     def read(self, start: float, end: float) -> list[Sample]:
-        """Samples of requests that came later than `start`, up to and including `end` (Unix seconds). Raises UnreadableSamplesError."""
+        """Samples of requests that came later than `start`, up to and including `end` (Unix seconds). Raises
+        UnreadableSamplesError."""
         ...
 
 

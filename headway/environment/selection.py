@@ -1,6 +1,8 @@
-"""Which implementation of the port answers for an environment: the one that is registered by its name, production's otherwise.
+"""Which implementation of the port answers for an environment: the one that is registered by its name, production's
+otherwise.
 
-An entry point of the group `headway.environments` is called like its environment, and names what makes an `Environment` of a checkout.
+An entry point of the group `headway.environments` is called like its environment, and names what makes an `Environment`
+of a checkout.
 """
 
 from importlib.metadata import entry_points
@@ -28,5 +30,6 @@ def use(chosen: Environment) -> Environment:
 
 
 def logs() -> Path:
-    """The folder for the details of an internal error: that of the environment in use, or of this user's state where there is none."""
+    """The folder for the details of an internal error: that of the environment in use, or of this user's state where
+    there is none."""
     return _in_use[0].logs if _in_use else state_folder() / "logs"

@@ -1,7 +1,8 @@
 """Runs the Pulumi project through the Automation API: one stack operation in, one frozen result out.
 
-The engine is whoever answers as `pulumi`: the real command, or the sandbox's embedded one passed as `command`. Nothing here knows which.
-The trap to know: `up` never previews, and a mandatory stack policy fires only after the deployment. So plan with the packs first.
+The engine is whoever answers as `pulumi`: the real command, or the sandbox's embedded one passed as `command`. Nothing
+here knows which. The trap to know: `up` never previews, and a mandatory stack policy fires only after the deployment.
+So plan with the packs first.
 """
 
 import contextlib
@@ -46,7 +47,8 @@ class Violation:
 
 @dataclass(frozen=True, kw_only=True)
 class StackResult:
-    """How one operation on one stack ended. `errors` are the engine's error diagnostics, in order; `changes` counts steps by kind."""
+    """How one operation on one stack ended. `errors` are the engine's error diagnostics, in order; `changes` counts
+    steps by kind."""
 
     stack: str
     operation: Operation
@@ -108,7 +110,8 @@ def _located(urn: str | None, message: str) -> str:
 class Runner:
     """Operations on the stacks of one project folder.
 
-    `command` is the engine; None means the `pulumi` on the PATH. `environment` is added to the process's own for each operation.
+    `command` is the engine; None means the `pulumi` on the PATH. `environment` is added to the process's own for each
+    operation.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """The live cluster, read and changed: the shell around `facts` and `decision`.
 
-Everything is asked of the API server anew each time, and every change names the version of the node that it was decided on, so two loops
-cannot undo each other. An eviction that a disruption budget forbids answers 429, which is an answer and not a fault.
+Everything is asked of the API server anew each time, and every change names the version of the node that it was decided
+on, so two loops cannot undo each other. An eviction that a disruption budget forbids answers 429, which is an answer
+and not a fault.
 """
 
 import hashlib
@@ -184,7 +185,8 @@ class NodeCluster:
         self._ask("PATCH", f"/api/v1/nodes/{node.name}", {"fieldManager": NODE_HEALTH_FIELD_MANAGER}, body, STRATEGIC_PATCH)
 
     def _event(self, node: GpuNode, reason: str, message: str, kind: str) -> None:
-        """An event on the node: what a person and an alert see. Its name says its content, so that a repeated one is one."""
+        """An event on the node: what a person and an alert see. Its name says its content, so that a repeated one is
+        one."""
         now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         name = f"{node.name[:200]}.{hashlib.sha256(f'{reason}{message}{now[:15]}'.encode()).hexdigest()[:12]}"
         body = {
@@ -215,7 +217,8 @@ class NodeCluster:
         *,
         unless: int | tuple[int, ...] = (),
     ) -> Object | None:
-        """The answer; None for one of the statuses `unless`. A server that does not answer, or says no, is told as a sentence."""
+        """The answer; None for one of the statuses `unless`. A server that does not answer, or says no, is told as a
+        sentence."""
         try:
             answer = self._api.answer(method, path, query, body, content_type, TIMEOUT_SECONDS)
         except OutOfReachError as failure:

@@ -1,8 +1,10 @@
-"""What is to be done about each node, from what is known of all of them at one moment. Pure: the same facts and clock give the same actions.
+"""What is to be done about each node, from what is known of all of them at one moment. Pure: the same facts and clock
+give the same actions.
 
-A node goes draining -> waiting -> testing -> back in service, or waiting -> replacing -> gone. At most one step of a node's state a round;
-a fault moves it back. The trap: a fault that many nodes report at once is rarely theirs (a driver, an agent, a network), so a brake stops
-new quarantines while too much of a pool is away; and a repair that EKS carries out must not be raced, so ours waits its turn.
+A node goes draining -> waiting -> testing -> back in service, or waiting -> replacing -> gone. At most one step of a
+node's state a round; a fault moves it back. A fault that many nodes report at once is rarely theirs (a driver, an
+agent, a network), so a brake stops new quarantines while too much of a pool is away; and a repair that EKS carries out
+must not be raced, so ours waits its turn.
 """
 
 import re
@@ -225,7 +227,8 @@ def by_hand(node: GpuNode, reason: str, who: str, now: float) -> Isolate:
 
 
 def released(node: GpuNode, now: float, *, untested: bool) -> Action | None:
-    """What a person's release means: a diagnostic first, unless told otherwise or the GPUs are cut by MIG. None if it is in no quarantine."""
+    """What a person's release means: a diagnostic first, unless told otherwise or the GPUs are cut by MIG. None if
+    it is in no quarantine."""
     if node.quarantine is None:
         return Readmit(node=node) if node.tainted else None
     if untested:

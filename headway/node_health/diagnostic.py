@@ -1,7 +1,7 @@
 """The pod that tests the GPUs of one empty node. Pure.
 
-It takes all GPUs of its node past the device plugin, which it may, for the node is drained and tainted; nothing else runs there. The trap:
-DCGM's diagnostic tests whole GPUs only, so a node whose GPUs are cut by MIG is never sent here.
+It takes all GPUs of its node past the device plugin, which it may, for the node is drained and tainted; nothing else
+runs there. The trap: DCGM's diagnostic tests whole GPUs only, so a node whose GPUs are cut by MIG is never sent here.
 """
 
 from typing import Any
@@ -10,8 +10,8 @@ from headway.node_health.facts import DIAGNOSTIC_LABEL, GpuNode
 from headway.wire import NODE_HEALTH_NAMESPACE, PART_OF
 
 LEVEL = 2
-"""DCGM's medium level: memory, PCIe and NVLink bandwidth, a short stress; about two minutes on eight GPUs. Source: DCGM User Guide,
-"DCGM Diagnostics", run levels."""
+"""DCGM's medium level: memory, PCIe and NVLink bandwidth, a short stress; about two minutes on eight GPUs. Source:
+DCGM User Guide, "DCGM Diagnostics", run levels."""
 DEADLINE_SECONDS = 1200
 
 

@@ -1,7 +1,9 @@
-"""What is known of the GPU nodes at one moment, as plain frozen values. Pure: `cluster` reads them, `decision` judges them.
+"""What is known of the GPU nodes at one moment, as plain frozen values. Pure: `cluster` reads them, `decision` judges
+them.
 
-A node carries its own quarantine, as a taint that the scheduler obeys and an annotation that says why; nothing about it is kept elsewhere.
-The trap: a taint alone moves nothing, and a cordon is undone by whoever drains for another reason, so the taint has a key of its own.
+A node carries its own quarantine, as a taint that the scheduler obeys and an annotation that says why; nothing about it
+is kept elsewhere. A taint alone moves nothing, and a cordon is undone by whoever drains for another reason, so the
+taint has a key of its own.
 """
 
 import json
@@ -44,7 +46,8 @@ class Diagnostic(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Quarantine:
-    """Why a node is set apart. Times are Unix seconds; `attempts` counts diagnostics started; `held` by a person until released."""
+    """Why a node is set apart. Times are Unix seconds; `attempts` counts diagnostics started; `held` by a person
+    until released."""
 
     state: QuarantineState
     reason: str

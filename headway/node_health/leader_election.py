@@ -1,8 +1,9 @@
 """Which of several loops may act: the one that holds the Lease, until it gives it up or falls silent.
 
-A node's own version keeps two loops from undoing each other on one node; only one pair of eyes keeps the brake, which counts a whole pool.
-As in client-go, another holder's clock is never believed: it is silent once its record has not changed for the lease's time by the clock of
-whoever looks. The trap: a loop that was stopped in the middle of a round would go on after its turn, so `lasts` is asked before each act.
+A node's own version keeps two loops from undoing each other on one node; only one pair of eyes keeps the brake, which
+counts a whole pool. As in client-go, another holder's clock is never believed: it is silent once its record has not
+changed for the lease's time by the clock of whoever looks. A loop that was stopped in the middle of a round would go on
+after its turn, so `lasts` is asked before each act.
 """
 
 from collections.abc import Callable, Mapping

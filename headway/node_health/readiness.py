@@ -1,7 +1,8 @@
-"""Whether the GPU layer offers what its pools promise: read back after an update, because "applied" says nothing of it. Pure.
+"""Whether the GPU layer offers what its pools promise: read back after an update, because "applied" says nothing of it.
+Pure.
 
-The operator can report an applied upgrade while its definitions were not upgraded with it: fields are dropped without a word, and nodes
-stay without device plugin (NVIDIA/gpu-operator#431). So what counts is what nodes offer.
+The operator can report an applied upgrade while its definitions were not upgraded with it: fields are dropped without a
+word, and nodes stay without device plugin (NVIDIA/gpu-operator#431). So what counts is what nodes offer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,8 @@ class Expected:
 
 @dataclass(frozen=True, kw_only=True)
 class Operator:
-    """The ClusterPolicy as the API server has it. `state` is None where there is none; `recorded` where the sandbox only recorded the chart."""
+    """The ClusterPolicy as the API server has it. `state` is None where there is none; `recorded` where the sandbox
+    only recorded the chart."""
 
     state: str | None
     recorded: bool = False

@@ -7,7 +7,8 @@ from headway.problem import UserError
 
 
 class AutoScaling:
-    """Ends instances through their group, so that the group's size stays. `client` is boto3's `autoscaling`; made at first use if None."""
+    """Ends instances through their group, so that the group's size stays. `client` is boto3's `autoscaling`; made at
+    first use if None."""
 
     def __init__(self, region: str | None = None, client: Any = None) -> None:
         self._region, self._client = region, client

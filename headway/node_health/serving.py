@@ -1,7 +1,7 @@
 """What the loop shows of itself while it runs: whether it still looks, and counters of what it did.
 
-`/healthz` answers 503 once no round has ended well for a while, so that a kubelet starts the loop anew; `/metrics` is in Prometheus' text
-format. The trap: a loop that waits for its turn is well, though it does nothing.
+`/healthz` answers 503 once no round has ended well for a while, so that a kubelet starts the loop anew; `/metrics` is
+in Prometheus' text format. A loop that waits for its turn is well, though it does nothing.
 """
 
 import http.server
@@ -70,7 +70,8 @@ class Pulse:
 
 @contextmanager
 def served(pulse: Pulse, address: str, port: int) -> Generator[int]:
-    """Show `pulse` until the end of the block; the port, which is a free one for 0. Raises UserError when it cannot be had."""
+    """Show `pulse` until the end of the block; the port, which is a free one for 0. Raises UserError when it cannot
+    be had."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

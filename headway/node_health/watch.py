@@ -1,4 +1,5 @@
-"""The loop: look, decide, act, wait; and the read-back after an update. Thin on purpose: rounds share nothing but whether to go on."""
+"""The loop: look, decide, act, wait; and the read-back after an update. Thin on purpose: rounds share nothing but
+whether to go on."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -53,8 +54,8 @@ def watch(
     pulse: Pulse,
     interval_seconds: float = INTERVAL_SECONDS,
 ) -> None:
-    """Rounds until `stop` is set, while it is this loop's turn. A cluster that does not answer is said and asked again: it is when nodes
-    fail that it may not."""
+    """Rounds until `stop` is set, while it is this loop's turn. A cluster that does not answer is said and asked
+    again: it is when nodes fail that it may not."""
     while not stop.is_set():
         try:
             leads = turn.taken()

@@ -1,4 +1,5 @@
-"""One service in one environment: its ledger, its stack, its replicas and its evidence, put together from the environment port.
+"""One service in one environment: its ledger, its stack, its replicas and its evidence, put together from the
+environment port.
 
 Everything is opened when it is first used, so that reading a ledger needs no cluster.
 """
@@ -225,7 +226,8 @@ class ServicePlace:
 
 
 def adopt_deployed(project: Path, environment: str) -> tuple[str, ...]:
-    """Register whatever serves and no ledger knows yet as a first release; answers the services. From then on only a release replaces it."""
+    """Register whatever serves and no ledger knows yet as a first release; answers the services. From then on only a
+    release replaces it."""
     from headway.ledger.chain import LostError
     from headway.release.driver.adoption import adopt
 

@@ -61,7 +61,8 @@ def _console() -> "Console":
 
 @app.command()
 def up(project: ProjectOption = None, extras: ExtrasOption = "") -> None:
-    """Bring the platform up: check the contracts, preview every layer with its policy pack, start the servers, deploy, and show what runs."""
+    """Bring the platform up: check the contracts, preview every layer with its policy pack, start the servers,
+    deploy, and show what runs."""
     from time import monotonic
 
     from headway.cli.progress import ConsoleProgress, elapsed

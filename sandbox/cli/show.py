@@ -74,7 +74,8 @@ def _finding(level: str, policy: str, resource: str, message: str) -> Renderable
 
 
 def view(console: Console, cluster: ClusterView, live: Sequence[RunningExtra] = ()) -> None:
-    """Nodes by pool and services by tenant, as the cluster told them; and which add-ons run here as processes, which do not."""
+    """Nodes by pool and services by tenant, as the cluster told them; and which add-ons run here as processes, which
+    do not."""
     console.print(f"[bold]Cluster[/bold] [dim]Kubernetes {cluster.version}, read from its API just now[/dim]")
     nodes = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("  pool", "instance type", "accelerator", "nodes", "allocated"):
@@ -123,7 +124,8 @@ def _where(service: ServiceStatus) -> str:
 
 
 def summary(console: Console, report: Report, spent: str, *, ready: bool, usual: bool) -> None:
-    """The last lines of `up`; what to do next is only said where these words mean the `usual` sandbox, that of the checkout."""
+    """The last lines of `up`; what to do next is only said where these words mean the `usual` sandbox, that of the
+    checkout."""
     changed = sum(r.applied.changed for r in report.layers if r.applied)
     total = sum(r.last.total for r in report.layers)
     what = f"{changed} changes in {total} resources" if changed else f"nothing changed, {total} resources are as the program says"

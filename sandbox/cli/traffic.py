@@ -1,4 +1,5 @@
-"""`headway sandbox logs` and `headway sandbox token`: what a served pod said, and a token that opens a tenant's hosts in the sandbox."""
+"""`headway sandbox logs` and `headway sandbox token`: what a served pod said, and a token that opens a tenant's
+hosts in the sandbox."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -65,7 +66,8 @@ def token(
     seconds: Annotated[int, typer.Option("--seconds", help="For how many seconds the token is valid.")] = _AN_HOUR,
     project: ProjectOption = None,
 ) -> None:
-    """Print a token of the tenant's first issuer, signed with the sandbox's own key; it opens nothing but this sandbox's gateway."""
+    """Print a token of the tenant's first issuer, signed with the sandbox's own key; it opens nothing but this
+    sandbox's gateway."""
     from time import time
 
     from headway.contract.reading.loader import load_tenant

@@ -161,9 +161,9 @@ def test_a_sound_fleet_is_left_alone(fleet: ControlPlane) -> None:
 
 def _no_operator() -> str:
     lines = (
-        "ClusterPolicy cluster-policy: the GPU Operator's ClusterPolicy is not there",
-        "  Nodes may have no device plugin, no MIG layout and no telemetry",
-        "  kubectl describe clusterpolicy; kubectl get pods -n gpu-operator; docs/runbooks/gpu-node-without-gpus.md",
+        "ClusterPolicy cluster-policy: the GPU Operator's ClusterPolicy is not there.",
+        "  Nodes may have no device plugin, no MIG layout and no telemetry.",
+        "  Remedy: kubectl describe clusterpolicy; kubectl get pods -n gpu-operator; docs/runbooks/gpu-node-without-gpus.md.",
     )
     return "\n".join(lines) + "\n"
 
