@@ -5,6 +5,8 @@ the user, modulo 10,000. The gateway has the same in Lua (`components.model_serv
 whatever changes a bucket moves users between versions in the middle of an experiment; so the function has a name, and never changes under it.
 """
 
+import mmh3
+
 HASH = "murmur3-32-mod-10000"
 """The name of this function, as releases record it."""
 BUCKETS = 10_000
@@ -22,34 +24,12 @@ VECTORS: tuple[tuple[str, str, int], ...] = (
 )
 """Experiment, user, bucket: what every implementation answers."""
 
-_WORD = 0xFFFFFFFF
-
 
 def bucket(experiment: str, user: str) -> int:
     """0 to 9,999: the same for ever for the same experiment and user."""
-    return _murmur(f"{experiment}\n{user}".encode()) % BUCKETS
+    return mmh3.hash(f"{experiment}\n{user}".encode(), signed=False) % BUCKETS
 
 
 def buckets_of(percent: int) -> int:
     """How many buckets, counted from 0, are the new version's: raising the share only adds users to it."""
     return BUCKETS * percent // 100
-
-
-def _murmur(key: bytes) -> int:
-    mixed, whole = 0, len(key) - len(key) % 4
-    for at in range(0, whole, 4):
-        mixed = _rotated(mixed ^ _scrambled(int.from_bytes(key[at : at + 4], "little")), 13)
-        mixed = (mixed * 5 + 0xE6546B64) & _WORD
-    mixed ^= _scrambled(int.from_bytes(key[whole:], "little"))
-    mixed ^= len(key)
-    mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & _WORD
-    mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & _WORD
-    return mixed ^ mixed >> 16
-
-
-def _scrambled(word: int) -> int:
-    return _rotated(word * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD
-
-
-def _rotated(word: int, bits: int) -> int:
-    return (word << bits | word >> 32 - bits) & _WORD

@@ -1,8 +1,10 @@
 """YAML read safely: plain data, the line and column of every node, and each mistake of form as a finding.
 
 A subset of YAML 1.2: one document, mappings with text keys, sequences, plain scalars; no anchors, aliases, tags or merge keys, and no
-YAML 1.1 surprises (`yes`, `010`, `12:30` are texts). Read from libyaml's event stream, so that neither depth nor size is trusted. The trap:
-an unquoted `1.10` is a number and loses its zero; where a text is wanted, the message says to quote it.
+YAML 1.1 surprises (`yes`, `010`, `12:30` are texts). Read from libyaml's event stream, so that neither depth nor size is trusted; its events
+carry the places. ruamel.yaml, which knows places too, builds the whole document with its anchors and tags before anything can be refused,
+and takes ten times as long for the contracts of this repository. The trap: an unquoted `1.10` is a number and loses its zero; where a text is
+wanted, the message says to quote it.
 """
 
 import math
