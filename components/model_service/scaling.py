@@ -23,10 +23,6 @@ FALLBACK_FAILURES = 3
 """Unanswered polls before the fallback: Prometheus may restart within the first two."""
 SCALE_UP_PODS, SCALE_UP_SECONDS = 4, 60
 SCALE_DOWN_PERCENT, SCALE_DOWN_SECONDS = 20, 120
-TABLE_SCALE_UP_SECONDS, TABLE_SCALE_DOWN_SECONDS = 120, 600
-"""The preset's windows: up after 2 minutes above, down one replica in 10 minutes. Dominated (10.4 % SLO violations
-at 2.7x an oracle's GPU hours, against 0.2 % at 2.4x for targets with warm places); kept to compare with.
-"""
 
 
 def scaled_object(tenant: str, arm: TrafficArm, model: Model, surroundings: Surroundings) -> dict[str, Any]:
@@ -62,21 +58,20 @@ def scaled_object(tenant: str, arm: TrafficArm, model: Model, surroundings: Surr
 
 
 def _behaviour(model: Model) -> dict[str, Any]:
-    table = model.scaling.policy is ScalingPolicy.THRESHOLD_TABLE
-    down = {"type": "Pods", "value": 1, "periodSeconds": TABLE_SCALE_DOWN_SECONDS}
-    if not table:
-        down = {"type": "Percent", "value": SCALE_DOWN_PERCENT, "periodSeconds": SCALE_DOWN_SECONDS}
     return {
         "scaleUp": {
-            "stabilizationWindowSeconds": TABLE_SCALE_UP_SECONDS if table else 0,
+            "stabilizationWindowSeconds": 0,
             "selectPolicy": "Max",
-            "policies": [{"type": "Pods", "value": 1 if table else SCALE_UP_PODS, "periodSeconds": SCALE_UP_SECONDS}],
+            "policies": [{"type": "Pods", "value": SCALE_UP_PODS, "periodSeconds": SCALE_UP_SECONDS}],
         },
         "scaleDown": {
             "stabilizationWindowSeconds": model.scaling.scale_down_after.whole_seconds,
             "selectPolicy": "Max",
             # A policy that allows less than one replica would never scale in.
-            "policies": [down, *([] if table else [{"type": "Pods", "value": 1, "periodSeconds": SCALE_DOWN_SECONDS}])],
+            "policies": [
+                {"type": "Percent", "value": SCALE_DOWN_PERCENT, "periodSeconds": SCALE_DOWN_SECONDS},
+                {"type": "Pods", "value": 1, "periodSeconds": SCALE_DOWN_SECONDS},
+            ],
         },
     }
 

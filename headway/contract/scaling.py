@@ -68,11 +68,10 @@ Trigger = Annotated[CountTrigger | RateTrigger | TimeTrigger | UseTrigger, Field
 
 @unique
 class ScalingPolicy(StrEnum):
-    """How targets become replicas. `threshold_table` is a dominated preset, kept for comparison only."""
+    """How targets become replicas."""
 
     TARGET = "target"
     SQUARE_ROOT = "square_root"
-    THRESHOLD_TABLE = "threshold_table"
 
 
 class Scaling(Part):

@@ -130,7 +130,6 @@ MODELS: dict[str, Model] = {
         batch=None,
         batching={"kind": "none", "max_concurrent": 2},
         optimisation=None,
-        scaling__policy="threshold_table",
         scaling__headroom=None,
         rollout__surge="surge",
     ),

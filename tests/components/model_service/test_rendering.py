@@ -514,13 +514,6 @@ def test_a_silent_signal_never_scales_in(name: str) -> None:
     assert spec["fallback"]["replicas"] >= max(1, spec["minReplicaCount"])
 
 
-def test_the_threshold_table_moves_one_replica_at_a_time() -> None:
-    (scaler,) = bodies(service("defects-dense"), "ScaledObject")
-    behaviour = scaler["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
-    assert behaviour["scaleUp"]["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 60}]
-    assert behaviour["scaleDown"]["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 600}]
-
-
 # Objectives -----------------------------------------------------------------------------------------------------------------------------
 
 
