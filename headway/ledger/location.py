@@ -1,9 +1,9 @@
 """Where an environment's ledger is: `s3://bucket/prefix`, or `file:///folder` on one machine.
 
-The environment variable HEADWAY_LEDGER overrides what the environment's own name gives; the sandbox sets it for the
-programs that it runs, and its own ledger is the folder in its state (or what HEADWAY_SANDBOX_LEDGER says), so that a
-shell set up for another environment cannot mix the two. The trap: a program that plans with the wrong ledger would undo
-a running release, so whoever plans and whoever releases must get the place from here.
+The environment variable HEADWAY_LEDGER overrides what an environment of production has exported. An environment that
+runs programs by itself sets the variable for them, and does not read it, so that a shell set up for another
+environment cannot mix the two. A program that plans with the wrong ledger would undo a running release, so whoever
+plans and whoever releases must get the place from here.
 """
 
 import os

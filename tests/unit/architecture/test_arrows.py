@@ -136,7 +136,8 @@ def test_the_check_reads_an_import_that_is_hidden_in_a_function(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "words", [r"\bkwok\b", r"sandbox\.platform\.io", r"^\s*(from|import) sandbox\b", r"^\s*(from|import) pulumi_embedded\b"]
+    "words",
+    [r"\bkwok\b", r"sandbox\.platform\.io", r"HEADWAY_SANDBOX", r"^\s*(from|import) sandbox\b", r"^\s*(from|import) pulumi_embedded\b"],
 )
 def test_no_source_of_the_product_names_a_part_of_the_sandbox(words: str) -> None:
     wrong = re.compile(words, re.IGNORECASE | re.MULTILINE)
