@@ -152,7 +152,7 @@ def reset(
         raise typer.Exit(Exit.OK)
     with ConsoleProgress(console) as progress:
         session.reset(layout, progress)
-    console.print("The sandbox is forgotten. `make up` makes a new one.")
+    console.print("The state of the sandbox is deleted. `make up` creates a new sandbox.")
 
 
 @app.command()
