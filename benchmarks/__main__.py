@@ -11,6 +11,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks.reference import reference_line, times_reference
+
 
 def machine() -> str:
     """The class of this machine: cores, processor, memory, interpreter. No host name."""
@@ -28,20 +30,22 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3, help="runs of each repeated part; medians are shown")
     chosen = parser.parse_args()
     every = not (chosen.journey or chosen.engine or chosen.packs)
-    print(f"Measured {datetime.now(UTC):%Y-%m-%d} on {machine()}; load before {os.getloadavg()[0]:.1f}.\n", flush=True)
+    print(f"Measured {datetime.now(UTC):%Y-%m-%d} on {machine()}; load before {os.getloadavg()[0]:.1f}.", flush=True)
+    print(f"{reference_line()}\n", flush=True)
     if chosen.journey or every:
         from benchmarks.journey import journey
 
-        print("| what | measured |\n|---|---|")
+        print("| what | measured | of the reference work |\n|---|---|---|")
         for what, figure, unit in journey(chosen.runs):
-            print(f"| {what} | {figure:.0f} {unit} |", flush=True)
+            multiple = times_reference(figure) if unit == "s" else ""
+            print(f"| {what} | {figure:.0f} {unit} | {multiple} |", flush=True)
         print()
     if chosen.packs or every:
         from benchmarks.packs import cost
 
-        print("| resource | packs' CPU a resource |\n|---|---|")
+        print("| resource | packs' CPU a resource | a thousand of them, of the reference work |\n|---|---|---|")
         for type, milliseconds in cost(chosen.runs):
-            print(f"| {type} | {milliseconds:.2f} ms |", flush=True)
+            print(f"| {type} | {milliseconds:.2f} ms | {times_reference(milliseconds)} |", flush=True)
         print()
     if chosen.engine or every:
         subprocess.run(

@@ -213,16 +213,22 @@ def main() -> None:
     if arguments.measured is not None:
         print(json.dumps(measure(arguments.measured, inline=arguments.inline)))
         return
+    # As a script it is found below benchmarks/, and finds its neighbours from the checkout.
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from benchmarks.reference import reference_line, times_reference
+
+    print(reference_line())
     sizes = [int(size) for size in arguments.services.split(",")]
     table: list[dict[str, float]] = []
-    print(f"{'resources':>10} {'CPU s':>8} {'ms/resource':>12} {'engine s':>9} {'MiB':>8} {'wall s':>8}")
+    print(f"{'resources':>10} {'CPU s':>8} {'ms/resource':>12} {'engine s':>9} {'MiB':>8} {'wall s':>8} {'CPU of reference':>17}")
     for size in sizes:
         runs = [_run(size, inline=arguments.inline) for _ in range(arguments.runs)]
         row = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
         table.append(row)
         per_resource = row["cpu"] / row["resources"] * 1000
         print(
-            f"{row['resources']:>10.0f} {row['cpu']:>8.2f} {per_resource:>12.2f} {row['engine']:>9.2f} {row['kib'] / 1024:>8.0f} {row['wall']:>8.1f}",
+            f"{row['resources']:>10.0f} {row['cpu']:>8.2f} {per_resource:>12.2f} {row['engine']:>9.2f} {row['kib'] / 1024:>8.0f} {row['wall']:>8.1f}"
+            f" {times_reference(row['cpu']):>17}",
             flush=True,
         )
     if len(table) > 1:

@@ -25,6 +25,7 @@ from typing import Any
 
 import yaml
 
+from benchmarks.reference import reference_line, times_reference
 from components.model_service.manifests import ServicePlan
 from components.platform import mesh
 from components.tenant.manifests import TenantPlan
@@ -211,8 +212,14 @@ def main(arguments: Sequence[str]) -> None:
             case = json.loads(file.read_text())
             cases.append({**case, "of": "beside", "name": f"beside-{case['models']}"})
         print(f"load {os.getloadavg()[0]:.1f}")
+        print(reference_line())
         for of, models, cpu, latency in measured(cases, given.rounds, given.requests, folder):
-            print(f"{of:7} {models:4} models: CPU {cpu:6.0f} us a request, median latency {latency:6.0f} us")
+            # Microseconds of one request are seconds of a million.
+            multiple = times_reference(cpu)
+            print(
+                f"{of:7} {models:4} models: CPU {cpu:6.0f} us a request (a million: {multiple} of the reference work), "
+                f"median latency {latency:6.0f} us"
+            )
         print(f"load {os.getloadavg()[0]:.1f}")
 
 

@@ -55,7 +55,7 @@ def _share(errors: Floats, requests: Floats) -> Floats:
     return np.divide(errors, requests, out=np.full_like(errors, np.nan), where=requests > 0)
 
 
-class Rule(Protocol):
+class IncumbentRule(Protocol):
     """A rule under test. `outcome` holds RUNNING, BACK or PROMOTED by rollout."""
 
     outcome: NDArray[np.int64]
@@ -151,7 +151,7 @@ class Argo(_Base):
             self.weight[:] = self.STEPS[step]
 
 
-class SageMaker(_Base):
+class SageMakerRule(_Base):
     """10 % for 300 s, then all for 300 s; any alarm rolls back. Alarms watch the endpoint, whose metrics do not tell its fleets apart: mean
     latency above 1.15x the usual one or error share above 0.5 %, over the last five whole minutes; missing data is no alarm."""
 
@@ -244,11 +244,11 @@ def _deviations(confidence: float) -> float:
     return float(norm.ppf((1 + confidence) / 2))
 
 
-RULES: dict[str, Callable[[int], Rule]] = {
+RULES: dict[str, Callable[[int], IncumbentRule]] = {
     "Flagger": Flagger,
     "Flagger, ratios": lambda rollouts: Flagger(rollouts, against_primary=True),
     "Argo Rollouts": Argo,
-    "SageMaker": SageMaker,
+    "SageMaker": SageMakerRule,
     "Kayenta": Kayenta,
     "Kayenta, 1.2": lambda rollouts: Kayenta(rollouts, allowed=1.2),
 }

@@ -26,7 +26,7 @@ READY = re.compile(r"Everything is ready")
 
 
 @dataclass(frozen=True)
-class Seen:
+class WatchedCommand:
     """Seconds from the start of the command to the first line that matched, and to its end; `code` is the exit code."""
 
     marks: dict[str, float]
@@ -35,7 +35,7 @@ class Seen:
     output: str
 
 
-def watch(argv: list[str], folder: Path, environment: dict[str, str], marks: dict[str, re.Pattern[str]], limit: float) -> Seen:
+def watch(argv: list[str], folder: Path, environment: dict[str, str], marks: dict[str, re.Pattern[str]], limit: float) -> WatchedCommand:
     """Run a command and note when a line first matches each pattern; the last match counts for `built`."""
     began, found, lines = monotonic(), dict[str, float](), list[str]()
     process = subprocess.Popen(argv, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1)
@@ -54,7 +54,7 @@ def watch(argv: list[str], folder: Path, environment: dict[str, str], marks: dic
                 found[name] = monotonic() - began
     else:
         process.terminate()
-    return Seen(found, monotonic() - began, process.wait(), "".join(lines))
+    return WatchedCommand(found, monotonic() - began, process.wait(), "".join(lines))
 
 
 def memory(state: Path) -> int:
@@ -94,7 +94,7 @@ def journey(repeats: int) -> list[tuple[str, float, str]]:
     rows: list[tuple[str, float, str]] = []
     with fresh() as (clone, environment):
 
-        def up(**marks: re.Pattern[str]) -> Seen:
+        def up(**marks: re.Pattern[str]) -> WatchedCommand:
             seen = watch(["make", "up"], clone, environment, marks, limit=3000)
             if seen.code:
                 sys.stderr.write(seen.output)

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.stats import beta
 
 from benchmarks.incumbents import BACK, PROMOTED, RULES, RUNNING
-from benchmarks.release_worlds import EDGES, SCENARIOS, WORLDS, Scenario, Service, World
+from benchmarks.release_worlds import EDGES, SCENARIOS, WORLDS, Scenario, SimulatedService, SimulatedWorld
 from headway.contract.rollout import OnInconclusive
 from headway.release import Counts, Gate, GatePolicy, Phase, Reason, Tick
 
@@ -27,7 +27,7 @@ CLASSES = ("short", "long")
 
 
 @dataclass(frozen=True)
-class Cell:
+class ScenarioResult:
     """A scenario at a rate."""
 
     scenario: str
@@ -55,10 +55,10 @@ class Cell:
         return 100 * float(low), 100 * float(high)
 
 
-def judge(world: World, scenario: Scenario, rate: float, rollouts: int, seed: int, policy: GatePolicy) -> Cell:
+def judge(world: SimulatedWorld, scenario: Scenario, rate: float, rollouts: int, seed: int, policy: GatePolicy) -> ScenarioResult:
     """Run one cell."""
     begun = time.perf_counter()
-    service = Service(world, scenario, rate, rollouts, seed)
+    service = SimulatedService(world, scenario, rate, rollouts, seed)
     gate = Gate(policy, EDGES, CLASSES, shape=(rollouts,))
     buckets, errors = service.history()
     gate.learn(Counts(buckets=buckets, errors=errors))
@@ -84,7 +84,7 @@ def judge(world: World, scenario: Scenario, rate: float, rollouts: int, seed: in
     back, promoted = decision.phase == Phase.ROLLED_BACK, (decision.phase == Phase.BAKING) | (decision.phase == Phase.DONE)
     wrong = back if scenario.kind == "healthy" else promoted
     known = decided[~np.isnan(decided)]
-    return Cell(
+    return ScenarioResult(
         scenario=scenario.name,
         kind=scenario.kind,
         rate=rate,
@@ -100,10 +100,10 @@ def judge(world: World, scenario: Scenario, rate: float, rollouts: int, seed: in
     )
 
 
-def judge_by(name: str, world: World, scenario: Scenario, rate: float, rollouts: int, seed: int) -> Cell:
+def judge_by(name: str, world: SimulatedWorld, scenario: Scenario, rate: float, rollouts: int, seed: int) -> ScenarioResult:
     """Run one cell by another's rule (`incumbents.RULES`). It sees the same arms, and no copies."""
     begun = time.perf_counter()
-    service, rule = Service(world, scenario, rate, rollouts, seed), RULES[name](rollouts)
+    service, rule = SimulatedService(world, scenario, rate, rollouts, seed), RULES[name](rollouts)
     rule.learn(*service.history())
     decided, exposure = np.full(rollouts, np.nan), np.zeros(rollouts)
     since, nothing = np.zeros(rollouts), np.zeros(rollouts)
@@ -119,7 +119,7 @@ def judge_by(name: str, world: World, scenario: Scenario, rate: float, rollouts:
             break
     back, promoted = rule.outcome == BACK, rule.outcome == PROMOTED
     known = decided[~np.isnan(decided)]
-    return Cell(
+    return ScenarioResult(
         scenario=scenario.name,
         kind=scenario.kind,
         rate=rate,
@@ -135,7 +135,7 @@ def judge_by(name: str, world: World, scenario: Scenario, rate: float, rollouts:
     )
 
 
-def line(cell: Cell) -> str:
+def line(cell: ScenarioResult) -> str:
     """A cell as a row of text."""
     low, high = cell.interval()
     share = 100 * cell.wrong / cell.rollouts
@@ -173,7 +173,7 @@ def main(arguments: list[str] | None = None) -> int:
     wanted = [s for s in SCENARIOS if not asked.scenario or any(s.name.startswith(name) for name in asked.scenario)]
     if not wanted:
         parser.error(f"no scenario starts so; there are: {', '.join(s.name for s in SCENARIOS)}")
-    cells: list[Cell] = []
+    cells: list[ScenarioResult] = []
     for scenario in wanted:
         for rate in map(float, asked.rates.split(",")):
             cells.append(judge(WORLDS[asked.world], scenario, rate, asked.rollouts, asked.seed, policy))

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.incumbents import RULES
-from benchmarks.release import Cell, judge, judge_by
+from benchmarks.release import ScenarioResult, judge, judge_by
 from benchmarks.release_worlds import SCENARIOS, WORLDS
 from headway.release import GatePolicy
 
@@ -50,13 +50,13 @@ def place(key: Key, rollouts: int, seed: int) -> Path:
     return KEPT / f"{world}-{judge}-{digest(judge)}".replace(" ", "-").replace(",", "") / f"{name}-{rollouts}-{seed}.json"
 
 
-def measure(job: tuple[Key, int, int]) -> tuple[Key, Cell]:
+def measure(job: tuple[Key, int, int]) -> tuple[Key, ScenarioResult]:
     """The cell, kept or run."""
     key, rollouts, seed = job
     world, name, scenario_name, rate = key
     file = place(key, rollouts, seed)
     if file.exists():
-        return key, Cell(**json.loads(file.read_text()))
+        return key, ScenarioResult(**json.loads(file.read_text()))
     scenario = next(scenario for scenario in SCENARIOS if scenario.name == scenario_name)
     if name in RULES:
         cell = judge_by(name, WORLDS[world], scenario, rate, rollouts, seed)
@@ -76,7 +76,7 @@ def percent(part: int, whole: int) -> str:
     return "0" if part == 0 else f"{share:.1f}" if share < 10 else f"{share:.0f}"
 
 
-def table(cells: dict[Key, Cell], world: str, kind: str, judges: Sequence[str]) -> Iterable[str]:
+def table(cells: dict[Key, ScenarioResult], world: str, kind: str, judges: Sequence[str]) -> Iterable[str]:
     """Wrong decisions in per cent at each rate."""
     yield f"| {'healthy: rolled back' if kind == 'healthy' else 'bad: promoted' if kind == 'bad' else 'grey: promoted'}, % | {' | '.join(judges)} |"
     yield "|---|" + "---|" * len(judges)
@@ -94,7 +94,7 @@ def table(cells: dict[Key, Cell], world: str, kind: str, judges: Sequence[str]) 
     yield f"| **mean** | {' | '.join(means)} |"
 
 
-def measured_rates(cells: dict[Key, Cell], world: str, judge: str) -> tuple[float, ...]:
+def measured_rates(cells: dict[Key, ScenarioResult], world: str, judge: str) -> tuple[float, ...]:
     """Rates at which every scenario was measured."""
     return tuple(rate for rate in RATES if all((world, judge, scenario.name, rate) in cells for scenario in SCENARIOS))
 
@@ -103,7 +103,7 @@ def at_rates(rates: Sequence[float]) -> str:
     return f"{'/'.join(f'{rate:g}' for rate in rates)} requests a second"
 
 
-def gate_table(cells: dict[Key, Cell], world: str, judge: str) -> Iterable[str]:
+def gate_table(cells: dict[Key, ScenarioResult], world: str, judge: str) -> Iterable[str]:
     """All figures of the gate, with intervals, at each rate."""
     rates = measured_rates(cells, world, judge)
     yield "| scenario | wrong, % (95 % interval) | undecided after 240 min, % | median minutes (p90) | exposure, full-traffic minutes |"
@@ -117,19 +117,19 @@ def gate_table(cells: dict[Key, Cell], world: str, judge: str) -> Iterable[str]:
         yield f"| {scenario.name} ({scenario.kind}) | {wrong} | {open_} | {times} | {exposure} |"
 
 
-def goals(cells: dict[Key, Cell], world: str) -> Iterable[str]:
+def goals(cells: dict[Key, ScenarioResult], world: str) -> Iterable[str]:
     """The promised figures against the measured ones."""
 
     known = measured_rates(cells, world, GATE)
 
-    def of(kind: str, names: Sequence[str] = (), rates: Sequence[float] = RATES) -> list[Cell]:
+    def of(kind: str, names: Sequence[str] = (), rates: Sequence[float] = RATES) -> list[ScenarioResult]:
         chosen = [s.name for s in SCENARIOS if s.kind == kind and (not names or s.name in names)]
         return [cells[world, GATE, name, rate] for name in chosen for rate in rates if rate in known]
 
-    def worst(found: Sequence[Cell]) -> float:
+    def worst(found: Sequence[ScenarioResult]) -> float:
         return max(100 * c.wrong / c.rollouts for c in found)
 
-    def total(found: Sequence[Cell]) -> str:
+    def total(found: Sequence[ScenarioResult]) -> str:
         return f"{sum(c.wrong for c in found)} of {sum(c.rollouts for c in found)}"
 
     healthy, busy = of("healthy"), of("healthy", rates=(10.0, 200.0))
@@ -159,7 +159,7 @@ def goals(cells: dict[Key, Cell], world: str) -> Iterable[str]:
         yield f"| {what} | {measured} | {promised} | {'met' if met else '**missed**'} |"
 
 
-def section(cells: dict[Key, Cell], worlds: Sequence[str], rollouts: int, others: int, elsewhere: int, seed: int) -> str:
+def section(cells: dict[Key, ScenarioResult], worlds: Sequence[str], rollouts: int, others: int, elsewhere: int, seed: int) -> str:
     judges = [judge for judge in JUDGES if measured_rates(cells, worlds[0], judge) == RATES]
     lines = [
         f"`make bench-release`, {datetime.now(UTC):%Y-%m-%d}: {rollouts:,} rollouts a cell of the gate in the {worlds[0]} world, {elsewhere:,} in",
@@ -228,7 +228,7 @@ def main() -> int:
 
     if asked.kept:
         keys = [key for key in keys if place(key, rollouts(key), asked.seed).exists()]
-    cells: dict[Key, Cell] = {}
+    cells: dict[Key, ScenarioResult] = {}
     with multiprocessing.get_context("spawn").Pool(asked.jobs) as pool:
         for key, cell in pool.imap(measure, [(key, rollouts(key), asked.seed) for key in keys]):
             cells[key] = cell

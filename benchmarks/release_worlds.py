@@ -22,7 +22,7 @@ HISTORY_MINUTES = 15
 
 
 @dataclass(frozen=True, kw_only=True)
-class World:
+class SimulatedWorld:
     """A service: request classes, lognormal latencies, noise. Second class is the long one."""
 
     name: str
@@ -43,11 +43,11 @@ class World:
     """Multiplies the independent noise."""
 
 
-BASE = World(name="base", medians=(60.0, 160.0), spread=0.45, long_share=0.30)
-SECOND = World(name="second", medians=(350.0, 1400.0), spread=0.60, long_share=0.45, stress=1.5)
+BASE = SimulatedWorld(name="base", medians=(60.0, 160.0), spread=0.45, long_share=0.30)
+SECOND = SimulatedWorld(name="second", medians=(350.0, 1400.0), spread=0.60, long_share=0.45, stress=1.5)
 """Like a language model: several times slower, wider, more long requests, noise x1.5. No constant was fitted to it; it was looked at once
 before the last two changes of the gate (what a catastrophe is, and which control a proof uses)."""
-THIRD = World(name="third", medians=(12.0, 70.0), spread=0.35, long_share=0.15, error_rate=0.0004, common_noise=0.08, stress=1.5)
+THIRD = SimulatedWorld(name="third", medians=(12.0, 70.0), spread=0.35, long_share=0.15, error_rate=0.0004, common_noise=0.08, stress=1.5)
 """Like a small classifier: fast, narrow, fewer long requests and errors. Not looked at before the gate was finished."""
 WORLDS = {world.name: world for world in (BASE, SECOND, THIRD)}
 
@@ -75,7 +75,7 @@ class Minute:
 
 
 CANARY = ("canary", "mirrored")
-Change = Callable[[Minute, Floats], None]
+ServiceChange = Callable[[Minute, Floats], None]
 """Applies a scenario to a minute; the second argument is uniform in [0, 1), one a rollout and column, fixed for the rollout."""
 
 
@@ -85,7 +85,7 @@ class Scenario:
 
     name: str
     kind: str
-    change: Change
+    change: ServiceChange
 
 
 def _between(minute: Minute, onset: Floats, length: float) -> NDArray[np.bool_]:
@@ -171,7 +171,7 @@ def _slower(minute: Minute, factor: Floats | float) -> None:
         minute.slow[arm] = minute.slow[arm] * factor
 
 
-def _by(factor: float) -> Change:
+def _by(factor: float) -> ServiceChange:
     def change(minute: Minute, draw: Floats) -> None:
         del draw
         _slower(minute, factor)
@@ -179,7 +179,7 @@ def _by(factor: float) -> Change:
     return change
 
 
-def _failing(rate: float) -> Change:
+def _failing(rate: float) -> ServiceChange:
     def change(minute: Minute, draw: Floats) -> None:
         del draw
         for arm in CANARY:
@@ -249,10 +249,10 @@ class Shown:
     canary_up: NDArray[np.bool_]
 
 
-class Service:
+class SimulatedService:
     """Many rollouts of one scenario in one world, all random numbers from one generator."""
 
-    def __init__(self, world: World, scenario: Scenario, rate: float, rollouts: int, seed: int) -> None:
+    def __init__(self, world: SimulatedWorld, scenario: Scenario, rate: float, rollouts: int, seed: int) -> None:
         """`rate`: users' requests a second, all arms together."""
         self._world, self._scenario, self._rate, self._n = world, scenario, rate, rollouts
         self._rng = np.random.default_rng([seed, zlib.crc32(f"{world.name}/{scenario.name}/{rate}".encode())])

@@ -21,12 +21,14 @@ from typing import Any
 
 import yaml
 
+from benchmarks.reference import reference_line, times_reference
+
 PROJECT = Path(__file__).parents[1]
 _ONE = "--one"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stack:
+class StackCost:
     """One tenant's stack. Times are of the whole process: interpreter, imports and SDK included."""
 
     resources: int
@@ -39,16 +41,16 @@ class Stack:
     peak_mebibytes: float
 
 
-def measure(tenants: int, services: int) -> tuple[Stack, ...]:
+def measure(tenants: int, services: int) -> tuple[StackCost, ...]:
     """Build every stack, one after the other."""
-    found: list[Stack] = []
+    found: list[StackCost] = []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(tenants):
             write(Path(folder), f"tenant-{number}", services)
         for number in range(tenants):
             command = [sys.executable, "-W", "ignore", "-m", "benchmarks.tenants", _ONE, folder, f"tenant-{number}"]
             done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=PROJECT)
-            found.append(Stack(**json.loads(done.stdout.splitlines()[-1])))
+            found.append(StackCost(**json.loads(done.stdout.splitlines()[-1])))
     return tuple(found)
 
 
@@ -69,7 +71,7 @@ def write(folder: Path, tenant: str, services: int) -> None:
         (folder / tenant / f"{model['name']}.yaml").write_text(yaml.safe_dump(model))
 
 
-def one(folder: Path, tenant: str) -> Stack:
+def one(folder: Path, tenant: str) -> StackCost:
     """Build one stack in this process."""
     began = time.perf_counter()
     from headway.contract.reading.loader import load_tenant
@@ -91,7 +93,7 @@ def one(folder: Path, tenant: str) -> Stack:
         lambda: program.build(grown, folder), stack=f"sandbox-{tenant}", stacks={"organization/headway/sandbox-platform": upstream}
     )
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    return Stack(
+    return StackCost(
         resources=len(built.registrations),
         wall_seconds=time.perf_counter() - began,
         cpu_seconds=usage.ru_utime + usage.ru_stime,
@@ -110,6 +112,7 @@ def main() -> None:
     if chosen.one:
         print(json.dumps(vars(one(Path(chosen.one[0]), chosen.one[1]))))
         return
+    print(reference_line())
     stacks = measure(chosen.tenants, chosen.services)
     resources, cpu = sum(s.resources for s in stacks), sum(s.cpu_seconds for s in stacks)
     building = sum(s.cpu_seconds - s.start_seconds - s.check_seconds for s in stacks)
@@ -120,8 +123,13 @@ def main() -> None:
         f"a stack: {median(s.resources for s in stacks):.0f} resources, {median(s.cpu_seconds for s in stacks):.2f} s of CPU,"
         f" {median(s.wall_seconds for s in stacks):.2f} s, {median(s.peak_mebibytes for s in stacks):.0f} MiB at the peak"
     )
-    print(f"checking 25 contracts: {median(s.check_seconds for s in stacks):.2f} s of CPU in each stack")
-    print(f"CPU: {cpu:.1f} s in all; without start and check {building * 1000 / resources:.2f} ms a resource")
+    checking = median(s.check_seconds for s in stacks)
+    print(
+        f"checking {chosen.services} contracts: {checking:.2f} s of CPU in each stack ({times_reference(checking)} of the reference work)"
+    )
+    print(f"CPU: {cpu:.1f} s in all ({times_reference(cpu)} of the reference work)")
+    a_resource = building * 1000 / resources
+    print(f"CPU without start and check: {a_resource:.2f} ms a resource (a thousand: {times_reference(a_resource)} of the reference work)")
 
 
 if __name__ == "__main__":

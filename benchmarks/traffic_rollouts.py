@@ -3,8 +3,8 @@
 `releases` tries each of the classifier's nine releases; `faults` releases one that is as good as the stable one, and kills something in the
 middle; `operations` has KEDA scale and Alertmanager tell on served traffic. Every cell of the first two is a real release by the real
 command on the demonstration's workspace, begun from a stable version that behaves as the first; finished cells are kept in `rollouts.jsonl`
-beside the workspace, so that an interrupted table goes on where it was. Needs .venv-traffic. The trap: a promoted release is the next one's
-stable version; where it behaves otherwise, `_back` returns to the first by a person's promotion, which is no cell.
+beside the workspace, so that an interrupted table goes on where it was. Needs .venv-traffic. A promoted release is the next one's stable
+version; where it behaves otherwise, `_back` returns to the first by a person's promotion, which is no cell.
 """
 
 import argparse
@@ -12,17 +12,17 @@ import contextlib
 import json
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from benchmarks.traffic_results import Book, TrafficCell, circumstances, table
 from headway.contract.model import Model
 from headway.contract.released import release_id
 from headway.problem import UserError
@@ -61,54 +61,6 @@ def _artifact_name(trials: ReleaseTrials, release: str | None) -> str | None:
     classifier = next(each for each in SERVED if f"{each.tenant}/{each.model}" == CHAIN)
     contracts = {name: profile.contract(classifier, trials.artifacts, name) for name in trials.artifacts.releases(classifier.model)}
     return next((name for name, found in contracts.items() if release_id(Model.model_validate(found)) == release), None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One finished release."""
-
-    table: str
-    name: str
-    run: int
-    outcome: str
-    where: str
-    as_it_should: bool
-    seconds: float
-    users: int
-    requests: int
-    """Of users to the service meanwhile."""
-    lost: int
-    out_of_service: float
-    """Seconds from the first lost to the last."""
-    verdict: str
-    load_average: float
-    p50_ms: float | None = None
-    p99_ms: float | None = None
-    """Of users' requests meanwhile, from when they were due."""
-    late: int | None = None
-    """Of the lost, those that were answered 504: on a starved machine any may take longer than the contract lets it."""
-    gate: str | None = None
-    """Which gate decided it: cells of two gates are not of one table."""
-
-
-class Book:
-    """Finished cells, one line each."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def cells(self) -> list[Cell]:
-        if not self._path.exists():
-            return []
-        return [Cell(**json.loads(line)) for line in self._path.read_text().splitlines() if line]
-
-    def has(self, table: str, name: str, run: int) -> bool:
-        return any((each.table, each.name, each.run) == (table, name, run) for each in self.cells())
-
-    def add(self, cell: Cell) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a") as sink:
-            sink.write(json.dumps(asdict(cell), sort_keys=True) + "\n")
 
 
 Fault = Callable[[ReleaseTrials, "subprocess.Popen[bytes]", RolloutState], "subprocess.Popen[bytes] | None"]
@@ -225,13 +177,13 @@ def _cell(
     run: int,
     met: Callable[[TrialResult], bool],
     play: Callable[[], TrialResult],
-) -> Cell:
+) -> TrafficCell:
     tally = loads.tallies["classifier"]
     sent, lost, answered = tally.statuses.total(), len(tally.lost), tally.answered
     ended = play()
     gone = [due for due, _ in tally.lost[lost:]]
     late = sum(status == LATE for _, status in tally.lost[lost:])
-    found = Cell(
+    found = TrafficCell(
         table=table,
         name=name,
         run=run,
@@ -366,45 +318,6 @@ def _seconds_until(began: float, so: Callable[[], bool]) -> str:
     return f"**not within {_UNDER_WAY_SECONDS:.0f} s**"
 
 
-def table(cells: Sequence[Cell], kind: str) -> Iterator[str]:
-    """The Markdown table of one kind of cells."""
-    yield {
-        "releases": "| release | ended as it should | decided at | time, median and longest | requests of users that it answered | of users' requests, lost |",
-        "faults": "| killed | ended as it should | outcome | time to the end | requests | lost | from the first lost to the last |",
-    }[kind]
-    yield "|---|---|---|---|---|---|" + ("---|" if kind == "faults" else "")
-    order = [*WANTED, *FAULTS]
-    for name in sorted({each.name for each in cells if each.table == kind}, key=order.index):
-        found = [each for each in cells if (each.table, each.name) == (kind, name)]
-        good = f"{sum(each.as_it_should for each in found)} of {len(found)}"
-        seconds = [each.seconds for each in found]
-        lost, sent = sum(each.lost for each in found), sum(each.requests for each in found)
-        took = f"{statistics.median(seconds):.0f} s, {max(seconds):.0f} s"
-        if kind == "releases":
-            where = ", ".join(sorted({f"{each.outcome}, {each.where}" for each in found}))
-            users = "all in the end" if WANTED[name] == PROMOTED else f"{max(each.users for each in found):,}"
-            yield f"| `{name}` | {good} | {where} | {took} | {users} | {lost:,} of {sent:,} |"
-        else:
-            outcomes = ", ".join(sorted({f"{each.outcome}" for each in found}))
-            yield f"| {name} | {good} | {outcomes} | {took} | {sent:,} | {lost:,}{_late(found)} | {max(each.out_of_service for each in found):.1f} s |"
-
-
-def circumstances(cells: Sequence[Cell], kind: str) -> str:
-    """Under what the cells were taken."""
-    found = [each for each in cells if each.table == kind]
-    loads, tails = [each.load_average for each in found], [each.p99_ms for each in found if each.p99_ms is not None]
-    gates = sorted({each.gate for each in found if each.gate})
-    return (
-        f"{len(found)} releases; load average {min(loads)} to {max(loads)}; users' p99 {min(tails, default=0):.0f} to {max(tails, default=0):.0f} ms, "
-        f"median {statistics.median(tails or [0]):.0f} ms; gate {', '.join(gates)}."
-    )
-
-
-def _late(cells: Sequence[Cell]) -> str:
-    late = [each.late for each in cells if each.late is not None]
-    return f", {sum(late)} of them late" if any(late) else ""
-
-
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.traffic_rollouts", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("kind", choices=("releases", "faults", "operations"))
@@ -435,7 +348,7 @@ def main(arguments: Sequence[str]) -> int:
     if given.kind == "operations":
         return 0
     cells = book.cells()
-    print("\n".join(table(cells, given.kind)))
+    print("\n".join(table(cells, given.kind, [*WANTED, *FAULTS])))
     print(f"\n{circumstances(cells, given.kind)}")
     return 0 if all(each.as_it_should for each in cells if each.table == given.kind) else 1
 

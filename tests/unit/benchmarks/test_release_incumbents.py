@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu
 
-from benchmarks.incumbents import BACK, PROMOTED, RUNNING, Argo, Flagger, Kayenta, SageMaker, hodges_lehmann, quantile
+from benchmarks.incumbents import BACK, PROMOTED, RUNNING, Argo, Flagger, Kayenta, SageMakerRule, hodges_lehmann, quantile
 from benchmarks.release import judge_by
 from benchmarks.release_worlds import BASE, EDGES, SCENARIOS, Shown
 
@@ -88,12 +88,12 @@ def test_one_bad_minute_stays_in_argos_window_for_five():
 def test_sagemakers_alarm_cannot_tell_the_canary_from_the_rest():
     whole = arm(97000, 3000)
     diluted = shown(errors=100.0, stable=whole)
-    assert run(SageMaker(1), [diluted] * 4)[-1] == (RUNNING, 0.1)
-    assert run(SageMaker(1), [shown(errors=100.0)] * 5)[-1][0] == BACK
+    assert run(SageMakerRule(1), [diluted] * 4)[-1] == (RUNNING, 0.1)
+    assert run(SageMakerRule(1), [shown(errors=100.0)] * 5)[-1][0] == BACK
 
 
 def test_sagemaker_has_two_steps_of_five_minutes():
-    seen = run(SageMaker(1), [shown()] * 10)
+    seen = run(SageMakerRule(1), [shown()] * 10)
     assert [weight for _, weight in seen] == [0.1] * 4 + [1.0] * 6
     assert [outcome for outcome, _ in seen] == [RUNNING] * 9 + [PROMOTED]
 
@@ -127,4 +127,4 @@ def test_a_broken_version_is_found_by_every_rule(rule):
 
 
 def test_sagemakers_alarm_waits_for_its_whole_period():
-    assert run(SageMaker(1), [shown(errors=100.0)] * 4)[-1][0] == RUNNING
+    assert run(SageMakerRule(1), [shown(errors=100.0)] * 4)[-1][0] == RUNNING

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.release import judge
-from benchmarks.release_worlds import BASE, EDGES, SCENARIOS, Service
+from benchmarks.release_worlds import BASE, EDGES, SCENARIOS, SimulatedService
 from headway.release import GatePolicy
 
 NAMED = {scenario.name: scenario for scenario in SCENARIOS}
@@ -17,7 +17,7 @@ def test_there_are_thirteen_healthy_and_ten_bad_scenarios():
 
 
 def test_a_healthy_service_has_the_published_latencies_and_errors():
-    buckets, errors = Service(BASE, NAMED["identical versions"], 200.0, 50, seed=1).history()
+    buckets, errors = SimulatedService(BASE, NAMED["identical versions"], 200.0, 50, seed=1).history()
     total = buckets.sum(axis=(0, 1))
     below = dict(zip(EDGES, np.cumsum(total)[:-1] / total.sum(), strict=True))
     assert below[50.0] < 0.5 < below[100.0], "a median of about 75 ms"
@@ -31,7 +31,7 @@ def test_a_healthy_service_has_the_published_latencies_and_errors():
     [("p99 +50 %", 250.0, 2.0, 6.0), ("slower node +5 %", 250.0, 1.02, 1.6), ("identical versions", 250.0, 0.85, 1.15)],
 )
 def test_a_slower_version_has_more_slow_requests_than_its_twin(name, edge, least, most):
-    shown = Service(BASE, NAMED[name], 200.0, 50, seed=2).minute(30, *WITH_USERS)
+    shown = SimulatedService(BASE, NAMED[name], 200.0, 50, seed=2).minute(30, *WITH_USERS)
     above = EDGES.index(edge) + 1
     tails = {arm: shown.buckets[arm][:, :, above:].sum() / shown.buckets[arm].sum() for arm in ("canary", "baseline")}
     assert least <= tails["canary"] / tails["baseline"] <= most
@@ -39,7 +39,7 @@ def test_a_slower_version_has_more_slow_requests_than_its_twin(name, edge, least
 
 @pytest.mark.parametrize(("name", "arm"), [("Prometheus down", "stable"), ("scrape gap", "canary"), ("idle service", "stable")])
 def test_gaps_are_shown_for_as_long_as_published_and_only_there(name, arm):
-    service, empty = Service(BASE, NAMED[name], 10.0, 50, seed=3), np.zeros(50)
+    service, empty = SimulatedService(BASE, NAMED[name], 10.0, 50, seed=3), np.zeros(50)
     for number in range(60):
         shown = service.minute(number, *WITH_USERS)
         gone = shown.buckets[arm].sum(axis=(1, 2)) == 0
