@@ -56,7 +56,7 @@ _NEEDED = {
     "PeerAuthentication",
     "PriorityClass",
     "RequestAuthentication",
-    "ServicePlan",
+    "Service",
     "ServiceAccount",
     "Sidecar",
     "Telemetry",

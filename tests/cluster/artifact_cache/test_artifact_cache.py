@@ -172,7 +172,7 @@ def node(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
     rights = [
         m
         for m in artifact_cache.manifests("image", REGION, ())
-        if m.kind in {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "ServicePlan"}
+        if m.kind in {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Service"}
     ]
     control_plane.create(*(dict(m.body) for m in rights))
     own: Any = yaml.safe_load(control_plane.kubeconfig.read_text())

@@ -55,7 +55,7 @@ def test_no_service_budget_or_signal_of_the_online_service_picks_a_worker() -> N
     assert labels["platform.io/release"] == f"{release}-batch", "signals ask for a release by its exact name"
     for manifest in found.manifests():
         spec = manifest.body.get("spec", {})
-        if manifest.kind in ("ServicePlan", "PodDisruptionBudget", "Deployment") and manifest.role != "batch-workers":
+        if manifest.kind in ("Service", "PodDisruptionBudget", "Deployment") and manifest.role != "batch-workers":
             picks = spec["selector"].get("matchLabels", spec["selector"])
             assert not picks.items() <= labels.items(), f"{manifest.role} picks batch workers"
     monitor = body(found, "monitor")["spec"]["selector"]

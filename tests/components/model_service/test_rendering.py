@@ -402,7 +402,7 @@ def test_a_dark_release_is_reached_by_name_from_inside_the_mesh_only() -> None:
 
 def test_who_bypasses_the_mesh_never_reaches_a_dark_release() -> None:
     found = two_arms(0)
-    stable = next(b for b in bodies(found, "ServicePlan") if b["metadata"]["name"] == "defects")
+    stable = next(b for b in bodies(found, "Service") if b["metadata"]["name"] == "defects")
     assert stable["spec"]["selector"]["platform.io/release"] == found.traffic.ordered[0].release
 
 
