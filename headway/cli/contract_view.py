@@ -23,11 +23,11 @@ from headway.contract.difference import Difference
 from headway.contract.explanation import Line
 from headway.contract.model import Model
 from headway.contract.pool import Pool
-from headway.contract.reading.loader import Result
+from headway.contract.reading.loader import CheckResult
 from headway.problem import Problem, ProblemLevel, shown
 
 
-def print_result(result: Result, prefix: str, pool_findings: Sequence[Problem]) -> None:
+def print_result(result: CheckResult, prefix: str, pool_findings: Sequence[Problem]) -> None:
     """The findings of `check`, file by file, then the verdict in a line."""
     console = _console()
     _print_findings(console, pool_findings, "stacks/")
@@ -98,7 +98,7 @@ def _sums(
     return parts
 
 
-def explained_record(result: Result, pools: Sequence[Pool] | None) -> dict[str, object]:
+def explained_record(result: CheckResult, pools: Sequence[Pool] | None) -> dict[str, object]:
     """All sums of all models, for programs."""
     everything = [model for each in result.contracts for model in each.models]
     return {
@@ -119,7 +119,7 @@ def explained_record(result: Result, pools: Sequence[Pool] | None) -> dict[str, 
     }
 
 
-def print_explained(result: Result, pools: Sequence[Pool] | None) -> None:
+def print_explained(result: CheckResult, pools: Sequence[Pool] | None) -> None:
     """All sums of all models, as one would write them on paper."""
     console = _console()
 

@@ -21,7 +21,7 @@ from headway.problem import Exit, UserError
 if TYPE_CHECKING:
     from headway.contract.model import Model
     from headway.contract.pool import Pool
-    from headway.contract.reading.loader import Judge, Result
+    from headway.contract.reading.loader import CheckResult, ModelCheck
     from headway.contract.tenant import Tenant
     from headway.problem import Problem
 
@@ -43,7 +43,7 @@ class SchemaOutput(StrEnum):
     MARKDOWN = "markdown"
 
 
-class Runtime(StrEnum):
+class StarterRuntime(StrEnum):
     TRITON = "triton"
     VLLM = "vllm"
     CONTAINER = "container"
@@ -63,7 +63,7 @@ def check(
         bool, typer.Option("--registry", help="also ask the model registry that each contract names whether it lists this artifact")
     ] = False,
 ) -> None:
-    """Judge contracts: every error of every file at once, with its consequence and its remedy.
+    """Check contracts: every error of every file at once, with its consequence and its remedy.
 
     Exit codes: 0 all accepted (warnings may be there), 1 something is refused, 2 wrong use.
     """
@@ -98,23 +98,23 @@ def accepted(path: Path, environment: str) -> bool:
     return result.ok and not pool_findings
 
 
-def _registries() -> "Judge":
+def _registries() -> "ModelCheck":
     """Compares each model's artifact with the registry that it names; a registry is reached when the first contract names it."""
     from functools import cache
 
     from headway.contract.artifact import Registry
     from headway.model_registry.entry import ModelRegistry, disagreements
-    from headway.model_registry.mlflow import Mlflow
-    from headway.model_registry.sagemaker import SageMaker
+    from headway.model_registry.mlflow import MlflowRegistry
+    from headway.model_registry.sagemaker import SageMakerRegistry
 
     @cache
     def opened(system: Registry) -> ModelRegistry:
-        return Mlflow.of(os.environ) if system is Registry.MLFLOW else SageMaker.of()
+        return MlflowRegistry.of(os.environ) if system is Registry.MLFLOW else SageMakerRegistry.of()
 
     return lambda model: disagreements(model.artifact, opened(model.artifact.registry.system))
 
 
-def _load(path: Path, pools: "tuple[Pool, ...] | None", judge: "Judge | None" = None) -> "tuple[Result, str]":
+def _load(path: Path, pools: "tuple[Pool, ...] | None", judge: "ModelCheck | None" = None) -> "tuple[CheckResult, str]":
     """The result for `path`, and what to put before its file names to make them findable from here."""
     from dataclasses import replace
 
@@ -193,7 +193,7 @@ def new_tenant(name: Annotated[str, typer.Argument(help="the tenant's name")], f
 def new_model(
     tenant: Annotated[str, typer.Argument(help="the tenant that it belongs to")],
     name: Annotated[str, typer.Argument(help="the model's name")],
-    runtime: Annotated[Runtime, typer.Option("--runtime", "-r", help="what serves it")] = Runtime.TRITON,
+    runtime: Annotated[StarterRuntime, typer.Option("--runtime", "-r", help="what serves it")] = StarterRuntime.TRITON,
     folder: _Folder = DEFAULT_FOLDER,
 ) -> None:
     """Write tenants/TENANT/NAME.yaml."""

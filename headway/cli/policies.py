@@ -15,13 +15,13 @@ from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
     from policies.guardrails.exemptions import Exemption
-    from policies.guardrails.rule import Rule
+    from policies.guardrails.rule import PolicyRule
 
 SOON_DAYS = 30
 """An exemption that ends within this many days is marked: renewing takes a review."""
 
 
-class Output(StrEnum):
+class PoliciesOutput(StrEnum):
     TEXT = "text"
     JSON = "json"
     MARKDOWN = "markdown"
@@ -29,8 +29,8 @@ class Output(StrEnum):
 
 def policies(
     output: Annotated[
-        Output, typer.Option("--output", "-o", help="text for people, json for machines, markdown for docs/policies.md")
-    ] = Output.TEXT,
+        PoliciesOutput, typer.Option("--output", "-o", help="text for people, json for machines, markdown for docs/policies.md")
+    ] = PoliciesOutput.TEXT,
 ) -> None:
     """List every rule: what it demands, why, what to do about a breach, and who is excused until when.
 
@@ -41,16 +41,16 @@ def policies(
     exemptions, today = _exemptions(RULES), datetime.now(UTC).date()
 
     packs = {r.id: tuple(sorted(layer for layer, rules in PACKS.items() if r in rules)) for r in RULES}
-    if output is Output.JSON:
+    if output is PoliciesOutput.JSON:
         typer.echo(json.dumps([_record(r, packs[r.id], exemptions) for r in RULES], indent=2))
-    elif output is Output.MARKDOWN:
+    elif output is PoliciesOutput.MARKDOWN:
         typer.echo(markdown(RULES, packs, exemptions), nl=False)
     else:
         _print(RULES, exemptions, today)
     raise typer.Exit(Exit.REFUSED if any(e.expires < today for e in exemptions) else Exit.OK)
 
 
-def _exemptions(rules: "Sequence[Rule]") -> "tuple[Exemption, ...]":
+def _exemptions(rules: "Sequence[PolicyRule]") -> "tuple[Exemption, ...]":
     from policies.guardrails.crossguard import EXEMPTIONS_FILE
     from policies.guardrails.exemptions import load
 
@@ -68,7 +68,7 @@ def standing(exemption: "Exemption", today: date) -> str:
     return f"until {exemption.expires}" + (f", {left} days left" if left <= SOON_DAYS else "")
 
 
-def _record(rule: "Rule", packs: tuple[str, ...], exemptions: "Sequence[Exemption]") -> dict[str, object]:
+def _record(rule: "PolicyRule", packs: tuple[str, ...], exemptions: "Sequence[Exemption]") -> dict[str, object]:
     return {
         "id": rule.id,
         "domain": rule.domain.value,
@@ -88,7 +88,7 @@ def _record(rule: "Rule", packs: tuple[str, ...], exemptions: "Sequence[Exemptio
     }
 
 
-def markdown(rules: "tuple[Rule, ...]", packs: dict[str, tuple[str, ...]], exemptions: "Sequence[Exemption]") -> str:
+def markdown(rules: "tuple[PolicyRule, ...]", packs: dict[str, tuple[str, ...]], exemptions: "Sequence[Exemption]") -> str:
     """The page docs/policies.md, whole; a test holds the committed page to it."""
     lines = [
         "# Policies",
@@ -122,7 +122,7 @@ def markdown(rules: "tuple[Rule, ...]", packs: dict[str, tuple[str, ...]], exemp
     return "\n".join(lines) + "\n"
 
 
-def _print(rules: "tuple[Rule, ...]", exemptions: "Sequence[Exemption]", today: date) -> None:
+def _print(rules: "tuple[PolicyRule, ...]", exemptions: "Sequence[Exemption]", today: date) -> None:
     from rich.console import Console
     from rich.table import Table
 

@@ -58,7 +58,7 @@ _EFFECTS: tuple[tuple[FieldPath, str], ...] = (
 
 
 @dataclass(frozen=True)
-class Change:
+class FieldChange:
     """One field; `old` or `new` is None where it was added or removed."""
 
     path: FieldPath
@@ -86,7 +86,7 @@ class Moved:
 class Difference:
     """Changes sorted by path."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[FieldChange, ...]
     moved: tuple[Moved, ...]
 
     @property
@@ -101,7 +101,7 @@ def difference(old: Model | Tenant, new: Model | Tenant) -> Difference:
         raise TypeError("a tenant and a model have nothing to compare")
     before, after = old.model_dump(mode="json", exclude_none=True), new.model_dump(mode="json", exclude_none=True)
     changes = tuple(
-        Change(path, was, now, effect(path), release=isinstance(new, Model) and path[0] in RELEASED)
+        FieldChange(path, was, now, effect(path), release=isinstance(new, Model) and path[0] in RELEASED)
         for path, was, now in sorted(_changed((), before, after), key=lambda change: [(isinstance(p, str), str(p)) for p in change[0]])
     )
     moved = tuple(_moved(old, new)) if isinstance(old, Model) and isinstance(new, Model) else ()

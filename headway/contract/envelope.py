@@ -124,7 +124,7 @@ class SharedGpu(Part):
         return self.memory
 
 
-Gpu = Annotated[WholeGpu | MigGpu | SharedGpu, Field(discriminator="share")]
+EnvelopeGpu = Annotated[WholeGpu | MigGpu | SharedGpu, Field(discriminator="share")]
 
 
 def _memory_within(gpu: WholeGpu | MigGpu | SharedGpu, device: Bytes, what: str) -> Iterator[Problem]:
@@ -155,7 +155,7 @@ class LargestRequest(Part):
 class Envelope(Part):
     """What one replica may use. Requests equal limits: nothing is borrowed, nothing is overcommitted."""
 
-    gpu: Gpu
+    gpu: EnvelopeGpu
     """The GPU, or the part of one, that a replica holds. Every model holds one; a server without a GPU is a raw manifest."""
     cpu: Annotated[MilliCpu, between(MilliCpu(100), MilliCpu(192_000))]
     """CPU of the server container."""

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from headway.contract.reading.loader import Result
+from headway.contract.reading.loader import CheckResult
 from headway.problem import Problem, ProblemLevel, sentence
 
 SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 
 
-def as_json(result: Result, prefix: str = "") -> dict[str, Any]:
+def as_json(result: CheckResult, prefix: str = "") -> dict[str, Any]:
     """The whole result; `prefix` is put before file names."""
     return {
         "ok": result.ok,

@@ -23,14 +23,14 @@ READY = "READY"
 
 
 @dataclass(frozen=True)
-class Mlflow:
+class MlflowRegistry:
     """A tracking server. `authorization` is the header's value, empty for none."""
 
     address: str
     authorization: str = ""
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> "Mlflow":
+    def of(cls, environment: Mapping[str, str]) -> "MlflowRegistry":
         """The server that the environment names. Raises UserError without one."""
         address = environment.get("MLFLOW_TRACKING_URI", "")
         if not address.startswith(("http://", "https://")):

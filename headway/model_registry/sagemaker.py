@@ -16,13 +16,13 @@ MISSING = ("ResourceNotFound", "ValidationException")
 
 
 @dataclass(frozen=True)
-class SageMaker:
+class SageMakerRegistry:
     """`client` is boto3's SageMaker client."""
 
     client: Any
 
     @classmethod
-    def of(cls) -> "SageMaker":
+    def of(cls) -> "SageMakerRegistry":
         """By boto3's own credentials and region. Raises UserError without a region."""
         import boto3
         from botocore.exceptions import BotoCoreError

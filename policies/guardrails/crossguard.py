@@ -27,8 +27,8 @@ from headway.problem import Problem
 from headway.wire import POLICY_GATE
 from policies.guardrails import exemptions as exemption_files
 from policies.guardrails.exemptions import Exemption
-from policies.guardrails.rule import Rule, Verdict, evaluate
-from policies.guardrails.view import Node, View, canonical, plain
+from policies.guardrails.rule import PolicyRule, RuleVerdict, evaluate
+from policies.guardrails.view import InputNode, ResourceView, canonical, plain
 
 EXEMPTIONS = "exemptions-are-current"
 EXEMPTIONS_FILE = Path(__file__).parent.parent / "exemptions.yaml"
@@ -42,34 +42,34 @@ class _Local(threading.local):
     """
 
     def __init__(self) -> None:
-        self.verdicts: dict[str, Verdict | None] = {}
+        self.verdicts: dict[str, RuleVerdict | None] = {}
         self.fresh = False
 
 
-class Guard:
+class PolicyRun:
     """One pack's rules, their exemptions and the notes they keep during a run."""
 
-    def __init__(self, rules: Sequence[Rule], exemptions: Sequence[Exemption], today: date) -> None:
+    def __init__(self, rules: Sequence[PolicyRule], exemptions: Sequence[Exemption], today: date) -> None:
         self.rules, self.exemptions, self.today = tuple(rules), tuple(exemptions), today
         self._local = _Local()
         self._notes: dict[str, dict[str, Any]] = {r.id: {} for r in rules}
         self._lock = threading.Lock()
 
-    def view(self, args: ResourceValidationArgs) -> View:
-        return View(canonical(args.resource_type), args.name, args.urn, Node(plain(args.props)), bool(args.opts.protect))
+    def view(self, args: ResourceValidationArgs) -> ResourceView:
+        return ResourceView(canonical(args.resource_type), args.name, args.urn, InputNode(plain(args.props)), bool(args.opts.protect))
 
-    def judge(self, rule: Rule, resource: View, configuration: Mapping[str, Any] | None) -> Verdict:
+    def judge(self, rule: PolicyRule, resource: ResourceView, configuration: Mapping[str, Any] | None) -> RuleVerdict:
         """Evaluate with the rule's own notes; rules that keep notes see one resource at a time."""
         with self._lock:
-            noted = View(resource.type, resource.name, resource.urn, resource.properties, resource.protect, self._notes[rule.id])
+            noted = ResourceView(resource.type, resource.name, resource.urn, resource.properties, resource.protect, self._notes[rule.id])
             return evaluate(rule, noted, configuration)
 
     def gate(self, args: ResourceValidationArgs, report: ReportViolation) -> None:
         resource = self.view(args)
-        verdicts: dict[str, Verdict | None] = {}
+        verdicts: dict[str, RuleVerdict | None] = {}
         for rule in self.rules:
             if not rule.covers(resource.type):
-                verdicts[rule.id] = Verdict()
+                verdicts[rule.id] = RuleVerdict()
                 continue
             verdict = self.judge(rule, resource, None)
             if verdict.unevaluated is not None:
@@ -84,7 +84,7 @@ class Guard:
         self._local.fresh = False
         return any(e.expires < self.today for e in self.exemptions)
 
-    def pending(self, rule: Rule) -> bool:
+    def pending(self, rule: PolicyRule) -> bool:
         """Whether the rule has anything to do for this thread's resource; yes when the gate has not looked at it."""
         verdicts = self._local.verdicts
         if rule.id not in verdicts:
@@ -95,7 +95,7 @@ class Guard:
             return False
         return True
 
-    def validate(self, rule: Rule, args: ResourceValidationArgs, report: ReportViolation) -> None:
+    def validate(self, rule: PolicyRule, args: ResourceValidationArgs, report: ReportViolation) -> None:
         verdict = self._local.verdicts.pop(rule.id, None)
         if verdict is None:
             if not rule.covers(canonical(args.resource_type)):
@@ -124,7 +124,7 @@ class Guard:
                 )
 
 
-def _unevaluated(rule: Rule, path: str) -> str:
+def _unevaluated(rule: PolicyRule, path: str) -> str:
     return f"{rule.id} could not be evaluated: {path} is not known in this preview; the update checks it before the step"
 
 
@@ -135,7 +135,7 @@ def _number(value: Any) -> Any:
 class _Current(ResourceValidationPolicy):
     """An expired exemption fails the run. Comes right after the gate, and closes it where it did not run."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: PolicyRun) -> None:
         self._guard = guard
         super().__init__(
             name=EXEMPTIONS,
@@ -151,7 +151,7 @@ class _Current(ResourceValidationPolicy):
 class _Once(ResourceValidationPolicy):
     """A rule that asks to be run only where the gate left something for it."""
 
-    def __init__(self, guard: Guard, rule: Rule) -> None:
+    def __init__(self, guard: PolicyRun, rule: PolicyRule) -> None:
         self._guard, self._rule = guard, rule
         schema = PolicyConfigSchema(properties={k: dict(v) for k, v in rule.settings.items()}) if rule.settings else None
         super().__init__(
@@ -166,9 +166,9 @@ class _Once(ResourceValidationPolicy):
         return self._guard.pending(self._rule)
 
 
-def policies(rules: Sequence[Rule], exemptions: Sequence[Exemption] = (), today: Callable[[], date] = date.today) -> list[Policy]:
+def policies(rules: Sequence[PolicyRule], exemptions: Sequence[Exemption] = (), today: Callable[[], date] = date.today) -> list[Policy]:
     """The gate first, then every rule by its own name."""
-    guard = Guard(rules, exemptions, today())
+    guard = PolicyRun(rules, exemptions, today())
     gate = ResourceValidationPolicy(
         name=POLICY_GATE,
         description="Every rule says what it could not evaluate instead of passing.",
@@ -178,7 +178,7 @@ def policies(rules: Sequence[Rule], exemptions: Sequence[Exemption] = (), today:
     return [gate, _Current(guard), *(_Once(guard, rule) for rule in rules)]
 
 
-def serve(name: str, rules: Sequence[Rule]) -> None:
+def serve(name: str, rules: Sequence[PolicyRule]) -> None:
     """Run the pack's analyzer until the engine ends it. Blocks."""
     from policies.guardrails.registry import RULES
 

@@ -1,17 +1,14 @@
 """Encryption and keeping: data at rest is encrypted with keys of ours, and what must not vanish cannot."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from headway.problem import Problem
 from policies.guardrails.identity import everyone, statements
-from policies.guardrails.rule import Domain, Rule, Severity, breach
-from policies.guardrails.view import View
-
-Breaches = Iterator[Problem]
+from policies.guardrails.rule import Breaches, Domain, PolicyRule, PolicySeverity, breach
+from policies.guardrails.view import ResourceView
 
 
-def _volumes(r: View, _: Mapping[str, Any]) -> Breaches:
+def _volumes(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     mappings = list(r["blockDeviceMappings"].each())
     if not mappings:
         yield breach("blockDeviceMappings", "the root volume is whatever the AMI says, unencrypted by default")
@@ -20,7 +17,7 @@ def _volumes(r: View, _: Mapping[str, Any]) -> Breaches:
             yield breach(f"{m.path}.ebs.encrypted", "the volume is not encrypted")
 
 
-def _secrets(r: View, _: Mapping[str, Any]) -> Breaches:
+def _secrets(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if r.type == "eks:index:Cluster":
         if not r["encryptionConfigKeyArn"].present:
             yield breach("encryptionConfigKeyArn", "Kubernetes secrets are not encrypted with the platform's own key")
@@ -28,24 +25,24 @@ def _secrets(r: View, _: Mapping[str, Any]) -> Breaches:
         yield breach("encryptionConfig", "Kubernetes secrets are not encrypted with the platform's own key")
 
 
-def _rotation(r: View, _: Mapping[str, Any]) -> Breaches:
+def _rotation(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if r["enableKeyRotation"].value is not True and r["keyUsage"].value in (None, "ENCRYPT_DECRYPT"):
         yield breach("enableKeyRotation", "the key is never rotated")
 
 
-def _queue(r: View, _: Mapping[str, Any]) -> Breaches:
+def _queue(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if not r["kmsMasterKeyId"].present and r["sqsManagedSseEnabled"].value is not True:
         yield breach("kmsMasterKeyId", "messages are not encrypted")
 
 
-def _bucket(r: View, _: Mapping[str, Any]) -> Breaches:
+def _bucket(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for rule in r["rules"].each():
         algorithm = rule.at("applyServerSideEncryptionByDefault", "sseAlgorithm")
         if algorithm.value not in ("aws:kms", "aws:kms:dsse"):
             yield breach(algorithm.path, f"objects are encrypted with {algorithm.value}, not with the platform's own key")
 
 
-def _tls(r: View, _: Mapping[str, Any]) -> Breaches:
+def _tls(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     denies = [
         s
         for s in statements(r["policy"].value)
@@ -58,38 +55,38 @@ def _tls(r: View, _: Mapping[str, Any]) -> Breaches:
         yield breach("policy", "the bucket answers plain HTTP")
 
 
-def _deletion(r: View, c: Mapping[str, Any]) -> Breaches:
+def _deletion(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     if c["required"] and r["deletionProtection"].value is not True:
         yield breach("deletionProtection", "the cluster can be deleted by one call")
 
 
-def _force_destroy(r: View, c: Mapping[str, Any]) -> Breaches:
+def _force_destroy(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     if not c["allowed"] and (r["forceDestroy"].value is True or r["forceDelete"].value is True):
         yield breach("forceDestroy", "destroy deletes what is stored, unasked")
 
 
-def _protected(r: View, c: Mapping[str, Any]) -> Breaches:
+def _protected(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     if c["required"] and not r.protect:
         yield breach("(options).protect", "a destroy, or a change that replaces it, deletes it")
 
 
-def _logs_key(r: View, _: Mapping[str, Any]) -> Breaches:
+def _logs_key(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if not r["kmsKeyId"].present:
         yield breach("kmsKeyId", "the log is not encrypted with the platform's own key")
 
 
-def _images_key(r: View, _: Mapping[str, Any]) -> Breaches:
+def _images_key(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     kinds = [configuration["encryptionType"].value for configuration in r["encryptionConfigurations"].each()]
     if not any(str(kind).startswith("KMS") for kind in kinds):
         yield breach("encryptionConfigurations", "images are not encrypted with the platform's own key")
 
 
-def _log_retention(r: View, _: Mapping[str, Any]) -> Breaches:
+def _log_retention(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if not r["retentionInDays"].value:
         yield breach("retentionInDays", "logs are kept, and paid, for ever")
 
 
-def _audit_logs(r: View, _: Mapping[str, Any]) -> Breaches:
+def _audit_logs(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     types = {x.value for x in r["enabledClusterLogTypes"].each()}
     for needed in ("audit", "authenticator"):
         if needed not in types:
@@ -99,7 +96,7 @@ def _audit_logs(r: View, _: Mapping[str, Any]) -> Breaches:
 _CLUSTERS = ("aws:eks/cluster:Cluster", "eks:index:Cluster")
 
 RULES = (
-    Rule(
+    PolicyRule(
         id="node-volumes-encrypted",
         domain=Domain.ENCRYPTION,
         title="Volumes of nodes are encrypted.",
@@ -108,7 +105,7 @@ RULES = (
         applies=("aws:ec2/launchTemplate:LaunchTemplate",),
         check=_volumes,
     ),
-    Rule(
+    PolicyRule(
         id="cluster-secrets-encrypted",
         domain=Domain.ENCRYPTION,
         title="Kubernetes secrets are encrypted with the platform's own key.",
@@ -117,7 +114,7 @@ RULES = (
         applies=_CLUSTERS,
         check=_secrets,
     ),
-    Rule(
+    PolicyRule(
         id="key-rotates",
         domain=Domain.ENCRYPTION,
         title="KMS keys rotate.",
@@ -125,9 +122,9 @@ RULES = (
         remedy="Set enableKeyRotation: true.",
         applies=("aws:kms/key:Key",),
         check=_rotation,
-        severity=Severity.MEDIUM,
+        severity=PolicySeverity.MEDIUM,
     ),
-    Rule(
+    PolicyRule(
         id="queue-encrypted",
         domain=Domain.ENCRYPTION,
         title="Queues are encrypted.",
@@ -136,7 +133,7 @@ RULES = (
         applies=("aws:sqs/queue:Queue",),
         check=_queue,
     ),
-    Rule(
+    PolicyRule(
         id="bucket-encrypted-by-key",
         domain=Domain.ENCRYPTION,
         title="Buckets are encrypted with the platform's own key.",
@@ -148,7 +145,7 @@ RULES = (
         ),
         check=_bucket,
     ),
-    Rule(
+    PolicyRule(
         id="bucket-tls-only",
         domain=Domain.ENCRYPTION,
         title="Buckets answer requests over TLS only.",
@@ -157,7 +154,7 @@ RULES = (
         applies=("aws:s3/bucketPolicy:BucketPolicy",),
         check=_tls,
     ),
-    Rule(
+    PolicyRule(
         id="cluster-deletion-protected",
         domain=Domain.ENCRYPTION,
         title="An important cluster cannot be deleted by a single call.",
@@ -167,7 +164,7 @@ RULES = (
         check=_deletion,
         settings={"required": {"type": "boolean", "default": True}},
     ),
-    Rule(
+    PolicyRule(
         id="no-forced-destroy",
         domain=Domain.ENCRYPTION,
         title="Storage is not emptied by a destroy.",
@@ -177,7 +174,7 @@ RULES = (
         check=_force_destroy,
         settings={"allowed": {"type": "boolean", "default": False}},
     ),
-    Rule(
+    PolicyRule(
         id="bucket-protected",
         domain=Domain.ENCRYPTION,
         title="Important buckets, and the keys that decrypt them, are protected in the program's own state.",
@@ -187,7 +184,7 @@ RULES = (
         check=_protected,
         settings={"required": {"type": "boolean", "default": True}},
     ),
-    Rule(
+    PolicyRule(
         id="logs-encrypted-by-key",
         domain=Domain.ENCRYPTION,
         title="Log groups are encrypted with the platform's own key.",
@@ -195,9 +192,9 @@ RULES = (
         remedy="Set kmsKeyId.",
         applies=("aws:cloudwatch/logGroup:LogGroup",),
         check=_logs_key,
-        severity=Severity.MEDIUM,
+        severity=PolicySeverity.MEDIUM,
     ),
-    Rule(
+    PolicyRule(
         id="repository-encrypted-by-key",
         domain=Domain.ENCRYPTION,
         title="Image repositories are encrypted with the platform's own key.",
@@ -205,9 +202,9 @@ RULES = (
         remedy="Set encryptionConfigurations: [{encryptionType: KMS, kmsKey: ...}].",
         applies=("aws:ecr/repository:Repository",),
         check=_images_key,
-        severity=Severity.MEDIUM,
+        severity=PolicySeverity.MEDIUM,
     ),
-    Rule(
+    PolicyRule(
         id="logs-have-retention",
         domain=Domain.OBSERVABILITY,
         title="Log groups have a retention period.",
@@ -215,9 +212,9 @@ RULES = (
         remedy="Set retentionInDays.",
         applies=("aws:cloudwatch/logGroup:LogGroup",),
         check=_log_retention,
-        severity=Severity.MEDIUM,
+        severity=PolicySeverity.MEDIUM,
     ),
-    Rule(
+    PolicyRule(
         id="cluster-audited",
         domain=Domain.OBSERVABILITY,
         title="The control plane writes audit and authenticator logs.",

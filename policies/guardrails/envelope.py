@@ -1,18 +1,15 @@
 """Envelopes: what a container asks for is stated, bounded and honest, so that the scheduler's arithmetic is true."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from headway.contract.gpu_resources import SHARED_GPU, WHOLE_GPU
-from headway.problem import Problem
 from policies.guardrails import workloads as w
-from policies.guardrails.rule import Domain, Rule, Severity, breach
-from policies.guardrails.view import Node, View
-
-Breaches = Iterator[Problem]
+from policies.guardrails.rule import Breaches, Domain, PolicyRule, PolicySeverity, breach
+from policies.guardrails.view import InputNode, ResourceView
 
 
-def _gpu_limits_equal_requests(r: View, _: Mapping[str, Any]) -> Breaches:
+def _gpu_limits_equal_requests(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for c in w.containers(r):
         requests = dict(w.gpus(c, "requests"))
         limits = dict(w.gpus(c))
@@ -23,7 +20,7 @@ def _gpu_limits_equal_requests(r: View, _: Mapping[str, Any]) -> Breaches:
                 yield breach(limits[name], f"the limit of {name} is {limits[name].value} and the request {requested.value}")
 
 
-def _gpu_is_whole_number(r: View, _: Mapping[str, Any]) -> Breaches:
+def _gpu_is_whole_number(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for c in w.containers(r):
         for side in ("limits", "requests"):
             for name, amount in w.gpus(c, side):
@@ -31,18 +28,18 @@ def _gpu_is_whole_number(r: View, _: Mapping[str, Any]) -> Breaches:
                     yield breach(amount, f"{name} is {amount.value!r}; GPUs are counted in whole positive numbers")
 
 
-def _stated(amount: Node) -> bool:
+def _stated(amount: InputNode) -> bool:
     """Whether an amount is there and bounds anything: to the kubelet, 0 is no limit and no request."""
     return amount.present and w.quantity(amount.value) > 0
 
 
-def _memory_limit(r: View, _: Mapping[str, Any]) -> Breaches:
+def _memory_limit(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for c in w.containers(r):
         if not _stated(c["resources"]["limits"]["memory"]):
             yield breach(f"{c.path}.resources.limits.memory", f"container {c['name'].value} has no memory limit")
 
 
-def _requests(r: View, _: Mapping[str, Any]) -> Breaches:
+def _requests(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for c in w.containers(r):
         for kind in ("cpu", "memory"):
             requested = c["resources"]["requests"][kind]
@@ -50,26 +47,26 @@ def _requests(r: View, _: Mapping[str, Any]) -> Breaches:
                 yield breach(f"{c.path}.resources.requests.{kind}", f"container {c['name'].value} states no {kind}")
 
 
-def _one_gpu_kind(r: View, _: Mapping[str, Any]) -> Breaches:
+def _one_gpu_kind(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     kinds = sorted({name for c in w.containers(r) for name, _amount in w.gpus(c)})
     if len(kinds) > 1:
         yield breach(w.pod(r), f"one pod asks for {' and '.join(kinds)}")
 
 
-def _shared_gpu_single(r: View, _: Mapping[str, Any]) -> Breaches:
+def _shared_gpu_single(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for c in w.containers(r):
         for name, amount in w.gpus(c):
             if name == SHARED_GPU and str(amount.value) != "1":
                 yield breach(amount, f"asks for {amount.value} shares of a shared GPU")
 
 
-def _gpu_ceiling(r: View, c: Mapping[str, Any]) -> Breaches:
+def _gpu_ceiling(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     total = w.gpu_demand(r).get(WHOLE_GPU, 0)
     if total > c["maxGpusPerPod"]:
         yield breach(w.pod(r), f"one pod asks for {total:g} GPUs; the ceiling is {c['maxGpusPerPod']}")
 
 
-def _shm(r: View, _: Mapping[str, Any]) -> Breaches:
+def _shm(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for volume in w.pod(r)["volumes"].each():
         empty = volume["emptyDir"]
         if empty.present and empty["medium"].value == "Memory" and not _stated(empty["sizeLimit"]):
@@ -77,7 +74,7 @@ def _shm(r: View, _: Mapping[str, Any]) -> Breaches:
 
 
 RULES = (
-    Rule(
+    PolicyRule(
         id="gpu-limits-equal-requests",
         domain=Domain.ENVELOPE,
         title="A GPU request has an equal limit.",
@@ -86,7 +83,7 @@ RULES = (
         applies=w.WORKLOADS,
         check=_gpu_limits_equal_requests,
     ),
-    Rule(
+    PolicyRule(
         id="gpu-amount-is-whole",
         domain=Domain.ENVELOPE,
         title="A GPU amount is a positive whole number.",
@@ -95,7 +92,7 @@ RULES = (
         applies=w.WORKLOADS,
         check=_gpu_is_whole_number,
     ),
-    Rule(
+    PolicyRule(
         id="memory-limit-present",
         domain=Domain.ENVELOPE,
         title="Every container has a memory limit.",
@@ -104,7 +101,7 @@ RULES = (
         applies=w.WORKLOADS,
         check=_memory_limit,
     ),
-    Rule(
+    PolicyRule(
         id="requests-present",
         domain=Domain.ENVELOPE,
         title="Every container states CPU and memory.",
@@ -113,7 +110,7 @@ RULES = (
         applies=w.WORKLOADS,
         check=_requests,
     ),
-    Rule(
+    PolicyRule(
         id="one-gpu-kind-per-pod",
         domain=Domain.ENVELOPE,
         title="A pod asks for one kind of GPU resource.",
@@ -122,7 +119,7 @@ RULES = (
         applies=w.WORKLOADS,
         check=_one_gpu_kind,
     ),
-    Rule(
+    PolicyRule(
         id="shared-gpu-is-single",
         domain=Domain.ENVELOPE,
         title="A container asks for one share of a shared GPU.",
@@ -131,7 +128,7 @@ RULES = (
         applies=w.WORKLOADS,
         check=_shared_gpu_single,
     ),
-    Rule(
+    PolicyRule(
         id="gpus-per-pod-bounded",
         domain=Domain.ENVELOPE,
         title="A pod asks for no more GPUs than a node has.",
@@ -141,7 +138,7 @@ RULES = (
         check=_gpu_ceiling,
         settings={"maxGpusPerPod": {"type": "integer", "minimum": 1, "default": 8}},
     ),
-    Rule(
+    PolicyRule(
         id="memory-volume-bounded",
         domain=Domain.ENVELOPE,
         title="A volume in memory has a size limit.",
@@ -149,6 +146,6 @@ RULES = (
         remedy="Set emptyDir.sizeLimit.",
         applies=w.WORKLOADS,
         check=_shm,
-        severity=Severity.MEDIUM,
+        severity=PolicySeverity.MEDIUM,
     ),
 )

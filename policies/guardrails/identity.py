@@ -6,13 +6,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from headway.contract.secret_names import holds_a_login, names_a_secret, secret_flags
-from headway.problem import Problem
 from headway.wire import ARTIFACT_CACHE_AUDIENCE
 from policies.guardrails import workloads as w
-from policies.guardrails.rule import Domain, Rule, Severity, breach
-from policies.guardrails.view import Node, View
-
-Breaches = Iterator[Problem]
+from policies.guardrails.rule import Breaches, Domain, PolicyRule, PolicySeverity, breach
+from policies.guardrails.view import InputNode, ResourceView
 
 
 def statements(document: Any) -> list[Mapping[str, Any]]:
@@ -32,7 +29,7 @@ def _many(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else [str(v) for v in value or []]
 
 
-def _policies(r: View) -> Iterator[tuple[str, Node]]:
+def _policies(r: ResourceView) -> Iterator[tuple[str, InputNode]]:
     if r["policy"].present:
         yield "policy", r["policy"]
     for inline in r["inlinePolicies"].each():
@@ -55,7 +52,7 @@ def _every_resource(resource: str) -> bool:
     return not resource.split(":", 5)[-1].strip("*?/:")
 
 
-def _wildcard(r: View, c: Mapping[str, Any]) -> Breaches:
+def _wildcard(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     for path, node in _policies(r):
         for i, s in enumerate(statements(node.value)):
             if s.get("Effect") != "Allow":
@@ -71,7 +68,7 @@ def _wildcard(r: View, c: Mapping[str, Any]) -> Breaches:
                 yield breach(f"{path}.Statement[{name}].Resource", f"allows {', '.join(scoped)} on every resource, without a condition")
 
 
-def _trust(r: View, _: Mapping[str, Any]) -> Breaches:
+def _trust(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for i, s in enumerate(statements(r["assumeRolePolicy"].value)):
         if s.get("Effect") != "Allow":
             continue
@@ -91,18 +88,18 @@ def _anybody(subject: str) -> bool:
     return not subject.removeprefix("system:serviceaccount").strip("*?:")
 
 
-def _admin(r: View, _: Mapping[str, Any]) -> Breaches:
+def _admin(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for node in (r["policyArn"], *r["policyArns"].each(), *r["managedPolicyArns"].each()):
         arn = str(node.value or "")
         if arn.endswith((":policy/AdministratorAccess", ":policy/PowerUserAccess", ":policy/IAMFullAccess")):
             yield breach(node, f"{arn.rsplit('/', 1)[-1]} is attached")
 
 
-def _no_keys(r: View, _: Mapping[str, Any]) -> Breaches:
+def _no_keys(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     yield breach("", f"{r.kind} creates a long-lived credential")
 
 
-def _creator(r: View, _: Mapping[str, Any]) -> Breaches:
+def _creator(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     access = r["accessConfig"]
     if access["bootstrapClusterCreatorAdminPermissions"].value is not False:
         yield breach("accessConfig.bootstrapClusterCreatorAdminPermissions", "whoever creates the cluster stays its hidden administrator")
@@ -110,7 +107,7 @@ def _creator(r: View, _: Mapping[str, Any]) -> Breaches:
         yield breach("accessConfig.authenticationMode", "access is not governed by access entries alone")
 
 
-def _imds(r: View, _: Mapping[str, Any]) -> Breaches:
+def _imds(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     options = r["metadataOptions"]
     if options["httpTokens"].value != "required":
         yield breach("metadataOptions.httpTokens", "instance metadata answers without a session (IMDSv1)")
@@ -118,7 +115,7 @@ def _imds(r: View, _: Mapping[str, Any]) -> Breaches:
         yield breach("metadataOptions.httpPutResponseHopLimit", "pods can reach the node's own credentials")
 
 
-def _secret_env(r: View, _: Mapping[str, Any]) -> Breaches:
+def _secret_env(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for c in w.containers(r):
         for env in c["env"].each():
             name = str(env["name"].value)
@@ -132,7 +129,7 @@ def _secret_env(r: View, _: Mapping[str, Any]) -> Breaches:
                 yield breach(words[number], f"{flag} is given in clear on the command line")
 
 
-def _token(r: View, c: Mapping[str, Any]) -> Breaches:
+def _token(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     spec = w.pod(r)
     if not w.asks_for_gpu(r):
         return
@@ -145,7 +142,7 @@ def _token(r: View, c: Mapping[str, Any]) -> Breaches:
                 yield breach(token, f"the model server is given a token for {token['audience'].value or 'the Kubernetes API'}")
 
 
-def _binding(r: View, _: Mapping[str, Any]) -> Breaches:
+def _binding(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if r.at("roleRef", "name").value == "cluster-admin":
         yield breach("roleRef.name", "cluster-admin is bound")
     for subject in r["subjects"].each():
@@ -159,7 +156,7 @@ _GROWING = ("bind", "escalate", "impersonate")
 """Verbs that give rights which the role does not name (Kubernetes documentation, RBAC good practices)."""
 
 
-def _role_wildcard(r: View, _: Mapping[str, Any]) -> Breaches:
+def _role_wildcard(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for rule in r["rules"].each():
         for key in ("verbs", "resources", "apiGroups"):
             if key != "apiGroups" and any(x.value == "*" for x in rule[key].each()):
@@ -197,7 +194,7 @@ _ATTACH = (
 )
 
 RULES = (
-    Rule(
+    PolicyRule(
         id="iam-no-wildcard",
         domain=Domain.IDENTITY,
         title="IAM policies name their actions and resources.",
@@ -206,9 +203,9 @@ RULES = (
         applies=_IAM,
         check=_wildcard,
         settings={"unscopedActions": {"type": "array", "items": {"type": "string"}, "default": _UNSCOPED}},
-        severity=Severity.CRITICAL,
+        severity=PolicySeverity.CRITICAL,
     ),
-    Rule(
+    PolicyRule(
         id="iam-trust-named",
         domain=Domain.IDENTITY,
         title="A role names the principals that may assume it.",
@@ -216,9 +213,9 @@ RULES = (
         remedy="Name the service or the role in the trust policy's Principal, and the subject in a condition where an OIDC issuer vouches.",
         applies=("aws:iam/role:Role",),
         check=_trust,
-        severity=Severity.CRITICAL,
+        severity=PolicySeverity.CRITICAL,
     ),
-    Rule(
+    PolicyRule(
         id="iam-no-administrator",
         domain=Domain.IDENTITY,
         title="No role of the platform is an administrator of the account.",
@@ -226,9 +223,9 @@ RULES = (
         remedy="Attach a policy with the actions that are used.",
         applies=_ATTACH,
         check=_admin,
-        severity=Severity.CRITICAL,
+        severity=PolicySeverity.CRITICAL,
     ),
-    Rule(
+    PolicyRule(
         id="iam-no-long-lived-credentials",
         domain=Domain.IDENTITY,
         title="No IAM user and no access key is created.",
@@ -236,9 +233,9 @@ RULES = (
         remedy="Use Pod Identity or IRSA for workloads and the provider's OIDC for CI.",
         applies=("aws:iam/accessKey:AccessKey", "aws:iam/user:User"),
         check=_no_keys,
-        severity=Severity.CRITICAL,
+        severity=PolicySeverity.CRITICAL,
     ),
-    Rule(
+    PolicyRule(
         id="cluster-access-by-entries",
         domain=Domain.IDENTITY,
         title="Access entries alone give access to the cluster; its creator is no hidden administrator.",
@@ -247,7 +244,7 @@ RULES = (
         applies=("aws:eks/cluster:Cluster",),
         check=_creator,
     ),
-    Rule(
+    PolicyRule(
         id="instance-metadata-protected",
         domain=Domain.IDENTITY,
         title="Instance metadata needs a session and stays on the node.",
@@ -256,7 +253,7 @@ RULES = (
         applies=("aws:ec2/launchTemplate:LaunchTemplate",),
         check=_imds,
     ),
-    Rule(
+    PolicyRule(
         id="no-secret-in-environment",
         domain=Domain.IDENTITY,
         title="No secret stands in a pod's environment or command line.",
@@ -264,9 +261,9 @@ RULES = (
         remedy="Use valueFrom.secretKeyRef or workload identity.",
         applies=w.WORKLOADS,
         check=_secret_env,
-        severity=Severity.CRITICAL,
+        severity=PolicySeverity.CRITICAL,
     ),
-    Rule(
+    PolicyRule(
         id="model-server-has-no-token",
         domain=Domain.IDENTITY,
         title="A model server gets no Kubernetes token.",
@@ -276,7 +273,7 @@ RULES = (
         check=_token,
         settings={"audiences": {"type": "array", "items": {"type": "string"}, "default": list(_AUDIENCES)}},
     ),
-    Rule(
+    PolicyRule(
         id="no-cluster-admin-binding",
         domain=Domain.IDENTITY,
         title="Nobody is bound to cluster-admin, and no role to everybody.",
@@ -284,9 +281,9 @@ RULES = (
         remedy="Bind a role with the verbs that are used, to named groups.",
         applies=("kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding"),
         check=_binding,
-        severity=Severity.CRITICAL,
+        severity=PolicySeverity.CRITICAL,
     ),
-    Rule(
+    PolicyRule(
         id="role-names-verbs-and-resources",
         domain=Domain.IDENTITY,
         title="A role names its verbs and resources, and none that lets its holder take more.",

@@ -1,18 +1,16 @@
 """Network: nothing public by accident, one way in, and traffic rules that the mesh would refuse are refused here first."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
-from headway.problem import Problem
 from headway.wire import TENANT
 from policies.guardrails import workloads as w
 from policies.guardrails.identity import everyone, statements
-from policies.guardrails.rule import Domain, Rule, Severity, breach
-from policies.guardrails.view import Node, View
+from policies.guardrails.rule import Breaches, Domain, PolicyRule, PolicySeverity, breach
+from policies.guardrails.view import InputNode, ResourceView
 
-Breaches = Iterator[Problem]
 INGRESS = "kubernetes:networking.k8s.io/v1:Ingress"
 GATEWAYS = ("kubernetes:gateway.networking.k8s.io/v1:Gateway", "kubernetes:networking.istio.io/v1:Gateway")
 LOAD_BALANCERS = ("aws:alb/loadBalancer:LoadBalancer", "aws:lb/loadBalancer:LoadBalancer")
@@ -30,7 +28,7 @@ def _anywhere(cidr: object) -> bool:
     return network.prefixlen < 16 and not network.subnet_of(_PRIVATE_6)
 
 
-def _no_public_service(r: View, c: Mapping[str, Any]) -> Breaches:
+def _no_public_service(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     if r.type in LOAD_BALANCERS:
         if r["internal"].value is not True:
             yield breach(r["internal"].path, "a load balancer with addresses of the internet")
@@ -50,7 +48,7 @@ def _no_public_service(r: View, c: Mapping[str, Any]) -> Breaches:
             yield breach(annotations[key], "an internet-facing load balancer")
 
 
-def _endpoint_private(r: View, c: Mapping[str, Any]) -> Breaches:
+def _endpoint_private(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     component = r.type == "eks:index:Cluster"
     public = r["endpointPublicAccess"] if component else r.at("vpcConfig", "endpointPublicAccess")
     cidrs = r["publicAccessCidrs"] if component else r.at("vpcConfig", "publicAccessCidrs")
@@ -64,8 +62,8 @@ def _endpoint_private(r: View, c: Mapping[str, Any]) -> Breaches:
         yield breach(cidrs.path, "the public Kubernetes API may be called from anywhere")
 
 
-def _ingress(r: View, _: Mapping[str, Any]) -> Breaches:
-    rules: list[Node] = [r.properties] if "IngressRule" in r.type or "securityGroupRule" in r.type else list(r["ingress"].each())
+def _ingress(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
+    rules: list[InputNode] = [r.properties] if "IngressRule" in r.type or "securityGroupRule" in r.type else list(r["ingress"].each())
     for rule in rules:
         if rule["type"].value == "egress":
             continue
@@ -78,24 +76,24 @@ def _ingress(r: View, _: Mapping[str, Any]) -> Breaches:
                     yield breach(cidr, f"{cidr.value} may connect")
 
 
-def _public_ip(r: View, _: Mapping[str, Any]) -> Breaches:
+def _public_ip(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for interface in r["networkInterfaces"].each():
         if str(interface["associatePublicIpAddress"].value).lower() == "true":
             yield breach(interface["associatePublicIpAddress"], "instances get a public address")
 
 
-def _subnet(r: View, c: Mapping[str, Any]) -> Breaches:
+def _subnet(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     if r["mapPublicIpOnLaunch"].value is True:
         yield breach(r["mapPublicIpOnLaunch"], "every interface in this subnet gets a public address")
 
 
-def _bucket_blocked(r: View, _: Mapping[str, Any]) -> Breaches:
+def _bucket_blocked(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for key in ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets"):
         if r[key].value is not True:
             yield breach(key, f"{key} is off")
 
 
-def _not_for_everyone(r: View, _: Mapping[str, Any]) -> Breaches:
+def _not_for_everyone(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if not r["policy"].present:
         return
     for i, s in enumerate(statements(r["policy"].value)):
@@ -103,12 +101,12 @@ def _not_for_everyone(r: View, _: Mapping[str, Any]) -> Breaches:
             yield breach(f"policy.Statement[{s.get('Sid') or i}].Principal", "anyone in the world may use it")
 
 
-def _remote_access(r: View, _: Mapping[str, Any]) -> Breaches:
+def _remote_access(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if r["remoteAccess"].present:
         yield breach("remoteAccess", "nodes accept SSH, from anywhere unless security groups are named")
 
 
-def _weights(r: View, _: Mapping[str, Any]) -> Breaches:
+def _weights(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for route in r.at("spec", "http").each():
         destinations = list(route["route"].each())
         if len(destinations) < 2:
@@ -118,13 +116,13 @@ def _weights(r: View, _: Mapping[str, Any]) -> Breaches:
             yield breach(f"{route.path}.route", f"weights {weights} do not add up to 100")
 
 
-def _timeout(r: View, _: Mapping[str, Any]) -> Breaches:
+def _timeout(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for route in r.at("spec", "http").each():
         if route["route"].present and _NO_TIME.fullmatch(str(route["timeout"].value or "0")):
             yield breach(f"{route.path}.timeout", "a route without a timeout")
 
 
-def _mtls(r: View, _: Mapping[str, Any]) -> Breaches:
+def _mtls(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     mode = r.at("spec", "mtls", "mode")
     if mode.value not in ("STRICT", "UNSET", None):
         yield breach(mode, f"mutual TLS is {mode.value}")
@@ -133,7 +131,7 @@ def _mtls(r: View, _: Mapping[str, Any]) -> Breaches:
             yield breach(f"{setting.path}.mode", f"mutual TLS on port {port} is {setting['mode'].value}")
 
 
-def _host_exact(r: View, _: Mapping[str, Any]) -> Breaches:
+def _host_exact(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     hosts = r.at("spec", "hosts")
     if not hosts.filled:
         yield breach(hosts.path, "the route names no host")
@@ -145,7 +143,7 @@ def _host_exact(r: View, _: Mapping[str, Any]) -> Breaches:
 _CONTEXTS, _PLACES = ("GATEWAY", "SIDECAR_INBOUND"), ("HTTP_FILTER", "NETWORK_FILTER", "VIRTUAL_HOST")
 
 
-def _filter_bounded(r: View, c: Mapping[str, Any]) -> Breaches:
+def _filter_bounded(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     namespace, picked = w.namespace(r), r.at("spec", "workloadSelector", "labels")
     if namespace in c["meshNamespaces"]:
         yield breach(r.at("metadata", "namespace"), "the filter stands in every proxy of the mesh")
@@ -170,7 +168,7 @@ def _filter_bounded(r: View, c: Mapping[str, Any]) -> Breaches:
             yield from _only_tells(patch, r.at("metadata", "labels", TENANT).value, c["gatewayFilters"])
 
 
-def _only_tells(patch: Node, tenant: Any, filters: str) -> Breaches:
+def _only_tells(patch: InputNode, tenant: Any, filters: str) -> Breaches:
     """Of one host, of the tenant whose object it is, and nothing but what the platform's filters must know."""
     domain, operation = patch.at("match", "routeConfiguration", "vhost", "domainName"), patch.at("patch", "operation")
     if not domain.value:
@@ -192,7 +190,7 @@ def _only_tells(patch: Node, tenant: Any, filters: str) -> Breaches:
 
 
 RULES = (
-    Rule(
+    PolicyRule(
         id="no-public-service",
         domain=Domain.NETWORK,
         title="Only the gateway has an address outside the cluster.",
@@ -200,10 +198,10 @@ RULES = (
         remedy="Use a Service of type ClusterIP and route through the gateway; a load balancer is internal.",
         applies=(*GATEWAYS, INGRESS, *LOAD_BALANCERS, w.SERVICE),
         check=_no_public_service,
-        severity=Severity.CRITICAL,
+        severity=PolicySeverity.CRITICAL,
         settings={"gatewayNamespaces": {"type": "array", "items": {"type": "string"}, "default": ["istio-ingress"]}},
     ),
-    Rule(
+    PolicyRule(
         id="cluster-endpoint-private",
         domain=Domain.NETWORK,
         title="The Kubernetes API is private, or public to named networks only.",
@@ -211,10 +209,10 @@ RULES = (
         remedy="Set endpointPublicAccess: false; where it must be public, allow it by publicEndpoint and list publicAccessCidrs.",
         applies=("aws:eks/cluster:Cluster", "eks:index:Cluster"),
         check=_endpoint_private,
-        severity=Severity.CRITICAL,
+        severity=PolicySeverity.CRITICAL,
         settings={"publicEndpoint": {"type": "boolean", "default": False}},
     ),
-    Rule(
+    PolicyRule(
         id="no-ingress-from-anywhere",
         domain=Domain.NETWORK,
         title="No security group admits the whole internet.",
@@ -226,9 +224,9 @@ RULES = (
             "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
         ),
         check=_ingress,
-        severity=Severity.CRITICAL,
+        severity=PolicySeverity.CRITICAL,
     ),
-    Rule(
+    PolicyRule(
         id="no-public-instance",
         domain=Domain.NETWORK,
         title="Nodes have no public address.",
@@ -237,7 +235,7 @@ RULES = (
         applies=("aws:ec2/launchTemplate:LaunchTemplate",),
         check=_public_ip,
     ),
-    Rule(
+    PolicyRule(
         id="subnet-gives-no-public-address",
         domain=Domain.NETWORK,
         title="Subnets give no public address by themselves.",
@@ -245,9 +243,9 @@ RULES = (
         remedy="Leave mapPublicIpOnLaunch off; load balancers ask for their own addresses.",
         applies=("aws:ec2/subnet:Subnet",),
         check=_subnet,
-        severity=Severity.MEDIUM,
+        severity=PolicySeverity.MEDIUM,
     ),
-    Rule(
+    PolicyRule(
         id="bucket-blocks-public-access",
         domain=Domain.NETWORK,
         title="Buckets block public access by all four settings.",
@@ -255,9 +253,9 @@ RULES = (
         remedy="Set blockPublicAcls, blockPublicPolicy, ignorePublicAcls and restrictPublicBuckets to true.",
         applies=("aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock",),
         check=_bucket_blocked,
-        severity=Severity.CRITICAL,
+        severity=PolicySeverity.CRITICAL,
     ),
-    Rule(
+    PolicyRule(
         id="resource-policy-not-public",
         domain=Domain.NETWORK,
         title="The policy of a bucket, queue, key, repository or secret names who may use it.",
@@ -272,9 +270,9 @@ RULES = (
             "aws:sqs/queuePolicy:QueuePolicy",
         ),
         check=_not_for_everyone,
-        severity=Severity.CRITICAL,
+        severity=PolicySeverity.CRITICAL,
     ),
-    Rule(
+    PolicyRule(
         id="node-without-remote-access",
         domain=Domain.NETWORK,
         title="Nodes accept no SSH.",
@@ -283,7 +281,7 @@ RULES = (
         applies=("aws:eks/nodeGroup:NodeGroup",),
         check=_remote_access,
     ),
-    Rule(
+    PolicyRule(
         id="route-weights-add-up",
         domain=Domain.NETWORK,
         title="Weights of a route are not negative and add up to 100.",
@@ -292,7 +290,7 @@ RULES = (
         applies=(w.VIRTUAL_SERVICE,),
         check=_weights,
     ),
-    Rule(
+    PolicyRule(
         id="route-has-timeout",
         domain=Domain.NETWORK,
         title="Every route has a timeout.",
@@ -300,9 +298,9 @@ RULES = (
         remedy="Set http[].timeout to a little more than the SLO's threshold.",
         applies=(w.VIRTUAL_SERVICE,),
         check=_timeout,
-        severity=Severity.MEDIUM,
+        severity=PolicySeverity.MEDIUM,
     ),
-    Rule(
+    PolicyRule(
         id="route-host-exact",
         domain=Domain.NETWORK,
         title="A route names its hosts exactly.",
@@ -311,7 +309,7 @@ RULES = (
         applies=(w.VIRTUAL_SERVICE,),
         check=_host_exact,
     ),
-    Rule(
+    PolicyRule(
         id="proxy-filter-bounded",
         domain=Domain.NETWORK,
         title="An EnvoyFilter selects its proxies, and only adds filters for incoming requests or gives the gateway's filters their data about a host.",
@@ -325,7 +323,7 @@ RULES = (
             "gatewayFilters": {"type": "string", "default": "headway."},
         },
     ),
-    Rule(
+    PolicyRule(
         id="mutual-tls-strict",
         domain=Domain.NETWORK,
         title="Mutual TLS is strict.",

@@ -1,10 +1,10 @@
 """All rules in one place, and which layer's pack lists which. Refuses two rules of one id."""
 
 from policies.guardrails import encryption, envelope, identity, network, reliability, supply_chain, tenancy
-from policies.guardrails.rule import Rule
+from policies.guardrails.rule import PolicyRule
 
 
-def _unique(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+def _unique(rules: tuple[PolicyRule, ...]) -> tuple[PolicyRule, ...]:
     seen: set[str] = set()
     for rule in rules:
         if rule.id in seen:

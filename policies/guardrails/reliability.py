@@ -1,25 +1,23 @@
 """Reliability, cost and observability of what serves: probes that prove an answer, replicas that survive a node, owners of replicas."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from headway.contract.gpu_resources import WHOLE_GPU
-from headway.problem import Problem
 from headway.wire import MODEL, WORKLOAD_CLASS
 from policies.guardrails import workloads as w
-from policies.guardrails.rule import Domain, Rule, Severity, breach
-from policies.guardrails.view import View
+from policies.guardrails.rule import Breaches, Domain, PolicyRule, PolicySeverity, breach
+from policies.guardrails.view import ResourceView
 
-Breaches = Iterator[Problem]
 _SERVERS = (w.DEPLOYMENT, w.STATEFUL_SET)
 
 
-def _serves(r: View) -> bool:
+def _serves(r: ResourceView) -> bool:
     """Whether the workload is a model server: labelled with a model and asking for a GPU."""
     return w.label(w.template(r), MODEL).present and w.asks_for_gpu(r)
 
 
-def _probes(r: View, _: Mapping[str, Any]) -> Breaches:
+def _probes(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if not _serves(r):
         return
     for c in w.containers(r, init=False):
@@ -32,7 +30,7 @@ def _probes(r: View, _: Mapping[str, Any]) -> Breaches:
                 yield breach(f"{c.path}.{probe}.tcpSocket", "an open port is taken for an answer")
 
 
-def _grace(r: View, c: Mapping[str, Any]) -> Breaches:
+def _grace(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     if not _serves(r):
         return
     spec = w.pod(r)
@@ -43,12 +41,12 @@ def _grace(r: View, c: Mapping[str, Any]) -> Breaches:
         yield breach(f"{spec.path}.terminationGracePeriodSeconds", f"{seconds} s is longer than node repair waits (10 minutes)")
 
 
-def _replicas_owned(r: View, _: Mapping[str, Any]) -> Breaches:
+def _replicas_owned(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if r.type == w.DEPLOYMENT and _serves(r) and r.at("spec", "replicas").present:
         yield breach("spec.replicas", f"the program sets {r.at('spec', 'replicas').value} replicas of a scaled model server")
 
 
-def _zero(r: View, c: Mapping[str, Any]) -> Breaches:
+def _zero(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     minimum = r.at("spec", "minReplicaCount").value
     online = w.label(r.properties, WORKLOAD_CLASS).value not in ("batch", "development")
     if c["scaleToZero"] or not online:
@@ -59,7 +57,7 @@ def _zero(r: View, c: Mapping[str, Any]) -> Breaches:
         yield breach("spec.idleReplicaCount", f"{r.at('spec', 'idleReplicaCount').value} replicas while idle, whatever the minimum says")
 
 
-def _order(r: View, _: Mapping[str, Any]) -> Breaches:
+def _order(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     low, high = r.at("spec", "minReplicaCount").value or 0, r.at("spec", "maxReplicaCount").value
     if high is None:
         yield breach("spec.maxReplicaCount", "no maximum, which KEDA takes for 100")
@@ -67,7 +65,7 @@ def _order(r: View, _: Mapping[str, Any]) -> Breaches:
         yield breach("spec.maxReplicaCount", f"the maximum {high} is below the minimum {low}")
 
 
-def _fallback(r: View, _: Mapping[str, Any]) -> Breaches:
+def _fallback(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     fallback, low = r.at("spec", "fallback"), r.at("spec", "minReplicaCount").value or 0
     if not fallback.present:
         yield breach("spec.fallback", "nothing is said for the time that the metric is missing")
@@ -75,13 +73,13 @@ def _fallback(r: View, _: Mapping[str, Any]) -> Breaches:
         yield breach("spec.fallback.replicas", f"falls back to {fallback['replicas'].value}, below the minimum {low}")
 
 
-def _null(r: View, _: Mapping[str, Any]) -> Breaches:
+def _null(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for trigger in r.at("spec", "triggers").each():
         if trigger["type"].value == "prometheus" and str(trigger.at("metadata", "ignoreNullValues").value).lower() != "false":
             yield breach(f"{trigger.path}.metadata.ignoreNullValues", "an empty answer counts as zero load")
 
 
-def _pdb(r: View, _: Mapping[str, Any]) -> Breaches:
+def _pdb(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     spec = r["spec"]
     if str(spec["maxUnavailable"].value) in ("0", "0%"):
         yield breach("spec.maxUnavailable", "no pod may ever be moved")
@@ -89,24 +87,24 @@ def _pdb(r: View, _: Mapping[str, Any]) -> Breaches:
         yield breach("spec.minAvailable", "no pod may ever be moved")
 
 
-def _online_spot(r: View, _: Mapping[str, Any]) -> Breaches:
+def _online_spot(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     labels = r["labels"]
     if r["capacityType"].value == "SPOT" and labels[WORKLOAD_CLASS].value not in ("batch",):
         yield breach("capacityType", f"spot capacity for the class {labels[WORKLOAD_CLASS].value or 'online'}")
 
 
-def _size(r: View, c: Mapping[str, Any]) -> Breaches:
+def _size(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     size = r.at("scalingConfig", "maxSize").value
     if size is not None and size > c["maxNodes"]:
         yield breach("scalingConfig.maxSize", f"the group may grow to {size} nodes; the ceiling is {c['maxNodes']}")
 
 
-def _batch_on_demand(r: View, _: Mapping[str, Any]) -> Breaches:
+def _batch_on_demand(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if r["labels"][WORKLOAD_CLASS].value == "batch" and r["capacityType"].value in (None, "ON_DEMAND"):
         yield breach("capacityType", "on-demand capacity for batch work")
 
 
-def _slicing(r: View, _: Mapping[str, Any]) -> Breaches:
+def _slicing(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     labels = r["labels"]
     if (
         str(labels["nvidia.com/device-plugin.config"].value or "").startswith(("slice-", "ts-"))
@@ -115,13 +113,13 @@ def _slicing(r: View, _: Mapping[str, Any]) -> Breaches:
         yield breach("labels.nvidia.com/device-plugin.config", "a latency pool is time-sliced")
 
 
-def _repair(r: View, _: Mapping[str, Any]) -> Breaches:
+def _repair(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     gpu = any(t["key"].value == WHOLE_GPU for t in r["taints"].each())
     if gpu and r.at("nodeRepairConfig", "enabled").value is not True:
         yield breach("nodeRepairConfig.enabled", "a GPU node with a fatal fault stays in service")
 
 
-def _runbook(r: View, _: Mapping[str, Any]) -> Breaches:
+def _runbook(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for group in r.at("spec", "groups").each():
         for rule in group["rules"].each():
             if rule["alert"].present and not rule["annotations"]["runbook_url"].present:
@@ -129,7 +127,7 @@ def _runbook(r: View, _: Mapping[str, Any]) -> Breaches:
 
 
 RULES = (
-    Rule(
+    PolicyRule(
         id="probes-prove-an-answer",
         domain=Domain.RELIABILITY,
         title="A model server has startup, readiness and liveness probes that ask for an answer.",
@@ -138,7 +136,7 @@ RULES = (
         applies=_SERVERS,
         check=_probes,
     ),
-    Rule(
+    PolicyRule(
         id="grace-period-bounded",
         domain=Domain.RELIABILITY,
         title="A model server has enough time to drain, but no more than node repair waits for.",
@@ -146,10 +144,10 @@ RULES = (
         remedy="Set terminationGracePeriodSeconds between the rule's minimum and 540.",
         applies=_SERVERS,
         check=_grace,
-        severity=Severity.MEDIUM,
+        severity=PolicySeverity.MEDIUM,
         settings={"minimumSeconds": {"type": "integer", "minimum": 1, "default": 30}},
     ),
-    Rule(
+    PolicyRule(
         id="replicas-owned-by-autoscaler",
         domain=Domain.RELIABILITY,
         title="The program never sets the replicas of a scaled model server.",
@@ -158,7 +156,7 @@ RULES = (
         applies=(w.DEPLOYMENT,),
         check=_replicas_owned,
     ),
-    Rule(
+    PolicyRule(
         id="online-never-at-zero",
         domain=Domain.RELIABILITY,
         title="An online service keeps at least one replica.",
@@ -168,7 +166,7 @@ RULES = (
         check=_zero,
         settings={"scaleToZero": {"type": "boolean", "default": False}},
     ),
-    Rule(
+    PolicyRule(
         id="replica-bounds-ordered",
         domain=Domain.RELIABILITY,
         title="The minimum and maximum of replicas are stated, and in order.",
@@ -177,7 +175,7 @@ RULES = (
         applies=(w.SCALED_OBJECT,),
         check=_order,
     ),
-    Rule(
+    PolicyRule(
         id="autoscaler-has-fallback",
         domain=Domain.RELIABILITY,
         title="An autoscaler says what happens while its metric is missing.",
@@ -186,7 +184,7 @@ RULES = (
         applies=(w.SCALED_OBJECT,),
         check=_fallback,
     ),
-    Rule(
+    PolicyRule(
         id="missing-metric-is-no-zero",
         domain=Domain.RELIABILITY,
         title="An empty metric is an error, not zero load.",
@@ -195,7 +193,7 @@ RULES = (
         applies=(w.SCALED_OBJECT,),
         check=_null,
     ),
-    Rule(
+    PolicyRule(
         id="disruption-budget-allows-one",
         domain=Domain.RELIABILITY,
         title="A disruption budget lets at least one pod move.",
@@ -203,9 +201,9 @@ RULES = (
         remedy="Set maxUnavailable: 1.",
         applies=("kubernetes:policy/v1:PodDisruptionBudget",),
         check=_pdb,
-        severity=Severity.MEDIUM,
+        severity=PolicySeverity.MEDIUM,
     ),
-    Rule(
+    PolicyRule(
         id="gpu-nodes-are-repaired",
         domain=Domain.RELIABILITY,
         title="GPU node groups repair their nodes.",
@@ -214,7 +212,7 @@ RULES = (
         applies=("aws:eks/nodeGroup:NodeGroup",),
         check=_repair,
     ),
-    Rule(
+    PolicyRule(
         id="latency-never-time-sliced",
         domain=Domain.RELIABILITY,
         title="Latency pools are not time-sliced.",
@@ -223,7 +221,7 @@ RULES = (
         applies=("aws:eks/nodeGroup:NodeGroup",),
         check=_slicing,
     ),
-    Rule(
+    PolicyRule(
         id="spot-for-batch-only",
         domain=Domain.COST,
         title="Spot capacity serves batch work only.",
@@ -232,7 +230,7 @@ RULES = (
         applies=("aws:eks/nodeGroup:NodeGroup",),
         check=_online_spot,
     ),
-    Rule(
+    PolicyRule(
         id="batch-on-spare-capacity",
         domain=Domain.COST,
         title="Batch pools use spot or reserved capacity.",
@@ -240,9 +238,9 @@ RULES = (
         remedy="Set capacity: {kind: spot}, or a reservation, for the pool.",
         applies=("aws:eks/nodeGroup:NodeGroup",),
         check=_batch_on_demand,
-        severity=Severity.MEDIUM,
+        severity=PolicySeverity.MEDIUM,
     ),
-    Rule(
+    PolicyRule(
         id="node-group-bounded",
         domain=Domain.COST,
         title="A node group has a ceiling that somebody chose.",
@@ -252,7 +250,7 @@ RULES = (
         check=_size,
         settings={"maxNodes": {"type": "integer", "minimum": 1, "default": 32}},
     ),
-    Rule(
+    PolicyRule(
         id="alert-has-runbook",
         domain=Domain.OBSERVABILITY,
         title="Every alert links a runbook.",
@@ -260,6 +258,6 @@ RULES = (
         remedy="Set annotations.runbook_url to a page of docs/runbooks/.",
         applies=("kubernetes:monitoring.coreos.com/v1:PrometheusRule",),
         check=_runbook,
-        severity=Severity.MEDIUM,
+        severity=PolicySeverity.MEDIUM,
     ),
 )

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from headway.problem import Problem
-from policies.guardrails.view import Node, UnevaluatedError, View
+from policies.guardrails.view import InputNode, ResourceView, UnevaluatedError
 
 
 class Domain(StrEnum):
@@ -23,14 +23,14 @@ class Domain(StrEnum):
     OBSERVABILITY = "observability"
 
 
-class Level(StrEnum):
+class Enforcement(StrEnum):
     """CrossGuard's enforcement level by default; configuration of an environment may change it."""
 
     MANDATORY = "mandatory"
     ADVISORY = "advisory"
 
 
-class Severity(StrEnum):
+class PolicySeverity(StrEnum):
     """How bad a breach would be, for people who sort; says nothing about enforcement."""
 
     LOW = "low"
@@ -39,17 +39,20 @@ class Severity(StrEnum):
     CRITICAL = "critical"
 
 
-def breach(where: Node | str, fact: str) -> Problem:
+def breach(where: InputNode | str, fact: str) -> Problem:
     """What is wrong at a property, without repeating secrets; `evaluate` adds the rule's consequence and remedy."""
-    path = where.path if isinstance(where, Node) else where
+    path = where.path if isinstance(where, InputNode) else where
     return Problem(subject="" if path else "(inputs)", path=tuple(path.split(".")) if path else (), fact=fact, consequence="", remedy="")
 
 
-Check = Callable[[View, Mapping[str, Any]], Iterator[Problem]]
+Breaches = Iterator[Problem]
+"""What one rule finds wrong with one resource."""
+
+RuleCheck = Callable[[ResourceView, Mapping[str, Any]], Breaches]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class PolicyRule:
     """`applies` are exact type tokens, or prefixes that end in `:` or `/`. `settings` is the JSON Schema of its configuration, with defaults."""
 
     id: str
@@ -60,9 +63,9 @@ class Rule:
     """The consequence of a breach."""
     remedy: str
     applies: tuple[str, ...]
-    check: Check
-    severity: Severity = Severity.HIGH
-    level: Level = Level.MANDATORY
+    check: RuleCheck
+    severity: PolicySeverity = PolicySeverity.HIGH
+    level: Enforcement = Enforcement.MANDATORY
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def covers(self, type: str) -> bool:
@@ -78,22 +81,22 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RuleVerdict:
     """What one rule says of one resource. `unevaluated` is the path of the unknown value that stopped it, if any."""
 
     breaches: tuple[Problem, ...] = ()
     unevaluated: str | None = None
 
 
-def evaluate(rule: Rule, resource: View, configuration: Mapping[str, Any] | None = None) -> Verdict:
+def evaluate(rule: PolicyRule, resource: ResourceView, configuration: Mapping[str, Any] | None = None) -> RuleVerdict:
     """Run one rule. Breaches found before an unknown was met still count."""
     breaches: list[Problem] = []
     try:
         for each in rule.check(resource, {**rule.defaults, **(configuration or {})}):
             breaches.append(rule.complete(each))  # noqa: PERF401 - what was found before an unknown must be kept
     except UnevaluatedError as unknown:
-        return Verdict(tuple(breaches), unknown.path)
+        return RuleVerdict(tuple(breaches), unknown.path)
     except (AttributeError, KeyError, TypeError, ValueError) as oddity:
         # Fail closed, and do not repeat the value: it may be a secret.
         breaches.append(rule.complete(breach("", f"the inputs have a shape that the rule cannot read ({type(oddity).__name__})")))
-    return Verdict(tuple(breaches))
+    return RuleVerdict(tuple(breaches))

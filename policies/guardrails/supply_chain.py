@@ -1,20 +1,18 @@
 """Supply chain: what runs is exactly what was reviewed. Images by digest, from known registries; charts by version; add-ons pinned."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from headway.problem import Problem
 from policies.guardrails import workloads as w
-from policies.guardrails.rule import Domain, Rule, Severity, breach
-from policies.guardrails.view import View
+from policies.guardrails.rule import Breaches, Domain, PolicyRule, PolicySeverity, breach
+from policies.guardrails.view import ResourceView
 
-Breaches = Iterator[Problem]
 _PLACEHOLDER = "@sha256:" + "0" * 64
 _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}\Z")
 
 
-def _digest(r: View, _: Mapping[str, Any]) -> Breaches:
+def _digest(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for node in w.images(r):
         image = str(node.value or "")
         if not _DIGEST.search(image):
@@ -29,7 +27,7 @@ def registry(image: str) -> str:
     return first if slash and ("." in first or ":" in first or first == "localhost") else "docker.io"
 
 
-def _registry(r: View, c: Mapping[str, Any]) -> Breaches:
+def _registry(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     allowed = tuple(c["registries"])
     if not allowed:
         return
@@ -39,7 +37,7 @@ def _registry(r: View, c: Mapping[str, Any]) -> Breaches:
             yield breach(node, f"{host} is not among the allowed registries {', '.join(allowed)}")
 
 
-def _runtime(r: View, c: Mapping[str, Any]) -> Breaches:
+def _runtime(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     labels = w.template(r).at("metadata", "labels")
     if w.namespace(r) in c["placeholderNamespaces"]:
         return
@@ -52,24 +50,24 @@ def _runtime(r: View, c: Mapping[str, Any]) -> Breaches:
         yield breach(runtime, f"runtime {runtime.value!r} is not among the allowed {', '.join(c['runtimes'])}")
 
 
-def _pull_latest(r: View, _: Mapping[str, Any]) -> Breaches:
+def _pull_latest(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for c in w.containers(r):
         if c["imagePullPolicy"].value == "Always":
             yield breach(c["imagePullPolicy"], f"container {c['name'].value} pulls its image at every start")
 
 
-def _chart_version(r: View, _: Mapping[str, Any]) -> Breaches:
+def _chart_version(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     version = r["version"].value
     if not version or not re.fullmatch(r"v?\d+\.\d+\.\d+([-+][0-9A-Za-z.-]+)?", str(version)):
         yield breach("version", f"chart {r['chart'].value} has version {version!r}, which is no exact version")
 
 
-def _addon_version(r: View, _: Mapping[str, Any]) -> Breaches:
+def _addon_version(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if not r["addonVersion"].present:
         yield breach("addonVersion", f"add-on {r['addonName'].value} takes whatever version is newest")
 
 
-def _release_version(r: View, _: Mapping[str, Any]) -> Breaches:
+def _release_version(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if str(r["amiType"].value or "") != "CUSTOM" and not r["releaseVersion"].present:
         yield breach("releaseVersion", "the node group takes whatever AMI release is newest")
     template = r.at("launchTemplate", "version")
@@ -78,23 +76,23 @@ def _release_version(r: View, _: Mapping[str, Any]) -> Breaches:
         yield breach(template, "the node group takes whatever version of its launch template is current")
 
 
-def _cluster_version(r: View, _: Mapping[str, Any]) -> Breaches:
+def _cluster_version(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if not r["version"].present:
         yield breach("version", "the cluster takes whatever Kubernetes version is newest")
 
 
-def _immutable_tags(r: View, _: Mapping[str, Any]) -> Breaches:
+def _immutable_tags(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if not str(r["imageTagMutability"].value or "MUTABLE").startswith("IMMUTABLE"):
         yield breach("imageTagMutability", "tags of this repository can be moved to another image")
 
 
-def _scan(r: View, _: Mapping[str, Any]) -> Breaches:
+def _scan(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if r.at("imageScanningConfiguration", "scanOnPush").value is not True:
         yield breach("imageScanningConfiguration.scanOnPush", "images are not scanned when they are pushed")
 
 
 RULES = (
-    Rule(
+    PolicyRule(
         id="image-by-digest",
         domain=Domain.SUPPLY_CHAIN,
         title="Every image is named by its digest.",
@@ -102,9 +100,9 @@ RULES = (
         remedy="Write image: repository@sha256:<64 hex digits>; in a contract, runtime.image.",
         applies=w.WORKLOADS,
         check=_digest,
-        severity=Severity.CRITICAL,
+        severity=PolicySeverity.CRITICAL,
     ),
-    Rule(
+    PolicyRule(
         id="image-registry-allowed",
         domain=Domain.SUPPLY_CHAIN,
         title="Images come from registries that the environment allows.",
@@ -114,7 +112,7 @@ RULES = (
         check=_registry,
         settings={"registries": {"type": "array", "items": {"type": "string"}, "default": []}},
     ),
-    Rule(
+    PolicyRule(
         id="runtime-allowed",
         domain=Domain.SUPPLY_CHAIN,
         title="A GPU pod runs an allowed runtime.",
@@ -128,7 +126,7 @@ RULES = (
             **w.PLACEHOLDERS,
         },
     ),
-    Rule(
+    PolicyRule(
         id="image-not-pulled-always",
         domain=Domain.SUPPLY_CHAIN,
         title="An image named by digest is not pulled at every start.",
@@ -136,9 +134,9 @@ RULES = (
         remedy="Set imagePullPolicy: IfNotPresent.",
         applies=w.WORKLOADS,
         check=_pull_latest,
-        severity=Severity.LOW,
+        severity=PolicySeverity.LOW,
     ),
-    Rule(
+    PolicyRule(
         id="chart-version-exact",
         domain=Domain.SUPPLY_CHAIN,
         title="A Helm release names an exact chart version.",
@@ -147,7 +145,7 @@ RULES = (
         applies=(w.HELM_RELEASE,),
         check=_chart_version,
     ),
-    Rule(
+    PolicyRule(
         id="addon-version-pinned",
         domain=Domain.SUPPLY_CHAIN,
         title="An EKS add-on names its version.",
@@ -156,7 +154,7 @@ RULES = (
         applies=("aws:eks/addon:Addon",),
         check=_addon_version,
     ),
-    Rule(
+    PolicyRule(
         id="node-release-pinned",
         domain=Domain.SUPPLY_CHAIN,
         title="A node group pins its AMI release.",
@@ -165,7 +163,7 @@ RULES = (
         applies=("aws:eks/nodeGroup:NodeGroup",),
         check=_release_version,
     ),
-    Rule(
+    PolicyRule(
         id="cluster-version-pinned",
         domain=Domain.SUPPLY_CHAIN,
         title="A cluster pins its Kubernetes version.",
@@ -174,7 +172,7 @@ RULES = (
         applies=("aws:eks/cluster:Cluster", "eks:index:Cluster"),
         check=_cluster_version,
     ),
-    Rule(
+    PolicyRule(
         id="repository-tags-immutable",
         domain=Domain.SUPPLY_CHAIN,
         title="Tags of an image repository cannot be moved.",
@@ -183,7 +181,7 @@ RULES = (
         applies=("aws:ecr/repository:Repository",),
         check=_immutable_tags,
     ),
-    Rule(
+    PolicyRule(
         id="repository-scans-on-push",
         domain=Domain.SUPPLY_CHAIN,
         title="An image repository scans what is pushed.",
@@ -191,6 +189,6 @@ RULES = (
         remedy="Set imageScanningConfiguration.scanOnPush: true.",
         applies=("aws:ecr/repository:Repository",),
         check=_scan,
-        severity=Severity.MEDIUM,
+        severity=PolicySeverity.MEDIUM,
     ),
 )

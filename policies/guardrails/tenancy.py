@@ -1,23 +1,19 @@
 """Tenancy: quotas hold at maximum replicas, workloads carry their tenant, and no pod takes a place that is not its own."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from headway.contract.gpu_resources import WHOLE_GPU, is_gpu
-from headway.problem import Problem
 from headway.wire import MODEL, POOL, RELEASE, TENANT, WORKLOAD_CLASS
 from policies.guardrails import workloads as w
-from policies.guardrails.rule import Domain, Rule, Severity, breach
-from policies.guardrails.view import UNKNOWN, Node, View
-
-Breaches = Iterator[Problem]
-
+from policies.guardrails.rule import Breaches, Domain, PolicyRule, PolicySeverity, breach
+from policies.guardrails.view import UNKNOWN, InputNode, ResourceView
 
 _SCALERS = {w.SCALED_OBJECT: "maxReplicaCount", w.HORIZONTAL_POD_AUTOSCALER: "maxReplicas"}
 """Kinds that raise the number of another object's replicas, and the field that says how far."""
 
 
-def _quota_at_maximum(r: View, _: Mapping[str, Any]) -> Breaches:
+def _quota_at_maximum(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     """Adds up as the plan goes by: quotas, workloads and scalers arrive in any order, and each is weighed when it comes."""
     namespace = w.namespace(r)
     place = r.state.setdefault(namespace, {"hard": {}, "use": {}, "maximum": {}, "told": set()})
@@ -37,7 +33,7 @@ def _quota_at_maximum(r: View, _: Mapping[str, Any]) -> Breaches:
     yield from _over(place, namespace, r)
 
 
-def _over(place: dict[str, Any], namespace: str, r: View) -> Breaches:
+def _over(place: dict[str, Any], namespace: str, r: ResourceView) -> Breaches:
     for resource, limit in sorted(place["hard"].items()):
         parts: list[str] = []
         total = 0.0
@@ -55,7 +51,7 @@ def _over(place: dict[str, Any], namespace: str, r: View) -> Breaches:
             )
 
 
-def _tenant_labels(r: View, c: Mapping[str, Any]) -> Breaches:
+def _tenant_labels(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     holder = w.template(r)
     if w.namespace(r) in c["placeholderNamespaces"]:
         return
@@ -69,12 +65,12 @@ def _tenant_labels(r: View, c: Mapping[str, Any]) -> Breaches:
             yield breach(labels[key], f"the pod says that it is {labels[key].value}'s and stands in namespace {w.namespace(r)}")
 
 
-def _tenant_namespace(r: View, _: Mapping[str, Any]) -> Breaches:
+def _tenant_namespace(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if w.namespace(r) in ("default", "kube-system", "kube-public", "kube-node-lease") and w.asks_for_gpu(r):
         yield breach("metadata.namespace", f"a GPU workload in namespace {w.namespace(r)}")
 
 
-def _toleration(r: View, c: Mapping[str, Any]) -> Breaches:
+def _toleration(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     if r.type == w.DAEMON_SET:
         return
     spec = w.pod(r)
@@ -87,7 +83,7 @@ def _toleration(r: View, c: Mapping[str, Any]) -> Breaches:
             yield breach(toleration, "tolerates the GPU taint and asks for no GPU")
 
 
-def _node_selector(r: View, c: Mapping[str, Any]) -> Breaches:
+def _node_selector(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     spec = w.pod(r)
     if r.type == w.DAEMON_SET or not w.asks_for_gpu(r):
         return
@@ -103,7 +99,7 @@ def _node_selector(r: View, c: Mapping[str, Any]) -> Breaches:
         yield breach(f"{spec.path}.nodeSelector", "a GPU pod that any pool may get")
 
 
-def _priority(r: View, _: Mapping[str, Any]) -> Breaches:
+def _priority(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     name = w.pod(r)["priorityClassName"]
     if not w.asks_for_gpu(r):
         return
@@ -113,21 +109,21 @@ def _priority(r: View, _: Mapping[str, Any]) -> Breaches:
         yield breach(name, f"a GPU pod under {name.value}, before which every other pod has to yield")
 
 
-def _batch_yields(r: View, _: Mapping[str, Any]) -> Breaches:
+def _batch_yields(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     spec = w.pod(r)
     name = spec["priorityClassName"]
     if w.label(w.template(r), WORKLOAD_CLASS).value == "batch" and w.asks_for_gpu(r) and "batch" not in str(name.value or "").split("-"):
         yield breach(f"{spec.path}.priorityClassName", f"batch work under the priority class {name.value or '(none)'}")
 
 
-def _whole(r: View, _: Mapping[str, Any]) -> Breaches:
+def _whole(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if r.kind.endswith("Patch"):
         yield breach("", f"a {r.kind} changes a part of an object")
     elif r.kind.endswith("List") and r["items"].present:
         yield breach("items", f"a {r.kind} holds objects that no rule sees one by one")
 
 
-def _pod_security(r: View, _: Mapping[str, Any]) -> Breaches:
+def _pod_security(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     labels = r.at("metadata", "labels")
     if labels[TENANT].present and labels["pod-security.kubernetes.io/enforce"].value not in ("restricted", "baseline"):
         yield breach(f"{labels.path}.pod-security.kubernetes.io/enforce", "a tenant's namespace without an enforced pod security level")
@@ -137,7 +133,7 @@ _HOST = ("hostNetwork", "hostPID", "hostIPC")
 _OFF = (None, False)
 
 
-def _host(r: View, c: Mapping[str, Any]) -> Breaches:
+def _host(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     if w.namespace(r) in c["platformNamespaces"]:
         return
     if r.type == w.PERSISTENT_VOLUME:
@@ -158,7 +154,7 @@ def _host(r: View, c: Mapping[str, Any]) -> Breaches:
             yield breach(volume["hostPath"], f"volume {volume['name'].value} is a path of the node")
 
 
-def _context(container: Node, spec: Node, key: str) -> Node:
+def _context(container: InputNode, spec: InputNode, key: str) -> InputNode:
     own = container["securityContext"][key]
     return own if own.present or own.raw is UNKNOWN else spec["securityContext"][key]
 
@@ -167,7 +163,7 @@ _HARMLESS = "NET_BIND_SERVICE"
 """The one capability that the restricted Pod Security level lets a container add."""
 
 
-def _unprivileged(r: View, c: Mapping[str, Any]) -> Breaches:
+def _unprivileged(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     if w.namespace(r) in c["platformNamespaces"]:
         return
     spec = w.pod(r)
@@ -196,7 +192,7 @@ _PLATFORM = {"platformNamespaces": {"type": "array", "items": {"type": "string"}
 _GPU_WORKLOADS = w.WORKLOADS
 
 RULES = (
-    Rule(
+    PolicyRule(
         id="tenant-quota-not-exceeded",
         domain=Domain.TENANCY,
         title="All workloads of a tenant fit into its GPU quota at maximum replicas.",
@@ -204,9 +200,9 @@ RULES = (
         remedy="Lower scaling.max_replicas or the envelope's GPUs in tenants/<tenant>/<model>.yaml, or have the tenant's quota raised.",
         applies=(w.RESOURCE_QUOTA, *_SCALERS, *w.WORKLOADS),
         check=_quota_at_maximum,
-        severity=Severity.CRITICAL,
+        severity=PolicySeverity.CRITICAL,
     ),
-    Rule(
+    PolicyRule(
         id="gpu-workload-is-labelled",
         domain=Domain.TENANCY,
         title="A GPU workload says which tenant, model and release it serves.",
@@ -216,7 +212,7 @@ RULES = (
         check=_tenant_labels,
         settings={"labels": {"type": "array", "items": {"type": "string"}, "default": [TENANT, MODEL, RELEASE]}, **w.PLACEHOLDERS},
     ),
-    Rule(
+    PolicyRule(
         id="gpu-workload-in-tenant-namespace",
         domain=Domain.TENANCY,
         title="GPU workloads run in a namespace of their tenant.",
@@ -225,7 +221,7 @@ RULES = (
         applies=_GPU_WORKLOADS,
         check=_tenant_namespace,
     ),
-    Rule(
+    PolicyRule(
         id="gpu-taint-tolerated-by-gpu-pods-only",
         domain=Domain.TENANCY,
         title="Only pods that ask for a GPU tolerate the GPU taint.",
@@ -235,7 +231,7 @@ RULES = (
         check=_toleration,
         settings={"taint": {"type": "string", "default": WHOLE_GPU}},
     ),
-    Rule(
+    PolicyRule(
         id="gpu-pod-names-its-pool",
         domain=Domain.TENANCY,
         title="A GPU pod names the pool it belongs to.",
@@ -245,7 +241,7 @@ RULES = (
         check=_node_selector,
         settings={"label": {"type": "string", "default": POOL}},
     ),
-    Rule(
+    PolicyRule(
         id="gpu-pod-has-priority",
         domain=Domain.TENANCY,
         title="A GPU pod has a priority class of the platform.",
@@ -253,9 +249,9 @@ RULES = (
         remedy="Set priorityClassName to one of the platform's classes.",
         applies=_GPU_WORKLOADS,
         check=_priority,
-        severity=Severity.MEDIUM,
+        severity=PolicySeverity.MEDIUM,
     ),
-    Rule(
+    PolicyRule(
         id="batch-yields-to-online",
         domain=Domain.TENANCY,
         title="Batch work on GPUs has a priority class for batch work.",
@@ -264,7 +260,7 @@ RULES = (
         applies=_GPU_WORKLOADS,
         check=_batch_yields,
     ),
-    Rule(
+    PolicyRule(
         id="objects-are-single-and-whole",
         domain=Domain.TENANCY,
         title="Kubernetes objects are registered one by one and whole.",
@@ -273,7 +269,7 @@ RULES = (
         applies=("kubernetes:",),
         check=_whole,
     ),
-    Rule(
+    PolicyRule(
         id="tenant-namespace-enforces-pod-security",
         domain=Domain.TENANCY,
         title="A tenant's namespace enforces a pod security level.",
@@ -282,7 +278,7 @@ RULES = (
         applies=(w.NAMESPACE,),
         check=_pod_security,
     ),
-    Rule(
+    PolicyRule(
         id="no-host-access",
         domain=Domain.TENANCY,
         title="A pod has no access to its node.",
@@ -290,10 +286,10 @@ RULES = (
         remedy="Remove the host setting; node-local caches are volumes of the platform. Platform add-ons are listed in platformNamespaces.",
         applies=(w.PERSISTENT_VOLUME, *w.WORKLOADS),
         check=_host,
-        severity=Severity.CRITICAL,
+        severity=PolicySeverity.CRITICAL,
         settings=_PLATFORM,
     ),
-    Rule(
+    PolicyRule(
         id="containers-unprivileged",
         domain=Domain.TENANCY,
         title="Containers run unprivileged and not as root.",

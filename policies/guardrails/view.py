@@ -73,7 +73,7 @@ def plain(properties: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class InputNode:
     """A place in a resource's inputs. Reading an unknown raises `UnevaluatedError`; a missing place is a node whose value is None."""
 
     raw: Any
@@ -99,49 +99,49 @@ class Node:
         """Present, and no empty text, map or list; a value that is not known yet counts as filled."""
         return self.raw is UNKNOWN or self.raw not in (None, "", {}, [])
 
-    def __getitem__(self, key: str) -> "Node":
+    def __getitem__(self, key: str) -> "InputNode":
         value = self.value
         path = f"{self.path}.{key}" if self.path else key
-        return Node(value.get(key) if isinstance(value, Mapping) else None, path)
+        return InputNode(value.get(key) if isinstance(value, Mapping) else None, path)
 
-    def at(self, *keys: str) -> "Node":
+    def at(self, *keys: str) -> "InputNode":
         node = self
         for key in keys:
             node = node[key]
         return node
 
-    def each(self) -> Iterator["Node"]:
+    def each(self) -> Iterator["InputNode"]:
         """The items of a list; nothing for a missing one. A single object where the API allows one counts as a list of one."""
         value = self.value
         if isinstance(value, Mapping):
             yield self
             return
         for index, item in enumerate(value or ()):
-            yield Node(item, f"{self.path}[{index}]")
+            yield InputNode(item, f"{self.path}[{index}]")
 
-    def entries(self) -> Iterator[tuple[str, "Node"]]:
+    def entries(self) -> Iterator[tuple[str, "InputNode"]]:
         """The entries of a map, sorted by key; nothing for anything else."""
         value = self.value
         for key in sorted(value) if isinstance(value, Mapping) else ():
-            yield key, Node(value[key], f"{self.path}.{key}" if self.path else key)
+            yield key, InputNode(value[key], f"{self.path}.{key}" if self.path else key)
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ResourceView:
     """One planned resource. `properties` are its checked inputs."""
 
     type: str
     name: str
     urn: str
-    properties: Node
+    properties: InputNode
     protect: bool = False
     state: dict[str, Any] = field(default_factory=dict)
     """Notes kept for the whole run, for rules that add up over resources; private to each rule's id."""
 
-    def __getitem__(self, key: str) -> Node:
+    def __getitem__(self, key: str) -> InputNode:
         return self.properties[key]
 
-    def at(self, *keys: str) -> Node:
+    def at(self, *keys: str) -> InputNode:
         return self.properties.at(*keys)
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from headway.contract.gpu_resources import is_gpu
-from policies.guardrails.view import Node, View
+from policies.guardrails.view import InputNode, ResourceView
 
 APPS = "kubernetes:apps/v1:"
 DEPLOYMENT = f"{APPS}Deployment"
@@ -31,7 +31,7 @@ PLACEHOLDERS = {"placeholderNamespaces": {"type": "array", "items": {"type": "st
 """Setting of rules that do not hold for the platform's own placeholders, which serve no model and give way to any."""
 
 
-def template(resource: View) -> Node:
+def template(resource: ResourceView) -> InputNode:
     """The object that holds the pod's `metadata` and `spec`: the resource itself for a Pod."""
     if resource.type == POD:
         return resource.properties
@@ -42,11 +42,11 @@ def template(resource: View) -> Node:
     return resource.at("spec", "template")
 
 
-def pod(resource: View) -> Node:
+def pod(resource: ResourceView) -> InputNode:
     return template(resource)["spec"]
 
 
-def containers(resource: View, *, init: bool = True) -> Iterator[Node]:
+def containers(resource: ResourceView, *, init: bool = True) -> Iterator[InputNode]:
     """Containers in order; init containers (native sidecars among them) and ephemeral ones too unless `init` is off."""
     spec = pod(resource)
     if init:
@@ -56,7 +56,7 @@ def containers(resource: View, *, init: bool = True) -> Iterator[Node]:
         yield from spec["ephemeralContainers"].each()
 
 
-def images(resource: View) -> Iterator[Node]:
+def images(resource: ResourceView) -> Iterator[InputNode]:
     """Names of the images that a pod brings to its node: of containers, and of volumes that are images."""
     for container in containers(resource):
         yield container["image"]
@@ -65,19 +65,19 @@ def images(resource: View) -> Iterator[Node]:
             yield volume["image"]["reference"]
 
 
-def gpus(container: Node, side: str = "limits") -> Iterator[tuple[str, Node]]:
+def gpus(container: InputNode, side: str = "limits") -> Iterator[tuple[str, InputNode]]:
     """(resource name, quantity) for every GPU that a container's `limits` or `requests` name."""
     for name, quantity in container["resources"][side].entries():
         if is_gpu(name):
             yield name, quantity
 
 
-def asks_for_gpu(resource: View) -> bool:
+def asks_for_gpu(resource: ResourceView) -> bool:
     """Whether any container of the pod, init containers among them, is limited to a GPU, a share or a slice."""
     return any(True for container in containers(resource) for _ in gpus(container))
 
 
-def gpu_demand(resource: View) -> dict[str, float]:
+def gpu_demand(resource: ResourceView) -> dict[str, float]:
     """GPUs of one pod by resource name, as the scheduler and a quota count them: containers and sidecars together, or the greatest of the
     init containers that end before them."""
     together: dict[str, float] = {}
@@ -96,7 +96,7 @@ def gpu_demand(resource: View) -> dict[str, float]:
     return {name: max(together.get(name, 0.0), before.get(name, 0.0)) for name in {*together, *before}}
 
 
-def pods(resource: View) -> int:
+def pods(resource: ResourceView) -> int:
     """Pods that the workload runs at once as it is written; a DaemonSet's, which nodes decide, count as one."""
     if resource.type == POD:
         return 1
@@ -112,11 +112,11 @@ KEDAS_MAXIMUM = 100
 """Replicas that KEDA takes for the most where nothing is said (keda.sh, ScaledObject and ScaledJob specifications)."""
 
 
-def label(holder: Node, key: str) -> Node:
+def label(holder: InputNode, key: str) -> InputNode:
     return holder["metadata"]["labels"][key]
 
 
-def namespace(resource: View) -> str:
+def namespace(resource: ResourceView) -> str:
     """Namespace of the object; `default` when none is given."""
     return str(resource.at("metadata", "namespace").value or "default")
 

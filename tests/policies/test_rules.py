@@ -10,7 +10,7 @@ from headway.wire import RELEASE, WORKLOAD_CLASS
 from policies.guardrails.registry import PACKS, RULES
 from policies.guardrails.rule import evaluate
 from policies.guardrails.supply_chain import registry
-from policies.guardrails.view import UNKNOWN, Node, View, canonical
+from policies.guardrails.view import UNKNOWN, InputNode, ResourceView, canonical
 from policies.guardrails.workloads import gpu_demand
 from tests.policies.world import ABSENT, DIGEST, GOOD, spoilt
 
@@ -117,8 +117,10 @@ MUTATIONS: list[tuple[str, str, tuple[str | int, ...], Any, str]] = [
 TOLD_ELSEWHERE = {"bucket-protected", "image-registry-allowed", "iam-no-long-lived-credentials", "tenant-quota-not-exceeded"}
 
 
-def resource(type: str, properties: dict[str, Any], state: dict[str, Any] | None = None, name: str = "x", *, protect: bool = True) -> View:
-    return View(type, name, f"urn:pulumi:s::p::{type}::{name}", Node(properties), protect, {} if state is None else state)
+def resource(
+    type: str, properties: dict[str, Any], state: dict[str, Any] | None = None, name: str = "x", *, protect: bool = True
+) -> ResourceView:
+    return ResourceView(type, name, f"urn:pulumi:s::p::{type}::{name}", InputNode(properties), protect, {} if state is None else state)
 
 
 @pytest.mark.parametrize("type", sorted(GOOD))

@@ -7,7 +7,7 @@ import pytest
 from headway.wire import POOL, TENANT
 from policies.guardrails.registry import RULES
 from policies.guardrails.rule import evaluate
-from policies.guardrails.view import UNKNOWN, Node, View, canonical
+from policies.guardrails.view import UNKNOWN, InputNode, ResourceView, canonical
 from tests.policies.world import ABSENT, DIGEST, GOOD, spoilt
 
 BY_ID = {rule.id: rule for rule in RULES}
@@ -127,8 +127,8 @@ ALLOWED: list[tuple[str, str, tuple[str | int, ...], Any]] = [
 ]  # fmt: skip
 
 
-def resource(type: str, properties: dict[str, Any], state: dict[str, Any] | None = None) -> View:
-    return View(canonical(type), "x", f"urn:pulumi:s::p::{type}::x", Node(properties), True, {} if state is None else state)
+def resource(type: str, properties: dict[str, Any], state: dict[str, Any] | None = None) -> ResourceView:
+    return ResourceView(canonical(type), "x", f"urn:pulumi:s::p::{type}::x", InputNode(properties), True, {} if state is None else state)
 
 
 def breached(rule: str, type: str, properties: dict[str, Any]) -> bool:

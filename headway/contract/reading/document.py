@@ -26,7 +26,7 @@ _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?", re.ASCII)
 _NOT_A_NUMBER = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", re.ASCII)
 
-Data = dict[str, Any] | list[Any] | str | int | float | bool | None
+YamlData = dict[str, Any] | list[Any] | str | int | float | bool | None
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Document:
     """`data` is None when the text could not be read at all; `places` maps the path of each node to where its value begins."""
 
     file: str
-    data: Data
+    data: YamlData
     places: dict[FieldPath, Place]
     findings: tuple[Problem, ...]
     plain: Mapping[FieldPath, str] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class _Reader:
         self.refuse(rule, place, (), None, fact, consequence, remedy)
         return _RefusedError()
 
-    def document(self, raw: bytes) -> Data:
+    def document(self, raw: bytes) -> YamlData:
         if len(raw) > LARGEST_DOCUMENT:
             raise self.stop(
                 "document-size",
@@ -158,9 +158,9 @@ class _Reader:
         except yaml.YAMLError as error:
             raise self.stop("document-syntax", Place(0, 0), f"not valid YAML: {shown(error)}", "Correct the file") from None
 
-    def _build(self, events: Iterator[Any]) -> Data:
+    def _build(self, events: Iterator[Any]) -> YamlData:
         stack: list[_Collection] = []
-        root: Data = None
+        root: YamlData = None
         documents = 0
         for event in events:
             place = Place(event.start_mark.line + 1, event.start_mark.column + 1)
@@ -238,7 +238,7 @@ class _Reader:
         # A key's place stands for a collection below it: that is where one looks.
         self.places[path] = place
 
-    def _put(self, top: _Collection, value: Data) -> None:
+    def _put(self, top: _Collection, value: YamlData) -> None:
         if isinstance(top.value, dict):
             top.value.setdefault(top.key, value)
             top.key, top.expects_key = None, True
@@ -252,7 +252,7 @@ class _Reader:
             fact = f"an escape that stands for a control character (U+{ord(bad):04X})"
             self.refuse("document-character", place, path, None, fact, "Kubernetes, terminals and logs cannot carry it", "Remove it")
 
-    def _scalar(self, event: Any, place: Place, path: FieldPath) -> Data:
+    def _scalar(self, event: Any, place: Place, path: FieldPath) -> YamlData:
         text = str(event.value)
         if event.style or event.tag == "!":
             self._escaped(text, place, path)

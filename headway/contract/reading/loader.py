@@ -28,7 +28,7 @@ P = TypeVar("P", bound=Part)
 
 
 @dataclass(frozen=True)
-class Result:
+class CheckResult:
     """`contracts` holds the tenants that are sound in themselves; findings are sorted by place."""
 
     contracts: tuple[TenantContracts, ...]
@@ -46,18 +46,18 @@ class Result:
         return next((contracts for contracts in self.contracts if contracts.tenant.name == name), None)
 
 
-Judge = Callable[[Model], Iterable[Problem]]
+ModelCheck = Callable[[Model], Iterable[Problem]]
 """Says of one sound model what this vocabulary cannot know; its paths begin at the contract's top."""
 
 
-def load_tenants(folder: FilePath, pools: Sequence[Pool] | None = None, judge: Judge | None = None) -> Result:
+def load_tenants(folder: FilePath, pools: Sequence[Pool] | None = None, judge: ModelCheck | None = None) -> CheckResult:
     """Every tenant below `folder`. Never raises for what is in the files; lets through what `judge` raises."""
     loading = _Loading(folder, judge)
     contracts = [each for each in (loading.tenant(path) for path in loading.entries(folder) if loading.is_tenant(path)) if each]
     return loading.result(contracts, pools)
 
 
-def load_tenant(folder: FilePath, pools: Sequence[Pool] | None = None, judge: Judge | None = None) -> Result:
+def load_tenant(folder: FilePath, pools: Sequence[Pool] | None = None, judge: ModelCheck | None = None) -> CheckResult:
     """The one tenant in `folder`."""
     loading = _Loading(folder.parent, judge)
     contracts = loading.tenant(folder)
@@ -89,20 +89,20 @@ def _bounded(findings: Sequence[Problem]) -> Iterator[Problem]:
 class _Loading:
     """One pass over a folder: gathers contracts, documents and findings."""
 
-    def __init__(self, root: FilePath, judge: Judge | None) -> None:
+    def __init__(self, root: FilePath, judge: ModelCheck | None) -> None:
         self.root, self.judge = root, judge
         self.findings: list[Problem] = []
         self.documents: dict[str, Document] = {}
         self.files = 0
 
-    def result(self, contracts: list[TenantContracts], pools: Sequence[Pool] | None) -> Result:
+    def result(self, contracts: list[TenantContracts], pools: Sequence[Pool] | None) -> CheckResult:
         notes: list[str] = []
         if pools is None:
             notes.append("GPU pools were not given: placement, node size, drivers and rollout room were not checked")
         else:
             self._place(check_pools(contracts, pools))
         found = sorted(set(self.findings), key=lambda finding: finding.order)
-        return Result(tuple(contracts), tuple(_bounded(found)), tuple(notes), self.files)
+        return CheckResult(tuple(contracts), tuple(_bounded(found)), tuple(notes), self.files)
 
     def _place(self, problems: Iterable[Problem]) -> None:
         """Keep problems of sound contracts, each with its place in the document of its subject."""

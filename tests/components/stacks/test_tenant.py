@@ -13,7 +13,7 @@ from headway.contract.placement import WorkloadClass
 from headway.contract.pool_parts import Spot
 from policies.guardrails.registry import PACKS
 from policies.guardrails.rule import evaluate
-from policies.guardrails.view import Node, View, plain
+from policies.guardrails.view import InputNode, ResourceView, plain
 from stacks import settings, tenant
 from stacks.settings import TenantSettings
 from stacks.settings_error import SettingsError
@@ -276,8 +276,8 @@ def breaches(recording: Recording) -> list[str]:
     for r in recording.registrations:
         for rule in PACKS["tenant"]:
             if rule.covers(r.type):
-                properties = Node(plain(unknown_checking_proxy(dict(r.inputs))))
-                view = View(r.type, r.name, r.urn, properties, state=state.setdefault(rule.id, {}))
+                properties = InputNode(plain(unknown_checking_proxy(dict(r.inputs))))
+                view = ResourceView(r.type, r.name, r.urn, properties, state=state.setdefault(rule.id, {}))
                 verdict = evaluate(rule, view)
                 assert verdict.unevaluated is None, f"{rule.id} could not judge {r.name}: {verdict.unevaluated}"
                 found += [f"{rule.id} {r.name} {breach.dotted}: {breach.fact}" for breach in verdict.breaches]

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from headway.contract.pool import Pool
-from headway.contract.reading.loader import Result, load_tenant, load_tenants
+from headway.contract.reading.loader import CheckResult, load_tenant, load_tenants
 from headway.contract.reading.pools import pools_of
 from headway.contract.runtime import Engine
 from headway.contract.starter import model_starter, tenant_starter
@@ -37,10 +37,10 @@ SAMPLES: Tree = {
 
 
 @pytest.fixture
-def load(tmp_path: Path) -> Callable[..., Result]:
+def load(tmp_path: Path) -> Callable[..., CheckResult]:
     """Writes a tree of contracts and loads it."""
 
-    def write_and_load(tree: Tree, pools: tuple[Pool, ...] | None = POOLS) -> Result:
+    def write_and_load(tree: Tree, pools: tuple[Pool, ...] | None = POOLS) -> CheckResult:
         for name, data in tree.items():
             file = tmp_path / f"{name}.yaml"
             file.parent.mkdir(exist_ok=True)
@@ -50,7 +50,7 @@ def load(tmp_path: Path) -> Callable[..., Result]:
     return write_and_load
 
 
-def rules(result: Result) -> dict[str, Problem]:
+def rules(result: CheckResult) -> dict[str, Problem]:
     return {finding.rule: finding for finding in result.findings}
 
 
@@ -65,7 +65,7 @@ def test_the_samples_of_this_repository_are_accepted_without_a_warning() -> None
     ]
 
 
-def test_every_error_of_every_file_shows_in_one_pass(load: Callable[..., Result]) -> None:
+def test_every_error_of_every_file_shows_in_one_pass(load: Callable[..., CheckResult]) -> None:
     result = load(
         {
             "vision/tenant": changed(VISION, {"priority": "huge"}),
@@ -97,12 +97,12 @@ def test_a_finding_points_to_line_and_column(tmp_path: Path) -> None:
     assert finding.place == f"vision/defects.yaml:{finding.line}:{finding.column}"
 
 
-def test_a_misspelt_field_is_told_its_name(load: Callable[..., Result]) -> None:
+def test_a_misspelt_field_is_told_its_name(load: Callable[..., CheckResult]) -> None:
     result = load({**SAMPLES, "vision/defects": changed(DEFECTS, {"scaling/warm_replica": 1})})
     assert "warm_replicas" in rules(result)["field-unknown"].remedy
 
 
-def test_a_number_where_a_text_is_wanted_is_told_to_be_quoted(load: Callable[..., Result]) -> None:
+def test_a_number_where_a_text_is_wanted_is_told_to_be_quoted(load: Callable[..., CheckResult]) -> None:
     result = load({**SAMPLES, "vision/defects": changed(DEFECTS, {"artifact/version": 1.1})})
     assert rules(result)["value-wrong-type"].remedy == 'Put it in quotes: "1.1"'
 
@@ -149,7 +149,7 @@ def test_a_number_where_a_text_is_wanted_is_told_to_be_quoted(load: Callable[...
         ),
     ],
 )
-def test_contracts_that_do_not_go_together_are_refused(load: Callable[..., Result], change: Tree, rule: str) -> None:
+def test_contracts_that_do_not_go_together_are_refused(load: Callable[..., CheckResult], change: Tree, rule: str) -> None:
     assert rules(load(SAMPLES)) == {}
     found = rules(load({**SAMPLES, **change}))
     assert rule in found, sorted(found)
@@ -165,13 +165,13 @@ def test_no_rule_between_contracts_is_without_a_test() -> None:
     assert [rule for rule in sorted(stated) if f'"{rule}"' not in tests] == []
 
 
-def test_warnings_do_not_refuse(load: Callable[..., Result]) -> None:
+def test_warnings_do_not_refuse(load: Callable[..., CheckResult]) -> None:
     result = load({**SAMPLES, "vision/tenant": changed(VISION, {"quota/monthly_budget": "3000 USD"})})
     assert result.ok
     assert [finding.level for finding in result.findings] == [ProblemLevel.WARNING]
 
 
-def test_fallbacks_must_not_lead_in_a_circle(load: Callable[..., Result]) -> None:
+def test_fallbacks_must_not_lead_in_a_circle(load: Callable[..., CheckResult]) -> None:
     to = {"priorities": ["normal"]}
     result = load(
         {
@@ -185,7 +185,7 @@ def test_fallbacks_must_not_lead_in_a_circle(load: Callable[..., Result]) -> Non
     assert "defects -> embeddings -> defects" in circle[0].fact
 
 
-def test_a_fallback_must_understand_the_same_requests(load: Callable[..., Result]) -> None:
+def test_a_fallback_must_understand_the_same_requests(load: Callable[..., CheckResult]) -> None:
     result = load(
         {
             "assist/tenant": changed(
@@ -198,18 +198,18 @@ def test_a_fallback_must_understand_the_same_requests(load: Callable[..., Result
     assert set(rules(result)) == {"fallback-speaks-the-same"}
 
 
-def test_an_online_service_named_onto_a_spot_pool_is_refused(load: Callable[..., Result]) -> None:
+def test_an_online_service_named_onto_a_spot_pool_is_refused(load: Callable[..., CheckResult]) -> None:
     spot = pool(L4_POOL, name="spot", workload_class="batch", capacity={"kind": "spot"})
     result = load({**SAMPLES, "vision/defects": changed(DEFECTS, {"placement/pool": "spot"})}, pools=(*POOLS, spot))
     assert "online-never-on-spot" in rules(result)
 
 
-def test_a_batch_variant_finds_its_spot_pool(load: Callable[..., Result]) -> None:
+def test_a_batch_variant_finds_its_spot_pool(load: Callable[..., CheckResult]) -> None:
     spot = pool(L4_POOL, name="spot", workload_class="batch", capacity={"kind": "spot"})
     assert "batch-has-a-pool" not in rules(load({**SAMPLES, "vision/defects": changed(DEFECTS, {"batch": BATCH})}, pools=(*POOLS, spot)))
 
 
-def test_a_fallback_whose_contract_is_refused_is_not_called_missing(load: Callable[..., Result]) -> None:
+def test_a_fallback_whose_contract_is_refused_is_not_called_missing(load: Callable[..., CheckResult]) -> None:
     result = load(
         {
             **SAMPLES,
@@ -220,12 +220,12 @@ def test_a_fallback_whose_contract_is_refused_is_not_called_missing(load: Callab
     assert set(rules(result)) == {"value-wrong-type"}
 
 
-def test_quotas_are_judged_even_while_another_contract_is_refused(load: Callable[..., Result]) -> None:
+def test_quotas_are_judged_even_while_another_contract_is_refused(load: Callable[..., CheckResult]) -> None:
     result = load({**SAMPLES, "vision/tenant": changed(VISION, {"quota/gpus": {}}), "vision/embeddings": "{"})
     assert {"document-syntax", "quota-at-maximum-replicas"} <= set(rules(result))
 
 
-def test_a_tenant_has_at_most_25_models(load: Callable[..., Result]) -> None:
+def test_a_tenant_has_at_most_25_models(load: Callable[..., CheckResult]) -> None:
     tree: Tree = {
         "vision/tenant": changed(
             VISION, {"quota/gpus": {"l4": 1000}, "quota/gpu_memory": "100Ti", "quota/cpu": "9000", "quota/memory": "9Ti"}
@@ -237,7 +237,7 @@ def test_a_tenant_has_at_most_25_models(load: Callable[..., Result]) -> None:
     assert set(rules(load(tree, pools=None))) == {"models-at-most", "budget-covers-the-minimum"}
 
 
-def test_without_pools_it_says_what_it_did_not_check(load: Callable[..., Result]) -> None:
+def test_without_pools_it_says_what_it_did_not_check(load: Callable[..., CheckResult]) -> None:
     result = load(SAMPLES, pools=None)
     assert result.ok
     assert any("pools were not given" in note for note in result.notes)
@@ -253,20 +253,20 @@ def test_without_pools_it_says_what_it_did_not_check(load: Callable[..., Result]
         ("empty/.keep", "tenant-has-a-contract"),
     ],
 )
-def test_what_is_in_the_wrong_place_is_not_ignored(tmp_path: Path, load: Callable[..., Result], name: str, rule: str) -> None:
+def test_what_is_in_the_wrong_place_is_not_ignored(tmp_path: Path, load: Callable[..., CheckResult], name: str, rule: str) -> None:
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text("x: 1\n", encoding="utf-8")
     assert rule in rules(load(SAMPLES))
 
 
-def test_notes_and_hidden_files_may_lie_around(tmp_path: Path, load: Callable[..., Result]) -> None:
+def test_notes_and_hidden_files_may_lie_around(tmp_path: Path, load: Callable[..., CheckResult]) -> None:
     load(SAMPLES)
     (tmp_path / "README.md").write_text("x", encoding="utf-8")
     (tmp_path / "vision" / ".swp").write_text("x", encoding="utf-8")
     assert load(SAMPLES).findings == ()
 
 
-def test_links_pipes_and_folders_are_refused_and_never_waited_for(tmp_path: Path, load: Callable[..., Result]) -> None:
+def test_links_pipes_and_folders_are_refused_and_never_waited_for(tmp_path: Path, load: Callable[..., CheckResult]) -> None:
     load(SAMPLES)
     (tmp_path / "vision" / "link.yaml").symlink_to("/etc/hostname")
     os.mkfifo(tmp_path / "vision" / "pipe.yaml")
@@ -303,13 +303,13 @@ def test_a_folder_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", list(Engine))
-def test_starters_pass_check_with_nothing_but_placeholders_to_replace(load: Callable[..., Result], engine: Engine) -> None:
+def test_starters_pass_check_with_nothing_but_placeholders_to_replace(load: Callable[..., CheckResult], engine: Engine) -> None:
     result = load({"acme/tenant": tenant_starter("acme"), "acme/first": model_starter("acme", "first", engine)})
     assert result.ok
     assert set(rules(result)) == {"digest-is-real"}
 
 
-def test_starters_of_all_runtimes_fit_into_the_starters_quota(load: Callable[..., Result]) -> None:
+def test_starters_of_all_runtimes_fit_into_the_starters_quota(load: Callable[..., CheckResult]) -> None:
     tree = {
         "acme/tenant": tenant_starter("acme"),
         **{f"acme/m-{engine}": model_starter("acme", f"m-{engine}", engine) for engine in Engine},
@@ -317,7 +317,7 @@ def test_starters_of_all_runtimes_fit_into_the_starters_quota(load: Callable[...
     assert load(tree).ok
 
 
-def test_custom_containers_are_judged_by_the_same_rules(load: Callable[..., Result]) -> None:
+def test_custom_containers_are_judged_by_the_same_rules(load: Callable[..., CheckResult]) -> None:
     result = load({**SAMPLES, "vision/custom": CUSTOM})
     assert "runtime-allowed" in rules(result), "the tenant has not been allowed the escape hatch"
 

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from headway.cli.contracts import app
 from headway.model_registry.entry import DIGEST_TAG, ModelRegistry, Registered, disagreements
-from headway.model_registry.mlflow import Mlflow
-from headway.model_registry.sagemaker import SageMaker
+from headway.model_registry.mlflow import MlflowRegistry
+from headway.model_registry.sagemaker import SageMakerRegistry
 from headway.problem import UserError
 from tests.contract_samples import ASSIST, CHAT, DEFECTS, VISION, changed, model
 from tests.loopback import Handler, served
@@ -93,7 +93,7 @@ def version(artifact: Any = ARTIFACT, status: str = "READY") -> dict[str, Any]:
 
 def test_mlflow_says_where_a_version_lies_and_what_it_was_registered_with() -> None:
     with mlflow_server({(ENTRY.model, ENTRY.version): version(), ("half", "1"): version(status="PENDING_REGISTRATION")}, "secret") as url:
-        registry = Mlflow.of({"MLFLOW_TRACKING_URI": url, "MLFLOW_TRACKING_TOKEN": "secret"})
+        registry = MlflowRegistry.of({"MLFLOW_TRACKING_URI": url, "MLFLOW_TRACKING_TOKEN": "secret"})
         assert registry.find(ENTRY.model, ENTRY.version) == SAME
         assert registry.find("half", "1") == Registered(ARTIFACT.uri, ARTIFACT.digest, "pending registration")
         assert registry.find(ENTRY.model, "999") is None
@@ -101,11 +101,11 @@ def test_mlflow_says_where_a_version_lies_and_what_it_was_registered_with() -> N
 
 def test_a_registry_that_cannot_be_asked_is_told_and_its_token_is_not() -> None:
     with mlflow_server({}, "secret") as url, pytest.raises(UserError) as refused:
-        Mlflow.of({"MLFLOW_TRACKING_URI": url, "MLFLOW_TRACKING_TOKEN": "wrong-token"}).find("a", "1")
+        MlflowRegistry.of({"MLFLOW_TRACKING_URI": url, "MLFLOW_TRACKING_TOKEN": "wrong-token"}).find("a", "1")
     assert "answers 401" in refused.value.fact
     assert "wrong-token" not in str(refused.value)
     with pytest.raises(UserError) as unset:
-        Mlflow.of({})
+        MlflowRegistry.of({})
     assert "MLFLOW_TRACKING_URI is not set" in unset.value.fact
 
 
@@ -128,7 +128,7 @@ def test_sagemaker_says_where_a_version_lies_what_it_was_registered_with_and_whe
                     "SupportedResponseMIMETypes": ["application/json"],
                 },
             )
-        registry = SageMaker(client)
+        registry = SageMakerRegistry(client)
         assert registry.find("defects", "1") == SAME
         assert registry.find("defects", "2") == Registered(ARTIFACT.uri, ARTIFACT.digest, "rejected")
         assert registry.find("defects", "3") is None
