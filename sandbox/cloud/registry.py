@@ -19,7 +19,8 @@ from sandbox.cloud.control_plane import LocalControlPlane
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import Layout
 
-_MARKS = RecordMarks(label_prefix=PREFIX, field_manager="headway-sandbox-helm")
+RECORD_MARKS = RecordMarks(label_prefix=PREFIX, field_manager="headway-sandbox-helm")
+"""How the records of Helm releases are labelled, which `status.RECORD_SELECTOR` looks for."""
 
 
 def providers(layout: Layout) -> ProviderFactories:
@@ -28,7 +29,7 @@ def providers(layout: Layout) -> ProviderFactories:
     return {
         "aws": lambda: aws_provider(layout),
         "eks": lambda: EksProvider(LocalControlPlane(layout.kubeconfig)),
-        "kubernetes": lambda: KubernetesProvider(layout.kubeconfig, _definitions(layout), connect=_connected, marks=_MARKS),
+        "kubernetes": lambda: KubernetesProvider(layout.kubeconfig, _definitions(layout), connect=_connected, marks=RECORD_MARKS),
     }
 
 

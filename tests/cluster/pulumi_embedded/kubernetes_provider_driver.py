@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from pulumi_embedded.engine.provider import CheckFailure, DiffResult, LiveResource, PartialFailureError, Properties
 from pulumi_embedded.providers.kubernetes.provider import KubernetesProvider
+from sandbox.cloud.registry import RECORD_MARKS
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import Layout
 from sandbox.progress import Silent
@@ -74,7 +75,7 @@ class Driver:
         def definitions(name: str, _: object) -> tuple[Path, ...]:
             return ensure_toolchain(self.layout, Silent(), ("crds",)).crds(name)
 
-        provider = KubernetesProvider(self.layout.kubeconfig, definitions)
+        provider = KubernetesProvider(self.layout.kubeconfig, definitions, marks=RECORD_MARKS)
         provider.configure(self.settings)
         object.__setattr__(self, "provider", provider)
 
