@@ -50,7 +50,7 @@ class History:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class RehearsedChange:
     """What is done to the pseudo-canary's real counts. `slower`: all requests take that much longer; `failing`: this share of them fails."""
 
     name: str
@@ -63,12 +63,12 @@ class Change:
 
 
 CHANGES = (
-    Change(name="none"),
-    Change(name="p99 +20 %", slower=0.2),
-    Change(name="p99 +50 %", slower=0.5),
-    Change(name="p99 +100 %", slower=1.0),
-    Change(name="errors 1 %", failing=0.01),
-    Change(name="errors 5 %", failing=0.05),
+    RehearsedChange(name="none"),
+    RehearsedChange(name="p99 +20 %", slower=0.2),
+    RehearsedChange(name="p99 +50 %", slower=0.5),
+    RehearsedChange(name="p99 +100 %", slower=1.0),
+    RehearsedChange(name="errors 1 %", failing=0.01),
+    RehearsedChange(name="errors 5 %", failing=0.05),
 )
 
 
@@ -110,7 +110,13 @@ class Backtest:
 
 
 def backtest(
-    history: History, policy: GatePolicy, *, rehearsals: int, longest_ticks: int, rng: Generator, changes: Sequence[Change] = CHANGES
+    history: History,
+    policy: GatePolicy,
+    *,
+    rehearsals: int,
+    longest_ticks: int,
+    rng: Generator,
+    changes: Sequence[RehearsedChange] = CHANGES,
 ) -> Backtest:
     """Rehearse a release `rehearsals` times for each change, from moments spread over the history, each for `longest_ticks` at most.
 
@@ -127,7 +133,9 @@ def backtest(
     return Backtest(outcomes=outcomes, pods=len(history.pods), ticks=history.ticks, unanswered=int((~history.answered).sum()))
 
 
-def _rehearse(history: History, policy: GatePolicy, change: Change, starts: NDArray[np.int_], longest: int, rng: Generator) -> Outcome:
+def _rehearse(
+    history: History, policy: GatePolicy, change: RehearsedChange, starts: NDArray[np.int_], longest: int, rng: Generator
+) -> Outcome:
     n = len(starts)
     arms = _Arms(history, n, rng)
     gate = Gate(policy, history.edges, history.classes, shape=(n,), tick_seconds=history.tick_seconds)
@@ -184,7 +192,7 @@ class _Arms:
         buckets = {key: np.einsum("rp,prtcb->rcb", rest, values[:, windows]) for key, values in self._buckets.items()}
         return Counts(buckets=buckets, errors=np.einsum("rp,prtc->rc", rest, self._errors[:, windows]))
 
-    def tick(self, at: NDArray[np.int_], decision: Decision, change: Change) -> tuple[Tick, Floats]:
+    def tick(self, at: NDArray[np.int_], decision: Decision, change: RehearsedChange) -> tuple[Tick, Floats]:
         """What the gate would have seen, and the share of users' requests that the pseudo-canary answered."""
         weight, baseline, mirror = decision.weight, decision.baseline_weight, decision.mirror
         mine, rest = self._sum(self._chosen, at), self._sum(1.0 - self._chosen, at)
@@ -227,7 +235,7 @@ class _Arms:
         errors = rng.binomial(counts[1].astype(int), share[:, None]).astype(float)
         return buckets, errors
 
-    def _change(self, counts: tuple[dict[str, Floats], Floats], change: Change) -> tuple[dict[str, Floats], Floats]:
+    def _change(self, counts: tuple[dict[str, Floats], Floats], change: RehearsedChange) -> tuple[dict[str, Floats], Floats]:
         buckets, errors = counts
         if change.slower:
             buckets = {key: self._slower(key, values, change.slower) for key, values in buckets.items()}

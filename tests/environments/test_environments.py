@@ -42,7 +42,7 @@ def test_an_environment_previews_clean_with_its_pack(tmp_path: Path, name: str) 
 
 
 @pytest.mark.parametrize("nat", ["none", "single", "regional"])
-def test_every_choice_that_the_layer_offers_is_one_that_the_provider_and_aws_accept(tmp_path: Path, nat: str) -> None:
+def test_the_provider_and_aws_accept_every_choice_that_the_layer_offers(tmp_path: Path, nat: str) -> None:
     def choose(sections: dict[str, Any]) -> None:
         base = next(pool for pool in sections["pools"] if pool["name"] == "l4")
         plain = {"workload_class": "latency", "zones": ["eu-west-1a"], "size": {"min": 1, "max": 2}}
@@ -104,7 +104,7 @@ def named(urn: str) -> str:
     return f"{types.rsplit(':', 1)[-1]} {name}"
 
 
-def test_production_refuses_whatever_is_public_unpinned_unencrypted_or_unprotected_all_at_once(tmp_path: Path) -> None:
+def test_production_refuses_all_that_is_public_unpinned_or_unprotected_at_once(tmp_path: Path) -> None:
     mutations: dict[str, dict[str, object]] = {}
     for (resource, _, _), change in SPOILT.items():
         mutations.setdefault(resource, {}).update(change)

@@ -188,7 +188,7 @@ def test_long_lived_credentials_are_refused_whatever_they_say(type: str) -> None
 
 
 @pytest.mark.parametrize("type", ["aws:s3/bucket:Bucket", "aws:kms/key:Key"])
-def test_a_bucket_and_its_key_are_protected_unless_their_environment_is_thrown_away(type: str) -> None:
+def test_a_bucket_and_its_key_are_protected_unless_disposable(type: str) -> None:
     rule, bare = BY_ID["bucket-protected"], resource(type, GOOD[type], protect=False)
     assert [b.dotted for b in evaluate(rule, bare).breaches] == ["(options).protect"]
     assert evaluate(rule, bare, {"required": False}).breaches == ()
@@ -297,7 +297,7 @@ def test_a_shape_that_a_rule_cannot_read_is_a_breach_that_does_not_repeat_it() -
     assert "hunter2" not in breach.fact
 
 
-def test_a_list_of_everything_needs_no_condition_where_the_action_knows_no_resource() -> None:
+def test_listing_everything_needs_no_condition_if_the_action_has_no_resource() -> None:
     listing = {"Statement": [{"Effect": "Allow", "Action": ["ec2:DescribeImages"], "Resource": "*"}]}
     reading = {"Statement": [{"Effect": "Allow", "Action": ["ec2:DescribeImages", "s3:GetObject"], "Resource": "*"}]}
     policy = "aws:iam/policy:Policy"

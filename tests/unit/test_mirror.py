@@ -41,7 +41,7 @@ def test_a_digest_is_said_or_its_absence_is() -> None:
         assert "@" not in image["image"]
 
 
-def test_a_chart_is_named_by_the_digest_of_its_package_where_its_repository_states_one() -> None:
+def test_a_chart_has_the_digest_of_its_package_if_its_repository_states_one() -> None:
     digests = {chart["chart"]: chart["digest"] for chart in mirror.listing()["charts"]}
     assert all(digest is None or re.fullmatch("sha256:[0-9a-f]{64}", digest) for digest in digests.values())
     assert {name for name, digest in digests.items() if digest} >= {
@@ -75,7 +75,7 @@ def test_packages_that_are_what_was_recorded_pass(tmp_path: Path) -> None:
     command.compare(charts, tmp_path)
 
 
-def test_a_package_that_differs_is_missing_or_has_no_digest_is_refused_all_at_once(tmp_path: Path) -> None:
+def test_packages_that_differ_or_are_missing_are_refused_all_at_once(tmp_path: Path) -> None:
     charts = packages(tmp_path, {"altered": "sha256:0", "new": None, "gone": "sha256:0"})
     (tmp_path / "gone-1.0.0.tgz").unlink()
     with pytest.raises(UserError) as refused:

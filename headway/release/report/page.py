@@ -183,7 +183,7 @@ def _signals(told: Told) -> Iterator[str]:
         if all(s is None or (s["verdict"] == "NO_DATA" and (s["evidence"] or 0) <= 1) for s in signals):
             yield f'<h3>{escape(name)} <small>no data</small></h3><p class="quiet">{escape(_SIGNALS.get(name, ""))} Nothing was counted.</p>'
             continue
-        against = plots.Series(times=times, values=[_number(s, "evidence") for s in signals], bound=float(last["bound"]))
+        against = plots.PlottedSeries(times=times, values=[_number(s, "evidence") for s in signals], bound=float(last["bound"]))
         proofs = list(_proofs(told, name))
         worst = max((v for v in against.values if v is not None), default=0.0)
         if worst <= 1.0 and not proofs:
@@ -198,14 +198,14 @@ def _signals(told: Told) -> Iterator[str]:
         yield f'<p class="quiet">The axis is real time; a tick stands for {told.rollout.body["tick_seconds"]:g} s of the policy.</p>'
 
 
-def _proofs(told: Told, name: str) -> Iterator[plots.Series]:
+def _proofs(told: Told, name: str) -> Iterator[plots.PlottedSeries]:
     """Proof of one signal, a series for each step: it begins anew there, and has another bound."""
     for ticks in _climbed(told):
         signals = [event.body["decision"]["signals"].get(name) for event in ticks]
         values = [_number(signal, "proof") for signal in signals]
         bound = next((float(signal["proof_bound"]) for signal in signals if signal), 1.0)
         if any(value is not None for value in values):
-            yield plots.Series(times=[told.minutes(event.time) for event in ticks], values=values, bound=bound)
+            yield plots.PlottedSeries(times=[told.minutes(event.time) for event in ticks], values=values, bound=bound)
 
 
 def _climbed(told: Told) -> list[list[Event]]:

@@ -23,7 +23,7 @@ class Moment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Series:
+class PlottedSeries:
     """Values by time in minutes; None where nothing was known. It is drawn towards `bound`, at which it decides."""
 
     times: Sequence[float]
@@ -31,7 +31,7 @@ class Series:
     bound: float
 
 
-def evidence(against: Series, proofs: Sequence[Series], end: float, moments: Sequence[Moment] = ()) -> str:
+def evidence(against: PlottedSeries, proofs: Sequence[PlottedSeries], end: float, moments: Sequence[Moment] = ()) -> str:
     """Evidence against the new version, and at each step the proof for it, each relative to its own bound: at the top line it decides."""
     lines = [_frame(end, HEIGHT, (("decides", 1.0), ("", 0.5), ("nothing", 0.0))), _moments(moments, end, HEIGHT)]
     y = _y(1.0, HEIGHT)
@@ -59,7 +59,7 @@ def height(value: float | None, bound: float) -> float | None:
     return min(1.0, log10(value) / log10(bound))
 
 
-def _curve(series: Series, end: float, tall: int, name: str) -> str:
+def _curve(series: PlottedSeries, end: float, tall: int, name: str) -> str:
     runs: list[list[str]] = [[]]
     for time, value in zip(series.times, series.values, strict=True):
         level = height(value, series.bound)

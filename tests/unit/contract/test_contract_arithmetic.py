@@ -172,7 +172,7 @@ def test_without_a_promise_there_is_no_budget() -> None:
 # Quota
 
 
-def test_quota_is_charged_at_maximum_replicas_with_warm_places_and_batch_workers() -> None:
+def test_quota_is_charged_at_the_maximum_with_warm_places_and_batch_workers() -> None:
     assert replicas_charged(model(DEFECTS)) == 7
     assert replicas_charged(model(DEFECTS, batch=BATCH)) == 9
     uses = {use.path: use for use in quota_use(tenant(), [model(DEFECTS), model(EMBEDDINGS)])}

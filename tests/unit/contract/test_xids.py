@@ -13,7 +13,7 @@ def test_the_agents_list_is_the_published_one() -> None:
     assert sorted(AGENT_FATAL) == [46, 48, 54, 62, 63, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 142, 143, 151, 155, 156, 158]
 
 
-def test_a_node_is_put_aside_for_whatever_stops_a_release_and_for_memory_that_wears_out() -> None:
+def test_what_stops_a_release_quarantines_a_node_and_so_does_worn_memory() -> None:
     assert {63} == AGENT_FATAL - FATAL
     assert FATAL <= AGENT_FATAL
 

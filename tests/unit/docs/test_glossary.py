@@ -72,6 +72,12 @@ def test_the_name_of_a_term_is_in_its_room(term: str, name: str, room: str) -> N
     assert any(name in names(file) for file in files), f"{term}: {room} defines no {name}"
 
 
+def test_no_public_class_has_its_name_in_two_packages() -> None:
+    excused = {name: set(re.findall(r"`([\w/]+)`", rooms)) for name, rooms in SHARED.findall(TEXT)}
+    twice = {name: sorted(rooms) for name, rooms in classes().items() if len(rooms) > 1 and not rooms <= excused.get(name, set())}
+    assert twice == {}, "give one of them a qualifier, or say in docs/glossary.md why they share the name"
+
+
 def test_no_excuse_outlives_its_reason() -> None:
     found = classes()
     assert [name for name, _ in SHARED.findall(TEXT) if len(found.get(name, ())) < 2] == []

@@ -13,11 +13,17 @@ from typer.core import TyperGroup
 from headway.cli.main import app
 
 ROOT = Path(__file__).parents[3]
+LONGEST_LINE = 120
 TUTORIAL = "tenants/acme/"
 """What a reader of the guide writes."""
 MOST_WORDS = 42_000
 """In code blocks none are counted."""
-GENERATED = {"docs/policies.md", "docs/reference/contract.md", "docs/reference/gate-figures.md"}
+GENERATED = {
+    "packages/pulumi-embedded/docs/unchecked.md",
+    "docs/policies.md",
+    "docs/reference/contract.md",
+    "docs/reference/gate-figures.md",
+}
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PAGES = sorted(subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split())
 
@@ -49,6 +55,11 @@ def anchors(page: str) -> set[str]:
     """Anchors of headings, as GitHub makes them."""
     titles = re.findall(r"^#+ (.*)$", re.sub(r"^ *```.*?^ *```", "", text(page), flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", t).lower()).replace(" ", "-") for t in titles}
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p not in GENERATED])
+def test_lines_of_prose_fit_in_120_columns(page: str) -> None:
+    assert [f"{page}:{n}" for n, line in prose(page) if len(line) > LONGEST_LINE] == []
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -109,7 +109,7 @@ def test_a_registry_that_cannot_be_asked_is_told_and_its_token_is_not() -> None:
     assert "MLFLOW_TRACKING_URI is not set" in unset.value.fact
 
 
-def test_sagemaker_says_where_a_version_lies_what_it_was_registered_with_and_whether_it_is_approved(
+def test_sagemaker_says_place_content_and_approval_of_a_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headway.release import GatePolicy
-from headway.release.backtest import Backtest, Change, History, Outcome, PodHistory, backtest
+from headway.release.backtest import Backtest, History, Outcome, PodHistory, RehearsedChange, backtest
 
 EDGES = (25.0, 50.0, 100.0, 250.0, 500.0)
 SHARES = np.array([0.15, 0.3, 0.35, 0.17, 0.025, 0.005])
@@ -26,7 +26,7 @@ def history(pods=4, ticks=120, seed=1, odd=1.0, rate=900):
     return History(edges={"latency": EDGES}, classes=("all",), pods=found, answered=np.ones(ticks, dtype=bool), tick_seconds=60.0)
 
 
-NOTHING = (Change(name="none"),)
+NOTHING = (RehearsedChange(name="none"),)
 
 
 def rehearsed(of=None, changes=NOTHING, policy=POLICY, **options):
@@ -43,7 +43,7 @@ def test_a_version_compared_with_itself_is_promoted():
 
 @pytest.mark.parametrize(
     ("change", "reason"),
-    [(Change(name="slow", slower=0.5), "failed_latency"), (Change(name="failing", failing=0.05), "failed_errors")],
+    [(RehearsedChange(name="slow", slower=0.5), "failed_latency"), (RehearsedChange(name="failing", failing=0.05), "failed_errors")],
 )
 def test_what_is_done_to_one_arm_is_found(change, reason):
     outcome = rehearsed(changes=(change,)).outcomes[0]
@@ -73,14 +73,14 @@ def test_one_pods_requests_are_divided():
 
 def test_a_policy_without_copies_exposes_users_to_what_it_finds():
     unmirrored = dataclasses.replace(POLICY, mirror=0.0)
-    outcome = rehearsed(changes=(Change(name="slow", slower=1.0),), policy=unmirrored).outcomes[0]
+    outcome = rehearsed(changes=(RehearsedChange(name="slow", slower=1.0),), policy=unmirrored).outcomes[0]
     assert outcome.rolled_back == 30
     assert outcome.exposure > 0.1
 
 
 def test_ticks_that_were_not_scraped_decide_nothing():
     blind = dataclasses.replace(history(), answered=np.zeros(120, dtype=bool))
-    outcome = rehearsed(blind, changes=(Change(name="slow", slower=1.0),)).outcomes[0]
+    outcome = rehearsed(blind, changes=(RehearsedChange(name="slow", slower=1.0),)).outcomes[0]
     assert (outcome.rolled_back, outcome.promoted, outcome.minutes) == (0, 0, None)
 
 

@@ -119,7 +119,7 @@ def test_the_reserve_is_that_of_nodeadm() -> None:
     assert kept == (255 + 11 * 110 + 100) * 1024
 
 
-def test_the_disk_is_the_root_volume_unless_the_node_configuration_joins_the_nvme() -> None:
+def test_the_disk_is_the_root_volume_unless_the_nvme_is_joined() -> None:
     volume = {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": 200}}]}
     assert node(template=volume).capacity["ephemeral-storage"] == f"{200 * 1024 * 1024}Ki"
     joined = node("p5.48xlarge", template={**volume, "userData": user_data("RAID0")})
@@ -290,7 +290,7 @@ def cluster(world: World, **more: Any) -> Made:
     return world.cluster(world.subnets(), **more)
 
 
-def test_a_cluster_answers_with_the_sandboxs_own_endpoint_and_says_which_version_runs(world: World) -> None:
+def test_a_cluster_answers_with_the_local_endpoint_and_the_running_version(world: World) -> None:
     made = cluster(world, version="1.35")
     assert made.outputs["endpoint"] == "https://127.0.0.1:6443" and made.outputs["certificateAuthority"] == {"data": "Q0E="}
     assert made.outputs["version"] == "1.35"
