@@ -95,14 +95,14 @@ def test_the_verdict_the_difference_and_the_hash_of_the_chain_are_on_the_page(en
 
 
 def test_evidence_is_drawn_up_to_its_boundary_and_no_further() -> None:
-    series = plots.Series(times=[1, 2, 3, 4], values=[0.01, 1.0, 20.0, 5000.0], bound=400)
+    series = plots.PlottedSeries(times=[1, 2, 3, 4], values=[0.01, 1.0, 20.0, 5000.0], bound=400)
     levels = [plots.height(value, series.bound) for value in series.values]
     assert levels[:2] == [0.0, 0.0] and levels[3] == 1.0
     assert levels[2] == pytest.approx(0.5)
 
 
 def test_a_gap_in_the_evidence_is_a_gap_in_its_line() -> None:
-    drawn = plots.evidence(plots.Series(times=[1, 2, 3, 4], values=[1.0, None, 2.0, 3.0], bound=400), (), 5.0)
+    drawn = plots.evidence(plots.PlottedSeries(times=[1, 2, 3, 4], values=[1.0, None, 2.0, 3.0], bound=400), (), 5.0)
     lines = ElementTree.fromstring(drawn).findall("polyline")
     assert [len(str(line.get("points")).split()) for line in lines] == [1, 2]
 
