@@ -48,7 +48,8 @@ def test_a_day_grows_with_what_is_logged_and_traced_alone() -> None:
 def test_the_guide_states_these_figures() -> None:
     text = (PROJECT / "docs" / "guide" / "observability.md").read_text()
     stated = re.search(
-        r"([\d,]+) series, ([\d.]+) GB of metrics, ([\d.]+) GB of proxies' and ([\d.]+) GB of containers' logs and ([\d.]+) GB of traces a day",
+        r"([\d,]+) series; each day they make ([\d.]+) GB of metrics, ([\d.]+) GB of proxies' and ([\d.]+) GB of containers' logs, "
+        r"and ([\d.]+) GB of traces",
         text.replace("\n", " "),
     )
     assert stated

@@ -1,0 +1,113 @@
+"""Values of the add-ons' charts."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from components.addons import cluster_autoscaler, gpu_operator, istio, keda, otel, prometheus
+from headway.signals import SIGNALS, Source
+from headway.wire import QUARANTINE
+from tests.components.platform.test_platform import pool
+
+
+def test_the_amis_driver_and_toolkit_are_left_alone() -> None:
+    values = gpu_operator.values([pool("l4")])
+    assert values["driver"]["enabled"] is False
+    assert values["toolkit"]["enabled"] is False
+
+
+def test_one_host_engine_watches_the_gpus() -> None:
+    assert gpu_operator.values([pool("l4")])["dcgm"]["enabled"] is False, "the exporter's own engine watches profiling fields already"
+
+
+def test_every_gpu_agent_runs_on_every_pool() -> None:
+    values = gpu_operator.values([pool("l4"), pool("blue", taints=[{"key": "team", "value": "blue"}])])
+    keys = [toleration["key"] for toleration in values["daemonsets"]["tolerations"]]
+    assert keys == ["nvidia.com/gpu", "team", QUARANTINE], "a node in quarantine is repaired through its agents"
+    assert values["node-feature-discovery"]["worker"]["tolerations"] == values["daemonsets"]["tolerations"]
+
+
+def test_every_counter_that_a_signal_reads_is_exported() -> None:
+    exported = {line.split(",")[0] for line in gpu_operator.counters().splitlines()}
+    read = {name for signal in SIGNALS.values() for name in _metrics(signal.expressions.get(Source.DCGM, ""))}
+    assert read
+    assert read <= exported, f"{read - exported} would be silent for ever"
+
+
+def _metrics(expression: str) -> Iterator[str]:
+    for word in expression.replace("(", " ").replace("{", " ").split():
+        if word.startswith("DCGM_"):
+            yield word
+
+
+def test_counters_are_csv_of_three_columns() -> None:
+    for line in gpu_operator.counters().splitlines():
+        assert len(line.split(", ")) == 3, f"{line!r}: a comma in the help text shifts the columns"
+
+
+def test_images_of_the_gpu_layer_are_pinned_where_a_digest_is_known() -> None:
+    values = gpu_operator.values([pool("l4")])
+    for part in ("dcgmExporter", "devicePlugin", "gfd", "migManager"):
+        assert values[part]["version"].startswith("sha256:"), part
+
+
+def test_the_autoscaler_prefers_what_is_paid_for() -> None:
+    reserved = pool("paid", capacity={"kind": "reservation", "id": "cr-0123456789abcdef0"})
+    spot = pool("cheap", capacity={"kind": "spot"}, workload_class="batch")
+    found = cluster_autoscaler.priorities([spot, pool("plain"), reserved])
+    groups = [f"eks-{name}-a-68c1f7e2" for name in ("system", "cheap", "plain", "paid")]
+
+    def worth(group: str) -> int:
+        """As its expander finds it: the highest of all that match."""
+        return max(int(priority) for priority, patterns in found.items() if any(re.search(pattern, group) for pattern in patterns))
+
+    assert sorted(groups, key=worth, reverse=True) == [f"eks-{name}-a-68c1f7e2" for name in ("paid", "plain", "cheap", "system")]
+    assert len({worth(group) for group in groups}) == len(groups), "two kinds of capacity are worth the same"
+
+
+def test_the_autoscaler_empties_no_gpu_node() -> None:
+    arguments = cluster_autoscaler.values("c", "r", [])["extraArgs"]
+    assert 0 < float(arguments["scale-down-gpu-utilization-threshold"]) < 1 / 8, "one busy GPU of eight must keep its node"
+
+
+def test_keda_survives_the_loss_of_a_node() -> None:
+    values = keda.values("c")
+    assert all(values[part]["replicaCount"] == 2 for part in ("operator", "metricsServer", "webhooks"))
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_the_load_balancer_faces_the_internet_only_if_chosen(public: bool) -> None:
+    values = istio.gateway_values(public=public, replicas_min=2, replicas_max=4, histogram_buckets="{}")
+    assert values["service"]["annotations"]["service.beta.kubernetes.io/aws-load-balancer-internal"] == str(not public).lower()
+
+
+def test_prometheus_sees_every_monitor_in_the_cluster() -> None:
+    spec = prometheus.values(days=1, storage_bytes=20 * 2**30)["prometheus"]["prometheusSpec"]
+    assert all(spec[f"{kind}SelectorNilUsesHelmValues"] is False for kind in ("podMonitor", "rule", "serviceMonitor"))
+
+
+def test_prometheus_stops_before_its_volume_is_full() -> None:
+    spec = prometheus.values(days=30, storage_bytes=100 * 2**30)["prometheus"]["prometheusSpec"]
+    assert spec["retentionSize"] == "87040MiB"
+    assert spec["storageSpec"]["volumeClaimTemplate"]["spec"]["resources"]["requests"]["storage"] == "100Gi"
+
+
+def test_grafana_has_no_published_password() -> None:
+    grafana = prometheus.values(days=1, storage_bytes=1)["grafana"]
+    assert grafana["env"]["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
+    assert grafana["grafana.ini"]["auth.anonymous"]["org_role"] == "Viewer"
+
+
+def test_attributes_pass_the_collector_by_an_allow_list_on_every_pipeline() -> None:
+    config = otel.config()
+    assert config["processors"]["redaction"]["allow_all_keys"] is False
+    assert all("redaction" in pipeline["processors"] for pipeline in config["service"]["pipelines"].values())
+    assert not any("prompt" in key or "completion" in key for key in otel.ALLOWED_ATTRIBUTES)
+
+
+def test_every_part_of_a_pipeline_is_defined() -> None:
+    config = otel.config()
+    for pipeline in config["service"]["pipelines"].values():
+        for kind in ("receivers", "processors", "exporters"):
+            assert set(pipeline[kind]) <= set(config[kind])

@@ -1,0 +1,63 @@
+"""Autoscaling of model services. Expected values are written by hand."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from components.model_service.manifests import ServicePlan
+from headway.contract.scaling import ScalingSignal
+from tests.components.contracts import CHAT, CONTAINER, DEFECTS, MODELS, PLAIN, SURROUNDINGS, changed, pool_of, service
+from tests.components.model_service.test_servers import bodies
+
+
+def test_headroom_grows_with_the_root_of_the_load() -> None:
+    (scaler,) = bodies(service("defects"), "ScaledObject")
+    in_flight, activity = scaler["spec"]["triggers"]
+    query = in_flight["metadata"]["query"]
+    assert query.endswith("/ 12)")
+    assert " + 2 * sqrt((" in query
+    assert (in_flight["metricType"], in_flight["metadata"]["threshold"]) == ("AverageValue", "1")
+    assert (activity["metricType"], activity["metadata"]["threshold"]) == ("Value", "0.8")
+
+
+@pytest.mark.parametrize("signal", ScalingSignal)
+@pytest.mark.parametrize(
+    ("base", "changes"), [(CHAT, {}), (DEFECTS, {}), (DEFECTS, {**PLAIN, "runtime": CONTAINER})], ids=["vllm", "triton", "container"]
+)
+def test_a_trigger_that_a_contract_may_name_has_a_query(base: dict[str, Any], changes: dict[str, Any], signal: ScalingSignal) -> None:
+    demand = {"signal": "request_rate", "target": "5/s"}
+    target = {"queue_time": "100ms", "kv_cache_use": "80%", "gpu_activity": "80%", "request_rate": "5/s"}.get(signal.value, 8)
+    triggers = [demand] if signal is ScalingSignal.REQUEST_RATE else [{"signal": signal.value, "target": target}, demand]
+    try:
+        model = changed(base, **{**changes, "scaling__triggers": triggers})
+    except ValidationError as refused:
+        assert "does not report" in str(refused)
+        return
+    (scaler,) = bodies(ServicePlan.of("vision", model, pool_of(model), SURROUNDINGS), "ScaledObject")
+    first, *_ = scaler["spec"]["triggers"]
+    assert first["metadata"]["query"]
+    assert first["name"] == signal.value.replace("_", "-")
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_silent_signal_never_scales_in(name: str) -> None:
+    scaler, *_ = bodies(service(name), "ScaledObject")
+    spec = scaler["spec"]
+    assert all(trigger["metadata"]["ignoreNullValues"] == "false" for trigger in spec["triggers"])
+    assert spec["fallback"]["behavior"] == "currentReplicasIfHigher"
+    assert spec["fallback"]["replicas"] >= max(1, spec["minReplicaCount"])
+
+
+def test_a_burn_rate_is_scaled_to_the_objectives_window_and_budget() -> None:
+    rules = bodies(service("defects"), "PrometheusRule")[0]["spec"]["groups"][0]["rules"]
+    alerts = [rule for rule in rules if "alert" in rule]
+    # 99.95 % over 28 days: 14.4 * 28/30 * 0.0005
+    assert 'headway:slo_bad:share1h{model="defects",objective="availability",tenant="vision"} > 0.00672 ' in alerts[0]["expr"]
+    assert alerts[0]["expr"].endswith("* 3600 >= 100")
+    assert [(a["labels"]["severity"], a["labels"]["long_window"]) for a in alerts] == [
+        ("page", "1h"),
+        ("page", "6h"),
+        ("ticket", "1d"),
+        ("ticket", "3d"),
+    ]
