@@ -189,3 +189,7 @@ def service(name: str, tenant_name: str = "vision") -> ServicePlan:
 
 def plan(name: str = "vision", models: tuple[Model, ...] = ()) -> TenantPlan:
     return TenantPlan(tenant=tenant(name), models=models, pools=POOLS, surroundings=SURROUNDINGS)
+
+
+def bodies(found: ServicePlan, kind: str) -> list[dict[str, Any]]:
+    return [dict(m.body) for m in found.manifests() if m.kind == kind]

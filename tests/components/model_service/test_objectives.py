@@ -4,8 +4,7 @@ import pytest
 
 from components.model_service import objectives
 from headway.contract.units import Duration
-from tests.components.contracts import MODELS, service
-from tests.components.model_service.test_servers import bodies
+from tests.components.contracts import MODELS, bodies, service
 
 
 @pytest.mark.parametrize(

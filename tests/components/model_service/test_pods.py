@@ -12,8 +12,8 @@ from headway.contract.answer_schema import SCHEMA_KEYWORDS, TYPES
 from headway.contract.arithmetic.replica import PROXY_CPU, PROXY_MEMORY, replica_cpu, replica_memory
 from headway.contract.inference_request import TENSOR_TYPES
 from headway.contract.units import Bytes, MilliCpu
-from tests.components.contracts import DEFECTS, MODELS, SURROUNDINGS, changed, pool_of, service
-from tests.components.model_service.test_servers import bodies, served
+from tests.components.contracts import DEFECTS, MODELS, SURROUNDINGS, bodies, changed, pool_of, service
+from tests.components.model_service.test_servers import served
 
 
 def pod(found: ServicePlan) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from components.model_service.manifests import ServicePlan
 from components.model_service.release import Release
 from headway.contract.units import Share
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficMirror, TrafficSplit
-from tests.components.contracts import DEFECTS, MODELS, SURROUNDINGS, changed, pool_of, service
-from tests.components.model_service.test_servers import bodies
+from tests.components.contracts import DEFECTS, MODELS, SURROUNDINGS, bodies, changed, pool_of, service
 
 
 def two_arms(weight: int = 10, **more: Any) -> ServicePlan:

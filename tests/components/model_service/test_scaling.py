@@ -7,8 +7,7 @@ from pydantic import ValidationError
 
 from components.model_service.manifests import ServicePlan
 from headway.contract.scaling import ScalingSignal
-from tests.components.contracts import CHAT, CONTAINER, DEFECTS, MODELS, PLAIN, SURROUNDINGS, changed, pool_of, service
-from tests.components.model_service.test_servers import bodies
+from tests.components.contracts import CHAT, CONTAINER, DEFECTS, MODELS, PLAIN, SURROUNDINGS, bodies, changed, pool_of, service
 
 
 def test_headroom_grows_with_the_root_of_the_load() -> None:
