@@ -4,7 +4,7 @@ Sources: fluxcd/flagger 15bd6ad pkg/controller/scheduler.go and scheduler_metric
 9f8d111 utils/evaluate, analysis/analysis.go; spinnaker/kayenta a69573b MannWhitneyClassifier.scala, NetflixACAJudge.scala; AWS developer
 guide, deployment guardrails. Each sees what a dashboard would show: quantiles that Prometheus interpolates from buckets, error shares.
 
-The trap: they are idealised in their favour: clean windows of whole minutes, no delay of a weight change, thresholds set from the service's
+They are idealised in their favour: clean windows of whole minutes, no delay of a weight change, thresholds set from the service's
 own history.
 """
 

@@ -1,6 +1,6 @@
 """Simulated services under release: what Prometheus would show of healthy and of bad versions, minute by minute.
 
-Owns the worlds, the scenarios and their published parameters. Nothing here knows how the gate judges. The trap: all arms share the
+Owns the worlds, the scenarios and their published parameters. Nothing here knows how the gate judges. All arms share the
 world's common noise and shared outages; an independent part comes on top for each arm, and it does not average out with volume.
 """
 

@@ -132,6 +132,9 @@ def _print(found: "Backtest", model: str, arm: str, promised: float, fits: bool)
     console.print(f"{model}, history of {arm}: {found.ticks} ticks ({found.unanswered} not scraped), {found.pods} pods", markup=False)
     console.print(table)
     if found.pods == 1:
-        console.print("One pod only: its requests were divided, so how pods differ from each other is not in these figures.", markup=False)
-    kept = "kept" if fits else "NOT kept; widen the tolerances, or decide about rollbacks yourself until it is"
-    console.print(f"Promise of at most {promised:.2%} false rollbacks: {kept}.", markup=False)
+        console.print(
+            "There was only one pod, so its requests were divided. These figures do not show how pods differ from each other.", markup=False
+        )
+    promise = f"its promise of at most {promised:.2%} false rollbacks."
+    advice = "Widen the tolerances, or decide about rollbacks yourself until it does."
+    console.print(f"The policy keeps {promise}" if fits else f"The policy does NOT keep {promise} {advice}", markup=False)

@@ -2,7 +2,7 @@
 soon it had found that version slowed down or failing.
 
 Pods of one version are divided into pseudo-arms, anew for each rehearsal; the gate sees their real counts, thinned to the weights it asks
-for. The trap: with a single pod the requests are divided instead, which hides how pods differ; `Backtest.pods` says which it was.
+for. With a single pod the requests are divided instead, which hides how pods differ; `Backtest.pods` says which it was.
 """
 
 import math
@@ -73,7 +73,7 @@ CHANGES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class RehearsalOutcome:
     """What became of the rehearsals of one change."""
 
     change: str
@@ -98,7 +98,7 @@ class Outcome:
 class Backtest:
     """All outcomes, in the order of the changes."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[RehearsalOutcome, ...]
     pods: int
     """How many there were to divide; 1: requests were divided instead."""
     ticks: int
@@ -135,7 +135,7 @@ def backtest(
 
 def _rehearse(
     history: History, policy: GatePolicy, change: RehearsedChange, starts: NDArray[np.int_], longest: int, rng: Generator
-) -> Outcome:
+) -> RehearsalOutcome:
     n = len(starts)
     arms = _Arms(history, n, rng)
     gate = Gate(policy, history.edges, history.classes, shape=(n,), tick_seconds=history.tick_seconds)
@@ -158,7 +158,7 @@ def _rehearse(
     back = decision.phase == Phase.ROLLED_BACK
     still = decision.phase == Phase.RELEASING
     known = decided[~np.isnan(decided)]
-    return Outcome(
+    return RehearsalOutcome(
         change=change.name,
         rehearsals=n,
         rolled_back=int(back.sum()),

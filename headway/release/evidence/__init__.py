@@ -1,1 +1,1 @@
-"""What happened, as counted by Prometheus: `reading` has the words and the pure part, `reader` asks."""
+"""What happened to a service, as Prometheus counted it. `reader` asks Prometheus; `reading` is the pure part."""

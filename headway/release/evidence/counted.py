@@ -1,6 +1,6 @@
 """From what each of the mesh's counters rose by to counts by arm, class and bucket. Pure.
 
-The trap: copies and users' requests share every label but one, and requests that never reached a replica are counted elsewhere.
+Copies and users' requests share every label but one, and requests that never reached a replica are counted elsewhere.
 """
 
 import math

@@ -1,6 +1,6 @@
 """A service's own history, pod by pod, for `backtest`.
 
-The trap: a day of raw samples in one answer would be too large, so it is asked for an hour at a time; counters go on across the joints.
+A day of raw samples would be too large for one answer, so it is asked for an hour at a time; counters go on across the joints.
 """
 
 from collections.abc import Sequence

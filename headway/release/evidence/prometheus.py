@@ -2,7 +2,7 @@
 bearer token or a login from a file.
 
 The client throws away `warnings`, by which Thanos and Mimir say that an answer is partial; so every response is read here first, and an
-answer that is not whole raises UnansweredError. The trap: a timeout of requests bounds the silence between two bytes, not the whole answer.
+answer that is not whole raises UnansweredError. A timeout of `requests` bounds the silence between two bytes, not the whole answer.
 """
 
 import base64

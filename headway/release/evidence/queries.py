@@ -4,7 +4,7 @@ Whoever emits them (the mesh's proxies, the sandbox's stand-in for them) and who
 those of the replica's own proxy (`reporter="destination"`), which sees users' requests and copies alike, so that the arms are compared
 from the same place; the caller's proxy (`reporter="source"`) adds what never reached a replica.
 
-The trap: copies never appear at the caller's proxy, and at the replica's they look like users' requests, save that Envoy ends their host
+Copies never appear at the caller's proxy, and at the replica's they look like users' requests, save that Envoy ends their host
 with `-shadow`, before a port; the label `mirrored` says so.
 """
 

@@ -1,7 +1,7 @@
 """The evidence of a release: who gathers it (`Evidence`), and how saved raw counters become what the gate takes in. The latter is pure,
 so that a saved `Raw` gives the same decision for ever, bit for bit.
 
-The trap: a source that is down is not an error here but an observation (`answered` is false); only wrong arguments raise.
+A source that is down is not an error but an observation (`answered` is false); only wrong arguments raise.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Evidence from answers: golden and mirrored ones that differ, and labelled ones that got better.
 
-The trap: a model that answers differently from itself needs its own mismatch measured first (stable against stable), or every release
+A model that answers differently from itself needs its own mismatch measured first (stable against stable), or every release
 of it fails.
 """
 

@@ -1,6 +1,6 @@
 """Evidence from failed requests. Healthy is: at most 1.5x the control's errors, or at most 0.2 %; a failure refutes both.
 
-The trap: the smaller of two e-processes is one for "either is healthy"; their mean would not be.
+The smaller of two e-processes is one for "either is healthy"; their mean would not be.
 """
 
 import numpy as np

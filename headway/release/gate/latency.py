@@ -1,7 +1,7 @@
 """Evidence from one latency histogram: that the canary is slower than tolerated, and that it is not slower than the step's margin.
 
 Counts above edges are compared, never interpolated quantiles. One process for each edge and class and one for each edge over all classes;
-their mean is one e-process, so no alpha is spent on choosing. The trap: edges are chosen once, from the control's past, and never again.
+their mean is one e-process, so no alpha is spent on choosing. Edges are chosen once, from the control's past, and never again.
 """
 
 from collections.abc import Sequence

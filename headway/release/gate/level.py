@@ -2,7 +2,7 @@
 
 Such a number has no counts behind it, so it is only asked whether the canary's is above the tolerated one. While the arms are alike that is
 so in at most every second tick, whatever the numbers' distribution, and betting on it is an e-process (a sign test that may be looked at
-any time). The trap: a bet needs many ticks; a regression that shows in counts is found there first.
+any time). A bet needs many ticks; a regression that shows in counts is found there first.
 """
 
 from typing import NamedTuple

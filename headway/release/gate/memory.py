@@ -1,7 +1,7 @@
 """GPU memory: nearly full, or rising steadily so that it will be soon.
 
 A ramp is three windows in a row that each rise by more than several standard errors, each by about as much as the one before; an
-allocator's plateau and a single step are neither. The trap: engines that reserve all memory at start are flat by design; watch the cache's
+allocator's plateau and a single step are neither. Engines that reserve all memory at start are flat by design; watch the cache's
 use instead.
 """
 

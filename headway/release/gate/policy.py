@@ -1,6 +1,6 @@
 """What the gate tolerates, proves and waits for: the contract's rollout policy, in numbers and ticks.
 
-The trap: tolerances are null hypotheses and margins, not thresholds on a dashboard.
+Tolerances are null hypotheses and margins. They are not thresholds on a dashboard.
 """
 
 import itertools
@@ -62,7 +62,7 @@ class Stage:
 class GatePolicy:
     """All numbers of the gate. The defaults are those whose figures docs/benchmarks.md shows.
 
-    The trap: what is counted in ticks is meant for ticks of a minute; `in_ticks_of` gives the same times in others.
+    What is counted in ticks is meant for ticks of a minute; `in_ticks_of` gives the same times in others.
     """
 
     weights: tuple[float, ...] = (0.05, 0.10, 0.25, 0.50)

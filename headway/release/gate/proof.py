@@ -1,6 +1,6 @@
 """Proof that the latency tail is not slower than a margin: as a whole, or at every edge that brackets it.
 
-The trap: which edges are asked about is chosen before the first tick that counts and kept until the proof starts anew, never by what was seen.
+Which edges are asked about is chosen before the first tick that counts and kept until the proof starts anew, never by what was seen.
 """
 
 from collections.abc import Sequence

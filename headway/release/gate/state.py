@@ -1,6 +1,6 @@
 """What a part of the gate remembers between ticks, as named arrays that can be stored and read back.
 
-The trap: everything remembered is a public array attribute or part; a plain number that changed from tick to tick would be lost.
+Everything that is remembered must be a public array attribute or part; a plain number that changed from tick to tick would be lost.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """How much more often a request may be slower than a histogram edge, when all requests may be slower by a given share.
 
 Between edges the share of faster requests is taken as linear in (logarithm of the edge, normal quantile): exact for a lognormal. The
-trap: the answer rests on the control's own histogram, so that is remembered from the past only, never from the tick being judged.
+answer rests on the control's own histogram, so that is remembered from the past only, never from the tick being judged.
 """
 
 import itertools

@@ -1,6 +1,6 @@
 """Plots of a release as inline SVG: evidence against its boundary, and the new version's share of traffic. Pure text, no library.
 
-E-values are drawn by their logarithm, which adds up tick by tick as evidence does. The trap: below 1 an e-value says nothing, however far
+E-values are drawn by their logarithm, which adds up tick by tick as evidence does. Below 1 an e-value says nothing, however far
 below; so the axis ends there, and a quiet signal is a line along the bottom and not an abyss.
 """
 

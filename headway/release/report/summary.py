@@ -23,10 +23,10 @@ def markdown(chain: str, rollout: RolloutState, events: Sequence[Event]) -> str:
     lines = [f"### {mark} {chain}: {rollout.status}", "", escape(messages.verdict(rollout), quote=False), ""]
     lines += [f"Release `{rollout.release}` against `{rollout.stable}`, {rollout.ticks} ticks of evidence."]
     if rollout.body["speed"] != 1:
-        lines += [f"Minutes passed {rollout.body['speed']:g} times as fast as the contract says: this was a sandbox."]
+        lines += [f"This release ran in a sandbox, where minutes passed {rollout.body['speed']:g} times as fast as the contract says."]
     signals = (rollout.decision or {}).get("signals", {})
     if signals:
-        lines += ["", "| signal | says | evidence against it | proof for it |", "|---|---|---|---|"]
+        lines += ["", "| signal | verdict | evidence against the new version | proof for it |", "|---|---|---|---|"]
         for name, signal in signals.items():
             proof = "" if signal["proof"] is None else f"{float(signal['proof']):.3g} of {float(signal['proof_bound']):.0f}"
             says = signal["verdict"].replace("_", " ").lower()

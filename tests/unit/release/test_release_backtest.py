@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headway.release import GatePolicy
-from headway.release.backtest import Backtest, History, Outcome, PodHistory, RehearsedChange, backtest
+from headway.release.backtest import Backtest, History, PodHistory, RehearsalOutcome, RehearsedChange, backtest
 
 EDGES = (25.0, 50.0, 100.0, 250.0, 500.0)
 SHARES = np.array([0.15, 0.3, 0.35, 0.17, 0.025, 0.005])
@@ -95,7 +95,7 @@ def test_a_history_shorter_than_a_rehearsal_is_refused():
 
 @pytest.mark.parametrize(("rolled_back", "kept"), [(0, True), (5, True), (12, False)])
 def test_a_promise_counts_as_broken_when_chance_no_longer_explains_it(rolled_back, kept):
-    outcome = Outcome(
+    outcome = RehearsalOutcome(
         change="none", rehearsals=200, rolled_back=rolled_back, promoted=0, undecided=0, minutes=None, exposure=0.0, reasons={}
     )
     assert Backtest(outcomes=(outcome,), pods=2, ticks=9, unanswered=0).calibrated(0.01) is kept

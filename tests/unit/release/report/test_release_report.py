@@ -79,7 +79,7 @@ def test_what_people_wrote_cannot_become_part_of_the_page(ended: tuple[Scene, Ro
 
 
 def test_the_page_says_first_what_limits_it(ended: tuple[Scene, RolloutState]) -> None:
-    assert "Minutes passed 2 times as fast as the contract says: this was a sandbox." in shown(ended)
+    assert "This release ran in a sandbox, where minutes passed 2 times as fast as the contract says." in shown(ended)
 
 
 def test_the_verdict_the_difference_and_the_hash_of_the_chain_are_on_the_page(ended: tuple[Scene, RolloutState]) -> None:
