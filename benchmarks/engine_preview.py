@@ -64,56 +64,9 @@ def _model_service(name: str, provider: Any) -> None:
     settings = k8s.core.v1.ConfigMap(
         f"{name}-settings", metadata=meta("settings"), data={f"key-{i}": f"value {i} of {name}" for i in range(12)}, opts=below
     )
-    container: Any = {
-        "name": "server",
-        "image": "registry.example/triton@sha256:" + "a" * 64,
-        "args": ["tritonserver", "--model-repository=/models", "--strict-readiness=true", "--exit-timeout-secs=60"],
-        "env": [{"name": f"VARIABLE_{i}", "value": f"value {i}"} for i in range(8)],
-        "ports": [{"name": port, "container_port": 8000 + i} for i, port in enumerate(("http", "grpc", "metrics"))],
-        "resources": {
-            "limits": {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1"},
-            "requests": {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1"},
-        },
-        "readiness_probe": {"http_get": {"path": "/v2/health/ready", "port": "http"}, "period_seconds": 5},
-        "volume_mounts": [{"name": "models", "mount_path": "/models"}, {"name": "shm", "mount_path": "/dev/shm"}],
-    }
-    pod: Any = {
-        "metadata": {"labels": labels, "annotations": {"prometheus.io/port": "8002"}},
-        "spec": {
-            "service_account_name": account.metadata["name"],
-            "containers": [container],
-            "node_selector": {"headway.dev/pool": "l4"},
-            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
-            "volumes": [{"name": "models", "empty_dir": {}}, {"name": "shm", "empty_dir": {"medium": "Memory"}}],
-        },
-    }
+    pod = _pod_template(account, labels)
     for release in ("r1", "r2"):
-        workload = k8s.apps.v1.Deployment(
-            f"{name}-{release}",
-            metadata=meta(release),
-            spec={"replicas": 2, "selector": {"match_labels": {"headway.dev/model": name}}, "template": pod},
-            opts=below,
-        )
-        front = k8s.core.v1.Service(
-            f"{name}-{release}",
-            metadata=meta(release),
-            spec={"selector": labels, "ports": [{"name": "http", "port": 80, "target_port": "http"}]},
-            opts=below,
-        )
-        k8s.apiextensions.CustomResource(
-            f"{name}-{release}-scaling",
-            api_version="keda.sh/v1alpha1",
-            kind="ScaledObject",
-            metadata=meta(f"{release}-scaling"),
-            spec={"scaleTargetRef": {"name": workload.metadata["name"]}, "minReplicaCount": 1, "maxReplicaCount": 8},
-            opts=below,
-        )
-        k8s.policy.v1.PodDisruptionBudget(
-            f"{name}-{release}",
-            metadata=meta(release),
-            spec={"max_unavailable": 1, "selector": {"match_labels": labels}},
-            opts=pulumi.ResourceOptions(parent=service, provider=provider, depends_on=[front]),
-        )
+        _release(name, release, pod, labels, meta(release), meta(f"{release}-scaling"), below)
     # Custom objects by the shape of a mesh's and a monitoring stack's, of a group that no provider looks into.
     for kind in ("Route", "Destination", "Authorization", "Scrape", "Alerts"):
         k8s.apiextensions.CustomResource(
@@ -132,6 +85,65 @@ def _model_service(name: str, provider: Any) -> None:
     )
     k8s.core.v1.ConfigMap(f"{name}-card", metadata=meta("card"), data={"settings": settings.metadata["name"], "owner": "bench"}, opts=below)
     service.register_outputs({"name": name})
+
+
+def _pod_template(account: Any, labels: dict[str, str]) -> Any:
+    container: Any = {
+        "name": "server",
+        "image": "registry.example/triton@sha256:" + "a" * 64,
+        "args": ["tritonserver", "--model-repository=/models", "--strict-readiness=true", "--exit-timeout-secs=60"],
+        "env": [{"name": f"VARIABLE_{i}", "value": f"value {i}"} for i in range(8)],
+        "ports": [{"name": port, "container_port": 8000 + i} for i, port in enumerate(("http", "grpc", "metrics"))],
+        "resources": {
+            "limits": {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1"},
+            "requests": {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1"},
+        },
+        "readiness_probe": {"http_get": {"path": "/v2/health/ready", "port": "http"}, "period_seconds": 5},
+        "volume_mounts": [{"name": "models", "mount_path": "/models"}, {"name": "shm", "mount_path": "/dev/shm"}],
+    }
+    return {
+        "metadata": {"labels": labels, "annotations": {"prometheus.io/port": "8002"}},
+        "spec": {
+            "service_account_name": account.metadata["name"],
+            "containers": [container],
+            "node_selector": {"headway.dev/pool": "l4"},
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+            "volumes": [{"name": "models", "empty_dir": {}}, {"name": "shm", "empty_dir": {"medium": "Memory"}}],
+        },
+    }
+
+
+def _release(name: str, release: str, pod: Any, labels: dict[str, str], meta: Any, scaling_meta: Any, below: Any) -> None:
+    """The workload of one release: what runs it, leads to it, scales it, and guards it."""
+    import pulumi
+    import pulumi_kubernetes as k8s
+
+    workload = k8s.apps.v1.Deployment(
+        f"{name}-{release}",
+        metadata=meta,
+        spec={"replicas": 2, "selector": {"match_labels": {"headway.dev/model": name}}, "template": pod},
+        opts=below,
+    )
+    front = k8s.core.v1.Service(
+        f"{name}-{release}",
+        metadata=meta,
+        spec={"selector": labels, "ports": [{"name": "http", "port": 80, "target_port": "http"}]},
+        opts=below,
+    )
+    k8s.apiextensions.CustomResource(
+        f"{name}-{release}-scaling",
+        api_version="keda.sh/v1alpha1",
+        kind="ScaledObject",
+        metadata=scaling_meta,
+        spec={"scaleTargetRef": {"name": workload.metadata["name"]}, "minReplicaCount": 1, "maxReplicaCount": 8},
+        opts=below,
+    )
+    k8s.policy.v1.PodDisruptionBudget(
+        f"{name}-{release}",
+        metadata=meta,
+        spec={"max_unavailable": 1, "selector": {"match_labels": labels}},
+        opts=pulumi.ResourceOptions.merge(below, pulumi.ResourceOptions(depends_on=[front])),
+    )
 
 
 def measure(services: int, *, inline: bool) -> dict[str, float]:

@@ -244,19 +244,24 @@ def faults(serving: Serving, case: str = "") -> Iterator[str]:
     yield "| what happens | requests of others | lost | from the first lost to the last | as proxies saw it |"
     yield "|---|---|---|---|---|"
     for name, replicas, happens in cases:
-        if case not in name:
-            continue
-        if replicas == 2:
-            two_replicas(serving)
-        log = AccessLog(serving)
-        results = serving.load(CLASSIFIER, 30, 40, happens)
-        lost = [each.due for each in results.failed]
-        between = f"{max(lost) - min(lost) if lost else 0.0:.1f} s"
-        yield f"| {name} | {len(results.answers)} | {len(lost)} | {between} | {log.failures() if lost else ''} |"
-        if replicas == 2:
-            eventually(lambda: all(_ready(serving)), within=PATIENCE * 2)
-            one_replica(serving)
-        serving.await_answer(CLASSIFIER)
+        if case in name:
+            yield _faulted(serving, name, replicas, happens)
+
+
+def _faulted(serving: Serving, name: str, replicas: int, happens: Callable[[], object]) -> str:
+    """One row: what was sent and lost while something happened."""
+    if replicas == 2:
+        two_replicas(serving)
+    log = AccessLog(serving)
+    results = serving.load(CLASSIFIER, 30, 40, happens)
+    lost = [each.due for each in results.failed]
+    between = f"{max(lost) - min(lost) if lost else 0.0:.1f} s"
+    row = f"| {name} | {len(results.answers)} | {len(lost)} | {between} | {log.failures() if lost else ''} |"
+    if replicas == 2:
+        eventually(lambda: all(_ready(serving)), within=PATIENCE * 2)
+        one_replica(serving)
+    serving.await_answer(CLASSIFIER)
+    return row
 
 
 def _ready(serving: Serving) -> list[bool]:
