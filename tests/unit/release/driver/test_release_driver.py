@@ -603,8 +603,8 @@ def test_a_slower_release_is_promoted_only_for_better_answers_under_a_trade(
         "people are told why it may be slower"
     )
     shown = page.html(CHAIN, "sandbox", ended, scene.ledger().read())
-    assert ("latency tail +35%, once it answers labelled requests better by more than 2 points" in shown) is (trade is not None)
-    assert (f"40 compared; right by the new version alone {right}, by the stable one alone 0" in shown) is (trade is not None)
+    assert ("latency tail +35%, once it answers labelled requests right more often, by more than 2 points" in shown) is (trade is not None)
+    assert (f"40 compared; only the new version was right in {right}, only the stable version in 0" in shown) is (trade is not None)
 
 
 def test_the_report_says_when_a_trade_could_not_be_tried(contract: Model) -> None:
@@ -612,7 +612,7 @@ def test_the_report_says_when_a_trade_could_not_be_tried(contract: Model) -> Non
     scene.world.labelled = {}
     ended = scene.driver().run()
     text = page.html(CHAIN, "sandbox", ended, scene.ledger().read())
-    assert "lets a better version be slower, and no labelled request was compared: both versions answered none" in text
+    assert "lets a better version be slower, but no labelled request was compared: neither version gave an answer" in text
 
 
 def test_labelled_requests_count_once_in_a_release_whoever_drives_it(contract: Model) -> None:
