@@ -183,9 +183,9 @@ def test_who_started_a_release_is_named_whole(capsys: pytest.CaptureFixture[str]
     assert "[bot]" in "".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("wish", ["freeze", "promote", "rollback"])
-def test_a_reason_that_says_nothing_is_none(command: Command, request: str) -> None:
-    found = refusal(command(request, CHAIN, "--reason", " "))
+@pytest.mark.parametrize("verb", ["freeze", "promote", "rollback"])
+def test_a_reason_that_says_nothing_is_none(command: Command, verb: str) -> None:
+    found = refusal(command(verb, CHAIN, "--reason", " "))
     assert (found.fact, found.exit) == ("--reason says nothing.", Exit.USAGE)
 
 

@@ -54,9 +54,9 @@ def test_nobody_knows_the_room_ahead_where_nobody_measures_gpus(climbing: dict[i
 
 
 def test_the_gate_is_told_of_the_room_ahead() -> None:
-    raw = reading.unanswered(reading.Service(tenant="vision", model="defects"), reading.Window(0, 60), "")
-    assert float(reading.tick({**raw, "room": 120.0}).room) == 120.0  # type: ignore[arg-type]
-    assert str(reading.tick(raw).room) == "nan"
+    raw = reading.unanswered(reading.JudgedService(tenant="vision", model="defects"), reading.TickWindow(0, 60), "")
+    assert float(reading.tick({**raw, "room": 120.0}).capacity) == 120.0  # type: ignore[arg-type]
+    assert str(reading.tick(raw).capacity) == "nan"
 
 
 def test_the_share_that_was_seen_counts_users_and_no_copies() -> None:
@@ -89,7 +89,7 @@ def looked(rollout: RolloutState, down: str = "") -> tuple[dict[str, Any], list[
         return json.dumps(["scratch" if '["dent"]' in arguments else "dent", "right", {}])
 
     more: Any = {"runner": None, "stack": "", "packs": (), "cluster": Pods(), "evidence": None}
-    here = DeployedService(**more, service=reading.Service(tenant="vision", model="defects"), run=run)
+    here = DeployedService(**more, service=reading.JudgedService(tenant="vision", model="defects"), run=run)
     return dict(here.read(rollout, 0.0, 60.0)["answers"]), asked
 
 
@@ -102,7 +102,7 @@ def test_with_a_trade_a_tick_compares_both_versions_on_new_requests_only(climbin
     answers, asked = looked(rollout)
     assert asked == [rollout.release, rollout.release, rollout.stable]
     assert (answers["pairs"], answers["compared"]) == (1, ["scratch"])
-    raw = reading.unanswered(reading.Service(tenant="vision", model="defects"), reading.Window(0, 60), "")
+    raw = reading.unanswered(reading.JudgedService(tenant="vision", model="defects"), reading.TickWindow(0, 60), "")
     tick = reading.tick({**raw, "answers": answers})
     assert (tick.pairs, tick.labelled, tick.only_canary_right, tick.only_stable_right) == (1, 1, 1, 0)
 
