@@ -65,7 +65,7 @@ class Data(Part):
                 "log_fields",
                 value=list(self.log_fields),
                 fact=f"requests hold personal data and {len(self.log_fields)} of their fields are to be logged",
-                consequence="People's data would lie in logs that many can read and that no deletion request reaches",
+                consequence="Personal data would be in logs that many people can read and that no deletion request reaches",
                 remedy="Leave log_fields empty, or remove personal data before the request and classify it as confidential",
             )
         if self.classification is DataClass.PERSONAL and self.retention > Duration.parse("30d"):
@@ -74,6 +74,6 @@ class Data(Part):
                 "retention",
                 value=self.retention,
                 fact=f"logs about personal data are kept for {self.retention}",
-                consequence="They outlive the 30 days in which a deletion has to take effect",
+                consequence="They would be kept longer than the 30 days in which a deletion must take effect",
                 remedy="Use at most 30d",
             )

@@ -63,7 +63,7 @@ class Degradation(Part):
                 "reject",
                 value="high",
                 fact="high priority is rejected under overload",
-                consequence="Nothing would be left that keeps its objective",
+                consequence="No requests would be left whose objective is kept",
                 remedy="Reject low, or low and normal",
             )
         if int(self.retry_after) % 1_000_000:
@@ -71,7 +71,7 @@ class Degradation(Part):
                 "retry-after-in-seconds",
                 "retry_after",
                 value=self.retry_after,
-                fact=f"{self.retry_after} is no whole number of seconds",
-                consequence="The Retry-After header knows whole seconds only",
+                fact=f"{self.retry_after} is not a whole number of seconds",
+                consequence="The Retry-After header can hold whole seconds only",
                 remedy=f"Use {Duration(self.retry_after.whole_seconds * 1_000_000)}",
             )

@@ -38,8 +38,8 @@ class WholeGpu(Part):
                 "gpu-count-power-of-two",
                 "count",
                 value=self.count,
-                fact=f"{self.count} GPUs is no power of two",
-                consequence="Attention heads do not divide over them and nodes of 4 or 8 GPUs are left with unusable remainders",
+                fact=f"{self.count} GPUs is not a power of two",
+                consequence="Attention heads cannot be divided evenly among them, and GPUs of a node with 4 or 8 would stay unused",
                 remedy="Use 1, 2, 4 or 8",
             )
 
@@ -78,7 +78,7 @@ class MigGpu(Part):
                 "profile" if gpu.mig else "accelerator",
                 value=self.profile if gpu.mig else self.accelerator,
                 fact=f"{self.accelerator} has no MIG profile {self.profile}" if gpu.mig else f"{self.accelerator} has no MIG",
-                consequence="No node will ever offer this resource and every replica would stay Pending",
+                consequence="No node offers this resource, so every replica would stay Pending",
                 remedy=f"Use one of {legal}" if gpu.mig else f"Use an accelerator with MIG ({having}), or share: mps or slice",
             )
         else:
@@ -175,7 +175,7 @@ class Envelope(Part):
                 "shared_memory",
                 value=self.shared_memory,
                 fact=f"shared memory of {self.shared_memory} is more than half of the RAM ({self.memory})",
-                consequence="Filling it gets the server killed for memory, because tmpfs counts as RAM",
+                consequence="The kernel would kill a server that fills it, because shared memory counts as RAM",
                 remedy=f"Raise memory to at least {Bytes(int(self.shared_memory) * 2)}, or lower shared_memory",
             )
 

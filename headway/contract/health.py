@@ -53,7 +53,7 @@ class Near(Part):
                 "near-needs-a-tolerance",
                 "relative",
                 fact="no tolerance is given",
-                consequence="GPUs do not repeat sums bit for bit, so right answers would count as wrong",
+                consequence="GPUs do not repeat sums bit for bit, so correct answers would count as wrong",
                 remedy="Give relative or absolute, or use compare: exact",
             )
 
@@ -102,7 +102,7 @@ class SchemaMatch(Part):
                 "document",
                 *path,
                 fact=fact,
-                consequence="The probes could not judge the answer: a wrong one could pass, or no replica ever be ready",
+                consequence="The probes could not judge the answer: a wrong answer could pass, or no replica could ever be ready",
                 remedy=f"Use {', '.join(sorted(SCHEMA_KEYWORDS))} only, or another comparison",
             )
 
@@ -132,7 +132,7 @@ class Golden(Part):
                 "golden-has-one-request",
                 "request",
                 fact="both request and file are given" if self.request is not None else "neither request nor file is given",
-                consequence="Nobody could say what is asked",
+                consequence="It is not clear which request is to be sent",
                 remedy="Write the request body under request, or name a JSON file of the artifact under file",
             )
 
@@ -179,7 +179,7 @@ class Health(Part):
                     "golden",
                     value=name,
                     fact=f"golden request {name} is named {times} times",
-                    consequence="Reports could not tell which one failed",
+                    consequence="Reports could not say which one failed",
                     remedy="Give each its own name",
                 )
         if self.liveness.timeout > self.liveness.interval:
@@ -197,7 +197,7 @@ class Health(Part):
                 "startup-budget-holds-the-engine",
                 "startup_budget",
                 value=self.startup_budget,
-                fact=f"engine start alone takes {self.engine_start} of {self.startup_budget}",
-                consequence="The startup probe would kill every replica before it is ready, for ever",
+                fact=f"the engine's start alone takes {self.engine_start} of the start-up budget of {self.startup_budget}",
+                consequence="The startup probe would kill every replica before it is ready, again and again",
                 remedy="Raise startup_budget to hold image, artifact, engine start and warmup (`headway check --explain` lists them)",
             )

@@ -22,7 +22,7 @@ class Model(ModelParts):
                 "model-name-is-free",
                 "name",
                 value=self.name,
-                fact=f"{self.name} ends as the platform's own names do",
+                fact=f"the name {self.name} has an ending that the platform uses itself",
                 consequence="Proxies take requests to a host ...-shadow for copies, and ...-batch are the workers of a batch variant: the one "
                 "would be counted as the other",
                 remedy=f"Choose a name that ends with none of {', '.join(_TAKEN)}",

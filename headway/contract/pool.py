@@ -108,8 +108,8 @@ class Pool(Part):
                 "capacity",
                 "kind",
                 value="spot",
-                fact=f"a {self.workload_class} pool on spot instances",
-                consequence="Online replicas would vanish with two minutes' notice, shorter than a start",
+                fact=f"this {self.workload_class} pool uses spot instances",
+                consequence="AWS can take its nodes away with two minutes' notice, which is shorter than a start",
                 remedy="Use on_demand or reservation, or workload_class: batch",
             )
         if self.capacity.kind in ("reservation", "block") and len(self.zones) > 1:
@@ -117,16 +117,16 @@ class Pool(Part):
                 "reservation-in-one-zone",
                 "zones",
                 value=list(self.zones),
-                fact=f"a {self.capacity.kind} in {len(self.zones)} zones",
-                consequence="Reservations are bound to one zone; the other groups could never launch a node",
+                fact=f"the pool has a {self.capacity.kind} and {len(self.zones)} zones",
+                consequence="A reservation belongs to one zone, so the node groups of the other zones could never launch a node",
                 remedy="Name the reservation's zone only; make a pool for each reservation",
             )
         if self.capacity.kind in ("spot", "reservation", "block") and self.warm:
             yield problem(
                 "warm-nodes-on-demand-only",
                 "warm",
-                fact=f"warm nodes on {self.capacity.kind} capacity",
-                consequence="EC2 warm pools do not exist for it"
+                fact=f"the pool asks for warm nodes on {self.capacity.kind} capacity",
+                consequence="EC2 has no warm pools for spot instances"
                 if self.capacity.kind == "spot"
                 else "Reserved instances are paid for whether warm or running",
                 remedy="Leave warm out, or raise size.min",
@@ -137,7 +137,7 @@ class Pool(Part):
                 "size",
                 "min",
                 value=self.size.min,
-                fact=f"at least {self.size.min} nodes of a capacity block",
+                fact=f"the pool keeps at least {self.size.min} nodes of a capacity block",
                 consequence="Before the block begins and after it ends they cannot be launched, and EKS updates such a group only while it is empty",
                 remedy="Set min: 0; pods that wait for a GPU bring the nodes",
             )
@@ -147,7 +147,7 @@ class Pool(Part):
                 "sharing",
                 "mode",
                 value="slice",
-                fact="a latency pool with time slicing",
+                fact="this latency pool uses time slicing",
                 consequence="Each neighbour's kernel delays every answer, and any neighbour can take all GPU memory",
                 remedy="Use whole, mig or mps, or workload_class: throughput or batch",
             )
@@ -157,8 +157,8 @@ class Pool(Part):
                 "update",
                 "max_unavailable",
                 value=self.update.max_unavailable,
-                fact=f"{self.update.max_unavailable} nodes may be away of at most {self.size.max}",
-                consequence="An update could take the whole zone away at once",
+                fact=f"an update may take away {self.update.max_unavailable} of at most {self.size.max} nodes",
+                consequence="An update could take away all nodes of a zone at once",
                 remedy=f"Use at most {max(1, self.size.max - 1)}",
             )
 
@@ -173,7 +173,7 @@ class Pool(Part):
                     number,
                     value=other.name,
                     fact=f"{first.name} has {first.gpus} {first.accelerator}, {other.name} has {other.gpus} {other.accelerator}",
-                    consequence="The autoscaler takes all nodes of a group for equal and would plan with the wrong number of GPUs",
+                    consequence="The autoscaler assumes that all nodes of a group are equal, and would plan with a wrong number of GPUs",
                     remedy="Make a pool for each",
                 )
         without = [t.name for t in types if not t.efa_interfaces]
@@ -191,8 +191,8 @@ class Pool(Part):
                 "placement-group-in-one-zone",
                 "zones",
                 value=list(self.zones),
-                fact=f"a cluster placement group over {len(self.zones)} zones",
-                consequence="Placement groups are bound to one zone",
+                fact=f"the pool needs one cluster placement group and has {len(self.zones)} zones",
+                consequence="A placement group belongs to one zone",
                 remedy="Name one zone; make a pool for each",
             )
         if isinstance(self.sharing, MigSharing):

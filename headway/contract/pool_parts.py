@@ -121,7 +121,7 @@ class Disk(Part):
                 "throughput-needs-operations",
                 "iops",
                 value=self.iops,
-                fact=f"gp3 gives at most 0.25 MiB/s for each of {self.iops} operations a second, and {self.throughput} are asked for",
+                fact=f"gp3 gives at most 0.25 MiB/s for each of {self.iops} operations per second, and {self.throughput} is requested",
                 consequence="EC2 refuses the volume",
                 remedy=f"Use at least {-(-int(self.throughput) // 2**18)} iops",
             )

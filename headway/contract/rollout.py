@@ -93,7 +93,7 @@ class Tolerances(Part):
                     value=high,
                     fact=f"{refused} ({high}) is not above {accepted} ({low})",
                     consequence="No evidence could separate an accepted version from an unacceptable one, and no step would ever end",
-                    remedy=f"Leave room between them: for instance {accepted} {low} and {refused} {Share(int(low) * 2)}",
+                    remedy=f"Keep a distance between them: for instance {accepted} {low} and {refused} {Share(int(low) * 2)}",
                 )
 
 
@@ -136,8 +136,8 @@ class Split(Part):
                 "split-in-whole-percent",
                 "share",
                 value=self.share,
-                fact=f"{self.share} of users is no whole percentage",
-                consequence="The ledger, the gate and the report would name another share than the gateway divides by",
+                fact=f"{self.share} of users is not a whole percentage",
+                consequence="The ledger, the gate and the report would show another share than the gateway uses",
                 remedy=f"Write {near}",
             )
 
@@ -199,14 +199,14 @@ class Rollout(Part):
                 "weights",
                 value=[str(w) for w in self.weights],
                 fact="weights do not ascend",
-                consequence="A step back or a repeated step has no meaning in a plan; going back is a rollback",
+                consequence="A plan has no steps back and no repeated steps; going back is a rollback",
                 remedy=f"Write {', '.join(map(str, sorted(set(self.weights))))}",
             )
         if self.strategy is Strategy.CANARY and not self.weights:
             yield problem(
                 "canary-has-weights",
                 "weights",
-                fact="a canary without weights",
+                fact="strategy canary needs weights",
                 consequence="The new version would go from nothing to all traffic in one step",
                 remedy="List weights, or choose strategy: blue_green",
             )
@@ -233,8 +233,8 @@ class Rollout(Part):
                 "experiment-is-ended-by-a-person",
                 "at_most",
                 value=self.at_most,
-                fact="strategy ab has no longest time to full traffic",
-                consequence="It would be ignored: users stay divided until a person promotes or rolls back",
+                fact="strategy ab has no limit of time until full traffic",
+                consequence="The value would be ignored: users stay divided until a person promotes or rolls back",
                 remedy="Leave it out; split.duration says how long evidence is gathered",
             )
         if self.strategy is Strategy.ROLLING and self.mirror is not None:
@@ -242,7 +242,7 @@ class Rollout(Part):
                 "rolling-has-no-arms",
                 "mirror",
                 fact="a rolling update has no separate arm for the new version",
-                consequence="There is nothing to mirror to",
+                consequence="Copies of requests would have no destination",
                 remedy="Leave mirror out, or choose strategy: canary",
             )
 
@@ -261,9 +261,9 @@ class Rollout(Part):
                 "rollout-outlasts-a-step",
                 "at_most",
                 value=self.at_most,
-                fact=f"the whole rollout may take {self.at_most}, a single step {self.step_at_most}",
+                fact=f"the whole rollout may take {self.at_most}, and a single step {self.step_at_most}",
                 consequence="It could be rolled back in its first step, healthy or not",
-                remedy=f"Use more than {self.step_at_most}, at best for each of its steps",
+                remedy=f"Use more than {self.step_at_most}, if possible that much for each step",
             )
         if self.trade and self.trade.latency <= self.tolerances.latency:
             yield problem(
@@ -271,8 +271,8 @@ class Rollout(Part):
                 "trade",
                 "latency",
                 value=self.trade.latency,
-                fact=f"a better model may be {self.trade.latency} slower, and any model {self.tolerances.latency}",
-                consequence="The trade would never decide anything",
+                fact=f"a better model may be {self.trade.latency} slower, and any other model {self.tolerances.latency}",
+                consequence="The trade would never have an effect",
                 remedy=f"Use more than {self.tolerances.latency}, or leave trade out",
             )
 

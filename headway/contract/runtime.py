@@ -115,8 +115,8 @@ class Tensor(Part):
                 "tensor-dimension-not-zero",
                 "shape",
                 value=list(self.shape),
-                fact="a dimension is 0",
-                consequence="The tensor can hold nothing",
+                fact="a dimension of the shape is 0",
+                consequence="The tensor could hold no data",
                 remedy="Write the size of the dimension, or -1 where it varies",
             )
         if self.max_shape is None:
@@ -188,7 +188,7 @@ class TritonModel(Part):
                 value=self.activations,
                 fact=f"inputs and outputs alone take {Bytes(least)} at the maximum shape and batch of {max(1, self.max_batch)}",
                 consequence="The declared GPU memory is less than any run needs, and the largest batch would fail",
-                remedy="Measure the model at its maximum shape and batch and write what it takes",
+                remedy="Measure the model at its maximum shape and batch, and write the GPU memory that it takes",
             )
 
     @property
@@ -251,8 +251,8 @@ class Architecture(Part):
                 "kv-heads-divide-heads",
                 "kv_heads",
                 value=self.kv_heads,
-                fact=f"{self.heads} heads are no multiple of {self.kv_heads} KV heads",
-                consequence="No such model exists, and the KV cache would be computed wrong",
+                fact=f"{self.heads} heads are not a multiple of {self.kv_heads} KV heads",
+                consequence="No such model exists, and the size of the KV cache would be computed wrongly",
                 remedy="Copy both from the model's config.json",
             )
 
@@ -321,8 +321,8 @@ class Container(Part):
                     "environment",
                     name,
                     fact=f"the variable {name} looks like a secret",
-                    consequence="Contracts are read by many and kept for ever; a secret in one counts as lost",
-                    remedy="Use the workload identity; if it is no secret, give the variable another name",
+                    consequence="Many people read contracts, and they are kept for ever; a secret in one is no longer secret",
+                    remedy="Use the workload identity; if the value is not a secret, give the variable another name",
                 )
             elif holds_a_login(self.environment[name]):
                 yield _told("environment", name, fact=f"the address in {name} holds a password")
@@ -335,8 +335,8 @@ def _told(*path: str | int, fact: str) -> Problem:
         "no-secret-in-contract",
         *path,
         fact=fact,
-        consequence="Contracts are read by many and kept for ever; a secret in one counts as lost",
-        remedy="Use the workload identity, or let the server read it from where only it may read",
+        consequence="Many people read contracts, and they are kept for ever; a secret in one is no longer secret",
+        remedy="Use the workload identity, or let the server read the secret from a store that only it may read",
     )
 
 

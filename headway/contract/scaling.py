@@ -115,7 +115,7 @@ class Scaling(Part):
                     "triggers",
                     value=signal,
                     fact=f"{signal} has {times} triggers",
-                    consequence="Only the lower target could ever act",
+                    consequence="Only the lower of the targets would have an effect",
                     remedy="Keep one of them",
                 )
         if {trigger.signal for trigger in self.triggers} == {ScalingSignal.GPU_ACTIVITY}:
@@ -124,7 +124,7 @@ class Scaling(Part):
                 "triggers",
                 value="gpu_activity",
                 fact="gpu_activity is the only trigger",
-                consequence="A full GPU looks the same with one request waiting or a thousand, so the service would scale too late",
+                consequence="A busy GPU looks the same whether one request waits or a thousand, so the service would scale too late",
                 remedy="Add a trigger of demand: in_flight, waiting, request_rate or queue_time",
             )
         for number, trigger in enumerate(self.triggers):
@@ -135,7 +135,7 @@ class Scaling(Part):
                     number,
                     "target",
                     value=trigger.target,
-                    fact=f"a replica shall take {trigger.target} and serves {self.capacity} within its objectives",
+                    fact=f"a replica is to take {trigger.target}, and it serves {self.capacity} within its objectives",
                     consequence="The service would scale only after its objectives are broken",
                     remedy=f"Use at most {self.capacity}, and about 70 % of it to leave room for bursts",
                 )

@@ -129,7 +129,7 @@ class Tenant(Part):
                     value=issuer,
                     fact=f"issuer {issuer} is named {times} times",
                     consequence="The gateway uses the first one's keys only and would refuse the other's callers",
-                    remedy="Join their audiences into one entry",
+                    remedy="Put their audiences into one entry",
                 )
         for engine, times in Counter(self.runtimes).items():
             if times > 1:
@@ -138,6 +138,6 @@ class Tenant(Part):
                     "runtimes",
                     value=engine,
                     fact=f"{engine} is listed {times} times",
-                    consequence="One of them says nothing",
+                    consequence="The second entry has no effect",
                     remedy="List it once",
                 )

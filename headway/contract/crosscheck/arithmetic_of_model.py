@@ -20,7 +20,7 @@ def memory(model: Model) -> Iterator[Problem]:
             "gpu",
             "memory",
             value=model.envelope.gpu.memory,
-            fact=f"{gpu.needed.brief} needed on each GPU, {gpu.available.brief} available after headroom",
+            fact=f"each GPU needs {gpu.needed.brief}, and {gpu.available.brief} are available after headroom",
             consequence="The model would run out of GPU memory at start or at its largest request",
             remedy="Raise envelope.gpu.memory, take a larger accelerator or share, or lower the declared maximum (`headway check --explain`)",
         )
@@ -31,7 +31,7 @@ def memory(model: Model) -> Iterator[Problem]:
             "envelope",
             "memory",
             value=model.envelope.memory,
-            fact=f"{ram.needed.brief} RAM needed while loading and at full load",
+            fact=f"the server needs {ram.needed.brief} of RAM while loading and at full load",
             consequence="The kernel would kill the server while it loads, or under load",
             remedy=f"Use at least {_round_up(ram.needed)}",
         )
@@ -46,8 +46,8 @@ def start(model: Model, pool: Pool | None = None) -> Iterator[Problem]:
             "startup_budget",
             value=model.health.startup_budget,
             fact=f"a start takes {start.pod.brief}: {start.fetch.brief} to fetch, {start.serve.brief} for engine and warmup",
-            consequence="The startup probe would kill replicas before they are ready, for ever",
-            remedy=f"Use at least {start.pod.brief} and some room, or make the start shorter (`headway check --explain` lists the steps)",
+            consequence="The startup probe would kill every replica before it is ready, again and again",
+            remedy=f"Use at least {start.pod.brief} with a reserve, or make the start shorter (`headway check --explain` lists the steps)",
         )
 
 
@@ -59,9 +59,9 @@ def error_budget(model: Model) -> Iterator[Problem]:
             "scaling",
             "min_replicas",
             value=model.scaling.min_replicas,
-            fact=f"one cold start takes {burn.outage.brief}, {burn.objective} leaves {burn.budget.brief}",
-            consequence="Losing the only replica once breaks the availability objective",
-            remedy="Run at least 2 replicas, or promise less",
+            fact=f"one cold start takes {burn.outage.brief}, and the objective {burn.objective} allows {burn.budget.brief}",
+            consequence="Losing the only replica once would break the availability objective",
+            remedy="Run at least 2 replicas, or lower the objective",
         )
 
 
@@ -76,8 +76,8 @@ def placeholders(model: Model) -> Iterator[Problem]:
                 "digest-is-real",
                 *path,
                 fact=fact,
-                consequence="Nothing has this digest: the image could not be pulled, the file would be refused after its download",
-                remedy="Write the real one: `sha256sum` for files, the registry's digest for images",
+                consequence="No content has this digest: the image could not be pulled, and the file would be refused after its download",
+                remedy="Write the real digest: `sha256sum` for files, the registry's digest for images",
             )
 
 

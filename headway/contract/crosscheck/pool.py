@@ -34,8 +34,8 @@ def on_pool(model: Model, pool: Pool) -> Iterator[Problem]:
             "placement",
             "pool",
             value=pool.name,
-            fact=f"an online service on the {pool.workload_class} pool {pool.name} ({pool.capacity.kind})",
-            consequence="Its replicas would vanish with two minutes' notice",
+            fact=f"this online service would run on the {pool.workload_class} pool {pool.name} ({pool.capacity.kind})",
+            consequence="AWS can take its nodes away with two minutes' notice",
             remedy="Choose a latency or throughput pool",
         )
     room = node_room(model, pool)
@@ -46,9 +46,9 @@ def on_pool(model: Model, pool: Pool) -> Iterator[Problem]:
             "envelope",
             {"CPU": "cpu", "RAM": "memory"}.get(room.short_of, "gpu"),
             value=pool.instance_type.name,
-            fact=f"an empty {pool.instance_type.name} of pool {pool.name} holds no replica, by {room.short_of} ({sums})",
+            fact=f"an empty {pool.instance_type.name} of pool {pool.name} holds no replica for want of {room.short_of} ({sums})",
             consequence="Every replica would stay Pending",
-            remedy="Ask for less, or use a pool of larger instances",
+            remedy="Request less, or use a pool of larger instances",
         )
     if _older(pool.ami.driver, model.runtime.minimum_driver):
         yield problem(
@@ -56,7 +56,7 @@ def on_pool(model: Model, pool: Pool) -> Iterator[Problem]:
             "runtime",
             "minimum_driver",
             value=model.runtime.minimum_driver,
-            fact=f"pool {pool.name} has driver {pool.ami.driver}, the image needs {model.runtime.minimum_driver}",
+            fact=f"pool {pool.name} has driver {pool.ami.driver}, and the image needs {model.runtime.minimum_driver}",
             consequence="The server would not start: CUDA refuses an older driver",
             remedy="Use an image for that driver, or roll the pool to a newer AMI release",
         )
@@ -72,7 +72,7 @@ def batch_pool(model: Model, pools: Sequence[Pool]) -> Iterator[Problem]:
             *(("pool",) if batch and batch.pool else ()),
             value=batch.pool if batch else None,
             fact=f"no batch pool offers {model.envelope.gpu.accelerator} by {model.envelope.gpu.share}",
-            consequence="Messages would wait until their deadline",
+            consequence="Messages would wait until their deadline has passed",
             remedy="Leave batch out, or add a spot pool with workload_class: batch to the environment",
         )
 
@@ -86,8 +86,8 @@ def rollout_room(model: Model, pool: Pool, spare: int) -> Iterator[Problem]:
             "scaling",
             "max_replicas",
             value=model.scaling.max_replicas,
-            fact=f"{left}, and one replica has no other to cover for it",
-            consequence="A new version could only start after the old one has stopped: every rollout would be an outage",
+            fact=f"{left}, and there is no second replica to take over its requests",
+            consequence="A new version could start only after the old one has stopped, so every rollout would be an outage",
             remedy="Raise the quota or the pool by one device, run 2 replicas, or keep a warm replica",
         )
     elif not decision.allowed:
@@ -97,7 +97,7 @@ def rollout_room(model: Model, pool: Pool, spare: int) -> Iterator[Problem]:
             "surge",
             value=model.rollout.surge,
             fact=f"{left}, and {model.rollout.surge} needs {_needed(model)}",
-            consequence="The new version would wait for a GPU that never comes",
+            consequence="The new version would wait for a GPU that never becomes free",
             remedy="Use surge: auto, raise the quota, or grow the pool",
         )
     elif model.rollout.strategy is Strategy.BLUE_GREEN and decision.room is not Room.SURGE:
@@ -106,8 +106,8 @@ def rollout_room(model: Model, pool: Pool, spare: int) -> Iterator[Problem]:
             "rollout",
             "strategy",
             value=model.rollout.strategy,
-            fact=f"{left}, and both versions in full need {model.scaling.max_replicas * model.envelope.gpu.count} more",
-            consequence="The two versions can never stand side by side",
+            fact=f"{left}, and both versions at full size need {model.scaling.max_replicas * model.envelope.gpu.count} more",
+            consequence="The two versions could never run side by side",
             remedy="Use strategy: canary or rolling, raise the quota, or grow the pool",
         )
 
@@ -119,8 +119,8 @@ def too_small(model: Model, pool: Pool, left: int) -> Problem:
         "scaling",
         "max_replicas",
         value=model.scaling.max_replicas,
-        fact=f"with every model at its maximum, pool {pool.name} at its largest has no place for {short} of this model's replicas",
-        consequence="At a load peak the last replicas would stay Pending, by GPU, CPU or RAM",
+        fact=f"with every model at its maximum, pool {pool.name} at its largest cannot hold {short} of this model's replicas",
+        consequence="At a load peak the last replicas would stay Pending for want of GPUs, CPU or RAM",
         remedy="Grow the pool (size.max), or lower max_replicas of its models (`headway check --explain`)",
     )
 

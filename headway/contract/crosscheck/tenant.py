@@ -19,17 +19,17 @@ def quota(tenant: Tenant, models: Sequence[Model]) -> Iterator[Problem]:
                 "quota-at-maximum-replicas",
                 *use.path,
                 value=use.show(use.limit),
-                fact=f"all models at their maximum need {use.show(use.used)}, {use.show(use.limit)} granted ({share})",
-                consequence="Scaling up would stop in the middle of a load peak, refused by the namespace's quota",
+                fact=f"all models at their maximum need {use.show(use.used)}, and {use.show(use.limit)} are granted ({share})",
+                consequence="The namespace's quota would refuse new replicas in the middle of a load peak",
                 remedy=f"Grant {use.show(use.used)}, or lower max_replicas, warm_replicas or batch.max_replicas of a model",
             )
     if len(models) > MODELS_AT_MOST:
         yield problem(
             "models-at-most",
             value=len(models),
-            fact=f"the tenant has {len(models)} models, {MODELS_AT_MOST} is the limit",
-            consequence="Its stack would take minutes for the smallest change",
-            remedy="Divide the models over two tenants",
+            fact=f"the tenant has {len(models)} models, and {MODELS_AT_MOST} is the limit",
+            consequence="An update of its stack would take minutes even for the smallest change",
+            remedy="Divide the models between two tenants",
         )
     tokens = token_use(models)
     if tokens and tenant.quota.tokens is None:
@@ -37,8 +37,8 @@ def quota(tenant: Tenant, models: Sequence[Model]) -> Iterator[Problem]:
             "token-quota-of-language-models",
             "quota",
             "tokens",
-            fact="language models without a token quota",
-            consequence="One caller with long answers could take the whole budget, within its quota of requests",
+            fact="the tenant has language models and no token quota",
+            consequence="One caller with long answers could use up the whole budget and stay within its quota of requests",
             remedy=f"Grant tokens; all models at their maximum generate {tokens}",
         )
 
@@ -52,7 +52,7 @@ def budget(tenant: Tenant, models: Sequence[Model]) -> Iterator[Problem]:
             "monthly_budget",
             value=tenant.quota.monthly_budget,
             fact=f"minimum replicas alone cost {least.brief} a month at list price",
-            consequence="The budget alarm would fire every month with nobody calling",
+            consequence="The budget alarm would fire every month, even if nobody called the models",
             remedy=f"Raise the budget to {least.brief} or more, or lower min_replicas or warm_replicas",
         )
 
@@ -66,9 +66,9 @@ def forecast(tenant: Tenant, models: Sequence[Model]) -> Iterator[Problem]:
             "quota",
             "monthly_budget",
             value=tenant.quota.monthly_budget,
-            fact=f"maximum replicas all month would cost {most.brief} at list price",
-            consequence="A busy month ends in a budget alarm",
-            remedy="Nothing to do where that is intended; the alarm comes at forecast, before the money is spent",
+            fact=f"maximum replicas for a whole month would cost {most.brief} at list price",
+            consequence="A busy month would end in a budget alarm",
+            remedy="Do nothing where that is intended: the alarm is raised by the forecast, before the money is spent",
         )
 
 
@@ -79,9 +79,9 @@ def allowed(tenant: Tenant, model: Model) -> Iterator[Problem]:
             "runtime",
             "engine",
             value=model.runtime.engine,
-            fact=f"tenant {tenant.name} may use {', '.join(tenant.runtimes)}, not {model.runtime.engine}",
+            fact=f"tenant {tenant.name} may use {', '.join(tenant.runtimes)}, and not {model.runtime.engine}",
             consequence="Nobody has agreed to operate this runtime for the tenant",
-            remedy="Use an allowed one, or have it added to runtimes in tenant.yaml",
+            remedy="Use an allowed runtime, or have this one added to runtimes in tenant.yaml",
         )
     if f"/{tenant.name}/" not in model.artifact.uri.removeprefix("s3:/"):
         yield problem(
@@ -118,7 +118,7 @@ def fallback(model: Model, models: Sequence[Model], unread: frozenset[str]) -> I
             *path,
             value=name,
             fact=f"the tenant has no model {name}",
-            consequence="Overload would send requests to nothing",
+            consequence="Requests that overload diverts would have no destination",
             remedy=f"Use one of {', '.join(others)}" if others else "Leave fallback out: the tenant has no other model",
         )
         return
@@ -133,8 +133,8 @@ def fallback(model: Model, models: Sequence[Model], unread: frozenset[str]) -> I
             *path,
             value=name,
             fact=f"the fallback leads back: {' -> '.join([*chain, at])}",
-            consequence="Under overload a request would go round until it times out",
-            remedy="Let the lightest model have no fallback",
+            consequence="Under overload a request would be passed round until it times out",
+            remedy="Leave out the fallback of the lightest model",
         )
     if by_name[name].runtime.engine is not model.runtime.engine and Engine.VLLM in (by_name[name].runtime.engine, model.runtime.engine):
         yield problem(
@@ -142,6 +142,6 @@ def fallback(model: Model, models: Sequence[Model], unread: frozenset[str]) -> I
             *path,
             value=name,
             fact=f"{model.name} runs on {model.runtime.engine}, {name} on {by_name[name].runtime.engine}",
-            consequence="The fallback would not understand the requests it is sent",
+            consequence="The fallback would not understand the requests that it receives",
             remedy="Use a model with the same request protocol",
         )

@@ -98,7 +98,7 @@ class _Loading:
     def result(self, contracts: list[TenantContracts], pools: Sequence[Pool] | None) -> CheckResult:
         notes: list[str] = []
         if pools is None:
-            notes.append("GPU pools were not given: placement, node size, drivers and rollout room were not checked")
+            notes.append("GPU pools were not given: placement, node size, drivers and the capacity for rollouts were not checked")
         else:
             self._place(check_pools(contracts, pools))
         found = sorted(set(self.findings), key=lambda finding: finding.order)
@@ -125,8 +125,8 @@ class _Loading:
             self._refuse(
                 path,
                 "folder-layout",
-                "a file beside the tenants' folders",
-                "It belongs to no tenant and would be ignored",
+                "the file is beside the tenants' folders",
+                "The file belongs to no tenant and would be ignored",
                 "Move it into a tenant's folder",
             )
         return False
@@ -139,7 +139,7 @@ class _Loading:
                 folder,
                 "tenant-has-a-contract",
                 f"the folder has no {TENANT_FILE}",
-                "Its models belong to nobody and have no quota",
+                "Its models would belong to nobody and have no quota",
                 f"Write one: headway new tenant {shown(folder.name)}",
             )
         tenant: Tenant | None = None
@@ -206,7 +206,7 @@ class _Loading:
                 path=("name",),
                 value=name,
                 fact=f"the name is {name}, the {what}'s is {shown(expected)}",
-                consequence="The name is part of every derived object; two spellings would be two things",
+                consequence="The name is part of every derived object, so two spellings would name two services",
                 remedy=f"Rename one of them; renaming a {'tenant' if what == 'folder' else 'model'} that runs replaces it",
             )
         )
@@ -214,9 +214,9 @@ class _Loading:
 
     def _misplaced(self, path: FilePath) -> None:
         if path.is_dir():
-            fact, remedy = "a folder inside a tenant's folder", "Tenants have no sub-folders"
+            fact, remedy = "this folder is inside a tenant's folder", "Move its contracts into the tenant's own folder"
         else:
-            fact, remedy = f"the ending {shown(path.suffix)!r}", "Contracts end in .yaml; notes in .md or .txt"
+            fact, remedy = f"the file name ends in {shown(path.suffix)!r}", "Let contracts end in .yaml, and notes in .md or .txt"
         self._refuse(path, "folder-layout", fact, "It would be ignored", remedy)
 
     def _relative(self, path: FilePath) -> str:

@@ -71,9 +71,9 @@ def _findings(document: Document, kind: type[Part], error: ValidationError) -> I
 
 _NO_GPU = problem(
     "every-model-holds-a-gpu",
-    fact="a model that holds no GPU",
+    fact="the model uses no GPU",
     consequence="The pools, quotas and rollouts of this platform count GPUs, so nothing would place, charge or roll it out",
-    remedy="Hold a small part of one, such as {share: mps, accelerator: l4, memory: 1Gi}; a server without a GPU is a raw manifest",
+    remedy="Request a small part of one, such as {share: mps, accelerator: l4, memory: 1Gi}; deploy a server without a GPU by your own manifests",
 )
 """Why: docs/adr/0013-every-model-needs-a-gpu.md."""
 
@@ -129,6 +129,6 @@ def _wrong_alternative(document: Document, path: FieldPath, given: Any, context:
         path=path,
         value="" if tag is None else shown(tag),
         fact=fact,
-        consequence="It decides which other fields there are, so none of them can be read",
+        consequence="This field decides which other fields there are, so none of them can be read",
         remedy=otherwise if tag is None else nearest(tag, choices, otherwise),
     )

@@ -51,6 +51,6 @@ def md5_is_for_models_of_triton(model: ModelParts) -> Iterator[Problem]:
                 "md5",
                 value=file.md5,
                 fact=f"{file.path} belongs to no model that Triton loads",
-                consequence="Nothing would ever compare it; the SHA-256 is what proves this file",
+                consequence="Nothing would ever compare the MD5; the SHA-256 is what verifies this file",
                 remedy="Leave md5 out here",
             )

@@ -22,7 +22,7 @@ def isolation_is_what_the_share_gives(model: ModelParts) -> Iterator[Problem]:
             "isolation",
             value=wanted,
             fact=f"isolation {wanted} is declared, but {why}, which gives {given}",
-            consequence="Operators and neighbours would plan for an isolation that is not there",
+            consequence="Operators and neighbouring tenants would rely on an isolation that does not exist",
             remedy=f"Write isolation: {given}, or change envelope.gpu.share or the number of models",
         )
     if gpu.share == "slice" and model.workload_class is WorkloadClass.LATENCY:
@@ -32,7 +32,7 @@ def isolation_is_what_the_share_gives(model: ModelParts) -> Iterator[Problem]:
             "gpu",
             "share",
             value="slice",
-            fact="a latency workload on a time-sliced GPU",
+            fact="this latency model would run on a time-sliced GPU",
             consequence="Each neighbour's kernel delays every answer, and any neighbour can take all GPU memory",
             remedy="Use share: whole, mig or mps, or workload_class: throughput",
         )
@@ -47,7 +47,7 @@ def hardware_can_do_it(model: ModelParts) -> Iterator[Problem]:
             "quantisation",
             value=optimisation.quantisation,
             fact=f"{gpu.accelerator} has no FP8 tensor cores",
-            consequence="The server would refuse to start, or compute slower than without",
+            consequence="The server would refuse to start, or compute slower than without FP8",
             remedy=f"Use one of {', '.join(sorted(g.accelerator for g in GPUS.values() if g.fp8))}, or int8, awq or gptq",
         )
     if isinstance(model.runtime, Vllm) and gpu.share == "whole":
@@ -59,7 +59,7 @@ def hardware_can_do_it(model: ModelParts) -> Iterator[Problem]:
                 "gpu",
                 "count",
                 value=gpu.count,
-                fact=f"{shape.heads} heads and {shape.kv_heads} KV heads do not divide over {gpu.count} GPUs",
+                fact=f"{shape.heads} heads and {shape.kv_heads} KV heads cannot be divided evenly among {gpu.count} GPUs",
                 consequence="vLLM refuses to start with this tensor parallelism",
                 remedy="Use a number of GPUs that divides both",
             )

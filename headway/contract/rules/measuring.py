@@ -26,7 +26,7 @@ def signals_exist(model: ModelParts) -> Iterator[Problem]:
                 "signal",
                 value=trigger.signal,
                 fact=f"{engine} does not report {trigger.signal}",
-                consequence="The autoscaler would wait for a series that never comes",
+                consequence="The autoscaler would wait for a series that never exists",
                 remedy=f"Use one of {', '.join(s for s in ScalingSignal if s not in no_triggers)}",
             )
     seen: set[tuple[SloSignal, int]] = set()

@@ -45,7 +45,7 @@ def golden_requests_reach_a_model(model: ModelParts) -> Iterator[Problem]:
                 "golden",
                 value=name,
                 fact=f"no golden request asks model {name}",
-                consequence="It could answer nonsense and still be declared ready",
+                consequence="The model could give wrong answers and still be declared ready",
                 remedy=f"Add a golden request with model: {name}",
             )
 
@@ -63,7 +63,7 @@ def copies_can_be_compared(model: ModelParts) -> Iterator[Problem]:
             "differ",
             value=mirror.differ,
             fact="no golden request says how two answers are compared: all of them look at a form or at parts of a text",
-            consequence="No answer to a copy would ever be compared, and no release would get past its copies",
+            consequence="No answer to a copied request would ever be compared, and no release would get past the mirror step",
             remedy="Add a golden request with compare: exact, near, top or cosine; or leave differ out",
         )
         return
@@ -76,7 +76,7 @@ def copies_can_be_compared(model: ModelParts) -> Iterator[Problem]:
             "log_fields",
             value=list(model.data.log_fields),
             fact=f"samples of requests do not keep {'.'.join(way)}, which answers to copies are compared by (rollout.mirror.differ)",
-            consequence="No answer to a copy would ever be compared, and no release would get past its copies",
+            consequence="No answer to a copied request would ever be compared, and no release would get past the mirror step",
             remedy=f"Add {'.'.join(way[:2])} to data.log_fields, with a data.sample above 0 %; or leave rollout.mirror.differ out",
         )
 
@@ -89,7 +89,7 @@ def running_requests_can_finish(model: ModelParts) -> Iterator[Problem]:
             "health",
             "drain",
             value=drain,
-            fact=f"a request may take {timeout}, a draining replica ends after {drain}",
+            fact=f"a request may take {timeout}, and a draining replica ends after {drain}",
             consequence="Every rollout and every scale-down would cut off the longest requests",
             remedy=f"Raise drain to at least {timeout}, or lower envelope.largest_request.timeout",
         )
@@ -107,7 +107,7 @@ def classes_fit_the_largest_body(model: ModelParts) -> Iterator[Problem]:
                 "body_up_to",
                 value=request_class.body_up_to,
                 fact=f"class {request_class.name} takes bodies up to {request_class.body_up_to}, and none is larger than {body}",
-                consequence="The classes after it would never see a request",
+                consequence="The classes after it would never receive a request",
                 remedy=f"Use less than {body}",
             )
 
@@ -121,6 +121,6 @@ def fallback_is_another(model: ModelParts) -> Iterator[Problem]:
             "model",
             value=model.name,
             fact="the model is its own fallback",
-            consequence="Overload would send requests round in a circle",
+            consequence="Under overload a request would be sent to the same model again and again",
             remedy="Name a lighter model of the same tenant, or leave fallback out",
         )

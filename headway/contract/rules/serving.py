@@ -31,8 +31,8 @@ def batching_fits_runtime(model: ModelParts) -> Iterator[Problem]:
                 "batching",
                 "kind",
                 value="dynamic",
-                fact="a model takes batches of one only",
-                consequence="Requests would wait for others that can never join them",
+                fact="one of the models takes batches of one request only",
+                consequence="Requests would wait for others that can never join their batch",
                 remedy="Raise max_batch of every model to 2 or more, or use kind: none",
             )
         for size in batching.preferred:
@@ -52,7 +52,7 @@ def batching_fits_runtime(model: ModelParts) -> Iterator[Problem]:
             "batching",
             "max_batched_tokens",
             value=batching.max_batched_tokens,
-            fact=f"{batching.max_batched_tokens} tokens a step for {batching.max_sequences} sequences",
+            fact=f"a step has {batching.max_batched_tokens} tokens for {batching.max_sequences} sequences",
             consequence="vLLM refuses to start",
             remedy=f"Use at least {batching.max_sequences}",
         )
@@ -68,7 +68,7 @@ def tokens_fit_runtime(model: ModelParts) -> Iterator[Problem]:
                 "envelope",
                 "largest_request",
                 field,
-                fact=f"a language model without {field}",
+                fact=f"a language model needs {field}",
                 consequence="One long prompt could fill the KV cache and starve all other requests",
                 remedy=f"Declare {field}: the platform sizes GPU memory by it and the gateway enforces it",
             )
@@ -81,7 +81,7 @@ def tokens_fit_runtime(model: ModelParts) -> Iterator[Problem]:
                 value=value,
                 fact="Triton models have no tokens",
                 consequence="The limit would be ignored",
-                remedy="Leave it out; the largest shapes stand in runtime.models",
+                remedy="Leave it out; the largest shapes are declared in runtime.models",
             )
     if isinstance(model.runtime, Vllm) != (model.scaling.token_capacity is not None):
         missing = isinstance(model.runtime, Vllm)
@@ -90,9 +90,11 @@ def tokens_fit_runtime(model: ModelParts) -> Iterator[Problem]:
             "scaling",
             "token_capacity",
             value=model.scaling.token_capacity,
-            fact="a language model without token_capacity" if missing else f"{model.runtime.engine} generates no tokens",
-            consequence="Neither its cost a token nor its use of the token quota is known" if missing else "The value would be ignored",
-            remedy="Measure the tokens a second of one replica under load" if missing else "Leave it out",
+            fact="a language model needs token_capacity" if missing else f"{model.runtime.engine} generates no tokens",
+            consequence="Neither its cost per token nor its use of the token quota would be known"
+            if missing
+            else "The value would be ignored",
+            remedy="Measure the tokens per second of one replica under load" if missing else "Leave it out",
         )
     if largest.context_tokens and largest.output_tokens and largest.output_tokens >= largest.context_tokens:
         yield problem(
@@ -101,8 +103,8 @@ def tokens_fit_runtime(model: ModelParts) -> Iterator[Problem]:
             "largest_request",
             "output_tokens",
             value=largest.output_tokens,
-            fact=f"answers of {largest.output_tokens} tokens in a context of {largest.context_tokens}",
-            consequence="No token is left for the prompt",
+            fact=f"answers may have {largest.output_tokens} tokens, and the context has {largest.context_tokens}",
+            consequence="No tokens would be left for the prompt",
             remedy="Lower output_tokens or raise context_tokens",
         )
 
@@ -126,7 +128,7 @@ def optimisation_fits_runtime(model: ModelParts) -> Iterator[Problem]:
                 "quantisation",
                 value=optimisation.quantisation,
                 fact=f"{runtime.engine} does not quantise while loading",
-                consequence="The weights would stay as they are and need twice the memory",
+                consequence="The weights would not be quantised and would need twice the memory",
                 remedy="Quantise the artifact and name its method",
             )
     elif optimisation.kv_cache is KvCacheType.FP8 and not GPUS[model.envelope.gpu.accelerator].fp8:
@@ -145,7 +147,7 @@ def optimisation_fits_runtime(model: ModelParts) -> Iterator[Problem]:
             "optimisation",
             "tensorrt",
             value=optimisation.tensorrt,
-            fact="TensorRT compiles ONNX models in Triton, and this contract has others",
+            fact="TensorRT compiles only ONNX models in Triton, and this contract has others",
             consequence="The setting would be ignored",
             remedy="Leave it out, or serve ONNX models only",
         )
@@ -158,7 +160,7 @@ def optimisation_fits_runtime(model: ModelParts) -> Iterator[Problem]:
             "folder",
             value=speculation.folder,
             fact=f"the artifact has no file below {speculation.folder}",
-            consequence="The server would not find its draft model and not start",
+            consequence="The server would not find its draft model and would not start",
             remedy="Add the draft model's files to artifact.files, or use method: ngram",
         )
 
@@ -173,7 +175,7 @@ def container_serves_files(model: ModelParts) -> Iterator[Problem]:
             "port",
             value=runtime.metrics.port,
             fact="metrics and gRPC requests share a port",
-            consequence="Prometheus speaks HTTP and could not read the metrics",
+            consequence="Prometheus uses HTTP and could not read the metrics",
             remedy="Serve metrics on a port of their own",
         )
 
@@ -189,8 +191,8 @@ def grpc_containers_speak_the_open_protocol(model: ModelParts) -> Iterator[Probl
             field,
             value=getattr(runtime, field),
             fact=f"{field} is an HTTP path, and the container speaks gRPC only",
-            consequence="It would never be asked for",
-            remedy="Leave it out: a gRPC server is asked by the Open Inference Protocol",
+            consequence="Nothing would ever request this path",
+            remedy="Leave it out: requests to a gRPC server use the Open Inference Protocol",
         )
     for number, golden in enumerate(model.health.golden):
         where = None if golden.request is None else wrong_in(golden.request)
@@ -202,7 +204,7 @@ def grpc_containers_speak_the_open_protocol(model: ModelParts) -> Iterator[Probl
                 number,
                 "request",
                 *where,
-                fact="not a request of the Open Inference Protocol",
+                fact="this is not a request of the Open Inference Protocol",
                 consequence="The probes could not ask a gRPC server for an answer, and no replica would ever be ready",
                 remedy="Write inputs: [{name, datatype, shape, data}] with a datatype of " + ", ".join(TENSOR_TYPES) + ", or serve HTTP",
             )
@@ -214,7 +216,7 @@ def batch_is_asked_by_http(model: ModelParts) -> Iterator[Problem]:
         yield problem(
             "batch-is-asked-by-http",
             "batch",
-            fact="the container speaks gRPC only, whose messages the worker does not know",
+            fact="the container speaks gRPC only, and batch workers send HTTP requests",
             consequence="No message could be turned into a request",
             remedy="Serve HTTP, or leave batch out",
         )
@@ -226,5 +228,5 @@ def batch_is_asked_by_http(model: ModelParts) -> Iterator[Problem]:
             value=model.batch.store,
             fact="answers would be written below the artifact's own prefix",
             consequence="Artifacts are immutable, and workers would need the right to change them",
-            remedy="Use another prefix, best in a bucket of its own",
+            remedy="Use another prefix, if possible in a bucket of its own",
         )
