@@ -69,9 +69,9 @@ class Artifact(Part):
             examples=["s3://models/vision/defects/2026.11.2/"],
         ),
     ]
-    """Prefix in object storage, ending in `/`. It must hold the tenant's name as one of its parts: identities are bound to it."""
+    """Prefix in object storage, ending in `/`. One of its parts must be the tenant's name, below which the tenant's identity may read."""
     version: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,38}[A-Za-z0-9])?$", examples=["2026.11.2"])]
-    """The version people call it by; becomes the label `platform.io/version`. A release is identified by content, not by this."""
+    """The version by which people know it; becomes the label `platform.io/version`. A release is identified by content, not by this."""
     registry: RegistryEntry
     """Where the model registry lists it."""
     files: Annotated[tuple[File, ...], Field(min_length=1, max_length=2_000)]

@@ -17,15 +17,15 @@ class Batch(Part):
     """Workers that take requests from a queue and write answers to object storage."""
 
     max_replicas: Annotated[Count, Field(le=1000)]
-    """Most workers; they go to zero when the queue is empty. Charged to the tenant's quota."""
+    """Largest number of workers; there are none while the queue is empty. Charged to the tenant's quota."""
     messages_per_replica: Annotated[Count, Field(le=100_000)]
     """Waiting messages that one worker should have."""
     deadline: Annotated[Duration, between(Duration.parse("1m"), Duration.parse("14d"))]
-    """Longest from message to answer; also how long the queue keeps a message."""
+    """Longest time from message to answer; also how long the queue keeps a message."""
     attempts: Annotated[Count, Field(le=20)] = 5
     """Tries before a message goes to the dead-letter queue; a spot interruption counts as one."""
     message_timeout: Annotated[Duration, between(Duration.parse("10s"), Duration.parse("12h"))]
-    """Longest that one message may take; then another worker gets it."""
+    """Longest time that one message may take; then another worker gets it."""
     store: Annotated[
         str,
         Field(

@@ -23,7 +23,7 @@ class DynamicBatching(Part):
     preferred: Annotated[tuple[Annotated[Count, Field(le=4096)], ...], Field(max_length=8)] = ()
     """Batch sizes to prefer, ascending; empty lets Triton take what is there."""
     max_queue: Annotated[Count, Field(le=100_000)]
-    """Requests that may wait in a replica; further ones get 503 at once."""
+    """Requests that may wait in a replica; the server answers 503 to further ones."""
     queue_timeout: Annotated[Duration, between(Duration.parse("1s"), Duration.parse("10m"))]
     """Longest time in the queue; then 503. At least 1 s: Triton's queue policy stalls about half a second now and then."""
 

@@ -35,7 +35,7 @@ class Risk(StrEnum):
 
 
 class Data(Part):
-    """What is known and kept about requests."""
+    """What requests may contain, and what is kept of them."""
 
     classification: DataClass
     """The most sensitive data that a request or an answer may contain."""
@@ -51,7 +51,7 @@ class Data(Part):
     """Fields of JSON bodies that samples keep (`request.inputs`, `response.outputs`): each with all it holds, and of every element where a list
     is on the way. All others are dropped. Without one nothing is sampled."""
     sample: Annotated[Share, between(Share(0), Share.parse("100%"))] = Share.parse("1%")
-    """Share of requests whose allowed fields are kept; which ones, their ids say. Compared with mirrored copies' answers in a release."""
+    """Share of requests whose allowed fields are kept, chosen by the request's id. Compared with mirrored copies' answers in a release."""
 
     @property
     def sampled(self) -> bool:

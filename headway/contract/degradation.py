@@ -30,20 +30,20 @@ class Fallback(Part):
     model: Name
     """Another model of the same tenant that takes the same requests."""
     priorities: Annotated[tuple[RequestPriority, ...], Field(min_length=1, max_length=3)]
-    """Whose requests go there when this model is overloaded."""
+    """The priorities whose requests go there when this model is overloaded."""
 
 
 class Degradation(Part):
-    """The ladder down."""
+    """What the service does under overload, step by step."""
 
     overload_at: Annotated[Count, Field(le=100_000)]
-    """Requests in flight on a replica from which on it counts as overloaded."""
+    """The number of requests in flight from which on a replica counts as overloaded."""
     reject: Annotated[tuple[RequestPriority, ...], Field(max_length=2)] = (RequestPriority.LOW,)
-    """Whose requests get 429 while overloaded."""
+    """The priorities whose requests get 429 under overload."""
     retry_after: Annotated[Duration, between(Duration.parse("1s"), Duration.parse("10m"))] = Duration.parse("2s")
-    """What the 429 tells callers to wait; whole seconds."""
+    """How long the 429 tells callers to wait; whole seconds."""
     fallback: Fallback | None = None
-    """Where requests go that are neither rejected nor kept."""
+    """The model that takes requests of some priorities under overload."""
 
     def violations(self) -> Iterator[Problem]:
         both = sorted(set(self.reject) & set(self.fallback.priorities if self.fallback else ()))

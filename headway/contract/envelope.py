@@ -164,9 +164,9 @@ class Envelope(Part):
     shared_memory: Annotated[Bytes, between(Bytes(0), Bytes(2**40))] = Bytes(0)
     """Size of `/dev/shm`; counts as RAM. Tensor-parallel servers and Triton's Python backend need it."""
     scratch: Annotated[Bytes, between(Bytes(_GI // 4), Bytes(4 * 2**40))] = Bytes(2 * _GI)
-    """Ephemeral storage for logs, compilation caches and temporary files; the artifact has room of its own."""
+    """Ephemeral storage for logs, compilation caches and temporary files; the artifact has space of its own."""
     largest_request: LargestRequest
-    """The largest request that the replica must bear within this envelope."""
+    """The largest request that the replica must handle within this envelope."""
 
     def violations(self) -> Iterator[Problem]:
         if self.shared_memory and self.shared_memory * 2 > self.memory:

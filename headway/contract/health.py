@@ -19,9 +19,9 @@ class Warmup(Part):
     """Synthetic requests at the declared maximum, before a replica takes traffic."""
 
     requests: Annotated[Count, Field(le=10_000)]
-    """How many; the last half is measured."""
+    """How many requests are sent; the last half is measured."""
     p99: Annotated[Duration, between(Duration.parse("1ms"), Duration.parse("1h"))]
-    """Slowest that the measured half may be at its 99th percentile, at maximum shape."""
+    """Largest latency of the measured half at its 99th percentile, at maximum shape."""
     memory_headroom: Annotated[Share, between(Share(0), Share.parse("50%"))] = Share.parse("5%")
     """Part of the envelope's GPU memory that must still be free after warmup."""
 
@@ -32,7 +32,7 @@ class Exact(Part):
     compare: Literal["exact"]
     """`exact`: equal, to the letter and to the bit."""
     value: JsonValue
-    """The right answer."""
+    """The correct answer."""
 
 
 class Near(Part):
@@ -41,7 +41,7 @@ class Near(Part):
     compare: Literal["near"]
     """`near`: each number within `relative` of the expected one, or within `absolute`."""
     value: Annotated[tuple[Number, ...], Field(min_length=1, max_length=100_000)]
-    """The right numbers."""
+    """The correct numbers."""
     relative: Annotated[Number, Field(ge=0, le=1)] = 0.0
     """Largest relative difference."""
     absolute: Annotated[Number, Field(ge=0)] = 0.0
@@ -59,12 +59,12 @@ class Near(Part):
 
 
 class Top(Part):
-    """The largest number of the answer stands at this place: the label of a classifier."""
+    """The largest number of the answer is at this place: the label of a classifier."""
 
     compare: Literal["top"]
     """`top`: the index of the largest number."""
     index: Annotated[int, Field(strict=True, ge=0, le=10_000_000)]
-    """Where the largest number stands, counted from 0."""
+    """The place of the largest number, counted from 0."""
 
 
 class Cosine(Part):
@@ -73,7 +73,7 @@ class Cosine(Part):
     compare: Literal["cosine"]
     """`cosine`: cosine similarity to the expected vector."""
     value: Annotated[tuple[Number, ...], Field(min_length=2, max_length=100_000)]
-    """The right vector."""
+    """The correct vector."""
     at_least: Annotated[Number, Field(gt=0, le=1)]
     """Smallest similarity."""
 
@@ -111,7 +111,7 @@ Expectation = Annotated[Exact | Near | Top | Cosine | Contains | SchemaMatch, Fi
 
 
 class Golden(Part):
-    """A request with a known right answer. Startup, liveness and the release gate use it."""
+    """A request with a known correct answer. Startup, liveness and the release gate use it."""
 
     name: Name
     """Its name in reports."""
@@ -122,7 +122,7 @@ class Golden(Part):
     file: Annotated[str, Field(max_length=255)] | None = None
     """A JSON file of the artifact that holds the request body: for images and other large inputs."""
     answer: Annotated[str, Field(pattern=r"^(/([^/~]|~[01])*)*$", max_length=255, examples=["/outputs/0/data"])]
-    """Where in the response body the answer stands: a JSON Pointer (RFC 6901), such as `/outputs/0/data`."""
+    """Where in the response body the answer is: a JSON Pointer (RFC 6901), such as `/outputs/0/data`."""
     expect: Expectation
     """What the answer must be."""
 
@@ -143,11 +143,11 @@ class Liveness(Part):
     interval: Annotated[Duration, between(Duration.parse("5s"), Duration.parse("10m"))]
     """Time between two synthetic requests."""
     timeout: Annotated[Duration, between(Duration.parse("100ms"), Duration.parse("5m"))]
-    """Longest that one may take."""
+    """Longest time that one synthetic request may take."""
     failures: Annotated[Count, Field(ge=2, le=20)]
-    """Failures in a row that make a restart; at least 2, for one slow answer is no death."""
+    """Failures in a row that lead to a restart; at least 2, because one slow answer is no proof."""
     no_progress: Annotated[Duration, between(Duration.parse("10s"), Duration.parse("1h"))]
-    """Requests wait and none has finished for this long: stuck, whatever the health page says."""
+    """The replica is stuck when requests wait and none has finished for this long, whatever the health page says."""
 
 
 class Health(Part):
@@ -159,15 +159,15 @@ class Health(Part):
         return next((golden for golden in self.golden if isinstance(golden.expect, Exact | Near | Top | Cosine)), None)
 
     startup_budget: Annotated[Duration, between(Duration.parse("10s"), Duration.parse("4h"))]
-    """Longest from pod start to ready: image, artifact, engine start, warmup. The startup probe gives up after it."""
+    """Longest time from pod start to ready: image, artifact, engine start, warmup. The startup probe gives up after it."""
     engine_start: Annotated[Duration, between(Duration.parse("1s"), Duration.parse("2h"))]
-    """Measured time from process start to loaded model, files already local; part of the start-up budget."""
+    """Measured time from process start to loaded model, with all files local; part of the start-up budget."""
     warmup: Warmup
     """What a replica must prove before it takes traffic."""
     golden: Annotated[tuple[Golden, ...], Field(min_length=1, max_length=100)]
     """Requests with known answers; the first one is also the liveness and readiness request."""
     liveness: Liveness
-    """When a replica is stuck."""
+    """When a running replica counts as stuck."""
     drain: Annotated[Duration, between(Duration.parse("5s"), Duration.parse("9m"))]
     """Time for running requests to finish after a replica leaves rotation; under 10 minutes, when node repair forces the end."""
 

@@ -30,11 +30,11 @@ class ModelParts(Part):
     """All fields of a model contract. Use `Model`, which also holds the rules between them."""
 
     contract: Literal["model/v1"]
-    """The version of this vocabulary: `model/v1`."""
+    """The version of this schema: `model/v1`."""
     name: Name
     """The model's name: that of its file, unique in the tenant, part of every derived object's name."""
     description: Text
-    """What it answers, for people who find it in a list."""
+    """What the model answers, for people who find it in a list."""
     owner: Text
     """Who is responsible: a team or an address. Shown in alerts and in release records."""
     workload_class: Literal[WorkloadClass.LATENCY, WorkloadClass.THROUGHPUT]
@@ -44,27 +44,27 @@ class ModelParts(Part):
     artifact: Artifact
     """What is served."""
     envelope: Envelope
-    """What a replica may use, and the largest request it must bear."""
+    """What a replica may use, and the largest request that it must handle."""
     batching: Batching
-    """How requests are joined."""
+    """How requests are joined into batches."""
     optimisation: Optimisation = Optimisation()
-    """How it was made smaller or faster."""
+    """How the model was made smaller or faster."""
     health: Health
-    """What healthy means, and the proof."""
+    """What healthy means for this model, and how it is proved."""
     slo: Annotated[tuple[Slo, ...], Field(min_length=1, max_length=12)]
     """What is promised to callers."""
     scaling: Scaling
     """How many replicas, and what moves them."""
     placement: Placement
-    """Where replicas may run, and beside whom."""
+    """Where replicas may run, and what may share their GPUs."""
     rollout: Rollout
     """How a new version gets traffic."""
     degradation: Degradation
-    """What gives way under overload."""
+    """What the service does under overload."""
     data: Data
     """What requests contain and what may be kept."""
     observability: Observability
-    """Who is told."""
+    """Who is alerted, and how much is traced."""
     batch: Batch | None = None
     """The batch variant on spot; nothing of it exists when left out."""
 

@@ -9,7 +9,7 @@ from headway.contract.units import Share
 
 
 class Observability(Part):
-    """Who is told, and how much is traced."""
+    """Who is alerted, and how much is traced."""
 
     receiver: Name
     """The Alertmanager receiver of the team on call."""

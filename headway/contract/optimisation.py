@@ -69,17 +69,17 @@ class Provenance(Part):
 
 
 class Optimisation(Part):
-    """What was done to the model to serve it cheaper. All of it is optional."""
+    """What was done to the model to serve it at a lower cost. All of it is optional."""
 
     quantisation: Quantisation = Quantisation.NONE
     """How weights are stored; decides GPU memory and which kernels run."""
     kv_cache: KvCacheType = KvCacheType.AUTO
     """Element type of the KV cache; `fp8` halves it. vLLM only."""
     prefix_caching: Flag = True
-    """Whether prompts share the cache of a common prefix. vLLM only; off when one tenant's prompts must not speed up another's."""
+    """Whether prompts share the cache of a common prefix. vLLM only; switch it off where one caller's prompts must not speed up another's."""
     speculation: Speculation | None = None
     """Speculative decoding. vLLM only."""
     tensorrt: Literal["FP32", "FP16"] | None = None
-    """Compile ONNX graphs with TensorRT at load, in this precision. Triton's `onnxruntime` backend only; lengthens the start."""
+    """The precision in which ONNX graphs are compiled with TensorRT at load. Triton's `onnxruntime` backend only; lengthens the start."""
     provenance: Provenance = Provenance()
     """Where a smaller model comes from."""

@@ -50,9 +50,9 @@ class Pool(Part):
     sharing: Sharing = WholeSharing()
     """How GPUs are shared; one mode a pool."""
     workload_class: WorkloadClass
-    """For which workloads: their models find the pool by it."""
+    """The class of workloads that the pool is for; their models find it by this."""
     packing: Packing | None = None
-    """How replicas are laid over its nodes; follows from the workload class when left out."""
+    """How replicas are placed on its nodes; follows from the workload class when left out."""
     efa: Flag = False
     """Elastic Fabric Adapters and a cluster placement group, for models that span nodes."""
     ami: Ami
@@ -280,7 +280,7 @@ class Pool(Part):
 
 
 class SystemPool(Part):
-    """Nodes without GPUs, for everything that needs none: gateways, Prometheus, KEDA, operators."""
+    """Nodes without GPUs, for gateways, Prometheus, KEDA, operators and everything else that needs none."""
 
     name: Name
     """Its name."""

@@ -14,21 +14,21 @@ Zone = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9][a-z]$", examples
 
 
 class OnDemand(Part):
-    """Instances at list price, for as long as they are wanted."""
+    """Instances at list price, for as long as they are needed."""
 
     kind: Literal["on_demand"] = "on_demand"
     """`on_demand`."""
 
 
 class Spot(Part):
-    """Spare instances, taken back with two minutes' notice. For batch only."""
+    """Spare instances that AWS takes back with two minutes' notice. For batch work only."""
 
     kind: Literal["spot"]
     """`spot`."""
 
 
 class Reservation(Part):
-    """An On-Demand Capacity Reservation: paid for, used or not, and there when needed. One zone."""
+    """An On-Demand Capacity Reservation: it is paid for whether used or not, and available when needed. One zone."""
 
     kind: Literal["reservation"]
     """`reservation`."""
@@ -37,12 +37,12 @@ class Reservation(Part):
 
 
 class CapacityBlock(Part):
-    """A Capacity Block for ML: GPUs for a span of days, bought ahead. One zone."""
+    """A Capacity Block for ML: GPUs for a number of days, bought in advance. One zone."""
 
     kind: Literal["block"]
     """`block`."""
     id: Annotated[str, Field(pattern=r"^cr-[0-9a-f]{8,17}$", examples=["cr-0123456789abcdef0"])]
-    """The reservation that the block came with."""
+    """The capacity reservation of the block."""
     ends: Annotated[str, Field(pattern=r"^20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:00Z$", examples=["2026-12-01T11:30:00Z"])]
     """When it ends, in UTC; the pool drains an hour before."""
 
@@ -74,12 +74,12 @@ class MigSharing(Part):
 
 
 class SplitSharing(Part):
-    """Each GPU is offered several times, through MPS or in turns."""
+    """Each GPU is offered several times, through MPS or time slicing."""
 
     mode: Literal["mps", "slice"]
-    """`mps`: at the same time, memory split equally. `slice`: in turns, nothing isolated."""
+    """`mps`: at the same time, memory divided equally. `slice`: in turns, without isolation."""
     replicas: Annotated[Count, Field(ge=2, le=48)]
-    """How many shares one GPU is offered as."""
+    """The number of shares that one GPU is offered as."""
 
 
 Sharing = Annotated[WholeSharing | MigSharing | SplitSharing, Field(discriminator="mode")]
@@ -91,7 +91,7 @@ class Size(Part):
     min: Annotated[CountOrNone, Field(le=450)] = 0
     """Nodes that always run."""
     max: Annotated[Count, Field(le=450)]
-    """Most nodes."""
+    """Largest number of nodes."""
 
     def violations(self) -> Iterator[Problem]:
         if self.min > self.max:
@@ -111,9 +111,9 @@ class Disk(Part):
     size: Annotated[Bytes, between(Bytes(50 * _GI), Bytes(16 * 2**40))] = Bytes(200 * _GI)
     """Its size; GPU images are 10 to 20 GB each."""
     iops: Annotated[Count, Field(ge=3_000, le=80_000)] = 6_000
-    """Operations a second."""
+    """Operations per second."""
     throughput: Annotated[Throughput, between(Throughput.parse("125Mi/s"), Throughput.parse("2000Mi/s"))] = Throughput.parse("600Mi/s")
-    """Bytes a second; parallel image pulls need 600Mi/s."""
+    """Bytes per second; parallel image pulls need 600Mi/s."""
 
     def violations(self) -> Iterator[Problem]:
         if int(self.throughput) > self.iops * 2**18:
@@ -133,7 +133,7 @@ class WarmNodes(Part):
     size: Annotated[Count, Field(le=100)]
     """Instances kept warm in each zone."""
     state: Literal["stopped", "running", "hibernated"] = "stopped"
-    """How they wait; stopped ones cost their disks only."""
+    """The state in which they wait; stopped ones cost their disks only."""
 
 
 class RepairOverride(Part):
@@ -159,7 +159,7 @@ class Repair(Part):
     parallel: Annotated[Count, Field(le=10)] = 1
     """Nodes under repair at the same time."""
     stop_above_unhealthy: Annotated[Count, Field(ge=1, le=100)] = 30
-    """Percentage of unhealthy nodes above which repair stops: then the fault is not the nodes'."""
+    """Percentage of unhealthy nodes above which repair stops, because the cause is then not in single nodes."""
     overrides: Annotated[tuple[RepairOverride, ...], Field(max_length=30)] = Field(default_factory=_repair_overrides)
     """Conditions handled otherwise. DCGMError is ignored by default: on tainted nodes the agent reports it for healthy GPUs."""
 
@@ -168,9 +168,9 @@ class Update(Part):
     """How nodes are replaced when their version changes."""
 
     max_unavailable: Annotated[Count, Field(le=100)] = 1
-    """Nodes of a zone that may be away at once."""
+    """Nodes of a zone that may be unavailable at once."""
     strategy: Literal["minimal", "default"] = "minimal"
-    """`minimal`: terminate first, for pools without room for more; `default`: launch first."""
+    """`minimal`: terminate first, for pools that cannot grow; `default`: launch first."""
 
 
 class Taint(Part):

@@ -44,7 +44,7 @@ def markdown() -> str:
         "A tenant is a folder below `tenants/`: `tenant.yaml` says who the team is and what it may use, every other `<name>.yaml` is a model.",
         "`headway check` judges them, `headway new` writes commented starters, `headway diff` says what a change changes.",
         "",
-        "Contracts are YAML without its traps: one document, no anchors, aliases, tags or merge keys, no duplicate keys, at most 1 MB; `yes`,",
+        "Contracts use a strict subset of YAML: one document, no anchors, aliases, tags or merge keys, no duplicate keys, at most 1 MB; `yes`,",
         "`010` and `12:30` are texts. Unknown fields are refused. Names follow RFC 1123 and have at most 40 characters.",
         "",
         "## Quantities",

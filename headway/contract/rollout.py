@@ -98,10 +98,10 @@ class Tolerances(Part):
 
 
 class Trade(Part):
-    """How much slower a better model may be: the rule that decides between accuracy and latency, written before anyone looks."""
+    """How much slower a better model may be: the rule that decides between accuracy and latency, written before the release."""
 
     gain: Annotated[Share, between(Share.parse("0.1%"), Share.parse("100%"))]
-    """Rise of the share of right golden and labelled answers, in points, from which on the wider tolerance holds."""
+    """Rise of the share of correct golden and labelled answers, in points, from which on the wider tolerance holds."""
     latency: Annotated[Share, between(Share.parse("1%"), Share.parse("500%"))]
     """Slow-down of the latency tail that is then accepted, instead of `tolerances.latency`."""
 
@@ -110,7 +110,7 @@ class RequestClass(Part):
     """A kind of request that is compared only with its own kind, so that a change of mix does not look like a change of speed."""
 
     name: Name
-    """Its name; the gateway writes it into a label, never the client."""
+    """Its name; the platform writes it into a label, never the client."""
     body_up_to: Annotated[Bytes, between(Bytes(1), Bytes(256 * 2**20))] | None = None
     """Requests with a body up to this size that no smaller class takes; left out in the last class, which takes the rest."""
 
@@ -119,9 +119,9 @@ class Split(Part):
     """A long-lived division of users between two versions."""
 
     share: Annotated[Share, between(Share.parse("1%"), Share.parse("99%"))]
-    """Share of users that the new version gets, in whole percent; a few heavy users make its share of requests another one."""
+    """Share of users that the new version gets, in whole percent; its share of requests may differ, because some users send more."""
     duration: Annotated[Duration, between(Duration.parse("1h"), Duration.parse("90d"))]
-    """How long; then a person decides."""
+    """How long evidence is gathered; then a person decides."""
     user_claim: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.:/-]{0,63}$", examples=["sub"])]
     """Claim of the caller's token that identifies a user, a text or a whole number at its top level; the same user always gets the same
     version. A caller without it is in no experiment."""
@@ -158,29 +158,29 @@ class Rollout(Part):
     mirror: Mirror | None = None
     """Copy live requests to the new version before any user sees it. Left out, users are the first to try it."""
     baseline_arm: Flag = True
-    """Canary: run the stable version in an arm of the canary's size and age, to compare like with like; costs its GPUs meanwhile."""
+    """Canary: also run the stable version in an arm of the canary's size and age, to compare like with like; it costs GPUs."""
     classes: Annotated[tuple[RequestClass, ...], Field(max_length=8)] = ()
-    """Kinds of requests to compare separately; empty compares all together, with less to say."""
+    """Kinds of requests to compare separately; if empty, all are compared together, which shows less."""
     step_at_least: Annotated[Duration, between(_MINUTES("1m"), Duration.parse("24h"))] = _MINUTES("5m")
     """Shortest time at a weight, whatever the evidence."""
     step_at_most: Annotated[Duration, between(_MINUTES("5m"), Duration.parse("7d"))] = _MINUTES("30m")
     """Longest time at a weight; then `on_inconclusive`."""
     bake: Annotated[Duration, between(_MINUTES("5m"), Duration.parse("7d"))] = _MINUTES("1h")
-    """Time at 100 % during which the old release stays warm; slow leaks show here."""
+    """Time at 100 % during which the old release stays warm; slow memory leaks show here."""
     at_most: Annotated[Duration, between(_MINUTES("30m"), Duration.parse("30d"))] = Duration.parse("1d")
-    """Longest from start to full traffic, holds included; then it is rolled back, whatever the evidence. Not for `ab`: a person ends that."""
+    """Longest time from start to full traffic, holds included; then the release is rolled back. Not for `ab`, which a person ends."""
     on_inconclusive: OnInconclusive = OnInconclusive.HOLD
     """What happens when a step's time is over without a verdict."""
     blind_at_most: Annotated[Duration, between(_MINUTES("1m"), Duration.parse("24h"))] = _MINUTES("15m")
-    """Longest without data before traffic steps back to the last weight with evidence."""
+    """Longest time without data; then traffic goes back to the last weight with evidence."""
     unwatched_at_most: Annotated[Duration, between(_MINUTES("1m"), Duration.parse("2h"))] = _MINUTES("10m")
-    """Dead man's limit: longest that an unproven version keeps traffic when its runner is gone."""
+    """Longest time that an unproven version keeps traffic after its driver has gone silent; then the release guard acts."""
     false_rollback: Annotated[Share, between(Share.parse("0.01%"), Share.parse("5%"))] = Share.parse("1%")
     """Probability, over a whole rollout, that a healthy version is rolled back; split over all signals."""
     tolerances: Tolerances = Tolerances()
     """How different the new version may be."""
     trade: Trade | None = None
-    """How much slower a better model may be. Left out, better answers excuse nothing."""
+    """How much slower a better model may be. If left out, better answers do not excuse slower ones."""
     surge: Surge = Surge.AUTO
     """Where the new version's GPUs come from; `surge` is refused where the pool has none to spare."""
     split: Split | None = None

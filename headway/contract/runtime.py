@@ -284,7 +284,7 @@ class Metrics(Part):
 
 
 class Container(Part):
-    """The escape hatch: any server in a container. The rest of the contract holds for it as for all others."""
+    """Any other server in a container. The rest of the contract applies to it as to all others."""
 
     engine: Literal[Engine.CONTAINER]
     """`container`."""
@@ -299,7 +299,7 @@ class Container(Part):
     environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")], Annotated[str, Field(max_length=4096)]] = Field(
         default=_NO_ENV, max_length=100
     )
-    """Environment variables. Never secrets: whatever a name says is one is refused."""
+    """Environment variables. A variable whose name looks like a secret is refused."""
     protocol: Literal["http", "grpc"]
     """What it speaks on `port`; `grpc` is the Open Inference Protocol over gRPC, as golden requests are asked by it."""
     port: Annotated[Count, Field(ge=1024, le=65_535)]

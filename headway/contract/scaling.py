@@ -37,12 +37,12 @@ class CountTrigger(Part):
 
 
 class RateTrigger(Part):
-    """Scale on requests a second."""
+    """Scale on requests per second."""
 
     signal: Literal[ScalingSignal.REQUEST_RATE]
     """`request_rate`."""
     target: Annotated[Rate, between(Rate(1), Rate.parse("1000000/s"))]
-    """Requests a second that one replica should take."""
+    """Requests per second that one replica should take."""
 
 
 class TimeTrigger(Part):
@@ -51,16 +51,16 @@ class TimeTrigger(Part):
     signal: Literal[ScalingSignal.QUEUE_TIME]
     """`queue_time`: mean time between arrival and computation."""
     target: Annotated[Duration, between(Duration.parse("1ms"), Duration.parse("10m"))]
-    """Mean queue time to stay under."""
+    """The mean queue time to stay below."""
 
 
 class UseTrigger(Part):
     """Scale on how full a replica is."""
 
     signal: Literal[ScalingSignal.KV_CACHE_USE, ScalingSignal.GPU_ACTIVITY]
-    """`kv_cache_use`: vLLM's cache. `gpu_activity`: share of time with busy multiprocessors; a brake beside others, not alone."""
+    """`kv_cache_use`: vLLM's cache. `gpu_activity`: share of time with busy multiprocessors; only beside other triggers."""
     target: Annotated[Share, between(Share.parse("10%"), Share.parse("95%"))]
-    """Use to stay under."""
+    """The use to stay below."""
 
 
 Trigger = Annotated[CountTrigger | RateTrigger | TimeTrigger | UseTrigger, Field(discriminator="signal")]
@@ -80,23 +80,23 @@ class Scaling(Part):
     min_replicas: Annotated[CountOrNone, Field(le=1000)]
     """Replicas that always run; 0 only where the environment is a development one."""
     max_replicas: Annotated[Count, Field(le=1000)]
-    """Most replicas; the tenant's quota is charged for all of them."""
+    """Largest number of replicas; the tenant's quota is charged for all of them."""
     capacity: Annotated[Rate, between(Rate(1), Rate.parse("1000000/s"))]
-    """Requests that one replica serves within its objectives, measured under load. Cost, quota and simulations are reckoned with it."""
+    """Requests that one replica serves within its objectives, measured under load. Cost and quota are calculated with it."""
     token_capacity: Annotated[Rate, between(Rate(1), Rate.parse("1000000/s"))] | None = None
     """Language models: tokens that one replica generates within its objectives, measured under load."""
     triggers: Annotated[tuple[Trigger, ...], Field(min_length=1, max_length=6)]
-    """What moves the number; the largest answer wins."""
+    """The signals that move the number of replicas; the largest result counts."""
     policy: ScalingPolicy = ScalingPolicy.TARGET
     """`target`: load over target. `square_root`: load plus a headroom that grows with its root; for bursty services."""
     headroom: Annotated[Number, Field(ge=0.5, le=5)] = 2.0
-    """Factor of the square root; higher wastes more and waits less. Used by `square_root` only."""
+    """Factor of the square root; a higher one costs more and lets requests wait less. Used by `square_root` only."""
     polling: Annotated[Duration, between(Duration.parse("5s"), Duration.parse("5m"))] = Duration.parse("15s")
     """Time between two readings of the signals."""
     scale_down_after: Annotated[Duration, between(Duration.parse("1m"), Duration.parse("1h"))] = Duration.parse("10m")
     """How long load must stay low before replicas go: a GPU replica is slow to come back."""
     warm_replicas: Annotated[CountOrNone, Field(le=100)] = 0
-    """Places kept free on running nodes for the next replicas, images and artifact already there; paid for."""
+    """Places kept free on running nodes for the next replicas, with images and artifact already there; they cost money."""
 
     def violations(self) -> Iterator[Problem]:
         if self.min_replicas > self.max_replicas:

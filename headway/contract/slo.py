@@ -32,9 +32,9 @@ class SloSignal(StrEnum):
 
 class _Window(Part):
     window: Annotated[Duration, between(Duration.parse("1d"), Duration.parse("90d"))] = Duration.parse("28d")
-    """Over which time the objective holds; the error budget renews with it."""
+    """The time over which the objective holds; the error budget is renewed with it."""
     minimum_requests: Annotated[Count, Field(le=1_000_000)] = 100
-    """Alerts stay silent while a burn-rate window has seen fewer requests: one failure of three is no incident."""
+    """Alerts stay silent while a burn-rate window has fewer requests: one failure of three is no incident."""
 
 
 class Availability(_Window):
@@ -54,7 +54,7 @@ class LatencyObjective(_Window):
     quantile: Annotated[Share, _OBJECTIVE]
     """Share of requests that must be faster than the threshold."""
     threshold: Annotated[Duration, between(Duration.parse("1ms"), Duration.parse("1h"))]
-    """The time they must stay under."""
+    """The time that a request must stay below to count as fast enough."""
 
     @property
     def objective(self) -> Share:

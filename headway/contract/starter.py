@@ -183,7 +183,7 @@ scaling:
 """
 
 _CONTAINER = """\
-# The escape hatch: any server in a container. The rest of the contract holds for it as for all others.
+# Any other server in a container. The rest of the contract applies to it as to all others.
 runtime:
   engine: container
   image: registry.example.com/{tenant}/{name}:1.0.0@sha256:{zeros}    # replace: always by digest

@@ -45,11 +45,11 @@ class Quota(Part):
     memory: Annotated[Bytes, between(Bytes(2**30), Bytes(2**60))]
     """RAM of all pods."""
     requests: Annotated[Rate, between(Rate(1), Rate.parse("10000000/s"))]
-    """Requests that the gateway lets through; beyond it callers get 429."""
+    """Requests that the gateway lets through; it answers 429 to further ones."""
     tokens: Annotated[Rate, between(Rate(1), Rate.parse("100000000/s"))] | None = None
     """Generated tokens that the gateway lets through; needed by tenants of language models."""
     monthly_budget: Annotated[Money, between(Money(10**6), Money(10**15))]
-    """Cost a month above which the owner is alerted; forecasts at list price are checked against it too."""
+    """Monthly cost above which the owner is alerted; forecasts at list price are checked against it too."""
 
     def violations(self) -> Iterator[Problem]:
         for profile in sorted(self.mig):
@@ -66,14 +66,14 @@ class Quota(Part):
 
 
 class Issuer(Part):
-    """Who vouches for callers: an OpenID Connect issuer."""
+    """An identity provider of callers: an OpenID Connect issuer."""
 
     issuer: Annotated[str, Field(pattern=r"^https://[^\s?#]+$", max_length=300, examples=["https://login.example.com/realms/staff"])]
     """The `iss` claim, to the letter."""
     audiences: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(min_length=1, max_length=20)]
     """Accepted `aud` claims."""
     jwks_uri: Annotated[str, Field(pattern=r"^https://[^\s#]+$", max_length=300, examples=["https://login.example.com/realms/staff/certs"])]
-    """Where its public keys are."""
+    """The address of its public keys."""
 
 
 class People(Part):
@@ -82,32 +82,32 @@ class People(Part):
     deployers: Annotated[tuple[Text, ...], Field(min_length=1, max_length=20)]
     """Groups that may release: read everything, change what a release changes."""
     runners: Annotated[tuple[Text, ...], Field(max_length=20)] = ()
-    """Groups that releases are driven as, in CI for instance: what deployers may, and asking replicas golden requests by `pods/exec`."""
+    """Groups of those that drive releases, such as CI: they may do what deployers may, and send golden requests to replicas by `pods/exec`."""
     viewers: Annotated[tuple[Text, ...], Field(max_length=20)] = ()
-    """Groups that may look."""
+    """Groups that may read."""
 
 
 class Tenant(Part):
     """A team with its own namespace, identity, quotas and limits."""
 
     contract: Literal["tenant/v1"]
-    """The version of this vocabulary: `tenant/v1`."""
+    """The version of this schema: `tenant/v1`."""
     name: Name
     """The tenant's name: that of its folder, and of its namespace."""
     description: Text
     """What the team does, for people who find it in a list."""
     owner: Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254, examples=["team@example.com"])]
-    """The address that budget alarms and refusals go to."""
+    """The address to which budget alarms are sent."""
     priority: TenantPriority
-    """Whose pods yield when GPUs are short."""
+    """Whose pods are evicted first when GPUs are scarce."""
     runtimes: Annotated[tuple[Engine, ...], Field(min_length=1, max_length=3)]
     """Which runtimes its models may use."""
     quota: Quota
     """What it may use."""
     issuers: Annotated[tuple[Issuer, ...], Field(min_length=1, max_length=10)]
-    """Who vouches for its callers; there is no anonymous use."""
+    """The identity providers of its callers; nobody calls models anonymously."""
     people: People
-    """Who may release and who may look."""
+    """Who may release, and who may only read."""
 
     def violations(self) -> Iterator[Problem]:
         reserved = ("default", "kube-", "istio-", "headway-", "gpu-operator", "keda", "monitoring")
