@@ -63,7 +63,7 @@ def check(
         bool, typer.Option("--registry", help="also ask the model registry that each contract names whether it lists this artifact")
     ] = False,
 ) -> None:
-    """Check contracts: every error of every file at once, with its consequence and its remedy.
+    """Check contracts, and show every problem of every file at once, with its consequence and its remedy.
 
     Exit codes: 0 all accepted (warnings may be there), 1 something is refused, 2 wrong use.
     """
@@ -180,23 +180,23 @@ _Folder = Annotated[Path, typer.Option("--folder", help="the folder of all tenan
 
 @new_app.command("tenant")
 def new_tenant(name: Annotated[str, typer.Argument(help="the tenant's name")], folder: _Folder = DEFAULT_FOLDER) -> None:
-    """Write tenants/NAME/tenant.yaml."""
+    """Write the contract of a new tenant to tenants/NAME/tenant.yaml."""
     from headway.contract.starter import tenant_starter
 
     _legal(name)
     file = folder / name / "tenant.yaml"
     _create(file, tenant_starter(name))
-    typer.echo(f"{file}\n  Replace what is marked so, then: headway new model {name} NAME")
+    typer.echo(f"{file}\n  Replace what is marked so, then run: headway new model {name} NAME")
 
 
 @new_app.command("model")
 def new_model(
-    tenant: Annotated[str, typer.Argument(help="the tenant that it belongs to")],
+    tenant: Annotated[str, typer.Argument(help="the tenant that the model belongs to")],
     name: Annotated[str, typer.Argument(help="the model's name")],
-    runtime: Annotated[StarterRuntime, typer.Option("--runtime", "-r", help="what serves it")] = StarterRuntime.TRITON,
+    runtime: Annotated[StarterRuntime, typer.Option("--runtime", "-r", help="the server that runs the model")] = StarterRuntime.TRITON,
     folder: _Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Write tenants/TENANT/NAME.yaml."""
+    """Write the contract of a new model to tenants/TENANT/NAME.yaml."""
     from headway.contract.runtime import Engine
     from headway.contract.starter import model_starter
 
@@ -215,7 +215,7 @@ def new_model(
         )
     file = folder / tenant / f"{name}.yaml"
     _create(file, model_starter(tenant, name, Engine(runtime.value)))
-    typer.echo(f"{file}\n  Replace what is marked so, then: headway check {folder / tenant}")
+    typer.echo(f"{file}\n  Replace what is marked so, then run: headway check {folder / tenant}")
 
 
 def _legal(name: str) -> None:
@@ -250,12 +250,14 @@ def _create(file: Path, text: str) -> None:
 
 @app.command()
 def diff(
-    old: Annotated[Path | None, typer.Argument(help="the old contract; alone: a contract or folder to compare with git")] = None,
+    old: Annotated[
+        Path | None, typer.Argument(help="the old contract; without a second one: a contract or folder to compare with git")
+    ] = None,
     new: Annotated[Path | None, typer.Argument(help="the new contract")] = None,
     against: Annotated[str, typer.Option("--against", help="the git revision to compare with")] = "HEAD",
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Say what a change of contracts changes: field by field, with its effect, and whether a new release is needed.
+    """Show what has changed between contracts: each field, the effect of its change, and whether it needs a new release.
 
     Exit codes: 0 compared, 1 a contract is refused, 2 wrong use.
     """
@@ -360,7 +362,7 @@ def schema(
         SchemaOutput, typer.Option("--output", "-o", help="json for editors; markdown for docs/reference/contract.md")
     ] = SchemaOutput.JSON,
 ) -> None:
-    """Print the JSON Schema of a contract, or the reference page of all."""
+    """Print the JSON Schema of a contract, or the reference page of all contracts."""
     from headway.contract.reference import KINDS, markdown
     from headway.contract.reference import schema as schema_of
 

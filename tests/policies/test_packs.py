@@ -68,7 +68,7 @@ def test_rules_hold_without_the_gate(tenant: Analyzer) -> None:
     assert list(tenant.analyze(D, spoilt(D, (*SERVER, "image"), "triton:latest"))) == ["image-by-digest"]
 
 
-def test_an_unknown_leaves_the_other_rules_mandatory(tenant: Analyzer) -> None:
+def test_an_unknown_value_leaves_the_other_rules_mandatory(tenant: Analyzer) -> None:
     properties = spoilt(D, (*SERVER, "image"), UNKNOWN)
     properties["spec"]["template"]["spec"]["hostNetwork"] = True
     found = tenant.analyze(D, properties)
@@ -90,7 +90,7 @@ def test_a_raw_manifest_is_bound_by_the_same_rules(tenant: Analyzer) -> None:
         assert {"image-by-digest", "gpu-workload-is-labelled", "gpu-workload-in-tenant-namespace"} <= set(tenant.analyze(type, raw))
 
 
-def test_what_a_disabled_rule_left_undone_is_not_done_later(tenant: Analyzer) -> None:
+def test_the_work_of_a_disabled_rule_is_not_done_later(tenant: Analyzer) -> None:
     tenant.configure({"image-by-digest": {"level": "disabled"}})
     for i in range(8):
         tenant.analyze(D, spoilt(D, (*SERVER, "image"), "triton:latest"), name=str(i))

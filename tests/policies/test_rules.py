@@ -130,7 +130,7 @@ def test_no_rule_objects_to_a_well_made_resource(type: str) -> None:
 
 
 @pytest.mark.parametrize(("rule", "type", "place", "value", "path"), MUTATIONS, ids=[m[0] for m in MUTATIONS])
-def test_a_rule_names_the_spoilt_place(rule: str, type: str, place: tuple[str | int, ...], value: Any, path: str) -> None:
+def test_a_rule_names_the_place_of_the_breach(rule: str, type: str, place: tuple[str | int, ...], value: Any, path: str) -> None:
     verdict = evaluate(BY_ID[rule], resource(type, spoilt(type, place, value)))
     assert path in [b.dotted for b in verdict.breaches]
 
@@ -178,7 +178,7 @@ def test_an_image_from_elsewhere_is_refused_once_registries_are_listed() -> None
     ("image", "host"),
     [("triton", "docker.io"), ("nvidia/triton", "docker.io"), ("nvcr.io/nvidia/triton", "nvcr.io"), ("localhost:5000/a", "localhost:5000")],
 )
-def test_a_name_without_a_registry_is_docker_hubs(image: str, host: str) -> None:
+def test_an_image_name_without_a_registry_means_docker_hub(image: str, host: str) -> None:
     assert registry(image) == host
 
 
@@ -247,13 +247,13 @@ def test_a_public_endpoint_needs_named_networks_even_where_it_is_allowed() -> No
     assert evaluate(rule, resource(C, anywhere), allowed).breaches == ()
 
 
-def test_an_unknown_value_is_reported_and_never_taken_for_good_or_bad() -> None:
+def test_an_unknown_value_is_reported_and_not_judged() -> None:
     unknown = spoilt(D, (*SERVER, "image"), UNKNOWN)
     verdict = evaluate(BY_ID["image-by-digest"], resource(D, unknown))
     assert (verdict.breaches, verdict.unevaluated) == ((), "spec.template.spec.containers[0].image")
 
 
-def test_what_was_found_before_an_unknown_still_counts() -> None:
+def test_a_breach_found_before_an_unknown_value_still_counts() -> None:
     mixed = spoilt(D, (*POD, "initContainers"), [{"name": "fetch", "image": "fetch:latest"}])
     mixed["spec"]["template"]["spec"]["containers"][0]["image"] = UNKNOWN
     verdict = evaluate(BY_ID["image-by-digest"], resource(D, mixed))

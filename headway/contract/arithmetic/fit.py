@@ -97,19 +97,26 @@ def _container(model: Model, runtime: Container) -> tuple[Line, ...]:
     )
 
 
-def _fit_vllm(model: Model, runtime: Vllm) -> Fit:
-    shape, gpus, largest = runtime.architecture, model.envelope.gpu.count, model.envelope.largest_request
-    batching = model.batching
-    assert batching.kind == "continuous"  # noqa: S101  the contract has refused any other
-    assert largest.context_tokens  # noqa: S101
+def _vllm_weights(model: Model, runtime: Vllm) -> tuple[int, int, str]:
+    """Bytes of weights in the artifact, bytes of them that stay on the GPUs, and how the latter come about."""
+    shape = runtime.architecture
     weights = sum(f.size for f in model.artifact.files if f.path.endswith(".safetensors") and "/" not in f.path)
-    speculation = model.optimisation.speculation
-    draft = model.artifact.size_below(speculation.folder) if speculation and speculation.folder else Bytes(0)
     kept, how = weights, f"{Bytes(weights).brief} of safetensors"
     if model.optimisation.quantisation.shrinks_on_load:
         embeddings = min(weights, 2 * shape.vocabulary * shape.hidden * 2)
         kept = embeddings + (weights - embeddings) // 2
         how += f", halved but for {Bytes(embeddings).brief} of embeddings"
+    return weights, kept, how
+
+
+def _fit_vllm(model: Model, runtime: Vllm) -> Fit:
+    shape, gpus, largest = runtime.architecture, model.envelope.gpu.count, model.envelope.largest_request
+    batching = model.batching
+    assert batching.kind == "continuous"  # noqa: S101  the contract has refused any other
+    assert largest.context_tokens  # noqa: S101
+    weights, kept, how = _vllm_weights(model, runtime)
+    speculation = model.optimisation.speculation
+    draft = model.artifact.size_below(speculation.folder) if speculation and speculation.folder else Bytes(0)
     element = 1 if model.optimisation.kv_cache is KvCacheType.FP8 else 2
     heads = -(-shape.kv_heads // gpus)
     a_token = 2 * shape.layers * heads * shape.head_dimension * element

@@ -45,7 +45,7 @@ def test_what_no_contract_takes_is_refused(tmp_path: Path, name: str | None, sai
     assert said in refused.value.fact
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError) as refused:
         described(tmp_path / "gone", md5=False)
     assert "There is no folder" in refused.value.fact

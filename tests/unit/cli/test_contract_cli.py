@@ -100,7 +100,7 @@ def test_a_refusal_shows_path_value_consequence_and_remedy_and_exits_with_1(fold
     assert "refused: 1 error" in shown
 
 
-def test_json_is_for_programs(folder: Path) -> None:
+def test_check_prints_its_result_as_json(folder: Path) -> None:
     write(folder, "tenants/vision/tenant.yaml", VISION)
     write(folder, "tenants/vision/defects.yaml", changed(DEFECTS, {"health/drain": "1s"}))
     result = run("check", "--output", "json")

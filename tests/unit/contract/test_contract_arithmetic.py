@@ -58,7 +58,7 @@ def test_a_model_that_needs_more_than_its_envelope_does_not_fit() -> None:
     assert fit(model(DEFECTS, envelope__gpu__memory="4700Mi")).fits is True
 
 
-def test_a_token_of_kv_cache_costs_two_vectors_a_layer_and_head() -> None:
+def test_a_token_needs_two_cache_vectors_per_layer_and_head() -> None:
     longest = fit(model(CHAT))
     assert line(longest.lines, "KV cache, one request") == "1Gi", "2 x 32 layers x 8 heads x 128 x 1 byte x 16,384 tokens"
     sixteen_bit = fit(model(CHAT, optimisation__kv_cache="auto"))
@@ -153,7 +153,7 @@ def test_warmup_goes_in_rounds_of_what_a_replica_computes_at_once() -> None:
     assert line(startup(model(DEFECTS)).lines, "warmup") == "4.5s", "200 requests, two instances, 45 ms"
 
 
-def test_an_error_budget_is_the_windows_share() -> None:
+def test_an_error_budget_is_a_share_of_the_window() -> None:
     burn = budget_burn(model(DEFECTS), startup(model(DEFECTS)))
     assert burn is not None
     assert burn.budget == Duration.parse("1209600ms"), "0.05 % of 28 days"
@@ -164,7 +164,7 @@ def test_an_error_budget_is_the_windows_share() -> None:
     assert not tight.survivable, "four minutes of budget, six of cold start"
 
 
-def test_without_a_promise_there_is_no_budget() -> None:
+def test_without_an_objective_there_is_no_error_budget() -> None:
     promised = model(DEFECTS, slo=[{"signal": "latency", "quantile": "99%", "threshold": "50ms"}])
     assert budget_burn(promised, startup(promised)) is None
 
@@ -234,7 +234,7 @@ def test_a_rollout_never_plans_with_a_gpu_that_does_not_exist(spare: int, replic
     assert decision.extra <= spare + warm * count
 
 
-def test_a_contract_that_insists_on_surge_is_not_given_less() -> None:
+def test_a_contract_that_requires_surge_gets_nothing_less() -> None:
     insisting = model(DEFECTS, rollout__surge="surge")
     assert surge(insisting, 5).allowed is False
     assert surge(insisting, 6).allowed is True
@@ -297,7 +297,7 @@ def test_the_kubelet_keeps_part_of_every_node() -> None:
     assert allocatable_cpu(INSTANCE_TYPES["g6.xlarge"]) == 4_000 - 60 - 10 - 5 - 5
 
 
-def test_a_small_node_runs_out_of_cpu_before_its_gpu() -> None:
+def test_a_small_node_runs_out_of_cpu_before_gpus() -> None:
     assert node_room(model(DEFECTS), pool()).replicas == 1
     greedy = node_room(model(DEFECTS, envelope__cpu="3500m"), pool())
     assert (greedy.replicas, greedy.short_of) == (0, "CPU")

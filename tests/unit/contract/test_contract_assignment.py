@@ -17,7 +17,7 @@ SIGMAS = 5
 
 
 @pytest.mark.parametrize(("experiment", "user", "expected"), VECTORS)
-def test_a_users_bucket_is_the_written_down_one(experiment: str, user: str, expected: int) -> None:
+def test_a_users_bucket_matches_the_published_vectors(experiment: str, user: str, expected: int) -> None:
     assert bucket(experiment, user) == expected
 
 

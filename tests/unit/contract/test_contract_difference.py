@@ -53,7 +53,7 @@ def test_an_inserted_entry_does_not_change_those_after_it() -> None:
     assert list(between(DEFECTS, {"artifact/files": files})) == ['artifact.files["config.bin"]']
 
 
-def test_nothing_differs_from_itself() -> None:
+def test_a_contract_does_not_differ_from_itself() -> None:
     for data in (DEFECTS, EMBEDDINGS, CHAT):
         assert difference(model(data), model(data)).changes == ()
     assert difference(tenant(), tenant()).changes == ()

@@ -106,7 +106,7 @@ def test_every_value_knows_its_line_and_column() -> None:
     ],
     ids=lambda text: repr(text[:12]),
 )
-def test_a_bomb_of_a_megabyte_is_answered_within_seconds(text: bytes) -> None:
+def test_a_hostile_megabyte_is_refused_within_seconds(text: bytes) -> None:
     start = time.process_time()
     read(text, "x.yaml")
     assert time.process_time() - start < 5
@@ -114,6 +114,6 @@ def test_a_bomb_of_a_megabyte_is_answered_within_seconds(text: bytes) -> None:
 
 @settings(max_examples=300)
 @given(st.binary(max_size=300) | st.text(max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass")))
-def test_no_bytes_make_it_raise(text: bytes) -> None:
+def test_reading_never_raises_whatever_the_bytes(text: bytes) -> None:
     document = read(text, "x.yaml")
     assert document.findings or document.data is None or isinstance(document.data, dict | list | str | int | float)

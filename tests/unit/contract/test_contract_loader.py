@@ -253,13 +253,13 @@ def test_without_pools_it_says_what_it_did_not_check(load: Callable[..., CheckRe
         ("empty/.keep", "tenant-has-a-contract"),
     ],
 )
-def test_what_is_in_the_wrong_place_is_not_ignored(tmp_path: Path, load: Callable[..., CheckResult], name: str, rule: str) -> None:
+def test_misplaced_files_are_refused_and_not_ignored(tmp_path: Path, load: Callable[..., CheckResult], name: str, rule: str) -> None:
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text("x: 1\n", encoding="utf-8")
     assert rule in rules(load(SAMPLES))
 
 
-def test_notes_and_hidden_files_may_lie_around(tmp_path: Path, load: Callable[..., CheckResult]) -> None:
+def test_notes_and_hidden_files_are_ignored(tmp_path: Path, load: Callable[..., CheckResult]) -> None:
     load(SAMPLES)
     (tmp_path / "README.md").write_text("x", encoding="utf-8")
     (tmp_path / "vision" / ".swp").write_text("x", encoding="utf-8")
@@ -298,7 +298,7 @@ def test_a_file_with_thousands_of_mistakes_shows_the_first_and_counts_the_rest(t
     assert rest.fact.startswith("2,8"), "3,000 unknown fields and the missing ones, less those shown"
 
 
-def test_a_folder_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
+def test_a_missing_folder_is_a_problem(tmp_path: Path) -> None:
     assert set(rules(load_tenants(tmp_path / "gone"))) == {"folder-readable"}
 
 

@@ -317,7 +317,7 @@ CASES = [
     ],
     ids=lambda value: value["name"] if isinstance(value, dict) else value.__name__,
 )
-def test_the_happy_path_is_accepted(kind: type[Part], happy: dict[str, Any]) -> None:
+def test_a_valid_contract_is_accepted(kind: type[Part], happy: dict[str, Any]) -> None:
     assert findings(happy, kind) == {}
 
 
@@ -353,7 +353,7 @@ def test_a_model_without_a_gpu_is_refused_with_what_to_do_instead(change: dict[s
     assert "share: mps" in finding.remedy
 
 
-def test_a_pool_or_settings_without_a_gpu_field_are_not_taken_for_models() -> None:
+def test_only_models_are_told_that_they_need_a_gpu() -> None:
     assert "every-model-holds-a-gpu" not in findings({**L4_POOL, "envelope": {}}, Pool)
 
 

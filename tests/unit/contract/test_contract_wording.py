@@ -57,7 +57,7 @@ def test_a_refusal_shows_what_was_written_and_how_to_mend_it(old: str, new: str,
 
 
 @pytest.mark.parametrize("written", ["1.5", "1500m", '"1.5"'])
-def test_half_a_core_more_may_be_written_in_any_way(written: str) -> None:
+def test_cpu_may_be_written_in_cores_or_millicores(written: str) -> None:
     assert findings("cpu: 12", f"cpu: {written}") == []
 
 
@@ -75,7 +75,7 @@ def test_an_escape_brings_no_control_character_in() -> None:
 
 
 @pytest.mark.parametrize("written", ["true", "1.0", "2", '"1"'])
-def test_a_count_that_is_always_one_is_no_flag_and_no_fraction(written: str) -> None:
+def test_a_count_of_one_takes_no_flag_and_no_fraction(written: str) -> None:
     (finding,) = findings("memory: 8Gi}", f"memory: 8Gi, count: {written}}}", EMBEDDINGS)
     assert dotted(finding.path) == "envelope.gpu.count"
 

@@ -99,7 +99,7 @@ def test_mlflow_says_where_a_version_lies_and_what_it_was_registered_with() -> N
         assert registry.find(ENTRY.model, "999") is None
 
 
-def test_a_registry_that_cannot_be_asked_is_told_and_its_token_is_not() -> None:
+def test_an_unreachable_registry_is_named_but_its_token_is_not() -> None:
     with mlflow_server({}, "secret") as url, pytest.raises(UserError) as refused:
         MlflowRegistry.of({"MLFLOW_TRACKING_URI": url, "MLFLOW_TRACKING_TOKEN": "wrong-token"}).find("a", "1")
     assert "answers 401" in refused.value.fact

@@ -186,7 +186,7 @@ def test_a_release_is_replaced_by_its_name_only() -> None:
 
 
 @given(VALUES)
-def test_nothing_differs_from_itself(value: Any) -> None:
+def test_a_contract_does_not_differ_from_itself(value: Any) -> None:
     assert changes({"v": value}, {"v": value}) == {}
 
 
