@@ -173,4 +173,4 @@ class Bed:
     def route(self) -> dict[str, int]:
         live = self.api.get(f"{ROUTES.format('vision')}/defects")
         assert live is not None
-        return {key: weight for key, weight in route_of(live).weights.items() if weight}
+        return {key: weight.whole_percent for key, weight in route_of(live).weights.items() if weight}

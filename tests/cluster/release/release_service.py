@@ -87,11 +87,11 @@ class Traffic:
                 self.log.append((now, route))
             led, by_user = route.led[1] if route.led else None, self.users if route.led else 0.0
             for key, weight in route.weights.items():
-                share = (1 - by_user) * weight / 100 + (by_user if key == led else 0.0)
+                share = (1 - by_user) * weight.fraction + (by_user if key == led else 0.0)
                 self._answer(rng, key, route.hosts[key], requests * share, now, copies=False)
             if route.mirrored:
                 key = next(k for k, host in route.hosts.items() if host == route.mirrored)
-                self._answer(rng, key, route.mirrored, requests * route.copies / 100, now, copies=True)
+                self._answer(rng, key, route.mirrored, requests * route.copies.fraction, now, copies=True)
 
     def _answer(self, rng: np.random.Generator, key: str, host: str, requests: float, now: float, *, copies: bool) -> None:
         empty = (len(self.classes), len(EDGES) + 1)

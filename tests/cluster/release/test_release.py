@@ -17,6 +17,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from headway.contract.units import Share
 from headway.environment.kubernetes import KubernetesApi
 from headway.release.driver.live_service import ROUTES, route_of
 from headway.release.evidence import queries
@@ -145,7 +146,7 @@ def test_a_good_version_is_promoted_though_its_machine_and_networks_failed(bed: 
         assert code == 0, output
     assert json.loads(output.splitlines()[-1])["end"]["outcome"] == "promoted"
     assert bed.route() == {release: 100}
-    assert {25, 100} <= {route.weights.get(release) for _, route in bed.traffic.log}
+    assert {Share.percent(25), Share.percent(100)} <= {route.weights.get(release) for _, route in bed.traffic.log}
     events = bed.ledger.read()
     begun = max(event.number for event in events if event.kind == "started")
     holders = [event.body["holder"] for event in events[begun:] if event.kind == "lease"]
@@ -156,7 +157,7 @@ def test_a_good_version_is_promoted_though_its_machine_and_networks_failed(bed: 
 def test_whoever_might_get_an_unproven_version_was_watched_over_all_the_time(bed: Bed) -> None:
     """At every look at the live route in all of the above: one release had everything, or somebody had said until when he watches."""
     assert len(bed.looks) > 100
-    divided = [look for look in bed.looks if 100 not in look.route.weights.values() or look.route.mirrored]
+    divided = [look for look in bed.looks if Share.percent(100) not in look.route.weights.values() or look.route.mirrored]
     assert divided
     assert all(look.watched_until and look.watched_until > look.time for look in divided)
 
