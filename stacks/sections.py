@@ -43,7 +43,7 @@ def _roomy(cidr: IPv4Network) -> IPv4Network:
                 value=str(cidr),
                 fact=f"{cidr} is not a private range between /{WIDEST_PREFIX} and /{NARROWEST_PREFIX}",
                 consequence="The subnets of six zones would not fit, or would hide public addresses from the nodes",
-                remedy="take a /16 of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16 that no connected network uses",
+                remedy="Take a /16 of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16 that no connected network uses",
             )
         )
     return cidr
@@ -59,7 +59,7 @@ def _once(zones: tuple[str, ...]) -> tuple[str, ...]:
                 value=twice[0],
                 fact=f"{', '.join(twice)} stands more than once among the zones",
                 consequence="Two subnets would claim the same addresses",
-                remedy="name each zone once",
+                remedy="Name each zone once",
             )
         )
     return zones
@@ -75,7 +75,7 @@ def _known_endpoints(services: tuple[str, ...]) -> tuple[str, ...]:
                 value=unknown,
                 fact=f"no endpoint policy is written for {', '.join(unknown)}",
                 consequence="Anyone's credentials would pass through that endpoint",
-                remedy=f"use {', '.join(sorted(ACTIONS))}, or write its policy in components/network/endpoints.py",
+                remedy=f"Use {', '.join(sorted(ACTIONS))}, or write its policy in components/network/endpoints.py",
             )
         )
     return services
@@ -90,7 +90,7 @@ def _not_for_everyone(cidr: IPv4Network) -> IPv4Network:
                 value=str(cidr),
                 fact=f"{cidr} opens the API server to {cidr.num_addresses:,} addresses",
                 consequence="Anyone there may try credentials and unpatched flaws against it",
-                remedy="name the ranges of your offices and runners, or none and run from inside the VPC",
+                remedy="Name the ranges of your offices and runners, or none and run from inside the VPC",
             )
         )
     return cidr
@@ -150,7 +150,7 @@ class NetworkSettings(Part):
                 value=list(self.endpoints),
                 fact=f"without NAT, nodes reach {', '.join(missing)} by endpoints only, and these are missing",
                 consequence="No node could join the cluster or pull an image",
-                remedy="add them, or choose another nat",
+                remedy="Add them, or choose another nat",
             )
 
 
@@ -175,7 +175,7 @@ class ControlPlaneSettings(Part):
                 path=("administrators",),
                 fact="No one may administer the cluster: the list is empty and its creator is not kept either",
                 consequence="The platform layer could not connect, and no one could repair that",
-                remedy="name the role that deploys the platform layer",
+                remedy="Name the role that deploys the platform layer",
             )
 
 
@@ -204,7 +204,7 @@ def pool_problems(zones: tuple[str, ...], pools: tuple[tuple[tuple[str | int, ..
                 value=zone,
                 fact=f"pool {pool.name} wants nodes in {zone}, where the network has no subnet",
                 consequence="Its node group could not be created",
-                remedy=f"use {', '.join(sorted(zones))}, or add the zone to network.zones",
+                remedy=f"Use {', '.join(sorted(zones))}, or add the zone to network.zones",
             )
         release = pool.ami.release if isinstance(pool, Pool) else pool.release
         if release not in NODE_RELEASES:
@@ -215,7 +215,7 @@ def pool_problems(zones: tuple[str, ...], pools: tuple[tuple[tuple[str | int, ..
                 value=release,
                 fact=f"AMI release {release} is not among those that components/versions.py was tested with for Kubernetes {KUBERNETES}",
                 consequence="Nodes might not join, or run a driver that no contract was checked against",
-                remedy=f"use {', '.join(sorted(NODE_RELEASES))}, or read the release's changelog and add it there",
+                remedy=f"Use {', '.join(sorted(NODE_RELEASES))}, or read the release's changelog and add it there",
             )
         elif isinstance(pool, Pool) and pool.ami.driver != NODE_RELEASES[release]:
             yield problem(
@@ -226,7 +226,7 @@ def pool_problems(zones: tuple[str, ...], pools: tuple[tuple[tuple[str | int, ..
                 value=pool.ami.driver,
                 fact=f"release {release} brings driver {NODE_RELEASES[release]}, not {pool.ami.driver}",
                 consequence="Contracts would be checked against a driver that no node has",
-                remedy=f"write {NODE_RELEASES[release]}",
+                remedy=f"Write {NODE_RELEASES[release]}",
             )
     names = [pool.name for _, pool in pools]
     for name in sorted({name for name in names if names.count(name) > 1}):
@@ -236,7 +236,7 @@ def pool_problems(zones: tuple[str, ...], pools: tuple[tuple[tuple[str | int, ..
             value=name,
             fact=f"two pools are named {name}",
             consequence="Their node groups would claim the same names",
-            remedy="give each a name of its own",
+            remedy="Give each a name of its own",
         )
 
 
@@ -262,7 +262,7 @@ class GatewaySettings(Part):
                 "certificate",
                 fact="the gateway faces the internet without a certificate",
                 consequence="Requests, answers and tokens would cross the internet in the clear",
-                remedy="name the secret that holds the certificate, or set public to false",
+                remedy="Name the secret that holds the certificate, or set public to false",
             )
         if self.replicas_min > self.replicas_max:
             yield problem(
@@ -271,7 +271,7 @@ class GatewaySettings(Part):
                 value=self.replicas_max,
                 fact=f"at most {self.replicas_max} replicas is less than at least {self.replicas_min}",
                 consequence="Kubernetes refuses the autoscaler",
-                remedy=f"use at least {self.replicas_min}",
+                remedy=f"Use at least {self.replicas_min}",
             )
 
 

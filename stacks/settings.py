@@ -69,7 +69,7 @@ class ClusterSettings(Part):
                     value=zone,
                     fact=f"{zone} is not a zone of {self.account.region}",
                     consequence="AWS refuses the subnet after half the layer has been created",
-                    remedy=f"write zones such as {self.account.region}a, or change account.region",
+                    remedy=f"Write zones such as {self.account.region}a, or change account.region",
                 )
 
 
@@ -97,7 +97,7 @@ class PlatformSettings(Part):
                     value=warm.pool,
                     fact=f"environment {self.environment} has no pool {warm.pool}",
                     consequence="No node would ever be kept warm by it",
-                    remedy=f"use {', '.join(known) or 'none: there are no pools'}",
+                    remedy=f"Use {', '.join(known) or 'none: there are no pools'}",
                 )
 
 

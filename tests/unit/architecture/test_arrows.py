@@ -19,6 +19,7 @@ PROJECT = Path(__file__).parents[3]
 PRODUCT = ("headway", "components", "stacks", "policies")
 
 LAYERS = "Headway stands on its ground: roof, what acts over time, port, ledger, vocabulary"
+CONTRACTS = "Contracts are read by rules, rules are written against the schema"
 HOUSES = "The houses stand in one order: measurements, sandbox, product, vocabulary"
 ALONE = "The product knows neither the sandbox nor the embedded engine"
 PROGRAM = "What acts over time never imports the program that it runs"
@@ -31,6 +32,8 @@ ENGINE = "The embedded engine knows nobody"
 COMPONENTS = "Components stand on one another in one direction"
 
 PLANTED = [
+    ("headway.contract.rules", "headway.contract.model", CONTRACTS),
+    ("headway.contract.arithmetic", "headway.contract.crosscheck", CONTRACTS),
     ("headway.release", "headway.cli", LAYERS),
     ("headway.release", "headway.node_health", LAYERS),
     ("headway.node_health", "headway.release", LAYERS),
