@@ -11,7 +11,7 @@ from policies.guardrails.view import ResourceView
 def _volumes(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     mappings = list(r["blockDeviceMappings"].each())
     if not mappings:
-        yield breach("blockDeviceMappings", "the root volume is whatever the AMI says, unencrypted by default")
+        yield breach("blockDeviceMappings", "the AMI decides about the root volume, which is not encrypted by default")
     for m in mappings:
         if str(m.at("ebs", "encrypted").value).lower() != "true":
             yield breach(f"{m.path}.ebs.encrypted", "the volume is not encrypted")
@@ -62,7 +62,7 @@ def _deletion(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
 
 def _force_destroy(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     if not c["allowed"] and (r["forceDestroy"].value is True or r["forceDelete"].value is True):
-        yield breach("forceDestroy", "destroy deletes what is stored, unasked")
+        yield breach("forceDestroy", "a destroy deletes what is stored without asking")
 
 
 def _protected(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
@@ -83,7 +83,7 @@ def _images_key(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
 
 def _log_retention(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if not r["retentionInDays"].value:
-        yield breach("retentionInDays", "logs are kept, and paid, for ever")
+        yield breach("retentionInDays", "the log group has no retention period")
 
 
 def _audit_logs(r: ResourceView, _: Mapping[str, Any]) -> Breaches:

@@ -160,7 +160,7 @@ def _role_wildcard(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for rule in r["rules"].each():
         for key in ("verbs", "resources", "apiGroups"):
             if key != "apiGroups" and any(x.value == "*" for x in rule[key].each()):
-                yield breach(f"{rule.path}.{key}", f"{key} are all")
+                yield breach(f"{rule.path}.{key}", f"{key} hold a wildcard")
         for verb in rule["verbs"].each():
             if verb.value in _GROWING:
                 yield breach(verb, f"whoever holds the role can take more by {verb.value}")

@@ -31,7 +31,7 @@ def _anywhere(cidr: object) -> bool:
 def _no_public_service(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     if r.type in LOAD_BALANCERS:
         if r["internal"].value is not True:
-            yield breach(r["internal"].path, "a load balancer with addresses of the internet")
+            yield breach(r["internal"].path, "the load balancer has public addresses")
         return
     spec, annotations = r["spec"], r.at("metadata", "annotations")
     if w.namespace(r) in c["gatewayNamespaces"]:
@@ -119,7 +119,7 @@ def _weights(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
 def _timeout(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for route in r.at("spec", "http").each():
         if route["route"].present and _NO_TIME.fullmatch(str(route["timeout"].value or "0")):
-            yield breach(f"{route.path}.timeout", "a route without a timeout")
+            yield breach(f"{route.path}.timeout", "the route has no timeout")
 
 
 def _mtls(r: ResourceView, _: Mapping[str, Any]) -> Breaches:

@@ -27,7 +27,7 @@ def _probes(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
             if not c[probe].present:
                 yield breach(f"{c.path}.{probe}", f"model server {c['name'].value} has no {probe}")
             elif c[probe]["tcpSocket"].present:
-                yield breach(f"{c.path}.{probe}.tcpSocket", "an open port is taken for an answer")
+                yield breach(f"{c.path}.{probe}.tcpSocket", "the probe takes an open port for an answer")
 
 
 def _grace(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
@@ -60,7 +60,7 @@ def _zero(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
 def _order(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     low, high = r.at("spec", "minReplicaCount").value or 0, r.at("spec", "maxReplicaCount").value
     if high is None:
-        yield breach("spec.maxReplicaCount", "no maximum, which KEDA takes for 100")
+        yield breach("spec.maxReplicaCount", "there is no maximum, and KEDA then assumes 100")
     elif high < low:
         yield breach("spec.maxReplicaCount", f"the maximum {high} is below the minimum {low}")
 
@@ -68,7 +68,7 @@ def _order(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
 def _fallback(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     fallback, low = r.at("spec", "fallback"), r.at("spec", "minReplicaCount").value or 0
     if not fallback.present:
-        yield breach("spec.fallback", "nothing is said for the time that the metric is missing")
+        yield breach("spec.fallback", "no fallback is stated for a missing metric")
     elif (fallback["replicas"].value or 0) < low:
         yield breach("spec.fallback.replicas", f"falls back to {fallback['replicas'].value}, below the minimum {low}")
 
@@ -76,7 +76,7 @@ def _fallback(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
 def _null(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     for trigger in r.at("spec", "triggers").each():
         if trigger["type"].value == "prometheus" and str(trigger.at("metadata", "ignoreNullValues").value).lower() != "false":
-            yield breach(f"{trigger.path}.metadata.ignoreNullValues", "an empty answer counts as zero load")
+            yield breach(f"{trigger.path}.metadata.ignoreNullValues", "an empty result of the query counts as zero load")
 
 
 def _pdb(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
@@ -90,7 +90,7 @@ def _pdb(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
 def _online_spot(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     labels = r["labels"]
     if r["capacityType"].value == "SPOT" and labels[WORKLOAD_CLASS].value not in ("batch",):
-        yield breach("capacityType", f"spot capacity for the class {labels[WORKLOAD_CLASS].value or 'online'}")
+        yield breach("capacityType", f"the node group uses spot capacity for the class {labels[WORKLOAD_CLASS].value or 'online'}")
 
 
 def _size(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
@@ -101,7 +101,7 @@ def _size(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
 
 def _batch_on_demand(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if r["labels"][WORKLOAD_CLASS].value == "batch" and r["capacityType"].value in (None, "ON_DEMAND"):
-        yield breach("capacityType", "on-demand capacity for batch work")
+        yield breach("capacityType", "the node group uses on-demand capacity for batch work")
 
 
 def _slicing(r: ResourceView, _: Mapping[str, Any]) -> Breaches:

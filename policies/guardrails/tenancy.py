@@ -67,7 +67,7 @@ def _tenant_labels(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
 
 def _tenant_namespace(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if w.namespace(r) in ("default", "kube-system", "kube-public", "kube-node-lease") and w.asks_for_gpu(r):
-        yield breach("metadata.namespace", f"a GPU workload in namespace {w.namespace(r)}")
+        yield breach("metadata.namespace", f"the GPU workload is in namespace {w.namespace(r)}")
 
 
 def _toleration(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
@@ -96,7 +96,7 @@ def _node_selector(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
         for term in terms
     )
     if not spec["nodeSelector"][c["label"]].filled and not required:
-        yield breach(f"{spec.path}.nodeSelector", "a GPU pod that any pool may get")
+        yield breach(f"{spec.path}.nodeSelector", "the GPU pod could run in any pool")
 
 
 def _priority(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
@@ -104,7 +104,7 @@ def _priority(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     if not w.asks_for_gpu(r):
         return
     if not name.filled:
-        yield breach(name.path, "a GPU pod without a priority class")
+        yield breach(name.path, "the GPU pod has no priority class")
     elif str(name.value).startswith("system-"):
         yield breach(name, f"a GPU pod under {name.value}, before which every other pod has to yield")
 
@@ -113,7 +113,7 @@ def _batch_yields(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     spec = w.pod(r)
     name = spec["priorityClassName"]
     if w.label(w.template(r), WORKLOAD_CLASS).value == "batch" and w.asks_for_gpu(r) and "batch" not in str(name.value or "").split("-"):
-        yield breach(f"{spec.path}.priorityClassName", f"batch work under the priority class {name.value or '(none)'}")
+        yield breach(f"{spec.path}.priorityClassName", f"the batch work has the priority class {name.value or '(none)'}")
 
 
 def _whole(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
@@ -126,7 +126,7 @@ def _whole(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
 def _pod_security(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     labels = r.at("metadata", "labels")
     if labels[TENANT].present and labels["pod-security.kubernetes.io/enforce"].value not in ("restricted", "baseline"):
-        yield breach(f"{labels.path}.pod-security.kubernetes.io/enforce", "a tenant's namespace without an enforced pod security level")
+        yield breach(f"{labels.path}.pod-security.kubernetes.io/enforce", "the tenant's namespace enforces no pod security level")
 
 
 _HOST = ("hostNetwork", "hostPID", "hostIPC")
