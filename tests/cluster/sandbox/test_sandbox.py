@@ -90,7 +90,7 @@ REFUSED_CONTRACTS = {
     "more than the tenant's quota": (
         r"max_replicas: \d+",
         "max_replicas: 60",
-        ("quota.gpus.l4", "quota-at-maximum-replicas", "refused by"),
+        ("quota.gpus.l4", "quota-at-maximum-replicas", "would refuse new replicas"),
     ),
 }
 
