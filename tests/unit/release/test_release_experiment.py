@@ -358,7 +358,7 @@ def test_the_story_names_the_experiment_its_users_and_its_end(told_of: tuple[Sce
 def test_the_report_says_that_users_were_divided_and_who_ended_it(told_of: tuple[Scene, RolloutState, list[str]]) -> None:
     scene, rollout, _ = told_of
     html = page.html(CHAIN, "sandbox", rollout, scene.ledger().read())
-    assert "a lasting difference in latency or errors may be one of the 20 % of users" in html
+    assert "A lasting difference in latency or errors may come from the 20 % of users" in html
     assert "A person ended the experiment and promoted it: conversion rose by two points." in html
     assert f"tone: 20 % of users by their sub, by {HASH}" in html
 
