@@ -30,6 +30,7 @@ from headway.wire import (
     PRIORITY_HEADER,
     RELEASE_HEADER,
     SPLIT_ROUTE,
+    WEIGHTS_ROUTE,
 )
 
 UNREACHED_HEADER = "x-model-unreached"
@@ -97,7 +98,7 @@ def virtual_service(tenant: str, model: Model, split: TrafficSplit, surroundings
             }
         )
     stable: dict[str, Any] = {
-        "name": "weights",
+        "name": WEIGHTS_ROUTE,
         "route": [_destination(tenant, model, arm, arm.weight.whole_percent) for arm in split.ordered],
         **again,
     }

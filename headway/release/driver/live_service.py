@@ -27,6 +27,7 @@ from headway.release.plan import PoolCapacity
 from headway.wire import (
     ARM,
     EXPERIMENT_HEADER,
+    GRPC_SUFFIX,
     MODEL,
     POOL,
     RELEASE,
@@ -39,8 +40,8 @@ from headway.wire import (
     WEIGHTS_ROUTE,
 )
 
-LED = (SPLIT_ROUTE, "split-grpc")
-WEIGHED = (WEIGHTS_ROUTE, "weights-grpc")
+LED = (SPLIT_ROUTE, f"{SPLIT_ROUTE}{GRPC_SUFFIX}")
+WEIGHED = (WEIGHTS_ROUTE, f"{WEIGHTS_ROUTE}{GRPC_SUFFIX}")
 """Rules that carry the weights: a server of two protocols has one for each, always alike."""
 ROUTES = "/apis/networking.istio.io/v1/namespaces/{}/virtualservices"
 
