@@ -6,12 +6,29 @@ because a field was added since; so a kept release keeps the name it was given, 
 
 import hashlib
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from headway.contract.difference import RELEASED
 from headway.contract.model import Model
 
 DIGEST_CHARACTERS = 10
 """40 bits: of 1,000 releases of one model two meet with a chance of 5 in 10,000,000; the ledger keeps the whole digest."""
+
+REMOVED_VALUES: Mapping[tuple[str, str], Mapping[str, str]] = {("scaling", "policy"): {"threshold_table": "target"}}
+"""Values of earlier Headways that no contract may have any more, by section and field -> what they are read as.
+
+Only outside of RELEASED: what runs is what was registered, so a section that decides it is never read as another one."""
+
+
+def read_snapshot(contract: Mapping[str, Any]) -> Model:
+    """A contract as the ledger keeps it, also from an earlier Headway. Raises ValidationError for what no Headway up to this one wrote."""
+    today = dict(contract)
+    for (section, field), replacements in REMOVED_VALUES.items():
+        part = today.get(section)
+        if isinstance(part, Mapping) and part.get(field) in replacements:
+            today[section] = {**part, field: replacements[part[field]]}
+    return Model.model_validate(today)
 
 
 def released_digest(model: Model) -> str:

@@ -8,11 +8,14 @@ is read from its end, and events that follow a split point back to it; whether t
 
 import json
 
+from pydantic import ValidationError
+
 from headway.contract.model import Model
+from headway.contract.released import read_snapshot
 from headway.ledger.events import digest, parse, unreadable
 from headway.ledger.store import LedgerStore
 from headway.ledger.traffic_split import TrafficSplit
-from headway.problem import Exit, UserError
+from headway.problem import Exit, UserError, dotted
 
 ADOPTED = "adopted"
 """Means the release that served before there was a ledger entry is registered as the stable one."""
@@ -44,7 +47,8 @@ def latest(store: LedgerStore, chain: str) -> TrafficSplit | None:
 
 
 def released(store: LedgerStore, chain: str, content: str) -> Model:
-    """The contract that a release was registered with. Raises UserError when it is gone or is not what its name says."""
+    """The contract that a release was registered with. Raises UserError when it is gone, is not what its name says, or
+    says what this Headway does not know."""
     body = store.get(f"{chain}/releases/{content}.json")
     if body is None or digest(body) != content:
         raise UserError(
@@ -53,7 +57,16 @@ def released(store: LedgerStore, chain: str, content: str) -> Model:
             "Restore the object from its versions.",
             Exit.REFUSED,
         )
-    return Model.model_validate(json.loads(body)["contract"])
+    try:
+        return read_snapshot(json.loads(body)["contract"])
+    except ValidationError as problems:
+        fields = ", ".join(dotted(problem["loc"]) for problem in problems.errors())
+        raise UserError(
+            f"The contract of release {content[:12]} of {chain} says something that this Headway does not know ({fields}).",
+            "What it runs cannot be told, so nothing can be planned; what runs goes on.",
+            "Use the Headway that registered it, or a newer one.",
+            Exit.REFUSED,
+        ) from None
 
 
 def _broken(chain: str, key: str) -> UserError:

@@ -123,6 +123,15 @@ def test_a_plan_in_the_middle_of_a_canary_renders_its_weights_mirror_and_arms(tm
     assert not any("release start" in said for said in found.log)
 
 
+def test_a_snapshot_of_an_earlier_headway_is_planned(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "ledger")
+    old = contract().model_dump(mode="json")
+    old["scaling"]["policy"] = "threshold_table"
+    content = register(store, CHAIN, {"id": release_id(contract()), "contract": old})
+    chain(store).append(ADOPTED, {"division": TrafficSplit.only(release_id(contract()), content).document()})
+    assert weights(plan(edited(tmp_path), store)) == [100]
+
+
 def divided(store: LedgerStore, tmp_path: Path, hash: str = HASH) -> str:
     """An experiment is under way, and the contract of today knows nothing of it; answers the new version's release."""
     old, new = contract(), contract(edited(tmp_path, **NEW_VERSION))
