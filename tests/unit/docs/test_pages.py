@@ -16,9 +16,10 @@ ROOT = Path(__file__).parents[3]
 LONGEST_LINE = 120
 TUTORIAL = "tenants/acme/"
 """What a reader of the guide writes."""
-MOST_WORDS = 42_000
+MOST_WORDS = 40_000
 """In code blocks none are counted."""
 GENERATED = {
+    "packages/pulumi-embedded/docs/types.md",
     "packages/pulumi-embedded/docs/unchecked.md",
     "docs/policies.md",
     "docs/reference/contract.md",
@@ -152,3 +153,11 @@ def paths(page: str) -> list[str]:
 def test_files_that_a_page_names_exist(page: str) -> None:
     near = [ROOT, (ROOT / page).parent, ROOT / "packages/pulumi-embedded"]
     assert [path for path in paths(page) if not any((folder / path).exists() for folder in near)] == []
+
+
+def test_pages_that_the_program_names_exist() -> None:
+    rooms = ["headway", "components", "stacks", "policies", "sandbox", "tenants", "benchmarks", "Makefile"]
+    listed = subprocess.run(
+        ["git", "grep", "-ohE", r"\bdocs/[a-z0-9/-]+\.md\b", "--", *rooms], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert sorted({page for page in listed.stdout.split() if not (ROOT / page).exists()}) == []

@@ -1,4 +1,4 @@
-"""The tables of modelled types in `docs/providers.md` and `docs/unchecked.md`, made from the catalogue.
+"""The pages of modelled types, `docs/types.md` and `docs/unchecked.md`, made from the catalogue.
 
 `python -m pulumi_embedded.providers.aws.listing` writes both.
 """
@@ -8,21 +8,17 @@ from pathlib import Path
 from pulumi_embedded.providers.aws.catalogue import CATALOGUE
 from pulumi_embedded.providers.aws.kind import AwsKind
 
-BEGIN, END = "<!-- types: begin -->", "<!-- types: end -->"
-PAGE = Path(__file__).parents[4] / "docs" / "providers.md"
+PAGES = Path(__file__).parents[4] / "docs"
 
 
-def table() -> str:
+def types() -> str:
     """One line a type: what bounds its values, what a change replaces, which outputs stay empty."""
+    head = (
+        "# Types that the double of the aws provider models\n\n[The double of the cloud](providers.md) refuses every other type by name.\n"
+        "Made by `python -m pulumi_embedded.providers.aws.listing`.\n\n"
+    )
     lines = ["| type | values checked against | a change replaces it | outputs left empty |", "|---|---|---|---|"]
-    return "\n".join([*lines, *(_line(kind) for kind in CATALOGUE.values())])
-
-
-def rewritten(text: str) -> str:
-    """`text` with the table between its marks replaced by today's."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+    return head + "\n".join([*lines, *(_line(kind) for kind in CATALOGUE.values())]) + "\n"
 
 
 def unchecked() -> str:
@@ -42,5 +38,5 @@ def _line(kind: AwsKind) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(rewritten(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    PAGE.with_name("unchecked.md").write_text(unchecked(), encoding="utf-8")
+    (PAGES / "types.md").write_text(types(), encoding="utf-8")
+    (PAGES / "unchecked.md").write_text(unchecked(), encoding="utf-8")
