@@ -24,9 +24,6 @@ DIGEST_CHARACTERS = 8
 before the digest.
 """
 
-ARTIFACT_CACHE_NAMESPACE = "artifact-cache"
-"""The namespace of the stores that keep artifacts on GPU nodes: the one reader of all tenants' artifacts."""
-
 _FOREIGN = re.compile(r"[^a-z0-9]+")
 
 

@@ -16,8 +16,15 @@ ARM = f"{PREFIX}/arm"
 POOL = f"{PREFIX}/pool"
 ENVIRONMENT = f"{PREFIX}/environment"
 WORKLOAD_CLASS = f"{PREFIX}/class"
+RUNTIME = f"{PREFIX}/runtime"
+GPU_MEMORY = f"{PREFIX}/gpu-memory"
+"""Annotation of pods: GPU memory of the envelope, for alerts, the memory gate and admission."""
 QUARANTINE = f"{PREFIX}/quarantine"
 """Taint and annotation of a node that is set apart; no workload may tolerate it."""
+RECORDED = f"{PREFIX}/recorded"
+"""Label of the ConfigMap that stands for a chart where charts are recorded and not installed."""
+RECORDED_CHART = f"{RECORDED}=helm-release"
+"""Selects these ConfigMaps."""
 
 PART_OF = "headway"
 
@@ -54,10 +61,29 @@ PRIORITY_HEADER = "x-request-priority"
 USER_HEADER = "x-user-id"
 """Set by the gateway from the caller's token: who calls."""
 
+# Labels of metrics ----------------------------------------------------------------------------------------------------------------
+
+CLASS_TAG = "request_class"
+"""The mesh's counters carry the request's class under this name."""
+
 # Audiences of tokens --------------------------------------------------------------------------------------------------------------
 
 ARTIFACT_CACHE_AUDIENCE = "artifact-cache"
 """The artifact cache takes tokens for this audience and no others."""
+
+# Namespaces -----------------------------------------------------------------------------------------------------------------------
+
+ARTIFACT_CACHE_NAMESPACE = "artifact-cache"
+"""Holds the stores that keep artifacts on GPU nodes: the one reader of all tenants' artifacts."""
+GATEWAY_NAMESPACE = "istio-ingress"
+MESH_NAMESPACE = "istio-system"
+WARM_CAPACITY_NAMESPACE = "warm-capacity"
+"""Holds placeholders, which serve no model and give way to any pod."""
+
+# The mesh -------------------------------------------------------------------------------------------------------------------------
+
+SAMPLES_PROVIDER = "otel-samples"
+"""What the mesh calls the place to which replicas' proxies write samples of requests."""
 
 # The loops that run in the cluster ------------------------------------------------------------------------------------------------
 
@@ -77,12 +103,29 @@ ACCELERATOR_READY = "AcceleratedHardwareReady"
 RELEASE_FIELD_MANAGER = "headway-release"
 NODE_HEALTH_FIELD_MANAGER = "headway-node-health"
 
+# Commands and variables -----------------------------------------------------------------------------------------------------------
+
+ARTIFACT_CACHE_COMMAND = "artifact-cache"
+"""The command of `headway` that runs on nodes."""
+LEDGER_VARIABLE = "HEADWAY_LEDGER"
+"""Environment variable with the address of the release ledger."""
+
+# Outputs of stacks ----------------------------------------------------------------------------------------------------------------
+
+LEDGER_BUCKET_OUTPUT = "ledger_bucket"
+TELEMETRY_BUCKET_OUTPUT = "telemetry_bucket"
+PROMETHEUS_ADDRESS_OUTPUT = "prometheus_address"
+
 # Places ---------------------------------------------------------------------------------------------------------------------------
 
 LEDGER_LEASES = "leases/"
 """Prefix in the ledger's bucket: who drives each service's releases (ADR 23), renewed in place. Events and releases are written once."""
 SCRIPTS_FOLDER = "/etc/headway"
 """In the containers of a model server: the scripts and settings that its ConfigMap holds."""
+FETCH_SETTINGS = "fetch.json"
+"""The file of a release's ConfigMap that says what its replicas fetch."""
+ARTIFACTS_PATH = "/artifacts/"
+"""The artifact cache serves each object below this path, under its SHA-256."""
 
 # Policies -------------------------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from headway import wire
+
 HOME_VARIABLE = "HEADWAY_SANDBOX_HOME"
 CACHE_VARIABLE = "HEADWAY_CACHE"
 LEDGER_VARIABLE = "HEADWAY_SANDBOX_LEDGER"
@@ -97,6 +99,6 @@ class Layout:
             "PULUMI_BACKEND_URL": self.backend.as_uri(),
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(self.passphrase_file),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
-            "HEADWAY_LEDGER": self.ledger_address,
+            wire.LEDGER_VARIABLE: self.ledger_address,
             HOME_VARIABLE: str(self.state),
         }

@@ -13,7 +13,7 @@ from headway.contract.gpu_resources import is_gpu
 from headway.environment.kubernetes import KubernetesApi, Object
 from headway.environment.port import OutOfReachError
 from headway.problem import UserError
-from headway.wire import MODEL, POOL, RELEASE, TENANT
+from headway.wire import MODEL, POOL, RECORDED_CHART, RELEASE, TENANT
 
 PRODUCT = "nvidia.com/gpu.product"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -83,7 +83,7 @@ def read(kubeconfig: str) -> ClusterView:
         version = (api.get("/version") or {}).get("gitVersion")
         nodes, pods = listed("/api/v1/nodes"), listed("/api/v1/pods")
         deployments = listed(f"/apis/apps/v1/deployments?{urlencode({'labelSelector': MODEL})}")
-        records = listed(f"/api/v1/configmaps?{urlencode({'labelSelector': RECORD_SELECTOR})}")
+        records = listed(f"/api/v1/configmaps?{urlencode({'labelSelector': RECORDED_CHART})}")
     except OutOfReachError as failure:
         raise UserError(
             f"The sandbox's API server does not answer ({failure}).",
@@ -98,7 +98,6 @@ def read(kubeconfig: str) -> ClusterView:
     )
 
 
-RECORD_SELECTOR = "platform.io/recorded=helm-release"
 _LIST_SECONDS = 10.0
 
 

@@ -16,6 +16,7 @@ from components.nodes.system_pool import SystemNodes, SystemNodesArgs
 from components.storage.storage import Storage, StorageArgs
 from components.versions import KUBERNETES
 from headway.contract.pool import Pool
+from headway.wire import LEDGER_BUCKET_OUTPUT, TELEMETRY_BUCKET_OUTPUT
 from stacks.settings import CLUSTER, ClusterSettings
 
 
@@ -170,12 +171,12 @@ class _ClusterLayer:
             "cluster_name": plane.name,
             "data_key_arn": self._keys.data_arn,
             "kubeconfig": plane.kubeconfig,
-            "ledger_bucket": storage.ledger.name,
+            LEDGER_BUCKET_OUTPUT: storage.ledger.name,
             "oidc_issuer": plane.oidc_issuer,
             "oidc_provider_arn": plane.oidc_provider_arn,
             "region": self._account.region,
             "repositories": storage.registry.urls,
-            "telemetry_bucket": storage.telemetry.name,
+            TELEMETRY_BUCKET_OUTPUT: storage.telemetry.name,
             "volumes_key_arn": self._keys.volumes_arn,
         }.items():
             pulumi.export(output, value)

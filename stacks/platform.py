@@ -16,7 +16,7 @@ from components.addons.release import AddOn, AddOnArgs
 from components.identity import ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
 from components.labels import tags
 from components.manifests import Manifest
-from components.naming import ARTIFACT_CACHE_NAMESPACE, batch_queue_name, bucket_arn, bucket_name, cluster_name
+from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_name
 from components.network.plan import subnets
 from components.observability import manifests as observability
 from components.permissions import Statement
@@ -28,7 +28,15 @@ from headway.contract.arithmetic import warm
 from headway.contract.arithmetic.surge import pool_for
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
-from headway.wire import NODE_HEALTH_NAMESPACE
+from headway.wire import (
+    ARTIFACT_CACHE_NAMESPACE,
+    GATEWAY_NAMESPACE,
+    LEDGER_BUCKET_OUTPUT,
+    MESH_NAMESPACE,
+    NODE_HEALTH_NAMESPACE,
+    PROMETHEUS_ADDRESS_OUTPUT,
+    TELEMETRY_BUCKET_OUTPUT,
+)
 from stacks.settings import CLUSTER, PLATFORM, SANDBOX, PlatformSettings, tenants_of
 from stacks.upstream import Upstream
 
@@ -81,15 +89,17 @@ class _PlatformLayer:
         self._capacity = self._objects("capacity", capacity.manifests(self._warm()), after=[self._namespace(namespaces.WARM_CAPACITY)])
         self._objects("volumes", volumes.manifests(self._upstream.require("volumes_key_arn")))
         self._objects("admission", admission.manifests(self._settings.pools, self._settings.gateway.hosts))
-        self._objects("node-health", node_health.manifests(self._settings.pools), after=[self._namespace(NODE_HEALTH_NAMESPACE)])
+        self._objects(
+            node_health.SERVICE_ACCOUNT, node_health.manifests(self._settings.pools), after=[self._namespace(NODE_HEALTH_NAMESPACE)]
+        )
         replaces = node_health.permissions(self._cluster, self._account.id, self._account.region)
-        self._replaces = self._identify("node-health", NODE_HEALTH_NAMESPACE, node_health.SERVICE_ACCOUNT, replaces)
+        self._replaces = self._identify(node_health.SERVICE_ACCOUNT, NODE_HEALTH_NAMESPACE, node_health.SERVICE_ACCOUNT, replaces)
 
     def observability(self) -> None:
         """Metrics, logs and traces. First, for it brings the kinds by which all others are scraped."""
         wanted = self._settings.observability
         bucket = bucket_name(self._settings.environment, "telemetry", self._account.id)
-        stored: dict[str, Any] = {"bucket": self._upstream.require("telemetry_bucket"), "region": self._account.region}
+        stored: dict[str, Any] = {"bucket": self._upstream.require(TELEMETRY_BUCKET_OUTPUT), "region": self._account.region}
         self._definitions = self._addon(
             "prometheus-definitions", versions.PROMETHEUS_DEFINITIONS, prometheus.NAMESPACE, prometheus.definitions_values(), early=True
         )
@@ -144,19 +154,17 @@ class _PlatformLayer:
         if not reads:
             return
         needs = [self._monitoring, self._namespace(ARTIFACT_CACHE_NAMESPACE), self._capacity.by_role["platform"]]
-        needs.append(self._identify("artifact-cache", ARTIFACT_CACHE_NAMESPACE, artifact_cache.NAME, reads, uses_key=("kms:Decrypt",)))
+        needs.append(self._identify(artifact_cache.NAME, ARTIFACT_CACHE_NAMESPACE, artifact_cache.NAME, reads, uses_key=("kms:Decrypt",)))
         stores = artifact_cache.manifests(image, self._account.region, [store for store in rooms if int(store.room)])
-        self._objects("artifact-cache", stores, after=needs)
+        self._objects(artifact_cache.NAME, stores, after=needs)
 
     def mesh(self) -> None:
         """Istio, and the mesh's own rules."""
         gateway = self._settings.gateway
-        base = self._addon("istio-base", versions.ISTIO_BASE, istio.SYSTEM_NAMESPACE, istio.base_values(), release="istio-base")
-        agent = self._addon(
-            "istio-cni", versions.ISTIO_CNI, istio.SYSTEM_NAMESPACE, istio.node_agent_values(), release="istio-cni", after=[base]
-        )
+        base = self._addon("istio-base", versions.ISTIO_BASE, MESH_NAMESPACE, istio.base_values(), release="istio-base")
+        agent = self._addon("istio-cni", versions.ISTIO_CNI, MESH_NAMESPACE, istio.node_agent_values(), release="istio-cni", after=[base])
         control = self._addon(
-            "istiod", versions.ISTIOD, istio.SYSTEM_NAMESPACE, istio.control_plane_values(otel.HOST, otel.PORT), after=[base, agent]
+            "istiod", versions.ISTIOD, MESH_NAMESPACE, istio.control_plane_values(otel.HOST, otel.PORT), after=[base, agent]
         )
         values = istio.gateway_values(
             public=gateway.public,
@@ -164,12 +172,10 @@ class _PlatformLayer:
             replicas_max=gateway.replicas_max,
             histogram_buckets=mesh.histogram_buckets(),
         )
-        self._addon(
-            "istio-gateway", versions.ISTIO_GATEWAY, istio.INGRESS_NAMESPACE, values, release=istio.GATEWAY_RELEASE, after=[control]
-        )
+        self._addon("istio-gateway", versions.ISTIO_GATEWAY, GATEWAY_NAMESPACE, values, release=istio.GATEWAY_RELEASE, after=[control])
         rules = mesh.manifests(hosts=gateway.hosts, certificate=gateway.certificate, region=self._account.region)
         # The control plane validates them; definitions alone would let a wrong one through.
-        self._objects("mesh", rules, after=[control, self._monitoring, self._namespace(istio.INGRESS_NAMESPACE)])
+        self._objects("mesh", rules, after=[control, self._monitoring, self._namespace(GATEWAY_NAMESPACE)])
         if image := self._settings.loops.image:
             # After the control plane, which defines the routes that it guards.
             self._objects("release-guard", release_guard.manifests(image), after=[base, self._namespace(namespaces.RELEASE_GUARD)])
@@ -208,17 +214,17 @@ class _PlatformLayer:
             "cluster_name",
             "data_key_arn",
             "kubeconfig",
-            "ledger_bucket",
+            LEDGER_BUCKET_OUTPUT,
             "oidc_issuer",
             "oidc_provider_arn",
             "repositories",
         )
         for name in passed_on:
             pulumi.export(name, self._upstream.require(name))
-        pulumi.export("gateway", f"{istio.INGRESS_NAMESPACE}/{mesh.GATEWAY}")
+        pulumi.export("gateway", f"{GATEWAY_NAMESPACE}/{mesh.GATEWAY}")
         pulumi.export("gateway_hosts", list(self._settings.gateway.hosts))
         pulumi.export("keda_role_arn", self._keda.role_arn)
-        pulumi.export("prometheus_address", prometheus.SERVICE)
+        pulumi.export(PROMETHEUS_ADDRESS_OUTPUT, prometheus.SERVICE)
         pulumi.export("otel_endpoint", f"{otel.HOST}:{otel.PORT}")
 
     def _warm(self) -> list[capacity.Warm]:

@@ -10,15 +10,12 @@ from typing import Any
 
 from components.addons.placement import ON_SYSTEM_NODES, spread
 from headway.contract.arithmetic.replica import PROXY_CPU, PROXY_MEMORY
-from headway.wire import CLASS_HEADER, DEGRADE_HEADER
+from headway.wire import CLASS_HEADER, CLASS_TAG, DEGRADE_HEADER, MESH_NAMESPACE, SAMPLES_PROVIDER
 
-SYSTEM_NAMESPACE = "istio-system"
-INGRESS_NAMESPACE = "istio-ingress"
 GATEWAY_RELEASE = "istio-ingressgateway"
 GATEWAY_LABELS = {"istio": "ingressgateway"}
 TRACER = "otel"
 ACCESS_LOG = "otel-access-log"
-SAMPLES = "otel-samples"
 SAMPLES_STATE = "headway.sample"
 """Where a replica's proxy holds what it keeps of a request (`components/model_service/sampling.py`): namespace of
 dynamic metadata.
@@ -40,7 +37,7 @@ ADDED_TAGS = {
     # The gateway wrote the header when it moved the request to a fallback. Not the header's value: a caller inside the mesh could invent some.
     "degraded": f'"{DEGRADE_HEADER}" in request.headers ? "true" : "false"',
     # What the replica's own proxy wrote there, by the size of the body; nothing for models without classes.
-    "request_class": f'"{CLASS_HEADER}" in request.headers ? request.headers["{CLASS_HEADER}"] : ""',
+    CLASS_TAG: f'"{CLASS_HEADER}" in request.headers ? request.headers["{CLASS_HEADER}"] : ""',
     # Envoy ends the host of a copy so, before its port: callers inside the mesh write one.
     "mirrored": 'request.host.endsWith("-shadow") || request.host.contains("-shadow:") ? "true" : "false"',
 }
@@ -62,7 +59,7 @@ def base_values() -> dict[str, Any]:
 
 def node_agent_values() -> dict[str, Any]:
     """Redirects the traffic of pods that have a proxy, on every node, behind the VPC's own network plugin."""
-    return {"excludeNamespaces": [SYSTEM_NAMESPACE, "kube-system"], "global": {"logAsJson": True}}
+    return {"excludeNamespaces": [MESH_NAMESPACE, "kube-system"], "global": {"logAsJson": True}}
 
 
 def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
@@ -104,7 +101,7 @@ def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
                     "envoyOtelAls": {"service": otel_host, "port": otel_port, "logFormat": {"text": LINE, "labels": access_log()}},
                 },
                 {
-                    "name": SAMPLES,
+                    "name": SAMPLES_PROVIDER,
                     "envoyOtelAls": {"service": otel_host, "port": otel_port, "logFormat": {"text": SAMPLE, "labels": sample_labels()}},
                 },
             ],

@@ -16,13 +16,13 @@ from typing import Any
 
 import pulumi
 
-from components.addons.istio import INGRESS_NAMESPACE, SAMPLES_PLACE
+from components.addons.istio import SAMPLES_PLACE
 from components.addons.placement import ON_SYSTEM_NODES
 from components.addons.prometheus import LOKI_URL, NAMESPACE
 from components.addons.tempo import OTLP_PORT
 from components.permissions import Statement
 from headway.contract.sampling import KEPT_DAYS, PREFIX
-from headway.wire import MODEL, TENANT
+from headway.wire import GATEWAY_NAMESPACE, MODEL, TENANT
 from headway.wire import RELEASE as RELEASE_LABEL
 
 RELEASE = "otel-collector"
@@ -320,7 +320,7 @@ def _named() -> dict[str, Any]:
     names = "|".join(LABELS)
 
     def owned(kind: str, upstream: str) -> list[str]:
-        asked, by_gateway = f'{kind}.attributes["{upstream}"]', f'{_source("namespace")} == "{INGRESS_NAMESPACE}"'
+        asked, by_gateway = f'{kind}.attributes["{upstream}"]', f'{_source("namespace")} == "{GATEWAY_NAMESPACE}"'
         found = f'ExtractPatterns({asked}, "{OF_UPSTREAM}")'
         return [
             f'delete_matching_keys({kind}.attributes, "^({names})$$")',

@@ -15,9 +15,9 @@ from components.model_service import probing
 from components.model_service.serving import MODELS, Serving
 from components.platform.artifact_cache import ADDRESS
 from headway.contract.model import Model
-from headway.wire import SCRIPTS_FOLDER
+from headway.wire import FETCH_SETTINGS, SCRIPTS_FOLDER
 
-FETCH_SCRIPT, FETCH_CONFIG = "fetch.py", "fetch.json"
+FETCH_SCRIPT, FETCH_CONFIG = "fetch.py", FETCH_SETTINGS
 RELAY_SCRIPT, FATE_SCRIPT = "relay.py", "fate.py"
 TOKENS, TOKEN = "/var/run/secrets/artifact-cache", "token"
 NODE = {"url": ADDRESS, "token": f"{TOKENS}/{TOKEN}"}

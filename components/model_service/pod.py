@@ -20,15 +20,13 @@ from headway.contract.arithmetic.replica import FETCH_CPU, FETCH_MEMORY, RELAY_C
 from headway.contract.placement import Packing
 from headway.contract.pool import Pool
 from headway.contract.units import Bytes
-from headway.wire import ARTIFACT_CACHE_AUDIENCE, POOL, PREFIX, RELEASE, SCRIPTS_FOLDER
+from headway.wire import ARTIFACT_CACHE_AUDIENCE, GPU_MEMORY, POOL, PREFIX, RELEASE, RUNTIME, SCRIPTS_FOLDER
 
-RUNTIME = f"{PREFIX}/runtime"
 VERSION = f"{PREFIX}/version"
-GPU_MEMORY = f"{PREFIX}/gpu-memory"
-"""GPU memory of the envelope, for alerts, the memory gate and admission."""
 ARTIFACT = f"{PREFIX}/artifact"
 """SHA-256 of the artifact's file list."""
 
+_TOKEN_VOLUME = ARTIFACT_CACHE_AUDIENCE
 SERVER, FETCH, RELAY = "server", "fetch", "metrics"
 USER = 10001
 """Any user but root, and none that a node has: images whose own user is root run as this one."""
@@ -172,7 +170,7 @@ def _fetch(release: Release, artifact_cache: bool) -> dict[str, Any]:
             {"name": "artifact", "mountPath": MODELS},
             {"name": "configuration", "mountPath": SCRIPTS_FOLDER, "readOnly": True},
             {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108
-            *([{"name": "artifact-cache", "mountPath": TOKENS, "readOnly": True}] if artifact_cache else []),
+            *([{"name": _TOKEN_VOLUME, "mountPath": TOKENS, "readOnly": True}] if artifact_cache else []),
         ],
     }
 
@@ -182,7 +180,7 @@ def _token() -> dict[str, Any]:
     it.
     """
     source = {"serviceAccountToken": {"audience": ARTIFACT_CACHE_AUDIENCE, "expirationSeconds": TOKEN_SECONDS, "path": TOKEN}}
-    return {"name": "artifact-cache", "projected": {"defaultMode": 0o440, "sources": [source]}}
+    return {"name": _TOKEN_VOLUME, "projected": {"defaultMode": 0o440, "sources": [source]}}
 
 
 def _relay(release: Release, serving: Serving) -> dict[str, Any]:

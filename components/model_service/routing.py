@@ -14,7 +14,7 @@ from components.manifests import object_
 from components.model_service import sampling, triton
 from components.model_service.release import Release
 from components.model_service.workload import arm_name, arm_selector
-from components.naming import ARTIFACT_CACHE_NAMESPACE, physical
+from components.naming import physical
 from components.platform.gateway_filters import PRIORITY
 from components.tenant.surroundings import Surroundings
 from headway.contract.batching import NoBatching
@@ -22,11 +22,13 @@ from headway.contract.model import Model
 from headway.contract.runtime import Triton
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
 from headway.wire import (
+    ARTIFACT_CACHE_NAMESPACE,
     CLASS_HEADER,
     DEGRADE_HEADER,
     DEGRADED_HEADER,
     EXPERIMENT_HEADER,
     GRPC_SUFFIX,
+    MESH_NAMESPACE,
     PRIORITY_HEADER,
     RELEASE_HEADER,
     SPLIT_ROUTE,
@@ -214,7 +216,7 @@ def replica_limit(tenant: str, arm: TrafficArm, release: Release, *, artifact_ca
         spec={
             "workloadSelector": {"labels": arm_selector(tenant, model.name, arm)},
             "inboundConnectionPool": {"http": {"http1MaxPendingRequests": most, "http2MaxRequests": most}},
-            "egress": [{"hosts": ["./*", *([f"{ARTIFACT_CACHE_NAMESPACE}/*"] if artifact_cache else []), "istio-system/*"]}],
+            "egress": [{"hosts": ["./*", *([f"{ARTIFACT_CACHE_NAMESPACE}/*"] if artifact_cache else []), f"{MESH_NAMESPACE}/*"]}],
         },
     )
 

@@ -12,9 +12,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from components.addons.istio import ACCESS_LOG, SAMPLES, SAMPLES_STATE
+from components.addons.istio import ACCESS_LOG, SAMPLES_STATE
 from headway.contract.model import Model
 from headway.contract.sampling import BODY_BYTES, place, threshold
+from headway.wire import SAMPLES_PROVIDER
 
 FILTER = "headway.sample"
 KEPT = f"'{SAMPLES_STATE}' in metadata.filter_metadata && 'record' in metadata.filter_metadata['{SAMPLES_STATE}']"
@@ -146,7 +147,7 @@ def access_logging(model: Model) -> list[dict[str, Any]]:
     """
     if not model.data.sampled:
         return []
-    return [{"providers": [{"name": ACCESS_LOG}]}, {"providers": [{"name": SAMPLES}], "filter": {"expression": KEPT}}]
+    return [{"providers": [{"name": ACCESS_LOG}]}, {"providers": [{"name": SAMPLES_PROVIDER}], "filter": {"expression": KEPT}}]
 
 
 def _tree(fields: Iterable[str]) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from typing import Any
 from components.addons.placement import RESTRICTED_CONTAINER, RESTRICTED_POD
 from components.labels import labels
 from components.manifests import Manifest, object_
-from components.naming import ARTIFACT_CACHE_NAMESPACE
 from components.nodes import gpu_node
 from components.permissions import Statement
 from components.platform import loops
@@ -24,9 +23,10 @@ from headway.contract.model import Model
 from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
 from headway.contract.units import Bytes
-from headway.wire import POOL
+from headway.wire import ARTIFACT_CACHE_COMMAND, ARTIFACT_CACHE_NAMESPACE, POOL
 
-NAME = "artifact-cache"
+NAME = ARTIFACT_CACHE_NAMESPACE
+"""Its objects have the name of their namespace."""
 ADDRESS = f"http://{NAME}.{ARTIFACT_CACHE_NAMESPACE}.svc.cluster.local:{ARTIFACT_CACHE_PORT}"
 TOKEN_SECONDS = 3600
 METRICS, METRICS_PORT = "metrics", 8088
@@ -135,7 +135,7 @@ def _pod(image: str, region: str, store: NodeCache) -> dict[str, Any]:
         "name": NAME,
         "image": image,
         "args": [
-            *("artifact-cache", "--in-cluster", "--pool", store.pool.name, "--folder", _STORE, "--room", str(int(store.room))),
+            *(ARTIFACT_CACHE_COMMAND, "--in-cluster", "--pool", store.pool.name, "--folder", _STORE, "--room", str(int(store.room))),
             *("--serve", f"0.0.0.0:{ARTIFACT_CACHE_PORT}", "--metrics", str(METRICS_PORT)),
         ],
         "env": [{"name": "AWS_REGION", "value": region}, {"name": "TMPDIR", "value": loops.SCRATCH}],

@@ -11,11 +11,12 @@ that only redirects to TLS nothing is said, so they stand at the serving port.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.addons.istio import GATEWAY_LABELS, INGRESS_NAMESPACE
+from components.addons.istio import GATEWAY_LABELS
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.platform import gateway_scripts as scripts
 from components.platform.limiter import CLUSTER, DOMAIN
+from headway.wire import GATEWAY_NAMESPACE
 
 TENANT = "headway.tenant"
 OWN_LIMIT = "headway.rate_limit"
@@ -58,7 +59,7 @@ def manifest(*, port: int) -> Manifest:
             "networking.istio.io/v1alpha3",
             "EnvoyFilter",
             "filters",
-            namespace=INGRESS_NAMESPACE,
+            namespace=GATEWAY_NAMESPACE,
             labels=labels("gateway"),
             spec={"workloadSelector": {"labels": dict(GATEWAY_LABELS)}, "priority": PRIORITY, "configPatches": patches},
         ),

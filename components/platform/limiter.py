@@ -7,13 +7,13 @@ so the mesh lets the gateway in and nobody else.
 
 from typing import Any
 
-from components.addons.istio import INGRESS_NAMESPACE
 from components.addons.placement import ON_SYSTEM_NODES, RESTRICTED_CONTAINER, RESTRICTED_POD, spread
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.platform.capacity import PLATFORM_PRIORITY
 from components.platform.namespaces import RATE_LIMIT
 from components.versions import LIMITER_IMAGE, VALKEY_IMAGE
+from headway.wire import GATEWAY_NAMESPACE
 
 DOMAIN = "headway"
 """What the limiter calls the set of all questions."""
@@ -43,7 +43,7 @@ def manifests() -> tuple[Manifest, ...]:
         Manifest(
             role="counts-callers", body=_callers(COUNTS, {"principals": [f"cluster.local/ns/{RATE_LIMIT}/sa/{LIMITER}"]}, COUNTS_PORT)
         ),
-        Manifest(role="callers", body=_callers(LIMITER, {"namespaces": [INGRESS_NAMESPACE]}, GRPC_PORT)),
+        Manifest(role="callers", body=_callers(LIMITER, {"namespaces": [GATEWAY_NAMESPACE]}, GRPC_PORT)),
         Manifest(role="counts-service", body=_service(COUNTS, "tcp-valkey", COUNTS_PORT)),
         Manifest(role="service", body=_service(LIMITER, "grpc", GRPC_PORT)),
         Manifest(role="counts", after=("counts-identity",), body=_deployment(COUNTS, 1, _counts())),

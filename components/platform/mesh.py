@@ -7,13 +7,13 @@ own included; tenants open their services to the gateway, and the gateway is ope
 import json
 from collections.abc import Sequence
 
-from components.addons.istio import ACCESS_LOG, ADDED_TAGS, GATEWAY_LABELS, INGRESS_NAMESPACE, SYSTEM_NAMESPACE, TRACER
+from components.addons.istio import ACCESS_LOG, ADDED_TAGS, GATEWAY_LABELS, TRACER
 from components.addons.prometheus import NAMESPACE as MONITORING
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.platform import gateway_filters
 from headway.signals.buckets import latency_edges_milliseconds
-from headway.wire import CLASS_HEADER, DEGRADE_HEADER, EXPERIMENT_HEADER, PRIORITY_HEADER, USER_HEADER
+from headway.wire import CLASS_HEADER, DEGRADE_HEADER, EXPERIMENT_HEADER, GATEWAY_NAMESPACE, MESH_NAMESPACE, PRIORITY_HEADER, USER_HEADER
 
 GATEWAY = "headway"
 TRACED_PERCENT = 10
@@ -56,7 +56,7 @@ def manifests(*, hosts: Sequence[str], certificate: str | None, region: str) -> 
                 "security.istio.io/v1",
                 "PeerAuthentication",
                 "default",
-                namespace=SYSTEM_NAMESPACE,
+                namespace=MESH_NAMESPACE,
                 labels=labels("mesh"),
                 spec={"mtls": {"mode": "STRICT"}},
             ),
@@ -67,7 +67,7 @@ def manifests(*, hosts: Sequence[str], certificate: str | None, region: str) -> 
                 "security.istio.io/v1",
                 "AuthorizationPolicy",
                 "refuse-by-default",
-                namespace=SYSTEM_NAMESPACE,
+                namespace=MESH_NAMESPACE,
                 labels=labels("mesh"),
                 spec={},
             ),
@@ -79,7 +79,7 @@ def manifests(*, hosts: Sequence[str], certificate: str | None, region: str) -> 
                 "security.istio.io/v1",
                 "AuthorizationPolicy",
                 "gateway-open",
-                namespace=INGRESS_NAMESPACE,
+                namespace=GATEWAY_NAMESPACE,
                 labels=labels("mesh"),
                 spec={"selector": {"matchLabels": dict(GATEWAY_LABELS)}, "action": "ALLOW", "rules": [{}]},
             ),
@@ -108,7 +108,7 @@ def _gateway(hosts: Sequence[str], certificate: str | None) -> Manifest:
             "networking.istio.io/v1",
             "Gateway",
             GATEWAY,
-            namespace=INGRESS_NAMESPACE,
+            namespace=GATEWAY_NAMESPACE,
             labels=labels("gateway"),
             spec={"selector": dict(GATEWAY_LABELS), "servers": servers},
         ),
@@ -165,7 +165,7 @@ def _door() -> Manifest:
             "networking.istio.io/v1alpha3",
             "EnvoyFilter",
             "door",
-            namespace=INGRESS_NAMESPACE,
+            namespace=GATEWAY_NAMESPACE,
             labels=labels("gateway"),
             spec={"workloadSelector": {"labels": dict(GATEWAY_LABELS)}, "priority": gateway_filters.PRIORITY, "configPatches": patches},
         ),
@@ -181,7 +181,7 @@ def _telemetry() -> Manifest:
             "telemetry.istio.io/v1",
             "Telemetry",
             "default",
-            namespace=SYSTEM_NAMESPACE,
+            namespace=MESH_NAMESPACE,
             labels=labels("mesh"),
             spec={
                 "accessLogging": [{"providers": [{"name": ACCESS_LOG}]}],
@@ -210,7 +210,7 @@ def _aws(region: str) -> Manifest:
             "networking.istio.io/v1",
             "ServiceEntry",
             "aws",
-            namespace=SYSTEM_NAMESPACE,
+            namespace=MESH_NAMESPACE,
             labels=labels("mesh"),
             spec={
                 "hosts": sorted(hosts),
@@ -243,7 +243,7 @@ def _monitors() -> tuple[Manifest, ...]:
     }
     istiod = {
         "selector": {"matchLabels": {"istio": "pilot"}},
-        "namespaceSelector": {"matchNames": [SYSTEM_NAMESPACE]},
+        "namespaceSelector": {"matchNames": [MESH_NAMESPACE]},
         "endpoints": [{"port": "http-monitoring", "interval": "15s"}],
     }
     return (

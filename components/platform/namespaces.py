@@ -11,15 +11,14 @@ from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Any
 
-from components.addons import cluster_autoscaler, gpu_operator, istio, keda, otel, prometheus
+from components.addons import cluster_autoscaler, gpu_operator, keda, otel, prometheus
 from components.labels import labels
 from components.manifests import Manifest, object_
-from components.naming import ARTIFACT_CACHE_NAMESPACE
-from headway.wire import NODE_HEALTH_NAMESPACE, TENANT
+from headway.wire import ARTIFACT_CACHE_NAMESPACE, GATEWAY_NAMESPACE, MESH_NAMESPACE, NODE_HEALTH_NAMESPACE, TENANT, WARM_CAPACITY_NAMESPACE
 
 SYSTEM_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 ARTIFACT_CACHE_PORT = 8087
-WARM_CAPACITY = "warm-capacity"
+WARM_CAPACITY = WARM_CAPACITY_NAMESPACE
 RATE_LIMIT = "rate-limit"
 RELEASE_GUARD = "release-guard"
 
@@ -65,9 +64,9 @@ NAMESPACES = (
     PlatformNamespace(name=cluster_autoscaler.NAMESPACE, level=PodSecurity.RESTRICTED),
     PlatformNamespace(name=gpu_operator.NAMESPACE, level=PodSecurity.PRIVILEGED),
     # The proxies' own ports: clients arrive on 80 and 443, the load balancer probes 15021.
-    PlatformNamespace(name=istio.INGRESS_NAMESPACE, level=PodSecurity.BASELINE, open_to_all=(80, 443, 15021)),
+    PlatformNamespace(name=GATEWAY_NAMESPACE, level=PodSecurity.BASELINE, open_to_all=(80, 443, 15021)),
     # Configuration and certificates for every proxy; injection and validation for the API server. The CNI agent is part of the node.
-    PlatformNamespace(name=istio.SYSTEM_NAMESPACE, level=PodSecurity.PRIVILEGED, webhooks=(15017,), open_to_all=(15012,)),
+    PlatformNamespace(name=MESH_NAMESPACE, level=PodSecurity.PRIVILEGED, webhooks=(15017,), open_to_all=(15012,)),
     # 6443 is the external metrics API, which the API server proxies; 9443 the admission webhook.
     PlatformNamespace(name=keda.NAMESPACE, level=PodSecurity.RESTRICTED, webhooks=(6443, 9443)),
     # A diagnostic takes every GPU of its node, past the device plugin.

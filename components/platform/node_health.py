@@ -16,11 +16,19 @@ from components.permissions import Statement
 from components.platform import loops
 from components.versions import DIAGNOSTIC_IMAGE
 from headway.contract.pool import Pool
-from headway.wire import NODE_HEALTH_IMAGE_KEY, NODE_HEALTH_NAMESPACE, NODE_HEALTH_POOLS_KEY, NODE_HEALTH_SETTINGS
+from headway.wire import (
+    NODE_HEALTH_FIELD_MANAGER,
+    NODE_HEALTH_IMAGE_KEY,
+    NODE_HEALTH_NAMESPACE,
+    NODE_HEALTH_POOLS_KEY,
+    NODE_HEALTH_SETTINGS,
+)
 
-SERVICE_ACCOUNT = "node-health"
+SERVICE_ACCOUNT = NODE_HEALTH_NAMESPACE
 _RBAC = "rbac.authorization.k8s.io/v1"
-CLUSTER_ROLE = "headway-node-health"
+CLUSTER_ROLE = NODE_HEALTH_FIELD_MANAGER
+"""Outside its namespace the loop goes by one name, as writer of fields too."""
+
 
 _EVERYWHERE = (
     ("", ("nodes",), ("get", "list", "watch", "patch")),
@@ -42,7 +50,7 @@ PORT, PORT_NAME = 8080, "metrics"
 
 def manifests(pools: Sequence[Pool]) -> tuple[Manifest, ...]:
     """The loop's identity, its rights and its settings."""
-    found = labels("node-health")
+    found = labels(SERVICE_ACCOUNT)
     subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NODE_HEALTH_NAMESPACE}
     return (
         Manifest(role="account", body=object_("v1", "ServiceAccount", SERVICE_ACCOUNT, namespace=NODE_HEALTH_NAMESPACE, labels=found)),

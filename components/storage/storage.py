@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import pulumi
 
 from components.addons import loki, tempo
-from components.naming import ARTIFACT_CACHE_NAMESPACE, batch_queue_name, bucket_arn, bucket_name, cluster_name
+from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_name
 from components.permissions import Statement
 from components.storage.bucket import Bucket, BucketArgs
 from components.storage.queue import Queue, QueueArgs
 from components.storage.registry import ImageRegistry, ImageRegistryArgs
 from headway.contract.sampling import KEPT_DAYS, PREFIX
-from headway.wire import LEDGER_LEASES
+from headway.wire import ARTIFACT_CACHE_NAMESPACE, LEDGER_LEASES
 
 NAMESPACE_TAG = "aws:PrincipalTag/kubernetes-namespace"
 """Session tag that EKS Pod Identity puts on a pod's credentials; the pod cannot change it."""

@@ -12,11 +12,10 @@ from typing import Any
 from components.identity import POD_IDENTITY_AGENT
 from components.labels import labels
 from components.manifests import object_
-from components.naming import ARTIFACT_CACHE_NAMESPACE
 from components.platform.namespaces import ARTIFACT_CACHE_PORT
 from components.tenant.queues import BATCH
 from components.tenant.surroundings import Surroundings
-from headway.wire import ARM
+from headway.wire import ARM, ARTIFACT_CACHE_NAMESPACE
 
 DNS_PORT = 53
 ISTIOD_PORT = 15012

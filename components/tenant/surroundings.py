@@ -5,9 +5,10 @@ Plain values throughout, so that every object of a tenant can be read and judged
 
 from dataclasses import dataclass
 
-from components.addons.istio import GATEWAY_LABELS, INGRESS_NAMESPACE, SYSTEM_NAMESPACE
+from components.addons.istio import GATEWAY_LABELS
 from components.addons.prometheus import NAMESPACE, SERVICE
 from components.platform.mesh import GATEWAY
+from headway.wire import GATEWAY_NAMESPACE, MESH_NAMESPACE
 
 RUNBOOKS = "docs/runbooks"
 """Where runbooks are: a folder of the repository."""
@@ -28,12 +29,12 @@ class Surroundings:
     """Whether nodes of latency pools keep artifacts for their pods (`components/platform/artifact_cache.py`)."""
     runbooks: str = RUNBOOKS
     """Where runbooks are: a folder of the repository, or the address it is published at."""
-    gateway_namespace: str = INGRESS_NAMESPACE
-    gateway: str = f"{INGRESS_NAMESPACE}/{GATEWAY}"
+    gateway_namespace: str = GATEWAY_NAMESPACE
+    gateway: str = f"{GATEWAY_NAMESPACE}/{GATEWAY}"
     """The mesh's Gateway object, as `<namespace>/<name>`."""
     gateway_labels: tuple[tuple[str, str], ...] = tuple(sorted(GATEWAY_LABELS.items()))
     """What picks the gateway's own pods."""
-    mesh_namespace: str = SYSTEM_NAMESPACE
+    mesh_namespace: str = MESH_NAMESPACE
     monitoring_namespace: str = NAMESPACE
     prometheus: str = SERVICE
 

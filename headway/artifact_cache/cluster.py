@@ -10,7 +10,7 @@ from typing import Any
 
 from headway.environment.kubernetes import ApiClient, KubernetesApi
 from headway.environment.port import OutOfReachError
-from headway.wire import ARTIFACT_CACHE_AUDIENCE, PART_OF, POOL
+from headway.wire import ARTIFACT_CACHE_AUDIENCE, FETCH_SETTINGS, PART_OF, POOL
 
 CONFIGURATIONS = f"app.kubernetes.io/component=configuration,app.kubernetes.io/part-of={PART_OF}"
 WATCH_SECONDS = 300
@@ -79,4 +79,4 @@ def _name(each: Mapping[str, Any]) -> tuple[str, str]:
 def _plain(each: Mapping[str, Any]) -> Mapping[str, Any]:
     """What is kept of a ConfigMap in memory."""
     metadata = {key: each["metadata"].get(key, "") for key in ("namespace", "name", "creationTimestamp")}
-    return {"metadata": metadata, "data": {key: text for key, text in (each.get("data") or {}).items() if key == "fetch.json"}}
+    return {"metadata": metadata, "data": {key: text for key, text in (each.get("data") or {}).items() if key == FETCH_SETTINGS}}

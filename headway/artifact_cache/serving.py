@@ -16,8 +16,8 @@ from typing import Any
 from headway.artifact_cache.callers import BusyError, Callers
 from headway.artifact_cache.store import ArtifactStore
 from headway.listening import listening
+from headway.wire import ARTIFACTS_PATH
 
-PATH = "/artifacts/"
 IDLE_SECONDS = 30.0
 """A caller that takes nothing for so long is cut off."""
 
@@ -113,7 +113,7 @@ def served(watched: CacheStatus, callers: Callers, address: str, port: int, metr
                 return 503, BUSY, None
             if tenant is None:
                 return 401, UNKNOWN, None
-            opened = watched.store.open(tenant, self.path.removeprefix(PATH)) if self.path.startswith(PATH) else None
+            opened = watched.store.open(tenant, self.path.removeprefix(ARTIFACTS_PATH)) if self.path.startswith(ARTIFACTS_PATH) else None
             return (200, SERVED, opened) if opened else (404, MISSING, None)
 
         def _end(self, status: int) -> None:

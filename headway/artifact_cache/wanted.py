@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-CONFIGURATION = "fetch.json"
-"""The file of a release's ConfigMap that its replicas fetch by (`components/model_service/configuration.py`)."""
+from headway.wire import FETCH_SETTINGS
+
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LONGEST_KEY = 1024
 """Bytes of a key in S3."""
@@ -35,7 +35,7 @@ def files(configuration: Mapping[str, Any]) -> tuple[CachedFile, ...]:
     configuration or reaches elsewhere."""
     tenant = configuration["metadata"]["namespace"]
     try:
-        said = json.loads((configuration.get("data") or {})[CONFIGURATION])
+        said = json.loads((configuration.get("data") or {})[FETCH_SETTINGS])
         bucket, _, prefix = said["uri"].removeprefix("s3://").partition("/")
         found = tuple(
             CachedFile(tenant=tenant, sha256=each["sha256"], bucket=bucket, key=f"{prefix}{each['path']}", size=int(each["size"]))

@@ -14,6 +14,7 @@ import typer
 from headway.cli import artifact, artifact_cache, backtest, contracts, cost, leftovers, mirror, nodes, policies, release
 from headway.cli.plugins import Commands
 from headway.problem import Exit, UserError
+from headway.wire import ARTIFACT_CACHE_COMMAND
 
 app = typer.Typer(
     name="headway",
@@ -28,7 +29,7 @@ app.add_typer(contracts.app)
 app.add_typer(release.app, name="release")
 app.add_typer(nodes.app, name="nodes")
 app.command("artifact")(artifact.artifact)
-app.command("artifact-cache")(artifact_cache.artifact_cache)
+app.command(ARTIFACT_CACHE_COMMAND)(artifact_cache.artifact_cache)
 app.command("backtest")(backtest.backtest)
 app.command("cost")(cost.cost)
 app.command("leftovers")(leftovers.leftovers)

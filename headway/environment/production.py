@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.environment.checkout import described
 from headway.problem import UserError
+from headway.wire import LEDGER_BUCKET_OUTPUT, LEDGER_VARIABLE, PROMETHEUS_ADDRESS_OUTPUT, TELEMETRY_BUCKET_OUTPUT
 
 if TYPE_CHECKING:
     from headway.contract.units import Duration
@@ -40,7 +41,7 @@ class Production:
     def _ledger_address(self) -> str:
         from headway.ledger.location import place
 
-        found = place(None) or place(self._outputs("cluster").get("ledger_bucket"))
+        found = place(None) or place(self._outputs("cluster").get(LEDGER_BUCKET_OUTPUT))
         if found is None:
             raise UserError(
                 f"Environment {self.name} has no release ledger.",
@@ -57,7 +58,7 @@ class Production:
     def _stacks(self) -> "Runner":
         from headway.environment.stacks import Runner
 
-        return Runner(self._project, environment={"HEADWAY_LEDGER": self.ledger_address} if "HEADWAY_LEDGER" in os.environ else {})
+        return Runner(self._project, environment={LEDGER_VARIABLE: self.ledger_address} if LEDGER_VARIABLE in os.environ else {})
 
     @property
     def kubernetes(self) -> "KubernetesApi":
@@ -72,7 +73,7 @@ class Production:
 
     @property
     def metrics_address(self) -> str | None:
-        found = self._outputs("platform").get("prometheus_address")
+        found = self._outputs("platform").get(PROMETHEUS_ADDRESS_OUTPUT)
         return str(found) if found else None
 
     @property
@@ -91,7 +92,7 @@ class Production:
         from headway.environment.request_samples import SampleBucket
         from headway.ledger.store import client
 
-        bucket = self._outputs("cluster").get("telemetry_bucket")
+        bucket = self._outputs("cluster").get(TELEMETRY_BUCKET_OUTPUT)
         return SampleBucket(client(), str(bucket), prefix(tenant, model, retention)) if bucket else None
 
     def start_release_guard(self, tenant: str, watching: Callable[[], bool]) -> bool:

@@ -13,13 +13,12 @@ from urllib.parse import unquote, urlsplit
 
 from headway.ledger.store import FolderStore, LedgerStore, connect
 from headway.problem import Exit, UserError
-
-VARIABLE = "HEADWAY_LEDGER"
+from headway.wire import LEDGER_VARIABLE
 
 
 def place(bucket: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
     """The ledger's address: what the variable says, else the bucket, else None (no ledger is known)."""
-    return environment.get(VARIABLE) or (f"s3://{bucket}" if bucket else None)
+    return environment.get(LEDGER_VARIABLE) or (f"s3://{bucket}" if bucket else None)
 
 
 def opened(address: str) -> LedgerStore:
@@ -31,7 +30,7 @@ def opened(address: str) -> LedgerStore:
         prefix = parts.path.strip("/")
         return connect(parts.netloc, f"{prefix}/" if prefix else "")
     raise UserError(
-        f"{VARIABLE} is {address!r}, which is no address of a ledger.",
+        f"{LEDGER_VARIABLE} is {address!r}, which is no address of a ledger.",
         "Without the ledger nobody knows which release has which traffic; nothing was done.",
         "Write s3://bucket/prefix, or file:///folder for one machine.",
         Exit.USAGE,

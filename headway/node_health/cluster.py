@@ -36,11 +36,10 @@ from headway.wire import (
     NODE_HEALTH_NAMESPACE,
     NODE_HEALTH_POOLS_KEY,
     NODE_HEALTH_SETTINGS,
-    PREFIX,
     QUARANTINE,
+    RECORDED_CHART,
 )
 
-RECORDED = f"{PREFIX}/recorded=helm-release"
 TIMEOUT_SECONDS = 15
 CLIENT = ApiClient(
     name=NODE_HEALTH_FIELD_MANAGER,
@@ -111,7 +110,7 @@ class NodeCluster:
     def operator(self) -> Operator:
         """The GPU Operator's own word."""
         body = self._ask("GET", "/apis/nvidia.com/v1/clusterpolicies/cluster-policy", unless=NOT_FOUND)
-        records = self._list("/api/v1/configmaps", {"labelSelector": RECORDED})
+        records = self._list("/api/v1/configmaps", {"labelSelector": RECORDED_CHART})
         recorded = any((record.get("data") or {}).get("chart") == "gpu-operator" for record in records)
         return Operator(state=cluster_policy_state(body), recorded=recorded and body is None)
 

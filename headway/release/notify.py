@@ -20,6 +20,7 @@ from headway.problem import Exit, UserError
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind
 from headway.release.driver.rollout_state import ServiceState
+from headway.wire import RELEASE_FIELD_MANAGER
 
 TOLD = frozenset(
     {
@@ -109,7 +110,7 @@ class Webhook:
         return None
 
     def _post(self, body: bytes) -> None:
-        headers = {"Content-Type": "application/json", "User-Agent": "headway-release"}
+        headers = {"Content-Type": "application/json", "User-Agent": RELEASE_FIELD_MANAGER}
         request = urllib.request.Request(self._url, body, headers)  # noqa: S310  the scheme was checked
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS):  # noqa: S310
             return

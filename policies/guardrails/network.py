@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
-from headway.wire import TENANT
+from headway.wire import GATEWAY_NAMESPACE, MESH_NAMESPACE, TENANT
 from policies.guardrails import workloads as w
 from policies.guardrails.identity import everyone, statements
 from policies.guardrails.rule import Breaches, Domain, PolicyRule, PolicySeverity, breach
@@ -199,7 +199,7 @@ RULES = (
         applies=(*GATEWAYS, INGRESS, *LOAD_BALANCERS, w.SERVICE),
         check=_no_public_service,
         severity=PolicySeverity.CRITICAL,
-        settings={"gatewayNamespaces": {"type": "array", "items": {"type": "string"}, "default": ["istio-ingress"]}},
+        settings={"gatewayNamespaces": {"type": "array", "items": {"type": "string"}, "default": [GATEWAY_NAMESPACE]}},
     ),
     PolicyRule(
         id="cluster-endpoint-private",
@@ -318,8 +318,8 @@ RULES = (
         applies=("kubernetes:networking.istio.io/v1:EnvoyFilter",),
         check=_filter_bounded,
         settings={
-            "gatewayNamespaces": {"type": "array", "items": {"type": "string"}, "default": ["istio-ingress"]},
-            "meshNamespaces": {"type": "array", "items": {"type": "string"}, "default": ["istio-system"]},
+            "gatewayNamespaces": {"type": "array", "items": {"type": "string"}, "default": [GATEWAY_NAMESPACE]},
+            "meshNamespaces": {"type": "array", "items": {"type": "string"}, "default": [MESH_NAMESPACE]},
             "gatewayFilters": {"type": "string", "default": "headway."},
         },
     ),

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from headway.wire import RUNTIME
 from policies.guardrails import workloads as w
 from policies.guardrails.rule import Breaches, Domain, PolicyRule, PolicySeverity, breach
 from policies.guardrails.view import ResourceView
@@ -122,7 +123,7 @@ RULES = (
         check=_runtime,
         settings={
             "runtimes": {"type": "array", "items": {"type": "string"}, "default": ["container", "triton", "vllm"]},
-            "label": {"type": "string", "default": "platform.io/runtime"},
+            "label": {"type": "string", "default": RUNTIME},
             **w.PLACEHOLDERS,
         },
     ),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from headway.contract.gpu_resources import is_gpu
+from headway.wire import WARM_CAPACITY_NAMESPACE
 from policies.guardrails.view import InputNode, ResourceView
 
 APPS = "kubernetes:apps/v1:"
@@ -27,7 +28,7 @@ HORIZONTAL_POD_AUTOSCALER = "kubernetes:autoscaling/v1:HorizontalPodAutoscaler"
 PERSISTENT_VOLUME = "kubernetes:core/v1:PersistentVolume"
 VIRTUAL_SERVICE = "kubernetes:networking.istio.io/v1:VirtualService"
 
-PLACEHOLDERS = {"placeholderNamespaces": {"type": "array", "items": {"type": "string"}, "default": ["warm-capacity"]}}
+PLACEHOLDERS = {"placeholderNamespaces": {"type": "array", "items": {"type": "string"}, "default": [WARM_CAPACITY_NAMESPACE]}}
 """Setting of rules that do not hold for the platform's own placeholders, which serve no model and give way to any."""
 
 

@@ -8,6 +8,8 @@ accepted at creation because the API server keeps it for nodes, so a node has it
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headway.wire import PREFIX
+
 MANAGED = {"kwok.x-k8s.io/node": "fake"}
 """Annotation by which kwok knows its nodes."""
 
@@ -15,7 +17,7 @@ STATUS_BY_OTHERS = {"kwok.x-k8s.io/status": "custom"}
 """Annotation of a pod whose status somebody else keeps: kwok neither makes it ready nor repairs it, but still ends its
 deletion."""
 
-RUN_BY_AGENT = {"sandbox.platform.io/run-by": "node-agent"}
+RUN_BY_AGENT = {f"sandbox.{PREFIX}/run-by": "node-agent"}
 """Annotation of a pod that `sandbox/traffic` runs as a process: kwok leaves its deletion alone too, because a process
 has to end first."""
 

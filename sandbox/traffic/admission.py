@@ -9,7 +9,7 @@ replaced by whoever applies it.
 from collections.abc import Iterable
 from typing import Any
 
-from headway.wire import MODEL, TENANT
+from headway.wire import MODEL, PREFIX, TENANT
 from sandbox.cluster.nodes import RUN_BY_AGENT, STATUS_BY_OTHERS
 from sandbox.traffic.profile import ServedModel
 
@@ -61,7 +61,7 @@ def specimen(served: ServedModel) -> dict[str, Any]:
             "name": "specimen",
             "namespace": "default",
             "labels": {MODEL: served.model, TENANT: served.tenant},
-            "annotations": {"sandbox.platform.io/trial": "true"},
+            "annotations": {f"sandbox.{PREFIX}/trial": "true"},
         },
         "spec": {"containers": [{"name": "server", "image": "none"}]},
     }

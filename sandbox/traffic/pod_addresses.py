@@ -8,8 +8,10 @@ simulated pods have addresses too (10.244.0.0/16 and 10.0.0.0/24), hence a range
 import hashlib
 from ipaddress import IPv4Address, IPv4Network
 
+from headway.wire import PREFIX
+
 POD_RANGE = IPv4Network("10.128.0.0/10")
-ADDRESS = "sandbox.platform.io/address"
+ADDRESS = f"sandbox.{PREFIX}/address"
 """Annotation of a served pod: where its processes listen; read by whoever scrapes it."""
 _HOST_BITS = 32 - POD_RANGE.prefixlen
 

@@ -26,6 +26,7 @@ from components.tenant.manifests import TenantPlan
 from headway.contract.sampling import BODY_BYTES, Sample, chosen, place, samples, threshold
 from headway.contract.units import Share
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficMirror, TrafficSplit
+from headway.wire import GATEWAY_NAMESPACE, MESH_NAMESPACE
 from sandbox.traffic.mesh import envoy_configuration, listeners
 from sandbox.traffic.mesh.snapshot import MeshSnapshot
 from sandbox.traffic.mesh.tokens import TokenIssuers
@@ -104,7 +105,7 @@ def snapshot(found: ServicePlan) -> tuple[MeshSnapshot, dict[str, str]]:
 def specs(of: MeshSnapshot, namespace: str, labels: dict[str, str]) -> list[dict[str, Any]]:
     """Telemetry that applies to a proxy, the mesh's own first."""
     found = of.selecting("Telemetry", namespace, labels)
-    return [item["spec"] for item in sorted(found, key=lambda item: item["metadata"]["namespace"] != istio.SYSTEM_NAMESPACE)]
+    return [item["spec"] for item in sorted(found, key=lambda item: item["metadata"]["namespace"] != MESH_NAMESPACE)]
 
 
 def observed(found: dict[str, Any], of: MeshSnapshot, collector: int) -> dict[str, Any]:
@@ -115,7 +116,7 @@ def observed(found: dict[str, Any], of: MeshSnapshot, collector: int) -> dict[st
         manager = listener["filter_chains"][0]["filters"][-1]["typed_config"]
         pod = next((pod for name, pod in pods.items() if listener["name"].startswith(name)), None)
         if pod is None:
-            istiod.observed(manager, specs(of, istio.INGRESS_NAMESPACE, dict(istio.GATEWAY_LABELS)), known, {})
+            istiod.observed(manager, specs(of, GATEWAY_NAMESPACE, dict(istio.GATEWAY_LABELS)), known, {})
             # Head sampling is a lottery; this test must not be.
             manager["tracing"]["random_sampling"]["value"] = 100.0
         else:

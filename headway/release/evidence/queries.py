@@ -11,6 +11,8 @@ with `-shadow`, before a port; the label `mirrored` says so.
 import functools
 import re
 
+from headway.wire import CLASS_TAG
+
 REQUESTS = "istio_requests_total"
 DURATIONS = "istio_request_duration_milliseconds_bucket"
 """Cumulative over `le`, in milliseconds; edges: headway.signals.buckets."""
@@ -23,7 +25,7 @@ SERVICE, SERVICE_NAMESPACE = "destination_service_name", "destination_service_na
 """At the caller: the arm's Service."""
 CODE, FLAGS = "response_code", "response_flags"
 GRPC_CODE = "grpc_response_status"
-CLASS = "request_class"
+CLASS = CLASS_TAG
 """Written by the gateway (header x-request-class, from the size of the body, whatever the client sent); "" or absent: no class."""
 MIRRORED = "mirrored"
 """`"true"` for copies, else `"false"`."""

@@ -8,11 +8,11 @@ has no line at its caller; it shows at the sidecar of its destination, its host 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from headway.wire import MODEL
+from headway.wire import MESH_NAMESPACE, MODEL, SAMPLES_PROVIDER
 from sandbox.traffic.mesh import patches, security
 from sandbox.traffic.mesh.clusters import address
 from sandbox.traffic.mesh.object_reader import labels_match
-from sandbox.traffic.mesh.snapshot import INBOUND_OFFSET, ROOT_NAMESPACE, MeshSnapshot
+from sandbox.traffic.mesh.snapshot import INBOUND_OFFSET, MeshSnapshot
 from sandbox.traffic.mesh.types import EnvoyMessage, MeshObject
 
 RDS_FOLDER = "routes"
@@ -25,8 +25,6 @@ _LOG_TYPE = "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAcc
 
 _CEL_TYPE = "type.googleapis.com/envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter"
 
-SAMPLES = "otel-samples"
-"""The mesh's provider for samples of requests, and how it writes one (`components/addons/istio.py` says the same)."""
 _OWN_WORKLOAD = "%ENVIRONMENT(ISTIO_META_WORKLOAD_NAME)%"
 SAMPLE = f'{{"time":"%START_TIME%","workload":"{_OWN_WORKLOAD}",%DYNAMIC_METADATA(headway.sample:record)%}}'
 
@@ -93,7 +91,7 @@ def mesh_listener(snapshot: MeshSnapshot, port: int, ports: ListenerPorts, folde
     """Where a caller inside the mesh reaches a Service's port: the sidecar of nobody in particular."""
     name = route_name("mesh", port)
     manager = _manager(name, [_router()], _log(ports.log, {"at": "source"}), rds=folder)
-    found = [item for item in snapshot.of_kind("EnvoyFilter") if item["metadata"]["namespace"] == ROOT_NAMESPACE]
+    found = [item for item in snapshot.of_kind("EnvoyFilter") if item["metadata"]["namespace"] == MESH_NAMESPACE]
     made = patches.patched(manager, patches.OUTBOUND, port, found)
     return _listener(name, ("127.0.0.1", ports.mesh[port]), made, patches.before_manager(patches.OUTBOUND, port, found))
 
@@ -128,7 +126,7 @@ def _samples(snapshot: MeshSnapshot, pod: MeshObject, ports: ListenerPorts) -> I
     labels = metadata.get("labels") or {}
     for item in snapshot.selecting("Telemetry", metadata["namespace"], labels) if ports.samples else ():
         for entry in item["spec"].get("accessLogging") or ():
-            if SAMPLES in {each["name"] for each in entry.get("providers") or ()}:
+            if SAMPLES_PROVIDER in {each["name"] for each in entry.get("providers") or ()}:
                 path = f"{ports.samples}/{metadata['namespace']}.{labels[MODEL]}.jsonl"
                 text = f"{SAMPLE.replace(_OWN_WORKLOAD, workload(pod))}\n"
                 kept = {"@type": _CEL_TYPE, "expression": entry["filter"]["expression"]}
@@ -163,7 +161,7 @@ def applied(snapshot: MeshSnapshot, namespace: str, labels: MeshObject) -> list[
         found,
         key=lambda item: (
             int(item["spec"].get("priority", 0)),
-            item["metadata"]["namespace"] != ROOT_NAMESPACE,
+            item["metadata"]["namespace"] != MESH_NAMESPACE,
             item["metadata"].get("creationTimestamp") or "",
             item["metadata"]["name"],
         ),

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from headway.wire import MESH_NAMESPACE
 from sandbox.traffic.mesh.object_reader import labels_match
 from sandbox.traffic.mesh.types import MeshObject
 from sandbox.traffic.pod_addresses import is_served, loopback
 
 SUFFIX = "svc.cluster.local"
-ROOT_NAMESPACE = "istio-system"
 INBOUND_OFFSET = 10_000
 """A pod's sidecar listens this much above the port it guards."""
 
@@ -77,7 +77,7 @@ class MeshSnapshot:
             spec = item.get("spec") or {}
             place = item["metadata"]["namespace"]
             selector = (spec.get("workloadSelector") or {}).get("labels") or (spec.get("selector") or {}).get("matchLabels") or {}
-            if place in (namespace, ROOT_NAMESPACE) and labels_match(selector, labels):
+            if place in (namespace, MESH_NAMESPACE) and labels_match(selector, labels):
                 found.append(item)
         return found
 

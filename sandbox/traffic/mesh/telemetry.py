@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.signals.buckets import latency_edges_milliseconds
+from headway.wire import CLASS_TAG
 from sandbox.traffic.mesh.snapshot import SUFFIX
 
 REQUESTS = "istio_requests_total"
@@ -33,7 +34,7 @@ def labels_of(line: dict[str, Any]) -> dict[str, str] | None:
     grpc = str(line.get("type") or "").startswith("application/grpc")
     common = {
         "reporter": line["at"],
-        "request_class": line.get("class") or "",
+        CLASS_TAG: line.get("class") or "",
         "request_protocol": "grpc" if grpc else "http",
         "grpc_response_status": str(line["grpc"]) if grpc and line.get("grpc") is not None else "",
     }
@@ -94,7 +95,7 @@ class Telemetry:
 
     def introduce(self, namespace: str, workload: str, pod: str) -> None:
         """Let the series of a replica begin at zero."""
-        common = {"reporter": "destination", "request_class": "", "request_protocol": "http", "grpc_response_status": ""}
+        common = {"reporter": "destination", CLASS_TAG: "", "request_protocol": "http", "grpc_response_status": ""}
         answered = {"mirrored": "false", "response_code": "200", "response_flags": _NO_FLAGS}
         key = tuple(sorted((common | of_replica(namespace, workload, pod) | answered).items()))
         self._requests.setdefault(key, 0)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric, generate_latest
 
-from headway.wire import TENANT
+from headway.wire import GPU_MEMORY, TENANT
 from sandbox.traffic.node.pod import ServedPod
 from sandbox.traffic.node.status import ContainerTerminated, ContainerView
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _MIB = 2**20
 _REASONS = ("Completed", "Error", "OOMKilled")
-GPU_MEMORY = "platform.io/gpu-memory"
-"""Annotation in which the pod states its envelope's device memory."""
 
 MetricSample = tuple[str, Mapping[str, str], float]
 

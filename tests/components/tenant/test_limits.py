@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.addons.istio import INGRESS_NAMESPACE
 from components.platform import gateway_filters, limiter, namespaces
 from components.tenant import limits
 from headway.contract.units import Rate
+from headway.wire import GATEWAY_NAMESPACE
 from tests.components.contracts import MODELS, SURROUNDINGS, tenant
 
 SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3_600}
@@ -97,7 +97,7 @@ def test_the_gateway_asks_the_service_that_the_platform_runs() -> None:
 def test_only_the_gateway_may_ask_and_only_the_limiter_may_count() -> None:
     found = objects()
     (asks,) = found["callers"]["spec"]["rules"]
-    assert asks["from"] == [{"source": {"namespaces": [INGRESS_NAMESPACE]}}]
+    assert asks["from"] == [{"source": {"namespaces": [GATEWAY_NAMESPACE]}}]
     (counts,) = found["counts-callers"]["spec"]["rules"]
     account = found["limiter"]["spec"]["template"]["spec"]["serviceAccountName"]
     assert counts["from"] == [{"source": {"principals": [f"cluster.local/ns/{limiter.RATE_LIMIT}/sa/{account}"]}}]

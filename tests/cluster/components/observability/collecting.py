@@ -19,8 +19,7 @@ from typing import Any
 
 import pytest
 
-from components.addons.istio import INGRESS_NAMESPACE
-from headway.wire import MODEL, RELEASE, TENANT
+from headway.wire import GATEWAY_NAMESPACE, MODEL, RELEASE, TENANT
 from sandbox.cluster.toolchain import ensure_toolchain, is_built
 from sandbox.layout import Layout
 from sandbox.progress import Silent
@@ -45,7 +44,7 @@ class Sender(StrEnum):
 
 
 _PODS: tuple[tuple[Sender, str, str, Mapping[str, str]], ...] = (
-    (Sender.GATEWAY, INGRESS_NAMESPACE, "gateway", {}),
+    (Sender.GATEWAY, GATEWAY_NAMESPACE, "gateway", {}),
     (Sender.DEFECTS, "vision", "defects", DEFECTS),
     (Sender.FRAUD, "fraud", "scores", FRAUD),
 )
@@ -54,8 +53,8 @@ _KEYS = {"model": MODEL, "release": RELEASE, "tenant": TENANT}
 
 def populate(plane: ControlPlane) -> None:
     """Make every sender but the stranger a pod."""
-    for name in (INGRESS_NAMESPACE, "vision", "fraud"):
-        labels = {} if name == INGRESS_NAMESPACE else {TENANT: name}
+    for name in (GATEWAY_NAMESPACE, "vision", "fraud"):
+        labels = {} if name == GATEWAY_NAMESPACE else {TENANT: name}
         plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
         eventually(lambda of=name: plane.list("ServiceAccount", namespace=of), within=60)
     for address, namespace, name, whose in _PODS:
