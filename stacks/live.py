@@ -83,7 +83,7 @@ def _require_known_hash(model: Model, users: UserSplit | None) -> None:
     """Raises UserError for an experiment whose users this Headway would divide otherwise."""
     if users and users.hash != HASH:
         raise UserError(
-            f"users of experiment {users.experiment} are divided by {users.hash}, and this Headway computes {HASH}",
-            f"An update would move users of {model.name} from one version to the other",
-            "Deploy with the Headway that began the experiment, or end it first",
+            f"Users of experiment {users.experiment} are divided by {users.hash}, and this Headway computes {HASH}.",
+            f"An update would move users of {model.name} from one version to the other.",
+            "Deploy with the Headway that began the experiment, or end it first.",
         )

@@ -81,7 +81,7 @@ def described(project: Path, stack: str) -> tuple[str, Described]:
     if found is None or problems:
         raise UserError(
             "\n".join(problem.brief for problem in problems) or f"{file.name} describes no cluster layer.",
-            "Nothing was reckoned or searched from a description that cannot stand.",
+            "Nothing was calculated or searched, because the description of the cluster is not valid.",
             f"Correct it; `pulumi preview -s {stack}` tells every problem of the file.",
             Exit.REFUSED,
         )

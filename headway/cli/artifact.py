@@ -54,7 +54,7 @@ def described(folder: Path, md5: bool) -> list[str]:
         lines.append(f"  - {{path: {found.path}, sha256: {found.sha256}{proof}, size: {int(found.size)}B}}")
     if refused:
         raise UserError(
-            f"{', '.join(refused)}: not a name that a contract takes.",
+            f"A contract takes no files with these names: {', '.join(refused)}.",
             "Artifacts travel through URLs, shells and Triton's folders.",
             "Use letters, digits, '.', '_' and '-'; no leading dot; no spaces.",
             Exit.REFUSED,

@@ -63,9 +63,9 @@ def backtest(
             history, policy, rehearsals=rehearsals, longest_ticks=ticks_of(longest * 60, tick_seconds), rng=np.random.default_rng(seed)
         )
     except UnansweredError as error:
-        raise UserError(str(error), "There is no history to rehearse on", "Check the address and the credentials") from None
+        raise UserError(str(error), "There is no history to rehearse on.", "Check the address and the credentials.") from None
     except ValueError as error:
-        raise UserError(str(error), "Nothing was rehearsed", "Choose --hours and --longest so that several rehearsals fit") from None
+        raise UserError(str(error), "Nothing was rehearsed.", "Choose --hours and --longest so that several rehearsals fit.") from None
     finally:
         evidence.close()
     fits = found.calibrated(policy.false_rollback)
@@ -86,9 +86,9 @@ def _contract(folder: Path, tenant: str, name: str) -> "Model":
             if (contracts.tenant.name, one.name) == (tenant, name):
                 return one
     raise UserError(
-        f"{folder} has no contract of {tenant}/{name} that can be read",
-        "Its rollout policy is not known",
-        "Name it as TENANT/MODEL, and see `headway check`",
+        f"{folder} has no contract of {tenant}/{name} that can be read.",
+        "Its rollout policy is not known.",
+        "Name it as TENANT/MODEL, and see `headway check`.",
         Exit.REFUSED,
     )
 
@@ -97,7 +97,7 @@ def _policy(contract: "Model", tick_seconds: float, policies: "type[GatePolicy]"
     try:
         return policies.from_contract(contract.rollout, tick_seconds=tick_seconds)
     except ValueError as error:
-        raise UserError(str(error), "This strategy cannot be rehearsed", "Rehearse a canary's policy", Exit.REFUSED) from None
+        raise UserError(str(error), "This strategy cannot be rehearsed.", "Rehearse a canary's policy.", Exit.REFUSED) from None
 
 
 def _only_arm(evidence: "PrometheusEvidence", tenant: str, name: str, at: float) -> str:
@@ -105,7 +105,7 @@ def _only_arm(evidence: "PrometheusEvidence", tenant: str, name: str, at: float)
     if len(arms) != 1:
         found = ", ".join(arms) or "none"
         raise UserError(
-            f"Deployments of {tenant}/{name} with requests: {found}", "Whose history is meant is not clear", "Name one with --arm"
+            f"Deployments of {tenant}/{name} with requests: {found}.", "It is not clear whose history is meant.", "Name one with --arm."
         )
     return arms[0]
 

@@ -210,7 +210,7 @@ def new_model(
         raise UserError(
             f"There is no tenant {tenant} in {folder}.",
             "A model without a tenant has no quota and no owner.",
-            f"Write one first: headway new tenant {tenant}",
+            f"Write its contract first: `headway new tenant {tenant}`.",
             Exit.USAGE,
         )
     file = folder / tenant / f"{name}.yaml"
@@ -299,7 +299,12 @@ def _read(path: Path, raw: bytes | None) -> "Model | Tenant":
     from headway.contract.tenant import Tenant
 
     if raw is None:
-        raise UserError(f"There is no file {path}.", "Nothing was compared.", "Name two contracts, or one and git.", Exit.USAGE)
+        raise UserError(
+            f"There is no file {path}.",
+            "Nothing was compared.",
+            "Name two contracts that exist; or name one, which is then compared with git.",
+            Exit.USAGE,
+        )
     document = read(raw, str(path))
     kind = Tenant if isinstance(document.data, dict) and document.data.get("contract") == "tenant/v1" else Model
     contract, findings = contract_from(document, kind)
@@ -308,7 +313,7 @@ def _read(path: Path, raw: bytes | None) -> "Model | Tenant":
         raise UserError(
             ": ".join(filter(None, (first.place, first.dotted, f"{first.fact}."))),
             "A refused contract cannot be compared.",
-            "Run headway check on it.",
+            "Run `headway check` on it.",
             Exit.REFUSED,
         )
     return contract

@@ -73,7 +73,7 @@ def compare(charts: list[dict[str, Any]], folder: Path) -> None:
             problems.append(f"{package.name} is sha256:{digest}, and not {chart['digest']}")
     if problems or record:
         raise UserError(
-            "\n".join([*problems, *(f"no digest is recorded for {each}" for each in record)]),
+            "\n".join([*problems, *(f"No digest is recorded for {each}" for each in record)]),
             "What would be copied and installed is not what was reviewed.",
             "Copy no package that differs. Compare a new digest with what the chart's publisher states, then record it in components/versions.py.",
             Exit.REFUSED,

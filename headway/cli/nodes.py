@@ -194,7 +194,7 @@ def lines(seen: "ReadBack") -> list[str]:
         found.append(f"Read back: {seen.nodes} GPU nodes of {seen.pools} pools offer what they should.")
     if seen.operator.recorded:
         found.append(
-            "The GPU Operator is recorded, not run, in the sandbox: its own state was not observed; simulated nodes offer their GPUs."
+            "The chart of the GPU Operator is only recorded in this cluster, and no operator runs: its own state was not observed."
         )
     return found
 
@@ -207,7 +207,7 @@ def _named(cluster: "NodeCluster", name: str) -> "GpuNode":
     raise UserError(
         f"No GPU node is called {name}.",
         "Nothing was changed.",
-        f"Take one of {', '.join(n.name for n in found) or 'none: there are no GPU nodes'}.",
+        f"Name one of {', '.join(each.name for each in found)}." if found else "The cluster has no GPU nodes; `headway nodes` lists them.",
         Exit.REFUSED,
     )
 

@@ -99,7 +99,7 @@ def resume(
     if regate and not reason:
         raise UserError(
             "--regate needs a reason.",
-            "Who reads the ledger could not tell why another gate decided; nothing was done.",
+            "Nobody who reads the ledger later could tell why another gate decided; nothing was done.",
             "Write --reason.",
             Exit.USAGE,
         )
@@ -213,7 +213,10 @@ def _driven(here: "ServicePlace") -> bool:
 def _reasoned(reason: str) -> None:
     if not reason.strip():
         raise UserError(
-            "--reason says nothing.", "Who reads the ledger could not tell why; nothing was done.", "Write why, in a sentence.", Exit.USAGE
+            "--reason is empty.",
+            "Nobody who reads the ledger later could tell why; nothing was done.",
+            "Write why, in a sentence.",
+            Exit.USAGE,
         )
 
 

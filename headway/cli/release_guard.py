@@ -34,7 +34,10 @@ def guard(
 
     if not tenant and not in_cluster:
         raise UserError(
-            "Nobody says whose services to guard.", "Nothing is guarded.", "Name a tenant; or use --in-cluster in a pod.", Exit.USAGE
+            "The command does not say whose services to guard.",
+            "Nothing is guarded.",
+            "Name a tenant; or use --in-cluster in a pod.",
+            Exit.USAGE,
         )
     api = (
         KubernetesApi(None)

@@ -82,7 +82,7 @@ class NodeCluster:
             raise UserError(
                 f"No cluster is named: {failure.reason.rstrip('.')}.",
                 "Nothing can be read or changed.",
-                'Set KUBECONFIG, or run `eval "$(headway sandbox env)"` for the sandbox.',
+                "Set KUBECONFIG to the kubeconfig of the cluster.",
             ) from None
         self._leases = LeaseStore(self._ask, NODE_HEALTH_NAMESPACE)
         self._replace = replace
@@ -97,7 +97,7 @@ class NodeCluster:
         if found is None:
             raise UserError(
                 f"ConfigMap {NODE_HEALTH_NAMESPACE}/{NODE_HEALTH_SETTINGS} is not there.",
-                "What the pools should offer, and with what GPUs are tested, is not known.",
+                "Headway cannot know what the pools should offer, nor which image tests their GPUs.",
                 "Deploy the platform layer: `pulumi up -s <environment>-platform`.",
             )
         pools = json.loads(found["data"][NODE_HEALTH_POOLS_KEY])
@@ -224,7 +224,7 @@ class NodeCluster:
             raise UserError(
                 f"The API server does not answer ({failure}).",
                 "Nothing is known of the nodes, and nothing was changed.",
-                "Look whether the cluster runs and the kubeconfig is its own; in the sandbox: `make up`.",
+                "Check that the cluster runs, and that the kubeconfig is the cluster's own.",
             ) from None
         if answer.ok:
             return answer.document

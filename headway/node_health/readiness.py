@@ -25,8 +25,8 @@ class Expected:
 
 @dataclass(frozen=True, kw_only=True)
 class Operator:
-    """The ClusterPolicy as the API server has it. `state` is None where there is none; `recorded` where the sandbox
-    only recorded the chart."""
+    """The ClusterPolicy as the API server has it. `state` is None where there is none; `recorded` where the
+    chart was only recorded, and no operator runs."""
 
     state: str | None
     recorded: bool = False

@@ -20,7 +20,7 @@ class AutoScaling:
         instance = node.provider_id.rpartition("/")[2]
         if not node.provider_id.startswith("aws://") or not instance.startswith("i-"):
             raise UserError(
-                f"node {node.name} has no EC2 instance behind it (provider id {node.provider_id!r})",
+                f"Node {node.name} has no EC2 instance behind it (provider id {node.provider_id!r}).",
                 "It cannot be replaced from here; it stays in quarantine.",
                 "End its machine where it was made, or release it.",
             )
@@ -44,7 +44,7 @@ class AutoScaling:
 def refused(node: GpuNode) -> None:
     """A replacer for who may not replace."""
     raise UserError(
-        f"node {node.name} wants replacing, and this loop may not end instances",
+        f"Node {node.name} must be replaced, and this loop may not end instances.",
         "It stays in quarantine.",
         "Run `headway nodes watch --replace` with AWS credentials, or end the instance yourself.",
     )

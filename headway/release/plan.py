@@ -178,9 +178,9 @@ def plan(rollout: Rollout, room: PoolCapacity, most: int | None = None) -> Rollo
         refused.append("no object of a further version may be made")
     found = f" ({'; '.join(room.limits)})" if room.limits else ""
     raise UserError(
-        f"rollout.surge: no plan of strategy {rollout.strategy} fits: {'; '.join(refused)}{found}",
-        "Users would be left without a version that answers, or the new one would wait for GPUs for ever",
-        "Free GPUs in the pool, run one replica more, or choose surge: borrow where the pool holds warm capacity",
+        f"No plan of strategy {rollout.strategy} fits with rollout.surge {rollout.surge}: {'; '.join(refused)}{found}.",
+        "Users would be left without a version that answers, or the new one would wait for GPUs for ever.",
+        "Free GPUs in the pool, run one replica more, or choose surge: borrow where the pool holds warm capacity.",
         exit=Exit.REFUSED,
     )
 

@@ -119,9 +119,9 @@ def status(project: ProjectOption = None) -> None:
 
     layout, console = _layout(project), _console()
     processes = Supervisor(layout).list()
-    show.processes(console, processes)
     if not any(p.running for p in processes):
         raise UserError("The sandbox is not running.", "There is no live cluster to ask.", "Start it with `make up`.")
+    show.processes(console, processes)
     console.print()
     show.view(console, read(str(layout.kubeconfig)), live(processes))
 

@@ -49,9 +49,9 @@ def process(layout: Layout, supervisor: Supervisor) -> Process:
     python = layout.project / ".venv-servers" / "bin" / "python"
     if not python.exists():
         raise UserError(
-            f"{python} is missing",
-            "there is no object storage, so buckets and queues cannot be made",
-            "install the servers' environment: `make .venv-servers/.ready`",
+            f"{python} is missing.",
+            "There is no object storage, so buckets and queues cannot be made.",
+            "Install the servers' environment: `make .venv-servers/.ready`.",
         )
     port = supervisor.port(NAME)
     script = Path(__file__).parent / "objectserver.py"

@@ -102,7 +102,7 @@ def _ask(
             return answer.body
         said = f"{answer.status}, {answer.body.decode(errors='replace').strip()}"
     raise UserError(
-        f"the sandbox's API server failed {what}",
-        f"the control plane is not complete; the server answered: {said}",
-        "run the command again; if it fails again, `headway sandbox reset` starts from nothing",
+        f"The sandbox's API server failed {what}.",
+        f"The control plane is not complete; the server answered: {said}",
+        "Run the command again; if it fails again, `headway sandbox reset` starts from nothing.",
     )

@@ -95,29 +95,31 @@ def explain(error: CommandError, *, doing: str, log: Path) -> UserError:
     """The failure of a build command as fact, consequence, remedy; the log holds every line."""
     said = "\n".join(error.tail)
     last = " | ".join(line for line in error.tail[-_TAIL_LINES:] if line) or f"no output, exit code {error.code}"
-    consequence = f"no partial result is kept; the last lines of the tool: {last} (the whole log: {log})"
+    consequence = f"No partial result is kept; the last lines of the tool: {last} (the whole log: {log})"
     if is_disk_full(error):
         return disk.full(doing, last)
     if _CHECKSUM.search(said):
         return UserError(
-            f"a download does not match the checksum in the lock file, while {doing}",
+            f"A download does not match the checksum in the lock file, while {doing}.",
             consequence,
-            "check the proxy between this machine and the registry (GOPROXY, PIP_INDEX_URL); do not change the lock file to make it pass",
+            "Check the proxy between this machine and the registry (GOPROXY, PIP_INDEX_URL); do not change the lock file to make it pass.",
         )
     if _UNREACHABLE.search(said):
         return UserError(
-            f"a package registry cannot be reached, while {doing}",
+            f"A package registry cannot be reached, while {doing}.",
             consequence,
-            "check the network and its settings (`go env GOPROXY`, HTTPS_PROXY), then run the command again: it continues where it stopped",
+            "Check the network and its settings (`go env GOPROXY`, HTTPS_PROXY), then run the command again: it continues where it stopped.",
         )
     if _KILLED.search(said):
         return UserError(
-            f"the compiler was killed, most likely for lack of memory, while {doing}",
+            f"The compiler was killed, most likely for lack of memory, while {doing}.",
             consequence,
-            "leave at least 4 GiB of memory free and run the command again: it continues where it stopped",
+            "Leave at least 4 GiB of memory free and run the command again: it continues where it stopped.",
         )
     return UserError(
-        f"{doing} failed", consequence, "read the log; if versions in go.mod were changed, run `go mod tidy` in the folder of that set"
+        f"{doing[:1].upper()}{doing[1:]} failed.",
+        consequence,
+        "Read the log; if versions in go.mod were changed, run `go mod tidy` in the folder of that set.",
     )
 
 

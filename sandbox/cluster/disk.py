@@ -24,7 +24,7 @@ def telling_when_full(doing: str) -> Generator[None]:
 
 def full(doing: str, said: str) -> UserError:
     return UserError(
-        f"the disk filled up while {doing}",
-        f"it stopped there ({said}); what was complete is kept",
-        "free some space, or point HEADWAY_CACHE and HEADWAY_SANDBOX_HOME at a larger disk, and run the command again",
+        f"The disk filled up while {doing}.",
+        f"It stopped there ({said}); what was complete is kept.",
+        "Free some space, or point HEADWAY_CACHE and HEADWAY_SANDBOX_HOME at a larger disk, and run the command again.",
     )

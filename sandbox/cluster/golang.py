@@ -58,9 +58,9 @@ def fetch(minimum: tuple[int, ...], folder: Path, *, log: Path, cancel: Event | 
     found = local(minimum, {**os.environ, "PATH": str(go.parent)})
     if found is None:
         raise UserError(
-            f"the Go pinned in {PIN.name} does not run here, or is older than {'.'.join(map(str, minimum))}",
-            "the control plane cannot be built",
-            f"install Go {'.'.join(map(str, minimum))} or newer and put it on PATH, then run the command again",
+            f"The Go pinned in {PIN.name} does not run here, or is older than {'.'.join(map(str, minimum))}.",
+            "The control plane cannot be built.",
+            f"Install Go {'.'.join(map(str, minimum))} or newer and put it on PATH, then run the command again.",
         )
     return found
 

@@ -42,9 +42,9 @@ def exclusive(path: Path, *, what: str, waiting: Callable[[str], None], timeout:
             raise interrupted(said) from None
         holder = _holder(path)
         raise UserError(
-            f"process {holder} still {what}",
-            "two at once would undo each other's work, so this command has stopped waiting",
-            f"wait for it to end, or end it (kill {holder}) and run the command again",
+            f"Process {holder} still {what}.",
+            "Two at once would undo each other's work, so this command has stopped waiting.",
+            f"Wait for it to end, or end it (kill {holder}) and run the command again.",
             Exit.BUSY,
         ) from None
     try:
@@ -60,4 +60,4 @@ def _holder(path: Path) -> str:
 
 
 def interrupted(doing: str) -> UserError:
-    return UserError(f"interrupted while {doing}", "what was complete is kept", "run the command again to go on", Exit.INTERRUPTED)
+    return UserError(f"Interrupted while {doing}.", "What was complete is kept.", "Run the command again to go on.", Exit.INTERRUPTED)

@@ -40,7 +40,7 @@ _PORT_GRACE_SECONDS = 2.0
 """A process that was killed looks dead a moment before its last thread lets go of its sockets."""
 
 _MORE_FILE_WATCHES = (
-    "`sudo sysctl fs.inotify.max_user_instances=1024`, or stop what takes them (`headway sandbox down` in other checkouts, editors); then run "
+    "Run `sudo sysctl fs.inotify.max_user_instances=1024`, or stop what takes them (`headway sandbox down` in other checkouts, editors); then run "
     "the command again"
 )
 
@@ -124,9 +124,9 @@ class Supervisor:
         """Have all of `specs` run and ready, started side by side; the names of those that had to be started."""
         if not linux.supported():
             raise UserError(
-                "the sandbox needs Linux's /proc to manage its processes, and this system has none",
-                "nothing was started",
-                "run it on Linux; a container or a virtual machine is enough",
+                "The sandbox needs Linux's /proc to manage its processes, and this system has none.",
+                "Nothing was started.",
+                "Run it on Linux; a container or a virtual machine is enough.",
             )
         with telling_when_full("starting the sandbox's processes"), ExitStack() as locks:
             for name in sorted(spec.name for spec in specs):
@@ -217,9 +217,9 @@ class Supervisor:
                 if monotonic() > deadline:
                     holder = linux.listener(port) or "a process that this user may not see"
                     raise UserError(
-                        f"port 127.0.0.1:{port} of {spec.name} is taken by {holder}",
-                        f"{spec.name} cannot be started; what runs was left as it is",
-                        f"stop that process, or delete {self._ports_file} so that new ports are chosen (the sandbox's addresses change)",
+                        f"Port 127.0.0.1:{port} of {spec.name} is taken by {holder}.",
+                        f"{spec.name} cannot be started; what runs was left as it is.",
+                        f"Stop that process, or delete {self._ports_file} so that new ports are chosen (the sandbox's addresses change).",
                     )
                 sleep(_POLL_SECONDS)
 
@@ -279,9 +279,9 @@ class Supervisor:
                 _signal_group(process, signal.SIGKILL)
                 if not self._gone(record, 10.0):
                     raise UserError(
-                        f"process {process.pid} ({name}) does not end, even when killed",
-                        "it waits in the kernel, usually for a disk that does not answer; its record is kept",
-                        "look at the machine's disk, then run the command again",
+                        f"Process {process.pid} ({name}) does not end, even when killed.",
+                        "It waits in the kernel, usually for a disk that does not answer; its record is kept.",
+                        "Look at the machine's disk, then run the command again.",
                     )
             _signal_group(process, signal.SIGKILL)  # children that it may have left
         self._records.forget(name)
@@ -316,7 +316,7 @@ def _check_file_watches(specs: Sequence[Process]) -> None:
         raise UserError(
             f"{left} of this user's {linux.file_watches_limit()} inotify instances are left, and {wanted} are needed to start "
             + ", ".join(sorted(spec.name for spec in specs if spec.file_watches)),
-            "without them servers abort, or do not notice changes of their files; none of them was started",
+            "Without them servers abort, or do not notice changes of their files; none of them was started.",
             _MORE_FILE_WATCHES,
         )
 

@@ -156,9 +156,9 @@ class _Build:
         free = self._free_bytes(self._work.parent)
         if free < self._set.disk_bytes:
             raise UserError(
-                f"building {self._set.name} needs {_gib(self._set.disk_bytes)} of disk until it is done; {_gib(free)} are free under {self._target.parent}",
-                "the sandbox's programs cannot be built; nothing has been downloaded",
-                "free some space, or point HEADWAY_CACHE at a folder on a larger disk, and run the command again",
+                f"Building {self._set.name} needs {_gib(self._set.disk_bytes)} of disk until it is done; {_gib(free)} are free under {self._target.parent}.",
+                "The sandbox's programs cannot be built; nothing has been downloaded.",
+                "Free some space, or point HEADWAY_CACHE at a folder on a larger disk, and run the command again.",
             )
 
     def _go(self) -> golang.Go:
@@ -226,9 +226,9 @@ class _Build:
             found = [path for path in sorted(module.glob(pattern)) if containing in path.read_text(encoding="utf-8")]
             if not found:
                 raise UserError(
-                    f"module {module.name} has no file {pattern}",
-                    f"the set {self._set.name} would be incomplete; no partial result is kept",
-                    f"find where this version of the module keeps the file, and correct {Path(__file__).with_name('toolsets.py').name}",
+                    f"Module {module.name} has no file {pattern}.",
+                    f"The set {self._set.name} would be incomplete; no partial result is kept.",
+                    f"Find where this version of the module keeps the file, and correct {Path(__file__).with_name('toolsets.py').name}.",
                 )
             for path in found:
                 shutil.copyfile(path, folder / path.name)

@@ -175,6 +175,6 @@ def _post(url: str, values: Mapping[str, str] | None = None) -> bytes:
         said = answer.body.decode(errors="replace").strip()
     raise UserError(
         f"{url} refused the request: {said}",
-        "it continues with its former configuration",
-        "correct what the message names, or read the server's log in the sandbox",
+        "It continues with its former configuration.",
+        "Correct what the message names, or read the server's log in the sandbox.",
     )

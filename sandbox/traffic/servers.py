@@ -179,9 +179,9 @@ def _await_marking(kube: Kube, served: tuple[ServedModel, ...]) -> None:
         while not _marked(kube.create("/api/v1/namespaces/default/pods?dryRun=All", admission.specimen(each))):
             if monotonic() > deadline:
                 raise UserError(
-                    f"the API server still does not mark the pods of {each.tenant}/{each.model} after {_MARKING_SECONDS:.0f} s",
-                    "they would be simulated instead of served",
-                    "run the command again; `headway sandbox reset` starts from nothing",
+                    f"The API server still does not mark the pods of {each.tenant}/{each.model} after {_MARKING_SECONDS:.0f} s.",
+                    "They would be simulated instead of served.",
+                    "Run the command again; `headway sandbox reset` starts from nothing.",
                 )
             sleep(0.1)
 

@@ -31,17 +31,17 @@ def history_of(evidence: PrometheusEvidence, service: JudgedService, arm: str, s
         chunks.append((first, pods, whole))
     if "latency" not in edges:
         raise UserError(
-            f"no request of {service.tenant}/{arm} was counted between the two times",
-            "There is no history to rehearse on",
-            "Name another arm or another time; `kubectl get deploy` shows the arms there are",
+            f"No request of {service.tenant}/{arm} was counted between the two times.",
+            "There is no history to rehearse on.",
+            "Name another arm or another time; `kubectl get deploy` shows the arms there are.",
         )
     unclassified = sum(reading["unclassified"] for _, pods, _ in chunks for readings in pods.values() for reading in readings)
     counted = sum(sum(reading["requests"]) for _, pods, _ in chunks for readings in pods.values() for reading in readings)
     if unclassified > counted:
         raise UserError(
-            f"{unclassified:.0f} of {unclassified + counted:.0f} requests carry none of the classes {', '.join(service.classes)}",
-            "Most of the history would be left out",
-            "Let the gateway label requests first, or rehearse a contract without rollout.classes",
+            f"{unclassified:.0f} of {unclassified + counted:.0f} requests carry none of the classes {', '.join(service.classes)}.",
+            "Most of the history would be left out.",
+            "Let the gateway label requests first, or rehearse a contract without rollout.classes.",
         )
     names = sorted({name for _, pods, _ in chunks for name in pods})
     classes, buckets = len(service.classes) or 1, len(edges["latency"]) + 1

@@ -55,24 +55,26 @@ class PrometheusEndpoint:
             parts.port  # noqa: B018  raises for what is no number of a port
         except ValueError as error:
             raise UserError(
-                f"an address of Prometheus cannot be read ({error})", "It cannot be asked", "Give http://host:port or https://host:port"
+                f"An address of Prometheus cannot be read ({error}).", "It cannot be asked.", "Give http://host:port or https://host:port."
             ) from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
             written = self.url.rpartition("@")[2] or "nothing"  # what stands before may be a login
-            raise UserError(f"{written} is no address of a Prometheus", "It cannot be asked", "Give http://host:port or https://host:port")
+            raise UserError(
+                f"{written} is no address of a Prometheus.", "It cannot be asked.", "Give http://host:port or https://host:port."
+            )
         if parts.username or parts.password:
             raise UserError(
-                f"the address of {parts.hostname} holds credentials",
-                "They would be seen in logs and in the ledger",
-                "Put them into a file: HEADWAY_PROMETHEUS_LOGIN_FILE",
+                f"The address of {parts.hostname} holds credentials.",
+                "They would be seen in logs and in the ledger.",
+                "Put them into a file: HEADWAY_PROMETHEUS_LOGIN_FILE.",
             )
         if self.token_file and self.login_file:
             raise UserError(
-                f"{self.shown} is given a token and a login", "Only one of them could be sent", "Leave one of the two files out"
+                f"{self.shown} is given a token and a login.", "Only one of them could be sent.", "Leave one of the two files out."
             )
         if (self.token_file or self.login_file) and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
             raise UserError(
-                f"{self.shown} is not encrypted", "What is in its file could be read on the way", "Use https, or leave the file out"
+                f"{self.shown} is not encrypted.", "What is in its file could be read on the way.", "Use https, or leave the file out."
             )
         self._readable()
 
@@ -87,9 +89,9 @@ class PrometheusEndpoint:
         except (OSError, ssl.SSLError) as error:
             which = self.ca_file if not self.certificate else f"{self.ca_file or ''} {self.certificate[0]} {self.certificate[1]}".strip()
             raise UserError(
-                f"the certificates for {self.shown} cannot be used ({which}: {error.strerror or error})",
-                "Nobody could tell whether it is who it should be, so it is not asked",
-                "Give a file of PEM certificates that exists (HEADWAY_PROMETHEUS_CA_FILE), and a key that fits its certificate",
+                f"The certificates for {self.shown} cannot be used ({which}: {error.strerror or error}).",
+                "Nobody could tell whether it is who it should be, so it is not asked.",
+                "Give a file of PEM certificates that exists (HEADWAY_PROMETHEUS_CA_FILE), and a key that fits its certificate.",
             ) from None
 
     @property

@@ -11,6 +11,7 @@ from botocore.stub import Stubber
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway.cli.nodes import lines
 from headway.node_health.decision import (
     LOOP,
     Action,
@@ -31,6 +32,7 @@ from headway.node_health.decision import (
 from headway.node_health.facts import DIAGNOSTIC_LABEL, Condition, Diagnostic, GpuNode, Pod, Quarantine, QuarantineState, nodes
 from headway.node_health.readiness import Expected, Operator, cluster_policy_state, lacks
 from headway.node_health.replacement import AutoScaling
+from headway.node_health.watch import ReadBack
 from headway.problem import UserError
 from headway.wire import MODEL, POOL, QUARANTINE, RELEASE, TENANT
 
@@ -385,8 +387,11 @@ def test_a_node_in_quarantine_owes_nothing() -> None:
     assert lacks([EXPECTED], [isolated(QuarantineState.WAITING, offered={})], READY) == ()
 
 
-def test_the_sandbox_owes_no_operator() -> None:
-    assert lacks([EXPECTED], [node()], Operator(state=None, recorded=True)) == ()
+def test_a_cluster_that_only_records_charts_owes_no_operator() -> None:
+    operator = Operator(state=None, recorded=True)
+    assert lacks([EXPECTED], [node()], operator) == ()
+    (_, said) = lines(ReadBack(lacks=(), operator=operator, nodes=1, pools=1))
+    assert "no operator runs" in said and "sandbox" not in said
 
 
 def test_a_cluster_policy_that_nobody_looked_at_is_not_ready() -> None:
