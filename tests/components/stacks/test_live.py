@@ -165,7 +165,7 @@ def test_a_plan_during_an_experiment_renders_it_from_the_ledger(tmp_path: Path) 
 def test_an_experiment_of_another_function_is_not_planned(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "ledger")
     divided(store, tmp_path, hash="sha-1")
-    with pytest.raises(SettingsError, match="users of experiment tone are divided by sha-1"):
+    with pytest.raises(SettingsError, match="Users of experiment tone are divided by sha-1"):
         plan(tmp_path, store)
 
 

@@ -204,7 +204,7 @@ def test_a_bare_equals_sign_is_a_string_as_kubernetes_reads_it(tmp_path: Path) -
 
 
 def test_only_a_full_disk_is_told_as_one() -> None:
-    with pytest.raises(UserError, match="the disk filled up while writing"), disk.telling_when_full("writing"):
+    with pytest.raises(UserError, match="The disk filled up while writing"), disk.telling_when_full("writing"):
         raise OSError(28, "No space left on device")
     with pytest.raises(PermissionError), disk.telling_when_full("writing"):
         raise PermissionError(13, "Permission denied")

@@ -385,7 +385,7 @@ def test_a_second_command_says_whom_it_waits_for_and_gives_up_in_the_end(tmp_pat
     assert holder.stdout.readline() == "held\n"
     said: list[str] = []
     with (
-        pytest.raises(UserError, match=f"process {holder.pid} still builds") as refusal,
+        pytest.raises(UserError, match=f"Process {holder.pid} still builds") as refusal,
         exclusive(tmp_path / "lock", what="builds", waiting=said.append, timeout=0.3),
     ):
         pytest.fail("both hold the lock")

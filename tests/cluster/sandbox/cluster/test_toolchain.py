@@ -186,7 +186,7 @@ def test_a_failed_compilation_says_where_to_read_and_leaves_no_toolchain(layout:
     told = Told()
     with pytest.raises(UserError) as failure:
         build(layout, tools, told)
-    assert failure.value.fact == "compiling all failed"
+    assert failure.value.fact == "Compiling all failed."
     assert "undefined: x" in failure.value.consequence
     assert str(layout.logs / "build-tools.log") in failure.value.consequence
     assert "undefined: x" in (layout.logs / "build-tools.log").read_text()
@@ -226,7 +226,7 @@ def test_too_little_disk_is_told_before_anything_is_downloaded(layout: Layout, t
 
 def test_a_disk_that_fills_up_is_told_and_what_was_begun_is_deleted(layout: Layout, tools: ToolSet, fake_go: GoMaker) -> None:
     fake_go("sys.exit('write /x/cache/ab-d: no space left on device')")
-    with pytest.raises(UserError, match="the disk filled up while compiling all"):
+    with pytest.raises(UserError, match="The disk filled up while compiling all"):
         build(layout, tools)
     assert leftovers(layout) == []
 
@@ -234,11 +234,11 @@ def test_a_disk_that_fills_up_is_told_and_what_was_begun_is_deleted(layout: Layo
 @pytest.mark.parametrize(
     ("said", "fact"),
     [
-        ("dial tcp: lookup proxy.invalid: no such host", "a package registry cannot be reached"),
-        ("Get https://proxy.invalid: 403 Forbidden", "a package registry cannot be reached"),
-        ("verifying example.invalid/data@v1.2.3: checksum mismatch", "a download does not match the checksum in the lock file"),
-        ("compile: signal: killed", "the compiler was killed"),
-        ("main.go:1: syntax error", "compiling failed"),
+        ("dial tcp: lookup proxy.invalid: no such host", "A package registry cannot be reached"),
+        ("Get https://proxy.invalid: 403 Forbidden", "A package registry cannot be reached"),
+        ("verifying example.invalid/data@v1.2.3: checksum mismatch", "A download does not match the checksum in the lock file"),
+        ("compile: signal: killed", "The compiler was killed"),
+        ("main.go:1: syntax error", "Compiling failed"),
     ],
 )
 def test_each_kind_of_failure_has_its_own_remedy(said: str, fact: str) -> None:

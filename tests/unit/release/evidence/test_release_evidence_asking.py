@@ -167,9 +167,9 @@ def test_a_login_is_sent_as_basic_authentication_and_never_shown(server: Fake, t
         ({"url": "http://host:99999"}, "cannot be read"),
         ({"url": "https://host", "token_file": Path("a"), "login_file": Path("b")}, "a token and a login"),
         ({"url": "http://host", "login_file": Path("b")}, "is not encrypted"),
-        ({"url": "https://host", "ca_file": Path("/nowhere/ca.pem")}, "the certificates for https://host cannot be used"),
-        ({"url": "https://host", "ca_file": Path(__file__)}, "the certificates for https://host cannot be used"),
-        ({"url": "https://host", "certificate": (Path(__file__), Path(__file__))}, "the certificates for https://host cannot be used"),
+        ({"url": "https://host", "ca_file": Path("/nowhere/ca.pem")}, "The certificates for https://host cannot be used"),
+        ({"url": "https://host", "ca_file": Path(__file__)}, "The certificates for https://host cannot be used"),
+        ({"url": "https://host", "certificate": (Path(__file__), Path(__file__))}, "The certificates for https://host cannot be used"),
     ],
 )
 def test_what_could_never_be_asked_is_refused_before_anything_begins(given: dict[str, Any], why: str) -> None:

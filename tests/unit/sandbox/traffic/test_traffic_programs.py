@@ -55,7 +55,7 @@ def test_one_that_has_lost_a_program_must_be_made_anew(project: Path, name: str)
     (project / ".venv-traffic" / name).unlink()
     found = refusal(project)
     assert name in found.fact
-    assert found.remedy.startswith("delete ")
+    assert found.remedy.startswith("Delete ")
 
 
 def test_another_python_is_told_which_ones_there_are(project: Path) -> None:
