@@ -27,10 +27,9 @@ from kubernetes import client
 
 from components.model_service.configuration import FETCH_CONFIG, FETCH_SCRIPT
 from components.model_service.manifests import ServicePlan
-from components.naming import ARTIFACT_CACHE_NAMESPACE
 from components.platform import artifact_cache, namespaces
 from headway.contract.units import Bytes
-from headway.wire import ARTIFACT_CACHE_AUDIENCE
+from headway.wire import ARTIFACT_CACHE_AUDIENCE, ARTIFACT_CACHE_NAMESPACE
 from sandbox.cloud import objectstore
 from sandbox.progress import Silent
 from tests.cluster.conftest import PROJECT, ControlPlane, api_client, eventually

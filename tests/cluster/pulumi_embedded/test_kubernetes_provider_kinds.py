@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from headway.wire import RECORDED_CHART
 from pulumi_embedded.engine.provider import UNKNOWN, Properties, ProviderError
-from sandbox.status import RECORD_SELECTOR
 from tests.cluster.conftest import ControlPlane, eventually
 from tests.cluster.pulumi_embedded.kinds_of_the_program import kinds
 from tests.cluster.pulumi_embedded.kubernetes_provider_driver import Driver, RefusedError, Resource, Watched
@@ -69,7 +69,7 @@ def test_a_release_installs_the_definitions_of_its_chart(charts: Charts, control
 def test_a_release_is_recorded_in_its_namespace_and_called_what_it_is(charts: Charts, control_plane: ControlPlane) -> None:
     data = record(control_plane, charts["keda"])["data"]
     assert (data["chart"], data["version"], data["revision"], data["state"]) == ("keda", "1.2.3", "1", "recorded, not run")
-    labelled = control_plane.list("ConfigMap", label_selector=RECORD_SELECTOR)
+    labelled = control_plane.list("ConfigMap", label_selector=RECORDED_CHART)
     assert {item["data"]["name"] for item in labelled} >= set(charts)
 
 
@@ -127,7 +127,7 @@ def test_a_release_makes_its_namespace_only_on_request(driver: Driver, control_p
 
 def test_a_release_in_a_preview_changes_nothing(driver: Driver, team: str, control_plane: ControlPlane) -> None:
     assert driver.plan(RELEASE, "loki", release("loki", team))["status"]["status"] == "deployed"
-    assert control_plane.list("ConfigMap", namespace=team, label_selector=RECORD_SELECTOR) == []
+    assert control_plane.list("ConfigMap", namespace=team, label_selector=RECORDED_CHART) == []
 
 
 def test_an_unknown_chart_is_refused_by_name(driver: Driver, team: str) -> None:

@@ -16,7 +16,6 @@ from components.observability.service import service_dashboard
 from components.platform import mesh
 from headway.contract import sampling
 from headway.contract.units import Duration
-from headway.wire import SAMPLES_PROVIDER
 from sandbox.traffic.mesh import listeners
 from tests.components.contracts import DEFECTS, MODELS, changed
 
@@ -68,7 +67,7 @@ def test_samples_are_kept_no_longer_than_their_contract_says() -> None:
 
 
 def test_the_sandbox_writes_samples_as_the_mesh_does() -> None:
-    assert (listeners.SAMPLES, listeners.SAMPLE) == (SAMPLES_PROVIDER, istio.SAMPLE)
+    assert listeners.SAMPLE == istio.SAMPLE
 
 
 @pytest.mark.parametrize("fields", [{"log_fields": []}, {"sample": "0%"}])

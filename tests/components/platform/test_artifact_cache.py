@@ -9,7 +9,6 @@ import typer
 from typer.testing import CliRunner
 
 from components.model_service.manifests import ServicePlan
-from components.naming import ARTIFACT_CACHE_NAMESPACE
 from components.platform import artifact_cache, namespaces
 from components.tenant import isolation
 from headway.artifact_cache import cluster
@@ -17,7 +16,7 @@ from headway.cli.artifact_cache import artifact_cache as command
 from headway.contract.arithmetic.warm import artifact_room
 from headway.contract.placement import WorkloadClass
 from headway.contract.units import Bytes
-from headway.wire import ARTIFACT_CACHE_AUDIENCE, POOL
+from headway.wire import ARTIFACT_CACHE_AUDIENCE, ARTIFACT_CACHE_NAMESPACE, POOL
 from tests.components.contracts import DEFECTS, MODELS, POOLS, SURROUNDINGS, changed, service
 
 IMAGE = f"registry.example.com/headway@sha256:{'a' * 64}"
