@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from pulumi.automation import EngineEvent, OpType, StepEventMetadata
 
-from headway.environment.stacks import Runner, StackResult
+from headway.environment.stacks import StackResult, StackRunner
 from sandbox.plan import Layer
 from sandbox.progress import Progress
 
@@ -47,7 +47,7 @@ class LayerResult:
 
 def rehearse(
     groups: Sequence[Sequence[Layer]],
-    runner: Runner,
+    runner: StackRunner,
     progress: Progress,
     told: Callable[[LayerResult], None],
     stopped: Callable[[], bool] = lambda: False,
@@ -69,7 +69,7 @@ def rehearse(
 
 def deploy(
     groups: Sequence[Sequence[Layer]],
-    runner: Runner,
+    runner: StackRunner,
     progress: Progress,
     told: Callable[[LayerResult], None],
     *,
@@ -111,7 +111,7 @@ def _flat(groups: Sequence[Sequence[Layer]]) -> tuple[Layer, ...]:
 def _examine_all(
     groups: Sequence[Sequence[Layer]],
     receipts: Mapping[str, StackResult],
-    runner: Runner,
+    runner: StackRunner,
     progress: Progress,
     stopped: Callable[[], bool],
 ) -> dict[str, LayerResult]:
@@ -129,7 +129,7 @@ def _examine_all(
     return found
 
 
-def _examine(layer: Layer, last: StackResult | None, runner: Runner, progress: Progress) -> LayerResult:
+def _examine(layer: Layer, last: StackResult | None, runner: StackRunner, progress: Progress) -> LayerResult:
     """By its live objects if it has a receipt and they are as they were asked to be, else by a plan."""
     if last is not None:
         key = f"layer/{layer.stack}"
@@ -156,7 +156,7 @@ def _drifted(step: StepEventMetadata) -> bool:
     return step.op is not OpType.UPDATE or not details or any(diff.input_diff for diff in details.values())
 
 
-def _plan(layer: Layer, runner: Runner, progress: Progress, *, refresh: bool) -> StackResult:
+def _plan(layer: Layer, runner: StackRunner, progress: Progress, *, refresh: bool) -> StackResult:
     key = f"layer/{layer.stack}"
     progress.step(key, "planning with the policy pack")
     result = runner.preview(layer.stack, layer.packs, refresh=refresh, on_event=None)
@@ -164,7 +164,7 @@ def _plan(layer: Layer, runner: Runner, progress: Progress, *, refresh: bool) ->
     return result
 
 
-def _bring(layer: Layer, examined: LayerResult | None, runner: Runner, progress: Progress) -> LayerResult:
+def _bring(layer: Layer, examined: LayerResult | None, runner: StackRunner, progress: Progress) -> LayerResult:
     result = examined or LayerResult(layer=layer, planned=_plan(layer, runner, progress, refresh=True))
     plan = result.planned
     if not plan.ok or plan.changed == 0:

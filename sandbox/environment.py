@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headway.environment.kubernetes import KubernetesApi
     from headway.environment.port import Environment
     from headway.environment.request_samples import RequestSamples
-    from headway.environment.stacks import Runner
+    from headway.environment.stacks import StackRunner
 
 NAME = "sandbox"
 
@@ -38,16 +38,16 @@ class Sandbox:
         return self.layout.ledger_address
 
     @property
-    def stacks(self) -> "Runner":
+    def stacks(self) -> "StackRunner":
         return self._stacks
 
     @cached_property
-    def _stacks(self) -> "Runner":
-        from headway.environment.stacks import Runner
+    def _stacks(self) -> "StackRunner":
+        from headway.environment.stacks import StackRunner
         from pulumi_embedded.engine.command import EmbeddedPulumi
         from sandbox.cloud.registry import providers
 
-        return Runner(self._project, command=EmbeddedPulumi(providers(self.layout)), environment=self.layout.engine_environment())
+        return StackRunner(self._project, command=EmbeddedPulumi(providers(self.layout)), environment=self.layout.engine_environment())
 
     @property
     def kubernetes(self) -> "KubernetesApi":

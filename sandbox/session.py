@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 
-from headway.environment.stacks import Runner
+from headway.environment.stacks import StackRunner
 from headway.problem import Exit, UserError
 from pulumi_embedded.engine.command import EmbeddedPulumi
 from sandbox import deploy, plan, receipts
@@ -52,7 +52,7 @@ class Session:
         self._layout, self._progress = layout, progress
         self._groups = plan.layers(layout.project)
         self._engine = EmbeddedPulumi(providers(layout))
-        self._runner = Runner(layout.project, command=self._engine, environment=layout.engine_environment())
+        self._runner = StackRunner(layout.project, command=self._engine, environment=layout.engine_environment())
         self._cancelled = Event()
 
     @property

@@ -113,7 +113,7 @@ def watch(
     import threading
 
     from headway.node_health import watch as loop
-    from headway.node_health.decision import Policy
+    from headway.node_health.decision import NodeHealthPolicy
     from headway.node_health.leader_election import Turn
     from headway.node_health.serving import SILENT_ROUNDS, Pulse, served
 
@@ -127,7 +127,7 @@ def watch(
                 "Leave it to that loop, or stop it first; `kubectl -n node-health get lease node-health` names it.",
                 Exit.BUSY,
             )
-        done = loop.once(cluster, Policy(), time.time(), turn.lasts)
+        done = loop.once(cluster, NodeHealthPolicy(), time.time(), turn.lasts)
         turn.give_up()
         for one in done:
             _say(one)
@@ -141,7 +141,7 @@ def watch(
         signal.signal(number, end)
     pulse = Pulse(time.monotonic, SILENT_ROUNDS * max(interval, loop.INTERVAL_SECONDS))
     with served(pulse, *_place(serve)) if serve else nullcontext():
-        loop.watch(cluster, Policy(), time.time, stop, _say, turn, pulse, interval)
+        loop.watch(cluster, NodeHealthPolicy(), time.time, stop, _say, turn, pulse, interval)
 
 
 def _loop() -> str:
@@ -227,13 +227,13 @@ def _who() -> str:
 
 
 def _record(node: "GpuNode") -> dict[str, Any]:
-    from headway.node_health.decision import Policy, fault
+    from headway.node_health.decision import NodeHealthPolicy, fault
 
     return {
         "node": node.name,
         "pool": node.pool,
         "health": _health(node),
-        "fault": fault(node, Policy()),
+        "fault": fault(node, NodeHealthPolicy()),
         "driver": node.driver,
         "offered": dict(node.offered),
         "installed": dict(node.installed),
@@ -247,11 +247,11 @@ def _record(node: "GpuNode") -> dict[str, Any]:
 
 
 def _health(node: "GpuNode") -> str:
-    from headway.node_health.decision import Policy, fault
+    from headway.node_health.decision import NodeHealthPolicy, fault
 
     if node.quarantine is not None:
         return node.quarantine.state.value
-    if reason := fault(node, Policy()):
+    if reason := fault(node, NodeHealthPolicy()):
         return reason
     if not node.ready:
         return "not ready"

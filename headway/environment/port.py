@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headway.contract.units import Duration
     from headway.environment.kubernetes import KubernetesApi
     from headway.environment.request_samples import RequestSamples
-    from headway.environment.stacks import Runner
+    from headway.environment.stacks import StackRunner
 
 
 class OutOfReachError(Exception):
@@ -43,7 +43,7 @@ class Environment(Protocol):
         ...
 
     @property
-    def stacks(self) -> "Runner":
+    def stacks(self) -> "StackRunner":
         """Runs operations on its stacks."""
         ...
 

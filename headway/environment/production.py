@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headway.contract.units import Duration
     from headway.environment.kubernetes import KubernetesApi
     from headway.environment.request_samples import RequestSamples
-    from headway.environment.stacks import Runner
+    from headway.environment.stacks import StackRunner
 
 SCRAPE_SECONDS = 15.0
 """What the platform's monitors ask for."""
@@ -51,14 +51,14 @@ class Production:
         return found
 
     @property
-    def stacks(self) -> "Runner":
+    def stacks(self) -> "StackRunner":
         return self._stacks
 
     @cached_property
-    def _stacks(self) -> "Runner":
-        from headway.environment.stacks import Runner
+    def _stacks(self) -> "StackRunner":
+        from headway.environment.stacks import StackRunner
 
-        return Runner(self._project, environment={LEDGER_VARIABLE: self.ledger_address} if LEDGER_VARIABLE in os.environ else {})
+        return StackRunner(self._project, environment={LEDGER_VARIABLE: self.ledger_address} if LEDGER_VARIABLE in os.environ else {})
 
     @property
     def kubernetes(self) -> "KubernetesApi":
@@ -116,12 +116,12 @@ def _outputs(project: Path, environment: str, layer: str) -> Mapping[str, Any]:
     without an answer."""
     from pulumi.automation import CommandError
 
-    from headway.environment.stacks import Runner
+    from headway.environment.stacks import StackRunner
 
     described(project, environment)
     stack = f"{environment}-{layer}"
     try:
-        return Runner(project).outputs(stack)
+        return StackRunner(project).outputs(stack)
     except FileNotFoundError:
         why, remedy = "there is no `pulumi` on the PATH", "Install the Pulumi CLI, or set HEADWAY_LEDGER and HEADWAY_PROMETHEUS"
     except CommandError as failure:

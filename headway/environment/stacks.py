@@ -107,7 +107,7 @@ def _located(urn: str | None, message: str) -> str:
     return f"{name}: {text}" if name and name not in text else text
 
 
-class Runner:
+class StackRunner:
     """Operations on the stacks of one project folder.
 
     `command` is the engine; None means the `pulumi` on the PATH. `environment` is added to the process's own for each

@@ -28,7 +28,7 @@ from headway.node_health.decision import Action, Clear, Diagnose, Evict, Isolate
 from headway.node_health.diagnostic import pod
 from headway.node_health.facts import DIAGNOSTIC_LABEL, GpuNode
 from headway.node_health.leader_election import LeaderRecord, LeaseStore
-from headway.node_health.readiness import Expected, Operator, cluster_policy_state
+from headway.node_health.readiness import GpuOperatorState, PoolPromise, cluster_policy_state
 from headway.problem import Exit, UserError
 from headway.wire import (
     NODE_HEALTH_FIELD_MANAGER,
@@ -60,7 +60,7 @@ class NodeHealthSettings:
     """What the platform layer wrote down for the loop."""
 
     diagnostic_image: str
-    expected: tuple[Expected, ...]
+    expected: tuple[PoolPromise, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,17 +102,17 @@ class NodeCluster:
             )
         pools = json.loads(found["data"][NODE_HEALTH_POOLS_KEY])
         expected = tuple(
-            Expected(pool=name, resources=pool["resources"], driver=pool["driver"], nodes_at_least=pool["nodesAtLeast"])
+            PoolPromise(pool=name, resources=pool["resources"], driver=pool["driver"], nodes_at_least=pool["nodesAtLeast"])
             for name, pool in sorted(pools.items())
         )
         return NodeHealthSettings(diagnostic_image=found["data"][NODE_HEALTH_IMAGE_KEY], expected=expected)
 
-    def operator(self) -> Operator:
+    def operator(self) -> GpuOperatorState:
         """The GPU Operator's own word."""
         body = self._ask("GET", "/apis/nvidia.com/v1/clusterpolicies/cluster-policy", unless=NOT_FOUND)
         records = self._list("/api/v1/configmaps", {"labelSelector": RECORDED_CHART})
         recorded = any((record.get("data") or {}).get("chart") == "gpu-operator" for record in records)
-        return Operator(state=cluster_policy_state(body), recorded=recorded and body is None)
+        return GpuOperatorState(state=cluster_policy_state(body), recorded=recorded and body is None)
 
     def read(self) -> LeaderRecord | None:
         """Who holds the loops' Lease (`leader_election.LeaderStore`)."""

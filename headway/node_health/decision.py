@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from headway.contract import xids
-from headway.node_health.facts import Diagnostic, GpuNode, Pod, Quarantine, QuarantineState
+from headway.node_health.facts import Diagnostic, GpuNode, NodePod, Quarantine, QuarantineState
 from headway.wire import ACCELERATOR_READY
 
 LOOP = "headway"
@@ -23,7 +23,7 @@ _XID = re.compile(r"NvidiaXID([0-9]+)Error")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
+class NodeHealthPolicy:
     """Limits. Times in seconds."""
 
     ignored: frozenset[str] = frozenset({"DCGMError"})
@@ -54,7 +54,7 @@ class Evict:
     """Ask for the pod's eviction, which the API server refuses while a disruption budget forbids it."""
 
     node: GpuNode
-    pod: Pod
+    pod: NodePod
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class Tell:
 Action = Isolate | Evict | Diagnose | Clear | Readmit | Replace | Tell
 
 
-def fault(node: GpuNode, policy: Policy) -> str:
+def fault(node: GpuNode, policy: NodeHealthPolicy) -> str:
     """The reason that the node's monitoring gives; empty while it is sound."""
     for condition in node.conditions:
         if condition.type == ACCELERATOR_READY and condition.status == "False" and condition.reason not in policy.ignored:
@@ -112,7 +112,7 @@ def clearable(reason: str) -> bool:
     return found is None or int(found[1]) not in xids.BEYOND_TESTING
 
 
-def decide(nodes: Sequence[GpuNode], now: float, policy: Policy) -> tuple[Action, ...]:
+def decide(nodes: Sequence[GpuNode], now: float, policy: NodeHealthPolicy) -> tuple[Action, ...]:
     """What to do now, in the order in which to do it. `now` in Unix seconds."""
     actions: list[Action] = []
     for _, members in groupby(sorted(nodes, key=lambda n: (n.pool, n.name)), key=lambda n: n.pool):
@@ -138,7 +138,7 @@ def _isolate(node: GpuNode, reason: str, now: float) -> Isolate:
     return Isolate(node=node, quarantine=Quarantine(state=QuarantineState.DRAINING, reason=reason, by=LOOP, since=now, changed=now))
 
 
-def _braked(node: GpuNode, reason: str, policy: Policy) -> Tell:
+def _braked(node: GpuNode, reason: str, policy: NodeHealthPolicy) -> Tell:
     text = (
         f"{reason} is reported, but {policy.away_at_most_percent} % of pool {node.pool} are away already: the node stays in service, "
         "for a fault of so many is rarely theirs"
@@ -146,7 +146,7 @@ def _braked(node: GpuNode, reason: str, policy: Policy) -> Tell:
     return Tell(node=node, topic="brake", text=text)
 
 
-def _continue(node: GpuNode, quarantine: Quarantine, now: float, policy: Policy) -> list[Action]:
+def _continue(node: GpuNode, quarantine: Quarantine, now: float, policy: NodeHealthPolicy) -> list[Action]:
     if not node.tainted:
         return [Isolate(node=node, quarantine=quarantine)]
     match quarantine.state:
@@ -164,7 +164,7 @@ def _continue(node: GpuNode, quarantine: Quarantine, now: float, policy: Policy)
             )
 
 
-def _drain(node: GpuNode, quarantine: Quarantine, now: float, policy: Policy) -> list[Action]:
+def _drain(node: GpuNode, quarantine: Quarantine, now: float, policy: NodeHealthPolicy) -> list[Action]:
     if not node.movable:
         return [_moved(node, quarantine, QuarantineState.WAITING, now)]
     actions: list[Action] = [Evict(node=node, pod=pod) for pod in node.movable]
@@ -177,7 +177,7 @@ def _drain(node: GpuNode, quarantine: Quarantine, now: float, policy: Policy) ->
     return actions
 
 
-def _wait(node: GpuNode, quarantine: Quarantine, now: float, policy: Policy) -> list[Action]:
+def _wait(node: GpuNode, quarantine: Quarantine, now: float, policy: NodeHealthPolicy) -> list[Action]:
     if node.movable:
         return [_moved(node, quarantine, QuarantineState.DRAINING, now)]
     if quarantine.held:
@@ -191,7 +191,7 @@ def _wait(node: GpuNode, quarantine: Quarantine, now: float, policy: Policy) -> 
     return [Replace(node=node), _moved(node, quarantine, QuarantineState.REPLACING, now)]
 
 
-def _test(node: GpuNode, quarantine: Quarantine, now: float, policy: Policy) -> list[Action]:
+def _test(node: GpuNode, quarantine: Quarantine, now: float, policy: NodeHealthPolicy) -> list[Action]:
     if node.movable:
         return [Clear(node=node), _moved(node, quarantine, QuarantineState.DRAINING, now)]
     if reported := fault(node, policy):

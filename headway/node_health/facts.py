@@ -85,7 +85,7 @@ class Quarantine:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Condition:
+class NodeCondition:
     """A node's condition; `since` in Unix seconds."""
 
     type: str
@@ -95,7 +95,7 @@ class Condition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pod:
+class NodePod:
     """A pod on a node. `movable` is false for what belongs to the node (DaemonSets, mirrors) and for what has ended."""
 
     namespace: str
@@ -118,11 +118,11 @@ class GpuNode:
     sliced: bool = False
     """Its GPUs are cut by MIG, which DCGM's diagnostic cannot test."""
     taints: tuple[Mapping[str, Any], ...] = ()
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[NodeCondition, ...] = ()
     quarantine: Quarantine | None = None
     offered: Mapping[str, int]
     installed: Mapping[str, int]
-    pods: tuple[Pod, ...] = ()
+    pods: tuple[NodePod, ...] = ()
     diagnostic: Diagnostic = Diagnostic.NONE
     provider_id: str = ""
     version: str = ""
@@ -134,7 +134,7 @@ class GpuNode:
         return any(taint.get("key") == QUARANTINE for taint in self.taints)
 
     @property
-    def movable(self) -> tuple[Pod, ...]:
+    def movable(self) -> tuple[NodePod, ...]:
         return tuple(pod for pod in self.pods if pod.movable)
 
     @property
@@ -151,7 +151,7 @@ def node(body: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> GpuNode 
     if POOL not in labels or not (installed or any(key.startswith(GPU_PREFIX) for key in labels)):
         return None
     conditions = tuple(
-        Condition(type=c["type"], status=c["status"], reason=c.get("reason") or "", since=_seconds(c.get("lastTransitionTime")))
+        NodeCondition(type=c["type"], status=c["status"], reason=c.get("reason") or "", since=_seconds(c.get("lastTransitionTime")))
         for c in status.get("conditions") or ()
     )
     mine = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName") == meta["name"]]
@@ -188,13 +188,13 @@ def _gpus(quantities: Mapping[str, str]) -> dict[str, int]:
     return {key: int(value) for key, value in sorted(quantities.items()) if _COUNTED.fullmatch(key) and value.isdigit()}
 
 
-def _pod(body: Mapping[str, Any]) -> Pod:
+def _pod(body: Mapping[str, Any]) -> NodePod:
     meta, labels = body["metadata"], body["metadata"].get("labels") or {}
     owners = [owner.get("kind") for owner in meta.get("ownerReferences") or ()]
     ended = (body.get("status") or {}).get("phase") in ("Succeeded", "Failed")
     belongs = bool({"DaemonSet", "Node"} & set(owners)) or "kubernetes.io/config.mirror" in (meta.get("annotations") or {})
     wanted = [(container.get("resources") or {}).get("requests") or {} for container in body["spec"].get("containers") or ()]
-    return Pod(
+    return NodePod(
         namespace=meta["namespace"],
         name=meta["name"],
         tenant=labels.get(TENANT, ""),

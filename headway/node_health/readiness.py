@@ -14,7 +14,7 @@ from headway.problem import Problem
 
 
 @dataclass(frozen=True, kw_only=True)
-class Expected:
+class PoolPromise:
     """What every node of a pool must offer, and the driver that its image brings."""
 
     pool: str
@@ -24,7 +24,7 @@ class Expected:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operator:
+class GpuOperatorState:
     """The ClusterPolicy as the API server has it. `state` is None where there is none; `recorded` where the
     chart was only recorded, and no operator runs."""
 
@@ -32,12 +32,12 @@ class Operator:
     recorded: bool = False
 
 
-def lacks(expected: Sequence[Expected], nodes: Sequence[GpuNode], operator: Operator) -> tuple[Problem, ...]:
+def lacks(expected: Sequence[PoolPromise], nodes: Sequence[GpuNode], operator: GpuOperatorState) -> tuple[Problem, ...]:
     """Everything that is missing, the operator first, then pools and nodes by name. Nodes in quarantine owe nothing."""
     return (*_operator(operator), *(lack for pool in sorted(expected, key=lambda e: e.pool) for lack in _pool(pool, nodes)))
 
 
-def _operator(operator: Operator) -> tuple[Problem, ...]:
+def _operator(operator: GpuOperatorState) -> tuple[Problem, ...]:
     if operator.recorded or operator.state == "ready":
         return ()
     said = f"says {operator.state!r}" if operator.state else "is not there"
@@ -51,7 +51,7 @@ def _operator(operator: Operator) -> tuple[Problem, ...]:
     )
 
 
-def _pool(expected: Expected, nodes: Sequence[GpuNode]) -> tuple[Problem, ...]:
+def _pool(expected: PoolPromise, nodes: Sequence[GpuNode]) -> tuple[Problem, ...]:
     mine = [node for node in nodes if node.pool == expected.pool]
     found: list[Problem] = []
     if len(mine) < expected.nodes_at_least:
@@ -69,7 +69,7 @@ def _pool(expected: Expected, nodes: Sequence[GpuNode]) -> tuple[Problem, ...]:
     return tuple(found)
 
 
-def _node(expected: Expected, node: GpuNode) -> list[Problem]:
+def _node(expected: PoolPromise, node: GpuNode) -> list[Problem]:
     found: list[Problem] = []
     missing = {name: count for name, count in sorted(expected.resources.items()) if node.offered.get(name, 0) < count}
     for name, count in missing.items():

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from threading import Event
 
 from headway.node_health.cluster import Done, NodeCluster
-from headway.node_health.decision import Policy, decide
+from headway.node_health.decision import NodeHealthPolicy, decide
 from headway.node_health.leader_election import Turn
-from headway.node_health.readiness import Operator, lacks
+from headway.node_health.readiness import GpuOperatorState, lacks
 from headway.node_health.serving import Pulse
 from headway.problem import Problem, UserError
 
@@ -22,7 +22,7 @@ class ReadBack:
     """What was seen when everything was there, or when time was up."""
 
     lacks: tuple[Problem, ...]
-    operator: Operator
+    operator: GpuOperatorState
     nodes: int
     pools: int
 
@@ -38,7 +38,7 @@ def read_back(cluster: NodeCluster, wait_seconds: float, monotonic: Callable[[],
         sleep(min(BETWEEN_LOOKS_SECONDS, max(0.0, deadline - monotonic())))
 
 
-def once(cluster: NodeCluster, policy: Policy, now: float, allowed: Callable[[], bool] = lambda: True) -> tuple[Done, ...]:
+def once(cluster: NodeCluster, policy: NodeHealthPolicy, now: float, allowed: Callable[[], bool] = lambda: True) -> tuple[Done, ...]:
     """One round, as long as it is `allowed`. `now` in Unix seconds. Raises UserError when the cluster does not answer."""
     settings = cluster.settings()
     return cluster.perform(decide(cluster.nodes(), now, policy), settings, allowed)
@@ -46,7 +46,7 @@ def once(cluster: NodeCluster, policy: Policy, now: float, allowed: Callable[[],
 
 def watch(
     cluster: NodeCluster,
-    policy: Policy,
+    policy: NodeHealthPolicy,
     clock: Callable[[], float],
     stop: Event,
     say: Callable[[Done | UserError], None],

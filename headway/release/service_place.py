@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headway.contract.pool import Pool
     from headway.environment.kubernetes import KubernetesApi
     from headway.environment.request_samples import RequestSamples
-    from headway.environment.stacks import PackSource, Runner
+    from headway.environment.stacks import PackSource, StackRunner
     from headway.ledger.chain import Ledger
     from headway.ledger.store import LedgerStore
     from headway.release.driver.deployed_service import DeployedService
@@ -86,7 +86,7 @@ class ServicePlace:
         return Ledger(self.store, self.chain, self.actor, lambda: datetime.now(UTC))
 
     @property
-    def runner(self) -> "Runner":
+    def runner(self) -> "StackRunner":
         return self.port.stacks
 
     @cached_property

@@ -18,7 +18,7 @@ import yaml
 from aws_world import Plane
 from moto import mock_aws
 
-from headway.environment.stacks import PackSource, Runner, StackResult
+from headway.environment.stacks import PackSource, StackResult, StackRunner
 from pulumi_embedded.engine.command import EmbeddedPulumi
 from pulumi_embedded.providers.aws.account import SimulatedAccount
 from pulumi_embedded.providers.aws.assembly import backends
@@ -57,7 +57,7 @@ class Environment:
         (self.folder / "Pulumi.yaml").write_text(ABOUT)
         shutil.copytree(ROOT / "stacks", self.folder / "stacks", ignore=lambda _, names: [n for n in names if not n.endswith(".yaml")])
         self.program()
-        self._runner = Runner(
+        self._runner = StackRunner(
             self.folder,
             command=EmbeddedPulumi({"aws": self._aws, "eks": lambda: EksProvider(self.plane)}),
             environment={

@@ -28,7 +28,7 @@ from headway.release.evidence.reading import ArmNames, JudgedService, TickWindow
 from headway.release.plan import StepKind
 
 if TYPE_CHECKING:
-    from headway.environment.stacks import PackSource, Runner, StackResult
+    from headway.environment.stacks import PackSource, StackResult, StackRunner
 
 _OWN_PROBES = "each replica's startup probe, which asks it before it is ready"
 _SIMULATED = "nobody"
@@ -40,7 +40,7 @@ PROBE_SECONDS = 5.0
 class DeployedService:
     """Implements `world.World` for one service."""
 
-    runner: "Runner"
+    runner: "StackRunner"
     stack: str
     packs: Sequence["PackSource"]
     cluster: LiveService

@@ -23,7 +23,7 @@ from headway.cli.main import app
 from headway.contract.pool import Pool
 from headway.node_health import watch
 from headway.node_health.cluster import Done, NodeCluster
-from headway.node_health.decision import Policy, Replace, by_hand
+from headway.node_health.decision import NodeHealthPolicy, Replace, by_hand
 from headway.node_health.facts import GpuNode, QuarantineState
 from headway.node_health.replacement import refused
 from headway.wire import MODEL, NODE_HEALTH_NAMESPACE, QUARANTINE, RELEASE, TENANT
@@ -31,7 +31,7 @@ from sandbox.cluster.nodes import node_manifest
 from tests.cluster.conftest import ControlPlane, api_client, eventually
 
 NAMESPACE = "vision"
-SLOW = Policy()
+SLOW = NodeHealthPolicy()
 POOL_OF_THREE = Pool.model_validate(
     {
         "name": "l4",
@@ -121,7 +121,7 @@ def cluster(plane: ControlPlane, replace: Any = refused) -> NodeCluster:
     return NodeCluster(str(plane.kubeconfig), replace)
 
 
-def a_round(plane: ControlPlane, policy: Policy = SLOW, replace: Any = refused) -> tuple[Done, ...]:
+def a_round(plane: ControlPlane, policy: NodeHealthPolicy = SLOW, replace: Any = refused) -> tuple[Done, ...]:
     return watch.once(cluster(plane, replace), policy, time.time())
 
 
@@ -202,7 +202,7 @@ def test_a_node_with_a_fatal_fault_goes_through_its_whole_quarantine(fleet: Cont
 
 def test_a_node_that_no_test_can_clear_is_replaced_once_it_is_empty(fleet: ControlPlane) -> None:
     ended: list[str] = []
-    impatient = Policy(repair_seconds=0)
+    impatient = NodeHealthPolicy(repair_seconds=0)
     condition(fleet, "gpu-b", "False", "NvidiaXID79Error")
 
     def end(node: GpuNode) -> None:
@@ -223,7 +223,7 @@ def test_a_node_that_no_test_can_clear_is_replaced_once_it_is_empty(fleet: Contr
 
 def test_a_loop_that_may_not_replace_says_so_and_leaves_the_node_waiting(fleet: ControlPlane) -> None:
     condition(fleet, "gpu-c", "False", "NvidiaXID79Error")
-    impatient = Policy(repair_seconds=0)
+    impatient = NodeHealthPolicy(repair_seconds=0)
     said: list[str] = []
 
     def told() -> bool:

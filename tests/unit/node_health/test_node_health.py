@@ -19,7 +19,7 @@ from headway.node_health.decision import (
     Diagnose,
     Evict,
     Isolate,
-    Policy,
+    NodeHealthPolicy,
     Readmit,
     Replace,
     Tell,
@@ -29,19 +29,19 @@ from headway.node_health.decision import (
     fault,
     released,
 )
-from headway.node_health.facts import DIAGNOSTIC_LABEL, Condition, Diagnostic, GpuNode, Pod, Quarantine, QuarantineState, nodes
-from headway.node_health.readiness import Expected, Operator, cluster_policy_state, lacks
+from headway.node_health.facts import DIAGNOSTIC_LABEL, Diagnostic, GpuNode, NodeCondition, NodePod, Quarantine, QuarantineState, nodes
+from headway.node_health.readiness import GpuOperatorState, PoolPromise, cluster_policy_state, lacks
 from headway.node_health.replacement import AutoScaling
 from headway.node_health.watch import ReadBack
 from headway.problem import UserError
 from headway.wire import MODEL, POOL, QUARANTINE, RELEASE, TENANT
 
-POLICY = Policy()
+POLICY = NodeHealthPolicy()
 NOW = 1_000_000.0
-XID = Condition(type="AcceleratedHardwareReady", status="False", reason="NvidiaXID48Error", since=NOW)
-SERVER = Pod(namespace="vision", name="defects-1", tenant="vision", model="defects", release="r1", gpus=1)
+XID = NodeCondition(type="AcceleratedHardwareReady", status="False", reason="NvidiaXID48Error", since=NOW)
+SERVER = NodePod(namespace="vision", name="defects-1", tenant="vision", model="defects", release="r1", gpus=1)
 TAINT = {"key": QUARANTINE, "effect": "NoSchedule"}
-DAEMON = Pod(namespace="gpu-operator", name="exporter", movable=False)
+DAEMON = NodePod(namespace="gpu-operator", name="exporter", movable=False)
 
 
 def node(**changes: Any) -> GpuNode:
@@ -358,8 +358,8 @@ def test_the_quarantine_is_on_the_node() -> None:
 
 # Read back after an update.
 
-EXPECTED = Expected(pool="l4", resources={"nvidia.com/gpu": 4}, driver="580.159.03", nodes_at_least=1)
-READY = Operator(state="ready")
+EXPECTED = PoolPromise(pool="l4", resources={"nvidia.com/gpu": 4}, driver="580.159.03", nodes_at_least=1)
+READY = GpuOperatorState(state="ready")
 
 
 def test_a_pool_that_offers_what_it_should_lacks_nothing() -> None:
@@ -372,11 +372,11 @@ def test_a_pool_that_offers_what_it_should_lacks_nothing() -> None:
         ("no device plugin", [node(offered={})], READY, "offers 0 of 4 nvidia.com/gpu"),
         ("another driver", [node(driver="570.1")], READY, "runs driver 570.1, and pool l4 states 580.159.03"),
         ("no node", [], READY, "0 of at least 1 nodes have joined"),
-        ("the operator is at it", [node()], Operator(state="notReady"), "says 'notReady'"),
-        ("no operator", [node()], Operator(state=None), "is not there"),
+        ("the operator is at it", [node()], GpuOperatorState(state="notReady"), "says 'notReady'"),
+        ("no operator", [node()], GpuOperatorState(state=None), "is not there"),
     ],
 )
-def test_what_is_missing_after_an_update_is_said(case: str, found: list[GpuNode], operator: Operator, said: str) -> None:
+def test_what_is_missing_after_an_update_is_said(case: str, found: list[GpuNode], operator: GpuOperatorState, said: str) -> None:
     (lack,) = lacks([EXPECTED], found, operator)
     assert said in lack.fact, case
     assert lack.consequence
@@ -388,7 +388,7 @@ def test_a_node_in_quarantine_owes_nothing() -> None:
 
 
 def test_a_cluster_that_only_records_charts_owes_no_operator() -> None:
-    operator = Operator(state=None, recorded=True)
+    operator = GpuOperatorState(state=None, recorded=True)
     assert lacks([EXPECTED], [node()], operator) == ()
     (_, said) = lines(ReadBack(lacks=(), operator=operator, nodes=1, pools=1))
     assert "no operator runs" in said and "sandbox" not in said

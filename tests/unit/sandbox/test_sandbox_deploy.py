@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from pulumi.automation import DiffKind, EngineEvent, OpType, PropertyDiff, ResOutputsEvent, StepEventMetadata
 
-from headway.environment.stacks import PackSource, Runner, StackResult
+from headway.environment.stacks import PackSource, StackResult, StackRunner
 from sandbox.deploy import LayerResult, deploy, rehearse
 from sandbox.plan import Layer
 from sandbox.progress import Silent
@@ -61,7 +61,7 @@ def run(
     plans: dict[str, int | None], failing: Sequence[str] = (), stopped: Callable[[Scripted], bool] = lambda _: False
 ) -> tuple[tuple[LayerResult, ...], list[str]]:
     runner = Scripted(plans, failing)
-    results = deploy(GROUPS, cast(Runner, runner), Silent(), lambda _: None, stopped=lambda: stopped(runner))
+    results = deploy(GROUPS, cast(StackRunner, runner), Silent(), lambda _: None, stopped=lambda: stopped(runner))
     return results, runner.log
 
 
@@ -118,14 +118,14 @@ def test_one_tenants_refusal_does_not_stop_its_neighbour() -> None:
 def test_a_rehearsal_previews_everything_and_applies_nothing() -> None:
     runner = Scripted({"cluster": 3, "platform": None, "a": 1, "b": 1})
     told: list[str] = []
-    rehearse(GROUPS, cast(Runner, runner), Silent(), lambda r: told.append(r.layer.stack))
+    rehearse(GROUPS, cast(StackRunner, runner), Silent(), lambda r: told.append(r.layer.stack))
     assert sorted(runner.log) == ["preview a", "preview b", "preview cluster", "preview platform"]
     assert told == ["cluster", "platform", "a", "b"]
 
 
 def test_no_rehearsal_begins_once_what_it_bridges_has_ended() -> None:
     runner = Scripted({"cluster": 3, "platform": 1, "a": 1, "b": 1})
-    assert rehearse(GROUPS, cast(Runner, runner), Silent(), lambda _: None, stopped=lambda: True) == ()
+    assert rehearse(GROUPS, cast(StackRunner, runner), Silent(), lambda _: None, stopped=lambda: True) == ()
     assert runner.log == []
 
 
@@ -136,7 +136,7 @@ QUIET = (found(OpType.SAME), found(OpType.UPDATE, {"status.phase": False}), foun
 
 def brought(plans: dict[str, int | None], live: dict[str, Sequence[EngineEvent]]) -> tuple[dict[str, LayerResult], list[str]]:
     runner = Scripted(plans, live=live)
-    results = deploy(GROUPS, cast(Runner, runner), Silent(), lambda _: None, receipts=RECEIPTS)
+    results = deploy(GROUPS, cast(StackRunner, runner), Silent(), lambda _: None, receipts=RECEIPTS)
     return {r.layer.stack: r for r in results}, runner.log
 
 
