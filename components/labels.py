@@ -24,7 +24,7 @@ def labels(
     appears, sorted by key.
     """
     name = "-".join(part for part in (tenant, model) if part) or component
-    found = {
+    by_key = {
         "app.kubernetes.io/component": component,
         "app.kubernetes.io/managed-by": "pulumi",
         "app.kubernetes.io/name": label_value(name),
@@ -34,16 +34,16 @@ def labels(
         RELEASE: release,
         WORKLOAD_CLASS: workload_class,
     }
-    return {key: label_value(value) for key, value in sorted(found.items()) if value is not None}
+    return {key: label_value(value) for key, value in sorted(by_key.items()) if value is not None}
 
 
 def selector(*, tenant: str, model: str, release: str | None = None) -> dict[str, str]:
     """What picks the pods of a model, or of one release of it, and of nothing else."""
-    found = {MODEL: model, RELEASE: release, TENANT: tenant}
-    return {key: label_value(value) for key, value in sorted(found.items()) if value is not None}
+    by_key = {MODEL: model, RELEASE: release, TENANT: tenant}
+    return {key: label_value(value) for key, value in sorted(by_key.items()) if value is not None}
 
 
 def tags(environment: str, layer: str, **more: str) -> dict[str, str]:
     """Default tags of every AWS resource of a layer: what cost reports, leftover searches and tag conditions go by."""
-    found = {"environment": environment, "layer": layer, "managed-by": "pulumi", "part-of": PART_OF, **more}
-    return {f"{PREFIX}/{key}": value for key, value in sorted(found.items())}
+    by_key = {"environment": environment, "layer": layer, "managed-by": "pulumi", "part-of": PART_OF, **more}
+    return {f"{PREFIX}/{key}": value for key, value in sorted(by_key.items())}

@@ -37,16 +37,16 @@ class LiveModel:
 
 def live(contracts: TenantContracts, ledger: LedgerStore | None) -> Mapping[str, LiveModel]:
     """Every model of the tenant that `ledger` knows. Raises SettingsError with every model that cannot be planned."""
-    found: dict[str, LiveModel] = {}
+    models: dict[str, LiveModel] = {}
     refused: list[Problem] = []
     if ledger is None:
-        return found
+        return models
     for model in contracts.models:
         chain = f"{contracts.tenant.name}/{model.name}"
         try:
             split = latest(ledger, chain)
             if split is not None:
-                found[model.name] = _live(model, split, {r: released(ledger, chain, d) for r, d in split.digests.items()})
+                models[model.name] = _live(model, split, {r: released(ledger, chain, d) for r, d in split.digests.items()})
         except MissingStoreError:
             return {}
         except UserError as error:
@@ -63,7 +63,7 @@ def live(contracts: TenantContracts, ledger: LedgerStore | None) -> Mapping[str,
             break
     if refused:
         raise SettingsError(f"Tenant {contracts.tenant.name}", refused)
-    return found
+    return models
 
 
 def _live(model: Model, traffic: TrafficSplit, snapshots: Mapping[str, Model]) -> LiveModel:

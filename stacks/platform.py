@@ -97,7 +97,7 @@ class _PlatformLayer:
 
     def observability(self) -> None:
         """Metrics, logs and traces. First, for it brings the kinds by which all others are scraped."""
-        wanted = self._settings.observability
+        retention = self._settings.observability
         bucket = bucket_name(self._settings.environment, "telemetry", self._account.id)
         stored: dict[str, Any] = {"bucket": self._upstream.require(TELEMETRY_BUCKET_OUTPUT), "region": self._account.region}
         self._definitions = self._addon(
@@ -108,7 +108,7 @@ class _PlatformLayer:
             "prometheus",
             versions.PROMETHEUS_STACK,
             prometheus.NAMESPACE,
-            prometheus.values(days=wanted.metrics_days, storage_bytes=int(wanted.metrics_storage)),
+            prometheus.values(days=retention.metrics_days, storage_bytes=int(retention.metrics_storage)),
             after=[self._definitions, rights],
             early=True,
         )
@@ -117,8 +117,8 @@ class _PlatformLayer:
         traces = self._identify(
             "tempo", prometheus.NAMESPACE, tempo.SERVICE_ACCOUNT, tempo.permissions(bucket_arn(bucket)), uses_key=STORES
         )
-        store = self._addon("loki", versions.LOKI, prometheus.NAMESPACE, loki.values(**stored, days=wanted.logs_days), after=[logs])
-        self._addon("tempo", versions.TEMPO, prometheus.NAMESPACE, tempo.values(**stored, days=wanted.traces_days), after=[traces])
+        store = self._addon("loki", versions.LOKI, prometheus.NAMESPACE, loki.values(**stored, days=retention.logs_days), after=[logs])
+        self._addon("tempo", versions.TEMPO, prometheus.NAMESPACE, tempo.values(**stored, days=retention.traces_days), after=[traces])
         samples = self._identify(
             "otel", prometheus.NAMESPACE, otel.SERVICE_ACCOUNT, otel.permissions(bucket_arn(bucket)), uses_key=("kms:GenerateDataKey",)
         )

@@ -85,12 +85,12 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore |
 def _contracts(settings: TenantSettings, folder: Path) -> TenantContracts:
     result = load_tenant(folder / settings.tenant, settings.pools)
     refused = [finding for finding in result.findings if finding.level is ProblemLevel.ERROR]
-    found = result.tenant(settings.tenant)
-    if refused or found is None:
+    contracts = result.tenant(settings.tenant)
+    if refused or contracts is None:
         raise SettingsError(f"Tenant {settings.tenant}", refused)
     for finding in result.findings:
         pulumi.warn(str(finding))
-    return found
+    return contracts
 
 
 def _surroundings(settings: TenantSettings) -> Surroundings:
@@ -136,9 +136,9 @@ def _service(model: Model, plan: TenantPlan, contracts: TenantContracts, live: L
     now = live.contract if live else model
     pool = pool_for(now, plan.pools)
     assert pool is not None, model.name  # noqa: S101  the contracts were checked against the pools
-    wanted = now.degradation.fallback.model if now.degradation.fallback else None
+    named = now.degradation.fallback.model if now.degradation.fallback else None
     there = {other.name for other in contracts.models}
-    fallback = wanted if wanted in there else None
+    fallback = named if named in there else None
     if live is None:
         return ServicePlan.of(plan.tenant.name, now, pool, plan.surroundings, fallback, batch_pool_for(now, plan.pools))
     return ServicePlan(

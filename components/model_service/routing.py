@@ -107,9 +107,9 @@ def virtual_service(tenant: str, model: Model, split: TrafficSplit, surroundings
     canary = split.arm(ArmRole.CANARY)
     if split.user_split is not None and canary is not None:
         # At the gateway only: whoever calls from inside the mesh is in no experiment, whatever header it sends.
-        wanted = {"gateways": [surroundings.gateway], "headers": {EXPERIMENT_HEADER: {"exact": split.user_split.experiment}}}
+        marked = {"gateways": [surroundings.gateway], "headers": {EXPERIMENT_HEADER: {"exact": split.user_split.experiment}}}
         led = _destination(tenant, model, canary, None)
-        routes.append({**stable, "name": SPLIT_ROUTE, "match": [wanted], "route": [_without(EXPERIMENT_HEADER, led)]})
+        routes.append({**stable, "name": SPLIT_ROUTE, "match": [marked], "route": [_without(EXPERIMENT_HEADER, led)]})
     if split.mirror is not None:
         shadow = next(arm for arm in split.ordered if arm.release == split.mirror.release and arm.role is not ArmRole.BASELINE)
         stable["mirror"] = {"host": host(tenant, arm_name(model.name, shadow))}

@@ -152,17 +152,17 @@ def access_logging(model: Model) -> list[dict[str, Any]]:
 
 def _tree(fields: Iterable[str]) -> dict[str, Any]:
     """Names by their paths; True for a field that is kept whole."""
-    found: dict[str, Any] = {}
+    tree: dict[str, Any] = {}
     for field in sorted(fields):
         *way, last = field.split(".")
-        node = found
+        node = tree
         for name in way:
             node = node.setdefault(name, {})
             if node is True:
                 break
         if node is not True:
             node[last] = True
-    return found
+    return tree
 
 
 def _table(names: Mapping[str, Any] | bool) -> str:

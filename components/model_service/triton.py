@@ -48,7 +48,7 @@ def config_pbtxt(model: Model, served: TritonModel) -> str:
 
 
 def _configuration(model: Model, served: TritonModel) -> Message:
-    found: dict[str, Any] = {
+    configuration: dict[str, Any] = {
         "name": served.name,
         **_BACKENDS[served.backend],
         "max_batch_size": served.max_batch,
@@ -58,17 +58,17 @@ def _configuration(model: Model, served: TritonModel) -> Message:
         "version_policy": {"specific": {"versions": [served.version]}},
     }
     if isinstance(model.batching, DynamicBatching):
-        found["dynamic_batching"] = _dynamic_batching(model.batching)
+        configuration["dynamic_batching"] = _dynamic_batching(model.batching)
     if model.optimisation.tensorrt:
         precision = {"key": "precision_mode", "value": model.optimisation.tensorrt}
         accelerator = {"name": "tensorrt", "parameters": [precision]}
-        found["optimization"] = {"execution_accelerators": {"gpu_execution_accelerator": [accelerator]}}
+        configuration["optimization"] = {"execution_accelerators": {"gpu_execution_accelerator": [accelerator]}}
     checksums = _checksums(model, served)
     if checksums:
-        found["model_repository_agents"] = {"agents": [{"name": "checksum", "parameters": checksums}]}
+        configuration["model_repository_agents"] = {"agents": [{"name": "checksum", "parameters": checksums}]}
     if served.backend is Backend.XGBOOST:
-        found["parameters"] = [{"key": "model_type", "value": {"string_value": "xgboost_json"}}]
-    return found
+        configuration["parameters"] = [{"key": "model_type", "value": {"string_value": "xgboost_json"}}]
+    return configuration
 
 
 def _checksums(model: Model, served: TritonModel) -> list[Message]:
@@ -163,15 +163,15 @@ def zeros(served: TritonModel) -> list[dict[str, Any]]:
     takes four bytes.
     """
     batch = (served.max_batch,) if served.max_batch else ()
-    found: list[dict[str, Any]] = []
+    inputs: list[dict[str, Any]] = []
     for tensor in served.inputs:
         shape = [*batch, *tensor.largest_shape]
         elements = 1
         for dimension in shape:
             elements *= dimension
         width = 4 if tensor.data_type is DataType.BYTES else tensor.data_type.width
-        found.append({"name": tensor.name, "shape": shape, "datatype": tensor.data_type.value, "bytes": elements * width})
-    return found
+        inputs.append({"name": tensor.name, "shape": shape, "datatype": tensor.data_type.value, "bytes": elements * width})
+    return inputs
 
 
 def infer_path(served: TritonModel) -> str:

@@ -29,11 +29,11 @@ def node_labels(pool: Pool) -> dict[str, str]:
 
 def plugin_configs(pools: Iterable[Pool]) -> dict[str, str]:
     """Every device plugin configuration that `pools` select, by name, in the plugin's own format (JSON is YAML)."""
-    found = {EXCLUSIVE: json.dumps({"version": "v1", "flags": {"migStrategy": "mixed"}})}
+    configs = {EXCLUSIVE: json.dumps({"version": "v1", "flags": {"migStrategy": "mixed"}})}
     for pool in pools:
         if isinstance(pool.sharing, SplitSharing):
-            found[plugin_config(pool.sharing)] = json.dumps(_split(pool.sharing))
-    return dict(sorted(found.items()))
+            configs[plugin_config(pool.sharing)] = json.dumps(_split(pool.sharing))
+    return dict(sorted(configs.items()))
 
 
 def _split(sharing: SplitSharing) -> dict[str, object]:
@@ -49,11 +49,11 @@ def mig_configs(pools: Iterable[Pool]) -> dict[str, object]:
     """Every MIG layout that `pools` select, by name, in mig-parted's format. Raises ValueError when one name means
     two layouts.
     """
-    found: dict[str, object] = {"all-disabled": [{"devices": "all", "mig-enabled": False}]}
+    by_name: dict[str, object] = {"all-disabled": [{"devices": "all", "mig-enabled": False}]}
     for pool in pools:
         if isinstance(pool.sharing, MigSharing):
             name = pool.sharing.config
             config = [{"devices": "all", "mig-enabled": True, "mig-devices": dict(sorted(pool.sharing.layout.items()))}]
-            if found.setdefault(name, config) != config:
+            if by_name.setdefault(name, config) != config:
                 raise ValueError(f"pool {pool.name} calls its MIG layout {name}, and so does another pool with another layout")
-    return dict(sorted(found.items()))
+    return dict(sorted(by_name.items()))

@@ -32,13 +32,13 @@ _CONFIGURATION = f"domain: {DOMAIN}\n"
 
 def manifests() -> tuple[Manifest, ...]:
     """The limiter and its counts, each with an identity of its own, and who may ask whom."""
-    found = labels("rate-limit")
+    own_labels = labels("rate-limit")
     return (
         Manifest(role="identity", body=_account(LIMITER)),
         Manifest(role="counts-identity", body=_account(COUNTS)),
         Manifest(
             role="configuration",
-            body=object_("v1", "ConfigMap", LIMITER, namespace=RATE_LIMIT, labels=found, data={"headway.yaml": _CONFIGURATION}),
+            body=object_("v1", "ConfigMap", LIMITER, namespace=RATE_LIMIT, labels=own_labels, data={"headway.yaml": _CONFIGURATION}),
         ),
         Manifest(
             role="counts-callers", body=_callers(COUNTS, {"principals": [f"cluster.local/ns/{RATE_LIMIT}/sa/{LIMITER}"]}, COUNTS_PORT)

@@ -64,17 +64,17 @@ def roles(tenant: Tenant) -> list[tuple[str, dict[str, Any]]]:
     release = [_rule(groups, resources, _CHANGE) for groups, resources in _RELEASE]
     restart = _rule(("",), ("pods",), ("delete",))
     deploying = [*look, *release, restart, *releasing.rules(releasing.INSIDE)]
-    found = [
+    objects = [
         ("viewer", _role(tenant.name, "viewer", look)),
         ("deployer", _role(tenant.name, "deployer", deploying)),
         ("deployers", _binding(tenant.name, "deployer", tenant.people.deployers)),
     ]
     if tenant.people.runners:
-        found.append((releasing.RUNNER, _role(tenant.name, releasing.RUNNER, [*deploying, *releasing.rules(releasing.ASKING)])))
-        found.append((f"{releasing.RUNNER}s", _binding(tenant.name, releasing.RUNNER, tenant.people.runners)))
+        objects.append((releasing.RUNNER, _role(tenant.name, releasing.RUNNER, [*deploying, *releasing.rules(releasing.ASKING)])))
+        objects.append((f"{releasing.RUNNER}s", _binding(tenant.name, releasing.RUNNER, tenant.people.runners)))
     if tenant.people.viewers:
-        found.append(("viewers", _binding(tenant.name, "viewer", tenant.people.viewers)))
-    return [*found, *releasing.everywhere(tenant)]
+        objects.append(("viewers", _binding(tenant.name, "viewer", tenant.people.viewers)))
+    return [*objects, *releasing.everywhere(tenant)]
 
 
 def _rule(groups: tuple[str, ...], resources: tuple[str, ...], verbs: tuple[str, ...]) -> dict[str, Any]:
@@ -82,8 +82,8 @@ def _rule(groups: tuple[str, ...], resources: tuple[str, ...], verbs: tuple[str,
 
 
 def _role(tenant: str, name: str, rules: list[dict[str, Any]]) -> dict[str, Any]:
-    found = labels("access", tenant=tenant)
-    return object_("rbac.authorization.k8s.io/v1", "Role", name, namespace=tenant, labels=found, rules=rules)
+    own_labels = labels("access", tenant=tenant)
+    return object_("rbac.authorization.k8s.io/v1", "Role", name, namespace=tenant, labels=own_labels, rules=rules)
 
 
 def _binding(tenant: str, role: str, groups: tuple[str, ...]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _binding(tenant: str, role: str, groups: tuple[str, ...]) -> dict[str, Any]:
 def gateway_rules(tenant: Tenant, models: Iterable[Model], surroundings: Surroundings) -> list[tuple[str, dict[str, Any]]]:
     """(role, object): whose tokens open the tenant's hosts, and how much passes."""
     name = f"tenant-{tenant.name}"
-    found = labels("access", tenant=tenant.name)
+    own_labels = labels("access", tenant=tenant.name)
     gateway = {"matchLabels": dict(surroundings.gateway_labels)}
     place = surroundings.gateway_namespace
     # Without ports, which the gateway's door takes off (`components/platform/mesh.py`): no pattern here fits every port.
@@ -120,7 +120,7 @@ def gateway_rules(tenant: Tenant, models: Iterable[Model], surroundings: Surroun
                 "RequestAuthentication",
                 name,
                 namespace=place,
-                labels=found,
+                labels=own_labels,
                 spec={"selector": gateway, "jwtRules": [_jwt(issuer) for issuer in tenant.issuers]},
             ),
         ),
@@ -131,7 +131,7 @@ def gateway_rules(tenant: Tenant, models: Iterable[Model], surroundings: Surroun
                 "AuthorizationPolicy",
                 name,
                 namespace=place,
-                labels=found,
+                labels=own_labels,
                 # The gateway is open to all tenants' callers; a refusal is the only word that nobody else can overrule.
                 spec={"selector": gateway, "action": "DENY", "rules": refused},
             ),

@@ -29,13 +29,13 @@ def pools_by_class(tenant: str, pools: Sequence[Pool]) -> dict[str, list[str]]:
     """Which pools a pod of each of the tenant's priority classes may select: batch classes batch pools, all others
     the other pools.
     """
-    found: dict[str, set[str]] = {}
+    by_class: dict[str, set[str]] = {}
     for pool in pools:
         batch = {priority_class(tenant, WorkloadClass.BATCH, pool.accelerator)}
         classes = batch if pool.workload_class is WorkloadClass.BATCH else set(classes_of(tenant, pool.accelerator)) - batch
         for name in classes:
-            found.setdefault(name, set()).add(pool.name)
-    return {name: sorted(names) for name, names in sorted(found.items())}
+            by_class.setdefault(name, set()).add(pool.name)
+    return {name: sorted(names) for name, names in sorted(by_class.items())}
 
 
 def admission(tenant: str, pools: Sequence[Pool]) -> list[tuple[str, dict[str, Any]]]:

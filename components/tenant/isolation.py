@@ -83,7 +83,7 @@ def network_policies(tenant: str, surroundings: Surroundings, queues: bool = Fal
         {"from": [monitoring]},
         {"from": [{"podSelector": everyone}]},
     ]
-    found = [
+    policies = [
         ("deny", _policy(tenant, "default-deny", {"policyTypes": ["Egress", "Ingress"]})),
         ("ingress", _policy(tenant, "allow-ingress", {"policyTypes": ["Ingress"], "ingress": inward})),
         ("egress", _policy(tenant, "allow-egress", {"policyTypes": ["Egress"], "egress": outward})),
@@ -92,8 +92,8 @@ def network_policies(tenant: str, surroundings: Surroundings, queues: bool = Fal
         # SQS is reached through an endpoint inside the VPC; the mesh still lets nothing through but registered hosts.
         private = [{"to": [{"ipBlock": {"cidr": cidr}} for cidr in PRIVATE_RANGES], "ports": [_port(HTTPS_PORT)]}]
         workers = {"podSelector": {"matchLabels": {ARM: BATCH}}, "policyTypes": ["Egress"], "egress": private}
-        found.append(("queue-egress", _policy(tenant, "allow-queues", workers)))
-    return found
+        policies.append(("queue-egress", _policy(tenant, "allow-queues", workers)))
+    return policies
 
 
 def _policy(tenant: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def mesh_rules(tenant: str, surroundings: Surroundings) -> list[tuple[str, dict[
     """Who may call the tenant's servers once a packet has arrived: strict mutual TLS, the gateway and the tenant
     itself, no admin paths.
     """
-    found = labels("isolation", tenant=tenant)
+    own_labels = labels("isolation", tenant=tenant)
     callers = [{"source": {"namespaces": sorted({surroundings.gateway_namespace, tenant})}}]
     return [
         (
@@ -123,7 +123,7 @@ def mesh_rules(tenant: str, surroundings: Surroundings) -> list[tuple[str, dict[
                 "PeerAuthentication",
                 "default",
                 namespace=tenant,
-                labels=found,
+                labels=own_labels,
                 spec={"mtls": {"mode": "STRICT"}},
             ),
         ),
@@ -134,7 +134,7 @@ def mesh_rules(tenant: str, surroundings: Surroundings) -> list[tuple[str, dict[
                 "AuthorizationPolicy",
                 "callers",
                 namespace=tenant,
-                labels=found,
+                labels=own_labels,
                 # An ALLOW policy refuses whatever none of its rules names.
                 spec={"action": "ALLOW", "rules": [{"from": callers}]},
             ),
@@ -146,7 +146,7 @@ def mesh_rules(tenant: str, surroundings: Surroundings) -> list[tuple[str, dict[
                 "AuthorizationPolicy",
                 "no-administration",
                 namespace=tenant,
-                labels=found,
+                labels=own_labels,
                 spec={"action": "DENY", "rules": [{"to": [{"operation": {"paths": [*ADMIN_PATHS, *UNSERVED_PATHS]}}]}]},
             ),
         ),

@@ -75,12 +75,12 @@ def keep(
 def _newest(heard: "queue.SimpleQueue[Configurations]", seconds: float) -> Configurations | None:
     """The last of what is in the queue, waiting for one; None when nothing came."""
     try:
-        found = heard.get(timeout=seconds)
+        newest = heard.get(timeout=seconds)
         while True:
             try:
-                found = heard.get_nowait()
+                newest = heard.get_nowait()
             except queue.Empty:
-                return found
+                return newest
     except queue.Empty:
         return None
 

@@ -43,15 +43,15 @@ def described(folder: Path, md5: bool) -> list[str]:
         name = file.relative_to(folder).as_posix()
         try:
             sha, md = _digests(file)
-            found = File.model_validate({"path": name, "sha256": sha, "size": f"{file.stat().st_size}B"})
+            entry = File.model_validate({"path": name, "sha256": sha, "size": f"{file.stat().st_size}B"})
         except ValidationError:
             refused.append(name)
             continue
         except OSError as error:
             raise UserError(f"{file} cannot be read: {error.strerror}.", "Its digest is unknown.", "Make it readable.") from None
-        listed.append(found)
+        listed.append(entry)
         proof = f", md5: {md}" if md5 and "/" in name else ""
-        lines.append(f"  - {{path: {found.path}, sha256: {found.sha256}{proof}, size: {int(found.size)}B}}")
+        lines.append(f"  - {{path: {entry.path}, sha256: {entry.sha256}{proof}, size: {int(entry.size)}B}}")
     if refused:
         raise UserError(
             f"A contract takes no files with these names: {', '.join(refused)}.",

@@ -103,21 +103,21 @@ def _policy(contract: "Model", tick_seconds: float, policies: "type[GatePolicy]"
 def _only_arm(evidence: "PrometheusEvidence", tenant: str, name: str, at: float) -> str:
     arms = evidence.arms_of(tenant, name, at)
     if len(arms) != 1:
-        found = ", ".join(arms) or "none"
+        named = ", ".join(arms) or "none"
         raise UserError(
-            f"Deployments of {tenant}/{name} with requests: {found}.", "It is not clear whose history is meant.", "Name one with --arm."
+            f"Deployments of {tenant}/{name} with requests: {named}.", "It is not clear whose history is meant.", "Name one with --arm."
         )
     return arms[0]
 
 
-def _print(found: "Backtest", model: str, arm: str, promised: float, fits: bool) -> None:
+def _print(rehearsal: "Backtest", model: str, arm: str, promised: float, fits: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     for heading in ("change", "rolled back", "promoted", "undecided", "minutes", "exposure", "why"):
         table.add_column(heading)
-    for one in found.outcomes:
+    for one in rehearsal.outcomes:
         low, high = one.interval()
         table.add_row(
             one.change,
@@ -129,9 +129,11 @@ def _print(found: "Backtest", model: str, arm: str, promised: float, fits: bool)
             ", ".join(f"{reason} {count}" for reason, count in one.reasons.items()),
         )
     console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{model}, history of {arm}: {found.ticks} ticks ({found.unanswered} not scraped), {found.pods} pods", markup=False)
+    console.print(
+        f"{model}, history of {arm}: {rehearsal.ticks} ticks ({rehearsal.unanswered} not scraped), {rehearsal.pods} pods", markup=False
+    )
     console.print(table)
-    if found.pods == 1:
+    if rehearsal.pods == 1:
         console.print(
             "There was only one pod, so its requests were divided. These figures do not show how pods differ from each other.", markup=False
         )

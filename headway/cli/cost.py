@@ -23,12 +23,12 @@ def cost(
     from headway.capacity.monthly import estimate
     from headway.environment.checkout import find
 
-    _, found = described(find(project), stack)
-    reckoned = estimate(found)
+    _, cluster_layer = described(find(project), stack)
+    reckoned = estimate(cluster_layer)
     if output is Output.JSON:
-        typer.echo(json.dumps(_record(stack, found.region, reckoned), indent=2))
+        typer.echo(json.dumps(_record(stack, cluster_layer.region, reckoned), indent=2))
     else:
-        _print(stack, found.region, reckoned)
+        _print(stack, cluster_layer.region, reckoned)
 
 
 def _record(stack: str, region: str, reckoned: "Estimate") -> dict[str, object]:

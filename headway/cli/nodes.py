@@ -39,11 +39,11 @@ def nodes(context: typer.Context, kubeconfig: KubeconfigOption = None, output: O
     """List GPU nodes by pool: health, driver, quarantine with its reason, and what runs there. Read from the live
     cluster."""
     if context.invoked_subcommand is None:
-        found = _cluster(kubeconfig).nodes()
+        gpu_nodes = _cluster(kubeconfig).nodes()
         if output is Output.JSON:
-            typer.echo(json.dumps([_record(node) for node in found], indent=2))
+            typer.echo(json.dumps([_record(node) for node in gpu_nodes], indent=2))
         else:
-            _table(found)
+            _table(gpu_nodes)
 
 
 @app.command()
@@ -57,15 +57,15 @@ def quarantine(
     from headway.node_health.decision import by_hand
 
     cluster = _cluster(kubeconfig)
-    found = _named(cluster, node)
-    if found.quarantine is not None:
+    gpu_node = _named(cluster, node)
+    if gpu_node.quarantine is not None:
         raise UserError(
-            f"{node} is in quarantine already: {found.quarantine.reason} (by {found.quarantine.by}).",
+            f"{node} is in quarantine already: {gpu_node.quarantine.reason} (by {gpu_node.quarantine.by}).",
             "Nothing was changed.",
             f"Release it first: `headway nodes release {node}`.",
             Exit.REFUSED,
         )
-    _act(cluster, [by_hand(found, reason, _who(), time.time())])
+    _act(cluster, [by_hand(gpu_node, reason, _who(), time.time())])
     typer.echo(f"{node} is in quarantine: {reason}")
 
 
@@ -80,15 +80,15 @@ def release(
     from headway.node_health.decision import Readmit, released
 
     cluster = _cluster(kubeconfig)
-    found = _named(cluster, node)
-    if found.sliced and not untested:
+    gpu_node = _named(cluster, node)
+    if gpu_node.sliced and not untested:
         raise UserError(
             f"The GPUs of {node} are cut by MIG, and DCGM's diagnostic tests whole GPUs only.",
             "No test could let it back into service.",
             "Use --untested if you know that it is sound, or let it be replaced.",
             Exit.REFUSED,
         )
-    action = released(found, time.time(), untested=untested)
+    action = released(gpu_node, time.time(), untested=untested)
     if action is None:
         raise UserError(f"{node} is not in quarantine.", "Nothing was changed.", "See `headway nodes`.", Exit.REFUSED)
     _act(cluster, [action])
@@ -189,25 +189,25 @@ def _lack(problem: Problem) -> dict[str, str]:
 
 def lines(seen: "ReadBack") -> list[str]:
     """A read-back as people read it."""
-    found = [str(problem) for problem in seen.lacks]
-    if not found:
-        found.append(f"Read back: {seen.nodes} GPU nodes of {seen.pools} pools offer what they should.")
+    said = [str(problem) for problem in seen.lacks]
+    if not said:
+        said.append(f"Read back: {seen.nodes} GPU nodes of {seen.pools} pools offer what they should.")
     if seen.operator.recorded:
-        found.append(
-            "The chart of the GPU Operator is only recorded in this cluster, and no operator runs: its own state was not observed."
-        )
-    return found
+        said.append("The chart of the GPU Operator is only recorded in this cluster, and no operator runs: its own state was not observed.")
+    return said
 
 
 def _named(cluster: "NodeCluster", name: str) -> "GpuNode":
-    found = cluster.nodes()
-    for node in found:
+    gpu_nodes = cluster.nodes()
+    for node in gpu_nodes:
         if node.name == name:
             return node
     raise UserError(
         f"No GPU node is called {name}.",
         "Nothing was changed.",
-        f"Name one of {', '.join(each.name for each in found)}." if found else "The cluster has no GPU nodes; `headway nodes` lists them.",
+        f"Name one of {', '.join(each.name for each in gpu_nodes)}."
+        if gpu_nodes
+        else "The cluster has no GPU nodes; `headway nodes` lists them.",
         Exit.REFUSED,
     )
 
@@ -258,7 +258,7 @@ def _health(node: "GpuNode") -> str:
     return "sound" if node.whole else "GPUs missing"
 
 
-def _table(found: "Sequence[GpuNode]") -> None:
+def _table(gpu_nodes: "Sequence[GpuNode]") -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -267,7 +267,7 @@ def _table(found: "Sequence[GpuNode]") -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("node", "pool", "health", "driver", "GPUs", "runs", "quarantine"):
         table.add_column(column, overflow="fold")
-    for node in found:
+    for node in gpu_nodes:
         health = _health(node)
         runs = ", ".join(sorted({f"{p.tenant}/{p.model}" for p in node.pods if p.model}))
         why = f"{node.quarantine.reason} (by {node.quarantine.by})" if node.quarantine else ""

@@ -103,11 +103,11 @@ def resume(
             "Write --reason.",
             Exit.USAGE,
         )
-    found = running(here)
-    if found.frozen:
+    rollout = running(here)
+    if rollout.frozen:
         _ask(here, OperatorRequest.RESUME, reason or "resumed")
     with shown(output, here.chain, notify) as view:
-        ended = drive(here, view, found, reason if regate else None)
+        ended = drive(here, view, rollout, reason if regate else None)
     raise typer.Exit(code(ended))
 
 
@@ -168,13 +168,13 @@ def rollback(
 
     _reasoned(reason)
     here = place(service, environment, project, prometheus)
-    found = running(here)
+    rollout = running(here)
     _ask(here, OperatorRequest.ROLLBACK, reason)
-    if found.was_exposed:
+    if rollout.was_exposed:
         with contextlib.suppress(OutOfReachError):  # the runner does it again, and looks
-            here.cluster.patch(targets.back(found))
+            here.cluster.patch(targets.back(rollout))
     with shown(output, here.chain, None) as view:
-        ended = drive(here, view, found)
+        ended = drive(here, view, rollout)
     raise typer.Exit(code(ended))
 
 
@@ -184,10 +184,10 @@ def _request(service: str, request: str, reason: str, environment: str, project:
 
     _reasoned(reason)
     here = place(service, environment, project)
-    found = running(here)
-    if request == OperatorRequest.PROMOTE and found.decision is None:
+    rollout = running(here)
+    if request == OperatorRequest.PROMOTE and rollout.decision is None:
         raise UserError(
-            f"Release {found.release} of {here.chain} has no traffic yet.",
+            f"Release {rollout.release} of {here.chain} has no traffic yet.",
             "Its replicas have not answered; there is nothing to promote.",
             "Ask again once it has its first weight, or its first copies.",
             Exit.REFUSED,

@@ -96,9 +96,9 @@ def _followed(
             service = fold((event,), service)
             told(event, service)
         seen = len(events)
-        found = service.begun_with(rollout.number)
-        if found and found.over:
-            return found
+        followed = service.begun_with(rollout.number)
+        if followed and followed.over:
+            return followed
         if gone and not (lease and lease.kept(gone)):
             return None
         sleep(_LOOK_SECONDS)
@@ -148,15 +148,15 @@ def shown(output: Output, chain: str, notify: str | None) -> "Generator[ReleaseV
 def running(here: "ServicePlace") -> "RolloutState":
     from headway.release.driver.rollout_state import fold
 
-    found = fold(here.ledger().read()).running
-    if found is None:
+    rollout = fold(here.ledger().read()).running
+    if rollout is None:
         raise UserError(
             f"No release of {here.chain} is under way.",
             "Nothing was done.",
             f"`headway release history {here.chain}` shows what was; `headway release start {here.chain}` begins one.",
             Exit.REFUSED,
         )
-    return found
+    return rollout
 
 
 def code(rollout: "RolloutState") -> Exit:

@@ -33,12 +33,12 @@ def status(
     from headway.cli import release_view
     from headway.release.driver.rollout_state import fold
 
-    found = {here.chain: fold(here.ledger().read()) for here in _places(service, environment, project)}
+    services = {here.chain: fold(here.ledger().read()) for here in _places(service, environment, project)}
     if output is Output.JSON:
-        print(json.dumps({chain: release_view.document(one) for chain, one in sorted(found.items())}, indent=2))
+        print(json.dumps({chain: release_view.document(one) for chain, one in sorted(services.items())}, indent=2))
     else:
-        release_view.overview(found)
-    if service and found[service].running:
+        release_view.overview(services)
+    if service and services[service].running:
         raise typer.Exit(Exit.UNDER_WAY)
 
 
@@ -54,11 +54,11 @@ def history(
     from headway.release.service_place import place
 
     here = place(service, environment, project)
-    found = fold(here.ledger().read())
+    state = fold(here.ledger().read())
     if output is Output.JSON:
-        print(json.dumps([release_view.summary(rollout) for rollout in found.all], indent=2))
+        print(json.dumps([release_view.summary(rollout) for rollout in state.all], indent=2))
     else:
-        release_view.past(here.chain, found.all)
+        release_view.past(here.chain, state.all)
 
 
 def report(

@@ -97,8 +97,8 @@ def commit_of(project: Path) -> str:
     """The commit that the checkout is at; empty outside of git."""
     import subprocess
 
-    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=project, capture_output=True, text=True, check=False)
-    return found.stdout.strip() if found.returncode == 0 else ""
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=project, capture_output=True, text=True, check=False)
+    return head.stdout.strip() if head.returncode == 0 else ""
 
 
 def _answers(here: "ServicePlace", model: "Model") -> "GoldenTrial":
@@ -108,15 +108,15 @@ def _answers(here: "ServicePlace", model: "Model") -> "GoldenTrial":
     from headway.release.driver.start import GoldenTrial
 
     try:
-        found = here.world(model).answers(fold(here.ledger().read()).stable or "")
+        trial = here.world(model).answers(fold(here.ledger().read()).stable or "")
     except OutOfReachError as failure:
         return GoldenTrial(compared=False, reason=f"the stable version's replicas could not be asked ({failure})")
-    if found is None:
+    if trial is None:
         return GoldenTrial(compared=False, reason="the replicas are simulated", simulated=True)
-    if not found.pairs:
-        return GoldenTrial(compared=False, reason=f"the stable version answered none of its golden requests ({'; '.join(found.examples)})")
-    said = f"the stable version gave {found.pairs - found.mismatches} of {found.pairs} golden answers"
-    return GoldenTrial(compared=True, reason=said, pairs=found.pairs, mismatches=found.mismatches)
+    if not trial.pairs:
+        return GoldenTrial(compared=False, reason=f"the stable version answered none of its golden requests ({'; '.join(trial.examples)})")
+    said = f"the stable version gave {trial.pairs - trial.mismatches} of {trial.pairs} golden answers"
+    return GoldenTrial(compared=True, reason=said, pairs=trial.pairs, mismatches=trial.mismatches)
 
 
 def _room(here: "ServicePlace", model: "Model") -> "PoolCapacity":

@@ -269,12 +269,12 @@ def document(service: ServiceState) -> dict[str, Any]:
     }
 
 
-def overview(found: Mapping[str, ServiceState]) -> None:
+def overview(by_chain: Mapping[str, ServiceState]) -> None:
     """All services: a line each."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("service", "serves", "release", "status", "says"):
         table.add_column(column, overflow="fold")
-    for chain, service in sorted(found.items()):
+    for chain, service in sorted(by_chain.items()):
         rollout = service.rollout
         if service.split is None:
             table.add_row(chain, "[dim]not in the ledger yet[/]", "", "", "")

@@ -154,14 +154,14 @@ class KubernetesApi:
         list anew. Raises OutOfReachError."""
         import urllib3
 
-        asked = {
+        parameters = {
             **(query or {}),
             "watch": "true",
             "resourceVersion": version,
             "timeoutSeconds": str(seconds),
             "allowWatchBookmarks": "true",
         }
-        response = self._sent("GET", path, asked, None, JSON, seconds + 2 * TIMEOUT_SECONDS, preload=False)
+        response = self._sent("GET", path, parameters, None, JSON, seconds + 2 * TIMEOUT_SECONDS, preload=False)
         rest = b""
         try:
             if response.status >= 400:
@@ -192,12 +192,12 @@ class KubernetesApi:
 
     def clock_offset(self) -> ClockOffset:
         """How far this machine's clock is from the server's. Raises OutOfReachError."""
-        asked = self._clock()
+        sent = self._clock()
         told = self.answer("GET", _READY).date
         answered = self._clock()
         if told is None:
             raise OutOfReachError("it does not say what time it is")
-        return ClockOffset.read(asked, answered, parsedate_to_datetime(told).timestamp(), resolution=1.0)
+        return ClockOffset.read(sent, answered, parsedate_to_datetime(told).timestamp(), resolution=1.0)
 
     def now(self) -> datetime:
         """The time by the server's clock, as far as it can be told from here. Raises OutOfReachError."""

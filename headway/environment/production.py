@@ -41,14 +41,14 @@ class Production:
     def _ledger_address(self) -> str:
         from headway.ledger.location import place
 
-        found = place(None) or place(self._outputs("cluster").get(LEDGER_BUCKET_OUTPUT))
-        if found is None:
+        address = place(None) or place(self._outputs("cluster").get(LEDGER_BUCKET_OUTPUT))
+        if address is None:
             raise UserError(
                 f"Environment {self.name} has no release ledger.",
                 "Without it nobody knows which release has which traffic.",
                 f"Deploy its cluster layer: `pulumi up -s {self.name}-cluster`; or set HEADWAY_LEDGER.",
             )
-        return found
+        return address
 
     @property
     def stacks(self) -> "StackRunner":
@@ -68,13 +68,13 @@ class Production:
     def _kubernetes(self) -> "KubernetesApi":
         from headway.environment.kubernetes import KubernetesApi
 
-        found = self._outputs("platform").get("kubeconfig")
-        return KubernetesApi(json.loads(found) if isinstance(found, str) else dict(found or {}))
+        kubeconfig = self._outputs("platform").get("kubeconfig")
+        return KubernetesApi(json.loads(kubeconfig) if isinstance(kubeconfig, str) else dict(kubeconfig or {}))
 
     @property
     def metrics_address(self) -> str | None:
-        found = self._outputs("platform").get(PROMETHEUS_ADDRESS_OUTPUT)
-        return str(found) if found else None
+        address = self._outputs("platform").get(PROMETHEUS_ADDRESS_OUTPUT)
+        return str(address) if address else None
 
     @property
     def logs(self) -> Path:

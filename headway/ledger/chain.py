@@ -127,10 +127,10 @@ class Ledger:
         """
         self.read()
         began = self._now()
-        held, found = self._standing()
-        current = found.lease
-        if current and current.holder != holder and not found.shown and not gone(current.holder):
-            current = self._claim(holder, current, held, found.written)
+        held, state = self._standing()
+        current = state.lease
+        if current and current.holder != holder and not state.shown and not gone(current.holder):
+            current = self._claim(holder, current, held, state.written)
         if current and current.holder != holder and current.kept(gone):
             raise UserError(
                 f"The rollout of {self.chain} is driven by {current.holder} until {_text(began + timedelta(seconds=current.left))}.",
@@ -140,7 +140,7 @@ class Ledger:
             )
         stays = current is not None and (current.number, holder) == (self._term.number, self._term.holder)
         number = self._term.number if stays else len(self._events) + 1
-        self._show(LeaseRecord(holder, number, duration.total_seconds(), _text(began), found.written + 1), held)
+        self._show(LeaseRecord(holder, number, duration.total_seconds(), _text(began), state.written + 1), held)
         if not stays:
             self.append(leases.TAKEN, {"holder": holder, "until": _text(began + duration)})
         self._mine = (number, began + duration)
@@ -169,14 +169,14 @@ class Ledger:
         """A lease that the store does not show (somebody deleted it) lives on for its time, in which its holder shows
         it again."""
         held = self._store.held(leases.key(self.chain))
-        found = standing(self._term, held)
-        if found.lease is None or found.shown:
+        state = standing(self._term, held)
+        if state.lease is None or state.shown:
             self._missed = None
-            return held, found
-        if self._missed is None or self._missed[0] != found.lease.number:
-            self._missed = (found.lease.number, self._now())
-        left = found.lease.left - (self._now() - self._missed[1]).total_seconds()
-        return held, found._replace(lease=Lease(found.lease.holder, found.lease.number, left))
+            return held, state
+        if self._missed is None or self._missed[0] != state.lease.number:
+            self._missed = (state.lease.number, self._now())
+        left = state.lease.left - (self._now() - self._missed[1]).total_seconds()
+        return held, state._replace(lease=Lease(state.lease.holder, state.lease.number, left))
 
 
 def verify(store: LedgerStore, chain: str, head: str | None = None) -> tuple[str, ...]:

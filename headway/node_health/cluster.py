@@ -93,19 +93,19 @@ class NodeCluster:
 
     def settings(self) -> NodeHealthSettings:
         """Raises UserError where the platform layer has not been deployed."""
-        found = self._ask("GET", f"/api/v1/namespaces/{NODE_HEALTH_NAMESPACE}/configmaps/{NODE_HEALTH_SETTINGS}", unless=NOT_FOUND)
-        if found is None:
+        configmap = self._ask("GET", f"/api/v1/namespaces/{NODE_HEALTH_NAMESPACE}/configmaps/{NODE_HEALTH_SETTINGS}", unless=NOT_FOUND)
+        if configmap is None:
             raise UserError(
                 f"ConfigMap {NODE_HEALTH_NAMESPACE}/{NODE_HEALTH_SETTINGS} is not there.",
                 "Headway cannot know what the pools should offer, nor which image tests their GPUs.",
                 "Deploy the platform layer: `pulumi up -s <environment>-platform`.",
             )
-        pools = json.loads(found["data"][NODE_HEALTH_POOLS_KEY])
+        pools = json.loads(configmap["data"][NODE_HEALTH_POOLS_KEY])
         expected = tuple(
             PoolPromise(pool=name, resources=pool["resources"], driver=pool["driver"], nodes_at_least=pool["nodesAtLeast"])
             for name, pool in sorted(pools.items())
         )
-        return NodeHealthSettings(diagnostic_image=found["data"][NODE_HEALTH_IMAGE_KEY], expected=expected)
+        return NodeHealthSettings(diagnostic_image=configmap["data"][NODE_HEALTH_IMAGE_KEY], expected=expected)
 
     def operator(self) -> GpuOperatorState:
         """The GPU Operator's own word."""

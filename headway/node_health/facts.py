@@ -177,8 +177,8 @@ def node(body: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> GpuNode 
 
 def nodes(bodies: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> tuple[GpuNode, ...]:
     """Every node of a GPU pool, by pool and name."""
-    found = (node(body, pods) for body in bodies)
-    return tuple(sorted((n for n in found if n is not None), key=lambda n: (n.pool, n.name)))
+    known = (node(body, pods) for body in bodies)
+    return tuple(sorted((n for n in known if n is not None), key=lambda n: (n.pool, n.name)))
 
 
 _COUNTED = re.compile(r"nvidia\.com/(gpu|gpu\.shared|mig-[0-9a-z.]+)")
@@ -193,7 +193,7 @@ def _pod(body: Mapping[str, Any]) -> NodePod:
     owners = [owner.get("kind") for owner in meta.get("ownerReferences") or ()]
     ended = (body.get("status") or {}).get("phase") in ("Succeeded", "Failed")
     belongs = bool({"DaemonSet", "Node"} & set(owners)) or "kubernetes.io/config.mirror" in (meta.get("annotations") or {})
-    wanted = [(container.get("resources") or {}).get("requests") or {} for container in body["spec"].get("containers") or ()]
+    requested = [(container.get("resources") or {}).get("requests") or {} for container in body["spec"].get("containers") or ()]
     return NodePod(
         namespace=meta["namespace"],
         name=meta["name"],
@@ -201,7 +201,7 @@ def _pod(body: Mapping[str, Any]) -> NodePod:
         model=labels.get(MODEL, ""),
         release=labels.get(RELEASE, ""),
         movable=not (belongs or ended),
-        gpus=sum(sum(_gpus(requests).values()) for requests in wanted),
+        gpus=sum(sum(_gpus(requests).values()) for requests in requested),
     )
 
 

@@ -53,9 +53,9 @@ def _operator(operator: GpuOperatorState) -> tuple[Problem, ...]:
 
 def _pool(expected: PoolPromise, nodes: Sequence[GpuNode]) -> tuple[Problem, ...]:
     mine = [node for node in nodes if node.pool == expected.pool]
-    found: list[Problem] = []
+    problems: list[Problem] = []
     if len(mine) < expected.nodes_at_least:
-        found.append(
+        problems.append(
             Problem(
                 subject=f"pool {expected.pool}",
                 fact=f"{len(mine)} of at least {expected.nodes_at_least} nodes have joined",
@@ -65,15 +65,15 @@ def _pool(expected: PoolPromise, nodes: Sequence[GpuNode]) -> tuple[Problem, ...
         )
     for node in mine:
         if node.quarantine is None:
-            found += _node(expected, node)
-    return tuple(found)
+            problems += _node(expected, node)
+    return tuple(problems)
 
 
 def _node(expected: PoolPromise, node: GpuNode) -> list[Problem]:
-    found: list[Problem] = []
+    problems: list[Problem] = []
     missing = {name: count for name, count in sorted(expected.resources.items()) if node.offered.get(name, 0) < count}
     for name, count in missing.items():
-        found.append(
+        problems.append(
             Problem(
                 subject=f"node {node.name}",
                 fact=f"offers {node.offered.get(name, 0)} of {count} {name}",
@@ -82,7 +82,7 @@ def _node(expected: PoolPromise, node: GpuNode) -> list[Problem]:
             )
         )
     if node.driver and node.driver != expected.driver:
-        found.append(
+        problems.append(
             Problem(
                 subject=f"node {node.name}",
                 fact=f"runs driver {node.driver}, and pool {expected.pool} states {expected.driver}",
@@ -90,7 +90,7 @@ def _node(expected: PoolPromise, node: GpuNode) -> list[Problem]:
                 remedy="Let the node group's update finish, or correct the pool's ami section",
             )
         )
-    return found
+    return problems
 
 
 def cluster_policy_state(body: Mapping[str, Any] | None) -> str | None:

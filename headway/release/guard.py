@@ -55,14 +55,14 @@ class ReleaseGuard:
 
 def tenants(api: KubernetesApi) -> tuple[str, ...]:
     """Every tenant of the cluster, sorted: the namespaces that carry a tenant's label. Raises OutOfReachError."""
-    found = api.items(f"/api/v1/namespaces?{urlencode({'labelSelector': TENANT})}")
-    return tuple(sorted(str(namespace["metadata"]["name"]) for namespace in found))
+    with_tenant = api.items(f"/api/v1/namespaces?{urlencode({'labelSelector': TENANT})}")
+    return tuple(sorted(str(namespace["metadata"]["name"]) for namespace in with_tenant))
 
 
 def guarded(api: KubernetesApi, tenant: str, now: datetime) -> str | None:
     """Who guards the tenant's releases; None if nobody does. Raises OutOfReachError."""
-    found = api.get(f"{_LEASES.format(tenant)}/{RELEASE_GUARD_LEASE}")
-    spec: Mapping[str, Any] = (found or {}).get("spec", {})
+    lease = api.get(f"{_LEASES.format(tenant)}/{RELEASE_GUARD_LEASE}")
+    spec: Mapping[str, Any] = (lease or {}).get("spec", {})
     if not spec.get("renewTime"):
         return None
     until = datetime.fromisoformat(spec["renewTime"]) + timedelta(seconds=int(spec.get("leaseDurationSeconds", LEASE_SECONDS)))

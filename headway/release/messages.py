@@ -41,14 +41,14 @@ def one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def split(found: TrafficSplit) -> str:
+def split(traffic: TrafficSplit) -> str:
     """`5 % of requests, copies of 100 %`, or `20 % of users`."""
-    canary = found.arm(ArmRole.CANARY)
+    canary = traffic.arm(ArmRole.CANARY)
     if canary is None:
-        return f"only {found.arms[0].release}"
-    if found.user_split:
-        return f"{found.user_split.share.whole_percent} % of users"
-    copies = f", copies of {found.mirror.share.whole_percent} %" if found.mirror else ""
+        return f"only {traffic.arms[0].release}"
+    if traffic.user_split:
+        return f"{traffic.user_split.share.whole_percent} % of users"
+    copies = f", copies of {traffic.mirror.share.whole_percent} %" if traffic.mirror else ""
     return f"{canary.weight.whole_percent} % of requests{copies}"
 
 
@@ -100,9 +100,9 @@ def first_sentence(text: str) -> str:
 
 def sentence(text: str) -> str:
     """With a capital at its beginning and one mark at its end."""
-    found = text.strip()
-    found = found[:1].upper() + found[1:]
-    return found if found.endswith((".", "!", "?")) else f"{found}."
+    said = text.strip()
+    said = said[:1].upper() + said[1:]
+    return said if said.endswith((".", "!", "?")) else f"{said}."
 
 
 def reach(value: float | str | None, bound: float | str) -> float:

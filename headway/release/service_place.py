@@ -108,9 +108,9 @@ class ServicePlace:
         from headway.problem import ProblemLevel
 
         result = load_tenant(self.project / "tenants" / self.tenant, self.pools)
-        found = result.tenant(self.tenant)
+        contracts = result.tenant(self.tenant)
         refused = [f for f in result.findings if f.level is ProblemLevel.ERROR]
-        model = next((m for m in found.models if m.name == self.model), None) if found else None
+        model = next((m for m in contracts.models if m.name == self.model), None) if contracts else None
         if refused or model is None:
             said = "; ".join(f"{f.place} {f.dotted}: {f.fact}" for f in refused) or f"there is no tenants/{self.tenant}/{self.model}.yaml"
             raise UserError(
@@ -215,14 +215,14 @@ class ServicePlace:
         return PrometheusEvidence(endpoints, ScrapeSettings(scrape_seconds=self.scrape_seconds, settle_seconds=settle))
 
     def _prometheus(self) -> str:
-        found = self.prometheus or os.environ.get(PROMETHEUS) or self.port.metrics_address
-        if not found:
+        addresses = self.prometheus or os.environ.get(PROMETHEUS) or self.port.metrics_address
+        if not addresses:
             raise UserError(
                 f"No Prometheus of environment {self.environment} is known.",
                 "Without evidence no release is judged; nothing was started.",
                 f"Name it with --prometheus or {PROMETHEUS}{self.port.metrics_hint}.",
             )
-        return found
+        return addresses
 
 
 def adopt_deployed(project: Path, environment: str) -> tuple[str, ...]:

@@ -68,9 +68,9 @@ class DeployedService:
         time.sleep(seconds)
 
     def clocks_apart(self) -> str:
-        asked = time.time()
+        sent = time.time()
         told = self.evidence.time()
-        by_prometheus = wrong(ClockOffset.read(asked, time.time(), told, resolution=0.0), "Prometheus") if told is not None else ""
+        by_prometheus = wrong(ClockOffset.read(sent, time.time(), told, resolution=0.0), "Prometheus") if told is not None else ""
         return " and ".join(filter(None, (wrong(self.cluster.clock_offset(), "the API server"), by_prometheus)))
 
     # -- the stack -------------------------------------------------------------------------------------------------------------
@@ -120,8 +120,8 @@ class DeployedService:
     # -- evidence --------------------------------------------------------------------------------------------------------------
 
     def check(self, rollout: RolloutState) -> Sequence[str]:
-        found = self.evidence.preflight(self.service, self._arms(rollout), now=self.now().timestamp() - self.settle_seconds)
-        return tuple(problem.brief for problem in found if problem.blocking)
+        problems = self.evidence.preflight(self.service, self._arms(rollout), now=self.now().timestamp() - self.settle_seconds)
+        return tuple(problem.brief for problem in problems if problem.blocking)
 
     def history(self, rollout: RolloutState, seconds: float) -> RawCounters:
         before = self.now().timestamp() - self.settle_seconds
@@ -159,10 +159,10 @@ class DeployedService:
         try:
             arms = self._arms(rollout)
             users = tuple(name for name in (arms.stable, arms.baseline) if name)
-            found = paired(self.samples.read(start - late, end - late), users, arms.canary or "", self.compared_by)
+            comparison = paired(self.samples.read(start - late, end - late), users, arms.canary or "", self.compared_by)
         except (OutOfReachError, UnreadableSamplesError) as failure:
             return {"compared": {**nothing, "reason": str(failure)}}
-        return {"compared": {**found.document(), "of": [start - late, end - late]}}
+        return {"compared": {**comparison.document(), "of": [start - late, end - late]}}
 
     def _counted(self, rollout: RolloutState, start: float, end: float) -> RawCounters:
         try:
@@ -180,8 +180,8 @@ class DeployedService:
             return DrainResult(requests=None, reason=f"the API server does not answer ({failure})")
         if self._leaving is None:
             return DrainResult(requests=None, reason="the live route does not name the new version")
-        found, self._seen = self.evidence.drained(self.service, self._leaving, self._seen)
-        return DrainResult(requests=found.requests, reason=found.reason)
+        measured, self._seen = self.evidence.drained(self.service, self._leaving, self._seen)
+        return DrainResult(requests=measured.requests, reason=measured.reason)
 
     def _arms(self, rollout: RolloutState) -> ArmNames:
         """Names of the arms' Services, as the live route has them."""

@@ -319,7 +319,7 @@ def _asked(rollout: RolloutState, body: Mapping[str, Any], failing: Callable[[st
             return rollout
 
 
-def grows(now: TrafficSplit, wanted: TrafficSplit) -> bool:
+def grows(now: TrafficSplit, after: TrafficSplit) -> bool:
     """Whether `wanted` asks for an arm that `now` lacks, or for more replicas of one."""
     have = {p.key: p.replicas or p.at_least or 0 for p in now.arms}
-    return any(p.key not in have or (p.replicas or p.at_least or 0) > have[p.key] for p in wanted.arms)
+    return any(p.key not in have or (p.replicas or p.at_least or 0) > have[p.key] for p in after.arms)

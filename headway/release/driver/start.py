@@ -145,36 +145,36 @@ def tick_seconds(rollout: Policy) -> float:
     would hold a tick for every minute of weeks."""
     if rollout.split is None:
         return TICK_SECONDS
-    wanted = math.ceil(rollout.split.duration.seconds / TICKS_OF_AN_EXPERIMENT / TICK_SECONDS) * TICK_SECONDS
-    return min(max(TICK_SECONDS, wanted), LONGEST_TICK_SECONDS)
+    spread = math.ceil(rollout.split.duration.seconds / TICKS_OF_AN_EXPERIMENT / TICK_SECONDS) * TICK_SECONDS
+    return min(max(TICK_SECONDS, spread), LONGEST_TICK_SECONDS)
 
 
 def _split(rollout: Policy) -> dict[str, Any]:
     """With what anyone recomputes who met which version."""
     if rollout.split is None:
         return {}
-    asked = rollout.split
-    split = UserSplit(experiment=asked.experiment, share=asked.share, user_claim=asked.user_claim, hash=HASH)
+    declared = rollout.split
+    split = UserSplit(experiment=declared.experiment, share=declared.share, user_claim=declared.user_claim, hash=HASH)
     return {"split": split.document()}
 
 
 def _policy(rollout: Policy, made: RolloutPlan, answers: GoldenTrial, tick: float) -> GatePolicy:
     weights = [step.weight.fraction for step in made.traffic if step.weight]
     mirror = next((step.mirror.fraction for step in made.traffic if step.mirror), 0.0)
-    found = GatePolicy.from_contract(rollout, weights=weights, tick_seconds=tick, golden=answers.compared)
+    policy = GatePolicy.from_contract(rollout, weights=weights, tick_seconds=tick, golden=answers.compared)
     # A model that does not always agree with itself is allowed twice what the stable version does.
-    mismatch = max(found.mismatch, 2 * answers.mismatches / answers.pairs if answers.pairs else 0.0)
-    copied = found.mirrored if mirror and not answers.simulated else None
-    return replace(found, baseline=made.baseline_arm, mirror=mirror, mismatch=mismatch, mirrored=copied)
+    mismatch = max(policy.mismatch, 2 * answers.mismatches / answers.pairs if answers.pairs else 0.0)
+    copied = policy.mirrored if mirror and not answers.simulated else None
+    return replace(policy, baseline=made.baseline_arm, mirror=mirror, mismatch=mismatch, mirrored=copied)
 
 
 def _difference(old: Model, new: Model) -> dict[str, Any]:
     """What changes, as people read it; the contracts themselves are kept with their releases."""
-    found = difference(old, new)
+    changed = difference(old, new)
     changes = [
-        {"path": c.dotted, "old": _shown(c.old), "new": _shown(c.new), "effect": c.effect, "release": c.release} for c in found.changes
+        {"path": c.dotted, "old": _shown(c.old), "new": _shown(c.new), "effect": c.effect, "release": c.release} for c in changed.changes
     ]
-    return {"changes": changes, "sums": [{"what": m.what, "old": m.old, "new": m.new} for m in found.moved]}
+    return {"changes": changes, "sums": [{"what": m.what, "old": m.old, "new": m.new} for m in changed.moved]}
 
 
 def _shown(value: Any) -> str | None:

@@ -53,21 +53,21 @@ class Counted:
 
     def arms(self, place: int, of_servers: Mapping[str, Mapping[str, float | None]]) -> dict[str, Any]:
         """The arms of one tick, as `Raw` has them. Of what servers know, each part has its share by number of requests."""
-        found: dict[str, Any] = {}
+        by_part: dict[str, Any] = {}
         for part, arm in self.by_part.items():
             mine, total = arm.requests[:, place].sum(), self.total(self.names[part], place)
             share = float(mine / total) if total > 0 else 0.0
             known = of_servers.get(self.names[part], {})
-            found[part] = {
+            by_part[part] = {
                 "requests": _plain(arm.requests[:, place]),
                 "errors": _plain(np.minimum(arm.errors[:, place], arm.requests[:, place])),
                 "buckets": {name: [_plain(row[:, place]) for row in rows] for name, rows in sorted(arm.buckets.items())},
                 **{key: None if (value := known.get(key)) is None else value * share for key in ("queued", "busy", "available")},
             }
-        if "stable" in found:
-            found["stable"]["unclassified"] = float(self.unclassified[place])
-            found["stable"]["tells_copies"] = self.tells_copies
-        return found
+        if "stable" in by_part:
+            by_part["stable"]["unclassified"] = float(self.unclassified[place])
+            by_part["stable"]["tells_copies"] = self.tells_copies
+        return by_part
 
 
 def mesh_counts(service: JudgedService, arms: ArmNames, requests: Risen, durations: Risen, lost: Risen) -> Counted:

@@ -130,16 +130,16 @@ class PrometheusEvidence:
         """A reading for each tick between two consecutive `ends`, all from the same answers."""
         windows = [TickWindow(start, end) for start, end in itertools.pairwise(ends)]
         reasons: list[str] = []
-        asked: list[str] = []
+        queries_sent: list[str] = []
         for source in self._sources:
             asking = _Asking(source, ends)
             try:
                 return self._from(asking, service, arms, windows, source.endpoint.shown)
             except (UnansweredError, UnreadableError) as error:
                 reasons.append(str(error))
-                asked = asking.asked
+                queries_sent = asking.asked
         shown = [source.endpoint.shown for source in self._sources]
-        return [unanswered(service, window, "; ".join(reasons), asked, shown) for window in windows]
+        return [unanswered(service, window, "; ".join(reasons), queries_sent, shown) for window in windows]
 
     def by_pod(self, service: JudgedService, arm: str, ends: Sequence[float]) -> tuple[dict[str, list[RawReading]], RawReading]:
         """Readings of each pod of one arm by itself, for `backtest`, and the arm's whole last reading. Raises UnansweredError."""
@@ -153,12 +153,12 @@ class PrometheusEvidence:
                 up = self._up(asking, service, arms, [labels for labels, _ in requests])["control"]
                 pods = sorted({labels.get(queries.POD, "") for labels, _ in requests})
                 whole = mesh_counts(service, arms, requests, durations, [])
-                found: dict[str, list[RawReading]] = {}
+                readings: dict[str, list[RawReading]] = {}
                 for pod in pods:
                     mine = [[one for one in series if one[0].get(queries.POD, "") == pod] for series in (requests, durations)]
                     counted = mesh_counts(service, arms, *mine, [])
-                    found[pod] = [counted.arms(place, {})["stable"] for place in range(len(ends) - 1)]
-                return found, {"edges": dict(whole.edges), "up": up, "classes": list(service.classes) or ["all"]}
+                    readings[pod] = [counted.arms(place, {})["stable"] for place in range(len(ends) - 1)]
+                return readings, {"edges": dict(whole.edges), "up": up, "classes": list(service.classes) or ["all"]}
             except (UnansweredError, UnreadableError) as error:
                 reasons.append(str(error))
         raise UnansweredError("; ".join(reasons))
@@ -172,12 +172,12 @@ class PrometheusEvidence:
 
     def preflight(self, service: JudgedService, arms: ArmNames, *, now: float, seconds: float = 900.0) -> Sequence[Problem]:
         """Why there could be no evidence of `service`, from what its stable arm showed in the last `seconds`."""
-        found: list[Problem] = []
+        problems: list[Problem] = []
         for source in self._sources:
             try:
                 source.samples("vector(1)", now)
             except UnansweredError as error:
-                found.append(
+                problems.append(
                     Problem(
                         fact=str(error),
                         consequence="A release could not be judged by it",
@@ -188,10 +188,10 @@ class PrometheusEvidence:
         raw = self.history(service, arms, now, seconds)
         if not raw["answered"]:
             return (
-                *found,
+                *problems,
                 Problem(fact=raw["reason"], consequence="The arms could not be compared", remedy="Mend the source, then start again"),
             )
-        return (*found, *_shortcomings(service, arms, raw))
+        return (*problems, *_shortcomings(service, arms, raw))
 
     def _from(
         self, asking: _Asking, service: JudgedService, arms: ArmNames, windows: Sequence[TickWindow], endpoint: str
@@ -238,11 +238,11 @@ class PrometheusEvidence:
                 for one in series
                 if (one.labels.get("job"), one.labels.get("instance")) in targets or pods.fullmatch(one.labels.get("pod", ""))
             ]
-            found: list[bool] = []
+            complete: list[bool] = []
             for start, end in ticks:
                 there = [one for one in mine if any(start < moment <= end for moment, _ in one)]
-                found.append(bool(there) and all(scraped(one, start, end, patience) for one in there))
-            return found
+                complete.append(bool(there) and all(scraped(one, start, end, patience) for one in there))
+            return complete
 
         controls = [whole(arm) for arm in (arms.stable, arms.baseline) if arm]
         control = [all(flags) for flags in zip(*controls, strict=True)]
@@ -252,7 +252,7 @@ class PrometheusEvidence:
         self, asking: _Asking, service: JudgedService, arms: ArmNames, counted: Counted, absent: set[str]
     ) -> list[dict[str, dict[str, float | None]]]:
         """By tick and arm: seconds in the queue and GPU seconds, from what the pods and their GPUs say."""
-        found: list[dict[str, dict[str, float | None]]] = [{arm: {} for arm in arms.present} for _ in range(len(asking.ends) - 1)]
+        use: list[dict[str, dict[str, float | None]]] = [{arm: {} for arm in arms.present} for _ in range(len(asking.ends) - 1)]
         waits: dict[str, tuple[Any, Any]] = {}
         for seconds_of, number_of, unit in queries.QUEUE_SECONDS:
             seconds = _by_arm(arms, asking.rises(queries.of_pods(seconds_of, service.tenant, arms.present)))
@@ -266,7 +266,7 @@ class PrometheusEvidence:
         for arm, (seconds, number) in waits.items():
             for place, (waited, answered) in enumerate(zip(seconds, number, strict=True)):
                 # Seconds of all requests that the mesh counted, at the mean of those that the server counted.
-                found[place][arm]["queued"] = float(waited / answered * counted.total(arm, place)) if answered > 0 else None
+                use[place][arm]["queued"] = float(waited / answered * counted.total(arm, place)) if answered > 0 else None
         activity = [
             *asking.window(queries.of_exported_pods(queries.ACTIVITY, service.tenant, arms.present)),
             *asking.window(queries.of_pods(queries.ACTIVITY, service.tenant, arms.present)),
@@ -282,9 +282,9 @@ class PrometheusEvidence:
                     if pods.fullmatch(_pod(one.labels)) and any(start < moment <= end for moment, _ in one.samples)
                 ]
                 if mine:
-                    found[place][arm]["busy"] = float(np.sum(mine)) * (end - start)
-                    found[place][arm]["available"] = len(mine) * (end - start)
-        return found
+                    use[place][arm]["busy"] = float(np.sum(mine)) * (end - start)
+                    use[place][arm]["available"] = len(mine) * (end - start)
+        return use
 
     def _health(self, asking: _Asking, service: JudgedService, arms: ArmNames, absent: set[str], ticks: int) -> list[dict[str, Any]]:
         """By tick: what is said of the canary's pods. States are those at the end of the reading."""
@@ -302,10 +302,10 @@ class PrometheusEvidence:
         for name, series in ((queries.READY, ready), (queries.RESTARTS, restarts), (queries.MEMORY_USED, memory), (queries.XID, xids)):
             if not series:
                 absent.add(name)
-        found: list[dict[str, Any]] = []
+        health: list[dict[str, Any]] = []
         for place, (start, end) in enumerate(zip(asking.ends, asking.ends[1:], strict=False)):
             codes = appeared(xids, earlier, start, end)
-            found.append(
+            health.append(
                 {
                     "ready": any(one.samples[-1][1] == 1 for one in ready) if ready else None,
                     "restarts": int(sum(risen[place] for _, risen in restarts)),
@@ -314,7 +314,7 @@ class PrometheusEvidence:
                     "memory": max(memory, default=None),
                 }
             )
-        return found
+        return health
 
     def _memory(self, asking: _Asking, namespace: str, canary: tuple[str, ...]) -> list[float]:
         for selector in (queries.of_exported_pods, queries.of_pods):
@@ -332,21 +332,21 @@ def _pod(labels: Mapping[str, str]) -> str:
 
 def _by_arm(arms: ArmNames, risen: Sequence[tuple[Mapping[str, str], Any]]) -> dict[str, Any]:
     """Sums over the pods of each arm that has any."""
-    found: dict[str, Any] = {}
+    sums: dict[str, Any] = {}
     for arm in arms.present:
         pods = queries.compiled_pods_of(arm)
         mine = [values for labels, values in risen if pods.fullmatch(_pod(labels))]
         if mine:
-            found[arm] = np.sum(mine, axis=0)
-    return found
+            sums[arm] = np.sum(mine, axis=0)
+    return sums
 
 
 def _shortcomings(service: JudgedService, arms: ArmNames, raw: RawReading) -> list[Problem]:
     """What the stable arm's own counters lack."""
-    found: list[Problem] = []
+    problems: list[Problem] = []
     stable = raw["arms"].get("stable")
     if not raw["edges"] or stable is None or sum(stable["requests"]) == 0:
-        found.append(
+        problems.append(
             Problem(
                 fact=f"{queries.REQUESTS} shows no request of {service.tenant}/{arms.stable} at its replicas",
                 consequence="A new version would have nothing to be compared with",
@@ -354,7 +354,7 @@ def _shortcomings(service: JudgedService, arms: ArmNames, raw: RawReading) -> li
             )
         )
     elif service.classes and sum(stable["requests"]) < stable["unclassified"]:
-        found.append(
+        problems.append(
             Problem(
                 fact=f"most requests carry none of the classes {', '.join(service.classes)} in {queries.CLASS}",
                 consequence="Most requests would not be compared",
@@ -362,7 +362,7 @@ def _shortcomings(service: JudgedService, arms: ArmNames, raw: RawReading) -> li
             )
         )
     if stable is not None and not stable["tells_copies"]:
-        found.append(
+        problems.append(
             Problem(
                 fact=f"no request of {service.tenant}/{arms.stable} carries the label {queries.MIRRORED}",
                 consequence="Copies could not be told from users' requests, so a mirror stage would never end",
@@ -370,7 +370,7 @@ def _shortcomings(service: JudgedService, arms: ArmNames, raw: RawReading) -> li
                 level=ProblemLevel.WARNING,
             )
         )
-    found.extend(
+    problems.extend(
         Problem(
             fact=f"nobody shows {name}",
             consequence="The new version is not judged by it",
@@ -379,4 +379,4 @@ def _shortcomings(service: JudgedService, arms: ArmNames, raw: RawReading) -> li
         )
         for name in raw["absent"]
     )
-    return found
+    return problems

@@ -79,12 +79,12 @@ def appeared(series: Iterable[Series], before: Iterable[Series], start: float, e
     A series tells what happened last, however long ago: what it shows when it begins belongs to whoever had the device before.
     """
     known = {one.key: one.samples[-1] for one in before if one.samples}
-    found: set[int] = set()
+    values: set[int] = set()
     for one in series:
         earlier = [known[one.key]] if one.key in known else []
         samples = [*earlier, *(sample for sample in one.samples if sample[0] <= end and math.isfinite(sample[1]))]
-        found |= {int(late[1]) for early, late in itertools.pairwise(samples) if late[0] > start and late[1] != early[1]}
-    return found
+        values |= {int(late[1]) for early, late in itertools.pairwise(samples) if late[0] > start and late[1] != early[1]}
+    return values
 
 
 def _within(one: Series, before: TimedValue | None, ends: Sequence[float]) -> list[TimedValue]:

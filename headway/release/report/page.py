@@ -72,12 +72,12 @@ def html(chain: str, environment: str, rollout: RolloutState, events: Sequence[E
 
 def about(rollout: RolloutState, events: Sequence[Event]) -> tuple[Event, ...]:
     """The events of one release: from its beginning to its end."""
-    found: list[Event] = []
+    own: list[Event] = []
     for event in events[rollout.number - 1 :]:
-        found.append(event)
+        own.append(event)
         if event.kind == EventKind.ENDED:
             break
-    return tuple(found)
+    return tuple(own)
 
 
 def _head(chain: str, environment: str, reported: ReportedRelease) -> str:

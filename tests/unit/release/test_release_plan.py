@@ -91,7 +91,9 @@ def test_without_surge_the_fleet_never_grows():
 
 
 def test_a_single_replica_without_room_is_refused():
-    with pytest.raises(UserError, match=r"rollout\.surge: no plan of strategy canary fits: surge needs room for 2 .*no_surge") as refused:
+    with pytest.raises(
+        UserError, match=r"No plan of strategy canary fits with rollout\.surge auto: surge needs room for 2 .*no_surge"
+    ) as refused:
         plan(policy(), PoolCapacity(replicas=1, free=0))
     assert refused.value.exit is Exit.REFUSED
 

@@ -186,7 +186,7 @@ def test_who_started_a_release_is_named_whole(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize("verb", ["freeze", "promote", "rollback"])
 def test_a_reason_that_says_nothing_is_none(command: Command, verb: str) -> None:
     found = refusal(command(verb, CHAIN, "--reason", " "))
-    assert (found.fact, found.exit) == ("--reason says nothing.", Exit.USAGE)
+    assert (found.fact, found.exit) == ("--reason is empty.", Exit.USAGE)
 
 
 @pytest.mark.parametrize("held", [False, True])
