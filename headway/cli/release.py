@@ -60,7 +60,7 @@ def start(
     commit: Annotated[str, typer.Option("--commit", help="Git commit; found from the checkout otherwise.")] = "",
     supersede: Annotated[bool, typer.Option("--supersede", help="Drain the release that is under way first.")] = False,
     speed: Annotated[float, typer.Option("--speed", help="Sandbox only: how much faster its minutes pass.")] = 1.0,
-    unguarded: Annotated[bool, typer.Option("--unguarded", help="Begin although no dead man's switch is watching.")] = False,
+    unguarded: Annotated[bool, typer.Option("--unguarded", help="Begin although no release guard watches.")] = False,
     environment: EnvironmentOption = "sandbox",
     project: ProjectOption = None,
     prometheus: PrometheusOption = None,

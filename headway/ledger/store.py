@@ -311,7 +311,7 @@ def _asked(act: Callable[[], Result]) -> Result:
 def _refused(why: str) -> UserError:
     return UserError(
         f"The release ledger refuses this identity or this request ({why}).",
-        "Nothing can be written down, so nothing is done; a release under way is left to the dead man's limit.",
+        "Nothing can be written down, so nothing is done; the release guard takes care of a release under way.",
         "Check credentials, region and the bucket's address: the runner needs to list, get and put its objects, and the bucket's policy is that of"
         " this version's cluster layer. Then run it again.",
         Exit.REFUSED,

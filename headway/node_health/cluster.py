@@ -43,7 +43,7 @@ from headway.wire import (
 TIMEOUT_SECONDS = 15
 CLIENT = ApiClient(
     name=NODE_HEALTH_FIELD_MANAGER,
-    if_refused="What was asked was not done.",
+    if_refused="The request was not carried out.",
     remedy="A conflict passes by itself; for `forbidden`, deploy the platform layer or use the rights of node-health/node-health.",
 )
 _PODS = f"/api/v1/namespaces/{NODE_HEALTH_NAMESPACE}/pods"

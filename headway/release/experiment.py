@@ -48,7 +48,7 @@ def assigned(rollout: RolloutState, user: str) -> UserAssignment:
     if user_split.hash != HASH:
         raise UserError(
             f"Experiment {user_split.experiment} divided users by {user_split.hash}, and this Headway computes {HASH}.",
-            "The answer would be another one than users got.",
+            "The answer would differ from what users got.",
             "Use the Headway that began it.",
             Exit.REFUSED,
         )

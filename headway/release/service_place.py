@@ -116,7 +116,7 @@ class ServicePlace:
             raise UserError(
                 f"The contract of {self.chain} cannot be released: {said}.",
                 "Nothing was started.",
-                "`headway check` says every finding with its remedy.",
+                "Run `headway check`: it shows every finding with its remedy.",
                 Exit.REFUSED,
             )
         return model

@@ -25,8 +25,8 @@ def refusal(chain: str, how: str) -> UserError:
     """What a person is told whose machine is wrong."""
     return UserError(
         f"The clock of this machine is {how}.",
-        f"It would read evidence of {chain} from windows that are not over or long past, and could take its release for abandoned; it does"
-        " nothing. A release under way is left to the next runner and to the dead man's switch.",
+        f"It would read evidence of {chain} from the wrong time, and could take a release of another runner for abandoned; nothing was done."
+        " The next runner, or the release guard, takes care of a release under way.",
         f"Set the clock (`chronyc tracking`, `timedatectl`), then `headway release resume {chain}` or start again.",
         Exit.REFUSED,
     )

@@ -273,7 +273,7 @@ class ReleaseDriver:
             return
         raise UserError(
             f"Release {rollout.release} of {self._leased_run.chain} is decided by gate {rollout.gate}, and this Headway has gate {gate_version()}.",
-            "The same counts could now be judged otherwise, half way; nothing was done, and the dead man's limit goes on.",
+            "This gate could judge the same counts differently in the middle of the release; nothing was done, and the release guard watches it.",
             "Resume it with the Headway that began it; or say why this one may go on (`headway release resume --regate --reason ...`);"
             " or take it back (`headway release rollback`).",
             Exit.REFUSED,
