@@ -1,9 +1,11 @@
-"""An HTTP server on a thread of its own, for as long as a block runs."""
+"""An HTTP server on a thread of its own, for as long as a block runs; and the pages by which a loop shows itself."""
 
 import http.server
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from headway.problem import UserError
 
@@ -24,3 +26,20 @@ def listening(
     finally:
         server.shutdown()
         server.server_close()
+
+
+def pages(found: Mapping[str, Callable[[], tuple[int, str]]]) -> type[http.server.BaseHTTPRequestHandler]:
+    """Answers by status and text of the page at the asked path."""
+
+    class Pages(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            page = found.get(self.path)
+            status, text = page() if page else (404, f"there are {' and '.join(sorted(found))}\n")
+            self.send_response(status)
+            self.send_header("Content-Type", CONTENT_TYPE_PLAIN_0_0_4)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    return Pages

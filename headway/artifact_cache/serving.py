@@ -8,16 +8,20 @@ go on without: it fetches from S3 then.
 import http.server
 import threading
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from prometheus_client import Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
 from headway.artifact_cache.callers import BusyError, Callers
 from headway.artifact_cache.store import ArtifactStore
-from headway.listening import listening
+from headway.listening import listening, pages
 from headway.wire import ARTIFACTS_PATH
 
+_NAME = "headway_artifact_cache"
 IDLE_SECONDS = 30.0
 """A caller that takes nothing for so long is cut off."""
 
@@ -53,28 +57,24 @@ class CacheStatus:
     well: bool = False
     """Whether the API server has said what is wanted, so that the store may answer at all."""
 
+    def collect(self) -> Iterator[Metric]:
+        """Every outcome from the start: a counter that is born with a value has no increase."""
+        requests, fetches = self.counts.of(REQUESTS), self.counts.of(FETCHES)
+        yield _counted("requests", "Questions of pods, by what became of them.", (BUSY, CUT, MISSING, SERVED, UNKNOWN), requests)
+        yield _counted("fetches", "Files brought from S3, by what became of them.", (FAILED, FETCHED, NO_ROOM, REFUSED), fetches)
+        yield GaugeMetricFamily(f"{_NAME}_bytes", "What the store holds.", self.store.bytes)
+        yield GaugeMetricFamily(f"{_NAME}_missing_files", "Files that releases on this pool name and that are not here.", self.missing)
+
     def text(self) -> str:
-        """In Prometheus' text format, every outcome from the start: a counter that is born with a value has no
-        increase."""
-        lines = [
-            "# HELP headway_artifact_cache_requests_total Questions of pods, by what became of them.",
-            "# TYPE headway_artifact_cache_requests_total counter",
-            *_counted("headway_artifact_cache_requests_total", (BUSY, CUT, MISSING, SERVED, UNKNOWN), self.counts.of(REQUESTS)),
-            "# HELP headway_artifact_cache_fetches_total Files brought from S3, by what became of them.",
-            "# TYPE headway_artifact_cache_fetches_total counter",
-            *_counted("headway_artifact_cache_fetches_total", (FAILED, FETCHED, NO_ROOM, REFUSED), self.counts.of(FETCHES)),
-            "# HELP headway_artifact_cache_bytes What the store holds.",
-            "# TYPE headway_artifact_cache_bytes gauge",
-            f"headway_artifact_cache_bytes {self.store.bytes}",
-            "# HELP headway_artifact_cache_missing_files Files that releases on this pool name and that are not here.",
-            "# TYPE headway_artifact_cache_missing_files gauge",
-            f"headway_artifact_cache_missing_files {self.missing}",
-        ]
-        return "\n".join(lines) + "\n"
+        """In Prometheus' text format."""
+        return generate_latest(self).decode()
 
 
-def _counted(name: str, outcomes: tuple[str, ...], found: dict[str, int]) -> list[str]:
-    return [f'{name}{{outcome="{outcome}"}} {found.get(outcome, 0)}' for outcome in outcomes]
+def _counted(name: str, meaning: str, outcomes: tuple[str, ...], found: dict[str, int]) -> Metric:
+    family = CounterMetricFamily(f"{_NAME}_{name}", meaning, labels=("outcome",))
+    for outcome in outcomes:
+        family.add_metric((outcome,), found.get(outcome, 0))
+    return family
 
 
 @contextmanager
@@ -123,17 +123,13 @@ def served(watched: CacheStatus, callers: Callers, address: str, port: int, metr
 
         def log_message(self, format: str, *args: object) -> None: ...
 
-    class Shown(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            well = (200, "well\n") if watched.well else (503, "the API server has not said what is wanted\n")
-            status, text = {"/healthz": (200, "well\n"), "/metrics": (200, watched.text()), "/ready": well}.get(self.path, (404, ""))
-            self.send_response(status)
-            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, format: str, *args: object) -> None: ...
-
+    shown_pages = pages(
+        {
+            "/healthz": lambda: (200, "well\n"),
+            "/metrics": lambda: (200, watched.text()),
+            "/ready": lambda: (200, "well\n") if watched.well else (503, "the API server has not said what is wanted\n"),
+        }
+    )
     said = {"consequence": "Nothing was fetched and nothing is served.", "remedy": "Choose other ports for --serve and --metrics."}
-    with listening(address, port, Files, **said) as files, listening(address, metrics_port, Shown, **said) as shown:
+    with listening(address, port, Files, **said) as files, listening(address, metrics_port, shown_pages, **said) as shown:
         yield files, shown

@@ -4,13 +4,15 @@
 in Prometheus' text format. A loop that waits for its turn is well, though it does nothing.
 """
 
-import http.server
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from headway.listening import listening
+from prometheus_client import Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from headway.listening import listening, pages
 from headway.node_health.cluster import Done
 
 SILENT_ROUNDS = 8
@@ -46,45 +48,37 @@ class Pulse:
     def well(self) -> bool:
         return self.clock() - self._last < self.patience_seconds
 
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("headway_node_health_leads", "Whether this loop is the one that acts.", int(self._leads))
+        yield GaugeMetricFamily(
+            "headway_node_health_seconds_since_round",
+            "Since the last round that the API server answered.",
+            round(self.clock() - self._last, 3),
+        )
+        yield CounterMetricFamily("headway_node_health_failed_rounds", "Rounds that the API server did not answer.", self._failed)
+        actions = CounterMetricFamily(
+            "headway_node_health_actions", "What was done to nodes, and what was refused.", labels=("action", "outcome")
+        )
+        for labels, count in sorted(self._done.items()):
+            actions.add_metric(labels, count)
+        yield actions
+
     def text(self) -> str:
         """In Prometheus' text format, sorted."""
-        lines: Sequence[str] = (
-            "# HELP headway_node_health_leads Whether this loop is the one that acts.",
-            "# TYPE headway_node_health_leads gauge",
-            f"headway_node_health_leads {int(self._leads)}",
-            "# HELP headway_node_health_seconds_since_round Since the last round that the API server answered.",
-            "# TYPE headway_node_health_seconds_since_round gauge",
-            f"headway_node_health_seconds_since_round {self.clock() - self._last:.3f}",
-            "# HELP headway_node_health_failed_rounds_total Rounds that the API server did not answer.",
-            "# TYPE headway_node_health_failed_rounds_total counter",
-            f"headway_node_health_failed_rounds_total {self._failed}",
-            "# HELP headway_node_health_actions_total What was done to nodes, and what was refused.",
-            "# TYPE headway_node_health_actions_total counter",
-            *(
-                f'headway_node_health_actions_total{{action="{action}",outcome="{outcome}"}} {count}'
-                for (action, outcome), count in sorted(self._done.items())
-            ),
-        )
-        return "\n".join(lines) + "\n"
+        return generate_latest(self).decode()
 
 
 @contextmanager
 def served(pulse: Pulse, address: str, port: int) -> Generator[int]:
     """Show `pulse` until the end of the block; the port, which is a free one for 0. Raises UserError when it cannot
     be had."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = {"/healthz": (200 if pulse.well else 503, "well\n" if pulse.well else "stuck\n"), "/metrics": (200, pulse.text())}
-            status, text = found.get(self.path, (404, "there are /healthz and /metrics\n"))
-            self.send_response(status)
-            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, format: str, *args: object) -> None: ...
-
+    shown = pages(
+        {
+            "/healthz": lambda: (200, "well\n") if pulse.well else (503, "stuck\n"),
+            "/metrics": lambda: (200, pulse.text()),
+        }
+    )
     with listening(
-        address, port, Handler, consequence="The loop was not started.", remedy="Choose another address or port for --serve."
+        address, port, shown, consequence="The loop was not started.", remedy="Choose another address or port for --serve."
     ) as found:
         yield found

@@ -14,6 +14,7 @@ from headway.node_health.facts import GpuNode
 from headway.node_health.leader_election import LeaderRecord, Turn
 from headway.node_health.serving import Pulse, served
 from headway.problem import UserError
+from tests.exposition import samples
 
 
 @dataclass
@@ -106,15 +107,21 @@ def test_a_loop_that_waits_is_healthy_and_one_without_answers_is_not() -> None:
 
 
 def test_what_the_loop_did_and_what_was_refused_is_counted() -> None:
-    pulse = Pulse(lambda: 5.0, 120.0)
+    now = 5.0
+    pulse = Pulse(lambda: now, 120.0)
     node = GpuNode(name="n", pool="l4", offered={}, installed={})
     for refused in ("", "", "no"):
         pulse.acted(Done(action=Readmit(node=node), refused=refused))
+    pulse.failed()
     pulse.looked(leads=True)
-    text = pulse.text()
-    assert 'headway_node_health_actions_total{action="readmit",outcome="done"} 2\n' in text
-    assert 'headway_node_health_actions_total{action="readmit",outcome="refused"} 1\n' in text
-    assert "\nheadway_node_health_leads 1\n" in text
+    now = 17.2504
+    assert samples(pulse.text()) == {
+        "headway_node_health_leads": 1,
+        "headway_node_health_seconds_since_round": 12.25,
+        "headway_node_health_failed_rounds_total": 1,
+        "headway_node_health_actions_total action=readmit outcome=done": 2,
+        "headway_node_health_actions_total action=readmit outcome=refused": 1,
+    }
 
 
 def test_a_stuck_loop_fails_the_probe_that_has_it_started_anew() -> None:
@@ -122,7 +129,7 @@ def test_a_stuck_loop_fails_the_probe_that_has_it_started_anew() -> None:
     pulse = Pulse(lambda: now, 120.0)
     with served(pulse, "127.0.0.1", 0) as port:
         assert urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz").read() == b"well\n"
-        assert b"headway_node_health_leads 0" in urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read()
+        assert samples(urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode())["headway_node_health_leads"] == 0
         now = 121.0
         with pytest.raises(urllib.error.HTTPError, match="503"):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz")
