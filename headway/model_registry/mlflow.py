@@ -68,9 +68,10 @@ class MlflowRegistry:
             with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
                 return json.loads(answer.read(LARGEST_ANSWER))
         except urllib.error.HTTPError as error:
-            # A version that is no number is an invalid parameter to MLflow; to a contract it is one that does not exist.
-            if error.code == 404 or (error.code == 400 and b"INVALID_PARAMETER_VALUE" in error.read(10_000)):
-                return None
+            with error:
+                # A version that is no number is an invalid parameter to MLflow; to a contract it is one that does not exist.
+                if error.code == 404 or (error.code == 400 and b"INVALID_PARAMETER_VALUE" in error.read(10_000)):
+                    return None
             raise self._unreadable(f"it answers {error.code} {error.reason}") from None
         except ValueError:
             raise self._unreadable("what it answers is no JSON") from None

@@ -97,6 +97,7 @@ class Webhook:
             try:
                 self._post(body)
             except urllib.error.HTTPError as refusal:
+                refusal.close()
                 why = f"HTTP {refusal.code}"
                 if refusal.code < 500 and refusal.code != 429:
                     return why

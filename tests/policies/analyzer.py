@@ -35,7 +35,7 @@ class Analyzer:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self._channel.close()
         self._process.kill()
-        self._process.wait()
+        self._process.communicate()  # waits for its end and closes the pipe
 
     def configure(self, changes: dict[str, Any] | None = None) -> None:
         """An entry for every policy, as engines send it: its own level and defaults, then the changes."""

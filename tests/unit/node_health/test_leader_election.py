@@ -131,7 +131,8 @@ def test_a_stuck_loop_fails_the_probe_that_has_it_started_anew() -> None:
         assert urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz").read() == b"well\n"
         assert samples(urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode())["headway_node_health_leads"] == 0
         now = 121.0
-        with pytest.raises(urllib.error.HTTPError, match="503"):
+        with pytest.raises(urllib.error.HTTPError, match="503") as refused:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz")
+        refused.value.close()
         with pytest.raises(UserError, match=f"127.0.0.1:{port} cannot be listened on"), served(pulse, "127.0.0.1", port):
             pass

@@ -151,10 +151,10 @@ def test_without_yes_and_without_a_terminal_nothing_is_done(place: Place) -> Non
 
 
 def test_a_reader_that_has_read_enough_does_not_break_the_verb(place: Place) -> None:
-    process = place.start("--help")
-    assert process.stdout
-    process.stdout.close()
-    assert process.wait(60) == 0
+    with place.start("--help") as process:
+        assert process.stdout
+        process.stdout.close()
+        assert process.wait(60) == 0
 
 
 # ---- the installed script ------------------------------------------------------------------------------------------------------------

@@ -56,13 +56,13 @@ def test_a_second_operation_is_refused_with_the_holder_and_what_to_do(path: Path
         assert "pulumi cancel" in text
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def test_the_lock_of_a_killed_holder_is_free_at_once(path: Path) -> None:
     process = holder_process(path)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.communicate()
     assert lock_of(path).read_text() != ""
     assert holder_of(path) is None
     with held(path, STACK, "update", nothing) as me:

@@ -202,7 +202,7 @@ def test_sigkill_at_any_moment_loses_nothing_that_was_acknowledged(path: Path) -
         acknowledged = [int(next(process.stdout)) for _ in range(120)]
         process.send_signal(signal.SIGKILL)
         acknowledged += [int(line) for line in process.stdout if line.endswith("\n")]
-        process.wait()
+        process.communicate()
         recorded = {entry.id for entry in read(path).resources}
         assert {str(number) for number in acknowledged} <= recorded
         assert len(recorded) <= len(acknowledged) + 1

@@ -87,6 +87,8 @@ class Policies:
         self._pool.shutdown(wait=True, cancel_futures=True)
         for process in processes:
             process.wait(_STOP_SECONDS)
+            if process.stdin is not None:
+                process.stdin.close()
         for future in self._starting:
             if future.done() and not future.cancelled() and future.exception() is None:
                 future.result().close()
@@ -146,7 +148,8 @@ class Policies:
         assert process.stdout is not None and process.stderr is not None  # noqa: S101 they are pipes
         port = process.stdout.readline().strip()
         if not port.isdigit():
-            said = f"{port}\n{process.stderr.read()}".strip()
+            with process.stdout, process.stderr:
+                said = f"{port}\n{process.stderr.read()}".strip()
             raise PackError(f"policy pack {pack.path} failed to load: {said or 'it ended without a word'}")
         for stream in (process.stdout, process.stderr):
             threading.Thread(target=self._drain, args=(stream,), daemon=True).start()
@@ -159,8 +162,9 @@ class Policies:
 
     def _drain(self, stream: IO[str]) -> None:
         """A pack that prints must not block on a full pipe."""
-        for line in stream:
-            self._context.events.diagnostic("info", line.rstrip("\n"))
+        with stream:
+            for line in stream:
+                self._context.events.diagnostic("info", line.rstrip("\n"))
 
 
 class _Analyzer:

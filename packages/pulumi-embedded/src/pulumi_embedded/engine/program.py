@@ -143,8 +143,9 @@ class ChildProgram:
                 events.diagnostic("error", message)
                 return ProgramResult(message)
         assert process.stdout is not None  # noqa: S101 it is a pipe
-        _pass_on(process.stdout, events)
-        code = process.wait()
+        with process:  # closes its pipes, and its leash with them
+            _pass_on(process.stdout, events)
+            code = process.wait()
         if code == 0:
             return ProgramResult()
         if code == FAILED_AND_LOGGED:
