@@ -20,7 +20,7 @@ from scipy.stats import beta
 from benchmarks.incumbents import BACK, PROMOTED, RULES, RUNNING
 from benchmarks.release_worlds import EDGES, SCENARIOS, WORLDS, Scenario, SimulatedService, SimulatedWorld
 from headway.contract.rollout import OnInconclusive
-from headway.release import Counts, Gate, GatePolicy, Phase, Reason, Tick
+from headway.release.gate import Counts, Gate, GatePolicy, Phase, Reason, Tick
 
 MINUTES = 240
 CLASSES = ("short", "long")

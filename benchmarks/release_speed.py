@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from benchmarks.reference import reference_line, times_reference
-from headway.release import Counts, Gate, GatePolicy, Phase, Tick
+from headway.release.gate import Counts, Gate, GatePolicy, Phase, Tick
 
 ROLLOUTS, TICKS, BUCKETS = 1000, 240, 14
 HISTOGRAMS, CLASSES, HISTORY_TICKS = 14, 3, 120

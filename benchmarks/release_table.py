@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.incumbents import RULES
 from benchmarks.release import ScenarioResult, judge, judge_by
 from benchmarks.release_worlds import SCENARIOS, WORLDS
-from headway.release import GatePolicy
+from headway.release.gate import GatePolicy
 
 PROJECT = Path(__file__).resolve().parents[1]
 KEPT = PROJECT / "build" / "bench-release"

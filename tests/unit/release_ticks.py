@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.release import Counts, Decision, Gate, GatePolicy, Tick
+from headway.release.gate import Counts, Decision, Gate, GatePolicy, Tick
 
 EDGES = (50.0, 100.0, 250.0, 500.0)
 CLASSES = ("short", "long")

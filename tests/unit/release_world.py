@@ -21,7 +21,6 @@ from headway.ledger.chain import Ledger
 from headway.ledger.serving import latest
 from headway.ledger.store import LedgerStore
 from headway.ledger.traffic_split import ArmRole, TrafficSplit
-from headway.release import Counts, Tick
 from headway.release.driver.adoption import adopt
 from headway.release.driver.driver import ReleaseDriver
 from headway.release.driver.labelled import LabelledComparison
@@ -29,6 +28,7 @@ from headway.release.driver.leased_run import LeasedRun
 from headway.release.driver.rollout_state import RolloutState, ServiceState, fold
 from headway.release.driver.service_under_release import DrainResult, LiveRoute, ProbeResult, RawCounters
 from headway.release.driver.start import GoldenTrial, StartOptions, begin
+from headway.release.gate import Counts, Tick
 from headway.release.plan import PoolCapacity, StepKind
 from tests.unit.release_ticks import CLASSES, EDGES, SHARES, SLOW, counts
 

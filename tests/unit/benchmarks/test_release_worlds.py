@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.release import judge
 from benchmarks.release_worlds import BASE, EDGES, SCENARIOS, SimulatedService
-from headway.release import GatePolicy
+from headway.release.gate import GatePolicy
 
 NAMED = {scenario.name: scenario for scenario in SCENARIOS}
 WITH_USERS = (np.full(50, 0.25), np.full(50, 0.25), np.zeros(50), np.full(50, 9.0))

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from headway.release import GatePolicy
 from headway.release.backtest import Backtest, History, PodHistory, RehearsalOutcome, RehearsedChange, backtest
+from headway.release.gate import GatePolicy
 
 EDGES = (25.0, 50.0, 100.0, 250.0, 500.0)
 SHARES = np.array([0.15, 0.3, 0.35, 0.17, 0.025, 0.005])

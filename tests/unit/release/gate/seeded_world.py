@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from headway.contract.rollout import OnInconclusive
-from headway.release import Counts, Decision, Gate, GatePolicy, Reason, Tick
+from headway.release.gate import Counts, Decision, Gate, GatePolicy, Reason, Tick
 
 EDGES = (50.0, 100.0, 250.0, 500.0)
 HEALTHY = np.asarray([[0.34, 0.53, 0.128, 0.0018, 0.0002], [0.005, 0.145, 0.69, 0.154, 0.006]])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.contract.rollout import OnInconclusive, Rollout
-from headway.release import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick, Verdict
+from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick, Verdict
 from tests.unit.release_ticks import CLASSES, EDGES, SHARES, SLOW, counts, gate, slowed, tick
 
 QUICK = GatePolicy(weights=(0.1, 0.5), counted_ticks_at_least=6)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.release import Counts, Gate, GatePolicy, Phase, Reason, Tick, Verdict
+from headway.release.gate import Counts, Gate, GatePolicy, Phase, Reason, Tick, Verdict
 from headway.release.gate.evidence import TickStake
 from headway.release.gate.level import LevelLimits, LevelTest, Saturation
 

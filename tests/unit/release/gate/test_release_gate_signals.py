@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from headway.release import GatePolicy
-from headway.release.gate import Gain
+from headway.release.gate import Gain, GatePolicy
 from headway.release.gate.correctness import Correctness
 from headway.release.gate.memory import GpuMemoryUse
 from headway.release.gate.noise import Noise

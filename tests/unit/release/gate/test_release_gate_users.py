@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headway.contract.rollout import Rollout
-from headway.release import Decision, Gate, GatePolicy, Phase, Reason, Tick
+from headway.release.gate import Decision, Gate, GatePolicy, Phase, Reason, Tick
 from tests.unit.release_ticks import SHARES, SLOW, counts, gate
 
 SPLIT = {"share": "20%", "duration": "14d", "user_claim": "sub", "experiment": "tone"}
