@@ -27,11 +27,9 @@ from sandbox.traffic.mesh import envoy
 from sandbox.traffic.node.container_process import group
 from tests.cluster.conftest import eventually
 from tests.traffic.bed import running
+from tests.traffic.replicas import MODEL, SERVER, full, kill, one_replica, only_serving, process, two_replicas
 from tests.traffic.serving import CLASSIFIER, ENCODER, PATIENCE, RELEASE, Serving, is_ready, page
 from tests.traffic.slow import idle_connections, slow_bodies, slow_heads
-from tests.traffic.test_chaos import kill, one_replica, two_replicas
-from tests.traffic.test_degradation import full, only_serving
-from tests.traffic.test_node_agent import MODEL, SERVER, process
 
 
 class AccessLog:

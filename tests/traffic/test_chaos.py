@@ -14,43 +14,12 @@ from sandbox.traffic import profile, servers
 from sandbox.traffic.load import NO_ANSWER
 from sandbox.traffic.mesh import envoy
 from tests.cluster.conftest import eventually
-from tests.traffic.bed import Bed
-from tests.traffic.serving import CLASSIFIER, ENCODER, LATE, PATIENCE, Serving, is_ready, lost, page
+from tests.traffic.replicas import ADMITTED, MODEL, SERVER, kill, one_replica, process, two_replicas
+from tests.traffic.serving import CLASSIFIER, ENCODER, LATE, Serving, lost
 from tests.traffic.slow import slow_bodies, slow_heads
-from tests.traffic.test_degradation import ADMITTED
-from tests.traffic.test_node_agent import MODEL, SERVER, process
 
 RATE, SECONDS = 15.0, 25.0
 """So few that a machine which stands still for seconds does not fill a replica (64 at once, each for two seconds at most) by itself."""
-
-
-def kill(bed: Bed, name: str) -> None:
-    """SIGKILL to a kept process of the sandbox, by its record."""
-    found = next(each for each in bed.supervisor.list() if each.name == name)
-    assert found.pid is not None
-    os.kill(found.pid, signal.SIGKILL)
-
-
-def two_replicas(serving: Serving) -> None:
-    """Have two ready replicas of the classifier's stable release."""
-    place = f"/apis/apps/v1/namespaces/{CLASSIFIER.tenant}/deployments"
-    (deployment,) = serving.bed.kube.get(place)["items"]
-    serving.bed.kube.merge(f"{place}/{deployment['metadata']['name']}/scale", {"spec": {"replicas": 2}})
-    eventually(lambda: sum(map(is_ready, serving.pods(CLASSIFIER))) == 2, within=PATIENCE)
-    admin = serving.bed.supervisor.port("envoy-admin")
-
-    def behind() -> bool:
-        lines = page(admin, "/clusters").splitlines()
-        return sum(f"outbound|8000||{deployment['metadata']['name']}" in each and "health_flags::healthy" in each for each in lines) == 2
-
-    eventually(behind, within=PATIENCE)
-
-
-def one_replica(serving: Serving) -> None:
-    place = f"/apis/apps/v1/namespaces/{CLASSIFIER.tenant}/deployments"
-    (deployment,) = serving.bed.kube.get(place)["items"]
-    serving.bed.kube.merge(f"{place}/{deployment['metadata']['name']}/scale", {"spec": {"replicas": 1}})
-    eventually(lambda: len(serving.pods(CLASSIFIER)) == 1, within=PATIENCE)
 
 
 def test_a_killed_server_or_model_process_costs_at_most_its_requests_in_flight(serving: Serving) -> None:

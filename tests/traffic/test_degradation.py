@@ -4,76 +4,19 @@ The replica is filled by stopping its model process for a moment (SIGSTOP): requ
 contract's limit overflows.
 """
 
-import asyncio
 import dataclasses
-import os
-import signal
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from headway.contract.degradation import Fallback
-from sandbox.traffic.kube import Object
-from sandbox.traffic.load import LoadAnswer, LoadClient, LoadRequest
+from sandbox.traffic.load import LoadAnswer, LoadRequest
 from tests.cluster.conftest import eventually
 from tests.traffic.bed import path_of
-from tests.traffic.serving import CLASSIFIER, PATIENCE, RELEASE, Serving, page
-from tests.traffic.test_node_agent import MODEL, only_pod, process
+from tests.traffic.replicas import full, only_pod, only_serving
+from tests.traffic.serving import CLASSIFIER, PATIENCE, RELEASE, Serving
 
-ADMITTED = 64
-"""The contract's `overload_at`."""
 FALLBACK = "triage"
-
-
-def in_flight(serving: Serving, release: str) -> int:
-    """Requests that the sidecar of the release's pod has let through and that are not answered."""
-    lines = page(serving.bed.supervisor.port("envoy-admin"), "/clusters").splitlines()
-    return sum(
-        int(line.rsplit("::", 1)[1]) for line in lines if f"inbound|8000|quality/classifier-{release}" in line and "::rq_active::" in line
-    )
-
-
-class Callers(threading.Thread):
-    """More callers than the replica lets through, each asking again as soon as it is answered, or a moment after it is refused."""
-
-    def __init__(self, serving: Serving) -> None:
-        super().__init__(daemon=True)
-        self._serving, self._stopped = serving, threading.Event()
-
-    def run(self) -> None:
-        asyncio.run(self._all())
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self.join()
-
-    async def _all(self) -> None:
-        client, request = LoadClient(self._serving.addresses.gateway), self._serving.request(CLASSIFIER)
-        await asyncio.gather(*(self._one(client, request) for _ in range(ADMITTED + 16)))
-        client.close()
-
-    async def _one(self, client: LoadClient, request: LoadRequest) -> None:
-        while not self._stopped.is_set():
-            answer = await client.send(request, client.now)
-            if answer.status in (429, 503):
-                await asyncio.sleep(0.25)
-
-
-@contextmanager
-def full(serving: Serving, pod: Object) -> Iterator[None]:
-    """The pod's server holds as many requests as the contract lets through, until the end of this block."""
-    model, release = process(serving, pod, MODEL), pod["metadata"]["labels"]["platform.io/release"]
-    callers = Callers(serving)
-    os.kill(model, signal.SIGSTOP)
-    try:
-        callers.start()
-        eventually(lambda: in_flight(serving, release) >= ADMITTED)
-        yield
-    finally:
-        os.kill(model, signal.SIGCONT)
-        callers.stop()
 
 
 def refusal(serving: Serving, priority: str) -> tuple[int, str | None]:
@@ -145,10 +88,3 @@ def test_at_saturation_each_priority_takes_its_own_rung_of_the_ladder(laddered: 
         return found.status == 200 and found.headers.get(RELEASE) == stable["metadata"]["labels"]["platform.io/release"]
 
     eventually(back, within=PATIENCE)
-
-
-def only_serving(serving: Serving) -> Object:
-    """The replica of the stable release."""
-    stable = next(iter(serving.bed.service(CLASSIFIER).releases))
-    (pod,) = serving.pods(CLASSIFIER, stable)
-    return pod

@@ -32,7 +32,7 @@ from sandbox.traffic.pod_addresses import loopback
 from tests.components.contracts import DEFECTS, POOLS, SURROUNDINGS, changed, service, tenant
 from tests.loopback import Handler, served
 from tests.traffic import proxied
-from tests.traffic.test_validation import static
+from tests.traffic.static_configuration import static
 
 CLAIM = "https://example.com/account"
 EXPERIMENT, PERCENT = "tone", 20

@@ -30,7 +30,7 @@ from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, changed, ten
 from tests.components.contracts import service as sample
 from tests.loopback import Handler, served
 from tests.traffic import proxied
-from tests.traffic.test_validation import static
+from tests.traffic.static_configuration import static
 
 OWN, OTHERS = "assist", "vision"
 """The intruder's tenant, and whose models it wants."""

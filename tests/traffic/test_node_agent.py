@@ -1,6 +1,5 @@
 """What a kubelet would do with the pods that serve: prove the artifact, probe, restart, drain, and leave nothing behind."""
 
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -14,33 +13,8 @@ from sandbox.traffic import profile, servers
 from sandbox.traffic.kube import Object
 from sandbox.traffic.node.container_process import group
 from tests.cluster.conftest import eventually
+from tests.traffic.replicas import MODEL, SERVER, only_pod, process, records
 from tests.traffic.serving import CLASSIFIER, PATIENCE, Serving, container, is_ready, lost, page, total
-
-SERVER, MODEL = "tritonserver", "triton_python_backend_stub"
-
-
-def records(serving: Serving, pod: Object) -> list[int]:
-    """Leaders of the process groups that the agent has recorded for a pod."""
-    folder = servers.folder(serving.bed.layout) / "node" / "records"
-    found = folder.glob(f"{pod['metadata']['namespace']}_{pod['metadata']['name']}_*.json")
-    return [json.loads(path.read_text())["pid"] for path in found]
-
-
-def process(serving: Serving, pod: Object, program: str) -> int:
-    """The pod's process of this program."""
-    for leader in records(serving, pod):
-        for pid in group(leader):
-            if Path(f"/proc/{pid}/exe").readlink().name == program:
-                return pid
-    raise AssertionError(f"{pod['metadata']['name']} has no {program}")
-
-
-def only_pod(serving: Serving) -> Object:
-    def found() -> Object | None:
-        pods = [each for each in serving.pods(CLASSIFIER) if is_ready(each) and not each["metadata"].get("deletionTimestamp")]
-        return pods[0] if len(pods) == 1 and len(serving.pods(CLASSIFIER)) == 1 else None
-
-    return eventually(found, within=PATIENCE)
 
 
 def restarted(serving: Serving, pod: Object, before: int) -> Object | None:

@@ -47,7 +47,7 @@ from tests.traffic.observed_mesh import (
     attributes,
     request_id,
 )
-from tests.traffic.test_validation import static
+from tests.traffic.static_configuration import static
 
 
 def until(found: Callable[[], Any]) -> Any:

@@ -22,7 +22,7 @@ from sandbox.traffic.pod_addresses import loopback
 from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, changed, service, tenant
 from tests.loopback import Handler, served
 from tests.traffic import proxied
-from tests.traffic.test_validation import static
+from tests.traffic.static_configuration import static
 
 MODEL, FALLBACK = "defects-slice", "defects"
 ADDRESSES = {MODEL: "10.191.7.1", FALLBACK: "10.191.7.2"}

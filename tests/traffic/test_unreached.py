@@ -28,7 +28,7 @@ from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, changed, ten
 from tests.components.contracts import service as sample
 from tests.loopback import Handler, served
 from tests.traffic import proxied
-from tests.traffic.test_validation import static
+from tests.traffic.static_configuration import static
 
 MODEL, LONE = "defects", "defects-slice"
 """Two replicas, one of them without a server; and one replica, without a server."""

@@ -1,10 +1,8 @@
 """Every configuration that the stand-in makes of the program's own objects is one that Envoy accepts."""
 
-import copy
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,26 +12,7 @@ from sandbox.traffic.mesh.tokens import TokenIssuers
 from sandbox.traffic.programs import programs
 from tests.mesh_samples import KEYS, PORTS, cluster, served_pod, two_arms
 from tests.traffic.bed import PROJECT
-
-
-def static(found: envoy_configuration.EnvoyConfiguration, *, logs: bool = False) -> dict[str, Any]:
-    """The same configuration without files to watch, for `envoy --mode validate`; without logs, unless they are wanted."""
-    listeners: list[dict[str, Any]] = []
-    for listener in copy.deepcopy(list(found.listeners.values())):
-        manager = listener["filter_chains"][0]["filters"][-1]["typed_config"]
-        source = manager.pop("rds", None)
-        if source is not None:
-            manager["route_config"] = found.routes[source["route_config_name"]]
-        for log in manager["access_log"]:
-            log["typed_config"]["path"] = log["typed_config"]["path"] if logs else "/dev/null"
-        listeners.append(listener)
-    clusters: list[dict[str, Any]] = []
-    for name, made in copy.deepcopy(dict(found.clusters)).items():
-        if made.pop("eds_cluster_config", None) is not None:
-            made["type"] = "STATIC"
-            made["load_assignment"] = found.endpoints[name]
-        clusters.append(made)
-    return {"static_resources": {"listeners": listeners, "clusters": clusters}}
+from tests.traffic.static_configuration import static
 
 
 @pytest.mark.parametrize(("percent", "copies"), [(0, 0), (0, 100), (10, 0), (100, 25)])
