@@ -7,6 +7,7 @@ caller's proxy, which never retries its own overflow elsewhere; so the limit of 
 replica's own proxy, whose 503 callers may act on.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from components.labels import labels, selector
@@ -85,20 +86,8 @@ def virtual_service(tenant: str, model: Model, split: TrafficSplit, surroundings
         }
         for arm in split.ordered
     ]
-    if fallback is not None and model.degradation.fallback is not None:
-        routes.append(
-            {
-                "name": "degraded",
-                "match": [
-                    {"headers": {DEGRADE_HEADER: {"exact": model.name}, PRIORITY_HEADER: {"exact": priority.value}}}
-                    for priority in sorted(model.degradation.fallback.priorities)
-                ],
-                "route": [
-                    {"destination": {"host": host(tenant, fallback)}, "headers": {"response": {"set": {DEGRADED_HEADER: model.name}}}}
-                ],
-                **again,
-            }
-        )
+    if fallback is not None:
+        routes += [{**route, **again} for route in _degraded(tenant, model, fallback)]
     stable: dict[str, Any] = {
         "name": WEIGHTS_ROUTE,
         "route": [_destination(tenant, model, arm, arm.weight.whole_percent) for arm in split.ordered],
@@ -126,6 +115,20 @@ def virtual_service(tenant: str, model: Model, split: TrafficSplit, surroundings
             "http": [each for route in (*routes, stable) for each in _by_protocol(route, model)],
         },
     )
+
+
+def _degraded(tenant: str, model: Model, fallback: str) -> Iterator[dict[str, Any]]:
+    """The route to the fallback, for requests of the priorities that may move."""
+    if model.degradation.fallback is None:
+        return
+    yield {
+        "name": "degraded",
+        "match": [
+            {"headers": {DEGRADE_HEADER: {"exact": model.name}, PRIORITY_HEADER: {"exact": priority.value}}}
+            for priority in sorted(model.degradation.fallback.priorities)
+        ],
+        "route": [{"destination": {"host": host(tenant, fallback)}, "headers": {"response": {"set": {DEGRADED_HEADER: model.name}}}}],
+    }
 
 
 def _by_protocol(route: dict[str, Any], model: Model) -> list[dict[str, Any]]:
