@@ -113,8 +113,3 @@ def day(services: tuple[ServiceSize, ...], *, nodes: int, gateways: int, sampled
 def streams(services: tuple[ServiceSize, ...]) -> int:
     """Streams of Loki at one time, which tell containers of a release apart, but not its pods."""
     return PLATFORM_STREAMS + sum(service.releases * CONTAINERS for service in services)
-
-
-def volume_bytes(load: Load, days: int, share: float) -> int:
-    """The volume of one Prometheus that keeps `days` of it, of which it may fill `share`."""
-    return round(load.metrics_bytes * days / share)

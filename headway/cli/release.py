@@ -18,6 +18,7 @@ from headway.cli import release_assign, release_guard, release_read
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_drive import code, drive, follow, running, shown
 from headway.cli.release_options import (
+    DEFAULT_ENVIRONMENT,
     EnvironmentOption,
     NotifyOption,
     ProjectOption,
@@ -61,7 +62,7 @@ def start(
     supersede: Annotated[bool, typer.Option("--supersede", help="Drain the release that is under way first.")] = False,
     speed: Annotated[float, typer.Option("--speed", help="Sandbox only: how much faster its minutes pass.")] = 1.0,
     unguarded: Annotated[bool, typer.Option("--unguarded", help="Begin although no release guard watches.")] = False,
-    environment: EnvironmentOption = "sandbox",
+    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
     project: ProjectOption = None,
     prometheus: PrometheusOption = None,
     output: OutputOption = Output.TEXT,
@@ -85,7 +86,7 @@ def resume(
     service: ServiceArgument,
     reason: ReasonOption = "",
     regate: Annotated[bool, typer.Option("--regate", help="Let this Headway's gate decide the rest, though another one began it.")] = False,
-    environment: EnvironmentOption = "sandbox",
+    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
     project: ProjectOption = None,
     prometheus: PrometheusOption = None,
     output: OutputOption = Output.TEXT,
@@ -114,7 +115,7 @@ def resume(
 @app.command()
 def watch(
     service: ServiceArgument,
-    environment: EnvironmentOption = "sandbox",
+    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -131,7 +132,7 @@ def watch(
 def freeze(
     service: ServiceArgument,
     reason: ReasonOption,
-    environment: EnvironmentOption = "sandbox",
+    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -143,7 +144,7 @@ def freeze(
 def promote(
     service: ServiceArgument,
     reason: ReasonOption,
-    environment: EnvironmentOption = "sandbox",
+    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -155,7 +156,7 @@ def promote(
 def rollback(
     service: ServiceArgument,
     reason: ReasonOption,
-    environment: EnvironmentOption = "sandbox",
+    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
     project: ProjectOption = None,
     prometheus: PrometheusOption = None,
     output: OutputOption = Output.TEXT,

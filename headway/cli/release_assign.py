@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli.output import Output, OutputOption
-from headway.cli.release_options import EnvironmentOption, ProjectOption, ServiceArgument
+from headway.cli.release_options import DEFAULT_ENVIRONMENT, EnvironmentOption, ProjectOption, ServiceArgument
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def assign(
     number: Annotated[
         int | None, typer.Option("--number", help="Which release, by the number in `history`; the newest experiment otherwise.")
     ] = None,
-    environment: EnvironmentOption = "sandbox",
+    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:

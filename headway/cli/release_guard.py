@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway.cli.release_options import EnvironmentOption, ProjectOption
+from headway.cli.release_options import DEFAULT_ENVIRONMENT, EnvironmentOption, ProjectOption
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def guard(
     tenant: Annotated[str | None, typer.Argument(help="Whose services; every tenant's with --in-cluster.", show_default=False)] = None,
-    environment: EnvironmentOption = "sandbox",
+    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
     project: ProjectOption = None,
     in_cluster: Annotated[bool, typer.Option("--in-cluster", help="Use the identity of the pod that this runs in.")] = False,
     looked: Annotated[Path | None, typer.Option("--looked", help="A file to touch whenever the API server has answered.")] = None,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli.output import Output, OutputOption
-from headway.cli.release_options import EnvironmentOption, ProjectOption, ServiceArgument
+from headway.cli.release_options import DEFAULT_ENVIRONMENT, EnvironmentOption, ProjectOption, ServiceArgument
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def status(
     service: Annotated[str | None, typer.Argument(metavar="[TENANT/MODEL]", help="One service; all of them otherwise.")] = None,
-    environment: EnvironmentOption = "sandbox",
+    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -44,7 +44,7 @@ def status(
 
 def history(
     service: ServiceArgument,
-    environment: EnvironmentOption = "sandbox",
+    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -66,7 +66,7 @@ def report(
     number: Annotated[int | None, typer.Option("--number", help="Which release, by the number in `history`; the newest otherwise.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The file; standard output otherwise.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="A short summary in Markdown, as for a GitHub step.")] = False,
-    environment: EnvironmentOption = "sandbox",
+    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
     project: ProjectOption = None,
 ) -> None:
     """One page about a release that needs nothing else: evidence against its boundary, traffic, differences, the
@@ -87,7 +87,7 @@ def report(
 def verify(
     service: ServiceArgument,
     head: Annotated[str | None, typer.Option("--head", help="Hash of the last event as known from a report.")] = None,
-    environment: EnvironmentOption = "sandbox",
+    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:

@@ -12,8 +12,6 @@ from headway.environment.port import Environment
 from headway.environment.production import Production, state_folder
 
 GROUP = "headway.environments"
-DEFAULT = "sandbox"
-"""The environment that commands mean which are told no other: the one of the checkout in which nothing can be broken."""
 _in_use: list[Environment] = []
 
 

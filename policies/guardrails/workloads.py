@@ -17,7 +17,6 @@ POD = "kubernetes:core/v1:Pod"
 SCALED_JOB = "kubernetes:keda.sh/v1alpha1:ScaledJob"
 REPLICATION_CONTROLLER = "kubernetes:core/v1:ReplicationController"
 WORKLOADS = (CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, POD, REPLICA_SET, REPLICATION_CONTROLLER, SCALED_JOB, STATEFUL_SET)
-REPLICATED = (DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
 
 NAMESPACE = "kubernetes:core/v1:Namespace"
 SERVICE = "kubernetes:core/v1:Service"

@@ -57,10 +57,6 @@ class Monitoring:
     def promtool(self) -> Path:
         return self.toolchain.binary("promtool")
 
-    @property
-    def amtool(self) -> Path:
-        return self.toolchain.binary("amtool")
-
     def scrape(self, name: str, targets: Sequence[str], labels: Mapping[str, str]) -> None:
         """Have `targets` (`host:port`) scraped from now on, under the file `name`; none at all forgets them."""
         write(self.targets / f"{name}.json", json.dumps(configuration.target_file(targets, labels), indent=2) + "\n")

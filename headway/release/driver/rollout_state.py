@@ -61,7 +61,6 @@ class RolloutState:
     decision: Mapping[str, Any] | None = None
     """The newest decision of the gate, as recorded."""
     window_end: float | None = None
-    observed_number: int = 0
     ticks: int = 0
     compared: frozenset[str] = frozenset()
     """Labelled requests that both versions have answered: asked again, they would be no new evidence."""
@@ -270,7 +269,6 @@ def _told(rollout: RolloutState, event: Event) -> RolloutState:
                 rollout,
                 decision=body["decision"],
                 window_end=body["window"]["end"],
-                observed_number=event.number,
                 ticks=rollout.ticks + 1,
                 compared=rollout.compared.union((body["raw"].get("answers") or {}).get("compared", ())),
             )

@@ -66,7 +66,6 @@ class ServedPod:
         self._volumes = folders
         self._running: Contained | None = None
         self._stopping = False
-        self._starts = 0
         self.memory_bytes = 0
         """Of the server and its model processes, as last measured."""
 
@@ -180,7 +179,6 @@ class ServedPod:
         return [own, *(self._mounts.text(part) for part in rest)]
 
     async def _start(self, container: ContainerSpec, command: list[str]) -> Contained:
-        self._starts += 1
         log = self._node.logs / self.spec.namespace / self.spec.name / f"{container.name}.log"
         record = self._node.records / f"{self.spec.key}_{container.name}.json"
         return await Contained.start(command, self._environment(container), self._folder, log, record, f"{self._prefix}")

@@ -8,7 +8,7 @@ import yaml
 
 from components.addons.prometheus import RETAINED_SHARE_PERCENT
 from components.model_service.observing import SERIES_LIMIT
-from components.observability.sizing import SERVER_SERIES, ServiceSize, day, series_of, volume_bytes
+from components.observability.sizing import SERVER_SERIES, ServiceSize, day, series_of
 from headway.contract.runtime import Engine
 from headway.contract.units import Bytes
 
@@ -19,7 +19,7 @@ WHOLE = day(HUNDRED, nodes=60, gateways=6)
 
 def test_productions_volume_holds_a_hundred_services_for_as_long_as_it_says() -> None:
     settings = yaml.safe_load((PROJECT / "stacks" / "Pulumi.prod-platform.yaml").read_text())["config"]["headway:observability"]
-    needed = volume_bytes(WHOLE, settings["metrics_days"], RETAINED_SHARE_PERCENT / 100)
+    needed = WHOLE.metrics_bytes * settings["metrics_days"] * 100 / RETAINED_SHARE_PERCENT
     assert needed <= int(Bytes.parse(settings["metrics_storage"]))
 
 

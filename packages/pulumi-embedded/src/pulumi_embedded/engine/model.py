@@ -201,7 +201,6 @@ class OperationRequest:
     refresh: bool = False
     """Read every live object before the program runs."""
     continue_on_error: bool = False
-    expect_no_changes: bool = False
     exclude_protected: bool = False
     clear_pending_creates: bool = False
     policy_packs: tuple[PolicyPack, ...] = ()

@@ -135,7 +135,6 @@ class OperationRun:
             replaces=(*arguments.texts("replace"), *arguments.texts("target-replace")),
             refresh=arguments.switch("refresh", default=self.stack.project.refresh_always) and self.kind != "refresh",
             continue_on_error=arguments.switch("continue-on-error"),
-            expect_no_changes=arguments.switch("expect-no-changes"),
             exclude_protected=arguments.switch("exclude-protected"),
             clear_pending_creates=arguments.switch("clear-pending-creates"),
             policy_packs=self._packs(),

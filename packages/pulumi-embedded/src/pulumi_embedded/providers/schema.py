@@ -52,11 +52,6 @@ class ResourceSchema:
     inputs: Fields
     outputs: Fields
 
-    @property
-    def computed(self) -> tuple[str, ...]:
-        """Outputs that are no inputs."""
-        return tuple(name for name in self.outputs.members if name not in self.inputs.members)
-
 
 @cache
 def schema_of(token: str) -> ResourceSchema:

@@ -40,8 +40,6 @@ class ProviderSettings:
     namespace: str = ""
     """For objects that name none: the provider's, else the context's. Empty means `default`."""
     delete_unreachable: bool = False
-    config_map_mutable: bool = False
-    secret_mutable: bool = False
     patch_force: bool = False
     upsert: bool = False
 
@@ -73,8 +71,6 @@ def parse(inputs: Properties, default_kubeconfig: Path) -> ProviderSettings:
         context=context,
         namespace=str(inputs.get("namespace") or "") or _context_namespace(kubeconfig, context),
         delete_unreachable=_flag(inputs, "deleteUnreachable"),
-        config_map_mutable=_flag(inputs, "enableConfigMapMutable"),
-        secret_mutable=_flag(inputs, "enableSecretMutable"),
         patch_force=_flag(inputs, "enablePatchForce"),
         upsert=_flag(inputs, "upsertExistingObjects"),
     )
