@@ -141,3 +141,15 @@ def operations(events: list[Any]) -> list[tuple[str, str]]:
 
 def diagnostics(events: list[Any], severity: str = "error") -> list[str]:
     return [e.diagnostic_event.message for e in events if e.diagnostic_event and e.diagnostic_event.severity == severity]
+
+
+class Changing:
+    """A program that is changed between updates."""
+
+    def __init__(self, workspace: Workspace, program: object) -> None:
+        self.program = program
+        self.stack = workspace.stack(lambda: self.program() and None)  # type: ignore[operator]
+
+    def up(self, program: object = None, **arguments: object) -> dict[str, int]:
+        self.program = program or self.program
+        return dict(self.stack.up(**arguments).summary.resource_changes or {})  # type: ignore[arg-type]
