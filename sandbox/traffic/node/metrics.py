@@ -135,3 +135,4 @@ def serve(agent: "NodeAgent", port: int) -> Generator[None]:
         yield
     finally:
         server.shutdown()
+        server.server_close()

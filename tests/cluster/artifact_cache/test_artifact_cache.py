@@ -149,7 +149,8 @@ def start(node: Node) -> None:
     node.port, node.shown = map(int, found.groups())
 
     def read() -> None:
-        node.lines.extend(output)
+        with output:
+            node.lines.extend(output)
 
     threading.Thread(target=read, daemon=True).start()
 

@@ -135,7 +135,7 @@ def test_a_command_killed_in_the_middle_of_its_start_leaves_nothing_unknown(brea
         if line.strip() == told:
             break
     command.kill()
-    command.wait()
+    command.communicate()
     command.stdout.close()
     breakable.cluster.start(Silent())
     running = servers_of(breakable.layout.state)
