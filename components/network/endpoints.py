@@ -1,13 +1,14 @@
 """VPC endpoints: which AWS services are reached without leaving the VPC, and for whom. Pure.
 
 Every policy admits this account's principals and resources only, so that an endpoint is no way to carry data out to
-someone else's bucket, and of each service no more than the platform asks of it. The traps: image layers come from a
-bucket that AWS owns, a web-identity token is presented by a caller who is no principal yet, and whoever deploys from
-inside the VPC passes the same endpoints.
+someone else's bucket, and of each service no more than the platform asks of it. The traps: image layers come from
+buckets that registries own, a web-identity token is presented by a caller who is no principal yet, and whoever
+deploys from inside the VPC passes the same endpoints.
 """
 
 from collections.abc import Mapping, Sequence
 
+from components.network.image_layers import buckets
 from components.permissions import Statement
 
 GATEWAY = frozenset({"s3"})
@@ -119,8 +120,8 @@ def statements(service: str, account_id: str, region: str, deployers: Sequence[s
     """
     found = [_own(service, account_id), *([_deploying(service, deployers)] if deployers else [])]
     if service == "s3":
-        layers = f"arn:aws:s3:::prod-{region}-starport-layer-bucket/*"
-        found.append(Statement(sid="ImageLayers", principal="*", actions=["s3:GetObject"], resources=[layers]))
+        layers = [f"arn:aws:s3:::{bucket}/*" for bucket in buckets(region)]
+        found.append(Statement(sid="ImageLayers", principal="*", actions=["s3:GetObject"], resources=layers))
     if service == "sts":
         roles = f"arn:aws:iam::{account_id}:role/*"
         found.append(Statement(sid="WebIdentity", principal="*", actions=["sts:AssumeRoleWithWebIdentity"], resources=[roles]))

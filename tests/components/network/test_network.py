@@ -176,7 +176,10 @@ def test_the_object_store_endpoint_is_no_way_out_to_other_buckets() -> None:
     found = of("s3")
     assert found["OwnBuckets"].conditions == {"StringEquals": {"aws:ResourceAccount": "123456789012"}}
     assert found["ImageLayers"].actions == ["s3:GetObject"]
-    assert found["ImageLayers"].resources == ["arn:aws:s3:::prod-eu-west-1-starport-layer-bucket/*"]
+    assert found["ImageLayers"].resources == [
+        "arn:aws:s3:::prod-eu-west-1-starport-layer-bucket/*",
+        "arn:aws:s3:::prod-registry-k8s-io-eu-west-1/*",
+    ]
 
 
 def test_a_web_identity_passes_to_roles_of_this_account_only() -> None:
