@@ -18,7 +18,7 @@ from components.model_service import configuration, pod, routing
 from components.model_service.release import Release
 from components.model_service.serving import Serving
 from components.naming import physical
-from components.nodes.gpu_node import NO_DEVICES
+from components.nodes.gpu_node import NO_DEVICES, SAFE_TO_EVICT, use_is_seen
 from components.tenant.priority import priority_class
 from components.tenant.queues import BATCH, queue_url
 from components.tenant.surroundings import Surroundings
@@ -139,7 +139,7 @@ class BatchWorker:
             RELEASE: f"{self.release.id}-{BATCH}",
             WORKLOAD_CLASS: WorkloadClass.BATCH.value,
         }
-        annotations = {**template["metadata"]["annotations"], "cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
+        annotations = {**template["metadata"]["annotations"], SAFE_TO_EVICT: str(use_is_seen(self.pool)).lower()}
         spec = {key: value for key, value in template["spec"].items() if key != "topologySpreadConstraints"}
         accelerator = self.release.model.envelope.gpu.accelerator
         return {

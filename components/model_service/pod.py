@@ -13,7 +13,7 @@ from components.model_service.configuration import FATE_SCRIPT, FETCH_CONFIG, FE
 from components.model_service.probing import PROVEN, probes
 from components.model_service.release import Release
 from components.model_service.serving import METRICS, MODELS, Serving
-from components.nodes.gpu_node import NO_DEVICES, taints
+from components.nodes.gpu_node import NO_DEVICES, SAFE_TO_EVICT, taints, use_is_seen
 from components.platform.artifact_cache import TOKEN_SECONDS
 from components.tenant.priority import priority_class
 from headway.contract.arithmetic.replica import FETCH_CPU, FETCH_MEMORY, RELAY_CPU, RELAY_MEMORY
@@ -66,7 +66,7 @@ def template(
     return {
         "metadata": {
             "labels": dict(sorted({**found, RUNTIME: model.runtime.engine.value, VERSION: model.artifact.version}.items())),
-            "annotations": _annotations(release, serving, drain),
+            "annotations": _annotations(release, pool, serving, drain),
         },
         "spec": {
             "serviceAccountName": service_account,
@@ -92,13 +92,14 @@ def template(
     }
 
 
-def _annotations(release: Release, serving: Serving, drain_seconds: int) -> dict[str, str]:
+def _annotations(release: Release, pool: Pool, serving: Serving, drain_seconds: int) -> dict[str, str]:
     model = release.model
     return {
         ARTIFACT: f"sha256:{model.artifact.digest}",
         GPU_MEMORY: model.envelope.gpu.memory.kubernetes,
-        # A node that is emptied by the autoscaler takes densely packed replicas with it; replicas people wait for stay.
-        "cluster-autoscaler.kubernetes.io/safe-to-evict": "true" if model.workload_class.packing is Packing.PACK else "false",
+        # A node that the autoscaler empties takes densely packed replicas with it; replicas people wait for stay, and
+        # so does every replica whose GPU the autoscaler cannot see.
+        SAFE_TO_EVICT: "true" if model.workload_class.packing is Packing.PACK and use_is_seen(pool) else "false",
         "kubectl.kubernetes.io/default-container": SERVER,
         "proxy.istio.io/config": f'{{"holdApplicationUntilProxyStarts":true,"terminationDrainDuration":"{grace_seconds(drain_seconds)}s"}}',
         # A native sidecar starts before the fetching init container and ends after the server.

@@ -2,7 +2,8 @@
 exists. Pure.
 
 The trap: the autoscaler plans from the tags of an empty group, so a label, taint or resource that is missing here
-makes it believe that a pending pod would not fit, and no node ever comes.
+makes it believe that a pending pod would not fit, and no node ever comes. And it knows whole GPUs only
+(kubernetes/autoscaler 1.35.2, `cluster-autoscaler/utils/gpu/gpu.go`): of divided ones it must be told otherwise.
 """
 
 from collections.abc import Mapping
@@ -10,14 +11,18 @@ from typing import Literal
 
 from components.nodes.sharing import GPU, node_labels
 from headway.contract.pool import Pool
-from headway.contract.pool_parts import Taint
+from headway.contract.pool_parts import Taint, WholeSharing
 from headway.wire import POOL, PREFIX, WORKLOAD_CLASS
 
 ACCELERATOR = f"{PREFIX}/accelerator"
 AUTOSCALER_ACCELERATOR = "k8s.amazonaws.com/accelerator"
-"""A node with this label counts as unready until its device plugin answers, which spares a second, needless
-scale-up.
+"""A node with this label counts as unready until it offers `nvidia.com/gpu`, which spares a second, needless scale-up.
+A node of divided GPUs never offers that name: with the label it would count as unready, and empty, for ever
+(`processors/customresources/gpu_processor.go` and `simulator/utilization/info.go` of the autoscaler; its issue 8095).
 """
+
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+"""Annotation of pods: whether the autoscaler may evict it to remove its node."""
 
 GPU_TAINT = Taint(key=GPU, value="true", effect="NoSchedule")
 """Keeps everything off that does not ask for a GPU; every GPU pool has it."""
@@ -35,11 +40,18 @@ _EKS_EFFECT: Mapping[str, Literal["NO_SCHEDULE", "PREFER_NO_SCHEDULE", "NO_EXECU
 }
 
 
+def use_is_seen(pool: Pool) -> bool:
+    """Whether the autoscaler sees which GPUs of a node are in use. Where it does not, it goes by CPU and memory, of
+    which a busy model server asks for little: pods there must say themselves that their node may not go.
+    """
+    return isinstance(pool.sharing, WholeSharing)
+
+
 def labels(pool: Pool) -> dict[str, str]:
     """Labels of each node; a pool's own labels never replace the platform's."""
     own = {
         ACCELERATOR: pool.accelerator.value,
-        AUTOSCALER_ACCELERATOR: pool.accelerator.value,
+        **({AUTOSCALER_ACCELERATOR: pool.accelerator.value} if use_is_seen(pool) else {}),
         POOL: pool.name,
         WORKLOAD_CLASS: pool.workload_class.value,
         **node_labels(pool),
@@ -62,6 +74,8 @@ def scale_from_zero(pool: Pool) -> dict[str, str]:
     storage = pool.disk.size if pool.model_cache == "disk" else pool.instance_type.nvme
     hints = {f"{_HINT}/label/{key}": value for key, value in labels(pool).items()}
     hints |= {f"{_HINT}/taint/{taint.key}": f"{taint.value}:{taint.effect}" for taint in taints(pool)}
-    hints |= {f"{_HINT}/resources/{name}": str(count) for name, count in pool.resources_per_node.items()}
+    # Without a word it takes every GPU of the instance type for a whole one (`aws_manager.go`, buildNodeFromTemplate).
+    resources = {GPU: 0, **pool.resources_per_node}
+    hints |= {f"{_HINT}/resources/{name}": str(count) for name, count in resources.items()}
     hints[f"{_HINT}/resources/ephemeral-storage"] = f"{int(storage) // 2**30}Gi"
     return dict(sorted(hints.items()))

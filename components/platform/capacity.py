@@ -56,6 +56,8 @@ def _placeholders(warm: Warm) -> Manifest:
     picked = {POOL: pool.name, "app.kubernetes.io/component": "placeholder"}
     quantity = {resource: "1", **_SMALL}
     pod = _pod(pool, [_container("placeholder", PAUSE_IMAGE, quantity)], priorityClassName=PLACEHOLDER_PRIORITY)
+    # A node of divided GPUs seems empty to the autoscaler, which would remove it and make another for the placeholder.
+    stays = {} if gpu_node.use_is_seen(pool) else {"annotations": {gpu_node.SAFE_TO_EVICT: "false"}}
     return Manifest(
         role=f"warm-{pool.name}",
         after=("placeholder",),
@@ -70,7 +72,7 @@ def _placeholders(warm: Warm) -> Manifest:
             spec={
                 "replicas": warm.units,
                 "selector": {"matchLabels": picked},
-                "template": {"metadata": {"labels": {**labels("placeholder"), **picked}}, "spec": pod},
+                "template": {"metadata": {"labels": {**labels("placeholder"), **picked}, **stays}, "spec": pod},
             },
         ),
     )
