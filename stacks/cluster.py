@@ -147,7 +147,6 @@ class _ClusterLayer:
                 role_arn=role.arn,
                 subnet_ids={zone: self._network.private_subnet_ids[zone] for zone in pool.zones},
                 volumes_key_arn=self._keys.volumes_arn,
-                cluster_security_group_id=self._plane.security_group_id if pool.efa else None,
                 tags=self._tags,
                 after=after,
             ),

@@ -17,7 +17,7 @@ import pulumi_aws as aws
 from components.nodes import gpu_node, template
 from components.nodes.launch import NodeOptions
 from headway.contract.pool import Pool
-from headway.contract.pool_parts import CapacityBlock, Repair, Reservation, WarmNodes
+from headway.contract.pool_parts import CapacityBlock, Repair, Reservation
 from headway.wire import ACCELERATOR_READY, POOL
 
 FAST_PULL_MIB_PER_SECOND = 600
@@ -29,16 +29,14 @@ each node.
 """
 
 _REPAIRS = {"none": "NoAction", "reboot": "Reboot", "replace": "Replace"}
-_WARM_STATES = {"hibernated": "HIBERNATED", "running": "RUNNING", "stopped": "STOPPED"}
+_WARM_STATES = {"running": "RUNNING", "stopped": "STOPPED"}
 _STRATEGIES = {"default": "DEFAULT", "minimal": "MINIMAL"}
 _CAPACITY_TYPES = {"block": "CAPACITY_BLOCK", "on_demand": "ON_DEMAND", "reservation": "ON_DEMAND", "spot": "SPOT"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuPoolArgs:
-    """`subnet_ids` holds the private subnet of each zone; `cluster_security_group_id` is needed by pools with EFA
-    only.
-    """
+    """`subnet_ids` holds the private subnet of each zone."""
 
     pool: Pool
     cluster_name: pulumi.Input[str]
@@ -46,7 +44,6 @@ class GpuPoolArgs:
     role_arn: pulumi.Input[str]
     subnet_ids: Mapping[str, pulumi.Input[str]]
     volumes_key_arn: pulumi.Input[str]
-    cluster_security_group_id: pulumi.Input[str] | None
     tags: dict[str, str]
     after: Sequence[pulumi.Resource]
     """What must be there before a node can join."""
@@ -83,19 +80,22 @@ class GpuPool(pulumi.ComponentResource):
                 ),
                 volumes_key_arn=self._args.volumes_key_arn,
                 tags={**self._args.tags, POOL: pool.name},
-                more={**self._capacity(), **self._fabric()},
+                more=self._capacity(),
             ),
             self._child,
         )
 
     def _capacity(self) -> dict[str, Any]:
-        """How the template buys instances, where that is not simply by asking."""
+        """How the template buys instances, where that is not simply by asking.
+
+        A target without a preference: EC2's model of launch templates takes one of the two, its model of instances, and
+        hashicorp/terraform-provider-aws#43890 from a run, both if the preference is for reservations only.
+        """
         capacity = self._args.pool.capacity
         if not isinstance(capacity, Reservation | CapacityBlock):
             return {}
         bought: dict[str, Any] = {
             "capacity_reservation_specification": aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(
-                capacity_reservation_preference="capacity-reservations-only",
                 capacity_reservation_target=aws.ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs(
                     capacity_reservation_id=capacity.id
                 ),
@@ -105,27 +105,6 @@ class GpuPool(pulumi.ComponentResource):
             bought["instance_market_options"] = aws.ec2.LaunchTemplateInstanceMarketOptionsArgs(market_type="capacity-block")
             bought["instance_type"] = self._args.pool.instance_types[0]
         return bought
-
-    def _fabric(self) -> dict[str, Any]:
-        """Elastic Fabric Adapters on every network card, close together in one placement group."""
-        pool, group = self._args.pool, self._args.cluster_security_group_id
-        if not pool.efa:
-            return {}
-        if group is None:
-            raise ValueError(f"pool {pool.name} has EFA, whose network interfaces must name the cluster's security group")
-        placement = aws.ec2.PlacementGroup(f"{self._name}-placement", strategy="cluster", opts=self._child)
-        interfaces = [
-            aws.ec2.LaunchTemplateNetworkInterfaceArgs(
-                network_card_index=card,
-                device_index=0 if card == 0 else 1,
-                # The first carries the node's own traffic too; the others take no address of the subnet.
-                interface_type="efa" if card == 0 else "efa-only",
-                security_groups=[group],
-                delete_on_termination="true",
-            )
-            for card in range(pool.instance_type.efa_interfaces)
-        ]
-        return {"network_interfaces": interfaces, "placement": aws.ec2.LaunchTemplatePlacementArgs(group_name=placement.name)}
 
     def _create_group(self, zone: str, after: Sequence[pulumi.Resource]) -> aws.eks.NodeGroup:
         pool = self._args.pool
@@ -146,7 +125,7 @@ class GpuPool(pulumi.ComponentResource):
                 max_unavailable=pool.update.max_unavailable, update_strategy=_STRATEGIES[pool.update.strategy]
             ),
             node_repair_config=_repair(pool.repair),
-            warm_pool_config=_warm(pool.warm),
+            warm_pool_config=_warm(pool),
             launch_template=template.reference(self._template),
             labels=gpu_node.labels(pool),
             taints=[
@@ -211,8 +190,14 @@ def _repair(repair: Repair) -> aws.eks.NodeGroupNodeRepairConfigArgs:
     )
 
 
-def _warm(warm: WarmNodes | None) -> aws.eks.NodeGroupWarmPoolConfigArgs | None:
-    if warm is None:
+def _warm(pool: Pool) -> aws.eks.NodeGroupWarmPoolConfigArgs | None:
+    """A node that is scaled in goes back to the warm pool, with the images on its root volume; of Bottlerocket EKS
+    takes none back. Source: EKS user guide, "Decrease latency ... using warm pools with managed node groups".
+    """
+    if pool.warm is None:
         return None
-    # A scaled-in node goes back to the pool: its images stay on its disk.
-    return aws.eks.NodeGroupWarmPoolConfigArgs(min_size=warm.size, pool_state=_WARM_STATES[warm.state], reuse_on_scale_in=True)
+    return aws.eks.NodeGroupWarmPoolConfigArgs(
+        min_size=pool.warm.size,
+        pool_state=_WARM_STATES[pool.warm.state],
+        reuse_on_scale_in=not pool.ami.family.startswith("BOTTLEROCKET"),
+    )

@@ -1,6 +1,6 @@
 """The launch template of a node group, with the settings that no node goes without.
 
-Network interfaces in a template (EFA needs them) replace the cluster's security group; it must then be named here.
+The trap: network interfaces in a template would replace the cluster's security group, so it has none.
 """
 
 from collections.abc import Mapping

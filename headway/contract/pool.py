@@ -54,7 +54,7 @@ class Pool(Part):
     packing: Packing | None = None
     """How replicas are placed on its nodes; follows from the workload class when left out."""
     efa: Flag = False
-    """Elastic Fabric Adapters and a cluster placement group, for models that span nodes."""
+    """Elastic Fabric Adapters; `true` is refused, for no device plugin offers them to pods and no contract asks for them."""
     ami: Ami
     """The node image."""
     disk: Disk = Disk()
@@ -98,6 +98,7 @@ class Pool(Part):
                     remedy="Name it once",
                 )
         yield from self._capacity_violations()
+        yield from self._warm_violations()
         if not unknown:
             yield from self._hardware_violations()
 
@@ -120,16 +121,6 @@ class Pool(Part):
                 fact=f"the pool has a {self.capacity.kind} and {len(self.zones)} zones",
                 consequence="A reservation belongs to one zone, so the node groups of the other zones could never launch a node",
                 remedy="Name the reservation's zone only; make a pool for each reservation",
-            )
-        if self.capacity.kind in ("spot", "reservation", "block") and self.warm:
-            yield problem(
-                "warm-nodes-on-demand-only",
-                "warm",
-                fact=f"the pool asks for warm nodes on {self.capacity.kind} capacity",
-                consequence="EC2 has no warm pools for spot instances"
-                if self.capacity.kind == "spot"
-                else "Reserved instances are paid for whether warm or running",
-                remedy="Leave warm out, or raise size.min",
             )
         if self.capacity.kind == "block" and self.size.min:
             yield problem(
@@ -162,6 +153,39 @@ class Pool(Part):
                 remedy=f"Use at most {max(1, self.size.max - 1)}",
             )
 
+    def _warm_violations(self) -> Iterator[Problem]:
+        if self.capacity.kind in ("spot", "reservation", "block") and self.warm:
+            yield problem(
+                "warm-nodes-on-demand-only",
+                "warm",
+                fact=f"the pool asks for warm nodes on {self.capacity.kind} capacity",
+                consequence="EC2 has no warm pools for spot instances"
+                if self.capacity.kind == "spot"
+                else "Reserved instances are paid for whether warm or running",
+                remedy="Leave warm out, or raise size.min",
+            )
+        # EC2 User Guide, "Prerequisites for EC2 instance hibernation", lists the families that can.
+        if self.warm and self.warm.state == "hibernated":
+            yield problem(
+                "gpu-nodes-do-not-hibernate",
+                "warm",
+                "state",
+                value="hibernated",
+                fact="EC2 hibernates no instance type that has GPUs",
+                consequence="No warm node could be launched",
+                remedy="Use stopped or running",
+            )
+        # amazon-eks-ami binds containerd's images to the instance store (`setup-local-disks`), which EC2 empties at a stop.
+        if self.warm and self.warm.state == "stopped" and self.model_cache == "nvme":
+            yield problem(
+                "stopped-nodes-keep-no-instance-store",
+                "model_cache",
+                value="nvme",
+                fact="the pool's nodes wait stopped, and keep their images on the instance store",
+                consequence="A stop empties the instance store: each warm node would pull every image again, as a new one does",
+                remedy="Set model_cache: disk, or warm.state: running",
+            )
+
     def _hardware_violations(self) -> Iterator[Problem]:
         types = [INSTANCE_TYPES[name] for name in self.instance_types]
         first = types[0]
@@ -176,24 +200,15 @@ class Pool(Part):
                     consequence="The autoscaler assumes that all nodes of a group are equal, and would plan with a wrong number of GPUs",
                     remedy="Make a pool for each",
                 )
-        without = [t.name for t in types if not t.efa_interfaces]
-        if self.efa and without:
+        if self.efa:
+            # The plugin is a chart of its own (aws/eks-charts, stable/aws-efa-k8s-device-plugin), and one of its resources must be asked for.
             yield problem(
-                "efa-needs-its-hardware",
+                "efa-needs-a-device-plugin",
                 "efa",
                 value=True,
-                fact=f"{', '.join(without)} has no Elastic Fabric Adapter",
-                consequence="EC2 refuses the launch template",
-                remedy=f"Leave efa out, or use one of {', '.join(_with_efa(self.accelerator))}",
-            )
-        if self.efa and len(self.zones) > 1:
-            yield problem(
-                "placement-group-in-one-zone",
-                "zones",
-                value=list(self.zones),
-                fact=f"the pool needs one cluster placement group and has {len(self.zones)} zones",
-                consequence="A placement group belongs to one zone",
-                remedy="Name one zone; make a pool for each",
+                fact="the pool asks for Elastic Fabric Adapters, and the platform installs no device plugin for them",
+                consequence="Nodes would take their interfaces, and no pod could use one: replicas of a model do not span nodes",
+                remedy="Leave efa out",
             )
         if isinstance(self.sharing, MigSharing):
             yield from self._mig_violations(self.sharing)
@@ -307,7 +322,3 @@ class SystemPool(Part):
                     consequence="System pods would pay for GPUs that they do not use, or land on unknown hardware",
                     remedy=f"Use one of {', '.join(sorted(i.name for i in INSTANCE_TYPES.values() if not i.gpus))}",
                 )
-
-
-def _with_efa(accelerator: Accelerator) -> list[str]:
-    return sorted(t.name for t in INSTANCE_TYPES.values() if t.accelerator is accelerator and t.efa_interfaces) or ["p5.48xlarge"]

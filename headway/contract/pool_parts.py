@@ -133,7 +133,7 @@ class WarmNodes(Part):
     size: Annotated[Count, Field(le=100)]
     """Instances kept warm in each zone."""
     state: Literal["stopped", "running", "hibernated"] = "stopped"
-    """The state in which they wait; stopped ones cost their disks only."""
+    """The state in which they wait; stopped ones cost their disks only. `hibernated` is refused: no GPU type can."""
 
 
 class RepairOverride(Part):

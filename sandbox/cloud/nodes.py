@@ -181,7 +181,8 @@ def _labels(group: NodeGroup, facts: InstanceType, ordinal: int) -> dict[str, st
 
 
 def _capacity(facts: InstanceType, group: NodeGroup) -> dict[str, str]:
-    capacity = {
+    # No `vpc.amazonaws.com/efa`, whatever interfaces the template has: that resource is its own plugin's, which nobody installs.
+    return {
         "cpu": str(facts.vcpus),
         "memory": f"{int(int(facts.memory) * (1 - _OVERHEAD)) // 1024}Ki",
         "pods": str(_pods(facts)),
@@ -189,9 +190,6 @@ def _capacity(facts: InstanceType, group: NodeGroup) -> dict[str, str]:
         "hugepages-1Gi": "0",
         "hugepages-2Mi": "0",
     }
-    interfaces = group.template.get("networkInterfaces") or []
-    efa = sum(1 for interface in interfaces if str(interface.get("interfaceType", "")).startswith("efa"))
-    return capacity | ({"vpc.amazonaws.com/efa": str(efa)} if efa else {})
 
 
 def _allocatable(facts: InstanceType, capacity: Mapping[str, str]) -> dict[str, str]:

@@ -11,7 +11,6 @@ pytestmark = pytest.mark.skipif(REAL, reason="the real engine cannot be given an
 
 BLOCK = {"kind": "block", "id": "cr-0123456789abcdef0", "ends": "2027-03-01T11:30:00Z"}
 CHOICES: dict[str, dict[str, Any]] = {
-    "fabric": {"instance_types": ["p5.48xlarge"], "efa": True, "workload_class": "throughput"},
     "block": {"instance_types": ["p5en.48xlarge"], "capacity": BLOCK, "size": {"min": 0, "max": 2}, "workload_class": "batch"},
     "reserved": {"instance_types": ["p4d.24xlarge"], "capacity": {"kind": "reservation", "id": "cr-0123456789abcdef1"}},
     "shares": {"instance_types": ["g6e.2xlarge"], "sharing": {"mode": "mps", "replicas": 4}, "packing": "spread"},

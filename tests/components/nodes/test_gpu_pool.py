@@ -38,7 +38,7 @@ def pool(**changes: Any) -> Pool:
     return Pool(**{**given, **changes})
 
 
-def registered(wanted: Pool, *, security_group: str | None = None) -> Recording:
+def registered(wanted: Pool) -> Recording:
     def program() -> None:
         args = GpuPoolArgs(
             pool=wanted,
@@ -47,7 +47,6 @@ def registered(wanted: Pool, *, security_group: str | None = None) -> Recording:
             role_arn="arn:aws:iam::123456789012:role/nodes",
             subnet_ids={zone: f"subnet-{zone[-1]}" for zone in wanted.zones},
             volumes_key_arn="arn:aws:kms:us-east-1:123456789012:key/volumes",
-            cluster_security_group_id=security_group,
             tags={"platform.io/environment": "test"},
             after=[],
         )
@@ -56,12 +55,12 @@ def registered(wanted: Pool, *, security_group: str | None = None) -> Recording:
     return record(program, outputs=cloud_outputs)
 
 
-def group(wanted: Pool, **more: Any) -> Mapping[str, Any]:
-    return registered(wanted, **more).of_type("aws:eks/nodeGroup:NodeGroup")[0].inputs
+def group(wanted: Pool) -> Mapping[str, Any]:
+    return registered(wanted).of_type("aws:eks/nodeGroup:NodeGroup")[0].inputs
 
 
-def launch_template(wanted: Pool, **more: Any) -> Mapping[str, Any]:
-    return registered(wanted, **more).one("aws:ec2/launchTemplate:LaunchTemplate").inputs
+def launch_template(wanted: Pool) -> Mapping[str, Any]:
+    return registered(wanted).one("aws:ec2/launchTemplate:LaunchTemplate").inputs
 
 
 def nodeadm(options: NodeOptions) -> dict[str, Any]:
@@ -88,6 +87,15 @@ def test_a_mig_layout_is_on_the_node_when_it_joins() -> None:
     assert found["nvidia.com/mig.config"] == "all-1g.10gb"
 
 
+@pytest.mark.parametrize(
+    "sharing", [{"mode": "mig", "layout": {"1g.10gb": 7}}, {"mode": "mps", "replicas": 4}], ids=["mig", "mps"]
+)
+def test_the_autoscaler_is_promised_whole_gpus_of_whole_gpu_nodes_only(sharing: dict[str, Any]) -> None:
+    assert labels(pool())["k8s.amazonaws.com/accelerator"] == "h100"
+    assert "k8s.amazonaws.com/accelerator" not in labels(pool(sharing=sharing)), "it would call the node unready, and remove it"
+    assert scale_from_zero(pool(sharing=sharing))[f"{HINT}resources/nvidia.com/gpu"] == "0", "it would plan with eight whole ones"
+
+
 def test_a_pools_own_labels_never_replace_the_platforms() -> None:
     assert labels(pool(labels={"platform.io/pool": "forged", "team": "blue"}))["platform.io/pool"] == "h100"
 
@@ -104,7 +112,7 @@ def test_a_pools_own_labels_never_replace_the_platforms() -> None:
 def test_the_autoscaler_knows_what_a_node_will_offer(sharing: dict[str, Any], resources: dict[str, str]) -> None:
     hints = scale_from_zero(pool(sharing=sharing))
     offered = {key.removeprefix(f"{HINT}resources/"): value for key, value in hints.items() if key.startswith(f"{HINT}resources/")}
-    assert {key: value for key, value in offered.items() if key.startswith("nvidia.com")} == resources
+    assert {key: value for key, value in offered.items() if key.startswith("nvidia.com") and value != "0"} == resources
 
 
 def test_the_autoscaler_knows_every_label_and_taint_of_a_node() -> None:
@@ -160,6 +168,12 @@ def test_a_group_says_how_its_instances_are_bought(capacity: dict[str, str], typ
     assert target.get("capacityReservationId") == capacity.get("id")
 
 
+@pytest.mark.parametrize("kind", [{"kind": "reservation"}, {"kind": "block", "ends": "2026-12-01T00:00:00Z"}], ids=["reservation", "block"])
+def test_a_reservation_is_named_without_a_preference_beside_it(kind: dict[str, str]) -> None:
+    found = launch_template(pool(capacity={**kind, "id": "cr-0123456789abcdef0"}))["capacityReservationSpecification"]
+    assert set(found) == {"capacityReservationTarget"}, "EC2's own texts disagree on whether it takes both"
+
+
 def test_a_capacity_block_names_its_type_in_the_template_only() -> None:
     wanted = pool(capacity={"kind": "block", "id": "cr-0123456789abcdef0", "ends": "2026-12-01T00:00:00Z"})
     assert launch_template(wanted)["instanceType"] == "p5.48xlarge"
@@ -189,22 +203,6 @@ def test_a_spot_pool_is_bought_as_spot() -> None:
     assert group(pool(capacity={"kind": "spot"}, workload_class="batch"))["capacityType"] == "SPOT"
 
 
-def test_efa_takes_every_network_card_within_one_placement_group() -> None:
-    wanted = pool(efa=True)
-    found = launch_template(wanted, security_group="sg-cluster")
-    cards = [card["networkCardIndex"] for card in found["networkInterfaces"]]
-    assert cards == list(range(32))
-    kinds = [card["interfaceType"] for card in found["networkInterfaces"]]
-    assert kinds == ["efa", *["efa-only"] * 31], "a node would take 32 addresses"
-    assert all(card["securityGroups"] == ["sg-cluster"] for card in found["networkInterfaces"]), "the node could not join"
-    assert found["placement"] == {"groupName": "h100-placement"}
-
-
-def test_efa_without_the_clusters_security_group_is_refused() -> None:
-    with pytest.raises(ValueError, match="must name the cluster's security group"):
-        registered(pool(efa=True))
-
-
 def test_warm_nodes_wait_as_asked() -> None:
     assert group(pool(warm={"size": 2, "state": "running"}))["warmPoolConfig"] == {
         "minSize": 2,
@@ -212,6 +210,11 @@ def test_warm_nodes_wait_as_asked() -> None:
         "reuseOnScaleIn": True,
     }
     assert "warmPoolConfig" not in group(pool())
+
+
+def test_eks_takes_no_bottlerocket_node_back_into_a_warm_pool() -> None:
+    ami = {"family": "BOTTLEROCKET_x86_64_NVIDIA", "release": "1.35.6-20260714", "driver": "580.159.03"}
+    assert group(pool(warm={"size": 1, "state": "running"}, ami=ami))["warmPoolConfig"]["reuseOnScaleIn"] is False
 
 
 def test_a_group_pins_its_image() -> None:

@@ -121,7 +121,7 @@ def test_an_impossible_setting_is_refused_at_its_path(sections: dict[str, Any], 
 
 IMPOSSIBLE = {
     "mig-on-l4": ({"sharing": {"mode": "mig", "layout": {"1g.10gb": 7}}}, ".sharing.mode", "p4de.24xlarge"),
-    "efa-on-small": ({"instance_types": ["g6.xlarge"], "efa": True}, ".efa", "g6.8xlarge"),
+    "efa": ({"efa": True}, ".efa", "Leave efa out"),
     "slices-for-latency": ({"sharing": {"mode": "slice", "replicas": 2}}, ".sharing.mode", "Use whole, mig or mps"),
     "two-modes": ({"sharing": {"mode": "mps", "replicas": 2, "layout": {"1g.10gb": 7}}}, ".sharing.mps.layout", "Delete it"),
     "two-shapes": ({"instance_types": ["g6.xlarge", "g6.12xlarge"]}, ".instance_types[1]", "Make a pool for each"),
@@ -131,6 +131,8 @@ IMPOSSIBLE = {
         ".zones",
         "Name the reservation's zone only",
     ),
+    "stopped-on-nvme": ({"warm": {"size": 1}}, ".model_cache", "Set model_cache: disk"),
+    "hibernated": ({"warm": {"size": 1, "state": "hibernated"}, "model_cache": "disk"}, ".warm.state", "running"),
     "unknown-type": ({"instance_types": ["g9.huge"]}, ".instance_types[0]", "p5.48xlarge"),
 }
 """Pool -> what is wrong with it, the path where that stands, and part of the remedy, which names the legal choices."""
@@ -207,7 +209,7 @@ POOL_CHANGES: Mapping[str, Any] = {
     "ami": None,
     "capacity": {"kind": "reservation", "id": "cr-0123456789abcdef0"},
     "disk": {"size": "400Gi"},
-    "efa": True,
+    "efa": None,
     "instance_types": ["p5en.48xlarge"],
     "labels": {"team": "blue"},
     "model_cache": "disk",
@@ -218,12 +220,12 @@ POOL_CHANGES: Mapping[str, Any] = {
     "size": {"min": 0, "max": 8},
     "taints": [{"key": "team", "value": "blue"}],
     "update": {"max_unavailable": 2},
-    "warm": {"size": 1},
+    "warm": {"size": 1, "state": "running"},
     "workload_class": "batch",
     "zones": ["us-east-1a"],
 }
-POOL_WITHOUT_EFFECT = {"ami", "packing"}
-"""One known release; packing decides how pods are laid out, which the tenant layer does."""
+POOL_WITHOUT_EFFECT = {"ami", "efa", "packing"}
+"""One known release; EFA is refused; packing decides how pods are laid out, which the tenant layer does."""
 
 PLATFORM_CHANGES: Mapping[str, Any] = {
     "gateway.certificate": "models-tls",
@@ -288,7 +290,6 @@ def nodes(pool: Pool) -> list[tuple[str, str]]:
             role_arn="arn:aws:iam::123456789012:role/nodes",
             subnet_ids=dict.fromkeys(pool.zones, "subnet-1"),
             volumes_key_arn="arn:aws:kms:us-east-1:123456789012:key/volumes",
-            cluster_security_group_id="sg-1",
             tags={},
             after=[],
         )
