@@ -26,10 +26,15 @@ WIDEST_PREFIX, NARROWEST_PREFIX = 16, 20
 WIDEST_PUBLIC_PREFIX = 16
 """No office or runner network is wider; what is wider is the internet by another name."""
 
+SYSTEM_GROUPS = ("system:", "eks:", "aws:", "amazon:", "iam:")
+"""Beginnings of names that Kubernetes and EKS keep for themselves."""
+
 Days = Annotated[int, Field(ge=1, le=3653)]
 LogDays = Literal[1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653]
 """Retentions that CloudWatch Logs knows."""
 Arn = Annotated[str, Field(pattern=r"^arn:aws:iam::[0-9]{12}:(role|user)/[\w+=,.@/-]+$")]
+SecurityGroup = Annotated[str, Field(pattern=r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$")]
+GroupName = Annotated[str, Field(pattern=r"^[^\s]+$", max_length=200)]
 ZoneName = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9][a-f]$")]
 Repository = Annotated[str, Field(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*(/[a-z0-9]+([._-][a-z0-9]+)*)*$", max_length=200)]
 
@@ -159,6 +164,12 @@ class ControlPlaneSettings(Part):
 
     public_cidrs: tuple[Annotated[IPv4Network, AfterValidator(_not_for_everyone)], ...]
     """Ranges that may reach the API server over the internet; empty keeps it inside the VPC."""
+    private_cidrs: tuple[Annotated[IPv4Network, AfterValidator(_not_for_everyone)], ...] = ()
+    """Ranges of runners and offices, in the VPC or connected to it, that may reach its private address."""
+    private_security_groups: tuple[SecurityGroup, ...] = ()
+    """Security groups of runners in the VPC, or in a peered one, that may reach its private address."""
+    groups: dict[GroupName, tuple[Arn, ...]] = {}  # noqa: RUF012
+    """Who is in which Kubernetes group, by IAM roles and users: the groups that tenants' contracts name under `people`."""
     administrators: tuple[Arn, ...]
     """IAM roles and users with cluster administration through access entries."""
     creator_is_administrator: Flag
@@ -176,6 +187,25 @@ class ControlPlaneSettings(Part):
                 fact="No one may administer the cluster: the list is empty and its creator is not kept either",
                 consequence="The platform layer could not connect, and no one could repair that",
                 remedy="Name the role that deploys the platform layer",
+            )
+        for group in sorted(group for group in self.groups if group.startswith(SYSTEM_GROUPS)):
+            yield problem(
+                "group-of-people",
+                "groups",
+                group,
+                value=group,
+                fact=f"{group} is a group of Kubernetes or of EKS itself",
+                consequence="Its members would have rights that no contract and no setting names, such as those of a node",
+                remedy="Name a group of your own; administrators stand under administrators",
+            )
+        # The cluster's security group lets in its own members: control plane, nodes and pods (EKS user guide, "Cluster API server endpoint").
+        if not self.public_cidrs and not self.private_cidrs and not self.private_security_groups:
+            yield Problem(
+                rule="deployers-reach-the-cluster",
+                path=("private_cidrs",),
+                fact="nobody but the cluster's own nodes could reach the API server: no range and no security group is named",
+                consequence="The platform layer and the tenants could not be deployed, and no release could be driven",
+                remedy="Name the range or the security group of your runners (private_cidrs, private_security_groups), or public_cidrs",
             )
 
 

@@ -1,11 +1,11 @@
 """The EKS control plane: closed by default, encrypted, audited, its versions pinned.
 
-The traps: `pulumi_eks` would install CoreDNS before there is a node and wait 20 minutes for it, so every add-on is
-installed by `components.cluster.addons` instead; and EKS makes its log group itself, kept for ever, unless it is
-there first.
+The traps: the private endpoint lets in the cluster's own members only, so whoever deploys must be let in by name;
+`pulumi_eks` would install CoreDNS before there is a node and wait 20 minutes for it, so every add-on is installed by
+`components.cluster.addons` instead; and EKS makes its log group itself, kept for ever, unless it is there first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Literal
@@ -17,6 +17,7 @@ import pulumi_eks as eks
 from components.cluster.transform import of_cluster
 
 ADMINISTRATOR_POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+API_PORT = 443
 LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 
 
@@ -29,7 +30,11 @@ class ControlPlaneArgs:
     vpc_id: pulumi.Input[str]
     subnet_ids: Sequence[pulumi.Input[str]]
     public_cidrs: tuple[IPv4Network, ...]
+    private_cidrs: tuple[IPv4Network, ...]
+    private_security_groups: tuple[str, ...]
     administrators: tuple[str, ...]
+    groups: Mapping[str, Sequence[str]]
+    """Kubernetes groups, and the ARNs of who is in each."""
     creator_is_administrator: bool
     deletion_protection: bool
     log_days: int
@@ -72,7 +77,7 @@ class ControlPlane(pulumi.ComponentResource):
             endpoint_public_access=bool(args.public_cidrs),
             public_access_cidrs=[str(cidr) for cidr in args.public_cidrs] or None,
             authentication_mode=eks.AuthenticationMode.API,
-            access_entries={f"administrator-{_slug(arn)}": _administrator(arn) for arn in sorted(args.administrators)},
+            access_entries=access_entries(args.administrators, args.groups),
             create_oidc_provider=True,
             encryption_config_key_arn=args.secrets_key_arn,
             enabled_cluster_log_types=list(LOGS),
@@ -94,18 +99,49 @@ class ControlPlane(pulumi.ComponentResource):
         self.oidc_issuer = self.eks.oidc_issuer
         self.oidc_provider_arn = self.eks.oidc_provider_arn
         self.security_group_id = self.eks.cluster_security_group_id
+        self._let_in(name, args)
         self.register_outputs({"name": self.name})
 
-
-def _administrator(arn: str) -> eks.AccessEntryArgs:
-    return eks.AccessEntryArgs(
-        principal_arn=arn,
-        access_policies={
-            "administrator": eks.AccessPolicyAssociationArgs(
-                policy_arn=ADMINISTRATOR_POLICY, access_scope=aws.eks.AccessPolicyAssociationAccessScopeArgs(type="cluster")
+    def _let_in(self, name: str, args: ControlPlaneArgs) -> None:
+        """Who else than the cluster's own members reaches the private endpoint, which is behind the group that EKS made."""
+        for role, source in (
+            *((str(cidr).replace("/", "-"), {"cidr_ipv4": str(cidr)}) for cidr in sorted(args.private_cidrs)),
+            *((group, {"referenced_security_group_id": group}) for group in sorted(args.private_security_groups)),
+        ):
+            aws.vpc.SecurityGroupIngressRule(
+                f"{name}-from-{role}",
+                security_group_id=self.security_group_id,
+                description="The API server, for those who deploy",
+                ip_protocol="tcp",
+                from_port=API_PORT,
+                to_port=API_PORT,
+                opts=pulumi.ResourceOptions(parent=self),
+                **source,
             )
-        },
-    )
+
+
+def access_entries(administrators: Sequence[str], groups: Mapping[str, Sequence[str]]) -> dict[str, eks.AccessEntryArgs]:
+    """One entry for each principal, as EKS takes no second: its Kubernetes groups, and for an administrator the policy.
+
+    Raises ValueError for two principals of one name, of which one would be lost.
+    """
+    found: dict[str, eks.AccessEntryArgs] = {}
+    for arn in sorted({*administrators, *(member for members in groups.values() for member in members)}):
+        administers = arn in administrators
+        name = f"{'administrator' if administers else 'member'}-{_slug(arn)}"
+        if name in found:
+            raise ValueError(f"{arn} has the name of another principal; rename one of the two roles")
+        found[name] = eks.AccessEntryArgs(
+            principal_arn=arn,
+            kubernetes_groups=sorted(group for group, members in groups.items() if arn in members) or None,
+            access_policies={"administrator": _administration()} if administers else None,
+        )
+    return found
+
+
+def _administration() -> eks.AccessPolicyAssociationArgs:
+    scope = aws.eks.AccessPolicyAssociationAccessScopeArgs(type="cluster")
+    return eks.AccessPolicyAssociationArgs(policy_arn=ADMINISTRATOR_POLICY, access_scope=scope)
 
 
 def _slug(arn: str) -> str:

@@ -35,7 +35,10 @@ def control_plane(**changes: Any) -> Recording:
         "vpc_id": "vpc-1",
         "subnet_ids": ["subnet-1", "subnet-2"],
         "public_cidrs": (),
+        "private_cidrs": (),
+        "private_security_groups": (),
         "administrators": ("arn:aws:iam::123456789012:role/deploy",),
+        "groups": {},
         "creator_is_administrator": False,
         "deletion_protection": True,
         "log_days": 90,
@@ -89,6 +92,36 @@ def test_each_administrator_has_an_access_entry_named_after_itself() -> None:
     entries = control_plane().one(EKS_COMPONENT).inputs["accessEntries"]
     assert list(entries) == ["administrator-deploy"]
     assert entries["administrator-deploy"]["principalArn"] == "arn:aws:iam::123456789012:role/deploy"
+
+
+VISION, DEPLOY = "arn:aws:iam::123456789012:role/vision", "arn:aws:iam::123456789012:role/deploy"
+
+
+def test_the_private_endpoint_lets_in_those_who_deploy_and_no_other_port() -> None:
+    found = control_plane(private_cidrs=(IPv4Network("10.200.0.0/24"),), private_security_groups=("sg-0123456789abcdef0",))
+    rules = {r.name: dict(r.inputs) for r in found.of_type("aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule")}
+    assert set(rules) == {"plane-from-10.200.0.0-24", "plane-from-sg-0123456789abcdef0"}
+    assert {rule["securityGroupId"] for rule in rules.values()} == {"sg-cluster"}, "the group that EKS made guards the endpoint"
+    assert {(rule["ipProtocol"], rule["fromPort"], rule["toPort"]) for rule in rules.values()} == {("tcp", 443, 443)}
+    assert rules["plane-from-10.200.0.0-24"]["cidrIpv4"] == "10.200.0.0/24"
+    assert rules["plane-from-sg-0123456789abcdef0"]["referencedSecurityGroupId"] == "sg-0123456789abcdef0"
+
+
+def test_a_tenants_people_are_in_their_groups_and_administer_nothing() -> None:
+    entries = control_plane(groups={"vision-releases": [VISION], "vision-ml": [VISION]}).one(EKS_COMPONENT).inputs["accessEntries"]
+    assert entries["member-vision"] == {"principalArn": VISION, "kubernetesGroups": ["vision-ml", "vision-releases"]}
+
+
+def test_an_administrator_who_is_in_a_group_has_one_entry() -> None:
+    entries = control_plane(groups={"vision-ml": [DEPLOY]}).one(EKS_COMPONENT).inputs["accessEntries"]
+    assert list(entries) == ["administrator-deploy"], "EKS takes a principal once"
+    assert entries["administrator-deploy"]["kubernetesGroups"] == ["vision-ml"]
+    assert set(entries["administrator-deploy"]["accessPolicies"]) == {"administrator"}
+
+
+def test_two_principals_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="name of another principal"):
+        control_plane(groups={"vision-ml": [VISION, "arn:aws:iam::123456789012:role/team/vision"]})
 
 
 @pytest.mark.parametrize("stays", [True, False])

@@ -87,9 +87,7 @@ def test_a_mig_layout_is_on_the_node_when_it_joins() -> None:
     assert found["nvidia.com/mig.config"] == "all-1g.10gb"
 
 
-@pytest.mark.parametrize(
-    "sharing", [{"mode": "mig", "layout": {"1g.10gb": 7}}, {"mode": "mps", "replicas": 4}], ids=["mig", "mps"]
-)
+@pytest.mark.parametrize("sharing", [{"mode": "mig", "layout": {"1g.10gb": 7}}, {"mode": "mps", "replicas": 4}], ids=["mig", "mps"])
 def test_the_autoscaler_is_promised_whole_gpus_of_whole_gpu_nodes_only(sharing: dict[str, Any]) -> None:
     assert labels(pool())["k8s.amazonaws.com/accelerator"] == "h100"
     assert "k8s.amazonaws.com/accelerator" not in labels(pool(sharing=sharing)), "it would call the node unready, and remove it"
