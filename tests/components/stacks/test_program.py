@@ -335,7 +335,7 @@ def test_gpus_are_packed(stack: str) -> None:
 def test_nodes_wait_for_what_lets_them_join(stack: str) -> None:
     found = layer(stack)
     needed = {r.urn for r in found.of_type("aws:eks/addon:Addon") if r.name.startswith("joining-")}
-    needed |= {r.urn for kind in WAYS_OUT for r in found.of_type(kind) if not r.name.startswith("network-intra")}
+    needed |= {r.urn for kind in WAYS_OUT for r in found.of_type(kind) if not r.name.startswith(("network-intra", "control-plane"))}
     for r in found.of_type("aws:eks/nodeGroup:NodeGroup"):
         assert needed <= r.depends_on, f"{r.name} could start before its network"
 
