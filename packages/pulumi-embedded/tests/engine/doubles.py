@@ -38,6 +38,8 @@ class World:
     calls: list[tuple[str, str]] = field(default_factory=list)
     timeouts: dict[tuple[str, str], float] = field(default_factory=dict)
     fail: dict[tuple[str, str], Exception] = field(default_factory=dict)
+    unready: dict[str, str] = field(default_factory=dict[str, str])
+    """Why a live object is not ready when it is read, by its id."""
     """(method, name) -> what it raises."""
     during: Callable[[str, str, ProviderStep], None] | None = None
     running: int = 0
@@ -125,7 +127,8 @@ class Memory(Provider):
     def read(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties) -> LiveResource | None:
         found = self.world.live.get(id)
         self.world.calls.append(("read", short(urn)))
-        return None if found is None else LiveResource(id, {key: found[key] for key in inputs if key in found}, found)
+        reasons = tuple(filter(None, [self.world.unready.get(id)]))
+        return None if found is None else LiveResource(id, {key: found[key] for key in inputs if key in found}, found, reasons)
 
     def update(
         self, urn: str, type: str, id: str, old_inputs: Properties, old_outputs: Properties, new: Properties, step: ProviderStep

@@ -185,6 +185,20 @@ def test_refresh_records_drift_and_the_next_update_repairs_it(engine_workspace: 
     assert engine_workspace.world.live["a"]["value"] == 1
 
 
+def test_a_refresh_records_what_is_unready_and_the_next_update_repeats_it(engine_workspace: Workspace) -> None:
+    stack = engine_workspace.stack(lambda: Thing("a", name="a", value=1) and None)
+    stack.up()
+    engine_workspace.world.unready["a"] = "no replica answers"
+    events: list[auto.EngineEvent] = []
+    stack.refresh(on_event=events.append)
+    (warning,) = diagnostics(events, "warning")
+    assert "no replica answers" in warning
+    assert entry(stack, "a")["initErrors"] == ["no replica answers"]
+    engine_workspace.world.unready.clear()
+    assert stack.up().summary.resource_changes == {"same": 1, "update": 1}
+    assert "initErrors" not in entry(stack, "a")
+
+
 def test_a_previewed_refresh_changes_neither_state_nor_objects(engine_workspace: Workspace) -> None:
     stack = engine_workspace.stack(lambda: Thing("a", name="a", value=1) and None)
     stack.up()

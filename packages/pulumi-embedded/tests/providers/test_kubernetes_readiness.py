@@ -9,7 +9,7 @@ import pytest
 from pulumi_embedded.engine.provider import Properties
 from pulumi_embedded.providers.kubernetes.await_ import foundations, pods, services, workloads
 from pulumi_embedded.providers.kubernetes.await_.verdict import Judge, ReadinessState, selector
-from pulumi_embedded.providers.kubernetes.await_.waiting import NotReadyError, holders, pause_after, until_gone, until_ready
+from pulumi_embedded.providers.kubernetes.await_.waiting import NotReadyError, holders, pause_after, until_gone, until_ready, unready
 from pulumi_embedded.providers.kubernetes.client import ClusterConnection
 from pulumi_embedded.providers.kubernetes.clock import AwaitClock
 from pulumi_embedded.providers.kubernetes.errors import ApiUnreachableError, UnknownKindError
@@ -17,6 +17,7 @@ from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 
 DEPLOYMENT = ObjectKind("apps", "v1", "Deployment")
 CONFIG_MAP = ObjectKind("", "v1", "ConfigMap")
+SERVICE = ObjectKind("", "v1", "Service")
 UNSCHEDULABLE = "0/12 nodes are available: 12 Insufficient nvidia.com/gpu."
 
 
@@ -209,18 +210,34 @@ def a_service(type: str = "ClusterIP", **status: Any) -> Properties:
     return {"metadata": {"name": "s", "namespace": "team"}, "spec": {"type": type, "selector": {"app": "web"}}, "status": status}
 
 
-def test_a_service_waits_for_a_pod_that_takes_requests_where_pods_exist() -> None:
-    ready = [{"endpoints": [{"conditions": {"ready": True}}]}]
-    assert verdict(services.service, a_service())[0] is ReadinessState.READY
-    assert verdict(services.service, a_service(), Pod=[unschedulable()])[0] is ReadinessState.WAITING
-    assert UNSCHEDULABLE in verdict(services.service, a_service(), Pod=[unschedulable()])[1]
-    assert verdict(services.service, a_service(), Pod=[READY_POD], EndpointSlice=ready)[0] is ReadinessState.READY
-    assert verdict(services.service, a_service("ExternalName"), Pod=[unschedulable()])[0] is ReadinessState.READY
+def endpoints(ready: int = 0, pending: int = 0, version: str = "1") -> Properties:
+    subset = {"addresses": [{"ip": "10.0.0.1"}] * ready, "notReadyAddresses": [{"ip": "10.0.0.2"}] * pending}
+    return {"metadata": {"name": "s", "resourceVersion": version}, "subsets": [subset] if ready or pending else []}
+
+
+def test_a_service_waits_while_any_of_its_pods_is_not_ready() -> None:
+    state, text = verdict(services.service, a_service(), Endpoints=[endpoints(3, 1)], Pod=[unschedulable()])
+    assert state is ReadinessState.WAITING
+    assert text == f"1 of its pods takes no requests; 1 pod: {UNSCHEDULABLE}"
+    assert verdict(services.service, a_service(), Endpoints=[endpoints(3)])[0] is ReadinessState.SETTLING
+
+
+def test_a_service_without_any_pod_settles() -> None:
+    assert verdict(services.service, a_service(), Endpoints=[endpoints()])[0] is ReadinessState.SETTLING
+    assert verdict(services.service, a_service())[0] is ReadinessState.WAITING, "nobody has listed its endpoints yet"
+
+
+@pytest.mark.parametrize("spec", [{"clusterIP": "None"}, {"selector": {}}, {"type": "ExternalName"}])
+def test_some_services_are_not_held_against_their_pods(spec: Properties) -> None:
+    live = a_service()
+    live["spec"] |= spec
+    assert verdict(services.service, live, Endpoints=[endpoints(pending=1)])[0] is ReadinessState.READY
 
 
 def test_a_load_balancer_waits_for_its_address() -> None:
-    assert verdict(services.service, a_service("LoadBalancer"))[0] is ReadinessState.WAITING
-    assert verdict(services.service, a_service("LoadBalancer", loadBalancer={"ingress": [{"ip": "1"}]}))[0] is ReadinessState.READY
+    given = a_service("LoadBalancer", loadBalancer={"ingress": [{"ip": "1"}]})
+    assert verdict(services.service, a_service("LoadBalancer"), Endpoints=[endpoints(1)])[0] is ReadinessState.WAITING
+    assert verdict(services.service, given, Endpoints=[endpoints(1)])[0] is ReadinessState.SETTLING
     assert verdict(services.ingress, a_service())[0] is ReadinessState.WAITING
     assert verdict(services.ingress, a_service(loadBalancer={"ingress": [{"ip": "1"}]}))[0] is ReadinessState.READY
 
@@ -299,10 +316,14 @@ class Script:
 
     def get(self, kind: ObjectKind, namespace: str, name: str, *, patience: float) -> Properties | None:
         assert patience == 0, "the loop itself waits for an API server that is away"
+        if kind.kind == "Endpoints":
+            return self.endpoints.pop(0) if len(self.endpoints) > 1 else self.endpoints[0]
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
         if isinstance(state, Exception):
             raise state
         return state
+
+    endpoints: list[Properties] = field(default_factory=list[Properties])
 
     def find(self, *_: Any, **__: Any) -> Sequence[Properties]:
         return ()
@@ -323,6 +344,9 @@ class Script:
     def ready(self, applied: Properties, seconds: float = 60) -> Properties:
         return until_ready(DEPLOYMENT, applied, cast(ClusterConnection, self), self, seconds, self.clock)
 
+    def service(self, seconds: float = 600) -> Properties:
+        return until_ready(SERVICE, a_service(), cast(ClusterConnection, self), self, seconds, self.clock)
+
     def gone(self, seconds: float = 60, uid: str = "u") -> str:
         return until_gone(CONFIG_MAP, "team", "x", uid, cast(ClusterConnection, self), self, seconds, self.clock)
 
@@ -334,6 +358,39 @@ def test_a_wait_ends_with_the_first_ready_state() -> None:
     script = Script([deployment(), DONE])
     assert script.ready(deployment()) == DONE
     assert script.shown == ["0 of 2 replicas available"], "each reason is shown once"
+
+
+def test_a_service_is_awaited_until_its_endpoints_have_stayed_the_same() -> None:
+    script = Script([a_service()], endpoints=[endpoints(1)])
+    script.service()
+    assert sum(script.slept) == pytest.approx(10, abs=0.5)
+
+
+def test_a_change_of_its_endpoints_makes_a_service_settle_anew() -> None:
+    script = Script([a_service()], endpoints=[endpoints(1)] * 20 + [endpoints(2, version="2")])
+    script.service()
+    assert sum(script.slept) == pytest.approx(15, abs=1)
+
+
+def test_a_pod_that_starts_for_eleven_minutes_fails_its_service() -> None:
+    with pytest.raises(NotReadyError, match=r"Service team/s is not ready after 600 s: 1 of its pods takes no requests"):
+        Script([a_service()], endpoints=[endpoints(1, 1)]).service()
+
+
+def test_a_service_that_only_has_to_settle_is_ready_when_time_is_up() -> None:
+    script = Script([a_service()], endpoints=[endpoints(version=str(version)) for version in range(200)])
+    script.service(seconds=12)
+    assert sum(script.slept) == pytest.approx(12)
+
+
+@pytest.mark.parametrize(("pending", "reason"), [(0, ""), (1, "1 of its pods takes no requests; they are starting")])
+def test_a_service_that_is_read_is_judged_at_once(pending: int, reason: str) -> None:
+    cluster = cast(ClusterConnection, Script([], endpoints=[endpoints(1, pending)]))
+    assert unready(SERVICE, a_service(), cluster) == reason
+
+
+def test_a_namespace_that_is_read_is_not_judged() -> None:
+    assert unready(ObjectKind("", "v1", "Namespace"), {"status": {"phase": "Terminating"}}, cast(ClusterConnection, Script([]))) == ""
 
 
 def test_a_ready_object_is_not_waited_for() -> None:

@@ -60,11 +60,15 @@ class DiffResult:
 
 @dataclass(frozen=True)
 class LiveResource:
-    """What `read` found. `inputs` keep the shape of the recorded inputs, with live values, or every refresh would show drift."""
+    """What `read` found. `inputs` keep the shape of the recorded inputs, with live values, or every refresh would show drift.
+
+    `init_errors` say why it is not what was asked for: a refresh records them with a warning and does not fail.
+    """
 
     id: str
     inputs: Properties
     outputs: Properties
+    init_errors: tuple[str, ...] = ()
 
 
 class ProviderStep(Protocol):

@@ -63,7 +63,10 @@ def _read(context: Context, providers: Providers, cause: Callable[[Exception], s
         context.state.remove(resource)
         context.finished(replace(event, op=Op.DELETE, new=None))
         return None
-    if live.id == resource.id and live.outputs == before_outputs and live.inputs == before_inputs:
+    for reason in live.init_errors:
+        context.events.diagnostic("warning", f"the refresh found {resource.type} {live.id} unready: {reason}", resource.urn)
+    unchanged = live.id == resource.id and live.outputs == before_outputs and live.inputs == before_inputs
+    if unchanged and live.init_errors == resource.init_errors:
         context.finished(replace(event, op=Op.SAME))
         return resource
     now = replace(
@@ -71,6 +74,7 @@ def _read(context: Context, providers: Providers, cause: Callable[[Exception], s
         id=live.id,
         inputs=marked_like(live.inputs, resource.inputs),
         outputs=marked_like(live.outputs, resource.outputs),
+        init_errors=live.init_errors,
         modified=context.clock(),
     )
     context.state.put(now)

@@ -10,7 +10,7 @@ from typing import Any
 from pulumi_embedded.engine.paths import Path, parse
 from pulumi_embedded.engine.provider import LiveResource, PartialFailureError, Properties, ProviderError, ProviderStep
 from pulumi_embedded.providers.kubernetes import drift, names, paths, wire
-from pulumi_embedded.providers.kubernetes.await_.waiting import DEFAULT_SECONDS, NotReadyError, until_gone, until_ready
+from pulumi_embedded.providers.kubernetes.await_.waiting import DEFAULT_SECONDS, NotReadyError, until_gone, until_ready, unready
 from pulumi_embedded.providers.kubernetes.client import ClusterConnection
 from pulumi_embedded.providers.kubernetes.clock import AwaitClock
 from pulumi_embedded.providers.kubernetes.errors import ApiRefusal, ApiUnreachableError, UnknownKindError, explain
@@ -214,7 +214,11 @@ class LiveObjects:
         manager = str(outputs.get(names.FIELD_MANAGER) or names.field_manager(urn))
         found = wire.outputs(kind, served, manager)
         head = served["metadata"]
-        return LiveResource(names.object_id(head.get("namespace", ""), head["name"]), drift.shaped(inputs, wire.live(kind, served)), found)
+        id = names.object_id(head.get("namespace", ""), head["name"])
+        # What is imported or looked up has no recorded inputs, and is not judged.
+        judged = inputs and not names.is_true(inputs, names.SKIP_AWAIT)
+        reason = unready(kind, served, self.cluster) if judged else ""
+        return LiveResource(id, drift.shaped(inputs, wire.live(kind, served)), found, (f"{kind.kind} {id}: {reason}",) if reason else ())
 
     def delete(self, kind: ObjectKind, id: str, inputs: Properties, outputs: Properties, step: ProviderStep) -> None:
         namespace, name = names.split_id(id)

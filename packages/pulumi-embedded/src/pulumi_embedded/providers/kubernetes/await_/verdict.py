@@ -17,23 +17,37 @@ class ReadinessState(StrEnum):
 
     READY = "ready"
     WAITING = "waiting"
+    SETTLING = "settling"
+    """Ready if it stays as it is for `SETTLE_SECONDS`, and for whoever looks only once."""
     FAILED = "failed"
     """It will not become ready by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadinessVerdict:
-    """`text` says what is missing, or what went wrong; empty when ready."""
+    """`text` says what is missing, or what went wrong; empty when ready. `version` tells a settling state from the next."""
 
     state: ReadinessState
     text: str = ""
+    version: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is missing now."""
+        return self.state in (ReadinessState.READY, ReadinessState.SETTLING)
 
 
+SETTLE_SECONDS = 10.0
+"""Seconds that the endpoints of a Service must stay unchanged (pulumi-kubernetes, provider/pkg/await/service.go)."""
 READY = ReadinessVerdict(ReadinessState.READY)
 
 
 def waiting(text: str) -> ReadinessVerdict:
     return ReadinessVerdict(ReadinessState.WAITING, text)
+
+
+def settling(text: str, version: str) -> ReadinessVerdict:
+    return ReadinessVerdict(ReadinessState.SETTLING, text, version)
 
 
 def failed(text: str) -> ReadinessVerdict:

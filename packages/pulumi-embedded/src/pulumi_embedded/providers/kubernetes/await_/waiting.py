@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 from pulumi_embedded.engine.provider import Properties, ProviderStep
 from pulumi_embedded.providers.kubernetes.await_ import foundations, pods, services, workloads
-from pulumi_embedded.providers.kubernetes.await_.verdict import READY, Judge, ReadinessState, ReadinessVerdict, at, waiting
+from pulumi_embedded.providers.kubernetes.await_.verdict import (
+    READY,
+    SETTLE_SECONDS,
+    Judge,
+    ReadinessState,
+    ReadinessVerdict,
+    at,
+    waiting,
+)
 from pulumi_embedded.providers.kubernetes.client import ClusterConnection
 from pulumi_embedded.providers.kubernetes.clock import AwaitClock
 from pulumi_embedded.providers.kubernetes.errors import ApiRefusal, ApiUnreachableError, UnknownKindError
@@ -35,6 +43,8 @@ _JUDGES: dict[tuple[str, str], Judge] = {
     ("keda.sh", "ScaledObject"): foundations.scaled_object,
     ("networking.k8s.io", "Ingress"): services.ingress,
 }
+_JUDGED_WHEN_READ = frozenset({"DaemonSet", "Deployment", "Ingress", "Job", "Pod", "Service", "StatefulSet"})
+"""Kinds that the real provider judges again whenever it reads them (`awaitRead` in provider/pkg/await/awaiters.go)."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +86,14 @@ def until_ready(
     subject = f"{kind.kind} {object_id(namespace, name)}"
     look, live, started, shown = _Glance(cluster), applied, clock.now(), ""
     verdict = _judged(judge, live, look)
-    while verdict.state is ReadinessState.WAITING:
+    settled = _Settled(clock.now(), verdict.version)
+    while verdict.state is ReadinessState.WAITING or (verdict.state is ReadinessState.SETTLING and not settled.by(clock.now())):
         waited = clock.now() - started
         if step.cancelled():
             raise NotReadyError(f"{subject} was not awaited to its end, because the update was cancelled: {verdict.text}", live)
         if waited >= seconds:
+            if verdict.holds:
+                return live
             raise NotReadyError(f"{subject} is not ready after {waited:.0f} s: {verdict.text}", live)
         if verdict.text != shown:
             step.status(shown := verdict.text)
@@ -96,9 +109,31 @@ def until_ready(
             raise NotReadyError(f"{subject} was deleted by somebody while it was awaited", live)
         live = found
         verdict = _judged(judge, live, look)
+        if verdict.version != settled.version:
+            settled = _Settled(clock.now(), verdict.version)
     if verdict.state is ReadinessState.FAILED:
         raise NotReadyError(f"{subject} has failed: {verdict.text}", live)
     return live
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """Since when what settles has looked as it does."""
+
+    since: float
+    version: str
+
+    def by(self, now: float) -> bool:
+        return now - self.since >= SETTLE_SECONDS
+
+
+def unready(kind: ObjectKind, live: Properties, cluster: ClusterConnection) -> str:
+    """Why an object that was read is not ready; empty where it is, or where the kind is not judged when it is read."""
+    judge = _JUDGES.get((kind.group, kind.kind))
+    if judge is None or kind.kind not in _JUDGED_WHEN_READ:
+        return ""
+    verdict = _judged(judge, live, _Glance(cluster))
+    return "" if verdict.holds else verdict.text
 
 
 def until_gone(
