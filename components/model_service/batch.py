@@ -17,6 +17,7 @@ from components.manifests import Manifest, object_
 from components.model_service import configuration, pod, routing
 from components.model_service.release import Release
 from components.model_service.serving import Serving
+from components.model_service.workload import SKIP_AWAIT, progress_seconds
 from components.naming import physical
 from components.nodes.gpu_node import NO_DEVICES, SAFE_TO_EVICT, use_is_seen
 from components.tenant.priority import priority_class
@@ -117,12 +118,13 @@ class BatchWorker:
             self.name,
             namespace=self.tenant,
             labels=labels(BATCH, tenant=self.tenant, model=model.name, workload_class=WorkloadClass.BATCH.value),
-            annotations={f"{pod.PREFIX}/description": model.description, f"{pod.PREFIX}/owner": model.owner},
+            # Nobody awaits a worker: spot capacity may be gone for hours, and an empty queue wants none.
+            annotations={f"{pod.PREFIX}/description": model.description, f"{pod.PREFIX}/owner": model.owner, SKIP_AWAIT: "true"},
             spec={
                 "selector": {"matchLabels": picks},
                 # Nobody waits for a worker: a new release takes the place of the old one, and needs no spare GPU.
                 "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": "50%"}},
-                "progressDeadlineSeconds": release.model.health.startup_budget.whole_seconds + 60,
+                "progressDeadlineSeconds": progress_seconds(release.model, self.pool),
                 "revisionHistoryLimit": 2,
                 "template": self._template(template, picks, settings),
             },

@@ -12,6 +12,7 @@ from components.model_service.pod import SERVER, template
 from components.model_service.release import Release
 from components.model_service.serving import METRICS, Serving
 from components.naming import physical
+from headway.contract.arithmetic.startup import longest_start
 from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.rollout import Surge
@@ -19,6 +20,8 @@ from headway.ledger.traffic_split import ArmRole, TrafficArm
 from headway.wire import ARM, POOL, PREFIX
 
 PROGRESS_MARGIN_SECONDS = 60
+SKIP_AWAIT, AWAIT_SECONDS = "pulumi.com/skipAwait", "pulumi.com/timeoutSeconds"
+"""Annotations of pulumi-kubernetes, which otherwise waits 600 s (provider/pkg/await/deployment.go, service.go)."""
 HISTORY = 2
 """Rollback is a weight between releases; older templates of one release are of no use."""
 
@@ -64,22 +67,29 @@ def deployment(
         name,
         namespace=tenant,
         labels=labels(SERVER, tenant=tenant, model=model.name, release=release.id, workload_class=model.workload_class.value),
-        annotations={f"{PREFIX}/description": model.description, f"{PREFIX}/owner": model.owner, **_awaited(arm)},
+        annotations={f"{PREFIX}/description": model.description, f"{PREFIX}/owner": model.owner, **_awaited(arm, model, pool)},
         spec={
             "selector": {"matchLabels": picks},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": _replacement(model)},
-            "progressDeadlineSeconds": model.health.startup_budget.whole_seconds + PROGRESS_MARGIN_SECONDS,
+            "progressDeadlineSeconds": progress_seconds(model, pool),
             "revisionHistoryLimit": HISTORY,
             "template": pod,
         },
     )
 
 
-def _awaited(arm: TrafficArm) -> dict[str, str]:
-    """An update does not wait for the replicas of a candidate: its release's driver does, which also knows when to
-    give it up.
+def progress_seconds(model: Model, pool: Pool) -> int:
+    """Seconds without a further ready replica after which a rollout has failed: one replica's longest start."""
+    return longest_start(model, pool).whole_seconds + PROGRESS_MARGIN_SECONDS
+
+
+def _awaited(arm: TrafficArm, model: Model, pool: Pool) -> dict[str, str]:
+    """An update waits for each replica of the stable arm, which are replaced one after the other. It does not wait for a
+    candidate's: its release's driver does, which also knows when to give it up.
     """
-    return {} if arm.role is ArmRole.STABLE else {"pulumi.com/skipAwait": "true"}
+    if arm.role is not ArmRole.STABLE:
+        return {SKIP_AWAIT: "true"}
+    return {AWAIT_SECONDS: str(model.scaling.max_replicas * progress_seconds(model, pool))}
 
 
 def _replacement(model: Model) -> dict[str, int]:
@@ -90,13 +100,17 @@ def _replacement(model: Model) -> dict[str, int]:
 
 
 def service(tenant: str, name: str, picks: dict[str, str], serving: Serving, model: str, release: str | None) -> dict[str, Any]:
-    """A cluster-internal name. Traffic from outside comes through the gateway only."""
+    """A cluster-internal name. Traffic from outside comes through the gateway only.
+
+    Nobody awaits it: a single replica that is not ready would fail the update, be it a candidate's or one that KEDA has just added.
+    """
     return object_(
         "v1",
         "Service",
         name,
         namespace=tenant,
         labels=labels("route", tenant=tenant, model=model, release=release),
+        annotations={SKIP_AWAIT: "true"},
         spec={
             "type": "ClusterIP",
             "selector": picks,
