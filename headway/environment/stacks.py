@@ -120,15 +120,21 @@ class StackRunner:
         self._project, self._command, self._environment = project, command, dict(environment or {})
 
     def _stack(self, name: str) -> automation.Stack:
-        options = automation.LocalWorkspaceOptions(pulumi_command=self._command, env_vars=self._environment)
-        return automation.create_or_select_stack(stack_name=name, work_dir=str(self._project), opts=options)
+        """The stack, which must exist: made by a typing mistake, an empty one would answer for the one that was meant."""
+        return automation.select_stack(stack_name=name, work_dir=str(self._project), opts=self._options())
+
+    def _options(self) -> automation.LocalWorkspaceOptions:
+        return automation.LocalWorkspaceOptions(pulumi_command=self._command, env_vars=self._environment)
 
     def initialise(self, stack: str) -> None:
         """Make sure that the stack exists, so that others can refer to it before its first update."""
-        self._stack(stack)
+        automation.create_or_select_stack(stack_name=stack, work_dir=str(self._project), opts=self._options())
 
     def outputs(self, stack: str) -> dict[str, Any]:
-        """What the last update of the stack exported, secrets in the clear; empty for a stack that was never updated."""
+        """What the last update of the stack exported, secrets in the clear; empty for a stack that was never updated.
+
+        Raises StackNotFoundError, a CommandError, where there is no such stack.
+        """
         return {name: output.value for name, output in self._stack(stack).outputs().items()}
 
     def cancel(self, stack: str) -> None:
@@ -196,6 +202,11 @@ class StackRunner:
         try:
             act(self._stack(name), sink)
             ok = True
+        except automation_errors.StackNotFoundError:
+            ok = False
+            gathered.errors.append(
+                f"There is no stack {name}, so nothing was changed. Create it with `pulumi stack init {name}`, or correct its name."
+            )
         except automation_errors.CommandError as failure:
             ok, busy = False, isinstance(failure, automation_errors.ConcurrentUpdateError)
             if not gathered.errors and not any(v.level == "mandatory" for v in gathered.violations):

@@ -57,7 +57,7 @@ class Environment:
         (self.folder / "Pulumi.yaml").write_text(ABOUT)
         shutil.copytree(ROOT / "stacks", self.folder / "stacks", ignore=lambda _, names: [n for n in names if not n.endswith(".yaml")])
         self.program()
-        self._runner = StackRunner(
+        self.runner = StackRunner(
             self.folder,
             command=EmbeddedPulumi({"aws": self._aws, "eks": lambda: EksProvider(self.plane)}),
             environment={
@@ -67,7 +67,7 @@ class Environment:
                 "PYTHONPATH": str(ROOT),
             },
         )
-        self._runner.initialise(self.stack)
+        self.runner.initialise(self.stack)
 
     @property
     def packs(self) -> list[PackSource]:
@@ -93,13 +93,13 @@ class Environment:
         file.write_text(yaml.safe_dump({"config": {f"headway:{key}": value for key, value in sections.items()}}))
 
     def preview(self) -> StackResult:
-        return self._runner.preview(self.stack, self.packs, on_event=self._watch())
+        return self.runner.preview(self.stack, self.packs, on_event=self._watch())
 
     def up(self) -> StackResult:
-        return self._runner.up(self.stack, self.packs, on_event=self._watch())
+        return self.runner.up(self.stack, self.packs, on_event=self._watch())
 
     def destroy(self) -> StackResult:
-        return self._runner.destroy(self.stack, on_event=self._watch())
+        return self.runner.destroy(self.stack, on_event=self._watch())
 
     def changes(self) -> list[Step]:
         """The steps of the last operation that change something, in the order in which the engine began them."""
