@@ -155,7 +155,7 @@ def test_a_second_demonstration_is_refused_and_leaves_the_running_one_alone(
     monkeypatch.setattr(traffic_rollouts, "PATIENCE_SECONDS", 0.0)
     with exclusive(tmp_path / "demo" / "demo.lock", what="plays", waiting=print, timeout=0):
         assert player.main(arguments) == Exit.BUSY
-    assert f"process {os.getpid()} still plays the demonstration" in capsys.readouterr().err
+    assert f"Process {os.getpid()} still plays the demonstration" in capsys.readouterr().err
     assert layout.state.exists() and cells.exists()
 
 
