@@ -9,7 +9,7 @@ import pytest
 from pulumi_embedded.engine.provider import Properties
 from pulumi_embedded.providers.kubernetes.await_ import foundations, pods, services, workloads
 from pulumi_embedded.providers.kubernetes.await_.verdict import Judge, ReadinessState, selector
-from pulumi_embedded.providers.kubernetes.await_.waiting import NotReadyError, holders, pause_after, until_gone, until_ready, unready
+from pulumi_embedded.providers.kubernetes.await_.waiting import NotReadyError, holders, pause_after, unready, until_gone, until_ready
 from pulumi_embedded.providers.kubernetes.client import ClusterConnection
 from pulumi_embedded.providers.kubernetes.clock import AwaitClock
 from pulumi_embedded.providers.kubernetes.errors import ApiUnreachableError, UnknownKindError

@@ -10,7 +10,7 @@ from typing import Any
 from pulumi_embedded.engine.paths import Path, parse
 from pulumi_embedded.engine.provider import LiveResource, PartialFailureError, Properties, ProviderError, ProviderStep
 from pulumi_embedded.providers.kubernetes import drift, names, paths, wire
-from pulumi_embedded.providers.kubernetes.await_.waiting import DEFAULT_SECONDS, NotReadyError, until_gone, until_ready, unready
+from pulumi_embedded.providers.kubernetes.await_.waiting import DEFAULT_SECONDS, NotReadyError, unready, until_gone, until_ready
 from pulumi_embedded.providers.kubernetes.client import ClusterConnection
 from pulumi_embedded.providers.kubernetes.clock import AwaitClock
 from pulumi_embedded.providers.kubernetes.errors import ApiRefusal, ApiUnreachableError, UnknownKindError, explain
