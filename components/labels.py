@@ -4,12 +4,11 @@ A Deployment's selector is immutable, so `selector` holds only what never change
 """
 
 from components.naming import label_value
-from headway.wire import MODEL, PART_OF, PREFIX, RELEASE, TENANT, WORKLOAD_CLASS
+from headway.wire import MODEL, PART_OF, PREFIX, RELEASE, SYSTEM_NODES, TENANT, WORKLOAD_CLASS
 
 QUEUES = f"{PREFIX}/queues"
 """Annotation of a tenant's namespace: the addresses of its models' queues, which their autoscalers may ask about."""
-WORKLOAD_LABEL, SYSTEM = "workload", "system"
-"""Label of the nodes without GPUs, where everything runs that needs none."""
+WORKLOAD_LABEL, SYSTEM = SYSTEM_NODES
 
 
 def labels(

@@ -16,6 +16,8 @@ ARM = f"{PREFIX}/arm"
 POOL = f"{PREFIX}/pool"
 ENVIRONMENT = f"{PREFIX}/environment"
 WORKLOAD_CLASS = f"{PREFIX}/class"
+SYSTEM_NODES = ("workload", "system")
+"""Label of the nodes without GPUs, where everything runs that needs none, and its value."""
 RUNTIME = f"{PREFIX}/runtime"
 GPU_MEMORY = f"{PREFIX}/gpu-memory"
 """Annotation of pods: GPU memory of the envelope, for alerts, the memory gate and admission."""

@@ -9,6 +9,7 @@ would go unnoticed; `of_this_run` therefore reads the whole map.
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pydantic import ValidationError
 from headway.contract.part import Name, Part
 from headway.contract.pool import Pool, SystemPool
 from headway.problem import Problem, problem
+from stacks import footprint
 from stacks.sections import (
     AccountSettings,
     ControlPlaneSettings,
@@ -39,7 +41,7 @@ PLATFORM = "platform"
 SANDBOX = "sandbox"
 """The environment in which charts are not installed and nothing is AWS's."""
 SHARED: Mapping[str, Mapping[str, str]] = {
-    PLATFORM: {"account": CLUSTER, "network": CLUSTER, "pools": CLUSTER},
+    PLATFORM: {"account": CLUSTER, "network": CLUSTER, "pools": CLUSTER, "system_pool": CLUSTER},
     "tenant": {"account": CLUSTER, "gateway": PLATFORM, "loops": PLATFORM, "pools": CLUSTER},
 }
 """For each layer, the sections that it reads from another layer's file of the same environment."""
@@ -80,12 +82,15 @@ class PlatformSettings(Part):
     account: AccountSettings
     network: NetworkSettings
     pools: tuple[Pool, ...]
+    system_pool: SystemPool
     gateway: GatewaySettings
     loops: LoopSettings
     observability: ObservabilitySettings
     warm: tuple[WarmCapacity, ...]
 
     def violations(self) -> Iterator[Problem]:
+        for found in footprint.room(self.system_pool, self.pools, self.gateway, self.observability).problems:
+            yield replace(found, path=("system_pool", *found.path))
         known = sorted(pool.name for pool in self.pools)
         for number, warm in enumerate(self.warm):
             if warm.pool not in known:
@@ -130,11 +135,28 @@ def load(stack: str, config: Mapping[str, str], folder: Path = FOLDER, secrets: 
             model, given = PlatformSettings, given | _shared(environment, PLATFORM, folder)
         case _:
             model, given = TenantSettings, given | _shared(environment, "tenant", folder) | {"tenant": layer}
+    hidden = frozenset(key.removeprefix(f"{NAMESPACE}:") for key in secrets)
     try:
-        return model.model_validate({**given, "environment": environment})
+        found = model.model_validate({**given, "environment": environment})
     except ValidationError as error:
-        hidden = frozenset(key.removeprefix(f"{NAMESPACE}:") for key in secrets)
         raise SettingsError(f"Pulumi.{stack}.yaml", problems_in(error, hidden)) from None
+    if isinstance(found, ClusterSettings) and (problems := _too_small(environment, given, folder)):
+        raise SettingsError(f"Pulumi.{stack}.yaml", problems)
+    return found
+
+
+def _too_small(environment: str, given: Mapping[str, Any], folder: Path) -> tuple[Problem, ...]:
+    """What the platform layer, where there is one, will say of this cluster layer's system pool; nodes come first."""
+    platform = {key.removeprefix(f"{NAMESPACE}:"): value for key, value in config_of(folder, environment, PLATFORM).items()}
+    if not platform:
+        return ()
+    shared = {section: given[section] for section in SHARED[PLATFORM] if section in given}
+    try:
+        PlatformSettings.model_validate({**platform, **shared, "environment": environment})
+    except ValidationError as error:
+        # Its other problems are told where they stand, when that layer is planned.
+        return tuple(found for found in problems_in(error) if found.path[0] == f"{NAMESPACE}:system_pool")
+    return ()
 
 
 def of_this_run() -> StackSettings:
@@ -161,11 +183,13 @@ def _shared(environment: str, layer: str, folder: Path) -> dict[str, Any]:
     """The sections that `layer` reads from the files of other layers; what is not there is left out, and then
     refused as missing.
     """
-    files = {owner: _config(folder / f"Pulumi.{environment}-{owner}.yaml") for owner in sorted(set(SHARED[layer].values()))}
+    files = {owner: config_of(folder, environment, owner) for owner in sorted(set(SHARED[layer].values()))}
     keys = {section: f"{NAMESPACE}:{section}" for section in SHARED[layer]}
     return {section: files[owner][keys[section]] for section, owner in SHARED[layer].items() if keys[section] in files[owner]}
 
 
-def _config(path: Path) -> dict[str, Any]:
+def config_of(folder: Path, environment: str, layer: str) -> dict[str, Any]:
+    """What a layer's stack file says below `config`; nothing where there is none."""
+    path = folder / f"Pulumi.{environment}-{layer}.yaml"
     read: Any = yaml.load(path.read_text(), Loader=yaml.CSafeLoader) if path.exists() else None
     return (read or {}).get("config") or {}

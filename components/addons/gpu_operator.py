@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from components.addons.placement import ON_SYSTEM_NODES
+from components.addons.placement import ON_SYSTEM_NODES, requests
 from components.nodes.gpu_node import GPU_TAINT
 from components.nodes.sharing import EXCLUSIVE, mig_configs, plugin_configs
 from components.versions import GPU_OPERATOR
@@ -72,7 +72,11 @@ def values(pools: Sequence[Pool]) -> dict[str, Any]:
         "nfd": {"enabled": True},
         "gfd": {"enabled": True, "version": _digest("k8s-device-plugin")},
         "daemonsets": {"tolerations": tolerations},
-        "node-feature-discovery": {"worker": {"tolerations": tolerations}},
+        "node-feature-discovery": {
+            "gc": {"resources": requests("10m", "128Mi")},
+            "master": {"resources": requests("100m", "128Mi")},
+            "worker": {"resources": requests("5m", "64Mi"), "tolerations": tolerations},
+        },
         "operator": {
             "nodeSelector": dict(ON_SYSTEM_NODES),
             "upgradeCRD": True,

@@ -8,7 +8,7 @@ unless a setting says otherwise.
 
 from typing import Any
 
-from components.addons.placement import ON_SYSTEM_NODES, spread
+from components.addons.placement import ON_SYSTEM_NODES, requests, spread
 from headway.contract.arithmetic.replica import PROXY_CPU, PROXY_MEMORY
 from headway.wire import CLASS_HEADER, CLASS_TAG, DEGRADE_HEADER, MESH_NAMESPACE, SAMPLES_PROVIDER
 
@@ -59,7 +59,7 @@ def base_values() -> dict[str, Any]:
 
 def node_agent_values() -> dict[str, Any]:
     """Redirects the traffic of pods that have a proxy, on every node, behind the VPC's own network plugin."""
-    return {"excludeNamespaces": [MESH_NAMESPACE, "kube-system"], "global": {"logAsJson": True}}
+    return {"excludeNamespaces": [MESH_NAMESPACE, "kube-system"], "global": {"logAsJson": True}, "resources": requests("100m", "100Mi")}
 
 
 def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
@@ -68,6 +68,7 @@ def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
         "autoscaleMin": 2,
         "autoscaleMax": 5,
         "cni": {"enabled": True},
+        "resources": requests("500m", "2Gi"),
         "nodeSelector": dict(ON_SYSTEM_NODES),
         # Off by default since 1.28, and then nothing tells a copy of a request from the request.
         "env": {"DISABLE_SHADOW_HOST_SUFFIX": "false"},
@@ -144,6 +145,7 @@ def gateway_values(*, public: bool, replicas_min: int, replicas_max: int, histog
         "podAnnotations": {BUCKETS_ANNOTATION: histogram_buckets},
         "autoscaling": {"enabled": True, "minReplicas": replicas_min, "maxReplicas": replicas_max},
         "podDisruptionBudget": {"minAvailable": 1},
+        "resources": requests(str(PROXY_CPU), PROXY_MEMORY.kubernetes),
         "nodeSelector": dict(ON_SYSTEM_NODES),
         "topologySpreadConstraints": spread(GATEWAY_LABELS),
         "priorityClassName": "system-cluster-critical",

@@ -6,7 +6,7 @@ Scaling uses the operator's own identity. The trap: `identityOwner: workload` do
 
 from typing import Any
 
-from components.addons.placement import ON_SYSTEM_NODES
+from components.addons.placement import ON_SYSTEM_NODES, requests
 from components.permissions import Statement
 
 NAMESPACE = "keda"
@@ -24,6 +24,7 @@ def values(cluster_name: str) -> dict[str, Any]:
         "webhooks": {"replicaCount": 2},
         "podDisruptionBudget": {part: {"minAvailable": 1} for part in ("metricServer", "operator", "webhooks")},
         "logging": {"operator": {"format": "json"}, "webhooks": {"format": "json"}},
+        "resources": {part: requests("100m", "100Mi") for part in ("metricServer", "operator", "webhooks")},
         "nodeSelector": dict(ON_SYSTEM_NODES),
         "priorityClassName": "system-cluster-critical",
         "prometheus": {"metricServer": monitored, "operator": monitored, "webhooks": monitored},

@@ -46,6 +46,7 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, An
             "replicas": 2,
             "nodeSelector": dict(ON_SYSTEM_NODES),
             "resources": requests("50m", "64Mi"),
+            "metrics": {"resources": requests("10m", "32Mi")},
             "verboseLogging": False,
         },
         # Caches and canary are for installations many times this size.

@@ -52,7 +52,12 @@ def values(*, days: int, storage_bytes: int) -> dict[str, Any]:
         "kubeEtcd": {"enabled": False},
         "kubeProxy": {"enabled": False},
         "kubeScheduler": {"enabled": False},
-        "prometheusOperator": {"nodeSelector": dict(ON_SYSTEM_NODES), "resources": requests("50m", "128Mi")},
+        "prometheusOperator": {
+            "nodeSelector": dict(ON_SYSTEM_NODES),
+            "resources": requests("50m", "128Mi"),
+            # Of the container beside each Prometheus and Alertmanager, which the operator makes.
+            "prometheusConfigReloader": {"resources": requests("10m", "50Mi")},
+        },
         "prometheus": {"podDisruptionBudget": {"enabled": True}, "prometheusSpec": _prometheus(days, storage_bytes)},
         "alertmanager": {
             "podDisruptionBudget": {"enabled": True},
@@ -122,7 +127,11 @@ def _grafana() -> dict[str, Any]:
         "nodeSelector": dict(ON_SYSTEM_NODES),
         "resources": requests("100m", "256Mi"),
         "rbac": {"useExistingClusterRole": DASHBOARDS_READER},
-        "sidecar": {"dashboards": {"resource": "configmap", "searchNamespace": "ALL"}, "datasources": {"resource": "configmap"}},
+        "sidecar": {
+            "dashboards": {"resource": "configmap", "searchNamespace": "ALL"},
+            "datasources": {"resource": "configmap"},
+            "resources": requests("20m", "96Mi"),
+        },
         "testFramework": {"enabled": False},
     }
 

@@ -20,11 +20,13 @@ from headway.contract.arithmetic.startup import budget_burn, startup
 from headway.contract.arithmetic.surge import pool_for, spare_for, surge
 from headway.contract.crosscheck import TenantContracts
 from headway.contract.difference import Difference
-from headway.contract.explanation import Line
+from headway.contract.explanation import Line, written
 from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.reading.loader import CheckResult
 from headway.problem import Problem, ProblemLevel, shown
+
+SYSTEM_POOL_HINT = "--explain shows what is left, and what a lost node does"
 
 
 def print_result(result: CheckResult, prefix: str, pool_findings: Sequence[Problem]) -> None:
@@ -96,6 +98,29 @@ def _sums(
             ("Room for a rollout, everything at its maximum", surge(model, spare).lines, ""),
         ]
     return parts
+
+
+def environment_record(sums: Sequence[Line], problems: Sequence[Problem]) -> dict[str, object]:
+    """What `check` says of an environment's own settings, for programs."""
+    return {
+        "systemPool": [{"what": line.what, "amount": line.figure, "why": line.why} for line in sums],
+        "problems": [
+            {"rule": p.rule, "file": p.file, "path": p.dotted, "fact": p.fact, "consequence": p.consequence, "remedy": p.remedy}
+            for p in problems
+        ],
+    }
+
+
+def print_system_pool(sums: Sequence[Line], *, explain: bool) -> None:
+    """What the system pool holds: a line, or all of its sums."""
+    console = _console()
+    if explain:
+        console.print("\n[bold underline]system pool[/]")
+        console.print(escape(written(tuple(sums), "    ")), soft_wrap=True)
+        return
+    found = {line.what: line.figure for line in sums}
+    needed = ", ".join(f"{found[name]} {what}" for name, what in (("CPU needed", "CPU"), ("RAM needed", "RAM")))
+    console.print(f"system pool: {needed}; {found['nodes needed']} nodes needed ({SYSTEM_POOL_HINT})", soft_wrap=True)
 
 
 def explained_record(result: CheckResult, pools: Sequence[Pool] | None) -> dict[str, object]:

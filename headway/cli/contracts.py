@@ -19,6 +19,7 @@ from headway.cli.output import Output, OutputOption
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
+    from headway.contract.explanation import Line
     from headway.contract.model import Model
     from headway.contract.pool import Pool
     from headway.contract.reading.loader import CheckResult, ModelCheck
@@ -67,13 +68,19 @@ def check(
 
     Exit codes: 0 all accepted (warnings may be there), 1 something is refused, 2 wrong use.
     """
-    from headway.cli.contract_view import explained_record, print_explained, print_result
+    from headway.cli.contract_view import environment_record, explained_record, print_explained, print_result, print_system_pool
     from headway.contract.report import as_json, as_sarif
 
     pools, pool_findings = _pools(environment, path)
+    sums: tuple[Line, ...] = ()
+    if environment and not pool_findings:
+        sums, pool_findings = _system_room(environment, path)
     result, prefix = _load(path, pools, _registries() if registry else None)
     if output is CheckOutput.JSON:
         record = as_json(result, prefix)
+        if environment:
+            record["environment"] = environment_record(sums, pool_findings)
+            record["ok"] = record["ok"] and not pool_findings
         if explain:
             record["explained"] = explained_record(result, pools)
         _write(json.dumps(record, indent=2, ensure_ascii=False))
@@ -83,6 +90,8 @@ def check(
         _write(json.dumps(as_sarif(result.findings, VERSION, prefix), indent=2, ensure_ascii=False))
     else:
         print_result(result, prefix, pool_findings)
+        if sums:
+            print_system_pool(sums, explain=explain)
         if explain:
             print_explained(result, pools)
     raise typer.Exit(Exit.OK if result.ok and not pool_findings else Exit.REFUSED)
@@ -142,6 +151,13 @@ def _load(path: Path, pools: "tuple[Pool, ...] | None", judge: "ModelCheck | Non
         result, root = load_tenants(target, pools, judge), target
     prefix = os.path.relpath(root)
     return result, "" if prefix == "." else Path(prefix).as_posix() + "/"
+
+
+def _system_room(environment: str, path: Path) -> "tuple[tuple[Line, ...], tuple[Problem, ...]]":
+    from headway.cli.system_room import system_room
+    from headway.environment.checkout import find
+
+    return system_room(find(path.absolute() if path.is_dir() else path.absolute().parent), environment)
 
 
 def _pools(environment: str | None, path: Path) -> "tuple[tuple[Pool, ...] | None, tuple[Problem, ...]]":

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from headway.contract.accelerators import INSTANCE_TYPES
+from headway.contract.arithmetic.node import allocatable_cpu, allocatable_memory
 from headway.contract.gpu_resources import WHOLE_GPU
-from headway.wire import MODEL, WORKLOAD_CLASS
+from headway.wire import MODEL, SYSTEM_NODES, WORKLOAD_CLASS
 from policies.guardrails import workloads as w
 from policies.guardrails.rule import Breaches, Domain, PolicyRule, PolicySeverity, breach
 from policies.guardrails.view import ResourceView
@@ -97,6 +99,27 @@ def _size(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     size = r.at("scalingConfig", "maxSize").value
     if size is not None and size > c["maxNodes"]:
         yield breach("scalingConfig.maxSize", f"the group may grow to {size} nodes; the ceiling is {c['maxNodes']}")
+
+
+def _system_nodes(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
+    label, value = SYSTEM_NODES
+    if r["labels"][label].value != value:
+        return
+    types = [INSTANCE_TYPES[name] for name in r["instanceTypes"].value or () if name in INSTANCE_TYPES]
+    if not types:
+        yield breach("instanceTypes", "no instance type of the catalogue is named")
+        return
+    cpu = min(allocatable_cpu(each) for each in types) - c["nodeMillicores"]
+    memory = min(allocatable_memory(each) for each in types) // 2**20 - c["nodeMebibytes"]
+    for bound, word, least in (("minSize", "fewest", c["nodes"]), ("maxSize", "most", c["nodes"] + 1)):
+        nodes = r.at("scalingConfig", bound).value or 0
+        # At most, one node may be lost.
+        left = nodes if bound == "minSize" else nodes - 1
+        if nodes < least:
+            yield breach(f"scalingConfig.{bound}", f"{nodes} nodes at {word}; pods that share no node need {least}")
+        elif left * cpu < c[f"{word}Millicores"] or left * memory < c[f"{word}Mebibytes"]:
+            needed = f"{c[f'{word}Millicores']}m of CPU and {c[f'{word}Mebibytes']}Mi of RAM are needed"
+            yield breach(f"scalingConfig.{bound}", f"{left} nodes hold {left * cpu}m and {left * memory}Mi; at the {word} {needed}")
 
 
 def _batch_on_demand(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
@@ -249,6 +272,27 @@ RULES = (
         applies=("aws:eks/nodeGroup:NodeGroup",),
         check=_size,
         settings={"maxNodes": {"type": "integer", "minimum": 1, "default": 32}},
+    ),
+    PolicyRule(
+        id="system-nodes-hold-the-platform",
+        domain=Domain.RELIABILITY,
+        title="The system nodes have room for the platform, at their fewest and, with one lost, at their most.",
+        rationale="Pods of the platform would find no place, and the first apply would wait for them until it fails.",
+        remedy="Use larger or more nodes; `headway check --environment NAME --explain` shows the sums and says which suffice.",
+        applies=("aws:eks/nodeGroup:NodeGroup",),
+        check=_system_nodes,
+        settings={
+            name: {"type": "integer", "minimum": 0, "default": default}
+            for name, default in {
+                "fewestMebibytes": 17_500,
+                "fewestMillicores": 6_500,
+                "mostMebibytes": 24_500,
+                "mostMillicores": 8_600,
+                "nodeMebibytes": 510,
+                "nodeMillicores": 400,
+                "nodes": 3,
+            }.items()
+        },
     ),
     PolicyRule(
         id="alert-has-runbook",

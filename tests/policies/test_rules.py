@@ -90,6 +90,7 @@ MUTATIONS: list[tuple[str, str, tuple[str | int, ...], Any, str]] = [
     ("node-release-pinned", NG, ("releaseVersion",), ABSENT, "releaseVersion"),
     ("spot-for-batch-only", NG, ("capacityType",), "SPOT", "capacityType"),
     ("node-group-bounded", NG, ("scalingConfig", "maxSize"), 33, "scalingConfig.maxSize"),
+    ("system-nodes-hold-the-platform", NG, ("labels", "workload"), "system", "instanceTypes"),
     ("latency-never-time-sliced", NG, ("labels", "nvidia.com/device-plugin.config"), "slice-4", "labels.nvidia.com/device-plugin.config"),
     ("node-without-remote-access", NG, ("remoteAccess",), {"ec2SshKey": "mine"}, "remoteAccess"),
     ("resource-policy-not-public", "aws:s3/bucketPolicy:BucketPolicy", ("policy",), '{"Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "s3:GetObject", "Resource": "*"}]}', "policy.Statement[0].Principal"),
@@ -192,6 +193,23 @@ def test_a_bucket_and_its_key_are_protected_unless_disposable(type: str) -> None
     rule, bare = BY_ID["bucket-protected"], resource(type, GOOD[type], protect=False)
     assert [b.dotted for b in evaluate(rule, bare).breaches] == ["(options).protect"]
     assert evaluate(rule, bare, {"required": False}).breaches == ()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "types", "places"),
+    [
+        (3, 6, ["m7i.xlarge"], []),
+        (2, 6, ["m7i.xlarge"], ["scalingConfig.minSize"]),
+        (3, 3, ["m7i.xlarge"], ["scalingConfig.maxSize"]),
+        (2, 4, ["m7i.large"], ["scalingConfig.minSize", "scalingConfig.maxSize"]),
+        (4, 6, ["m7i.large"], ["scalingConfig.minSize", "scalingConfig.maxSize"]),
+        (3, 6, ["m7i.xlarge", "m7i.large"], ["scalingConfig.minSize", "scalingConfig.maxSize"]),
+    ],
+)
+def test_system_nodes_without_room_for_the_platform_are_refused(low: int, high: int, types: list[str], places: list[str]) -> None:
+    nodes = {"labels": {"workload": "system"}, "instanceTypes": types, "scalingConfig": {"minSize": low, "maxSize": high}}
+    verdict = evaluate(BY_ID["system-nodes-hold-the-platform"], resource(NG, {**GOOD[NG], **nodes}))
+    assert [b.dotted for b in verdict.breaches] == places
 
 
 def test_a_floating_launch_template_is_no_pinned_release() -> None:

@@ -41,7 +41,7 @@ def pool(**changes: Any) -> Pool:
 
 def test_an_environment_is_reckoned_from_its_stack_file() -> None:
     assert months(dev()) == {
-        "system nodes": (2, 4, "81.58"),  # 0.1008 x 730 h + 100 GiB x 0.08
+        "system nodes": (3, 6, "155.17"),  # 0.2016 x 730 h + 100 GiB x 0.08
         "l4 nodes": (0, 2, "763.65"),  # 0.9776 x 730 h + 200 GiB x 0.08 + 3,000 x 0.005 + 475 x 0.04
         "l4-batch nodes": (0, 4, "335.46"),  # two zones, at 40 % of the price
         "control plane": (1, 1, "73.00"),
@@ -55,8 +55,8 @@ def test_an_environment_is_reckoned_from_its_stack_file() -> None:
 def test_together_is_every_line_at_its_fewest_and_at_its_most() -> None:
     found = estimate(dev())
     around = 73 + 32.85 + 3.65 + 8 * 7.3 + 4
-    assert float(found.least.dollars) == pytest.approx(2 * 81.584 + around)
-    assert float(found.greatest.dollars) == pytest.approx(4 * 81.584 + 2 * 763.648 + 4 * 335.4592 + around)
+    assert float(found.least.dollars) == pytest.approx(3 * 155.168 + around)
+    assert float(found.greatest.dollars) == pytest.approx(6 * 155.168 + 2 * 763.648 + 4 * 335.4592 + around)
 
 
 @pytest.mark.parametrize(("nat", "gateways"), [("none", None), ("single", 1), ("per-zone", 2), ("regional", 2)])
@@ -115,7 +115,7 @@ def test_a_description_that_cannot_stand_is_refused_with_every_place(tmp_path: P
     (tmp_path / "stacks").mkdir()
     text = (ROOT / "stacks" / "Pulumi.dev-cluster.yaml").read_text()
     (tmp_path / "stacks" / "Pulumi.dev-cluster.yaml").write_text(
-        text.replace("nat: single", "nat: double").replace("instance_types: [m7i.large]", "instance_types: [z9.huge]")
+        text.replace("nat: single", "nat: double").replace("instance_types: [m7i.xlarge]", "instance_types: [z9.huge]")
     )
     with pytest.raises(UserError) as raised:
         described(tmp_path, "dev-cluster")

@@ -207,7 +207,7 @@ CLUSTER_CHANGES: Mapping[str, Any] = {
     "system_pool.disk": {"size": "300Gi"},
     "system_pool.instance_types": ["m7i.2xlarge"],
     "system_pool.name": "plain",
-    "system_pool.size": {"min": 2, "max": 9},
+    "system_pool.size": {"min": 3, "max": 9},
     "system_pool.zones": ["us-east-1a"],
 }
 """A change of every field of the cluster layer, but of those that have no second legal value: see below."""

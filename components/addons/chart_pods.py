@@ -1,0 +1,129 @@
+"""The pods of every chart that run on the system pool or on each node, and where the values say what they request. Pure.
+
+No request is implied: each path below must be in the values that we give, so the sums follow from the values. Which
+pods a chart makes, how many containers each has and what keeps two apart was read from its templates at the pinned
+version (the charts' source trees, `helm template`). The traps: a chart's default affinity is hard for Loki, which
+therefore takes as many nodes as it has replicas; and an operator's own containers are sized where the operator is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headway.contract.arithmetic.system_pool import Workload
+from headway.contract.units import Bytes, MilliCpu
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChartPods:
+    """One kind of pod. `containers` has, for each container, the path of its resources in the values."""
+
+    name: str
+    containers: tuple[str, ...]
+    replicas: str | int = 1
+    """Their number, or its path in the values."""
+    most: str | None = None
+    """Path of an autoscaler's upper bound."""
+    every_node: bool = False
+    apart: bool = False
+    by_zone: bool = False
+    volume: bool = False
+
+
+_RELOADER = "prometheusOperator.prometheusConfigReloader.resources"
+_SIDECAR = "grafana.sidecar.resources"
+_NFD = "node-feature-discovery"
+
+CHART_PODS: Mapping[str, tuple[ChartPods, ...]] = {
+    "base": (),
+    "cluster-autoscaler": (ChartPods(name="cluster-autoscaler", containers=("resources",), replicas="replicaCount"),),
+    "cni": (ChartPods(name="istio-cni", containers=("resources",), every_node=True),),
+    "gateway": (
+        ChartPods(
+            name="gateway",
+            containers=("resources",),
+            replicas="autoscaling.minReplicas",
+            most="autoscaling.maxReplicas",
+            by_zone=True,
+        ),
+    ),
+    "gpu-operator": (
+        ChartPods(name="gpu-operator", containers=("operator.resources",)),
+        ChartPods(name="nfd-gc", containers=(f"{_NFD}.gc.resources",)),
+        ChartPods(name="nfd-master", containers=(f"{_NFD}.master.resources",)),
+        ChartPods(name="nfd-worker", containers=(f"{_NFD}.worker.resources",), every_node=True),
+    ),
+    "istiod": (ChartPods(name="istiod", containers=("resources",), replicas="autoscaleMin", most="autoscaleMax", by_zone=True),),
+    "keda": (
+        ChartPods(name="keda-metrics", containers=("resources.metricServer",), replicas="metricsServer.replicaCount"),
+        ChartPods(name="keda-operator", containers=("resources.operator",), replicas="operator.replicaCount"),
+        ChartPods(name="keda-webhooks", containers=("resources.webhooks",), replicas="webhooks.replicaCount"),
+    ),
+    "kube-prometheus-stack": (
+        ChartPods(
+            name="alertmanager",
+            containers=("alertmanager.alertmanagerSpec.resources", _RELOADER),
+            replicas="alertmanager.alertmanagerSpec.replicas",
+            volume=True,
+        ),
+        # Beside Grafana itself: one sidecar for dashboards and one for data sources.
+        ChartPods(name="grafana", containers=("grafana.resources", _SIDECAR, _SIDECAR)),
+        ChartPods(name="kube-state-metrics", containers=("kube-state-metrics.resources",)),
+        ChartPods(name="node-exporter", containers=("prometheus-node-exporter.resources",), every_node=True),
+        ChartPods(
+            name="prometheus",
+            containers=("prometheus.prometheusSpec.resources", _RELOADER),
+            replicas="prometheus.prometheusSpec.replicas",
+            by_zone=True,
+            volume=True,
+        ),
+        ChartPods(name="prometheus-operator", containers=("prometheusOperator.resources",)),
+    ),
+    "loki": (
+        ChartPods(name="loki", containers=("singleBinary.resources",), replicas="singleBinary.replicas", apart=True, volume=True),
+        ChartPods(
+            name="loki-gateway", containers=("gateway.resources", "gateway.metrics.resources"), replicas="gateway.replicas", apart=True
+        ),
+    ),
+    "prometheus-operator-crds": (),
+    "tempo": (ChartPods(name="tempo", containers=("tempo.resources",), volume=True),),
+}
+"""By chart. The collector stands twice: `collector_pods`."""
+
+
+def collector_pods(values: Mapping[str, Any]) -> tuple[ChartPods, ...]:
+    """Of the chart opentelemetry-collector, whose mode is a value."""
+    name = str(values["fullnameOverride"])
+    if values["mode"] == "daemonset":
+        return (ChartPods(name=name, containers=("resources",), every_node=True),)
+    return (ChartPods(name=name, containers=("resources",), replicas="replicaCount"),)
+
+
+def workloads(chart: str, values: Mapping[str, Any]) -> tuple[Workload, ...]:
+    """What a release of `chart` with `values` requests. Raises KeyError for a request that the values do not say."""
+    pods = collector_pods(values) if chart == "opentelemetry-collector" else CHART_PODS[chart]
+    return tuple(_workload(chart, each, values) for each in pods)
+
+
+def _workload(chart: str, pods: ChartPods, values: Mapping[str, Any]) -> Workload:
+    asked = [_at(values, path)["requests"] for path in pods.containers]
+    least = pods.replicas if isinstance(pods.replicas, int) else int(_at(values, pods.replicas))
+    return Workload(
+        name=pods.name,
+        cpu=MilliCpu(sum(MilliCpu.parse(each["cpu"]) for each in asked)),
+        memory=Bytes(sum(Bytes.parse(each["memory"]) for each in asked)),
+        least=0 if pods.every_node else least,
+        most=0 if pods.every_node else int(_at(values, pods.most)) if pods.most else least,
+        every_node=pods.every_node,
+        apart=pods.apart,
+        by_zone=pods.by_zone,
+        volume=pods.volume,
+        source=f"chart {chart}",
+    )
+
+
+def _at(values: Mapping[str, Any], path: str) -> Any:
+    found: Any = values
+    for key in path.split("."):
+        found = found[key]
+    return found
