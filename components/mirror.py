@@ -35,7 +35,13 @@ def listing() -> dict[str, Any]:
         }
         for chart in sorted(CHARTS, key=lambda chart: chart.chart)
     ]
-    return {"read": versions.READ, "charts": charts, "images": [_image(image, sorted(users[image])) for image in sorted(users)]}
+    return {
+        "read": versions.READ,
+        "kubernetes": versions.KUBERNETES,
+        "addons": dict(sorted(versions.ADDONS.items())),
+        "charts": charts,
+        "images": [_image(image, sorted(users[image])) for image in sorted(users)],
+    }
 
 
 def _image(image: str, users: list[str]) -> dict[str, Any]:

@@ -19,6 +19,8 @@ FREE_ENDPOINTS = frozenset({"s3"})
 
 _READ = {
     "account_id": ("account", "id"),
+    "administrators": ("control_plane", "administrators"),
+    "creator_is_administrator": ("control_plane", "creator_is_administrator"),
     "endpoints": ("network", "endpoints"),
     "nat": ("network", "nat"),
     "pools": ("pools",),
@@ -49,6 +51,10 @@ class Described(Part):
     """Nodes without GPUs."""
     pools: tuple[Pool, ...]
     """Nodes with GPUs."""
+    administrators: tuple[str, ...] = ()
+    """ARNs of the IAM roles and users that administer the cluster."""
+    creator_is_administrator: bool = False
+    """Whether whoever creates the cluster administers it too."""
 
     @property
     def paid_endpoints(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import typer
 
-from headway.cli import artifact, artifact_cache, backtest, contracts, cost, leftovers, mirror, nodes, policies, release
+from headway.cli import artifact, artifact_cache, backtest, contracts, cost, doctor, leftovers, mirror, nodes, policies, release
 from headway.cli.plugins import Commands
 from headway.problem import Exit, UserError
 from headway.wire import ARTIFACT_CACHE_COMMAND
@@ -32,6 +32,7 @@ app.command("artifact")(artifact.artifact)
 app.command(ARTIFACT_CACHE_COMMAND)(artifact_cache.artifact_cache)
 app.command("backtest")(backtest.backtest)
 app.command("cost")(cost.cost)
+app.command("doctor")(doctor.doctor)
 app.command("leftovers")(leftovers.leftovers)
 app.command("policies")(policies.policies)
 app.command("mirror")(mirror.mirror)

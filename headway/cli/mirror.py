@@ -30,7 +30,7 @@ def mirror(
     """List every chart and image of the platform: version, digest where one is known, and how it gets into ECR. Or compare packages with it."""
     from headway.environment.checkout import find
 
-    found = _read(find(project))
+    found = installed_by(find(project))
     if charts is not None:
         compare(found["charts"], charts)
         typer.echo(f"{len(found['charts'])} charts are what components/versions.py says")
@@ -38,8 +38,8 @@ def mirror(
     typer.echo(json.dumps(found, indent=2) if output is Output.JSON else _text(found))
 
 
-def _read(project: Path) -> dict[str, Any]:
-    """As the program that installs them says: it is run, never imported."""
+def installed_by(project: Path) -> dict[str, Any]:
+    """Versions, charts and images as the program that installs them says: it is run, never imported."""
     command = [sys.executable, "-m", "components.mirror"]
     ended = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     if ended.returncode:

@@ -1,0 +1,259 @@
+"""What an AWS account must have before the layers can be applied, judged from what it answered. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from headway.capacity.described import Described
+from headway.contract.pool_parts import CapacityBlock, Reservation
+from headway.doctor.check import CheckResult, Unanswered, judged, unknown
+from headway.doctor.quotas import ADDRESSES, addresses, needs
+from headway.problem import Problem, ProblemLevel
+
+SERVICE_LINKED_ROLES: Mapping[str, tuple[str, str]] = {
+    "AWSServiceRoleForAutoScaling": (
+        "autoscaling.amazonaws.com",
+        "KMS refuses the key of the nodes' volumes, whose policy names this role (EC2 Auto Scaling user guide, key policy requirements)",
+    ),
+}
+"""Roles that must exist first, with the service that they belong to and what fails without them."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Whose credentials these are: account and ARN as STS says them."""
+
+    account: str
+    arn: str
+
+    @property
+    def principal(self) -> str:
+        """`role/NAME` or `user/NAME`; STS leaves out a role's path."""
+        kind, _, rest = self.arn.rsplit(":", 1)[-1].partition("/")
+        return f"role/{rest.partition('/')[0]}" if kind == "assumed-role" else f"{kind}/{rest.rpartition('/')[2]}"
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A service quota: its name, its value, and how much of it others use already where that is known."""
+
+    name: str
+    value: float
+    used: float = 0
+
+
+@dataclass(frozen=True)
+class ReservationFacts:
+    """A capacity reservation as EC2 describes it."""
+
+    state: str
+    instance_type: str
+    zone: str
+    total: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountFacts:
+    """What the account answered, or why it did not. Mappings are by what was asked for; what does not exist is absent."""
+
+    caller: Caller | Unanswered
+    roles: frozenset[str] | Unanswered
+    """Service-linked roles that exist, of SERVICE_LINKED_ROLES."""
+    quotas: Mapping[str, Quota] | Unanswered
+    """By quota code."""
+    offerings: Mapping[str, frozenset[str]] | Unanswered
+    """Instance types by zone."""
+    addons: Mapping[str, frozenset[str]] | Unanswered
+    """Versions of EKS add-ons that the cluster's Kubernetes version is offered, by add-on."""
+    reservations: Mapping[str, ReservationFacts] | Unanswered
+
+
+def judge(layer: Described, facts: AccountFacts, addons: Mapping[str, str], kubernetes: str) -> tuple[CheckResult, ...]:
+    """Every check of the account, in the order in which they matter. `addons` and `kubernetes` are the pinned versions."""
+    return (
+        _identity(layer, facts.caller),
+        _administrator(layer, facts.caller),
+        _roles(facts.roles),
+        _quotas(layer, facts.quotas),
+        _offerings(layer, facts.offerings),
+        _addons(facts.addons, addons, kubernetes),
+        _reservations(layer, facts.reservations),
+    )
+
+
+def _identity(layer: Described, caller: Caller | Unanswered) -> CheckResult:
+    if isinstance(caller, Unanswered):
+        return unknown("identity", caller)
+    if caller.account == layer.account_id:
+        return judged("identity", f"The credentials are of account {caller.account}, as {caller.principal}.")
+    return judged(
+        "identity",
+        "",
+        [
+            Problem(
+                rule="identity",
+                path=("account", "id"),
+                value=layer.account_id,
+                fact=f"The credentials are of account {caller.account}, and the environment is in account {layer.account_id}",
+                consequence="The AWS provider refuses every resource",
+                remedy="Choose credentials of the account (AWS_PROFILE), or correct headway:account in the stack file",
+            )
+        ],
+    )
+
+
+def _administrator(layer: Described, caller: Caller | Unanswered) -> CheckResult:
+    if isinstance(caller, Unanswered):
+        return unknown("administrator", caller)
+    names = {arn.rsplit(":", 1)[-1].partition("/")[0] + "/" + arn.rpartition("/")[2] for arn in layer.administrators}
+    if caller.principal in names:
+        return judged("administrator", f"{caller.principal} will administer the cluster.")
+    return judged(
+        "administrator",
+        "",
+        [
+            Problem(
+                rule="administrator",
+                path=("control_plane", "administrators"),
+                value=list(layer.administrators),
+                fact=f"{caller.principal} is not among the cluster's administrators",
+                consequence="These credentials can create the cluster, and then not deploy the platform layer into it",
+                remedy="Add it to control_plane.administrators, or assume one of the roles that stand there",
+                level=ProblemLevel.WARNING if layer.creator_is_administrator else ProblemLevel.ERROR,
+            )
+        ],
+    )
+
+
+def _roles(roles: frozenset[str] | Unanswered) -> CheckResult:
+    if isinstance(roles, Unanswered):
+        return unknown("service-linked-roles", roles)
+    missing = [
+        Problem(
+            rule="service-linked-roles",
+            subject=name,
+            fact=f"The account has no role {name}",
+            consequence=consequence,
+            remedy=f"Create it once: `aws iam create-service-linked-role --aws-service-name {service}`",
+        )
+        for name, (service, consequence) in sorted(SERVICE_LINKED_ROLES.items())
+        if name not in roles
+    ]
+    return judged("service-linked-roles", f"{', '.join(sorted(SERVICE_LINKED_ROLES))} exists.", missing)
+
+
+def _quotas(layer: Described, quotas: Mapping[str, Quota] | Unanswered) -> CheckResult:
+    if isinstance(quotas, Unanswered):
+        return unknown("quotas", quotas)
+    problems = [
+        Problem(
+            rule="quotas",
+            subject=need.code,
+            value=int(quota.value),
+            fact=f"{quota.name} is {quota.value:g} vCPUs, and {_listed(need.pools)} may take {need.vcpus}",
+            consequence="Nodes past the quota never start, and pods wait for them without an end",
+            remedy="Ask for more: `aws service-quotas request-service-quota-increase --service-code ec2 "
+            f"--quota-code {need.code} --desired-value {need.vcpus}`; or lower the size.max of the pools",
+        )
+        for need in needs(layer)
+        if (quota := quotas.get(need.code)) is not None and quota.value < need.vcpus
+    ]
+    wanted, quota = addresses(layer), quotas.get(ADDRESSES)
+    if quota is not None and quota.value - quota.used < wanted:
+        problems.append(
+            Problem(
+                rule="quotas",
+                path=("network", "nat"),
+                value=layer.nat,
+                fact=f"{quota.name} is {quota.value:g}, of which {quota.used:g} are in use, and the NAT gateways need {wanted}",
+                consequence="The network fails in the middle of its creation",
+                remedy="Ask for more: `aws service-quotas request-service-quota-increase --service-code ec2 "
+                f"--quota-code {ADDRESSES} --desired-value {quota.used + wanted:g}`; or choose another network.nat",
+            )
+        )
+    return judged("quotas", f"{len(needs(layer))} quotas of vCPUs and one of addresses suffice for every pool at its largest.", problems)
+
+
+def _offerings(layer: Described, offerings: Mapping[str, frozenset[str]] | Unanswered) -> CheckResult:
+    if isinstance(offerings, Unanswered):
+        return unknown("offerings", offerings)
+    problems = [
+        Problem(
+            rule="offerings",
+            subject=f"pool {pool.name}",
+            value=zone,
+            fact=f"{zone} offers none of {', '.join(pool.instance_types)}",
+            consequence="The pool's node group of that zone can never have a node",
+            remedy=f"Take the zone from the pool, or choose types that it offers: {_where(pool.instance_types, offerings)}",
+        )
+        for pool in (layer.system_pool, *layer.pools)
+        for zone in pool.zones
+        if not offerings.get(zone, frozenset()) & set(pool.instance_types)
+    ]
+    return judged("offerings", "Every pool's instance types are offered in each of its zones.", problems)
+
+
+def _addons(offered: Mapping[str, frozenset[str]] | Unanswered, pinned: Mapping[str, str], kubernetes: str) -> CheckResult:
+    if isinstance(offered, Unanswered):
+        return unknown("add-on-versions", offered)
+    problems = [
+        Problem(
+            rule="add-on-versions",
+            subject=name,
+            value=version,
+            fact=f"EKS does not offer version {version} of {name} for Kubernetes {kubernetes}",
+            consequence="The add-on cannot be created, and nodes wait for it",
+            remedy=f"Pin one that is offered in components/versions.py: {_newest(offered.get(name, frozenset()))}",
+        )
+        for name, version in sorted(pinned.items())
+        if version not in offered.get(name, frozenset())
+    ]
+    return judged(
+        "add-on-versions", f"EKS offers all {len(pinned)} add-ons in their pinned versions for Kubernetes {kubernetes}.", problems
+    )
+
+
+def _reservations(layer: Described, found: Mapping[str, ReservationFacts] | Unanswered) -> CheckResult:
+    if isinstance(found, Unanswered):
+        return unknown("reservations", found)
+    problems = list(_unusable(layer, found))
+    if not any(isinstance(pool.capacity, Reservation | CapacityBlock) for pool in layer.pools):
+        return judged("reservations", "No pool names a reservation.")
+    return judged("reservations", "Every reservation that a pool names is active, in its zone, and large enough.", problems)
+
+
+def _unusable(layer: Described, found: Mapping[str, ReservationFacts]) -> Iterator[Problem]:
+    for pool in layer.pools:
+        if not isinstance(pool.capacity, Reservation | CapacityBlock):
+            continue
+        id, reserved = pool.capacity.id, found.get(pool.capacity.id)
+        if reserved is None:
+            fact = f"The account has no capacity reservation {id}"
+        elif reserved.state != "active":
+            fact = f"Reservation {id} is {reserved.state}, not active"
+        elif reserved.instance_type not in pool.instance_types or reserved.zone not in pool.zones:
+            fact = f"Reservation {id} is for {reserved.instance_type} in {reserved.zone}, which the pool does not use"
+        elif reserved.total < pool.size.min:
+            fact = f"Reservation {id} holds {reserved.total} instances, and the pool has at least {pool.size.min}"
+        else:
+            continue
+        yield Problem(
+            rule="reservations",
+            subject=f"pool {pool.name}",
+            value=id,
+            fact=fact,
+            consequence="Nodes of the pool cannot start in it",
+            remedy="Name a reservation that fits in the pool's capacity.id, or buy the capacity another way",
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"pool {names[0]}" if len(names) == 1 else f"pools {', '.join(names)}"
+
+
+def _where(types: Sequence[str], offerings: Mapping[str, frozenset[str]]) -> str:
+    there = sorted(zone for zone, offered in offerings.items() if offered & set(types))
+    return f"{', '.join(there)} offers one of them" if there else "no zone of the region offers them"
+
+
+def _newest(versions: frozenset[str]) -> str:
+    return ", ".join(sorted(versions)[-3:]) if versions else "none is offered, so ask for another Kubernetes version"

@@ -1,0 +1,243 @@
+"""What stops the first apply is found before it: each check by a planted fault, and nothing is concluded from silence."""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import typer
+from botocore.stub import Stubber
+from typer.testing import CliRunner
+
+from headway.capacity.described import Described, described
+from headway.cli import doctor as doctor_cli
+from headway.contract.pool_parts import Reservation
+from headway.doctor.account import AccountFacts, Caller, Quota, ReservationFacts, judge
+from headway.doctor.aws import account_facts
+from headway.doctor.check import CheckResult, CheckState, Unanswered
+from headway.doctor.quotas import ADDRESSES, addresses, needs
+from headway.doctor.samples import judge_samples
+from headway.doctor.tools import judge_aws, judge_pulumi, version
+from headway.problem import Exit, ProblemLevel
+
+ROOT = Path(__file__).parents[3]
+ACCOUNT, KUBERNETES = "123456789012", "1.35"
+ADDONS = {"coredns": "v1.14.2-eksbuild.4", "vpc-cni": "v1.21.1-eksbuild.8"}
+DEPLOYER = f"arn:aws:iam::{ACCOUNT}:role/platform/headway-deploy"
+
+
+def layer(**changes: Any) -> Described:
+    found = described(ROOT, "dev-cluster")[1]
+    return found.model_copy(update={"account_id": ACCOUNT, "administrators": (DEPLOYER,), **changes})
+
+
+LAYER = layer()
+WELL = AccountFacts(
+    caller=Caller(ACCOUNT, f"arn:aws:sts::{ACCOUNT}:assumed-role/headway-deploy/me"),
+    roles=frozenset({"AWSServiceRoleForAutoScaling"}),
+    quotas={**{need.code: Quota("Running instances", need.vcpus) for need in needs(LAYER)}, ADDRESSES: Quota("EC2-VPC Elastic IPs", 5, 4)},
+    offerings={zone: frozenset(t for p in (LAYER.system_pool, *LAYER.pools) for t in p.instance_types) for zone in LAYER.zones},
+    addons={name: frozenset({pinned}) for name, pinned in ADDONS.items()},
+    reservations={},
+)
+
+
+def examined(facts: AccountFacts = WELL, found: Described = LAYER) -> dict[str, CheckResult]:
+    return {result.name: result for result in judge(found, facts, ADDONS, KUBERNETES)}
+
+
+def test_an_account_that_has_everything_has_no_problem() -> None:
+    assert {result.state for result in examined().values()} == {CheckState.OK}
+
+
+@pytest.mark.parametrize(
+    ("check", "fault", "fact"),
+    [
+        (
+            "identity",
+            {"caller": Caller("999999999999", "arn:aws:iam::999999999999:user/me")},
+            "The credentials are of account 999999999999",
+        ),
+        ("administrator", {"caller": Caller(ACCOUNT, f"arn:aws:iam::{ACCOUNT}:user/me")}, "user/me is not among the cluster's admin"),
+        ("service-linked-roles", {"roles": frozenset[str]()}, "The account has no role AWSServiceRoleForAutoScaling"),
+        (
+            "quotas",
+            {"quotas": {"L-DB2E81BA": Quota("Running On-Demand G and VT instances", 8)}},
+            "G and VT instances is 8 vCPUs, and pool l4",
+        ),
+        ("quotas", {"quotas": {ADDRESSES: Quota("EC2-VPC Elastic IPs", 5, 5)}}, "Elastic IPs is 5, of which 5 are in use"),
+        ("offerings", {"offerings": {LAYER.zones[0]: frozenset({"m7i.xlarge"})}}, f"{LAYER.zones[0]} offers none of g6.2xlarge"),
+        ("add-on-versions", {"addons": {"coredns": frozenset({"v1.0.0"})}}, "EKS does not offer version v1.14.2-eksbuild.4 of coredns"),
+    ],
+)
+def test_each_planted_fault_is_found_by_its_check(check: str, fault: Mapping[str, Any], fact: str) -> None:
+    result = examined(replace(WELL, **fault))[check]
+    assert result.blocking
+    assert fact in "\n".join(problem.fact for problem in result.problems)
+    assert all(problem.consequence and problem.remedy for problem in result.problems)
+
+
+def reserved(**changes: Any) -> Described:
+    (first, *rest) = LAYER.pools
+    pool = first.model_copy(update={"capacity": Reservation(kind="reservation", id="cr-00000000aa"), **changes})
+    return layer(pools=(pool, *rest))
+
+
+@pytest.mark.parametrize(
+    ("found", "fact"),
+    [
+        ({}, "has no capacity reservation"),
+        ({"cr-00000000aa": ReservationFacts("expired", "g6.2xlarge", LAYER.pools[0].zones[0], 2)}, "is expired, not active"),
+        ({"cr-00000000aa": ReservationFacts("active", "g6.2xlarge", "us-east-1f", 2)}, "which the pool does not use"),
+        ({"cr-00000000aa": ReservationFacts("active", "p5.48xlarge", LAYER.pools[0].zones[0], 2)}, "which the pool does not use"),
+    ],
+)
+def test_a_reservation_that_nodes_cannot_use_is_found(found: Mapping[str, ReservationFacts], fact: str) -> None:
+    result = examined(replace(WELL, reservations=found), reserved())["reservations"]
+    assert result.blocking
+    assert fact in result.problems[0].fact
+
+
+def test_what_could_not_be_asked_is_neither_well_nor_wrong() -> None:
+    silent = Unanswered("AWS refused ListServiceQuotas (AccessDenied)")
+    result = examined(replace(WELL, quotas=silent))["quotas"]
+    assert (result.state, result.problems) == (CheckState.UNKNOWN, ())
+    assert result.seen == "Not checked: AWS refused ListServiceQuotas (AccessDenied)."
+
+
+def test_a_creator_who_stays_administrator_is_only_warned() -> None:
+    stranger = replace(WELL, caller=Caller(ACCOUNT, f"arn:aws:iam::{ACCOUNT}:user/me"))
+    (problem,) = examined(stranger, layer(creator_is_administrator=True))["administrator"].problems
+    assert problem.level is ProblemLevel.WARNING
+
+
+def test_a_pool_counts_in_each_of_its_zones_at_its_largest() -> None:
+    taken = {need.code: (need.vcpus, need.pools) for need in needs(LAYER)}
+    on_demand, spot = LAYER.pools
+    assert taken["L-DB2E81BA"] == (16 * on_demand.size.max * len(on_demand.zones), ("l4",))
+    assert taken["L-3819A6DF"] == (16 * spot.size.max * len(spot.zones), ("l4-batch",))
+    assert taken["L-1216C47A"][1] == ("system",)
+
+
+@pytest.mark.parametrize(("nat", "wanted"), [("none", 0), ("single", 1), ("per-zone", len(LAYER.zones)), ("regional", 0)])
+def test_each_gateway_takes_an_address(nat: str, wanted: int) -> None:
+    assert addresses(layer(nat=nat)) == wanted
+
+
+def test_values_of_the_sample_files_are_refused() -> None:
+    sample = described(ROOT, "prod-cluster")[1]
+    assert {problem.dotted for problem in judge_samples(sample).problems} == {"account.id", "pools[2].capacity.id"}
+    assert judge_samples(LAYER).state is CheckState.OK
+
+
+@pytest.mark.parametrize(
+    ("printed", "blocking"),
+    [
+        (None, True),
+        ("aws-cli/2.6.9 Python/3.9.11 Linux", True),
+        ("aws-cli/2.7.0 Python/3.9.11 Linux", False),
+        ("aws-cli/1.23.9 Python/3.9", True),
+        ("aws-cli/1.24.0 Python/3.9", False),
+        ("aws-cli/3.0.0", False),
+        ("something else", True),
+    ],
+)
+def test_the_aws_cli_is_as_new_as_pulumi_eks_demands(printed: str | None, blocking: bool) -> None:
+    assert judge_aws(printed).blocking is blocking
+
+
+def test_a_pulumi_older_than_the_sdk_is_warned_about_and_none_is_refused() -> None:
+    assert judge_pulumi(None, "3.272.0").blocking
+    (problem,) = judge_pulumi("v3.99.0", "3.272.0").problems
+    assert problem.level is ProblemLevel.WARNING
+    assert judge_pulumi("v3.272.1", "3.272.0").state is CheckState.OK
+    assert version("v3.272.0-dev.1") == (3, 272, 0)
+
+
+def clients(answers: Mapping[str, list[tuple[str, Any]]]) -> Any:
+    """Clients of botocore's own models; each gives its answers in order, and an error code refuses."""
+    made: dict[str, Any] = {}
+    for service, given in answers.items():
+        client = boto3.client(service, region_name="us-west-2", aws_access_key_id="x", aws_secret_access_key="y")
+        stub = Stubber(client)
+        for method, answer in given:
+            if isinstance(answer, str):
+                stub.add_client_error(method, answer)
+            else:
+                stub.add_response(method, answer)
+        stub.activate()
+        made[service] = client
+    return made.__getitem__
+
+
+def asked(**changes: Any) -> AccountFacts:
+    codes = [need.code for need in needs(LAYER)]
+    quotas = [{"QuotaCode": code, "QuotaName": f"quota {code}", "Value": 9.0} for code in (*codes, ADDRESSES, "L-OTHER")]
+    answers: dict[str, list[tuple[str, Any]]] = {
+        "sts": [("get_caller_identity", {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me", "UserId": "AIDAAAAAAAAAAAAAAAAA"})],
+        "iam": [("get_role", "NoSuchEntity")],
+        "service-quotas": [("list_service_quotas", {"Quotas": quotas})],
+        "ec2": [],
+        "eks": [("describe_addon_versions", {"addons": [{"addonName": "coredns", "addonVersions": [{"addonVersion": "v1"}]}]})],
+    }
+    return account_facts(LAYER, ADDONS, KUBERNETES, clients({**answers, **changes}))
+
+
+def test_an_account_is_asked_by_the_calls_that_botocore_knows() -> None:
+    facts = asked()
+    assert facts.caller == Caller(ACCOUNT, f"arn:aws:iam::{ACCOUNT}:user/me")
+    assert facts.roles == frozenset()
+    assert facts.addons == {"coredns": frozenset({"v1"})}
+    assert facts.reservations == {}
+
+
+def test_one_refusal_hides_no_other_answer() -> None:
+    facts = asked(sts=[("get_caller_identity", "ExpiredToken")])
+    assert facts.caller == Unanswered("AWS refused GetCallerIdentity (ExpiredToken)")
+    assert facts.roles == frozenset()
+
+
+def test_offerings_are_read_by_zone() -> None:
+    offered = [{"InstanceType": "m7i.xlarge", "LocationType": "availability-zone", "Location": LAYER.zones[0]}]
+    both = [("describe_instance_type_offerings", {"InstanceTypeOfferings": offered})]
+    # The quota check asks EC2 for its addresses at the same time, and here is refused.
+    assert asked(ec2=both, **{"service-quotas": [("list_service_quotas", "AccessDeniedException")]}).offerings == {
+        LAYER.zones[0]: frozenset({"m7i.xlarge"})
+    }
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    found = typer.Typer()
+    found.command()(doctor_cli.doctor)
+    return found
+
+
+def test_the_command_says_every_problem_and_ends_with_refused(app: typer.Typer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    done = CliRunner().invoke(app, ["--stack", "prod-cluster", "--offline", "--project", str(ROOT)])
+    assert done.exit_code == Exit.REFUSED
+    assert "✗ aws-cli: There is no AWS CLI that answers on the PATH." in done.output
+    assert "Remedy: Name a reservation of yours, or take the pool out." in done.output
+    assert done.output.splitlines()[-1] == "prod-cluster: 0 checks are fine, 4 problems stop the apply, 0 warnings, 0 not checked."
+
+
+def test_the_command_tells_programs_the_same(app: typer.Typer) -> None:
+    done = CliRunner().invoke(app, ["--stack", "prod-cluster", "--offline", "--project", str(ROOT), "--output", "json"])
+    checks = {check["check"]: check for check in json.loads(done.output)["checks"]}
+    assert set(checks) == {"aws-cli", "pulumi-cli", "sample-values"}
+    assert checks["sample-values"]["problems"][0]["path"] == "account.id"
+
+
+def test_without_credentials_nothing_of_the_account_is_concluded(tmp_path: Path) -> None:
+    bare = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": str(tmp_path / "none")}
+    command = [str(ROOT / ".venv" / "bin" / "headway"), "doctor", "--stack", "dev-cluster"]
+    ended = subprocess.run(command, cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
+    assert ended.returncode == Exit.REFUSED, ended.stderr
+    assert (
+        "? identity, administrator, service-linked-roles, quotas, offerings, add-on-versions: Not checked: there are no AWS" in ended.stdout
+    )
