@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headway.capacity.described import Described
-    from headway.doctor.check import CheckResult
+    from headway.doctor.check import DoctorResult
 
 
 def doctor(
@@ -49,7 +49,7 @@ def doctor(
         raise typer.Exit(Exit.ENVIRONMENT)
 
 
-def _examined(checkout: Path, layer: "Described", *, offline: bool) -> "Sequence[CheckResult]":
+def _examined(checkout: Path, layer: "Described", *, offline: bool) -> "Sequence[DoctorResult]":
     from headway.cli.mirror import installed_by
     from headway.doctor.account import judge
     from headway.doctor.aws import account_facts
@@ -81,7 +81,7 @@ def _clients(region: str) -> Any:
     return client
 
 
-def _record(result: "CheckResult") -> dict[str, object]:
+def _record(result: "DoctorResult") -> dict[str, object]:
     return {
         "check": result.name,
         "state": result.state.value,
@@ -100,7 +100,7 @@ def _record(result: "CheckResult") -> dict[str, object]:
     }
 
 
-def _print(stack: str, results: "Sequence[CheckResult]") -> None:
+def _print(stack: str, results: "Sequence[DoctorResult]") -> None:
     from rich.console import Console
 
     from headway.doctor.check import CheckState

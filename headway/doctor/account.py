@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from headway.capacity.described import Described
 from headway.contract.pool_parts import CapacityBlock, Reservation
-from headway.doctor.check import CheckResult, Unanswered, judged, unknown
+from headway.doctor.check import DoctorResult, Unanswered, judged, unknown
 from headway.doctor.quotas import ADDRESSES, addresses, needs
 from headway.problem import Problem, ProblemLevel
 
@@ -33,7 +33,7 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class Quota:
+class ServiceQuota:
     """A service quota: its name, its value, and how much of it others use already where that is known."""
 
     name: str
@@ -58,7 +58,7 @@ class AccountFacts:
     caller: Caller | Unanswered
     roles: frozenset[str] | Unanswered
     """Service-linked roles that exist, of SERVICE_LINKED_ROLES."""
-    quotas: Mapping[str, Quota] | Unanswered
+    quotas: Mapping[str, ServiceQuota] | Unanswered
     """By quota code."""
     offerings: Mapping[str, frozenset[str]] | Unanswered
     """Instance types by zone."""
@@ -67,7 +67,7 @@ class AccountFacts:
     reservations: Mapping[str, ReservationFacts] | Unanswered
 
 
-def judge(layer: Described, facts: AccountFacts, addons: Mapping[str, str], kubernetes: str) -> tuple[CheckResult, ...]:
+def judge(layer: Described, facts: AccountFacts, addons: Mapping[str, str], kubernetes: str) -> tuple[DoctorResult, ...]:
     """Every check of the account, in the order in which they matter. `addons` and `kubernetes` are the pinned versions."""
     return (
         _identity(layer, facts.caller),
@@ -80,7 +80,7 @@ def judge(layer: Described, facts: AccountFacts, addons: Mapping[str, str], kube
     )
 
 
-def _identity(layer: Described, caller: Caller | Unanswered) -> CheckResult:
+def _identity(layer: Described, caller: Caller | Unanswered) -> DoctorResult:
     if isinstance(caller, Unanswered):
         return unknown("identity", caller)
     if caller.account == layer.account_id:
@@ -101,7 +101,7 @@ def _identity(layer: Described, caller: Caller | Unanswered) -> CheckResult:
     )
 
 
-def _administrator(layer: Described, caller: Caller | Unanswered) -> CheckResult:
+def _administrator(layer: Described, caller: Caller | Unanswered) -> DoctorResult:
     if isinstance(caller, Unanswered):
         return unknown("administrator", caller)
     names = {arn.rsplit(":", 1)[-1].partition("/")[0] + "/" + arn.rpartition("/")[2] for arn in layer.administrators}
@@ -124,7 +124,7 @@ def _administrator(layer: Described, caller: Caller | Unanswered) -> CheckResult
     )
 
 
-def _roles(roles: frozenset[str] | Unanswered) -> CheckResult:
+def _roles(roles: frozenset[str] | Unanswered) -> DoctorResult:
     if isinstance(roles, Unanswered):
         return unknown("service-linked-roles", roles)
     missing = [
@@ -141,7 +141,7 @@ def _roles(roles: frozenset[str] | Unanswered) -> CheckResult:
     return judged("service-linked-roles", f"{', '.join(sorted(SERVICE_LINKED_ROLES))} exists.", missing)
 
 
-def _quotas(layer: Described, quotas: Mapping[str, Quota] | Unanswered) -> CheckResult:
+def _quotas(layer: Described, quotas: Mapping[str, ServiceQuota] | Unanswered) -> DoctorResult:
     if isinstance(quotas, Unanswered):
         return unknown("quotas", quotas)
     problems = [
@@ -173,7 +173,7 @@ def _quotas(layer: Described, quotas: Mapping[str, Quota] | Unanswered) -> Check
     return judged("quotas", f"{len(needs(layer))} quotas of vCPUs and one of addresses suffice for every pool at its largest.", problems)
 
 
-def _offerings(layer: Described, offerings: Mapping[str, frozenset[str]] | Unanswered) -> CheckResult:
+def _offerings(layer: Described, offerings: Mapping[str, frozenset[str]] | Unanswered) -> DoctorResult:
     if isinstance(offerings, Unanswered):
         return unknown("offerings", offerings)
     problems = [
@@ -192,7 +192,7 @@ def _offerings(layer: Described, offerings: Mapping[str, frozenset[str]] | Unans
     return judged("offerings", "Every pool's instance types are offered in each of its zones.", problems)
 
 
-def _addons(offered: Mapping[str, frozenset[str]] | Unanswered, pinned: Mapping[str, str], kubernetes: str) -> CheckResult:
+def _addons(offered: Mapping[str, frozenset[str]] | Unanswered, pinned: Mapping[str, str], kubernetes: str) -> DoctorResult:
     if isinstance(offered, Unanswered):
         return unknown("add-on-versions", offered)
     problems = [
@@ -212,7 +212,7 @@ def _addons(offered: Mapping[str, frozenset[str]] | Unanswered, pinned: Mapping[
     )
 
 
-def _reservations(layer: Described, found: Mapping[str, ReservationFacts] | Unanswered) -> CheckResult:
+def _reservations(layer: Described, found: Mapping[str, ReservationFacts] | Unanswered) -> DoctorResult:
     if isinstance(found, Unanswered):
         return unknown("reservations", found)
     problems = list(_unusable(layer, found))

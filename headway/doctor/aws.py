@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from headway.capacity.described import Described
 from headway.contract.pool_parts import CapacityBlock, Reservation
-from headway.doctor.account import SERVICE_LINKED_ROLES, AccountFacts, Caller, Quota, ReservationFacts
+from headway.doctor.account import SERVICE_LINKED_ROLES, AccountFacts, Caller, ReservationFacts, ServiceQuota
 from headway.doctor.check import Unanswered
 from headway.doctor.quotas import ADDRESSES, needs
 
@@ -64,12 +64,12 @@ def _roles(clients: Clients) -> frozenset[str]:
     return frozenset(there)
 
 
-def _quotas(layer: Described, clients: Clients) -> Mapping[str, Quota]:
+def _quotas(layer: Described, clients: Clients) -> Mapping[str, ServiceQuota]:
     codes = {*(need.code for need in needs(layer)), ADDRESSES}
     listed = {found["QuotaCode"]: found for found in _pages(clients("service-quotas"), "list_service_quotas", "Quotas", ServiceCode="ec2")}
     in_use = len(clients("ec2").describe_addresses()["Addresses"])
     return {
-        code: Quota(listed[code]["QuotaName"], listed[code]["Value"], in_use if code == ADDRESSES else 0)
+        code: ServiceQuota(listed[code]["QuotaName"], listed[code]["Value"], in_use if code == ADDRESSES else 0)
         for code in sorted(codes & set(listed))
     }
 

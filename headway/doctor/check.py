@@ -15,7 +15,7 @@ class CheckState(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckResult:
+class DoctorResult:
     """`name` is stable, for programs; `seen` is a sentence for people, of what was found or why nothing was."""
 
     name: str
@@ -36,9 +36,9 @@ class Unanswered:
     why: str
 
 
-def judged(name: str, seen: str, problems: Sequence[Problem] = ()) -> CheckResult:
-    return CheckResult(name=name, state=CheckState.PROBLEM if problems else CheckState.OK, seen=seen, problems=tuple(problems))
+def judged(name: str, seen: str, problems: Sequence[Problem] = ()) -> DoctorResult:
+    return DoctorResult(name=name, state=CheckState.PROBLEM if problems else CheckState.OK, seen=seen, problems=tuple(problems))
 
 
-def unknown(name: str, answer: Unanswered) -> CheckResult:
-    return CheckResult(name=name, state=CheckState.UNKNOWN, seen=f"Not checked: {answer.why}.")
+def unknown(name: str, answer: Unanswered) -> DoctorResult:
+    return DoctorResult(name=name, state=CheckState.UNKNOWN, seen=f"Not checked: {answer.why}.")

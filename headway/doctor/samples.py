@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from headway.capacity.described import Described
 from headway.contract.pool_parts import CapacityBlock, Reservation
-from headway.doctor.check import CheckResult, judged
+from headway.doctor.check import DoctorResult, judged
 from headway.problem import Problem, problem
 
 SAMPLE_RESERVATION = "cr-0123456789abcdef0"
 
 
-def judge_samples(layer: Described) -> CheckResult:
+def judge_samples(layer: Described) -> DoctorResult:
     """Whether account, administrators and reservations are the reader's own."""
     return judged("sample-values", "No value of the sample files is left.", list(_left(layer)))
 

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 
-from headway.doctor.check import CheckResult, judged
+from headway.doctor.check import DoctorResult, judged
 from headway.problem import Problem, ProblemLevel
 
 Version = tuple[int, ...]
@@ -41,7 +41,7 @@ def version(printed: str) -> Version | None:
     return tuple(int(part) for part in found.group().split(".")) if found else None
 
 
-def judge_aws(printed: str | None) -> CheckResult:
+def judge_aws(printed: str | None) -> DoctorResult:
     """The AWS CLI, which pulumi-eks asks for while it plans."""
     needed = "pulumi-eks refuses to plan the cluster"
     found = version(printed) if printed else None
@@ -54,7 +54,7 @@ def judge_aws(printed: str | None) -> CheckResult:
     return judged("aws-cli", f"AWS CLI {_text(found)}.")
 
 
-def judge_pulumi(printed: str | None, sdk: str) -> CheckResult:
+def judge_pulumi(printed: str | None, sdk: str) -> DoctorResult:
     """The engine. Older than the SDK of the program it may miss what the program asks for."""
     found, wanted = version(printed) if printed else None, version(sdk)
     if found is None:

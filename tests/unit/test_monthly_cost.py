@@ -73,7 +73,7 @@ def test_extended_support_costs_six_times_the_control_plane() -> None:
     ("warm", "each"), [({"size": 1}, "50.00"), ({"size": 1, "state": "running"}, "40229.20")], ids=["stopped", "running"]
 )
 def test_a_warm_node_costs_its_disk_and_if_it_runs_its_instance(warm: dict[str, Any], each: str) -> None:
-    assert months(dev(pools=(pool(warm=warm),)))["h100 warm nodes"] == (2, 2, each)
+    assert months(dev(pools=(pool(warm=warm, model_cache="disk"),)))["h100 warm nodes"] == (2, 2, each)
 
 
 def test_a_reservation_says_that_it_is_paid_though_it_stands_idle() -> None:

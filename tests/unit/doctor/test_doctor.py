@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from headway.capacity.described import Described, described
 from headway.cli import doctor as doctor_cli
 from headway.contract.pool_parts import Reservation
-from headway.doctor.account import AccountFacts, Caller, Quota, ReservationFacts, judge
+from headway.doctor.account import AccountFacts, Caller, ReservationFacts, ServiceQuota, judge
 from headway.doctor.aws import account_facts
-from headway.doctor.check import CheckResult, CheckState, Unanswered
+from headway.doctor.check import CheckState, DoctorResult, Unanswered
 from headway.doctor.quotas import ADDRESSES, addresses, needs
 from headway.doctor.samples import judge_samples
 from headway.doctor.tools import judge_aws, judge_pulumi, version
@@ -39,14 +39,17 @@ LAYER = layer()
 WELL = AccountFacts(
     caller=Caller(ACCOUNT, f"arn:aws:sts::{ACCOUNT}:assumed-role/headway-deploy/me"),
     roles=frozenset({"AWSServiceRoleForAutoScaling"}),
-    quotas={**{need.code: Quota("Running instances", need.vcpus) for need in needs(LAYER)}, ADDRESSES: Quota("EC2-VPC Elastic IPs", 5, 4)},
+    quotas={
+        **{need.code: ServiceQuota("Running instances", need.vcpus) for need in needs(LAYER)},
+        ADDRESSES: ServiceQuota("EC2-VPC Elastic IPs", 5, 4),
+    },
     offerings={zone: frozenset(t for p in (LAYER.system_pool, *LAYER.pools) for t in p.instance_types) for zone in LAYER.zones},
     addons={name: frozenset({pinned}) for name, pinned in ADDONS.items()},
     reservations={},
 )
 
 
-def examined(facts: AccountFacts = WELL, found: Described = LAYER) -> dict[str, CheckResult]:
+def examined(facts: AccountFacts = WELL, found: Described = LAYER) -> dict[str, DoctorResult]:
     return {result.name: result for result in judge(found, facts, ADDONS, KUBERNETES)}
 
 
@@ -66,10 +69,10 @@ def test_an_account_that_has_everything_has_no_problem() -> None:
         ("service-linked-roles", {"roles": frozenset[str]()}, "The account has no role AWSServiceRoleForAutoScaling"),
         (
             "quotas",
-            {"quotas": {"L-DB2E81BA": Quota("Running On-Demand G and VT instances", 8)}},
+            {"quotas": {"L-DB2E81BA": ServiceQuota("Running On-Demand G and VT instances", 8)}},
             "G and VT instances is 8 vCPUs, and pool l4",
         ),
-        ("quotas", {"quotas": {ADDRESSES: Quota("EC2-VPC Elastic IPs", 5, 5)}}, "Elastic IPs is 5, of which 5 are in use"),
+        ("quotas", {"quotas": {ADDRESSES: ServiceQuota("EC2-VPC Elastic IPs", 5, 5)}}, "Elastic IPs is 5, of which 5 are in use"),
         ("offerings", {"offerings": {LAYER.zones[0]: frozenset({"m7i.xlarge"})}}, f"{LAYER.zones[0]} offers none of g6.2xlarge"),
         ("add-on-versions", {"addons": {"coredns": frozenset({"v1.0.0"})}}, "EKS does not offer version v1.14.2-eksbuild.4 of coredns"),
     ],
