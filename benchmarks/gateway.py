@@ -40,7 +40,7 @@ from sandbox.traffic.pod_addresses import loopback
 from sandbox.traffic.programs import programs
 
 PROJECT = Path(__file__).parents[1]
-HOST, REGION = "inference.example.com", "eu-west-1"
+HOST, REGION = "inference.example.com", "us-west-2"
 SURROUNDINGS = Surroundings(environment="bench", region=REGION, account_id="111122223333", hosts=(HOST,), gateway_replicas=2)
 TENANT_HAS = 25
 ISSUER = "https://login.example.com/realms"

@@ -37,7 +37,7 @@ AMI = {"release": "1.35.6-20260714", "driver": "580.159.03"}
 L4_POOL: dict[str, Any] = {
     "name": "l4",
     "instance_types": ["g6.xlarge"],
-    "zones": ["eu-west-1a", "eu-west-1b"],
+    "zones": ["us-west-2a", "us-west-2b"],
     "size": {"min": 0, "max": 8},
     "workload_class": "latency",
     "ami": AMI,
@@ -45,7 +45,7 @@ L4_POOL: dict[str, Any] = {
 MIG_POOL: dict[str, Any] = {
     "name": "a100-mig",
     "instance_types": ["p4de.24xlarge"],
-    "zones": ["eu-west-1a"],
+    "zones": ["us-west-2a"],
     "size": {"max": 1},
     "sharing": {"mode": "mig", "layout": {"1g.10gb": 7}},
     "workload_class": "throughput",
@@ -54,7 +54,7 @@ MIG_POOL: dict[str, Any] = {
 H100_POOL: dict[str, Any] = {
     "name": "h100",
     "instance_types": ["p5.48xlarge"],
-    "zones": ["eu-west-1a"],
+    "zones": ["us-west-2a"],
     "size": {"max": 1},
     "workload_class": "throughput",
     "ami": AMI,

@@ -40,7 +40,7 @@ def cluster(made: ServicePlan, *more: dict[str, Any]) -> list[dict[str, Any]]:
     """The objects that traffic depends on, as the API server would keep them."""
     plan = TenantPlan(tenant=tenant("vision"), models=(MODELS["defects"],), pools=POOLS, surroundings=SURROUNDINGS)
     bodies = [
-        *(each.body for each in mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")),
+        *(each.body for each in mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="us-west-2")),
         *(each.body for each in plan.manifests()),
         *(each.body for each in made.manifests()),
         *more,

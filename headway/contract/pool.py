@@ -12,6 +12,7 @@ from pydantic import Field
 
 from headway.contract.accelerators import GPUS, INSTANCE_TYPES, Accelerator, InstanceType, mig_layout_fits
 from headway.contract.envelope import MigGpu, SharedGpu, WholeGpu
+from headway.contract.offerings import offering_problems
 from headway.contract.part import Flag, Name, Part
 from headway.contract.placement import Packing, WorkloadClass
 from headway.contract.pool_parts import (
@@ -97,6 +98,7 @@ class Pool(Part):
                     consequence="Two node groups would claim one name",
                     remedy="Name it once",
                 )
+        yield from offering_problems(self.instance_types, self.zones)
         yield from self._capacity_violations()
         yield from self._warm_violations()
         if not unknown:
@@ -322,3 +324,4 @@ class SystemPool(Part):
                     consequence="System pods would pay for GPUs that they do not use, or land on unknown hardware",
                     remedy=f"Use one of {', '.join(sorted(i.name for i in INSTANCE_TYPES.values() if not i.gpus))}",
                 )
+        yield from offering_problems(self.instance_types, self.zones)

@@ -10,7 +10,7 @@ from headway.contract.units import Bytes, Duration, Throughput
 from headway.problem import Problem, problem
 
 _GI = 2**30
-Zone = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9][a-z]$", examples=["eu-west-1a"])]
+Zone = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9][a-z]$", examples=["us-west-2a"])]
 
 
 class OnDemand(Part):

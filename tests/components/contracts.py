@@ -20,13 +20,13 @@ from headway.contract.tenant import Tenant
 
 TENANTS = Path(__file__).parents[2] / "tenants"
 SURROUNDINGS = Surroundings(
-    environment="test", region="eu-west-1", account_id="111122223333", hosts=("inference.example.com",), gateway_replicas=2
+    environment="test", region="us-west-2", account_id="111122223333", hosts=("inference.example.com",), gateway_replicas=2
 )
 
 
 def pool(name: str, instance_type: str, workload_class: str, **sharing: Any) -> Pool:
     ami = {"release": "1.35.6-20260714", "driver": "580.159.03"}
-    given: dict[str, Any] = {"name": name, "instance_types": [instance_type], "zones": ["eu-west-1a"], "size": {"max": 2}, "ami": ami}
+    given: dict[str, Any] = {"name": name, "instance_types": [instance_type], "zones": ["us-west-2a"], "size": {"max": 2}, "ami": ami}
     return Pool.model_validate({**given, "workload_class": workload_class, **({"sharing": sharing} if sharing else {})})
 
 

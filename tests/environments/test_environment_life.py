@@ -23,7 +23,7 @@ versions.ADDONS = {name: version.replace("eksbuild.", "eksbuild.9") for name, ve
 def dev(tmp_path: Path) -> Iterator[Environment]:
     """`dev`, deployed, with GPU nodes in two zones."""
     with environment(tmp_path, "dev-cluster") as found:
-        found.settings("zones: [eu-west-1a]\n      size: {min: 0, max: 2}", "zones: [eu-west-1a, eu-west-1b]\n      size: {min: 1, max: 2}")
+        found.settings("zones: [us-west-2a]\n      size: {min: 0, max: 2}", "zones: [us-west-2a, us-west-2b]\n      size: {min: 1, max: 2}")
         result = found.up()
         assert (result.ok, result.errors) == (True, ())
         yield found

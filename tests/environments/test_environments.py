@@ -44,7 +44,7 @@ def test_an_environment_previews_clean_with_its_pack(tmp_path: Path, name: str) 
 def test_the_provider_and_aws_accept_every_choice_that_the_layer_offers(tmp_path: Path, nat: str) -> None:
     def choose(sections: dict[str, Any]) -> None:
         base = next(pool for pool in sections["pools"] if pool["name"] == "l4")
-        plain = {"workload_class": "latency", "zones": ["eu-west-1a"], "size": {"min": 1, "max": 2}}
+        plain = {"workload_class": "latency", "zones": ["us-west-2a"], "size": {"min": 1, "max": 2}}
         sections["pools"] = [
             {"name": name, **plain, **chosen, "ami": {**base["ami"], **chosen.get("ami", {})}} for name, chosen in CHOICES.items()
         ]

@@ -182,7 +182,7 @@ def gateway(folder: Path, percent: int, *, switched_off: bool = False) -> Iterat
     issuers, log = TokenIssuers(folder / "issuers"), folder / "access.log"
     port, inside, arithmetic = proxied.free_port(), proxied.free_port(), proxied.free_port()
     plan = TenantPlan(tenant=tenant("vision"), models=(made.model,), pools=POOLS, surroundings=SURROUNDINGS)
-    platform = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
+    platform = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="us-west-2")
     manifests = [*platform, *plan.manifests(), *made.manifests()]
     if switched_off:
         manifests = [

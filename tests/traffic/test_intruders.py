@@ -104,7 +104,7 @@ def services() -> Iterator[ServicePlan]:
 def compiled(folder: Any, port: int, issuers: TokenIssuers) -> envoy_configuration.EnvoyConfiguration:
     made = list(services())
     plans = [TenantPlan(tenant=tenant(each.tenant), models=(each.model,), pools=POOLS, surroundings=SURROUNDINGS) for each in made]
-    rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
+    rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="us-west-2")
     manifests = [*rules, *(one for each in (*plans, *made) for one in each.manifests())]
     snapshot = proxied.snapshot(manifests, *(body for each in made for body in proxied.replicas(each, [SERVED[each.tenant][1]])))
     assert envoy_configuration.judge(snapshot) == {}

@@ -81,7 +81,7 @@ def made() -> ServicePlan:
 def snapshot(found: ServicePlan) -> tuple[MeshSnapshot, dict[str, str]]:
     """The objects, and addresses by Deployment."""
     plan = TenantPlan(tenant=tenant("vision"), models=(MODELS["defects"],), pools=POOLS, surroundings=SURROUNDINGS)
-    rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
+    rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="us-west-2")
     manifests = [*rules, *plan.manifests(), *found.manifests()]
     places, replicas = dict[str, str](), list[dict[str, Any]]()
     for number, body in enumerate([each.body for each in manifests if each.body["kind"] == "Deployment"], 1):

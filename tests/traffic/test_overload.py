@@ -102,7 +102,7 @@ def services() -> list[ServicePlan]:
 def snapshot() -> MeshSnapshot:
     made = services()
     plan = TenantPlan(tenant=tenant("vision"), models=tuple(MODELS[each] for each in ADDRESSES), pools=POOLS, surroundings=SURROUNDINGS)
-    rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
+    rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="us-west-2")
     manifests = [*rules, *plan.manifests(), *(each for one in made for each in one.manifests())]
     return proxied.snapshot(manifests, *(body for one in made for body in proxied.replicas(one, [ADDRESSES[one.model.name]])))
 

@@ -90,7 +90,7 @@ def services() -> list[ServicePlan]:
 def compiled(folder: Any, port: int, issuers: TokenIssuers) -> envoy_configuration.EnvoyConfiguration:
     both = services()
     plan = TenantPlan(tenant=tenant("vision"), models=tuple(MODELS[each] for each in (MODEL, LONE)), pools=POOLS, surroundings=SURROUNDINGS)
-    rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="eu-west-1")
+    rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="us-west-2")
     manifests = [*rules, *plan.manifests(), *(each for one in both for each in one.manifests())]
     ips = ((LIVING, DEAD), (ALONE,))
     made = proxied.snapshot(manifests, *(body for one, own in zip(both, ips, strict=True) for body in proxied.replicas(one, own)))

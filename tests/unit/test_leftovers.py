@@ -17,7 +17,7 @@ from headway.cli.leftovers import leftovers as command
 from headway.leftovers import Leftover, Search, check_account, cluster_exists, leftovers
 from headway.problem import UserError
 
-REGION = "eu-west-1"
+REGION = "us-west-2"
 SEARCH = Search(environment="dev", cluster="headway-dev", account_id=DEFAULT_ACCOUNT_ID, region=REGION)
 OWNED = [{"Key": "kubernetes.io/cluster/headway-dev", "Value": "owned"}]
 OTHERS = [{"Key": "kubernetes.io/cluster/headway-prod", "Value": "owned"}]
@@ -82,7 +82,7 @@ def test_a_volume_of_a_claim_is_found_with_the_command_that_removes_it() -> None
             id=id,
             why="tag kubernetes.io/cluster/headway-dev=owned",
             state="available, 20 GiB",
-            remove=f"aws ec2 delete-volume --volume-id {id} --region eu-west-1",
+            remove=f"aws ec2 delete-volume --volume-id {id} --region us-west-2",
         ),
     )
 
@@ -200,11 +200,11 @@ def run(project: Path, *words: str) -> Any:
 
 
 def test_the_command_fails_while_something_is_left_and_passes_after(project: Path) -> None:
-    assert (run(project).exit_code, run(project).output) == (0, f"Nothing of dev is left in account {DEFAULT_ACCOUNT_ID}, eu-west-1.\n")
+    assert (run(project).exit_code, run(project).output) == (0, f"Nothing of dev is left in account {DEFAULT_ACCOUNT_ID}, us-west-2.\n")
     id = volume(OWNED)
     left = run(project)
     assert left.exit_code == 1
-    assert f"aws ec2 delete-volume --volume-id {id} --region eu-west-1" in left.output
+    assert f"aws ec2 delete-volume --volume-id {id} --region us-west-2" in left.output
     record = json.loads(run(project, "--output", "json").output)
     assert (record["cluster_exists"], [each["id"] for each in record["leftovers"]]) == (False, [id])
 

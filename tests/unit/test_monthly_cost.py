@@ -31,7 +31,7 @@ def pool(**changes: Any) -> Pool:
     given: dict[str, Any] = {
         "name": "h100",
         "instance_types": ["p5.48xlarge"],
-        "zones": ["eu-west-1a", "eu-west-1b"],
+        "zones": ["us-west-2a", "us-west-2b"],
         "size": {"min": 1, "max": 3},
         "workload_class": "throughput",
         "ami": {"release": "1.35.6-20260714", "driver": "580.159.03"},
@@ -77,7 +77,7 @@ def test_a_warm_node_costs_its_disk_and_if_it_runs_its_instance(warm: dict[str, 
 
 
 def test_a_reservation_says_that_it_is_paid_though_it_stands_idle() -> None:
-    reserved = pool(zones=["eu-west-1a"], capacity={"kind": "reservation", "id": "cr-0123456789abcdef0"})
+    reserved = pool(zones=["us-west-2a"], capacity={"kind": "reservation", "id": "cr-0123456789abcdef0"})
     (line,) = [item.how for item in estimate(dev(pools=(reserved,))).items if item.what == "h100 nodes"]
     assert "paid though it stands idle" in line
 
@@ -99,7 +99,7 @@ def test_the_command_says_that_prices_are_list_prices_and_of_when() -> None:
     text = run("--stack", "prod-cluster").output
     assert "List prices of us-east-1 as of 2026-01-19" in " ".join(text.split())
     record = json.loads(run("--stack", "prod-cluster", "--output", "json").output)
-    assert (record["prices"]["kind"], record["prices"]["as_of"], record["region"]) == ("list", "2026-01-19", "eu-west-1")
+    assert (record["prices"]["kind"], record["prices"]["as_of"], record["region"]) == ("list", "2026-01-19", "us-west-2")
     assert record["month"]["least"] == pytest.approx(sum(item["month"]["least"] for item in record["items"]), abs=0.1)
     assert record["not_included"]
 

@@ -35,7 +35,7 @@ from sandbox.progress import Silent
 from tests.cluster.conftest import PROJECT, ControlPlane, api_client, eventually
 from tests.components.contracts import MODELS, SURROUNDINGS, service
 
-BUCKET, REGION = "artifacts", "eu-west-1"
+BUCKET, REGION = "artifacts", "us-west-2"
 WEIGHTS = bytes(range(256)) * 16_384
 TENANTS = ("assist", "vision")
 POOL = service("defects").pool

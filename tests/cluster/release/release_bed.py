@@ -90,7 +90,7 @@ class Bed:
 
     @property
     def ledger(self) -> Ledger:
-        return Ledger(connect(BUCKET, PREFIX, endpoint=self.address, region="eu-west-1"), SERVICE, "test", lambda: datetime.now(UTC))
+        return Ledger(connect(BUCKET, PREFIX, endpoint=self.address, region="us-west-2"), SERVICE, "test", lambda: datetime.now(UTC))
 
     def next_tick(self) -> dict[str, Any]:
         """What the next tick to be written down counted."""
@@ -153,7 +153,7 @@ class Bed:
         return bool(answer["status"]["allowed"])
 
     def delete_the_lease(self) -> None:
-        made = objectstore.client("s3", "eu-west-1", self.address)
+        made = objectstore.client("s3", "us-west-2", self.address)
         made.delete_object(Bucket=BUCKET, Key=PREFIX + lease.key(SERVICE))
 
     def kinds(self) -> list[str]:

@@ -54,15 +54,15 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
             address = objectstore.ensure_running(sandbox.layout, Silent())
             for name, value in objectstore.environment(sandbox.layout).items():
                 patch.setenv(name, value)
-            made = objectstore.client("s3", "eu-west-1", address)
+            made = objectstore.client("s3", "us-west-2", address)
             made.create_bucket(
-                Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}, ObjectLockEnabledForBucket=True
+                Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"}, ObjectLockEnabledForBucket=True
             )
             store = wire(urlsplit(address).port or 0)
             sandbox.environment |= {
                 **objectstore.environment(sandbox.layout),
                 "AWS_ENDPOINT_URL_S3": store.url,
-                "AWS_DEFAULT_REGION": "eu-west-1",
+                "AWS_DEFAULT_REGION": "us-west-2",
             }
             sandbox.environment |= {"HEADWAY_SANDBOX_LEDGER": f"s3://{BUCKET}/{PREFIX.rstrip('/')}"}
             code, output = sandbox.run("sandbox", "up", "--with", "monitoring")

@@ -27,11 +27,11 @@ GIVEN: Mapping[str, Mapping[str, Any]] = {
     "istiod": istio.control_plane_values("collector", 4317),
     "keda": keda.values("cluster"),
     "kube-prometheus-stack": prometheus.values(days=30, storage_bytes=2**39),
-    "loki": loki.values(bucket="bucket", region="eu-west-1", days=14),
+    "loki": loki.values(bucket="bucket", region="us-west-2", days=14),
     "opentelemetry-collector": otel.values(bucket="telemetry", region="us-east-1"),
     "opentelemetry-collector on nodes": node_logs.values("class"),
     "prometheus-operator-crds": prometheus.definitions_values(),
-    "tempo": tempo.values(bucket="bucket", region="eu-west-1", days=7),
+    "tempo": tempo.values(bucket="bucket", region="us-west-2", days=7),
 }
 
 

@@ -85,7 +85,7 @@ def test_queues_keep_and_hide_messages_as_long_as_the_contract_says() -> None:
     assert dead["name"] == "headway-test-batch-vision_defects-night-dead"
     assert (live["message_retention_seconds"], live["visibility_timeout_seconds"]) == (12 * 3600, 120)
     assert json.loads(live["redrive_policy"]) == {
-        "deadLetterTargetArn": "arn:aws:sqs:eu-west-1:111122223333:headway-test-batch-vision_defects-night-dead",
+        "deadLetterTargetArn": "arn:aws:sqs:us-west-2:111122223333:headway-test-batch-vision_defects-night-dead",
         "maxReceiveCount": 5,
     }
     assert '"aws:SecureTransport": "false"' in live["policy"]
@@ -96,17 +96,17 @@ def test_workers_come_by_the_length_of_the_queue_and_leave_when_it_is_empty() ->
     assert (spec["minReplicaCount"], spec["maxReplicaCount"]) == (0, 2)
     (trigger,) = spec["triggers"]
     assert trigger["metadata"] == {
-        "awsRegion": "eu-west-1",
+        "awsRegion": "us-west-2",
         "identityOwner": "operator",
         "queueLength": "500",
-        "queueURL": "https://sqs.eu-west-1.amazonaws.com/111122223333/headway-test-batch-vision_defects-night",
+        "queueURL": "https://sqs.us-west-2.amazonaws.com/111122223333/headway-test-batch-vision_defects-night",
         "scaleOnInFlight": "true",
     }
 
 
 def test_workers_touch_their_own_queue_and_store_only() -> None:
     found = {sid: (actions, arns) for sid, actions, arns in rights("vision", [MODELS["defects"], NIGHT], SURROUNDINGS)}
-    assert found["TakeMessages"][1] == ["arn:aws:sqs:eu-west-1:111122223333:headway-test-batch-vision_defects-night"]
+    assert found["TakeMessages"][1] == ["arn:aws:sqs:us-west-2:111122223333:headway-test-batch-vision_defects-night"]
     assert found["ReadRequests"] == (("s3:GetObject",), ["arn:aws:s3:::example-batch/vision/defects/requests/*"])
     assert found["WriteAnswers"] == (("s3:PutObject",), ["arn:aws:s3:::example-batch/vision/defects/answers/*"])
 

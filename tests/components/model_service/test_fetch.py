@@ -43,7 +43,7 @@ class Bucket:
         claimed = headers["authorization"].partition("SignedHeaders=")[2].partition(",")[0].split(";")
         request = AWSRequest("GET", self.url + path, headers={name: headers[name] for name in claimed if name != "host"})
         request.context["timestamp"] = headers["x-amz-date"]
-        signer = S3SigV4Auth(KEYS, "s3", "eu-west-1")
+        signer = S3SigV4Auth(KEYS, "s3", "us-west-2")
         canonical = signer.canonical_request(request)
         signature = signer.signature(signer.string_to_sign(request, canonical), request)
         return headers["authorization"].endswith(f"Signature={signature}")
@@ -83,7 +83,7 @@ def fetch(
     config = tmp_path / "fetch.json"
     target = str(tmp_path / "cache")
     config.write_text(
-        json.dumps({"region": "eu-west-1", "uri": "s3://models/vision/resnet/", "files": rows, "target": target, "places": places or []})
+        json.dumps({"region": "us-west-2", "uri": "s3://models/vision/resnet/", "files": rows, "target": target, "places": places or []})
     )
     keys = {"AWS_ACCESS_KEY_ID": KEYS.access_key, "AWS_SECRET_ACCESS_KEY": KEYS.secret_key, "AWS_SESSION_TOKEN": str(KEYS.token)}
     return subprocess.run(
@@ -189,7 +189,7 @@ def test_an_artifact_larger_than_the_disk_is_refused_before_any_byte_is_fetched(
     rows = [{"path": MODEL, "sha256": "0" * 64, "size": 2**60}]
     config = tmp_path / "large.json"
     config.write_text(
-        json.dumps({"region": "eu-west-1", "uri": "s3://models/vision/", "files": rows, "target": str(tmp_path / "cache"), "places": []})
+        json.dumps({"region": "us-west-2", "uri": "s3://models/vision/", "files": rows, "target": str(tmp_path / "cache"), "places": []})
     )
     done = subprocess.run([sys.executable, "-I", str(SCRIPT), str(config)], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1

@@ -110,7 +110,7 @@ def world() -> Iterator[World]:
             headers = {name: self.headers[name] for name in claimed if name != "host"}
             request = AWSRequest(self.command, found.url + self.path, headers=headers, data=body)
             request.context["timestamp"] = self.headers["x-amz-date"]
-            signer = (S3SigV4Auth if service == "s3" else SigV4Auth)(KEYS, service, "eu-west-1")
+            signer = (S3SigV4Auth if service == "s3" else SigV4Auth)(KEYS, service, "us-west-2")
             signature = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
             if not self.headers["authorization"].endswith(f"Signature={signature}"):
                 found.unsigned.append(f"{self.command} {self.path}")
@@ -122,8 +122,8 @@ def world() -> Iterator[World]:
 @contextmanager
 def working(world: World, tmp_path: Path, **changes: Any) -> Generator[subprocess.Popen[str]]:
     config = {
-        "region": "eu-west-1",
-        "queue_url": "https://sqs.eu-west-1.amazonaws.com/111122223333/q",
+        "region": "us-west-2",
+        "queue_url": "https://sqs.us-west-2.amazonaws.com/111122223333/q",
         "store": "s3://example-batch/vision/",
         "base": world.url,
         "release": "r1",

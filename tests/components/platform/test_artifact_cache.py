@@ -26,7 +26,7 @@ STORE = artifact_cache.NodeCache(pool=LATENCY, room=Bytes(10 * 2**30))
 
 
 def bodies(*stores: artifact_cache.NodeCache) -> dict[str, Any]:
-    return {each.role: each.body for each in artifact_cache.manifests(IMAGE, "eu-west-1", stores)}
+    return {each.role: each.body for each in artifact_cache.manifests(IMAGE, "us-west-2", stores)}
 
 
 def rendered(name: str, surroundings: Any) -> dict[str, Any]:

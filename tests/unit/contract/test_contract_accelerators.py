@@ -5,6 +5,7 @@ from itertools import combinations_with_replacement
 import pytest
 
 from headway.contract.accelerators import GPUS, INSTANCE_TYPES, Accelerator, instance_types_of, mig_layout_fits
+from headway.contract.offerings import is_offered, regions_of
 
 A100 = Accelerator.A100_80GB
 
@@ -61,3 +62,15 @@ def test_mig_memory_is_below_the_name() -> None:
             named = int(profile.name.split(".")[1].removesuffix("gb")) * 10**9
             assert profile.memory <= named * 1.08, f"{profile.name} of {gpu.accelerator}: a model of its nominal size does not fit"
             assert profile.memory < gpu.memory
+
+
+@pytest.mark.parametrize("name", sorted(INSTANCE_TYPES))
+def test_each_instance_type_of_the_catalogue_is_offered_where_the_samples_are(name: str) -> None:
+    assert {"us-east-1", "us-west-2"} <= regions_of(name)
+    assert "eu-west-1" in regions_of(name) or INSTANCE_TYPES[name].gpus, "written from the table by hand: no L4 in Ireland"
+
+
+def test_what_the_table_does_not_know_is_not_refused() -> None:
+    assert is_offered("g6.xlarge", "xx-north-9")
+    assert not is_offered("g6.xlarge", "eu-west-1")
+    assert regions_of("p4de.24xlarge") == {"ap-northeast-1", "ap-southeast-1", "eu-central-1", "il-central-1", "us-east-1", "us-west-2"}

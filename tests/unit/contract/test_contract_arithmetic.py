@@ -146,7 +146,7 @@ def test_a_slow_disk_without_nvme_pulls_the_image_plainly() -> None:
 
 
 def test_a_warm_pool_saves_part_of_the_node() -> None:
-    assert startup(model(DEFECTS), pool(L4_POOL, warm={"size": 1})).node == Duration.parse("2m")
+    assert startup(model(DEFECTS), pool(L4_POOL, warm={"size": 1}, model_cache="disk")).node == Duration.parse("2m")
 
 
 def test_warmup_goes_in_rounds_of_what_a_replica_computes_at_once() -> None:

@@ -32,7 +32,7 @@ from tests.contract_samples import (
 SYSTEM_POOL: dict[str, Any] = {
     "name": "system",
     "instance_types": ["m7i.xlarge"],
-    "zones": ["eu-west-1a"],
+    "zones": ["us-west-2a"],
     "size": {"min": 3, "max": 6},
     "release": "1.35.6-20260714",
 }
@@ -269,7 +269,7 @@ TENANT_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 POOL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("instance-type-in-catalogue", L4_POOL, {"instance_types/0": "g7.xlarge"}, "instance_types[0]"),
     ("instance-type-in-catalogue", L4_POOL, {"instance_types/0": "m7i.xlarge"}, "instance_types[0]"),
-    ("zone-named-once", L4_POOL, {"zones/1": "eu-west-1a"}, "zones"),
+    ("zone-named-once", L4_POOL, {"zones/1": "us-west-2a"}, "zones"),
     ("spot-for-batch-only", L4_POOL, {"capacity": {"kind": "spot"}}, "capacity.kind"),
     ("reservation-in-one-zone", L4_POOL, {"capacity": {"kind": "reservation", "id": "cr-0123456789abcdef0"}}, "zones"),
     (
@@ -289,6 +289,7 @@ POOL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("size-in-order", L4_POOL, {"size/min": 9}, "size.max"),
     ("throughput-needs-operations", L4_POOL, {"disk": {"iops": 3000, "throughput": "1000Mi/s"}}, "disk.iops"),
     ("one-gpu-shape-a-pool", L4_POOL, {"instance_types/1": "g6.12xlarge"}, "instance_types[1]"),
+    ("instance-type-offered-in-region", H100_POOL, {"zones": ["eu-west-1a"]}, "instance_types[0]"),
     ("efa-needs-a-device-plugin", H100_POOL, {"efa": True}, "efa"),
     ("gpu-nodes-do-not-hibernate", L4_POOL, {"warm": {"size": 1, "state": "hibernated"}}, "warm.state"),
     ("stopped-nodes-keep-no-instance-store", L4_POOL, {"warm": {"size": 1}}, "model_cache"),
@@ -299,6 +300,7 @@ POOL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 
 SYSTEM_POOL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("instance-type-in-catalogue", SYSTEM_POOL, {"instance_types/0": "g6.xlarge"}, "instance_types[0]"),
+    ("instance-type-offered-in-region", SYSTEM_POOL, {"zones": ["ca-west-1a"]}, "instance_types[0]"),
 ]
 
 CASES = [

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_world import REGION, Made, Watch, World
+from aws_world import Made, Watch, World
 
 from components.versions import NODE_RELEASES
 from headway.contract.accelerators import GPUS, INSTANCE_TYPES, Accelerator
@@ -13,12 +13,14 @@ from pulumi_embedded.engine.provider import PartialFailureError, ProviderError
 from pulumi_embedded.providers.aws.nodes import NodeGroup, NodeZone, SimulatedNode
 from sandbox.cloud.nodes import layout, local_storage, node_name, nodes
 
+REGION = "us-west-2"
+
 
 def node(instance_type: str = "g6.xlarge", /, **more: Any) -> SimulatedNode:
     given: dict[str, Any] = {
         "name": "gpu", "arn": "arn", "region": REGION, "instance_type": instance_type, "ami_type": "AL2023_x86_64_NVIDIA",
         "capacity_type": "ON_DEMAND", "release_version": "1.36.2-20260714", "labels": {}, "taints": [],
-        "zones": [NodeZone(name=f"{REGION}a", id="euw1-az1")], "template": {},
+        "zones": [NodeZone(name=f"{REGION}a", id="usw2-az1")], "template": {},
     }  # fmt: skip
     return nodes(NodeGroup(**given | more), 1)[0]
 
@@ -30,6 +32,11 @@ def user_data(strategy: str) -> str:
 
 
 # -- accelerators
+
+
+def test_a_type_that_the_region_does_not_offer_is_refused_as_eks_does() -> None:
+    with pytest.raises(ProviderError, match=r"The specified instance type p4de.24xlarge is not valid"):
+        node("p4de.24xlarge", region="eu-west-1")
 
 
 @pytest.mark.parametrize(("instance", "gpus"), [("g6.xlarge", "1"), ("g6.12xlarge", "4"), ("p5.48xlarge", "8")])

@@ -74,8 +74,8 @@ def test_another_day_asks_for_a_plan_because_exemptions_expire(layout: Layout) -
 
 
 def test_another_program_environment_asks_for_a_plan_and_another_shell_does_not(layout: Layout) -> None:
-    last = now(layout, AWS_REGION="eu-west-1", COLUMNS="80")
-    assert stands(last, layout, AWS_REGION="eu-west-1", COLUMNS="140")
+    last = now(layout, AWS_REGION="us-west-2", COLUMNS="80")
+    assert stands(last, layout, AWS_REGION="us-west-2", COLUMNS="140")
     assert not stands(last, layout, AWS_REGION="us-east-1", COLUMNS="80")
 
 

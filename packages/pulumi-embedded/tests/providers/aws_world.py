@@ -15,7 +15,7 @@ from pulumi_embedded.providers.aws.nodes import NodeGroup, NodeMaker, SimulatedN
 from pulumi_embedded.providers.aws.provider import AccountSite, AwsProvider
 from pulumi_embedded.providers.control_plane import Address, NodeState
 
-REGION = "eu-west-1"
+REGION = "us-west-2"
 ZONES = tuple(f"{REGION}{letter}" for letter in "abc")
 GROUP = "example.test/node-group"
 

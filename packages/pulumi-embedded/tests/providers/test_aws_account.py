@@ -31,7 +31,7 @@ def world(tmp_path: Path) -> World:
         ("ec2/subnet", {"vpcId": "vpc-0", "cidrBlock": "10.0.0.0/24"}, "InvalidVpcID.NotFound: vpcId names the VPC vpc-0"),
         ("iam/rolePolicyAttachment", {"role": "nobody", "policyArn": "arn:aws:iam::aws:policy/ReadOnlyAccess"}, "the role name nobody"),
         ("kms/alias", {"name": "alias/a", "targetKeyId": "00000000-0000"}, "the KMS key 00000000-0000"),
-        ("cloudwatch/logGroup", {"kmsKeyId": "arn:aws:kms:eu-west-1:000000000000:key/1"}, "kmsKeyId"),
+        ("cloudwatch/logGroup", {"kmsKeyId": "arn:aws:kms:us-west-2:000000000000:key/1"}, "kmsKeyId"),
         ("autoscaling/tag", {"autoscalingGroupName": "g", "tag": {"key": "k", "value": "v", "propagateAtLaunch": False}}, "the Auto Scaling group g"),
         ("eks/accessPolicyAssociation", {
             "clusterName": "dev", "principalArn": "arn:aws:iam::000000000000:role/x", "accessScope": {"type": "cluster"},
@@ -62,11 +62,11 @@ def test_a_reference_that_failed_leaves_nothing_behind(world: World) -> None:
 
 def test_an_object_of_another_region_is_not_found(world: World) -> None:
     vpc = world.make("ec2/vpc", "v", region="us-east-1", **CIDR)
-    with pytest.raises(ProviderError, match="does not exist in eu-west-1"):
+    with pytest.raises(ProviderError, match="does not exist in us-west-2"):
         world.make("ec2/subnet", "s", vpcId=vpc.id, cidrBlock="10.0.0.0/24")
 
 
-@pytest.mark.parametrize("arn", ["arn:aws:kms:eu-west-1:999988887777:key/abc", "alias/aws/sqs"])
+@pytest.mark.parametrize("arn", ["arn:aws:kms:us-west-2:999988887777:key/abc", "alias/aws/sqs"])
 def test_keys_of_other_accounts_and_of_aws_itself_need_no_program(world: World, arn: str) -> None:
     assert world.make("cloudwatch/logGroup", "g", kmsKeyId=arn).outputs["kmsKeyId"] == arn
 

@@ -249,7 +249,7 @@ def test_a_cluster_that_was_never_started_is_unreachable_without_a_wait() -> Non
     assert time.slept == []
 
 
-@pytest.mark.parametrize("server", ["https://ABC.gr7.eu-west-1.eks.amazonaws.com", "https://10.0.0.1:6443", ""])
+@pytest.mark.parametrize("server", ["https://ABC.gr7.us-west-2.eks.amazonaws.com", "https://10.0.0.1:6443", ""])
 def test_a_cluster_on_another_machine_is_never_touched(server: str) -> None:
     with pytest.raises(ProviderError, match="not on this machine"):
         ClusterConnection(kubeconfig(server), "", AwaitClock()).request("GET", "/version")

@@ -30,7 +30,7 @@ from tests.cluster.conftest import ControlPlane, eventually
 __all__ = ["sink"]
 pytestmark = built
 
-BUCKET, REGION = "telemetry", "eu-west-1"
+BUCKET, REGION = "telemetry", "us-west-2"
 OURS, THEIRS = (prefix(tenant, model, Duration.parse("45d")) for tenant, model in (("vision", "defects"), ("fraud", "scores")))
 STABLE, CANARY = "defects-r0123456789", "defects-rfedcba9876"
 NOTE = "mail anna@example.com, token: abcdefgh12345678"

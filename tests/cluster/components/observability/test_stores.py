@@ -43,7 +43,7 @@ from tests.cluster.conftest import ControlPlane, eventually
 LOKI, TEMPO = (os.environ.get(name, "") for name in ("HEADWAY_LOKI", "HEADWAY_TEMPO"))
 pytestmark = [built, pytest.mark.skipif(not (LOKI and TEMPO), reason="name the programs: HEADWAY_LOKI, HEADWAY_TEMPO")]
 
-BUCKET, REGION, DAYS = "telemetry", "eu-west-1", 30
+BUCKET, REGION, DAYS = "telemetry", "us-west-2", 30
 HERE = "127.0.0.1"
 REQUEST, TRACE = "390112d5-2924-9fff-b2ed-4a348243f257", f"{7:032x}"
 
