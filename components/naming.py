@@ -69,6 +69,11 @@ def cluster_name(environment: str) -> str:
     return physical("headway", environment)
 
 
+def cluster_arn(environment: str, account_id: str, region: str) -> str:
+    """What tells the EKS cluster of an environment from every other one."""
+    return f"arn:aws:eks:{region}:{account_id}:cluster/{cluster_name(environment)}"
+
+
 def bucket_name(environment: str, role: str, account_id: str) -> str:
     """A bucket of an environment; the account makes it unique in the world."""
     return physical("headway", environment, role, account_id, limit=BUCKET_LIMIT)

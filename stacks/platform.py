@@ -16,7 +16,7 @@ from components.addons.release import AddOn, AddOnArgs
 from components.identity import ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
 from components.labels import tags
 from components.manifests import Manifest
-from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_name
+from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_arn, cluster_name
 from components.network.plan import subnets
 from components.observability import manifests as observability
 from components.permissions import Statement
@@ -78,7 +78,12 @@ class _PlatformLayer:
         )
         self._kubernetes = pulumi.ResourceOptions(
             provider=kubernetes.Provider(
-                "kubernetes", kubeconfig=self._upstream.require("kubeconfig"), enable_server_side_apply=True, delete_unreachable=False
+                "kubernetes",
+                kubeconfig=self._upstream.require("kubeconfig"),
+                # Without it a kubeconfig that is not known yet would plan to replace every object.
+                cluster_identifier=cluster_arn(settings.environment, account.id, account.region),
+                enable_server_side_apply=True,
+                delete_unreachable=False,
             )
         )
 

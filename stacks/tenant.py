@@ -17,7 +17,7 @@ from components.labels import tags
 from components.model_service.component import ModelService, ModelServiceArgs
 from components.model_service.manifests import ServicePlan
 from components.model_service.release import Release
-from components.naming import bucket_name, cluster_name
+from components.naming import bucket_name, cluster_arn, cluster_name
 from components.tenant.component import TenantNamespace, TenantNamespaceArgs
 from components.tenant.manifests import TenantPlan
 from components.tenant.surroundings import Surroundings
@@ -113,7 +113,12 @@ def _providers(settings: TenantSettings, upstream: Upstream) -> list[pulumi.Prov
             default_tags=aws.ProviderDefaultTagsArgs(tags=tags(settings.environment, "tenant", tenant=settings.tenant)),
         ),
         kubernetes.Provider(
-            "kubernetes", kubeconfig=upstream.require("kubeconfig"), enable_server_side_apply=True, delete_unreachable=False
+            "kubernetes",
+            kubeconfig=upstream.require("kubeconfig"),
+            # Without it a kubeconfig that is not known yet would plan to replace every object.
+            cluster_identifier=cluster_arn(settings.environment, settings.account.id, settings.account.region),
+            enable_server_side_apply=True,
+            delete_unreachable=False,
         ),
     ]
 

@@ -162,6 +162,14 @@ def test_the_kubernetes_provider_keeps_its_kubeconfig_secret(stack: str) -> None
     assert "kubeconfig" in layer(stack).one("pulumi:providers:kubernetes").secrets
 
 
+@pytest.mark.parametrize("stack", PLATFORMS)
+def test_a_new_way_to_the_same_cluster_replaces_no_object(stack: str) -> None:
+    provider = layer(stack).one("pulumi:providers:kubernetes").inputs
+    environment = stack.partition("-")[0]
+    assert provider["clusterIdentifier"].startswith("arn:aws:eks:")
+    assert provider["clusterIdentifier"].endswith(f":cluster/headway-{environment}")
+
+
 def documents(found: Recording) -> Iterator[tuple[Registration, dict[str, Any]]]:
     """Every IAM document of a recording: role policies, trust, and the policies of keys, buckets, queues and
     endpoints.

@@ -336,6 +336,13 @@ def test_another_cluster_replaces_the_provider_and_another_token_does_not() -> N
     assert made.diff_config("u", {**old, **same}, {**given("https://127.0.0.1:2", "a"), **same}).replaces == ()
 
 
+def test_a_kubeconfig_that_is_not_known_yet_replaces_unless_the_cluster_has_an_identifier() -> None:
+    made, same = provider({}), {"clusterIdentifier": "c"}
+    old = {"kubeconfig": "apiVersion: v1"}
+    assert made.diff_config("u", old, {"kubeconfig": UNKNOWN}).replaces == ("kubeconfig",)
+    assert made.diff_config("u", {**old, **same}, {"kubeconfig": UNKNOWN, **same}).replaces == ()
+
+
 def test_functions_and_components_of_the_package_are_refused_by_name() -> None:
     with pytest.raises(ProviderError, match="kubernetes:yaml:decode"):
         provider({}).invoke("kubernetes:yaml:decode", {}, preview=True)

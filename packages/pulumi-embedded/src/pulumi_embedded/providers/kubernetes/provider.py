@@ -61,7 +61,10 @@ class KubernetesProvider(Provider):
         return CheckResult(new, settings.check(new))
 
     def diff_config(self, urn: str, old: Properties, new: Properties) -> DiffResult:
-        """As the real provider: another cluster replaces the provider and with it every object; another way to the same one does not."""
+        """As the real provider (provider/pkg/provider/provider.go, DiffConfig): another cluster replaces the provider and with it every
+        object, and another way to the same one does not. A kubeconfig that is not known yet counts as another cluster, unless
+        the cluster has an identifier that stays.
+        """
         found = super().diff_config(urn, old, new)
         if not found.details:
             return found
@@ -72,7 +75,8 @@ class KubernetesProvider(Provider):
             return DiffResult(found.details, ("clusterIdentifier",))
         before, after = settings.active_server(old), settings.active_server(new)
         moved = before is not None and after is not None and before != after
-        return DiffResult(found.details, tuple(key for key in ("context", "kubeconfig") if moved and key in found.details))
+        replaces = [key for key in ("context", "kubeconfig") if key in found.details and (moved or new.get(key) == UNKNOWN)]
+        return DiffResult(found.details, tuple(replaces))
 
     def configure(self, inputs: Properties) -> None:
         """Nothing is read or connected yet: a plan that changes nothing never needs the cluster."""
