@@ -9,15 +9,17 @@ import json
 from typing import Any
 
 from components import versions
-from components.versions import CACHED_REGISTRIES, CHARTS
+from components.versions import CHARTS
 
 CHARTS_FOLDER, IMAGES_FOLDER = "charts", "images"
 """Where charts and images stand in a registry of one's own."""
 
 
 def listing() -> dict[str, Any]:
-    """Charts, and images with who pulls them, how they get into ECR, and their digest where a public source states
-    it.
+    """Charts, and images with who pulls them, and their digest where a public source states it.
+
+    All are copied. A pull-through cache of ECR is no way for a network without NAT: the first pull of each image needs a
+    route to the internet (ECR user guide, "Amazon ECR interface VPC endpoints").
     """
     users: dict[str, set[str]] = {}
     for chart in CHARTS:
@@ -46,16 +48,17 @@ def listing() -> dict[str, Any]:
 
 def _image(image: str, users: list[str]) -> dict[str, Any]:
     named, _, digest = image.partition("@")
-    registry, _, path = named.partition("/")
-    caches = {host: name for name, host in CACHED_REGISTRIES.items()}
-    cached = caches.get(registry)
-    return {
-        "image": named,
-        "digest": digest or None,
-        "usedBy": users,
-        "how": "pull-through" if cached else "copy",
-        "target": f"{cached}/{path}" if cached else f"{IMAGES_FOLDER}/{path}",
-    }
+    return {"image": named, "digest": digest or None, "usedBy": users, "target": _target(named)}
+
+
+def mirrored(image: str, mirror: str | None) -> str:
+    """Where `image` is pulled from; its tag and digest stay."""
+    return f"{mirror}/{_target(image)}" if mirror else image
+
+
+def _target(image: str) -> str:
+    """Below a mirror an image keeps its path and loses its registry; no two of the platform's share a path."""
+    return f"{IMAGES_FOLDER}/{image.partition('/')[2]}"
 
 
 if __name__ == "__main__":

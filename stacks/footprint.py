@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from components.addons import chart_pods, cluster_autoscaler, gpu_operator, istio, keda, loki, node_logs, otel, prometheus, tempo
+from components.addons import cluster_autoscaler, gpu_operator, istio, keda, loki, node_logs, otel, prometheus, tempo
+from components.addons.chart_pods import workloads as requested_by
 from components.platform import footprint, limiter, mesh, node_health, release_guard
 from components.platform.capacity import PLATFORM_PRIORITY
 from components.versions import PAUSE_IMAGE
@@ -53,7 +54,7 @@ def workloads(
         ("tempo", tempo.values(**stored, days=observability.traces_days)),
     )
     own = (*limiter.manifests(), *node_health.loop(ANY_IMAGE, "any"), *release_guard.manifests(ANY_IMAGE))
-    charts = [each for chart, values in releases for each in chart_pods.workloads(chart, values)]
+    charts = [each for chart, values in releases for each in requested_by(chart, values)]
     return (*footprint.eks_addons(system, pools), *charts, *footprint.own_workloads(own))
 
 

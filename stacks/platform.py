@@ -65,6 +65,7 @@ class _PlatformLayer:
     def __init__(self, settings: PlatformSettings, contracts: Path) -> None:
         account = settings.account
         self._settings, self._account, self._contracts = settings, account, contracts
+        self._mirror = settings.registry.mirror
         self._cluster = cluster_name(settings.environment)
         self._upstream = Upstream(settings.environment, CLUSTER)
         self._identity = ClusterIdentity(name=self._cluster, account_id=account.id, region=account.region)
@@ -91,11 +92,15 @@ class _PlatformLayer:
         """Namespaces, priorities, volumes, admission: what everything else stands on."""
         zones = subnets(self._settings.network.cidr, self._settings.network.zones)
         self._namespaces = self._objects("namespaces", namespaces.manifests([zone.intra for zone in zones]))
-        self._capacity = self._objects("capacity", capacity.manifests(self._warm()), after=[self._namespace(namespaces.WARM_CAPACITY)])
+        self._capacity = self._objects(
+            "capacity", capacity.manifests(self._warm(), self._mirror), after=[self._namespace(namespaces.WARM_CAPACITY)]
+        )
         self._objects("volumes", volumes.manifests(self._upstream.require("volumes_key_arn")))
-        self._objects("admission", admission.manifests(self._settings.pools, self._settings.gateway.hosts))
+        self._objects("admission", admission.manifests(self._settings.pools, self._settings.gateway.hosts, self._mirror))
         self._objects(
-            node_health.SERVICE_ACCOUNT, node_health.manifests(self._settings.pools), after=[self._namespace(NODE_HEALTH_NAMESPACE)]
+            node_health.SERVICE_ACCOUNT,
+            node_health.manifests(self._settings.pools, self._mirror),
+            after=[self._namespace(NODE_HEALTH_NAMESPACE)],
         )
         replaces = node_health.permissions(self._cluster, self._account.id, self._account.region)
         self._replaces = self._identify(node_health.SERVICE_ACCOUNT, NODE_HEALTH_NAMESPACE, node_health.SERVICE_ACCOUNT, replaces)
@@ -185,7 +190,7 @@ class _PlatformLayer:
             # After the control plane, which defines the routes that it guards.
             self._objects("release-guard", release_guard.manifests(image), after=[base, self._namespace(namespaces.RELEASE_GUARD)])
         # After the control plane, which gives its pods their proxies.
-        self._objects("rate-limit", limiter.manifests(), after=[control, self._namespace(namespaces.RATE_LIMIT)])
+        self._objects("rate-limit", limiter.manifests(self._mirror), after=[control, self._namespace(namespaces.RATE_LIMIT)])
 
     def scaling(self) -> None:
         """Pods by KEDA, nodes by the Cluster Autoscaler."""
@@ -274,7 +279,7 @@ class _PlatformLayer:
         needs = [self._namespace(namespace), *_released(after)]
         if not early:
             needs.append(self._monitoring.release)
-        args = AddOnArgs(chart=chart, namespace=namespace, values=values, release=release, after=needs)
+        args = AddOnArgs(chart=chart, namespace=namespace, values=values, mirror=self._mirror, release=release, after=needs)
         return AddOn(name, args, self._kubernetes)
 
     def _identify(

@@ -330,3 +330,40 @@ class LoopSettings(Part):
 
     image: Image | None
     """By digest. None deploys none of them: they run where somebody runs the command."""
+
+
+class RegistrySettings(Part):
+    """Where charts and images come from."""
+
+    mirror: Annotated[str, Field(pattern=r"^[a-z0-9.-]+(:[0-9]+)?(/[a-z0-9]+([._-][a-z0-9]+)*)+$", max_length=200)] | None
+    """Registry and prefix of your own, filled by `headway mirror --push`; None pulls from their makers' registries."""
+
+
+def registry_problems(registry: RegistrySettings, network: NetworkSettings, loops: LoopSettings, region: str) -> Iterator[Problem]:
+    """What a mirror and a network without NAT ask of each other."""
+    mirror = registry.mirror
+    if network.nat is Nat.NONE and (mirror is None or not _own_registry(mirror, region)):
+        yield problem(
+            "no-nat-needs-a-mirror",
+            "registry",
+            "mirror",
+            value=mirror,
+            fact=f"without NAT no node reaches {mirror or 'a public registry'}",
+            consequence="Not one image of the platform could be pulled, and the first release would fail after its timeout",
+            remedy=f"Write <account>.dkr.ecr.{region}.amazonaws.com/<prefix> and fill it with `headway mirror --push`, or choose another nat",
+        )
+    if mirror and loops.image and loops.image.partition("/")[0] != mirror.partition("/")[0]:
+        yield problem(
+            "loops-from-the-mirror",
+            "loops",
+            "image",
+            value=loops.image,
+            fact=f"charts and images come from {mirror}, and the loops' image from {loops.image.partition('/')[0]}",
+            consequence="Nodes may not reach that registry, and nobody copied the image",
+            remedy=f"Push the image to {mirror.partition('/')[0]} and name it there",
+        )
+
+
+def _own_registry(mirror: str, region: str) -> bool:
+    """Whether the ECR endpoints of the network lead there."""
+    return mirror.partition("/")[0].endswith(f".dkr.ecr.{region}.amazonaws.com")

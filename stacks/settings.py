@@ -29,9 +29,11 @@ from stacks.sections import (
     LoopSettings,
     NetworkSettings,
     ObservabilitySettings,
+    RegistrySettings,
     StorageSettings,
     WarmCapacity,
     pool_problems,
+    registry_problems,
 )
 from stacks.settings_error import SettingsError, problems_in
 
@@ -45,6 +47,9 @@ SHARED: Mapping[str, Mapping[str, str]] = {
     "tenant": {"account": CLUSTER, "gateway": PLATFORM, "loops": PLATFORM, "pools": CLUSTER},
 }
 """For each layer, the sections that it reads from another layer's file of the same environment."""
+
+CLUSTERS_CONCERN = (f"{NAMESPACE}:registry", f"{NAMESPACE}:system_pool")
+"""Sections of the platform layer without which a cluster is not worth planning: nodes and networks come first."""
 
 FOLDER = Path(__file__).parent
 
@@ -86,11 +91,13 @@ class PlatformSettings(Part):
     gateway: GatewaySettings
     loops: LoopSettings
     observability: ObservabilitySettings
+    registry: RegistrySettings
     warm: tuple[WarmCapacity, ...]
 
     def violations(self) -> Iterator[Problem]:
         for found in footprint.room(self.system_pool, self.pools, self.gateway, self.observability).problems:
             yield replace(found, path=("system_pool", *found.path))
+        yield from registry_problems(self.registry, self.network, self.loops, self.account.region)
         known = sorted(pool.name for pool in self.pools)
         for number, warm in enumerate(self.warm):
             if warm.pool not in known:
@@ -140,13 +147,13 @@ def load(stack: str, config: Mapping[str, str], folder: Path = FOLDER, secrets: 
         found = model.model_validate({**given, "environment": environment})
     except ValidationError as error:
         raise SettingsError(f"Pulumi.{stack}.yaml", problems_in(error, hidden)) from None
-    if isinstance(found, ClusterSettings) and (problems := _too_small(environment, given, folder)):
+    if isinstance(found, ClusterSettings) and (problems := _for_the_platform(environment, given, folder)):
         raise SettingsError(f"Pulumi.{stack}.yaml", problems)
     return found
 
 
-def _too_small(environment: str, given: Mapping[str, Any], folder: Path) -> tuple[Problem, ...]:
-    """What the platform layer, where there is one, will say of this cluster layer's system pool; nodes come first."""
+def _for_the_platform(environment: str, given: Mapping[str, Any], folder: Path) -> tuple[Problem, ...]:
+    """What the platform layer, where there is one, will say of this cluster layer's nodes and network."""
     platform = {key.removeprefix(f"{NAMESPACE}:"): value for key, value in config_of(folder, environment, PLATFORM).items()}
     if not platform:
         return ()
@@ -155,7 +162,7 @@ def _too_small(environment: str, given: Mapping[str, Any], folder: Path) -> tupl
         PlatformSettings.model_validate({**platform, **shared, "environment": environment})
     except ValidationError as error:
         # Its other problems are told where they stand, when that layer is planned.
-        return tuple(found for found in problems_in(error) if found.path[0] == f"{NAMESPACE}:system_pool")
+        return tuple(found for found in problems_in(error) if found.path[0] in CLUSTERS_CONCERN)
     return ()
 
 

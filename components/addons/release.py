@@ -12,6 +12,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from components.addons import images
 from components.versions import HelmChart
 
 TIMEOUT_SECONDS = 900
@@ -27,6 +28,8 @@ class AddOnArgs:
     chart: HelmChart
     namespace: pulumi.Input[str]
     values: Mapping[str, Any]
+    mirror: str | None = None
+    """The registry that charts and images come from instead of their makers'."""
     release: str | None = None
     """The release's name where it is not the chart's."""
     after: Sequence[pulumi.Resource] = ()
@@ -39,15 +42,16 @@ class AddOn(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: AddOnArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("headway:addons:AddOn", name, {}, opts)
+        chart, repository = images.chart_source(args.chart, args.mirror)
         self.release = kubernetes.helm.v3.Release(
             f"{name}-release",
             name=args.release or args.chart.chart,
-            chart=args.chart.chart,
+            chart=chart,
             version=args.chart.version,
-            repository_opts=kubernetes.helm.v3.RepositoryOptsArgs(repo=args.chart.repository),
+            repository_opts=kubernetes.helm.v3.RepositoryOptsArgs(repo=repository) if repository else None,
             namespace=args.namespace,
             create_namespace=False,
-            values=args.values,
+            values=images.switched(args.chart.chart, args.values, args.mirror),
             atomic=True,
             cleanup_on_fail=True,
             timeout=TIMEOUT_SECONDS,

@@ -8,8 +8,10 @@ alone may carry a tag, because the control plane writes them.
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from components.manifests import Manifest
+from components.mirror import mirrored
 from components.nodes import gpu_node
 from components.platform import boundaries
 from components.platform.rule import NAMESPACES, AdmissionRule, manifests_of
@@ -158,11 +160,14 @@ def own_tolerations(pools: Sequence[Pool]) -> AdmissionRule:
     )
 
 
-def rules(pools: Sequence[Pool], hosts: Sequence[str]) -> tuple[AdmissionRule, ...]:
-    """Every rule of a cluster with `pools` and a gateway for `hosts`, by name."""
-    return tuple(sorted((*RULES, own_tolerations(pools), *boundaries.rules(hosts)), key=lambda rule: rule.name))
+def rules(pools: Sequence[Pool], hosts: Sequence[str], mirror: str | None = None) -> tuple[AdmissionRule, ...]:
+    """Every rule of a cluster with `pools` and a gateway for `hosts`, by name. Proxies of the mesh come from `mirror`,
+    if there is one.
+    """
+    fixed = (replace(rule, expression=rule.expression.replace(_MESH_IMAGE, mirrored(_MESH_IMAGE, mirror))) for rule in RULES)
+    return tuple(sorted((*fixed, own_tolerations(pools), *boundaries.rules(hosts)), key=lambda rule: rule.name))
 
 
-def manifests(pools: Sequence[Pool], hosts: Sequence[str]) -> tuple[Manifest, ...]:
+def manifests(pools: Sequence[Pool], hosts: Sequence[str], mirror: str | None = None) -> tuple[Manifest, ...]:
     """A policy and its binding for each rule."""
-    return tuple(manifest for rule in rules(pools, hosts) for manifest in manifests_of(rule))
+    return tuple(manifest for rule in rules(pools, hosts, mirror) for manifest in manifests_of(rule))

@@ -11,6 +11,7 @@ from typing import Any
 
 from components.labels import labels
 from components.manifests import Manifest, object_
+from components.mirror import mirrored
 from components.nodes import gpu_node
 from components.platform.namespaces import WARM_CAPACITY
 from components.versions import PAUSE_IMAGE
@@ -35,13 +36,13 @@ class Warm:
     images: tuple[str, ...] = ()
 
 
-def manifests(warm: Sequence[Warm]) -> tuple[Manifest, ...]:
+def manifests(warm: Sequence[Warm], mirror: str | None = None) -> tuple[Manifest, ...]:
     """The platform's priority classes, and a Deployment of placeholders for each entry."""
     return (
         _priority("platform", PLATFORM_PRIORITY, PLATFORM_PRIORITY_VALUE, "PreemptLowerPriority", "What every tenant depends on"),
         _priority("placeholder", PLACEHOLDER_PRIORITY, PLACEHOLDER_PRIORITY_VALUE, "Never", "Room kept free; gives way to anything"),
-        *(_placeholders(entry) for entry in sorted(warm, key=lambda entry: entry.pool.name) if entry.units),
-        *(_prefetch(entry) for entry in sorted(warm, key=lambda entry: entry.pool.name) if entry.images),
+        *(_placeholders(entry, mirror) for entry in sorted(warm, key=lambda entry: entry.pool.name) if entry.units),
+        *(_prefetch(entry, mirror) for entry in sorted(warm, key=lambda entry: entry.pool.name) if entry.images),
     )
 
 
@@ -50,12 +51,12 @@ def _priority(role: str, name: str, value: int, preemption: str, description: st
     return Manifest(role=role, body={**body, "value": value, "preemptionPolicy": preemption, "description": description})
 
 
-def _placeholders(warm: Warm) -> Manifest:
+def _placeholders(warm: Warm, mirror: str | None) -> Manifest:
     pool = warm.pool
     resource = min(pool.resources_per_node)
     picked = {POOL: pool.name, "app.kubernetes.io/component": "placeholder"}
     quantity = {resource: "1", **_SMALL}
-    pod = _pod(pool, [_container("placeholder", PAUSE_IMAGE, quantity)], priorityClassName=PLACEHOLDER_PRIORITY)
+    pod = _pod(pool, [_container("placeholder", mirrored(PAUSE_IMAGE, mirror), quantity)], priorityClassName=PLACEHOLDER_PRIORITY)
     # A node of divided GPUs seems empty to the autoscaler, which would remove it and make another for the placeholder.
     stays = {} if gpu_node.use_is_seen(pool) else {"annotations": {gpu_node.SAFE_TO_EVICT: "false"}}
     return Manifest(
@@ -78,7 +79,7 @@ def _placeholders(warm: Warm) -> Manifest:
     )
 
 
-def _prefetch(warm: Warm) -> Manifest:
+def _prefetch(warm: Warm, mirror: str | None) -> Manifest:
     """One pod a node of the pool: it starts each image once, which pulls it, and then only stays, so that the node
     keeps them.
 
@@ -92,7 +93,7 @@ def _prefetch(warm: Warm) -> Manifest:
         {**_container(f"pull-{number}", image, _SMALL), "command": ["/bin/true"], "env": [dict(gpu_node.NO_DEVICES)]}
         for number, image in enumerate(warm.images)
     ]
-    pod = _pod(pool, [_container("stay", PAUSE_IMAGE, _SMALL)], initContainers=pulls, priorityClassName=PLATFORM_PRIORITY)
+    pod = _pod(pool, [_container("stay", mirrored(PAUSE_IMAGE, mirror), _SMALL)], initContainers=pulls, priorityClassName=PLATFORM_PRIORITY)
     return Manifest(
         role=f"prefetch-{pool.name}",
         after=("platform",),

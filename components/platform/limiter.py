@@ -10,6 +10,7 @@ from typing import Any
 from components.addons.placement import ON_SYSTEM_NODES, RESTRICTED_CONTAINER, RESTRICTED_POD, spread
 from components.labels import labels
 from components.manifests import Manifest, object_
+from components.mirror import mirrored
 from components.platform.capacity import PLATFORM_PRIORITY
 from components.platform.namespaces import RATE_LIMIT
 from components.versions import LIMITER_IMAGE, VALKEY_IMAGE
@@ -30,7 +31,7 @@ _DISK = {"ephemeral-storage": "64Mi"}
 _CONFIGURATION = f"domain: {DOMAIN}\n"
 
 
-def manifests() -> tuple[Manifest, ...]:
+def manifests(mirror: str | None = None) -> tuple[Manifest, ...]:
     """The limiter and its counts, each with an identity of its own, and who may ask whom."""
     own_labels = labels("rate-limit")
     return (
@@ -46,8 +47,8 @@ def manifests() -> tuple[Manifest, ...]:
         Manifest(role="callers", body=_callers(LIMITER, {"namespaces": [GATEWAY_NAMESPACE]}, GRPC_PORT)),
         Manifest(role="counts-service", body=_service(COUNTS, "tcp-valkey", COUNTS_PORT)),
         Manifest(role="service", body=_service(LIMITER, "grpc", GRPC_PORT)),
-        Manifest(role="counts", after=("counts-identity",), body=_deployment(COUNTS, 1, _counts())),
-        Manifest(role="limiter", after=("identity", "configuration"), body=_deployment(LIMITER, REPLICAS, _limiter(), _volume())),
+        Manifest(role="counts", after=("counts-identity",), body=_deployment(COUNTS, 1, _counts(mirror))),
+        Manifest(role="limiter", after=("identity", "configuration"), body=_deployment(LIMITER, REPLICAS, _limiter(mirror), _volume())),
         Manifest(role="disruption", body=_disruption()),
     )
 
@@ -105,7 +106,7 @@ def _deployment(name: str, replicas: int, container: dict[str, Any], *volumes: d
     )
 
 
-def _limiter() -> dict[str, Any]:
+def _limiter(mirror: str | None) -> dict[str, Any]:
     settings = {
         "LOG_FORMAT": "json",
         "LOG_LEVEL": "warn",
@@ -120,7 +121,7 @@ def _limiter() -> dict[str, Any]:
     }
     ready = {"httpGet": {"path": "/healthcheck", "port": HEALTH_PORT}, "periodSeconds": 5, "failureThreshold": 2}
     return {
-        **_container("limiter", LIMITER_IMAGE, GRPC_PORT, cpu="100m", memory="128Mi"),
+        **_container("limiter", mirrored(LIMITER_IMAGE, mirror), GRPC_PORT, cpu="100m", memory="128Mi"),
         "command": ["/bin/ratelimit"],
         "env": [{"name": name, "value": value} for name, value in sorted(settings.items())],
         # Not ready while its counts are away: the gateway then passes at once, without waiting for an answer.
@@ -134,12 +135,12 @@ def _volume() -> dict[str, Any]:
     return {"name": "configuration", "configMap": {"name": LIMITER}}
 
 
-def _counts() -> dict[str, Any]:
+def _counts(mirror: str | None) -> dict[str, Any]:
     asked = ["--save", "", "--appendonly", "no", "--protected-mode", "no"]
     bounded = ["--maxmemory", COUNTS_MEMORY, "--maxmemory-policy", "volatile-ttl"]
     alive = {"exec": {"command": ["valkey-cli", "ping"]}, "periodSeconds": 10, "timeoutSeconds": 3}
     return {
-        **_container("valkey", VALKEY_IMAGE, COUNTS_PORT, cpu="100m", memory="128Mi"),
+        **_container("valkey", mirrored(VALKEY_IMAGE, mirror), COUNTS_PORT, cpu="100m", memory="128Mi"),
         "command": ["valkey-server", *asked, *bounded],
         "readinessProbe": alive,
         "livenessProbe": {**alive, "failureThreshold": 3},

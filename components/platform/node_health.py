@@ -12,6 +12,7 @@ from typing import Any
 
 from components.labels import labels
 from components.manifests import Manifest, object_
+from components.mirror import mirrored
 from components.permissions import Statement
 from components.platform import loops
 from components.versions import DIAGNOSTIC_IMAGE
@@ -48,7 +49,7 @@ LOOP = SERVICE_ACCOUNT
 PORT, PORT_NAME = 8080, "metrics"
 
 
-def manifests(pools: Sequence[Pool]) -> tuple[Manifest, ...]:
+def manifests(pools: Sequence[Pool], mirror: str | None = None) -> tuple[Manifest, ...]:
     """The loop's identity, its rights and its settings."""
     found = labels(SERVICE_ACCOUNT)
     subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NODE_HEALTH_NAMESPACE}
@@ -62,7 +63,10 @@ def manifests(pools: Sequence[Pool]) -> tuple[Manifest, ...]:
                 NODE_HEALTH_SETTINGS,
                 namespace=NODE_HEALTH_NAMESPACE,
                 labels=found,
-                data={NODE_HEALTH_IMAGE_KEY: DIAGNOSTIC_IMAGE, NODE_HEALTH_POOLS_KEY: json.dumps(expected(pools), sort_keys=True)},
+                data={
+                    NODE_HEALTH_IMAGE_KEY: mirrored(DIAGNOSTIC_IMAGE, mirror),
+                    NODE_HEALTH_POOLS_KEY: json.dumps(expected(pools), sort_keys=True),
+                },
             ),
         ),
         Manifest(role="everywhere", body=object_(_RBAC, "ClusterRole", CLUSTER_ROLE, labels=found, rules=_rules(_EVERYWHERE))),

@@ -89,7 +89,7 @@ def _text(found: dict[str, Any]) -> str:
     lines += ["", "Images"]
     width = max(len(i["image"]) for i in found["images"])
     for image in found["images"]:
-        lines.append(f"  {image['image']:<{width}}  {image['how']:<12}  {image['target']}")
+        lines.append(f"  {image['image']:<{width}}  {image['target']}")
         lines.append(f"    {image['digest'] or UNPINNED}; used by {', '.join(image['usedBy'])}")
     known = sum(1 for image in found["images"] if image["digest"])
     pinned = sum(1 for chart in found["charts"] if chart["digest"])

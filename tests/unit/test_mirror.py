@@ -24,15 +24,22 @@ def test_every_chart_and_every_image_is_listed_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("image", "how", "target"),
+    ("image", "target"),
     [
-        ("registry.k8s.io/pause:3.10.1", "pull-through", "k8s/pause:3.10.1"),
-        ("nvcr.io/nvidia/gpu-operator:v26.3.3", "copy", "images/nvidia/gpu-operator:v26.3.3"),
+        ("registry.k8s.io/pause:3.10.1", "images/pause:3.10.1"),
+        ("nvcr.io/nvidia/gpu-operator:v26.3.3", "images/nvidia/gpu-operator:v26.3.3"),
     ],
 )
-def test_an_image_comes_by_a_cache_where_ecr_has_one_and_by_a_copy_elsewhere(image: str, how: str, target: str) -> None:
+def test_an_image_keeps_its_path_and_loses_its_registry(image: str, target: str) -> None:
     (found,) = [i for i in mirror.listing()["images"] if i["image"] == image]
-    assert (found["how"], found["target"]) == (how, target)
+    assert found["target"] == target
+    assert mirror.mirrored(f"{image}@sha256:1", "r.example.com/m") == f"r.example.com/m/{target}@sha256:1"
+    assert mirror.mirrored(image, None) == image
+
+
+def test_no_two_images_take_one_place() -> None:
+    places = [i["target"].rpartition(":")[0] for i in mirror.listing()["images"]]
+    assert len(places) == len(set(places))
 
 
 def test_a_digest_is_said_or_its_absence_is() -> None:

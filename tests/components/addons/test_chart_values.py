@@ -15,6 +15,7 @@ import pytest
 
 from components import versions
 from components.addons import cluster_autoscaler, gpu_operator, istio, keda, loki, node_logs, otel, prometheus, tempo
+from components.addons.images import SWITCHES, UnswitchedChartError, switched
 from tests.components.contracts import POOLS
 
 KNOWN: Mapping[str, Mapping[str, Any]] = json.loads(Path(__file__).with_name("chart_values.json").read_text())
@@ -72,3 +73,31 @@ def test_an_invented_key_is_found() -> None:
     known = KNOWN["gpu-operator"]
     invented = {"dcgmExporter": {"counters": "x"}, "driver": {"enabled": False}, "telemetry": {}}
     assert list(unknown(invented, set(known["values"]), set(known["free"]))) == ["dcgmExporter.counters", "telemetry"]
+
+
+@pytest.mark.parametrize("release", sorted(GIVEN))
+def test_a_chart_knows_every_value_that_points_it_at_a_mirror(release: str) -> None:
+    known, chart = KNOWN[chart_of(release)], chart_of(release)
+    given = switched(chart, GIVEN[release], "registry.example.com/mirror")
+    assert list(unknown(given, set(known["values"]), set(known["free"]))) == []
+    if any(each.images for each in versions.CHARTS if each.chart == chart) and chart != "gateway":
+        assert "registry.example.com/mirror/images" in json.dumps(given)
+
+
+def test_a_chart_of_which_nobody_knows_where_it_pulls_from_is_refused() -> None:
+    with pytest.raises(UnswitchedChartError, match="does not say where new-one pulls from"):
+        switched("new-one", {}, "registry.example.com/mirror")
+    assert switched("new-one", {"a": 1}, None) == {"a": 1}
+
+
+def test_every_chart_has_its_switch() -> None:
+    assert set(SWITCHES) == {each.chart for each in versions.CHARTS}
+
+
+def test_what_was_given_stays_beside_what_is_switched() -> None:
+    values = switched("gpu-operator", gpu_operator.values(POOLS), "registry.example.com/mirror")
+    assert values["driver"] == {
+        "enabled": False,
+        "manager": {"repository": "registry.example.com/mirror/images/nvidia/cloud-native"},
+        "repository": "registry.example.com/mirror/images/nvidia",
+    }

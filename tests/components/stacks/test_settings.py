@@ -248,6 +248,7 @@ PLATFORM_CHANGES: Mapping[str, Any] = {
     "observability.metrics_days": 9,
     "observability.metrics_storage": "99Gi",
     "observability.traces_days": 9,
+    "registry.mirror": "registry.example.com/mirror",
     "warm": [{"pool": "l4", "replicas": 3}],
 }
 
@@ -325,6 +326,6 @@ def test_the_tests_above_name_every_field() -> None:
         return {f"{section}.{field}" for section in sections for field in fields(model.model_fields[section].annotation)}
 
     assert named(ClusterSettings, ("account", "control_plane", "network", "storage", "system_pool")) == set(CLUSTER_CHANGES) | CLUSTER_FIXED
-    assert named(PlatformSettings, ("gateway", "loops", "observability")) | {"warm"} == set(PLATFORM_CHANGES)
+    assert named(PlatformSettings, ("gateway", "loops", "observability", "registry")) | {"warm"} == set(PLATFORM_CHANGES)
     pool = next(iter(load("sandbox-cluster", config_of("sandbox-cluster")).pools))
     assert set(type(pool).model_fields) == set(POOL_CHANGES)

@@ -1,0 +1,94 @@
+"""The charts themselves, rendered by Helm with the values of the program: what their pods request is what the sums say,
+and with a mirror none of them names another registry.
+
+Runs where somebody has the charts at their versions, unpacked in folders of their names: `HEADWAY_CHARTS=FOLDER`, with
+`helm` on the path or in `HEADWAY_HELM`. Charts lie in no registry that CI reaches.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components import versions
+from components.addons import chart_pods, images
+from headway.contract.units import Bytes, MilliCpu
+from tests.components.addons.test_chart_values import GIVEN, chart_of
+
+CHARTS, HELM = os.environ.get("HEADWAY_CHARTS", ""), os.environ.get("HEADWAY_HELM") or shutil.which("helm") or ""
+pytestmark = pytest.mark.skipif(not (CHARTS and HELM), reason="name the charts and Helm: HEADWAY_CHARTS, HEADWAY_HELM")
+MIRROR = "111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror"
+HOSTS = sorted({image.partition("/")[0] for chart in versions.CHARTS for image in chart.images})
+FOREIGN = re.compile(r"(?<![\w.-])(?:" + "|".join(map(re.escape, [*HOSTS, "public.ecr.aws", "gcr.io"])) + r")/[^\s\"']+")
+OPERATORS = {"Prometheus": ("prometheus", 1), "Alertmanager": ("alertmanager", 1)}
+"""Kinds of which an operator makes pods, each with its reloader beside it."""
+
+
+@cache
+def rendered(release: str, mirror: str | None = None) -> str:
+    values = images.switched(chart_of(release), GIVEN[release], mirror)
+    command = [HELM, "template", "release", str(Path(CHARTS) / chart_of(release)), "--kube-version", f"{versions.KUBERNETES}.0", "-f", "-"]
+    ended = subprocess.run([*command, "--include-crds=false"], input=json.dumps(values), capture_output=True, text=True, check=False)
+    assert not ended.returncode, ended.stderr
+    return ended.stdout
+
+
+def objects(release: str) -> list[dict[str, Any]]:
+    if chart_of(release) == "prometheus-operator-crds":
+        return []
+    return [found for found in yaml.load_all(rendered(release), Loader=yaml.CSafeLoader) if found]
+
+
+def requested(containers: list[dict[str, Any]]) -> tuple[int, int]:
+    asked = [container["resources"]["requests"] for container in containers]
+    return sum(MilliCpu.parse(str(each["cpu"])) for each in asked), sum(Bytes.parse(each["memory"]) for each in asked)
+
+
+@pytest.mark.parametrize("release", sorted(GIVEN))
+def test_pods_request_what_the_sums_say(release: str) -> None:
+    found = Counter[tuple[int, int, bool]]()
+    for body in objects(release):
+        spec = body.get("spec") or {}
+        if body["kind"] in ("Deployment", "StatefulSet", "DaemonSet"):
+            every = body["kind"] == "DaemonSet"
+            # A sidecar among the initial containers stays; others are smaller than what follows them.
+            pod = spec["template"]["spec"]
+            kept = [each for each in pod.get("initContainers", ()) if each.get("restartPolicy") == "Always"]
+            found[(*requested([*kept, *pod["containers"]]), every)] += 1
+        elif body["kind"] in OPERATORS:
+            reloader = GIVEN[release]["prometheusOperator"]["prometheusConfigReloader"]
+            found[(*requested([{"resources": spec["resources"]}, reloader]), False)] += 1
+    summed = Counter((int(each.cpu), int(each.memory), each.every_node) for each in chart_pods.workloads(chart_of(release), GIVEN[release]))
+    assert found == summed
+
+
+@pytest.mark.parametrize("release", sorted(GIVEN))
+def test_with_a_mirror_no_other_registry_is_named(release: str) -> None:
+    lines = [line for line in rendered(release, MIRROR).splitlines() if not line.strip().startswith("#")]
+    assert [line.strip() for line in lines if FOREIGN.search(line)] == []
+
+
+def test_without_a_mirror_the_same_search_finds_them() -> None:
+    found = {release for release in GIVEN if FOREIGN.search(rendered(release))}
+    assert {"cluster-autoscaler", "gpu-operator", "keda", "kube-prometheus-stack", "loki", "tempo"} <= found
+
+
+def test_loki_takes_a_node_for_each_replica() -> None:
+    hard = [
+        body["metadata"]["name"]
+        for release in GIVEN
+        for body in objects(release)
+        if body["kind"] in ("Deployment", "StatefulSet")
+        and "requiredDuringSchedulingIgnoredDuringExecution"
+        in ((body["spec"]["template"]["spec"].get("affinity") or {}).get("podAntiAffinity") or {})
+    ]
+    apart = [each.name for pods in chart_pods.CHART_PODS.values() for each in pods if each.apart]
+    assert len(hard) == len(apart) == 2
