@@ -308,4 +308,5 @@ def execute(configuration: Any, namespace: str, pod: str, container: str, comman
             raise OutOfReachError(f"exec in {pod}: exit {failed}: {connection.read_channel(STDERR_CHANNEL).strip()[-200:]}")
     finally:
         connection.close()
+        connection.sock.shutdown()  # `close` leaves the socket open where the server has closed the stream first
     return str(said)
