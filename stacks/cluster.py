@@ -17,6 +17,7 @@ from components.storage.storage import Storage, StorageArgs
 from components.versions import KUBERNETES
 from headway.contract.pool import Pool
 from headway.wire import LEDGER_BUCKET_OUTPUT, TELEMETRY_BUCKET_OUTPUT
+from stacks.live_sizes import live_sizes
 from stacks.settings import CLUSTER, ClusterSettings
 
 
@@ -36,14 +37,13 @@ class _ClusterLayer:
         self._settings, self._account = settings, settings.account
         self._cluster = cluster_name(settings.environment)
         self._tags = tags(settings.environment, CLUSTER)
-        self._options = pulumi.ResourceOptions(
-            provider=aws.Provider(
-                "aws",
-                region=self._account.region,
-                allowed_account_ids=[self._account.id],
-                default_tags=aws.ProviderDefaultTagsArgs(tags=self._tags),
-            )
+        self._provider = aws.Provider(
+            "aws",
+            region=self._account.region,
+            allowed_account_ids=[self._account.id],
+            default_tags=aws.ProviderDefaultTagsArgs(tags=self._tags),
         )
+        self._options = pulumi.ResourceOptions(provider=self._provider)
 
     def ground(self) -> None:
         """Keys, network and storage: what stands before there is a cluster."""
@@ -119,6 +119,7 @@ class _ClusterLayer:
         last.
         """
         settings, account = self._settings, self._account
+        self._live = live_sizes(self._cluster, self._provider)
         joining = self._addons("joining", BEFORE_NODES, [])
         role = NodeRole("nodes", NodeRoleArgs(cluster_name=self._cluster, account_id=account.id, region=account.region), self._options)
         can_join: list[pulumi.Resource] = [*joining.all, *role.ready, *self._network.ready]
@@ -132,6 +133,7 @@ class _ClusterLayer:
                 subnet_ids=[self._network.private_subnet_ids[zone] for zone in sorted(settings.system_pool.zones)],
                 volumes_key_arn=self._keys.volumes_arn,
                 tags=self._tags,
+                live=self._live,
                 after=can_join,
             ),
             self._options,
@@ -151,6 +153,7 @@ class _ClusterLayer:
                 subnet_ids={zone: self._network.private_subnet_ids[zone] for zone in pool.zones},
                 volumes_key_arn=self._keys.volumes_arn,
                 tags=self._tags,
+                live=self._live,
                 after=after,
             ),
             self._options,

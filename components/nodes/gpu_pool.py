@@ -14,8 +14,9 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.nodes import gpu_node, template
+from components.nodes import gpu_node, scaling, template
 from components.nodes.launch import NodeOptions
+from components.nodes.scaling import LiveSize
 from headway.contract.pool import Pool
 from headway.contract.pool_parts import CapacityBlock, Repair, Reservation
 from headway.wire import ACCELERATOR_READY, POOL
@@ -45,6 +46,8 @@ class GpuPoolArgs:
     subnet_ids: Mapping[str, pulumi.Input[str]]
     volumes_key_arn: pulumi.Input[str]
     tags: dict[str, str]
+    live: Mapping[str, LiveSize]
+    """Groups that are there already, by logical name."""
     after: Sequence[pulumi.Resource]
     """What must be there before a node can join."""
 
@@ -109,8 +112,10 @@ class GpuPool(pulumi.ComponentResource):
     def _create_group(self, zone: str, after: Sequence[pulumi.Resource]) -> aws.eks.NodeGroup:
         pool = self._args.pool
         block = pool.capacity.kind == "block"
+        name = f"{self._name}-{zone[-1]}"
+        desired, ignored = scaling.desired(pool.size, self._args.live.get(name))
         return aws.eks.NodeGroup(
-            f"{self._name}-{zone[-1]}",
+            name,
             cluster_name=self._args.cluster_name,
             node_role_arn=self._args.role_arn,
             subnet_ids=[self._args.subnet_ids[zone]],
@@ -120,7 +125,7 @@ class GpuPool(pulumi.ComponentResource):
             capacity_type=_CAPACITY_TYPES[pool.capacity.kind],
             # A capacity block is bought for one type, which its template names.
             instance_types=None if block else list(pool.instance_types),
-            scaling_config=aws.eks.NodeGroupScalingConfigArgs(desired_size=pool.size.min, min_size=pool.size.min, max_size=pool.size.max),
+            scaling_config=aws.eks.NodeGroupScalingConfigArgs(desired_size=desired, min_size=pool.size.min, max_size=pool.size.max),
             update_config=aws.eks.NodeGroupUpdateConfigArgs(
                 max_unavailable=pool.update.max_unavailable, update_strategy=_STRATEGIES[pool.update.strategy]
             ),
@@ -132,8 +137,7 @@ class GpuPool(pulumi.ComponentResource):
                 aws.eks.NodeGroupTaintArgs(key=taint.key, value=taint.value, effect=gpu_node.eks_effect(taint))
                 for taint in gpu_node.taints(pool)
             ],
-            # The autoscaler owns the number of nodes.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(after), ignore_changes=["scalingConfig.desiredSize"]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(after), ignore_changes=list(ignored)),
         )
 
     def _end_with_the_block(self, letter: str, group: aws.eks.NodeGroup) -> None:

@@ -3,15 +3,16 @@
 CoreDNS and the controllers land here first, so this pool carries no taint; the GPU pools do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
 import pulumi_aws as aws
 
 from components.labels import SYSTEM, WORKLOAD_LABEL
-from components.nodes import template
+from components.nodes import scaling, template
 from components.nodes.launch import NodeOptions
+from components.nodes.scaling import LiveSize
 from headway.contract.pool import SystemPool
 from headway.wire import POOL
 
@@ -29,6 +30,8 @@ class SystemNodesArgs:
     subnet_ids: Sequence[pulumi.Input[str]]
     volumes_key_arn: pulumi.Input[str]
     tags: dict[str, str]
+    live: Mapping[str, LiveSize]
+    """Groups that are there already, by logical name."""
     after: Sequence[pulumi.Resource]
     """What must be there before a node can join."""
 
@@ -52,6 +55,7 @@ class SystemNodes(pulumi.ComponentResource):
             ),
             pulumi.ResourceOptions(parent=self),
         )
+        desired, ignored = scaling.desired(pool.size, args.live.get(f"{name}-nodes"))
         self.group = aws.eks.NodeGroup(
             f"{name}-nodes",
             cluster_name=args.cluster_name,
@@ -62,12 +66,11 @@ class SystemNodes(pulumi.ComponentResource):
             release_version=pool.release,
             capacity_type="ON_DEMAND",
             instance_types=list(pool.instance_types),
-            scaling_config=aws.eks.NodeGroupScalingConfigArgs(desired_size=pool.size.min, min_size=pool.size.min, max_size=pool.size.max),
+            scaling_config=aws.eks.NodeGroupScalingConfigArgs(desired_size=desired, min_size=pool.size.min, max_size=pool.size.max),
             update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1),
             node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=True),
             launch_template=template.reference(launch),
             labels={POOL: pool.name, WORKLOAD_LABEL: SYSTEM},
-            # The autoscaler owns the number of nodes.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after), ignore_changes=["scalingConfig.desiredSize"]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after), ignore_changes=list(ignored)),
         )
         self.register_outputs({"group": self.group.node_group_name})

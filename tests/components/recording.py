@@ -142,9 +142,9 @@ class _Plain(Mocks):
         given = _unwrapped(args.inputs)
         return f"{args.name}-id", {**given, **self._outputs(args.typ, args.name, given), **self.answers.get(args.name, {})}
 
-    def call(self, args: MockCallArgs) -> tuple[dict[str, Any], None]:
+    def call(self, args: MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         self._invokes.append(args.token)
-        return self._calls(args.token, args.args), None
+        return self._calls(args.token, args.args), []
 
 
 class _Monitor(MockMonitor):

@@ -1,6 +1,9 @@
 """Day two of an environment: what an upgrade touches and in which order, what a rename keeps, how everything goes."""
 
+import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -114,3 +117,31 @@ def test_a_destroy_takes_nodes_before_what_they_need_to_leave(dev: Environment) 
     assert max(groups) < dev.began("RolePolicyAttachment nodes-worker"), "a node without its role cannot leave the cluster"
     assert max(*ways_out, *subnets, cluster) < dev.began("Vpc network-vpc")
     assert dev.began("Key keys-volumes") > max(groups), "nodes could not be started or stopped without their volumes' key"
+
+
+def test_a_pools_minimum_may_rise_above_the_nodes_that_there_are(dev: Environment) -> None:
+    dev.settings("size: {min: 1, max: 2}", "size: {min: 2, max: 4}")
+    result = dev.up()
+    assert (result.ok, result.errors) == (True, ()), "EKS refuses a minimum above the number of nodes"
+    assert {step.changed for step in dev.changes() if step.type == NODE_GROUP} == {
+        ("scalingConfig.desiredSize", "scalingConfig.maxSize", "scalingConfig.minSize")
+    }
+    assert set(dev.up().changes) == {"same"}
+
+
+def grown(found: Environment, group: str, nodes: int) -> None:
+    """What the autoscaler does: the number of nodes of a group changes, and the state does not hear of it."""
+    with closing(sqlite3.connect(found.folder / "account-111111111111.sqlite")) as account, account:
+        for key, text in account.execute("SELECT key, inputs FROM objects WHERE type = ?", (NODE_GROUP,)).fetchall():
+            inputs = json.loads(text)
+            if inputs["nodeGroupName"].startswith(f"{group}-"):
+                inputs["scalingConfig"]["desiredSize"] = nodes
+                account.execute("UPDATE objects SET inputs = ? WHERE key = ?", (json.dumps(inputs), key))
+
+
+def test_a_new_maximum_ends_no_node_that_the_autoscaler_made(dev: Environment) -> None:
+    grown(dev, "l4-a", 2)
+    dev.settings("size: {min: 1, max: 2}", "size: {min: 1, max: 4}")
+    assert dev.up().ok
+    kept = [name for name in dev.plane.manifests if name.startswith("l4-a-")]
+    assert len(kept) == 2, "EKS would end a node that serves"

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from components.nodes.gpu_node import labels, scale_from_zero, taints
 from components.nodes.gpu_pool import GpuPool, GpuPoolArgs
 from components.nodes.launch import NodeOptions, root_volume, user_data
+from components.nodes.scaling import LiveSize
 from components.nodes.sharing import mig_configs, plugin_configs
 from headway.contract.pool import Pool
 from headway.contract.pool_parts import Disk
@@ -38,7 +39,7 @@ def pool(**changes: Any) -> Pool:
     return Pool(**{**given, **changes})
 
 
-def registered(wanted: Pool) -> Recording:
+def registered(wanted: Pool, live: Mapping[str, LiveSize] | None = None) -> Recording:
     def program() -> None:
         args = GpuPoolArgs(
             pool=wanted,
@@ -48,6 +49,7 @@ def registered(wanted: Pool) -> Recording:
             subnet_ids={zone: f"subnet-{zone[-1]}" for zone in wanted.zones},
             volumes_key_arn="arn:aws:kms:us-east-1:123456789012:key/volumes",
             tags={"platform.io/environment": "test"},
+            live=live or {},
             after=[],
         )
         GpuPool(wanted.name, args, pulumi.ResourceOptions(provider=aws.Provider("aws", region="us-east-1")))
@@ -71,6 +73,23 @@ def nodeadm(options: NodeOptions) -> dict[str, Any]:
 def test_each_zone_has_a_node_group_of_its_own() -> None:
     found = registered(pool(zones=["us-east-1a", "us-east-1c"])).of_type("aws:eks/nodeGroup:NodeGroup")
     assert {r.name: r.inputs["subnetIds"] for r in found} == {"h100-a": ["subnet-a"], "h100-c": ["subnet-c"]}
+
+
+@pytest.mark.parametrize(
+    ("live", "sent", "ignored"),
+    [
+        (None, 2, ("scalingConfig.desiredSize",)),
+        (LiveSize(desired=5, min=2, max=8), 2, ("scalingConfig.desiredSize",)),
+        (LiveSize(desired=1, min=1, max=8), 2, ()),
+        (LiveSize(desired=5, min=1, max=8), 5, ()),
+        (LiveSize(desired=9, min=2, max=12), 8, ()),
+    ],
+    ids=["new", "bounds as they are", "minimum above it", "minimum below it", "maximum below it"],
+)
+def test_an_update_of_bounds_sends_the_nodes_that_there_are(live: LiveSize | None, sent: int, ignored: tuple[str, ...]) -> None:
+    found = registered(pool(size={"min": 2, "max": 8}), {"h100-c": live} if live else {}).one("aws:eks/nodeGroup:NodeGroup")
+    assert found.inputs["scalingConfig"] == {"desiredSize": sent, "minSize": 2, "maxSize": 8}
+    assert found.ignore_changes == ignored, "EKS would end nodes that serve, or refuse the minimum"
 
 
 def test_a_gpu_node_keeps_off_whatever_asks_for_no_gpu() -> None:

@@ -302,6 +302,7 @@ def nodes(pool: Pool) -> list[tuple[str, str]]:
             subnet_ids=dict.fromkeys(pool.zones, "subnet-1"),
             volumes_key_arn="arn:aws:kms:us-east-1:123456789012:key/volumes",
             tags={},
+            live={},
             after=[],
         )
         GpuPool(pool.name, args, pulumi.ResourceOptions(provider=aws.Provider("aws", region="us-east-1")))

@@ -84,3 +84,23 @@ def test_an_argument_that_is_not_modelled_is_refused_by_name(world: World) -> No
 def test_a_statement_with_a_misspelt_key_is_refused(world: World) -> None:
     with pytest.raises(ProviderError, match=r"statements\[0\].action.*did you mean actions"):
         document(world, {"action": ["s3:*"]})
+
+
+CLUSTERS, GROUPS, GROUP = (f"aws:eks/get{name}:get{name}" for name in ("Clusters", "NodeGroups", "NodeGroup"))
+
+
+def test_a_node_groups_size_is_read_as_the_account_has_it(world: World) -> None:
+    assert ask(world, CLUSTERS)["names"] == []
+    world.node_group(size=2)
+    assert ask(world, CLUSTERS)["names"] == ["dev"]
+    assert ask(world, GROUPS, clusterName="dev")["names"] == ["gpu"]
+    found = ask(world, GROUP, clusterName="dev", nodeGroupName="gpu")
+    assert found["scalingConfigs"] == [{"desiredSize": 2, "maxSize": 8, "minSize": 0}]
+
+
+def test_a_cluster_or_a_group_that_is_not_there_is_not_found(world: World) -> None:
+    with pytest.raises(ProviderError, match="No cluster found for name: dev"):
+        ask(world, GROUPS, clusterName="dev")
+    world.node_group(size=0)
+    with pytest.raises(ProviderError, match="No node group found for name: cpu"):
+        ask(world, GROUP, clusterName="dev", nodeGroupName="cpu")

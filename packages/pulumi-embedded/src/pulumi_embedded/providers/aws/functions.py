@@ -1,16 +1,18 @@
-"""The functions of the aws provider that a program may call while it plans: those whose answer needs no live account.
+"""The functions of the aws provider that a program may call while it plans: those whose answer needs no live account, and EKS's lists.
 
-All others are refused by name: a plan that depends on live reads differs between two runs of the same commit.
+All others are refused by name: a plan that depends on live reads differs between two runs of the same commit. The size of a node group is
+such a read, and one that a plan cannot do without: an update of bounds sends the number of nodes, which an autoscaler has changed.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pulumi_embedded.engine.provider import UNKNOWN, Properties, ProviderError
 from pulumi_embedded.providers.aws import offerings
+from pulumi_embedded.providers.aws.account import AccountObject
 from pulumi_embedded.providers.aws.kind import PARTITION
 from pulumi_embedded.providers.conform import closest, nonconformities
 from pulumi_embedded.providers.schema import fields_of
@@ -19,13 +21,16 @@ CALLER = "user/sandbox"
 
 
 @dataclass(frozen=True)
-class _Where:
+class Where:
+    """What a provider's configuration says, and the objects of the account by type; None before it is configured."""
+
     region: str
     account: str
     tags: Mapping[str, str]
+    objects: Callable[[str], Sequence[AccountObject]] | None
 
 
-def answer(token: str, args: Properties, *, region: str, account: str, tags: Mapping[str, str]) -> Properties:
+def answer(token: str, args: Properties, where: Where) -> Properties:
     """The result of `aws:module/function:function`; ProviderError for one that is not modelled or an argument that is not."""
     function = FUNCTIONS.get(token)
     if function is None:
@@ -38,31 +43,31 @@ def answer(token: str, args: Properties, *, region: str, account: str, tags: Map
         if key not in function.args:
             legal = ", ".join(function.args) or "none"
             raise ProviderError(f"function {token} takes no argument {key} here{closest(key, function.args)}; legal are {legal}")
-    chosen = str(given.get("region") or region)
-    if not chosen:
+    region = str(given.get("region") or where.region)
+    if not region:
         raise ProviderError(f"function {token} needs a region: set the configuration aws:region or the variable AWS_REGION")
-    return function.run(given, _Where(chosen, account, tags))
+    return function.run(given, replace(where, region=region))
 
 
 @dataclass(frozen=True)
 class _Function:
-    run: Callable[[Properties, _Where], Properties]
+    run: Callable[[Properties, Where], Properties]
     args: tuple[str, ...] = ()
 
 
-def _caller(_: Properties, where: _Where) -> Properties:
+def _caller(_: Properties, where: Where) -> Properties:
     arn = f"arn:{PARTITION}:iam::{where.account}:{CALLER}"
     return {"accountId": where.account, "arn": arn, "id": where.account, "userId": "AIDASANDBOX"}
 
 
-def _region(_: Properties, where: _Where) -> Properties:
+def _region(_: Properties, where: Where) -> Properties:
     if where.region not in offerings.regions():
         raise ProviderError(f"region {where.region} is not known to the double; it knows {', '.join(offerings.regions())}")
     endpoint = f"ec2.{where.region}.amazonaws.com"
     return {"description": where.region, "endpoint": endpoint, "id": where.region, "name": where.region, "region": where.region}
 
 
-def _zones(args: Properties, where: _Where) -> Properties:
+def _zones(args: Properties, where: Where) -> Properties:
     excluded = set(args.get("excludeNames") or [])
     names = [zone for zone in offerings.zones(where.region) if zone not in excluded]
     ids = {zone: offerings.zone_id(zone) for zone in names}
@@ -78,15 +83,15 @@ def _zones(args: Properties, where: _Where) -> Properties:
     }
 
 
-def _partition(_: Properties, __: _Where) -> Properties:
+def _partition(_: Properties, __: Where) -> Properties:
     return {"dnsSuffix": "amazonaws.com", "id": PARTITION, "partition": PARTITION, "reverseDnsPrefix": "com.amazonaws"}
 
 
-def _tags(_: Properties, where: _Where) -> Properties:
+def _tags(_: Properties, where: Where) -> Properties:
     return {"id": PARTITION, "tags": dict(where.tags)}
 
 
-def _policy_document(args: Properties, _: _Where) -> Properties:
+def _policy_document(args: Properties, _: Where) -> Properties:
     fields = fields_of("aws:iam:GetPolicyDocumentStatementArgs")
     wrong = [
         f"statements[{index}].{failure.property}: {failure.reason}"
@@ -150,14 +155,45 @@ def _one_or_many(values: Sequence[str], *, ordered: bool = False) -> Any:
     return items[0] if len(items) == 1 else items
 
 
-def _service_principal(args: Properties, where: _Where) -> Properties:
+def _service_principal(args: Properties, where: Where) -> Properties:
     name = f"{args['serviceName']}.amazonaws.com"
     return {"id": name, "name": name, "region": where.region, "serviceName": args["serviceName"], "suffix": "amazonaws.com"}
 
 
+def _clusters(_: Properties, where: Where) -> Properties:
+    return {"id": where.region, "names": sorted(str(cluster.outputs["name"]) for cluster in _objects(_CLUSTER, where))}
+
+
+def _objects(type: str, where: Where) -> list[AccountObject]:
+    return [object for object in where.objects(type) if object.region == where.region] if where.objects else []
+
+
+def _groups_of(args: Properties, where: Where) -> dict[str, AccountObject]:
+    if args["clusterName"] not in _clusters({}, where)["names"]:
+        raise ProviderError(f"ResourceNotFoundException: No cluster found for name: {args['clusterName']}.")
+    mine = [group for group in _objects(_NODE_GROUP, where) if group.outputs["clusterName"] == args["clusterName"]]
+    return {str(group.outputs["nodeGroupName"]): group for group in mine}
+
+
+def _node_groups(args: Properties, where: Where) -> Properties:
+    return {**args, "id": args["clusterName"], "names": sorted(_groups_of(args, where))}
+
+
+def _node_group(args: Properties, where: Where) -> Properties:
+    group = _groups_of(args, where).get(args["nodeGroupName"])
+    if group is None:
+        raise ProviderError(f"ResourceNotFoundException: No node group found for name: {args['nodeGroupName']}.")
+    size = {name: int(group.inputs["scalingConfig"][name]) for name in ("desiredSize", "maxSize", "minSize")}
+    return {**args, "id": f"{args['clusterName']}:{args['nodeGroupName']}", "arn": group.outputs["arn"], "scalingConfigs": [size]}
+
+
+_CLUSTER, _NODE_GROUP = "aws:eks/cluster:Cluster", "aws:eks/nodeGroup:NodeGroup"
 _POLICY_ARGS = ("statements", "version", "policyId", "sourcePolicyDocuments", "overridePolicyDocuments")
 
 FUNCTIONS: Mapping[str, _Function] = {
+    "aws:eks/getClusters:getClusters": _Function(_clusters, ("region",)),
+    "aws:eks/getNodeGroup:getNodeGroup": _Function(_node_group, ("clusterName", "nodeGroupName", "region")),
+    "aws:eks/getNodeGroups:getNodeGroups": _Function(_node_groups, ("clusterName", "region")),
     "aws:iam/getPolicyDocument:getPolicyDocument": _Function(_policy_document, _POLICY_ARGS),
     "aws:index/getAvailabilityZones:getAvailabilityZones": _Function(_zones, ("state", "excludeNames", "excludeZoneIds", "region")),
     "aws:index/getCallerIdentity:getCallerIdentity": _Function(_caller),

@@ -242,7 +242,8 @@ class AwsProvider(Provider):
         self._discard(object, step)
 
     def invoke(self, token: str, args: Properties, preview: bool) -> Properties:
-        return functions.answer(token, args, region=self._region, account=self._account_id, tags=self._tags)
+        where = functions.Where(self._region, self._account_id, self._tags, self._connected.account.of if self._connected else None)
+        return functions.answer(token, args, where)
 
     def plan(self, type: str, inputs: Properties, old_outputs: Properties | None) -> Properties:
         """Without a configuration neither region nor account is known, so nothing computed is."""

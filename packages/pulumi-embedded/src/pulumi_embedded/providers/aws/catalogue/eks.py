@@ -45,7 +45,7 @@ def _scaling(inputs: Properties, _: str) -> Failures:
     if isinstance(want, numbers) and isinstance(high, numbers) and want > high:
         yield CheckFailure("scalingConfig.desiredSize", f"desired capacity {want} can't be greater than max size {high}")
     if isinstance(want, numbers) and isinstance(low, numbers) and want < low:
-        yield CheckFailure("scalingConfig.desiredSize", f"desired capacity {want} can't be less than minimum size {low}")
+        yield CheckFailure("scalingConfig.desiredSize", f"Minimum capacity {low} can't be greater than desired size {want}")
 
 
 def _node_group(inputs: Properties, _: str) -> Failures:
