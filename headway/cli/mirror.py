@@ -26,11 +26,29 @@ def mirror(
     ] = None,
     project: Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")] = None,
     output: Annotated[Output, typer.Option("--output", "-o", help="text for people, json for scripts that copy")] = Output.TEXT,
+    push: Annotated[
+        str | None, typer.Option("--push", metavar="REGISTRY/PREFIX", help="Copy every chart and image there; what is there stays.")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--source", metavar="REGISTRY", help="With --push: pull all images from this registry instead of the makers'."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="With --push: only what has this text in its name; may be repeated.")
+    ] = None,
 ) -> None:
-    """List every chart and image of the platform: version, digest where one is known, and how it gets into ECR. Or compare packages with it."""
+    """List every chart and image of the platform: version, digest where one is known, and its place in a registry of your own.
+
+    With --push, fill that registry: images by digest, charts as artifacts. An interrupted copy goes on where it ended.
+    """
     from headway.environment.checkout import find
 
     found = installed_by(find(project))
+    if push is not None:
+        from headway.cli.mirror_push import push_all
+
+        push_all(found, push, source=source, charts=charts, only=only or (), output=output)
+        return
     if charts is not None:
         compare(found["charts"], charts)
         typer.echo(f"{len(found['charts'])} charts are what components/versions.py says")

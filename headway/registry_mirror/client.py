@@ -1,0 +1,221 @@
+"""A registry by the OCI distribution API: manifests and blobs, read and written. No client library: a dozen requests.
+
+The traps: a blob's address redirects to a store that refuses a request with the registry's own credentials, so those end at another host;
+Docker Hub's API has another host than its images; and a token is for one repository and either reading or writing.
+Source: opencontainers/distribution-spec `spec.md`; distribution/distribution `docs/content/spec/auth/token.md`.
+"""
+
+import base64
+import hashlib
+import http.client
+import json
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from headway.problem import Exit, UserError
+
+TIMEOUT_SECONDS = 60
+LARGEST_MANIFEST = 4 * 2**20
+PIECE = 2**20
+API_HOSTS = {"docker.io": "registry-1.docker.io"}
+INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
+MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
+_LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?")
+
+Seen = Callable[[int], None]
+"""Told how many more bytes have passed."""
+
+
+@dataclass(frozen=True)
+class RawManifest:
+    """A manifest as its bytes, which its digest is of."""
+
+    kind: str
+    raw: bytes
+
+    @property
+    def digest(self) -> str:
+        return f"sha256:{hashlib.sha256(self.raw).hexdigest()}"
+
+    @property
+    def content(self) -> dict[str, Any]:
+        return json.loads(self.raw)
+
+
+class _OwnHostOnly(urllib.request.HTTPRedirectHandler):
+    """Follows to another host without the credentials of this one."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage, newurl: str
+    ) -> urllib.request.Request | None:
+        found = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if found is not None and urllib.parse.urlsplit(newurl).netloc != urllib.parse.urlsplit(req.full_url).netloc:
+            found.remove_header("Authorization")
+        return found
+
+
+_OPENER = urllib.request.build_opener(_OwnHostOnly)
+
+
+@dataclass
+class RegistryClient:
+    """One registry. `basic` is `user:password`, empty for none."""
+
+    host: str
+    basic: str = ""
+    _tokens: dict[str, str] = field(default_factory=dict[str, str])
+
+    def manifest(self, repository: str, reference: str) -> RawManifest | None:
+        """What `reference` (a tag or a digest) names; None where nothing does. A digest is proved."""
+        accept = ", ".join((*INDEXES, *MANIFESTS))
+        answer = self._ask("GET", repository, f"manifests/{reference}", {"Accept": accept}, missing=True)
+        if answer is None:
+            return None
+        with answer:
+            found = RawManifest(answer.headers.get_content_type(), answer.read(LARGEST_MANIFEST))
+        if reference.startswith("sha256:") and found.digest != reference:
+            raise self._wrong(f"its manifest {reference} of {repository} is {found.digest}")
+        return found
+
+    def digest_of(self, repository: str, reference: str) -> str | None:
+        """The digest of what is there, without reading it."""
+        answer = self._ask("HEAD", repository, f"manifests/{reference}", {"Accept": ", ".join((*INDEXES, *MANIFESTS))}, missing=True)
+        if answer is None:
+            return None
+        with answer:
+            said = answer.headers.get("Docker-Content-Digest")
+        found = None if said else self.manifest(repository, reference)
+        return said or (found.digest if found else None)
+
+    def has_blob(self, repository: str, digest: str) -> bool:
+        answer = self._ask("HEAD", repository, f"blobs/{digest}", {}, missing=True)
+        if answer is None:
+            return False
+        answer.close()
+        return True
+
+    def fetch_blob(self, repository: str, digest: str, into: Path, seen: Seen) -> None:
+        """The blob as the file `into`, which may hold its beginning already; proved, and removed where it is another."""
+        begun = into.stat().st_size if into.exists() else 0
+        headers = {"Range": f"bytes={begun}-"} if begun else {}
+        try:
+            answer = self._ask("GET", repository, f"blobs/{digest}", headers)
+        except _UnsatisfiableError:
+            answer = None
+        if answer is not None:
+            # A registry that knows no ranges answers with all of it.
+            with answer, into.open("ab" if answer.status == 206 else "wb") as file:
+                seen(begun if answer.status == 206 else 0)
+                while piece := answer.read(PIECE):
+                    file.write(piece)
+                    seen(len(piece))
+        with into.open("rb") as file:
+            found = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+        if found != digest:
+            into.unlink()
+            raise self._wrong(f"blob {digest} of {repository} arrived as {found}")
+
+    def push_blob(self, repository: str, digest: str, source: Path) -> None:
+        """Upload in one piece, as docker does; the registry proves the digest, or refuses."""
+        with self._must("POST", repository, "blobs/uploads/", {"Content-Length": "0"}, b"") as answer:
+            where = urllib.parse.urljoin(answer.url, answer.headers["Location"])
+        length = str(source.stat().st_size)
+        with (
+            source.open("rb") as file,
+            self._must_at(
+                "PATCH", where, repository, {"Content-Type": "application/octet-stream", "Content-Length": length}, file
+            ) as answer,
+        ):
+            where = urllib.parse.urljoin(answer.url, answer.headers["Location"])
+        joint = "&" if urllib.parse.urlsplit(where).query else "?"
+        self._must_at("PUT", f"{where}{joint}digest={urllib.parse.quote(digest)}", repository, {"Content-Length": "0"}, b"").close()
+
+    def push_manifest(self, repository: str, reference: str, manifest: RawManifest) -> None:
+        self._must("PUT", repository, f"manifests/{reference}", {"Content-Type": manifest.kind}, manifest.raw).close()
+
+    def _ask(
+        self, method: str, repository: str, what: str, headers: Mapping[str, str], *, missing: bool = False
+    ) -> http.client.HTTPResponse | None:
+        try:
+            return self._must(method, repository, what, headers, None)
+        except _MissingError:
+            if missing:
+                return None
+            raise self._wrong(f"it has no {what} of {repository}") from None
+
+    def _must(self, method: str, repository: str, what: str, headers: Mapping[str, str], data: bytes | None) -> http.client.HTTPResponse:
+        return self._must_at(method, f"{self._base}/v2/{repository}/{what}", repository, headers, data)
+
+    def _must_at(
+        self, method: str, url: str, repository: str, headers: Mapping[str, str], data: bytes | IO[bytes] | None
+    ) -> http.client.HTTPResponse:
+        scope = f"repository:{repository}:{'pull' if method in ('GET', 'HEAD') else 'pull,push'}"
+        for proved in (False, True):
+            known = self._tokens.get(scope)
+            request = urllib.request.Request(url, data=data, headers=dict(headers), method=method)  # noqa: S310 - http(s) by construction
+            if known:
+                request.add_header("Authorization", known)
+            try:
+                return _OPENER.open(request, timeout=TIMEOUT_SECONDS)
+            except urllib.error.HTTPError as error:
+                challenge = error.headers.get("WWW-Authenticate", "")
+                if error.code == 401 and challenge and not proved:
+                    self._tokens[scope] = self._authorization(challenge, scope)
+                    if data is not None and not isinstance(data, bytes):
+                        data.seek(0)
+                    continue
+                if error.code == 404:
+                    raise _MissingError from None
+                if error.code == 416:
+                    raise _UnsatisfiableError from None
+                raise self._wrong(
+                    f"{method} of {repository} answers {error.code}: {error.read(300).decode(errors='replace').strip()}"
+                ) from None
+            except (OSError, http.client.HTTPException) as error:
+                raise self._wrong(str(getattr(error, "reason", error))) from None
+        raise AssertionError("the second attempt returns or raises")
+
+    def _authorization(self, challenge: str, scope: str) -> str:
+        """The header that answers a challenge: the credentials, or a token that they, or nobody's, are exchanged for."""
+        basic = f"Basic {base64.b64encode(self.basic.encode()).decode()}" if self.basic else ""
+        kind, _, rest = challenge.partition(" ")
+        if kind.lower() != "bearer":
+            if not basic:
+                raise self._wrong("it asks who is calling, and no credentials are known")
+            return basic
+        said = dict(re.findall(r'(\w+)="([^"]*)"', rest))
+        query = urllib.parse.urlencode({"service": said.get("service", ""), "scope": scope})
+        request = urllib.request.Request(f"{said['realm']}?{query}", headers={"Authorization": basic} if basic else {})  # noqa: S310
+        try:
+            with _OPENER.open(request, timeout=TIMEOUT_SECONDS) as answer:
+                found = json.loads(answer.read(LARGEST_MANIFEST))
+        except (OSError, ValueError) as error:
+            raise self._wrong(f"it gives no token for {scope}: {error}") from None
+        return f"Bearer {found.get('token') or found['access_token']}"
+
+    @property
+    def _base(self) -> str:
+        host = API_HOSTS.get(self.host, self.host)
+        return f"{'http' if _LOOPBACK.fullmatch(host) else 'https'}://{host}"
+
+    def _wrong(self, why: str) -> UserError:
+        return UserError(
+            f"The registry {self.host} does not do what was asked: {why}.",
+            "The mirror is not complete; what has arrived stays.",
+            "Correct it and run the command again: it goes on where it ended.",
+            Exit.ENVIRONMENT,
+        )
+
+
+class _MissingError(Exception):
+    """404."""
+
+
+class _UnsatisfiableError(Exception):
+    """416: nothing is left of the range that was asked for."""

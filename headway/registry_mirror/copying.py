@@ -1,0 +1,150 @@
+"""Copies images and charts into a mirror. Whatever is there already is left alone, so an interrupted copy goes on where it ended.
+
+Blobs first, the manifest that names them last, an index after its parts: a tag in the mirror means that everything below it is there. The
+trap: an image is copied with all of its platforms, because its digest is that of the index, and that is what pods name.
+"""
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from headway.problem import Exit, UserError
+from headway.registry_mirror.client import INDEXES, RawManifest, RegistryClient
+
+CHART_CONFIG = "application/vnd.cncf.helm.config.v1+json"
+CHART_CONTENT = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+"""Media types of a chart in a registry (helm/community, hips/hip-0006)."""
+
+Told = Callable[[str], None]
+"""Takes a line of progress."""
+
+
+@dataclass(frozen=True)
+class ImagePlace:
+    """A repository in a registry."""
+
+    registry: RegistryClient
+    repository: str
+
+
+@dataclass(frozen=True)
+class CopyOutcome:
+    """What became of one image or chart."""
+
+    target: str
+    digest: str
+    copied: bool
+    """False where it was there already."""
+
+
+def copy_image(source: ImagePlace, target: ImagePlace, tag: str, pinned: str | None, spool: Path, told: Told) -> CopyOutcome:
+    """`tag` of `source` into `target`, under the same tag; `pinned` is the digest that it must be."""
+    found = source.registry.manifest(source.repository, pinned or tag)
+    if found is None:
+        raise _refused(f"{source.registry.host} has no {source.repository}:{tag}{f' with {pinned}' if pinned else ''}")
+    name = f"{target.repository}:{tag}"
+    if _is_there(target, tag, found.digest):
+        return CopyOutcome(name, found.digest, copied=False)
+    _parts(source, target, found, spool, told)
+    return CopyOutcome(name, _put(target, tag, found), copied=True)
+
+
+def copy_chart(package: bytes, target: ImagePlace, version: str, spool: Path) -> CopyOutcome:
+    """A chart's package as the artifact that `helm push` makes of it; the same package always has the same digest."""
+    config = json.dumps(chart_of(package), sort_keys=True, separators=(",", ":")).encode()
+    described = {"mediaType": CHART_CONFIG, "digest": _digest(config), "size": len(config)}
+    content = {"mediaType": CHART_CONTENT, "digest": _digest(package), "size": len(package)}
+    kind = "application/vnd.oci.image.manifest.v1+json"
+    body = {"schemaVersion": 2, "mediaType": kind, "config": described, "layers": [content]}
+    manifest = RawManifest(kind, json.dumps(body, sort_keys=True, separators=(",", ":")).encode())
+    # A registry's tags know no plus sign, which Helm writes as an underscore.
+    tag = version.replace("+", "_")
+    name = f"{target.repository}:{tag}"
+    if _is_there(target, tag, manifest.digest):
+        return CopyOutcome(name, manifest.digest, copied=False)
+    for blob in (config, package):
+        file = spool / _digest(blob).partition(":")[2]
+        file.write_bytes(blob)
+        if not target.registry.has_blob(target.repository, _digest(blob)):
+            target.registry.push_blob(target.repository, _digest(blob), file)
+        file.unlink()
+    return CopyOutcome(name, _put(target, tag, manifest), copied=True)
+
+
+def chart_of(package: bytes) -> dict[str, Any]:
+    """Chart.yaml of a package: of the chart itself, not of one that it brings."""
+    try:
+        with tarfile.open(fileobj=io.BytesIO(gzip.decompress(package))) as archive:
+            (member,) = [each for each in archive.getmembers() if each.name.count("/") == 1 and each.name.endswith("/Chart.yaml")]
+            file = archive.extractfile(member)
+            return yaml.load(file.read() if file else b"", Loader=yaml.CSafeLoader)
+    except (OSError, EOFError, ValueError, tarfile.TarError, yaml.YAMLError) as error:
+        raise _refused(f"a package is no chart: {error}") from None
+
+
+def _is_there(target: ImagePlace, tag: str, digest: str) -> bool:
+    there = target.registry.digest_of(target.repository, tag)
+    if there not in (None, digest):
+        raise _refused(f"{target.repository}:{tag} in the mirror is {there}, and what would be copied is {digest}")
+    return there is not None
+
+
+def _parts(source: ImagePlace, target: ImagePlace, manifest: RawManifest, spool: Path, told: Told) -> None:
+    """Everything that `manifest` names, depth first."""
+    content = manifest.content
+    if manifest.kind in INDEXES or "manifests" in content:
+        for part in content["manifests"]:
+            digest = str(part["digest"])
+            if target.registry.digest_of(target.repository, digest) is None:
+                found = source.registry.manifest(source.repository, digest)
+                if found is None:
+                    raise _refused(f"{source.registry.host} has no {digest}, which an index of {source.repository} names")
+                _parts(source, target, found, spool, told)
+                _put(target, digest, found)
+        return
+    blobs = {str(each["digest"]): int(each["size"]) for each in (content["config"], *content["layers"])}
+    for number, (digest, size) in enumerate(blobs.items(), start=1):
+        if not target.registry.has_blob(target.repository, digest):
+            _blob(source, target, digest, size, spool, lambda text, n=number: told(f"{n} of {len(blobs)}, {text}"))
+
+
+def _blob(source: ImagePlace, target: ImagePlace, digest: str, size: int, spool: Path, told: Told) -> None:
+    file, passed = spool / digest.partition(":")[2], 0
+
+    def seen(more: int) -> None:
+        nonlocal passed
+        passed += more
+        told(f"{passed / 2**20:.1f} of {size / 2**20:.1f} MiB")
+
+    source.registry.fetch_blob(source.repository, digest, file, seen)
+    target.registry.push_blob(target.repository, digest, file)
+    file.unlink()
+
+
+def _put(target: ImagePlace, reference: str, manifest: RawManifest) -> str:
+    target.registry.push_manifest(target.repository, reference, manifest)
+    there = target.registry.digest_of(target.repository, reference)
+    if there != manifest.digest:
+        raise _refused(f"{target.repository}:{reference} arrived as {there}, and was sent as {manifest.digest}")
+    return manifest.digest
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def _refused(fact: str) -> UserError:
+    return UserError(
+        f"{fact}.",
+        "What nodes would pull is not what was reviewed.",
+        "Find out which of the two is right; a mirror's tag is never moved.",
+        Exit.REFUSED,
+    )

@@ -1,0 +1,41 @@
+"""What Amazon ECR asks beyond the API of registries: a password that lasts twelve hours, and repositories that exist before a push.
+
+Not run against AWS yet. Source: botocore's service model of `ecr` (GetAuthorizationToken, CreateRepository).
+"""
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ECR_HOST = re.compile(r"(?P<account>[0-9]{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com")
+
+
+def credentials_of(host: str, client: Callable[[str], Any], docker: Path) -> str:
+    """`user:password` for a registry: of ECR by AWS's own credentials, of others as `docker login` left them; empty for none."""
+    if match := ECR_HOST.fullmatch(host):
+        answer = client(match["region"]).get_authorization_token()
+        return base64.b64decode(answer["authorizationData"][0]["authorizationToken"]).decode()
+    if not docker.is_file():
+        return ""
+    kept = json.loads(docker.read_text()).get("auths", {}).get(host, {}).get("auth", "")
+    return base64.b64decode(kept).decode()
+
+
+def ensure_repository(host: str, repository: str, client: Callable[[str], Any]) -> None:
+    """Make the repository in ECR, with tags that never move; elsewhere a push makes it."""
+    match = ECR_HOST.fullmatch(host)
+    if not match:
+        return
+    ecr = client(match["region"])
+    try:
+        ecr.create_repository(
+            registryId=match["account"],
+            repositoryName=repository,
+            imageTagMutability="IMMUTABLE",
+            imageScanningConfiguration={"scanOnPush": True},
+        )
+    except ecr.exceptions.RepositoryAlreadyExistsException:
+        return
