@@ -56,6 +56,7 @@ def build(settings: PlatformSettings, contracts: Path = CONTRACTS) -> None:
     layer.mesh()
     layer.scaling()
     layer.pins()
+    layer.silence()
     layer.export()
 
 
@@ -214,6 +215,14 @@ class _PlatformLayer:
             pulumi.log.warn(
                 f"{len(found)} charts have no recorded digest: {', '.join(found)}. Whatever their repositories answer for these versions is "
                 "installed. Pull them and run `headway mirror --charts FOLDER`, and record what it says in components/versions.py."
+            )
+
+    def silence(self) -> None:
+        """Say what nobody does as long as no image of the loops is named, before the first apply and not after it."""
+        if self._settings.loops.image is None and self._settings.environment != SANDBOX:
+            pulumi.log.warn(
+                "headway:loops names no image: no loop watches nodes, and `headway release start` finds no guard and refuses. Build "
+                "one from the Containerfile, push it to a registry that the nodes reach, and name it by digest."
             )
 
     def export(self) -> None:

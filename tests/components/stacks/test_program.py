@@ -369,6 +369,12 @@ def test_every_chart_is_pinned_and_rolled_back_when_it_fails(stack: str) -> None
 
 
 @pytest.mark.parametrize("stack", PLATFORMS)
+def test_every_preview_warns_of_loops_that_do_not_run(stack: str) -> None:
+    told = [entry for entry in layer(stack).log if "headway:loops names no image" in entry]
+    assert len(told) == (not stack.startswith("sandbox"))
+
+
+@pytest.mark.parametrize("stack", PLATFORMS)
 def test_every_preview_warns_of_charts_without_a_digest(stack: str) -> None:
     told = [entry for entry in layer(stack).log if "no recorded digest" in entry]
     unpinned = [f"{chart.chart} {chart.version}" for chart in CHARTS if chart.digest is None]

@@ -31,7 +31,7 @@ class Maker(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         authorization = self.headers.get("Authorization", "")
         self.asked.append((self.path, authorization))
-        port = self.server.server_address[1]
+        port = int(self.headers["Host"].rpartition(":")[2])
         if self.path.startswith("/token"):
             self._answer(200, json.dumps({"token": "of-this-repository"}).encode())
         elif self.path.startswith("/store"):
