@@ -1,10 +1,10 @@
 """The Cluster Autoscaler: makes nodes for pods that do not fit, reserved before on-demand before spot, and removes
 empty ones.
 
-It never empties a GPU node: only a node without any GPU request is removed, and a young one stays. The traps: its
-utilisation threshold is "below", so zero would mean never, and the smallest number above zero means empty; and a
-group that several patterns of priorities match has the highest of them (`BestOptions` in its expander/priority), so
-the pattern that matches all stands below every other.
+It never empties a node of whole GPUs: only one without any GPU request is removed, and a young one stays. The traps:
+of divided GPUs it sees nothing (`components/nodes/gpu_node.py`); and a group that several patterns of priorities
+match has the highest of them (`BestOptions` in its expander/priority), so the pattern that matches all stands below
+every other.
 """
 
 from collections.abc import Sequence
