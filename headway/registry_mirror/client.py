@@ -2,7 +2,7 @@
 
 The traps: a blob's address redirects to a store that refuses a request with the registry's own credentials, so those end at another host;
 Docker Hub's API has another host than its images; and a token is for one repository and either reading or writing.
-Source: opencontainers/distribution-spec `spec.md`; distribution/distribution `docs/content/spec/auth/token.md`.
+Source: opencontainers/distribution-spec `spec.md`; distribution/distribution, "Token Authentication Specification".
 """
 
 import base64
