@@ -336,7 +336,7 @@ def test_another_cluster_replaces_the_provider_and_another_token_does_not() -> N
     assert made.diff_config("u", {**old, **same}, {**given("https://127.0.0.1:2", "a"), **same}).replaces == ()
 
 
-def test_a_kubeconfig_that_is_not_known_yet_replaces_unless_the_cluster_has_an_identifier() -> None:
+def test_an_unknown_kubeconfig_replaces_unless_the_cluster_is_identified() -> None:
     made, same = provider({}), {"clusterIdentifier": "c"}
     old = {"kubeconfig": "apiVersion: v1"}
     assert made.diff_config("u", old, {"kubeconfig": UNKNOWN}).replaces == ("kubeconfig",)
