@@ -104,9 +104,9 @@ class ControlPlane(pulumi.ComponentResource):
 
     def _let_in(self, name: str, args: ControlPlaneArgs) -> None:
         """Who else than the cluster's own members reaches the private endpoint, which is behind the group that EKS made."""
-        for role, source in (
-            *((str(cidr).replace("/", "-"), {"cidr_ipv4": str(cidr)}) for cidr in sorted(args.private_cidrs)),
-            *((group, {"referenced_security_group_id": group}) for group in sorted(args.private_security_groups)),
+        for role, cidr, group in (
+            *((str(cidr).replace("/", "-"), str(cidr), None) for cidr in sorted(args.private_cidrs)),
+            *((group, None, group) for group in sorted(args.private_security_groups)),
         ):
             aws.vpc.SecurityGroupIngressRule(
                 f"{name}-from-{role}",
@@ -115,8 +115,9 @@ class ControlPlane(pulumi.ComponentResource):
                 ip_protocol="tcp",
                 from_port=API_PORT,
                 to_port=API_PORT,
+                cidr_ipv4=cidr,
+                referenced_security_group_id=group,
                 opts=pulumi.ResourceOptions(parent=self),
-                **source,
             )
 
 
