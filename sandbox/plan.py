@@ -1,8 +1,9 @@
-"""Which stacks make up the sandbox, in which order, with which packs. Pure but for listing two folders."""
+"""Which stacks make up the sandbox, in which order, with which packs. Pure but for listing a folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from headway.contract.reading.tenants import tenants_of
 from headway.environment.stacks import PackSource
 
 ENVIRONMENT = "sandbox"
@@ -16,17 +17,12 @@ class Layer:
     packs: tuple[PackSource, ...]
 
 
-def tenants(project: Path) -> tuple[str, ...]:
-    """Folders of `tenants/` that hold a tenant, sorted."""
-    return tuple(sorted(p.parent.name for p in (project / "tenants").glob("*/tenant.yaml")))
-
-
 def layers(project: Path) -> tuple[tuple[Layer, ...], ...]:
     """Groups of layers: a group is deployed after the one before it, its members side by side."""
     return (
         (_layer(project, "cluster", "cluster"),),
         (_layer(project, "platform", "platform"),),
-        tuple(_layer(project, tenant, "tenant") for tenant in tenants(project)),
+        tuple(_layer(project, tenant, "tenant") for tenant in tenants_of(ENVIRONMENT, project / "stacks")),
     )
 
 

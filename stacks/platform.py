@@ -28,6 +28,7 @@ from headway.contract.arithmetic import warm
 from headway.contract.arithmetic.surge import pool_for
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
+from headway.contract.reading.tenants import tenants_of
 from headway.wire import (
     ARTIFACT_CACHE_NAMESPACE,
     GATEWAY_NAMESPACE,
@@ -37,7 +38,7 @@ from headway.wire import (
     PROMETHEUS_ADDRESS_OUTPUT,
     TELEMETRY_BUCKET_OUTPUT,
 )
-from stacks.settings import CLUSTER, PLATFORM, SANDBOX, PlatformSettings, tenants_of
+from stacks.settings import CLUSTER, FOLDER, PLATFORM, SANDBOX, PlatformSettings
 from stacks.upstream import Upstream
 
 STORES = ("kms:Decrypt", "kms:GenerateDataKey")
@@ -263,7 +264,7 @@ class _PlatformLayer:
 
     def _models(self) -> Mapping[str, Sequence[Model]]:
         """The models of this environment's tenants, by tenant, as their contracts are now."""
-        tenants = sorted(name for name in tenants_of(self._settings.environment) if (self._contracts / name).is_dir())
+        tenants = sorted(name for name in tenants_of(self._settings.environment, FOLDER) if (self._contracts / name).is_dir())
         found = {name: load_tenant(self._contracts / name, self._settings.pools).tenant(name) for name in tenants}
         return {name: contracts.models for name, contracts in found.items() if contracts}
 

@@ -173,12 +173,6 @@ def of_this_run() -> StackSettings:
     return load(pulumi.get_stack(), found, secrets=secrets)
 
 
-def tenants_of(environment: str, folder: Path = FOLDER) -> list[str]:
-    """Tenants that have a stack file in `environment`, sorted."""
-    layers = {path.stem.removeprefix(f"Pulumi.{environment}-") for path in folder.glob(f"Pulumi.{environment}-*.yaml")}
-    return sorted(layers - {CLUSTER, PLATFORM})
-
-
 def _value(text: str) -> Any:
     try:
         return json.loads(text)

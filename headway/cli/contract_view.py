@@ -46,6 +46,10 @@ def print_result(result: CheckResult, prefix: str, pool_findings: Sequence[Probl
         console.print(f"[bold green]accepted[/]: {accepted}" + (f", {_count(warnings, 'warning')}" if warnings else ""))
     for note in result.notes:
         console.print(f"[dim]not checked: {note} (--environment NAME)[/]", soft_wrap=True)
+    if result.left_out:
+        console.print(
+            f"[dim]not in this environment, for want of a stack file: {', '.join(map(escape, result.left_out))}[/]", soft_wrap=True
+        )
 
 
 def _print_findings(console: Console, findings: Sequence[Problem], prefix: str) -> None:

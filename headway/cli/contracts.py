@@ -1,4 +1,4 @@
-"""`headway check`, `new`, `diff` and `schema`: contracts for model teams and for CI.
+"""`headway check`, `diff` and `schema`: contracts for model teams and for CI.
 
 Mounted without a name, so that they stand at the top level. Findings go to stdout: they are the result. Exit codes: 0 accepted, 1 refused,
 2 wrong use.
@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli import starters
 from headway.cli.output import Output, OutputOption
+from headway.cli.starters import DEFAULT_FOLDER
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
@@ -27,10 +29,7 @@ if TYPE_CHECKING:
     from headway.problem import Problem
 
 app = typer.Typer(no_args_is_help=True)
-new_app = typer.Typer(no_args_is_help=True, help="Write a commented starter that passes `headway check`.")
-app.add_typer(new_app, name="new")
-
-DEFAULT_FOLDER = Path("tenants")
+app.add_typer(starters.app, name="new")
 
 
 class CheckOutput(StrEnum):
@@ -42,12 +41,6 @@ class CheckOutput(StrEnum):
 class SchemaOutput(StrEnum):
     JSON = "json"
     MARKDOWN = "markdown"
-
-
-class StarterRuntime(StrEnum):
-    TRITON = "triton"
-    VLLM = "vllm"
-    CONTAINER = "container"
 
 
 @app.command()
@@ -71,11 +64,11 @@ def check(
     from headway.cli.contract_view import environment_record, explained_record, print_explained, print_result, print_system_pool
     from headway.contract.report import as_json, as_sarif
 
-    pools, pool_findings = _pools(environment, path)
+    stacks, pools, pool_findings = _environment(environment, path)
     sums: tuple[Line, ...] = ()
     if environment and not pool_findings:
         sums, pool_findings = _system_room(environment, path)
-    result, prefix = _load(path, pools, _registries() if registry else None)
+    result, prefix = _load(path, pools, _registries() if registry else None, environment, stacks)
     if output is CheckOutput.JSON:
         record = as_json(result, prefix)
         if environment:
@@ -101,8 +94,8 @@ def accepted(path: Path, environment: str) -> bool:
     """Check the contracts in `path` against an environment's pools, print what `headway check` prints, and answer its verdict."""
     from headway.cli.contract_view import print_result
 
-    pools, pool_findings = _pools(environment, path)
-    result, prefix = _load(path, pools)
+    stacks, pools, pool_findings = _environment(environment, path)
+    result, prefix = _load(path, pools, None, environment, stacks)
     print_result(result, prefix, pool_findings)
     return result.ok and not pool_findings
 
@@ -123,11 +116,17 @@ def _registries() -> "ModelCheck":
     return lambda model: disagreements(model.artifact, opened(model.artifact.registry.system))
 
 
-def _load(path: Path, pools: "tuple[Pool, ...] | None", judge: "ModelCheck | None" = None) -> "tuple[CheckResult, str]":
-    """The result for `path`, and what to put before its file names to make them findable from here."""
+def _load(
+    path: Path, pools: "tuple[Pool, ...] | None", judge: "ModelCheck | None", environment: str | None, stacks: Path
+) -> "tuple[CheckResult, str]":
+    """The result for `path`, and what to put before its file names to make them findable from here.
+
+    Of all tenants, those that the environment has; one that is named is judged whether the environment has it or not.
+    """
     from dataclasses import replace
 
     from headway.contract.reading.loader import TENANT_FILE, load_tenant, load_tenants
+    from headway.contract.reading.tenants import tenants_of
 
     if not path.exists():
         raise UserError(
@@ -148,7 +147,8 @@ def _load(path: Path, pools: "tuple[Pool, ...] | None", judge: "ModelCheck | Non
     elif (target / TENANT_FILE).exists():
         result, root = load_tenant(target, pools, judge), target.parent
     else:
-        result, root = load_tenants(target, pools, judge), target
+        only = tenants_of(environment, stacks) if environment is not None else None
+        result, root = load_tenants(target, pools, judge, only), target
     prefix = os.path.relpath(root)
     return result, "" if prefix == "." else Path(prefix).as_posix() + "/"
 
@@ -160,16 +160,19 @@ def _system_room(environment: str, path: Path) -> "tuple[tuple[Line, ...], tuple
     return system_room(find(path.absolute() if path.is_dir() else path.absolute().parent), environment)
 
 
-def _pools(environment: str | None, path: Path) -> "tuple[tuple[Pool, ...] | None, tuple[Problem, ...]]":
+def _environment(environment: str | None, path: Path) -> "tuple[Path, tuple[Pool, ...] | None, tuple[Problem, ...]]":
+    """The folder of stack files, the environment's pools, and what is wrong with the stack files."""
     if environment is None:
-        return None, ()
+        return path, None, ()
     from headway.contract.reading.pools import pools_of
+    from headway.contract.reading.tenants import folder_missing
     from headway.environment.checkout import find
 
-    folder = find(path.absolute() if path.is_dir() else path.absolute().parent) / "stacks"
+    project = find(path.absolute() if path.is_dir() else path.absolute().parent)
+    folder = project / "stacks"
     file = folder / f"Pulumi.{environment}-cluster.yaml"
     try:
-        return pools_of(file)
+        pools, findings = pools_of(file)
     except OSError:
         known = sorted(f.name.removeprefix("Pulumi.").removesuffix("-cluster.yaml") for f in folder.glob("Pulumi.*-cluster.yaml"))
         raise UserError(
@@ -178,6 +181,7 @@ def _pools(environment: str | None, path: Path) -> "tuple[tuple[Pool, ...] | Non
             f"Use one of {', '.join(known)}." if known else "Describe an environment in stacks/ first.",
             Exit.USAGE,
         ) from None
+    return folder, pools, (*findings, *folder_missing(environment, folder, project / "tenants"))
 
 
 def _write(text: str) -> None:
@@ -187,78 +191,6 @@ def _write(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-# Starters -------------------------------------------------------------------------------------------------------------------------
-
-_Folder = Annotated[Path, typer.Option("--folder", help="the folder of all tenants")]
-
-
-@new_app.command("tenant")
-def new_tenant(name: Annotated[str, typer.Argument(help="the tenant's name")], folder: _Folder = DEFAULT_FOLDER) -> None:
-    """Write the contract of a new tenant to tenants/NAME/tenant.yaml."""
-    from headway.contract.starter import tenant_starter
-
-    _legal(name)
-    file = folder / name / "tenant.yaml"
-    _create(file, tenant_starter(name))
-    typer.echo(f"{file}\n  Replace what is marked so, then run: headway new model {name} NAME")
-
-
-@new_app.command("model")
-def new_model(
-    tenant: Annotated[str, typer.Argument(help="the tenant that the model belongs to")],
-    name: Annotated[str, typer.Argument(help="the model's name")],
-    runtime: Annotated[StarterRuntime, typer.Option("--runtime", "-r", help="the server that runs the model")] = StarterRuntime.TRITON,
-    folder: _Folder = DEFAULT_FOLDER,
-) -> None:
-    """Write the contract of a new model to tenants/TENANT/NAME.yaml."""
-    from headway.contract.runtime import Engine
-    from headway.contract.starter import model_starter
-
-    _legal(tenant)
-    _legal(name)
-    if name == "tenant":
-        raise UserError(
-            "A model cannot be named tenant.", "Its file would be the tenant's own contract.", "Choose another name.", Exit.USAGE
-        )
-    if not (folder / tenant / "tenant.yaml").is_file():
-        raise UserError(
-            f"There is no tenant {tenant} in {folder}.",
-            "A model without a tenant has no quota and no owner.",
-            f"Write its contract first: `headway new tenant {tenant}`.",
-            Exit.USAGE,
-        )
-    file = folder / tenant / f"{name}.yaml"
-    _create(file, model_starter(tenant, name, Engine(runtime.value)))
-    typer.echo(f"{file}\n  Replace what is marked so, then run: headway check {folder / tenant}")
-
-
-def _legal(name: str) -> None:
-    from pydantic import TypeAdapter, ValidationError
-
-    from headway.contract.part import Name
-
-    try:
-        TypeAdapter(Name).validate_python(name)
-    except ValidationError:
-        raise UserError(
-            f"{name!r} is not a legal name.",
-            "It becomes part of the names of Kubernetes objects.",
-            "Use lower-case letters, digits and inner hyphens, starting with a letter, at most 40 characters.",
-            Exit.USAGE,
-        ) from None
-
-
-def _create(file: Path, text: str) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("x", encoding="utf-8") as opened:
-            opened.write(text)
-    except FileExistsError:
-        raise UserError(f"{file} exists already.", "It was not touched.", "Choose another name, or edit it.", Exit.USAGE) from None
-    except OSError as error:
-        raise UserError(f"{file} cannot be written: {error.strerror}.", "Nothing was created.", "Make the folder writable.") from None
 
 
 # Differences ----------------------------------------------------------------------------------------------------------------------

@@ -265,6 +265,11 @@ observability:
 _BODIES = {Engine.TRITON: _TRITON, Engine.VLLM: _VLLM, Engine.CONTAINER: _CONTAINER}
 
 
+def stack_starter(tenant: str) -> str:
+    """The stack file by which an environment has the tenant."""
+    return f"# What this stack deploys stands in tenants/{tenant}/.\nconfig: {{}}\n"
+
+
 def tenant_starter(name: str) -> str:
     """A tenant contract. `name` must be a legal name."""
     return _aligned(_TENANT.format(name=name))

@@ -243,8 +243,12 @@ def adopt_deployed(project: Path, environment: str) -> tuple[str, ...]:
 
 
 def places(project: Path, environment: str) -> tuple[ServicePlace, ...]:
-    """Every service that the checkout has a contract of, sorted."""
-    files = sorted((project / "tenants").glob("*/*.yaml"))
+    """Every service of the environment that the checkout has a contract of, sorted."""
+    from headway.contract.reading.tenants import tenants_of
+
+    files = [
+        file for tenant in tenants_of(environment, project / "stacks") for file in sorted((project / "tenants" / tenant).glob("*.yaml"))
+    ]
     return tuple(
         ServicePlace(project=project, environment=environment, tenant=file.parent.name, model=file.stem)
         for file in files

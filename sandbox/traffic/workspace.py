@@ -8,6 +8,8 @@ reads, so commands on the demonstration's sandbox name this folder with `--proje
 import shutil
 from pathlib import Path
 
+from headway.contract.reading.tenants import stack_file, tenants_of
+from sandbox.plan import ENVIRONMENT
 from sandbox.traffic import profile
 from sandbox.traffic.profile import ModelArtifacts
 
@@ -26,8 +28,10 @@ def make(checkout: Path, place: Path, artifacts: ModelArtifacts) -> Path:
             link.symlink_to(source)
     shutil.copytree(checkout / "stacks", place / "stacks", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     profile.write_contracts(place / "tenants", artifacts)
+    for tenant in tenants_of(ENVIRONMENT, place / "stacks"):
+        (place / "stacks" / stack_file(ENVIRONMENT, tenant)).unlink()
     for tenant in sorted({each.tenant for each in profile.SERVED}):
-        stack = place / "stacks" / f"Pulumi.sandbox-{tenant}.yaml"
+        stack = place / "stacks" / stack_file(ENVIRONMENT, tenant)
         stack.write_text(f"# What this stack deploys stands in tenants/{tenant}/.\nconfig: {{}}\n")
     return place
 

@@ -6,7 +6,7 @@ vocabulary that touches the file system.
 
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import TypeVar
@@ -36,6 +36,8 @@ class CheckResult:
     notes: tuple[str, ...]
     """What was not checked, and why."""
     files: int
+    left_out: tuple[str, ...] = ()
+    """Tenants that have a folder, and that the environment does not have."""
 
     @property
     def ok(self) -> bool:
@@ -50,11 +52,16 @@ ModelCheck = Callable[[Model], Iterable[Problem]]
 """Says of one sound model what this vocabulary cannot know; its paths begin at the contract's top."""
 
 
-def load_tenants(folder: FilePath, pools: Sequence[Pool] | None = None, judge: ModelCheck | None = None) -> CheckResult:
-    """Every tenant below `folder`. Never raises for what is in the files; lets through what `judge` raises."""
+def load_tenants(
+    folder: FilePath, pools: Sequence[Pool] | None = None, judge: ModelCheck | None = None, only: Collection[str] | None = None
+) -> CheckResult:
+    """Every tenant below `folder`, or those that are named in `only`. Never raises for what is in the files; lets through what `judge` raises."""
     loading = _Loading(folder, judge)
-    contracts = [each for each in (loading.tenant(path) for path in loading.entries(folder) if loading.is_tenant(path)) if each]
-    return loading.result(contracts, pools)
+    paths = [path for path in loading.entries(folder) if loading.is_tenant(path)]
+    left_out = [shown(path.name) for path in paths if only is not None and path.name not in only]
+    contracts = [each for each in (loading.tenant(path) for path in paths if only is None or path.name in only) if each]
+    result = loading.result(contracts, pools)
+    return replace(result, left_out=tuple(left_out))
 
 
 def load_tenant(folder: FilePath, pools: Sequence[Pool] | None = None, judge: ModelCheck | None = None) -> CheckResult:

@@ -51,6 +51,31 @@ def test_a_starter_tenant_and_model_pass_check(folder: Path) -> None:
     assert "accepted: 1 tenant, 3 models" in checked.stdout
 
 
+def test_a_new_tenant_gets_the_stack_file_of_its_first_environment(folder: Path) -> None:
+    (folder / "Pulumi.yaml").write_text("name: headway\n")
+    write(folder, "stacks/Pulumi.sandbox-cluster.yaml", {"config": {"headway:pools": []}})
+    assert code(run("new", "tenant", "acme")) == 0
+    assert (folder / "stacks/Pulumi.sandbox-acme.yaml").read_text().startswith("# What this stack deploys stands in tenants/acme/.")
+    assert code(run("new", "tenant", "other", "--environment", "moon")) == 2
+    assert not (folder / "tenants/other").exists()
+    assert code(run("new", "tenant", "platform")) == 2
+
+
+def test_check_judges_the_tenants_that_the_environment_has(folder: Path) -> None:
+    (folder / "Pulumi.yaml").write_text("name: headway\n")
+    write(folder, "stacks/Pulumi.lab-cluster.yaml", {"config": {"headway:pools": []}})
+    write(folder, "tenants/vision/tenant.yaml", changed(VISION, {"priority": "huge"}))
+    result = run("check", "--environment", "lab")
+    assert code(result) == 0
+    assert "not in this environment, for want of a stack file: vision" in result.stdout
+    write(folder, "stacks/Pulumi.lab-vision.yaml", {"config": {}})
+    write(folder, "stacks/Pulumi.lab-gone.yaml", {"config": {}})
+    result = run("check", "--environment", "lab")
+    assert code(result) == 1
+    assert "priority = huge" in result.stdout
+    assert "stack-has-a-tenant" in result.stdout
+
+
 def test_a_starter_says_what_to_replace(folder: Path) -> None:
     run("new", "tenant", "acme")
     run("new", "model", "acme", "first")

@@ -54,17 +54,6 @@ def rules(result: CheckResult) -> dict[str, Problem]:
     return {finding.rule: finding for finding in result.findings}
 
 
-def test_the_samples_of_this_repository_are_accepted_without_a_warning() -> None:
-    pools, refused = pools_of(ROOT / "stacks" / "Pulumi.sandbox-cluster.yaml")
-    assert refused == ()
-    result = load_tenants(ROOT / "tenants", pools)
-    assert result.findings == ()
-    assert [(each.tenant.name, [m.name for m in each.models]) for each in result.contracts] == [
-        ("assist", ["chat"]),
-        ("vision", ["defects", "embeddings"]),
-    ]
-
-
 def test_every_error_of_every_file_shows_in_one_pass(load: Callable[..., CheckResult]) -> None:
     result = load(
         {

@@ -142,6 +142,22 @@ def test_commands_of_headway_are_taken_by_its_parser(page: str) -> None:
     assert {c: refusal_of(c) for c in commands(page) if refusal_of(c)} == {}
 
 
+def stacks(page: str) -> set[str]:
+    """Stacks and environments (`dev-cluster`, `dev`) that commands of pulumi or headway on the page name; `<env>` and `ENV` stand for any."""
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^ *```.*?^ *```", "", text(page), flags=re.MULTILINE | re.DOTALL))
+    lines = [line for block in blocks(page) for line in block.split("\n")] + spans
+    commands = [line.split(" #")[0] for line in lines if re.search(r"(^|[\s/])(pulumi|headway) ", line)]
+    named = r"(?: -s| --stack| -e| --environment| stack init| stack select) +([a-z][a-z0-9-]*)"
+    return {name for command in commands for name in re.findall(named, command)}
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if stacks(p)])
+def test_a_stack_or_environment_that_a_command_names_has_a_file(page: str) -> None:
+    files = {file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in (ROOT / "stacks").glob("Pulumi.*.yaml")}
+    known = files | {file.removesuffix("-cluster") for file in files if file.endswith("-cluster")}
+    assert sorted(stacks(page) - known) == []
+
+
 def paths(page: str) -> list[str]:
     """Files and folders of this repository that the page names in code spans."""
     rooms = "|".join(sorted(p.name for p in ROOT.iterdir() if p.is_dir() and not p.name.startswith((".", "build"))))
