@@ -162,7 +162,7 @@ class _PlatformLayer:
         }
         every = [model for found in models.values() for model in found]
         rooms = [artifact_cache.NodeCache(pool=pool, room=warm.artifact_room(pool, self._settings.pools, every)) for pool in pools]
-        reads = artifact_cache.permissions(models)
+        reads = artifact_cache.permissions(models, bucket_name(self._settings.environment, "artifacts", self._account.id))
         if not reads:
             return
         needs = [self._monitoring, self._namespace(ARTIFACT_CACHE_NAMESPACE), self._capacity.by_role["platform"]]

@@ -109,7 +109,7 @@ class BatchWorker:
     def _deployment(self, settings: str) -> dict[str, Any]:
         model, release = self.model, self.release
         picks = {ARM: BATCH, **selector(tenant=self.tenant, model=model.name)}
-        files = configuration.files(release.model, self.serving, self.surroundings.region)
+        files = configuration.files(release.model, self.serving, self.surroundings.region, self.surroundings.artifact_bucket)
         name = routing.configuration_name(release.model, release, configuration.digest(files))
         template = pod.template(self.tenant, release, self.pool, self.serving, name, self.service_account)
         return object_(

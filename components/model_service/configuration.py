@@ -27,15 +27,15 @@ is.
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
-def files(model: Model, serving: Serving, region: str, *, artifact_cache: bool = False) -> dict[str, str]:
-    """Content of the ConfigMap by file name, sorted. `artifact_cache` is whether the node may have the artifact
-    already.
+def files(model: Model, serving: Serving, region: str, bucket: str, *, artifact_cache: bool = False) -> dict[str, str]:
+    """Content of the ConfigMap by file name, sorted. `bucket` is the environment's, of artifacts; `artifact_cache` is
+    whether the node may have the artifact already.
     """
     found = {
         probing.SCRIPT: (SCRIPTS / probing.SCRIPT).read_text(),
         FETCH_SCRIPT: (SCRIPTS / FETCH_SCRIPT).read_text(),
         probing.CONFIG: _json(probing.configuration(model, serving)),
-        FETCH_CONFIG: _json(fetch_configuration(model, serving, region) | ({"node": NODE} if artifact_cache else {})),
+        FETCH_CONFIG: _json(fetch_configuration(model, serving, region, bucket) | ({"node": NODE} if artifact_cache else {})),
         **({RELAY_SCRIPT: (SCRIPTS / RELAY_SCRIPT).read_text()} if serving.relayed else {}),
         **({FATE_SCRIPT: (SCRIPTS / FATE_SCRIPT).read_text()} if serving.bound else {}),
         **({probing.INFERENCE: (SCRIPTS / probing.INFERENCE).read_text()} if serving.asks_by_grpc else {}),
@@ -44,12 +44,12 @@ def files(model: Model, serving: Serving, region: str, *, artifact_cache: bool =
     return dict(sorted(found.items()))
 
 
-def fetch_configuration(model: Model, serving: Serving, region: str) -> dict[str, Any]:
+def fetch_configuration(model: Model, serving: Serving, region: str, bucket: str) -> dict[str, Any]:
     """What the fetching init container reads: every file of the artifact, and where the rendered ones must lie."""
     artifact = model.artifact
     return {
         "region": region,
-        "uri": artifact.uri,
+        "uri": artifact.located(bucket),
         "target": MODELS,
         "files": [{"path": f.path, "sha256": f.sha256, "size": int(f.size)} for f in sorted(artifact.files, key=lambda f: f.path)],
         "places": [{"from": f"{SCRIPTS_FOLDER}/{name}", "to": place} for name, place in sorted(serving.places.items())],

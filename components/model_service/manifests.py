@@ -127,7 +127,8 @@ class ServicePlan:
         tenant, model, release = self.tenant, self.model, self.releases[live.release]
         serves = self._serving(release)
         kept = self.surroundings.artifact_cache and artifact_cache.kept_on(self.pool)
-        files = configuration.files(release.model, serves, self.surroundings.region, artifact_cache=kept)
+        around = self.surroundings
+        files = configuration.files(release.model, serves, around.region, around.artifact_bucket, artifact_cache=kept)
         name = routing.configuration_name(release.model, release, configuration.digest(files))
         key = live.key
         if live.key == live.release:

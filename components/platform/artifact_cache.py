@@ -77,12 +77,14 @@ def manifests(image: str, region: str, stores: Sequence[NodeCache]) -> tuple[Man
     )
 
 
-def permissions(models: Mapping[str, Sequence[Model]]) -> tuple[Statement, ...]:
-    """Read the artifacts of these tenants' models, where they lie below `s3://BUCKET/TENANT/`; nothing for none."""
+def permissions(models: Mapping[str, Sequence[Model]], bucket: str) -> tuple[Statement, ...]:
+    """Read the artifacts of these tenants' models, where they lie below `s3://BUCKET/TENANT/`; nothing for none.
+    `bucket` is the environment's own.
+    """
     prefixes = {
-        f"{bucket}/{tenant}"
+        f"{place}/{tenant}"
         for tenant, found in models.items()
-        for bucket, _, key in (model.artifact.uri.removeprefix("s3://").partition("/") for model in found)
+        for place, _, key in (model.artifact.located(bucket).removeprefix("s3://").partition("/") for model in found)
         if key.startswith(f"{tenant}/")
     }
     resources = [f"arn:aws:s3:::{prefix}/*" for prefix in sorted(prefixes)]

@@ -58,7 +58,7 @@ class TenantNamespace(pulumi.ComponentResource):
         key = Statement(sid="DecryptArtifacts", actions=["kms:Decrypt"], resources=[self._args.data_key_arn])
         policies: dict[str, Sequence[Statement]] = {"data-key": (key,)}
         if self._args.plan.models:
-            policies["artifacts"] = (reads_artifacts(tenant, self._args.plan.models),)
+            policies["artifacts"] = (reads_artifacts(tenant, self._args.plan.models, self._args.plan.surroundings.artifact_bucket),)
         feeds = tuple(
             Statement(sid=sid, actions=actions, resources=resources)
             for sid, actions, resources in rights(tenant, self._args.plan.models, self._args.plan.surroundings)
@@ -96,7 +96,7 @@ class TenantNamespace(pulumi.ComponentResource):
             aws.cloudwatch.MetricAlarm(f"{self._name}-{role}", alarm_actions=told, ok_actions=told, opts=child, **arguments)
 
 
-def reads_artifacts(tenant: str, models: Sequence[Model]) -> Statement:
+def reads_artifacts(tenant: str, models: Sequence[Model], bucket: str) -> Statement:
     """Objects below the tenant's own prefixes, and no listing: the contract names every file."""
-    prefixes = sorted({artifact_prefix(tenant, model.artifact.uri) for model in models})
+    prefixes = sorted({artifact_prefix(tenant, model.artifact.located(bucket)) for model in models})
     return Statement(sid="ReadArtifacts", actions=["s3:GetObject"], resources=[f"arn:aws:s3:::{prefix}*" for prefix in prefixes])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from components.addons.istio import GATEWAY_LABELS
 from components.addons.prometheus import NAMESPACE, SERVICE
+from components.naming import bucket_name
 from components.platform.mesh import GATEWAY
 from headway.wire import GATEWAY_NAMESPACE, MESH_NAMESPACE
 
@@ -37,6 +38,11 @@ class Surroundings:
     mesh_namespace: str = MESH_NAMESPACE
     monitoring_namespace: str = NAMESPACE
     prometheus: str = SERVICE
+
+    @property
+    def artifact_bucket(self) -> str:
+        """The environment's bucket of artifacts, in which URIs `artifacts://...` of contracts lie."""
+        return bucket_name(self.environment, "artifacts", self.account_id)
 
     def public_hosts(self, tenant: str, model: str) -> list[str]:
         """Where applications reach the model; the same names whatever its releases."""

@@ -1,6 +1,7 @@
 """The model artifact: immutable files in object storage, each with its SHA-256 and size, and where the registry knows them from.
 
-The artifact's own digest is derived from its file list, never written, so that it cannot disagree with it.
+The artifact's own digest is derived from its file list, never written, so that it cannot disagree with it. A URI `artifacts://...` lies in the
+artifact bucket of whichever environment reads the contract, so that one contract, and with it one release id, moves from staging to production.
 """
 
 import hashlib
@@ -58,18 +59,28 @@ def digest_of(files: Iterable[File]) -> str:
     return hashlib.sha256(listing.encode()).hexdigest()
 
 
+RELATIVE = "artifacts://"
+"""How a URI begins that is below the environment's own artifact bucket."""
+
+
+def located(uri: str, bucket: str) -> str:
+    """Where the files of `uri` lie in an environment whose artifact bucket is `bucket`: an absolute URI."""
+    return f"s3://{bucket}/{uri.removeprefix(RELATIVE)}" if uri.startswith(RELATIVE) else uri
+
+
 class Artifact(Part):
     """What is served. A new artifact is a new release; it never rebuilds an image."""
 
     uri: Annotated[
         str,
         Field(
-            pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/([A-Za-z0-9_.=-]+/)+$",
+            pattern=r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/|artifacts://)([A-Za-z0-9_.=-]+/)+$",
             max_length=512,
-            examples=["s3://models/vision/defects/2026.11.2/"],
+            examples=["artifacts://vision/defects/2026.11.2/", "s3://models/vision/defects/2026.11.2/"],
         ),
     ]
-    """Prefix in object storage, ending in `/`. One of its parts must be the tenant's name, below which the tenant's identity may read."""
+    """Prefix in object storage, ending in `/`. `artifacts://<tenant>/...` lies in the artifact bucket of each environment; `s3://bucket/...` names
+    one bucket for all of them, and one of its parts must be the tenant's name. The tenant's identity may read below that name."""
     version: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,38}[A-Za-z0-9])?$", examples=["2026.11.2"])]
     """The version by which people know it; becomes the label `platform.io/version`. A release is identified by content, not by this."""
     registry: RegistryEntry
@@ -105,6 +116,10 @@ class Artifact(Part):
                 consequence="Its content may change under a running release, and checksums would then stop new replicas from starting",
                 remedy="Point to a prefix that is written once, such as .../<version>/",
             )
+
+    def located(self, bucket: str) -> str:
+        """See `located`."""
+        return located(self.uri, bucket)
 
     @property
     def size(self) -> Bytes:

@@ -72,7 +72,7 @@ runtime:
         - {{name: scores, data_type: FP32, shape: [10]}}
 
 artifact:
-  uri: s3://example-models/{tenant}/{name}/1.0.0/        # replace; written once, never overwritten
+  uri: artifacts://{tenant}/{name}/1.0.0/                # in each environment's own bucket; `headway artifact push` writes it, once
   version: 1.0.0
   registry: {{system: mlflow, model: {name}, version: "1"}}
   files:                                                 # every file: headway artifact FOLDER
@@ -128,7 +128,7 @@ runtime:
   architecture: {{layers: 32, heads: 32, kv_heads: 8, head_dimension: 128, hidden: 4096, vocabulary: 128256}}
 
 artifact:
-  uri: s3://example-models/{tenant}/{name}/1.0.0/        # replace; written once, never overwritten
+  uri: artifacts://{tenant}/{name}/1.0.0/                # in each environment's own bucket; `headway artifact push` writes it, once
   version: 1.0.0
   registry: {{system: mlflow, model: {name}, version: "1"}}
   files:                                                 # every file: headway artifact FOLDER
@@ -197,7 +197,7 @@ runtime:
   working_memory: 2Gi                                    # replace: GPU memory beside the weights, at the largest request
 
 artifact:
-  uri: s3://example-models/{tenant}/{name}/1.0.0/        # replace; written once, never overwritten
+  uri: artifacts://{tenant}/{name}/1.0.0/                # in each environment's own bucket; `headway artifact push` writes it, once
   version: 1.0.0
   registry: {{system: mlflow, model: {name}, version: "1"}}
   files:                                                 # every file: headway artifact FOLDER

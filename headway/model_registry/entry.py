@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from headway.contract.artifact import Artifact
+from headway.contract.artifact import RELATIVE, Artifact
 from headway.problem import Problem, problem
 
 DIGEST_TAG = "headway.artifact.sha256"
@@ -61,7 +61,7 @@ def disagreements(artifact: Artifact, registry: ModelRegistry) -> Iterator[Probl
             consequence="A version that its owners have not let go would reach users",
             remedy="Have it approved there, or use another version",
         )
-    if found.uri.rstrip("/") != artifact.uri.rstrip("/"):
+    if not _same_place(found.uri, artifact.uri):
         yield problem(
             "registry-names-the-artifact",
             "artifact",
@@ -90,3 +90,11 @@ def disagreements(artifact: Artifact, registry: ModelRegistry) -> Iterator[Probl
             consequence="What is served would not be what was registered",
             remedy="Describe the registered files (`headway artifact FOLDER`), or register these as a version of their own",
         )
+
+
+def _same_place(registered: str, stated: str) -> bool:
+    """Whether both name the same files; a stated path in each environment's bucket is that path in any bucket."""
+    if not stated.startswith(RELATIVE):
+        return registered.rstrip("/") == stated.rstrip("/")
+    key = registered.removeprefix(RELATIVE) if registered.startswith(RELATIVE) else registered.removeprefix("s3://").partition("/")[2]
+    return key.rstrip("/") == stated.removeprefix(RELATIVE).rstrip("/")

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from headway.contract.arithmetic.cost import cost
 from headway.contract.arithmetic.quota import quota_use, token_use
+from headway.contract.artifact import RELATIVE
 from headway.contract.model import Model
 from headway.contract.runtime import Engine
 from headway.contract.tenant import MODELS_AT_MOST, Tenant
@@ -83,15 +84,19 @@ def allowed(tenant: Tenant, model: Model) -> Iterator[Problem]:
             consequence="Nobody has agreed to operate this runtime for the tenant",
             remedy="Use an allowed runtime, or have this one added to runtimes in tenant.yaml",
         )
-    if f"/{tenant.name}/" not in model.artifact.uri.removeprefix("s3:/"):
+    uri = model.artifact.uri
+    below = uri.startswith(f"{RELATIVE}{tenant.name}/") if uri.startswith(RELATIVE) else f"/{tenant.name}/" in uri.removeprefix("s3:/")
+    if not below:
         yield problem(
             "artifact-below-the-tenant",
             "artifact",
             "uri",
             value=model.artifact.uri,
-            fact=f"the prefix has no part named {tenant.name}",
+            fact=f"the prefix does not begin with {tenant.name}"
+            if uri.startswith(RELATIVE)
+            else f"the prefix has no part named {tenant.name}",
             consequence="The tenant's identity reads below its own name only, so no replica could fetch the artifact",
-            remedy=f"Store it below .../{tenant.name}/{model.name}/<version>/",
+            remedy=f"Store it below {RELATIVE}{tenant.name}/{model.name}/<version>/",
         )
     if model.batch and f"/{tenant.name}/" not in model.batch.store.removeprefix("s3:/"):
         yield problem(

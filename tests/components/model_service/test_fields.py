@@ -288,5 +288,12 @@ def test_the_size_of_an_artifact_sizes_its_cache_and_is_checked_when_fetched() -
 
 def test_artifacts_of_two_prefixes_are_both_readable_and_listed_once() -> None:
     other = changed({**DEFECTS, "batch": None}, name="other", artifact__uri="s3://more-models/team/vision/other/1/")
-    statement = reads_artifacts("vision", [MODELS["defects"], other, MODELS["embeddings"]])
-    assert statement.resources == ["arn:aws:s3:::example-models/vision/*", "arn:aws:s3:::more-models/team/vision/*"]
+    statement = reads_artifacts("vision", [MODELS["defects"], other, MODELS["embeddings"]], "ours")
+    assert statement.resources == ["arn:aws:s3:::more-models/team/vision/*", "arn:aws:s3:::ours/vision/*"]
+
+
+def test_an_absolute_uri_is_rendered_as_it_stands() -> None:
+    assert '"uri": "s3://more-models/vision/1/"' in rendered(
+        changed({**DEFECTS, "batch": None}, artifact__uri="s3://more-models/vision/1/")
+    )
+    assert "artifacts://" not in rendered(MODELS["defects"])

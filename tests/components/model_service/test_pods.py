@@ -110,11 +110,11 @@ def test_every_probe_asks_for_an_answer() -> None:
 
 def test_a_grpc_server_is_asked_by_a_script_of_its_own_for_its_own_model() -> None:
     model = MODELS["plain-grpc"]
-    assert "inference.py" in configuration_files(model, served(model), "us-west-2")
+    assert "inference.py" in configuration_files(model, served(model), "us-west-2", "bucket")
     asked = configuration(model, served(model))
     assert (asked["base"], asked["ready"]) == ("grpc://127.0.0.1:9000", [])
     assert asked["golden"][0]["model"] == asked["warmup"][0]["request"]["model"] == "plain-grpc"
-    assert "inference.py" not in configuration_files(MODELS["plain"], served(MODELS["plain"]), "us-west-2")
+    assert "inference.py" not in configuration_files(MODELS["plain"], served(MODELS["plain"]), "us-west-2", "bucket")
 
 
 def test_every_tensor_type_that_a_golden_grpc_request_may_hold_can_be_sent() -> None:

@@ -129,9 +129,11 @@ def test_the_store_is_started_with_options_that_the_command_knows() -> None:
 def test_nothing_of_aws_may_be_read_but_what_lies_below_a_tenants_own_name() -> None:
     own = changed(DEFECTS, batch=None, artifact__uri="s3://models/vision/defects/5/")
     elsewhere = changed(DEFECTS, batch=None, artifact__uri="s3://models/shared/vision/defects/5/")
-    (found,) = artifact_cache.permissions({"vision": [own, elsewhere], "assist": []})
-    assert (list(found.actions), list(found.resources)) == (["s3:GetObject"], ["arn:aws:s3:::models/vision/*"])
-    assert artifact_cache.permissions({"vision": [elsewhere]}) == ()
+    each = changed(DEFECTS, batch=None, artifact__uri="artifacts://vision/defects/5/")
+    (found,) = artifact_cache.permissions({"vision": [own, elsewhere, each], "assist": []}, "ours")
+    assert list(found.actions) == ["s3:GetObject"]
+    assert list(found.resources) == ["arn:aws:s3:::models/vision/*", "arn:aws:s3:::ours/vision/*"]
+    assert artifact_cache.permissions({"vision": [elsewhere]}, "ours") == ()
 
 
 def test_a_node_caches_current_and_next_releases_in_a_quarter_of_its_disk() -> None:

@@ -11,6 +11,7 @@ from pulumi_policy.proxy import unknown_checking_proxy
 
 from headway.contract.placement import WorkloadClass
 from headway.contract.pool_parts import Spot
+from headway.ledger.store import FolderStore
 from policies.guardrails.registry import PACKS
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import InputNode, ResourceView, plain
@@ -153,7 +154,7 @@ def test_the_tenants_identity_reads_its_own_prefix_and_nothing_else() -> None:
             "Sid": "ReadArtifacts",
             "Effect": "Allow",
             "Action": ["s3:GetObject"],
-            "Resource": ["arn:aws:s3:::example-models/vision/*"],
+            "Resource": ["arn:aws:s3:::headway-sandbox-artifacts-000000000000/vision/*"],
         }
     ]
 
@@ -268,6 +269,45 @@ def test_what_is_registered_breaks_no_rule_of_the_tenants_pack(name: str) -> Non
 
 def test_what_a_batch_variant_registers_breaks_no_rule_either(tmp_path: Path) -> None:
     assert breaches(fed_by_a_queue(tmp_path)) == []
+
+
+TENANT_STACKS = sorted(
+    file.stem.removeprefix("Pulumi.")
+    for file in settings.FOLDER.glob("Pulumi.*.yaml")
+    if not file.stem.endswith(("-cluster", "-platform")) and ".sandbox-" not in file.name
+)
+
+
+@pytest.mark.parametrize("stack", TENANT_STACKS)
+def test_the_tenants_of_every_environment_can_be_planned_and_break_no_rule(stack: str, tmp_path: Path) -> None:
+    found = settings.load(stack, {})
+    assert isinstance(found, TenantSettings)
+    above = {f"organization/headway/{found.environment}-platform": next(iter(UPSTREAM.values()))}
+    recording = record(lambda: tenant.build(found, TENANTS, FolderStore(tmp_path)), stack=stack, stacks=above)
+    assert breaches(recording) == []
+    models = sorted(path.stem for path in (TENANTS / found.tenant).glob("*.yaml") if path.stem != "tenant")
+    assert sorted(services(recording)) == models
+
+
+def test_one_contract_is_one_release_wherever_it_runs_and_reads_each_bucket(tmp_path: Path) -> None:
+    seen: dict[str, set[str]] = {}
+    for environment in ("staging", "prod"):
+        found = settings.load(f"{environment}-vision", {})
+        assert isinstance(found, TenantSettings)
+        above = {f"organization/headway/{environment}-platform": next(iter(UPSTREAM.values()))}
+        recording = record(
+            lambda found=found: tenant.build(found, TENANTS, FolderStore(tmp_path)), stack=f"{environment}-vision", stacks=above
+        )
+        seen[environment] = {release for releases in recording.exports["releases"].values() for release in releases}
+        fetched = [
+            r.inputs["data"]["fetch.json"] for r in recording.of_type("kubernetes:core/v1:ConfigMap") if "fetch.json" in r.inputs["data"]
+        ]
+        bucket = f"headway-{environment}-artifacts-{found.account.id}"
+        assert sorted(re.findall(r'"uri": "(.*)"', "".join(fetched))) == [
+            f"s3://{bucket}/vision/defects/2026.11.2/",
+            f"s3://{bucket}/vision/embeddings/3.1.0/",
+        ]
+    assert seen["staging"] == seen["prod"]
 
 
 def breaches(recording: Recording) -> list[str]:

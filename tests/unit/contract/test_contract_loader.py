@@ -107,6 +107,7 @@ def test_a_number_where_a_text_is_wanted_is_told_to_be_quoted(load: Callable[...
         ({"assist/tenant": changed(ASSIST, {"quota/tokens": GONE})}, "token-quota-of-language-models"),
         ({"vision/tenant": changed(VISION, {"quota/monthly_budget": "1000 USD"})}, "budget-covers-the-minimum"),
         ({"vision/defects": changed(DEFECTS, {"artifact/uri": "s3://example-models/assist/defects/1/"})}, "artifact-below-the-tenant"),
+        ({"vision/defects": changed(DEFECTS, {"artifact/uri": "artifacts://teams/vision/defects/1/"})}, "artifact-below-the-tenant"),
         ({"vision/defects": changed(DEFECTS, {"degradation/fallback": {"model": "lite", "priorities": ["normal"]}})}, "fallback-exists"),
         ({"vision/defects": changed(DEFECTS, {"envelope/gpu/memory": "4Gi"})}, "fits-into-gpu-memory"),
         ({"vision/defects": changed(DEFECTS, {"envelope/memory": "3Gi"})}, "fits-into-ram"),

@@ -45,6 +45,14 @@ def test_a_version_that_resolves_to_the_contracts_uri_and_digest_is_accepted() -
     assert rules(Double(Registered(ARTIFACT.uri.rstrip("/"), ARTIFACT.digest))) == {}
 
 
+def test_a_path_of_each_environment_is_registered_wherever_its_bucket_is() -> None:
+    assert ARTIFACT.uri == "artifacts://vision/defects/2026.11.2/"
+    for place in ("s3://headway-staging-artifacts-1/vision/defects/2026.11.2", "s3://headway-prod-artifacts-2/vision/defects/2026.11.2/"):
+        assert rules(Double(Registered(place, ARTIFACT.digest))) == {}
+    absolute = model(changed(DEFECTS, {"artifact/uri": "s3://models/vision/defects/2026.11.2/"})).artifact
+    assert "registry-names-the-artifact" in rules(Double(Registered("s3://other/vision/defects/2026.11.2/", ARTIFACT.digest)), absolute)
+
+
 @pytest.mark.parametrize(
     ("found", "refused"),
     [
