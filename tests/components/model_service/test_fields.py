@@ -293,7 +293,5 @@ def test_artifacts_of_two_prefixes_are_both_readable_and_listed_once() -> None:
 
 
 def test_an_absolute_uri_is_rendered_as_it_stands() -> None:
-    assert '"uri": "s3://more-models/vision/1/"' in rendered(
-        changed({**DEFECTS, "batch": None}, artifact__uri="s3://more-models/vision/1/")
-    )
+    assert "s3://more-models/vision/1/" in rendered(changed({**DEFECTS, "batch": None}, artifact__uri="s3://more-models/vision/1/"))
     assert "artifacts://" not in rendered(MODELS["defects"])

@@ -40,6 +40,7 @@ SPLIT = {"share": "20%", "duration": "14d", "user_claim": "sub", "experiment": "
 FILE = {"path": "x/1/model.onnx", "sha256": "ab" * 32, "size": "1B"}
 COPIED = changed(DEFECTS, {"rollout/mirror": {"share": "100%", "differ": "5%"}, "data/log_fields": ["response.outputs"]})
 COPIED_CHAT = changed(CHAT, {"rollout/mirror": {"share": "10%"}})
+ABSOLUTE = changed(DEFECTS, {"artifact/uri": "s3://models/vision/defects/2026.11.2/"})
 BATCH = {
     "max_replicas": 1,
     "messages_per_replica": 10,
@@ -64,7 +65,7 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("artifact-file-listed-once", DEFECTS, {"artifact/files/3": {**FILE, "path": "golden/clean.json"}}, "artifact.files"),
     ("artifact-not-empty", CUSTOM, {"artifact/files/0/size": "0B"}, "artifact.files"),
     ("message-timeout-within-deadline", DEFECTS, {"batch": {**BATCH, "message_timeout": "2h"}}, "batch.message_timeout"),
-    ("batch-writes-beside-the-artifact", DEFECTS, {"batch": {**BATCH, "store": DEFECTS["artifact"]["uri"] + "batch/"}}, "batch.store"),
+    ("batch-writes-beside-the-artifact", ABSOLUTE, {"batch": {**BATCH, "store": ABSOLUTE["artifact"]["uri"] + "batch/"}}, "batch.store"),
     ("grpc-has-no-paths", GRPC, {"runtime/predict": "/other"}, "runtime.predict"),
     ("grpc-has-no-paths", GRPC, {"runtime/health": "/other"}, "runtime.health"),
     ("grpc-golden-is-an-inference-request", GRPC, {"health/golden/0/request": {"x": 1}}, "health.golden[0].request.inputs"),
