@@ -71,15 +71,19 @@ def token(
     from time import time
 
     from headway.contract.reading.loader import load_tenant
+    from headway.contract.reading.tenants import tenants_of
     from headway.environment.checkout import find
+    from sandbox.plan import ENVIRONMENT
     from sandbox.traffic import servers
     from sandbox.traffic.mesh.tokens import TokenIssuers
 
-    tenants = find(project) / "tenants"
-    found = load_tenant(tenants / tenant).tenant(tenant) if (tenants / tenant).is_dir() else None
+    checkout = find(project)
+    known = tenants_of(ENVIRONMENT, checkout / "stacks")
+    found = load_tenant(checkout / "tenants" / tenant).tenant(tenant) if tenant in known else None
     if found is None:
-        known = ", ".join(sorted(path.parent.name for path in tenants.glob("*/tenant.yaml")))
-        raise UserError(f"There is no tenant {tenant} with a contract in order.", "No token was made.", f"Name one of {known}.", Exit.USAGE)
+        raise UserError(
+            f"There is no tenant {tenant} with a contract in order.", "No token was made.", f"Name one of {', '.join(known)}.", Exit.USAGE
+        )
     issuer = found.tenant.issuers[0]
     claims = {"priority": priority} if priority else {}
     issuers = TokenIssuers(servers.folder(_layout(project)) / "issuers")

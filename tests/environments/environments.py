@@ -84,9 +84,9 @@ class Environment:
         assert old in file.read_text()
         file.write_text(file.read_text().replace(old, new))
 
-    def rewrite(self, change: Callable[[dict[str, Any]], None]) -> None:
-        """Change the stack file's sections (`network`, `pools`) as data."""
-        file = self.folder / "stacks" / f"Pulumi.{self.stack}.yaml"
+    def rewrite(self, change: Callable[[dict[str, Any]], None], stack: str = "") -> None:
+        """Change the sections (`network`, `pools`) of the stack's file, or of another stack's, as data."""
+        file = self.folder / "stacks" / f"Pulumi.{stack or self.stack}.yaml"
         document = yaml.safe_load(file.read_text())
         sections = {key.removeprefix("headway:"): value for key, value in document["config"].items()}
         change(sections)

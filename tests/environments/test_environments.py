@@ -51,8 +51,12 @@ def test_the_provider_and_aws_accept_every_choice_that_the_layer_offers(tmp_path
         sections["network"]["nat"] = nat
         sections["control_plane"]["support"] = "EXTENDED"
 
+    def mirrored(sections: dict[str, Any]) -> None:
+        sections["registry"]["mirror"] = "333333333333.dkr.ecr.us-west-2.amazonaws.com/mirror"
+
     with environment(tmp_path, "prod-cluster") as found:
         found.rewrite(choose)
+        found.rewrite(mirrored, "prod-platform")
         result = found.preview()
     assert result.errors == ()
     assert {v.policy for v in result.violations if v.level == "mandatory"} == set()
