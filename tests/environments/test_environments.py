@@ -40,6 +40,15 @@ def test_an_environment_previews_clean_with_its_pack(tmp_path: Path, name: str) 
     assert late == {("advisory", LATE)}, "everything else of a new environment is judged before anything of it exists"
 
 
+OWN_STACK_FILES = """
+from functools import partial
+from pathlib import Path
+from stacks import settings
+settings.load = partial(settings.load, folder=Path(__file__).parent / "stacks")
+"""
+"""Lets the program read the other layers' stack files in the test's folder, and not beside its own code."""
+
+
 @pytest.mark.parametrize("nat", ["none", "single", "regional"])
 def test_the_provider_and_aws_accept_every_choice_that_the_layer_offers(tmp_path: Path, nat: str) -> None:
     def choose(sections: dict[str, Any]) -> None:
@@ -57,6 +66,7 @@ def test_the_provider_and_aws_accept_every_choice_that_the_layer_offers(tmp_path
     with environment(tmp_path, "prod-cluster") as found:
         found.rewrite(choose)
         found.rewrite(mirrored, "prod-platform")
+        found.program(OWN_STACK_FILES)
         result = found.preview()
     assert result.errors == ()
     assert {v.policy for v in result.violations if v.level == "mandatory"} == set()
