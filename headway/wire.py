@@ -114,6 +114,7 @@ LEDGER_VARIABLE = "HEADWAY_LEDGER"
 
 # Outputs of stacks ----------------------------------------------------------------------------------------------------------------
 
+ARTIFACT_BUCKET_OUTPUT = "artifact_bucket"
 LEDGER_BUCKET_OUTPUT = "ledger_bucket"
 TELEMETRY_BUCKET_OUTPUT = "telemetry_bucket"
 PROMETHEUS_ADDRESS_OUTPUT = "prometheus_address"

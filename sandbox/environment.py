@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.environment.port import OutOfReachError
+from headway.problem import UserError
+from headway.wire import ARTIFACT_BUCKET_OUTPUT
 from sandbox.layout import Layout
 from sandbox.monitoring.configuration import SCRAPE_SECONDS
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from headway.environment.stacks import StackRunner
 
 NAME = "sandbox"
+REGION = "us-east-1"
+"""In which its stack file says that it is; its object store takes any."""
 
 
 class Sandbox:
@@ -36,6 +40,18 @@ class Sandbox:
     @property
     def ledger_address(self) -> str:
         return self.layout.ledger_address
+
+    @property
+    def artifact_bucket(self) -> str:
+        bucket = self.stacks.outputs(f"{NAME}-cluster").get(ARTIFACT_BUCKET_OUTPUT)
+        if not bucket:
+            raise UserError("The sandbox has no bucket for artifacts.", "Nothing was uploaded.", "Bring it up first: `make up`.")
+        return str(bucket)
+
+    def object_store(self) -> Any:
+        from sandbox.cloud import objectstore
+
+        return objectstore.client("s3", REGION, objectstore.endpoint(self.layout))
 
     @property
     def stacks(self) -> "StackRunner":

@@ -16,7 +16,7 @@ from components.nodes.system_pool import SystemNodes, SystemNodesArgs
 from components.storage.storage import Storage, StorageArgs
 from components.versions import KUBERNETES
 from headway.contract.pool import Pool
-from headway.wire import LEDGER_BUCKET_OUTPUT, TELEMETRY_BUCKET_OUTPUT
+from headway.wire import ARTIFACT_BUCKET_OUTPUT, LEDGER_BUCKET_OUTPUT, TELEMETRY_BUCKET_OUTPUT
 from stacks.live_sizes import live_sizes
 from stacks.settings import CLUSTER, ClusterSettings
 
@@ -170,7 +170,7 @@ class _ClusterLayer:
         storage, plane = self._storage, self._plane
         for output, value in {
             "account_id": self._account.id,
-            "artifact_bucket": storage.artifacts.name,
+            ARTIFACT_BUCKET_OUTPUT: storage.artifacts.name,
             "batch_queue_arn": storage.batch.arn,
             "batch_queue_url": storage.batch.url,
             "cluster_name": plane.name,

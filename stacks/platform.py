@@ -30,6 +30,7 @@ from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
 from headway.contract.reading.tenants import tenants_of
 from headway.wire import (
+    ARTIFACT_BUCKET_OUTPUT,
     ARTIFACT_CACHE_NAMESPACE,
     GATEWAY_NAMESPACE,
     LEDGER_BUCKET_OUTPUT,
@@ -228,7 +229,7 @@ class _PlatformLayer:
 
     def export(self) -> None:
         passed_on = (
-            "artifact_bucket",
+            ARTIFACT_BUCKET_OUTPUT,
             "batch_queue_arn",
             "batch_queue_url",
             "cluster_name",

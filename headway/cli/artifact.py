@@ -1,19 +1,45 @@
-"""`headway artifact`: the files section of a contract, from a folder that holds the artifact as it will be uploaded.
+"""`headway artifact`: the files section of a contract, from a folder that holds the artifact as it will be uploaded; and the upload.
 
-Reads files only. The trap: what is described is what lies in the folder now; upload it unchanged, or no replica starts.
+The trap: what is described is what lies in the folder now; uploaded in another state, no replica starts.
 """
 
 import hashlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from headway.cli.release_options import DEFAULT_ENVIRONMENT, EnvironmentOption, ProjectOption
 from headway.problem import Exit, UserError
 
 PIECE_BYTES = 4 * 2**20
 
 
+class _Artifact(TyperGroup):
+    """`headway artifact FOLDER` is `headway artifact describe FOLDER`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] != "--help":
+            args = ["describe", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_Artifact,
+    invoke_without_command=True,
+    help="Describe the files of an artifact for a contract (`headway artifact FOLDER`), and upload them.",
+)
+
+
+@app.callback()
+def _alone(ctx: typer.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+        raise typer.Exit(Exit.USAGE)
+
+
+@app.command("describe")
 def artifact(
     folder: Annotated[Path, typer.Argument(help="the folder whose content becomes the artifact")],
     md5: Annotated[
@@ -22,6 +48,36 @@ def artifact(
 ) -> None:
     """Print `artifact.files` of a contract: path, SHA-256 and size of every file in FOLDER."""
     typer.echo("\n".join(described(folder, md5)))
+
+
+@app.command("push")
+def push(
+    folder: Annotated[Path, typer.Argument(help="the folder whose content becomes the artifact")],
+    version: Annotated[str, typer.Argument(metavar="TENANT/MODEL/VERSION", help="what it becomes; each is written once")],
+    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
+    bucket: Annotated[
+        str | None, typer.Option("--bucket", help="The environment's artifact bucket; asked of its cluster stack otherwise.")
+    ] = None,
+    md5: Annotated[bool, typer.Option("--md5", help="add MD5s to what is printed, as `describe` does")] = False,
+    project: ProjectOption = None,
+) -> None:
+    """Upload FOLDER to the environment's artifact bucket, and print the `artifact` section of the contract.
+
+    What is there with the same content stays; other content under the same name is refused before anything is sent. An interrupted upload goes
+    on where it ended. Each object is compared with the SHA-256 that S3 reports. Exit codes: 0 all is there, 1 refused, 2 wrong use,
+    3 S3 cannot be used.
+    """
+    from headway.cli.artifact_push import place_of, push_all
+
+    place = place_of(version, environment, bucket, project)
+    lines = described(folder, md5)
+    push_all(place, folder, "\n".join(lines))
+    tenant, model, number = version.split("/")
+    typer.echo("artifact:")
+    typer.echo(f"  uri: artifacts://{tenant}/{model}/{number}/")
+    typer.echo(f'  version: "{number}"')
+    typer.echo(f'  registry: {{system: mlflow, model: {model}, version: "{number}"}}    # replace')
+    typer.echo("\n".join(f"  {line}" for line in lines))
 
 
 def described(folder: Path, md5: bool) -> list[str]:

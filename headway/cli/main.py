@@ -28,7 +28,7 @@ app = typer.Typer(
 app.add_typer(contracts.app)
 app.add_typer(release.app, name="release")
 app.add_typer(nodes.app, name="nodes")
-app.command("artifact")(artifact.artifact)
+app.add_typer(artifact.app, name="artifact")
 app.command(ARTIFACT_CACHE_COMMAND)(artifact_cache.artifact_cache)
 app.command("backtest")(backtest.backtest)
 app.command("cost")(cost.cost)

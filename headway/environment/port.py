@@ -43,6 +43,15 @@ class Environment(Protocol):
         ...
 
     @property
+    def artifact_bucket(self) -> str:
+        """The bucket of its artifacts. Raises UserError where the environment has none yet."""
+        ...
+
+    def object_store(self) -> Any:
+        """A client of S3 that reaches its buckets. Raises UserError without usable credentials."""
+        ...
+
+    @property
     def stacks(self) -> "StackRunner":
         """Runs operations on its stacks."""
         ...

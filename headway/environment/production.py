@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.environment.checkout import described
 from headway.problem import UserError
-from headway.wire import LEDGER_BUCKET_OUTPUT, LEDGER_VARIABLE, PROMETHEUS_ADDRESS_OUTPUT, TELEMETRY_BUCKET_OUTPUT
+from headway.wire import ARTIFACT_BUCKET_OUTPUT, LEDGER_BUCKET_OUTPUT, LEDGER_VARIABLE, PROMETHEUS_ADDRESS_OUTPUT, TELEMETRY_BUCKET_OUTPUT
 
 if TYPE_CHECKING:
     from headway.contract.units import Duration
@@ -49,6 +49,31 @@ class Production:
                 f"Deploy its cluster layer: `pulumi up -s {self.name}-cluster`; or set HEADWAY_LEDGER.",
             )
         return address
+
+    @property
+    def artifact_bucket(self) -> str:
+        bucket = self._outputs("cluster").get(ARTIFACT_BUCKET_OUTPUT)
+        if not bucket:
+            raise UserError(
+                f"Environment {self.name} has no bucket for artifacts.",
+                "Nothing was uploaded.",
+                f"Deploy its cluster layer: `pulumi up -s {self.name}-cluster`.",
+            )
+        return str(bucket)
+
+    def object_store(self) -> Any:
+        import boto3
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError
+
+        config = Config(connect_timeout=10, read_timeout=60, retries={"total_max_attempts": 6, "mode": "standard"}, max_pool_connections=20)
+        try:
+            session: Any = boto3.Session()
+            return session.client("s3", config=config)
+        except BotoCoreError as failure:
+            raise UserError(
+                f"There is no client of S3 ({failure}).", "Nothing was uploaded.", "Name region and profile: AWS_REGION, AWS_PROFILE."
+            ) from None
 
     @property
     def stacks(self) -> "StackRunner":

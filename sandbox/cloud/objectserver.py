@@ -5,12 +5,15 @@ everything in memory; every successful change of S3, and of the definition of a 
 answered, and played again at the start, with the same random numbers and the same clock, so that version ids, ETags and times stay.
 Queued messages are not kept.
 
-Trap: moto takes a bucket policy's Deny without its Condition, so a "TLS only" policy would refuse everything: policies are stored, and
-never enforced.
+Where moto is laxer than S3, it is made as strict: a SHA-256 that disagrees with a body or a part is refused (BadDigest), ListParts tells the
+SHA-256 of each part, and a bucket policy that demands conditional writes is enforced (S3 user guide, "Enforce conditional writes on Amazon S3
+buckets"). Trap: moto takes a bucket policy's Deny without its Condition, so nothing else of a policy is enforced: "TLS only" would refuse
+everything.
 """
 
 import base64
 import datetime
+import fnmatch
 import hashlib
 import json
 import logging
@@ -18,12 +21,14 @@ import os
 import re
 import sys
 import threading
+import urllib.parse
 from collections.abc import Callable, Iterable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import moto.s3.models
+import moto.s3.responses
 from moto.iam.access_control import PermissionResult
 from moto.moto_api._internal import mock_random
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
@@ -38,6 +43,7 @@ _QUEUE_CHANGES = frozenset({"CreateQueue", "DeleteQueue", "SetQueueAttributes", 
 _INLINE_BYTES = 64 * 1024
 _HEADERS = re.compile(r"HTTP_[A-Z0-9_]+|CONTENT_TYPE|CONTENT_LENGTH")
 READY_PATH = "/_sandbox/ready"
+_BESIDE_THE_OBJECT = frozenset({"acl", "legal-hold", "restore", "retention", "select", "tagging"})
 
 
 class StoreJournal:
@@ -105,6 +111,9 @@ class StoreServer:
         self._count = 0
         setattr(moto.s3.models, "utcnow", self._now)  # noqa: B010 -- pyright guards what a module imports
         setattr(moto.s3.models.FakeBucket, "get_permission", _neutral)  # noqa: B010 -- pyright guards the attribute
+        _have_uploads_replayed()
+        _have_parts_listed_with_digests()
+        self._denials: dict[str, list[dict[str, Any]]] = {}
         for entry in self._journal.entries():
             self._play(entry)
 
@@ -125,6 +134,8 @@ class StoreServer:
         return [payload]
 
     def _change(self, environ: Environ, body: bytes, region: str, service: str) -> Answer:
+        if service == "s3" and (refusal := _refusal(environ, body, self._denials)):
+            return _error(*refusal)
         now = datetime.datetime.now(datetime.UTC)
         kept = {key: value for key, value in environ.items() if _HEADERS.fullmatch(key) and key != "HTTP_AUTHORIZATION"}
         entry = {
@@ -174,9 +185,22 @@ class StoreServer:
         mock_random.seed(entry["number"])
         self._time.value = datetime.datetime.fromtimestamp(entry["time"], datetime.UTC).replace(tzinfo=None)
         try:
-            return self._run(environ, body)
+            answer = self._run(environ, body)
         finally:
             self._time.value = None
+        if answer[0].startswith("2"):
+            self._keep_policy(entry, body)
+        return answer
+
+    def _keep_policy(self, entry: dict[str, Any], body: bytes) -> None:
+        """What a bucket's policy denies, for the next writes."""
+        bucket = entry["path"].strip("/")
+        if entry["service"] != "s3" or "/" in bucket or entry["query"] not in ("policy", ""):
+            return
+        if entry["method"] == "PUT" and entry["query"]:
+            self._denials[bucket] = [each for each in json.loads(body)["Statement"] if each["Effect"] == "Deny"]
+        elif entry["method"] == "DELETE":
+            self._denials.pop(bucket, None)
 
     def _now(self) -> datetime.datetime:
         return getattr(self._time, "value", None) or datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
@@ -196,6 +220,80 @@ class StoreServer:
             getattr(chunks, "close", lambda: None)()
         status, headers = answered[-1]
         return status, headers, payload
+
+
+# As strict as S3 -------------------------------------------------------------------------------------------------------------------
+
+
+def _refusal(environ: Environ, body: bytes, denials: dict[str, list[dict[str, Any]]]) -> tuple[str, str, str] | None:
+    """Status, code and message with which S3 refuses a write that moto would take."""
+    bucket, _, key = environ["PATH_INFO"].strip("/").partition("/")
+    query = urllib.parse.parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
+    if not key or environ["REQUEST_METHOD"] not in ("PUT", "POST") or query.keys() & _BESIDE_THE_OBJECT:
+        return None
+    stated = environ.get("HTTP_X_AMZ_CHECKSUM_SHA256")
+    if stated and environ["REQUEST_METHOD"] == "PUT" and base64.b64encode(hashlib.sha256(body).digest()).decode() != stated:
+        return "400 Bad Request", "BadDigest", "The SHA256 you specified did not match the calculated checksum."
+    creates = "partNumber" not in query and "uploads" not in query
+    given = {"s3:if-none-match": "HTTP_IF_NONE_MATCH" in environ, "s3:if-match": "HTTP_IF_MATCH" in environ}
+    if creates and any(_denied(each, f"arn:aws:s3:::{bucket}/{key}", given) for each in denials.get(bucket, ())):
+        return "403 Forbidden", "AccessDenied", "An explicit deny of the bucket policy demands a conditional write."
+    if creates and "HTTP_X_AMZ_COPY_SOURCE" in environ and any(given.values()):
+        return "501 Not Implemented", "NotImplemented", "CopyObject takes no conditions on its destination."
+    return None
+
+
+def _denied(statement: dict[str, Any], resource: str, given: dict[str, bool]) -> bool:
+    """Whether a statement on conditional writes refuses the creation of `resource`; other conditions are not enforced."""
+    condition = statement.get("Condition", {})
+    if "s3:PutObject" not in _listed(statement.get("Action")) or condition.get("Bool") != {"s3:ObjectCreationOperation": "true"}:
+        return False
+    absent = condition.get("Null", {})
+    if not absent or not absent.keys() <= given.keys() or any(given[key] for key in absent):
+        return False
+    matches = any(fnmatch.fnmatchcase(resource, each) for each in _listed(statement.get("Resource")))
+    spared = any(fnmatch.fnmatchcase(resource, each) for each in _listed(statement.get("NotResource")))
+    return matches or ("NotResource" in statement and not spared)
+
+
+def _listed(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or ())
+
+
+def _error(status: str, code: str, message: str) -> Answer:
+    text = f'<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>{message}</Message></Error>'
+    return status, [("Content-Type", "application/xml")], text.encode()
+
+
+def _have_uploads_replayed() -> None:
+    """Let an upload's id follow from the journal: moto draws it from the machine, and a part would find no upload after a restart."""
+    begin: Any = moto.s3.models.FakeMultipart.__init__
+
+    def begun(upload: Any, *given: Any, **named: Any) -> None:
+        begin(upload, *given, **named)
+        upload.id = "".join(mock_random.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=48))
+
+    setattr(moto.s3.models.FakeMultipart, "__init__", begun)  # noqa: B010 -- pyright guards the attribute
+
+
+def _have_parts_listed_with_digests() -> None:
+    """Let ListParts tell the SHA-256 of each part of an upload that was begun with it, as S3 does."""
+    listed: Any = moto.s3.responses.S3Response.list_parts
+
+    def list_parts(response: Any) -> Any:
+        status, headers, text = listed(response)
+        upload = response.backend.get_bucket(response.bucket_name).multiparts.get(response._get_param("uploadId"))
+        if upload is None or upload.metadata.get("x-amz-checksum-algorithm") != "SHA256":
+            return status, headers, text
+
+        def told(found: re.Match[str]) -> str:
+            digest = base64.b64encode(hashlib.sha256(upload.parts[int(found[1])].value).digest()).decode()
+            return f"{found[0]}<ChecksumSHA256>{digest}</ChecksumSHA256>"
+
+        plain = text.decode() if isinstance(text, bytes) else text
+        return status, headers, re.sub(r"<PartNumber>(\d+)</PartNumber>", told, plain)
+
+    setattr(moto.s3.responses.S3Response, "list_parts", list_parts)  # noqa: B010 -- pyright guards the attribute
 
 
 def _scope(environ: Environ) -> tuple[str, str]:

@@ -1,0 +1,1 @@
+"""Puts the files of an artifact into an environment's bucket, once."""
