@@ -82,6 +82,11 @@ class Command(subprocess.Popen[str]):
         """Ctrl-C: every process of the terminal's foreground group hears it."""
         os.killpg(self.pid, signal.SIGINT)
 
+    def die(self) -> None:
+        """SIGKILL, as when its machine is gone; what it would still have said is lost."""
+        os.kill(self.pid, signal.SIGKILL)
+        self.communicate(timeout=SECONDS)
+
     def end(self) -> tuple[int, str]:
         """Exit code, and all that was said. Fails on a traceback, whatever it is about."""
         rest, _ = self.communicate(timeout=SECONDS)

@@ -97,7 +97,7 @@ class Node:
     def count(self, what: str) -> int:
         connection = HTTPConnection("127.0.0.1", self.shown, timeout=60)
         connection.request("GET", "/metrics")
-        (found,) = re.findall(rf"^headway_artifact_cache_{re.escape(what)} (\d+)$", connection.getresponse().read().decode(), re.M)
+        (found,) = re.findall(rf"^headway_artifact_cache_{re.escape(what)} (\d+)(?:\.0)?$", connection.getresponse().read().decode(), re.M)
         return int(found)
 
     def fetch(

@@ -5,8 +5,6 @@ object store, a process of its own. One sandbox for the file; the tests follow e
 """
 
 import json
-import os
-import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -30,7 +28,7 @@ from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import Layout
 from sandbox.monitoring.servers import folder_of
 from sandbox.progress import Silent
-from tests.cluster.command import SECONDS, Sandbox
+from tests.cluster.command import Sandbox
 from tests.cluster.conftest import eventually
 from tests.cluster.release.release_bed import BUCKET, EXPERIMENT, FILTER, PREFIX, PROJECT, ROLLOUT, SERVICE, SPEED, Bed, Onlooker
 from tests.cluster.release.release_service import Behaviour, Traffic, exported
@@ -125,8 +123,7 @@ def test_a_good_version_is_promoted_though_its_machine_and_networks_failed(bed: 
         first.until(r"The next traffic split is 25 % of requests")
         second = bed.sandbox.begin("release", "start", SERVICE, "--speed", SPEED, "--output", "json")
         second.until(r"Following it")
-        os.kill(first.pid, signal.SIGKILL)
-        first.wait(SECONDS)
+        first.die()
         assert bed.sandbox.run("release", "status", SERVICE)[0] == 6
         second.until(r"taking over")
         bed.next_tick()
