@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection
 from pathlib import Path
@@ -85,19 +85,20 @@ class Node:
         return token(self.plane, tenant, "models", audience)
 
     def ask(self, sha256: str, token: str | None) -> tuple[int, bytes]:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request("GET", f"/artifacts/{sha256}", headers={} if token is None else {"Authorization": f"Bearer {token}"})
-        answer = connection.getresponse()
-        return answer.status, answer.read()
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request("GET", f"/artifacts/{sha256}", headers={} if token is None else {"Authorization": f"Bearer {token}"})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
 
     def await_file(self, tenant: str, data: bytes) -> None:
         known = self.token(tenant)
         eventually(lambda: self.ask(digest(data), known) == (200, data), within=60)
 
     def count(self, what: str) -> int:
-        connection = HTTPConnection("127.0.0.1", self.shown, timeout=60)
-        connection.request("GET", "/metrics")
-        (found,) = re.findall(rf"^headway_artifact_cache_{re.escape(what)} (\d+)(?:\.0)?$", connection.getresponse().read().decode(), re.M)
+        with closing(HTTPConnection("127.0.0.1", self.shown, timeout=60)) as connection:
+            connection.request("GET", "/metrics")
+            page = connection.getresponse().read().decode()
+        (found,) = re.findall(rf"^headway_artifact_cache_{re.escape(what)} (\d+)(?:\.0)?$", page, re.M)
         return int(found)
 
     def fetch(
