@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headway.environment.aws import Clients, pages
 from headway.problem import Exit, UserError
 from headway.wire import ENVIRONMENT
-
-Clients = Callable[[str], Any]
-"""A boto3 client of a service, in the environment's region."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,19 +88,14 @@ def _tags(listed: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in listed}
 
 
-def _pages(client: Any, operation: str, key: str, **arguments: Any) -> Iterator[Any]:
-    for page in client.get_paginator(operation).paginate(**arguments):
-        yield from page[key]
-
-
 def _load_balancers(search: Search, clients: Clients) -> Iterator[Leftover]:
     elb = clients("elbv2")
-    for each in _tagged(elb, list(_pages(elb, "describe_load_balancers", "LoadBalancers")), "LoadBalancerArn"):
+    for each in _tagged(elb, list(pages(elb, "describe_load_balancers", "LoadBalancers")), "LoadBalancerArn"):
         if why := search.why(each.tags):
             arn = each.about["LoadBalancerArn"]
             remove = search.command("elbv2", "delete-load-balancer", "--load-balancer-arn", arn)
             yield Leftover(kind="load balancer", id=arn, why=why, state=each.about["State"]["Code"], remove=remove)
-    for each in _tagged(elb, list(_pages(elb, "describe_target_groups", "TargetGroups")), "TargetGroupArn"):
+    for each in _tagged(elb, list(pages(elb, "describe_target_groups", "TargetGroups")), "TargetGroupArn"):
         if why := search.why(each.tags):
             arn = each.about["TargetGroupArn"]
             remove = search.command("elbv2", "delete-target-group", "--target-group-arn", arn)
@@ -111,7 +104,7 @@ def _load_balancers(search: Search, clients: Clients) -> Iterator[Leftover]:
 
 def _classic_load_balancers(search: Search, clients: Clients) -> Iterator[Leftover]:
     elb = clients("elb")
-    names = [found["LoadBalancerName"] for found in _pages(elb, "describe_load_balancers", "LoadBalancerDescriptions")]
+    names = [found["LoadBalancerName"] for found in pages(elb, "describe_load_balancers", "LoadBalancerDescriptions")]
     for some in _in_groups(names):
         for described in elb.describe_tags(LoadBalancerNames=some)["TagDescriptions"]:
             if why := search.why(_tags(described["Tags"])):
@@ -122,7 +115,7 @@ def _classic_load_balancers(search: Search, clients: Clients) -> Iterator[Leftov
 
 def _instances(search: Search, clients: Clients) -> Iterator[Leftover]:
     ec2 = clients("ec2")
-    for reservation in _pages(ec2, "describe_instances", "Reservations"):
+    for reservation in pages(ec2, "describe_instances", "Reservations"):
         for found in reservation["Instances"]:
             state = found["State"]["Name"]
             if state != "terminated" and (why := search.why(_tags(found.get("Tags", ())))):
@@ -133,7 +126,7 @@ def _instances(search: Search, clients: Clients) -> Iterator[Leftover]:
 
 def _interfaces(search: Search, clients: Clients) -> Iterator[Leftover]:
     ec2 = clients("ec2")
-    for found in _pages(ec2, "describe_network_interfaces", "NetworkInterfaces"):
+    for found in pages(ec2, "describe_network_interfaces", "NetworkInterfaces"):
         why = search.why(_tags(found.get("TagSet", ())))
         if not why and found.get("Description") == f"Amazon EKS {search.cluster}":
             why = "its description: a control plane interface of the cluster"
@@ -145,7 +138,7 @@ def _interfaces(search: Search, clients: Clients) -> Iterator[Leftover]:
 
 def _security_groups(search: Search, clients: Clients) -> Iterator[Leftover]:
     ec2 = clients("ec2")
-    for found in _pages(ec2, "describe_security_groups", "SecurityGroups"):
+    for found in pages(ec2, "describe_security_groups", "SecurityGroups"):
         if found["GroupName"] != "default" and (why := search.why(_tags(found.get("Tags", ())))):
             id = found["GroupId"]
             remove = search.command("ec2", "delete-security-group", "--group-id", id)
@@ -154,12 +147,12 @@ def _security_groups(search: Search, clients: Clients) -> Iterator[Leftover]:
 
 def _volumes(search: Search, clients: Clients) -> Iterator[Leftover]:
     ec2 = clients("ec2")
-    for found in _pages(ec2, "describe_volumes", "Volumes"):
+    for found in pages(ec2, "describe_volumes", "Volumes"):
         if why := search.why(_tags(found.get("Tags", ()))):
             id = found["VolumeId"]
             remove = search.command("ec2", "delete-volume", "--volume-id", id)
             yield Leftover(kind="volume", id=id, why=why, state=f"{found['State']}, {found['Size']} GiB", remove=remove)
-    for found in _pages(ec2, "describe_snapshots", "Snapshots", OwnerIds=["self"]):
+    for found in pages(ec2, "describe_snapshots", "Snapshots", OwnerIds=["self"]):
         if why := search.why(_tags(found.get("Tags", ()))):
             id = found["SnapshotId"]
             remove = search.command("ec2", "delete-snapshot", "--snapshot-id", id)
@@ -170,7 +163,7 @@ def _log_groups(search: Search, clients: Clients) -> Iterator[Leftover]:
     logs = clients("logs")
     prefixes = (f"/aws/eks/{search.cluster}/", f"/aws/vpc/{search.cluster}/", f"/aws/containerinsights/{search.cluster}/")
     for prefix in prefixes:
-        for found in _pages(logs, "describe_log_groups", "logGroups", logGroupNamePrefix=prefix):
+        for found in pages(logs, "describe_log_groups", "logGroups", logGroupNamePrefix=prefix):
             name, days = found["logGroupName"], found.get("retentionInDays")
             state = f"kept {days} days" if days else "kept for ever"
             remove = search.command("logs", "delete-log-group", "--log-group-name", name)
@@ -182,7 +175,7 @@ def _others(search: Search, clients: Clients) -> Iterator[Leftover]:
     nothing and go by themselves."""
     tagging, kms = clients("resourcegroupstaggingapi"), clients("kms")
     filters = [{"Key": ENVIRONMENT, "Values": [search.environment]}]
-    for found in _pages(tagging, "get_resources", "ResourceTagMappingList", TagFilters=filters):
+    for found in pages(tagging, "get_resources", "ResourceTagMappingList", TagFilters=filters):
         arn = found["ResourceARN"]
         service = arn.split(":")[2]
         if service == "kms" and kms.describe_key(KeyId=arn)["KeyMetadata"]["KeyState"] == "PendingDeletion":

@@ -4,8 +4,7 @@ import json
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -55,6 +54,7 @@ def _examined(checkout: Path, layer: "Described", *, offline: bool) -> "Sequence
     from headway.doctor.aws import account_facts
     from headway.doctor.samples import judge_samples
     from headway.doctor.tools import installed, judge_aws, judge_pulumi
+    from headway.environment.aws import clients
 
     tools = installed()
     here = (judge_pulumi(tools["pulumi"], version("pulumi")), judge_aws(tools["aws"]), judge_samples(layer))
@@ -62,23 +62,9 @@ def _examined(checkout: Path, layer: "Described", *, offline: bool) -> "Sequence
         return here
     pinned = installed_by(checkout)
     kubernetes, addons = pinned["kubernetes"], pinned["addons"]
-    facts = account_facts(layer, addons, kubernetes, _clients(layer.region))
+    asked = clients(layer.region, retries={"mode": "standard", "max_attempts": 3}, connect_timeout=5, read_timeout=20)
+    facts = account_facts(layer, addons, kubernetes, asked)
     return (*here, *judge(layer, facts, addons, kubernetes))
-
-
-def _clients(region: str) -> Any:
-    import boto3
-    from botocore.config import Config
-
-    session: Any = boto3.Session(region_name=region)
-    config = Config(retries={"mode": "standard", "max_attempts": 3}, connect_timeout=5, read_timeout=20)
-    one_at_a_time = Lock()  # a session makes clients for one thread only
-
-    def client(service: str) -> Any:
-        with one_at_a_time:
-            return session.client(service, config=config)
-
-    return client
 
 
 def _record(result: "DoctorResult") -> dict[str, object]:

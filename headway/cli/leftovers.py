@@ -2,9 +2,8 @@
 
 import json
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +13,8 @@ from headway.problem import Exit, UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headway.leftovers import Clients, Leftover, Search
+    from headway.environment.aws import Clients
+    from headway.leftovers import Leftover, Search
 
 
 def leftovers(
@@ -28,32 +28,19 @@ def leftovers(
     credentials.
     """
     from headway.capacity.described import cluster_name, described
+    from headway.environment.aws import clients
     from headway.environment.checkout import find
     from headway.leftovers import Search
 
     environment, about = described(find(project), stack)
     search = Search(environment=environment, cluster=cluster_name(environment), account_id=about.account_id, region=about.region)
-    lives, found = _searched(search, _clients(about.region))
+    lives, found = _searched(search, clients(about.region, retries={"mode": "standard", "max_attempts": 5}))
     if output is Output.JSON:
         record = {"stack": stack, "cluster": search.cluster, "cluster_exists": lives, "leftovers": [asdict(each) for each in found]}
         typer.echo(json.dumps(record, indent=2))
     else:
         _print(search, lives, found)
     raise typer.Exit(Exit.REFUSED if found and not lives else Exit.OK)
-
-
-def _clients(region: str) -> "Clients":
-    import boto3
-    from botocore.config import Config
-
-    session: Any = boto3.Session(region_name=region)
-    config = Config(retries={"mode": "standard", "max_attempts": 5})
-
-    @cache
-    def client(service: str) -> Any:
-        return session.client(service, config=config)
-
-    return client
 
 
 def _searched(search: "Search", clients: "Clients") -> "tuple[bool, Sequence[Leftover]]":

@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from headway.capacity.described import Described
 from headway.contract.pool_parts import CapacityBlock, Reservation
 from headway.doctor.account import SERVICE_LINKED_ROLES, AccountFacts, Caller, ReservationFacts, ServiceQuota
 from headway.doctor.check import Unanswered
 from headway.doctor.quotas import ADDRESSES, needs
+from headway.environment.aws import Clients, pages
 
-Clients = Callable[[str], Any]
-"""A boto3 client of a service, in the environment's region."""
 T = TypeVar("T")
 
 
@@ -66,7 +65,7 @@ def _roles(clients: Clients) -> frozenset[str]:
 
 def _quotas(layer: Described, clients: Clients) -> Mapping[str, ServiceQuota]:
     codes = {*(need.code for need in needs(layer)), ADDRESSES}
-    listed = {found["QuotaCode"]: found for found in _pages(clients("service-quotas"), "list_service_quotas", "Quotas", ServiceCode="ec2")}
+    listed = {found["QuotaCode"]: found for found in pages(clients("service-quotas"), "list_service_quotas", "Quotas", ServiceCode="ec2")}
     in_use = len(clients("ec2").describe_addresses()["Addresses"])
     return {
         code: ServiceQuota(listed[code]["QuotaName"], listed[code]["Value"], in_use if code == ADDRESSES else 0)
@@ -78,14 +77,14 @@ def _offerings(layer: Described, clients: Clients) -> Mapping[str, frozenset[str
     types = sorted({name for pool in (layer.system_pool, *layer.pools) for name in pool.instance_types})
     found: dict[str, set[str]] = {}
     asked = {"LocationType": "availability-zone", "Filters": [{"Name": "instance-type", "Values": types}]}
-    for each in _pages(clients("ec2"), "describe_instance_type_offerings", "InstanceTypeOfferings", **asked):
+    for each in pages(clients("ec2"), "describe_instance_type_offerings", "InstanceTypeOfferings", **asked):
         found.setdefault(each["Location"], set()).add(each["InstanceType"])
     return {zone: frozenset(offered) for zone, offered in sorted(found.items())}
 
 
 def _addons(names: Iterable[str], kubernetes: str, clients: Clients) -> Mapping[str, frozenset[str]]:
     wanted, offered = frozenset(names), dict[str, frozenset[str]]()
-    for each in _pages(clients("eks"), "describe_addon_versions", "addons", kubernetesVersion=kubernetes):
+    for each in pages(clients("eks"), "describe_addon_versions", "addons", kubernetesVersion=kubernetes):
         if each["addonName"] in wanted:
             offered[each["addonName"]] = frozenset(version["addonVersion"] for version in each["addonVersions"])
     return offered
@@ -95,7 +94,7 @@ def _reservations(layer: Described, clients: Clients) -> Mapping[str, Reservatio
     named = {pool.capacity.id for pool in layer.pools if isinstance(pool.capacity, Reservation | CapacityBlock)}
     if not named:
         return {}
-    listed = _pages(clients("ec2"), "describe_capacity_reservations", "CapacityReservations")
+    listed = pages(clients("ec2"), "describe_capacity_reservations", "CapacityReservations")
     return {
         each["CapacityReservationId"]: ReservationFacts(
             each["State"], each["InstanceType"], each["AvailabilityZone"], each["TotalInstanceCount"]
@@ -103,8 +102,3 @@ def _reservations(layer: Described, clients: Clients) -> Mapping[str, Reservatio
         for each in listed
         if each["CapacityReservationId"] in named
     }
-
-
-def _pages(client: Any, operation: str, key: str, **arguments: Any) -> Iterable[Any]:
-    for page in client.get_paginator(operation).paginate(**arguments):
-        yield from page[key]
