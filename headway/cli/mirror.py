@@ -6,14 +6,13 @@ compared before it was copied (`--charts`).
 
 import hashlib
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from headway.cli.output import Output
+from headway.cli.program import told_by
 from headway.problem import Exit, UserError
 
 UNPINNED = "no digest known: pin at the copy"
@@ -57,16 +56,10 @@ def mirror(
 
 
 def installed_by(project: Path) -> dict[str, Any]:
-    """Versions, charts and images as the program that installs them says: it is run, never imported."""
-    command = [sys.executable, "-m", "components.mirror"]
-    ended = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise UserError(
-            f"{project} does not tell what it installs: {ended.stderr.strip().splitlines()[-1] if ended.stderr.strip() else 'no answer'}.",
-            "Nothing can be listed.",
-            "Repair components/versions.py, or run `make .venv/.ready-dev`.",
-        )
-    return json.loads(ended.stdout)
+    """Versions, charts and images as the program that installs them says."""
+    return told_by(
+        project, "components.mirror", tells="what it installs", consequence="Nothing can be listed.", source="components/versions.py"
+    )
 
 
 def compare(charts: list[dict[str, Any]], folder: Path) -> None:
