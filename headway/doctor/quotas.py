@@ -54,8 +54,8 @@ def _parts(pools: Iterable[Pool | SystemPool]) -> Iterator[tuple[str, str, int]]
             continue
         purchase = SPOT if kind == "spot" else ON_DEMAND
         largest = max(pool.instance_types, key=lambda name: INSTANCE_TYPES[name].vcpus)
-        groups = len(pool.zones) if isinstance(pool, Pool) else 1  # a GPU pool has a node group in each zone, each of its size
-        yield pool.name, CODES[_family(largest, purchase), purchase], INSTANCE_TYPES[largest].vcpus * pool.size.max * groups
+        most = pool.max_nodes if isinstance(pool, Pool) else pool.size.max
+        yield pool.name, CODES[_family(largest, purchase), purchase], INSTANCE_TYPES[largest].vcpus * most
 
 
 def _family(instance_type: str, purchase: str) -> str:

@@ -177,9 +177,9 @@ def _place(pod: Workload, nodes: Sequence[_Node], zones: int) -> bool:
 def _after_loss(workloads: Sequence[Workload], instance: InstanceType, nodes: int, zones: int, *, most: bool) -> Loss:
     """For the node whose loss leaves most waiting."""
     worst = Loss()
-    for lost in range(nodes):
-        found, _ = _placed(workloads, instance, nodes, zones, most=most)
-        gone, rest = found[lost], [node for number, node in enumerate(found) if number != lost]
+    placed, _ = _placed(workloads, instance, nodes, zones, most=most)
+    for lost, gone in enumerate(placed):
+        rest = [replace(node, held=list(node.held)) for number, node in enumerate(placed) if number != lost]
         waiting, bound = list[str](), list[str]()
         for pod in gone.held:
             near = [node for node in rest if node.zone == gone.zone] if pod.volume else rest
@@ -237,7 +237,7 @@ def _problems(workloads: Sequence[Workload], room: SystemRoom, pool: SystemPool)
                 value=pool.size.min,
                 fact=_fact(workloads, room, pool, most=False),
                 consequence="The autoscaler comes last, so no node is added: releases wait for their pods until they fail",
-                remedy=_remedy(workloads, pool, pool.size.min, "min", most=False),
+                remedy=_remedy(workloads, room, pool, most=False),
             )
         )
     if room.nodes_most > pool.size.max:
@@ -249,7 +249,7 @@ def _problems(workloads: Sequence[Workload], room: SystemRoom, pool: SystemPool)
                 value=pool.size.max,
                 fact=_fact(workloads, room, pool, most=True),
                 consequence="Under load some of them would wait for ever, gateways among them",
-                remedy=_remedy(workloads, pool, pool.size.max, "max", most=True),
+                remedy=_remedy(workloads, room, pool, most=True),
             )
         )
     elif room.loss_most.homeless:
@@ -281,10 +281,10 @@ def _fact(workloads: Sequence[Workload], room: SystemRoom, pool: SystemPool, *, 
     return f"{asked}; {have}, and {', '.join(homeless)} find no place"
 
 
-def _remedy(workloads: Sequence[Workload], pool: SystemPool, nodes: int, bound: str, *, most: bool) -> str:
+def _remedy(workloads: Sequence[Workload], room: SystemRoom, pool: SystemPool, *, most: bool) -> str:
     """A number of nodes that suffices, and the cheapest type with which the present number does."""
-    zones, own = len(pool.zones), min((INSTANCE_TYPES[name] for name in pool.instance_types), key=lambda found: found.vcpus)
-    needed = nodes_for(workloads, own, zones, most=most)
+    zones = len(pool.zones)
+    bound, nodes, needed = ("max", pool.size.max, room.nodes_most) if most else ("min", pool.size.min, room.nodes_least)
     larger = [
         each.name
         for each in sorted(INSTANCE_TYPES.values(), key=lambda each: each.price)
