@@ -164,19 +164,20 @@ class RegistryClient:
             try:
                 return _OPENER.open(request, timeout=TIMEOUT_SECONDS)
             except urllib.error.HTTPError as error:
-                challenge = error.headers.get("WWW-Authenticate", "")
-                if error.code == 401 and challenge and not proved:
-                    self._tokens[scope] = self._authorization(challenge, scope)
-                    if data is not None and not isinstance(data, bytes):
-                        data.seek(0)
-                    continue
-                if error.code == 404:
-                    raise _MissingError from None
-                if error.code == 416:
-                    raise _UnsatisfiableError from None
-                raise self._wrong(
-                    f"{method} of {repository} answers {error.code}: {error.read(300).decode(errors='replace').strip()}"
-                ) from None
+                with error:
+                    challenge = error.headers.get("WWW-Authenticate", "")
+                    if error.code == 401 and challenge and not proved:
+                        self._tokens[scope] = self._authorization(challenge, scope)
+                        if data is not None and not isinstance(data, bytes):
+                            data.seek(0)
+                        continue
+                    if error.code == 404:
+                        raise _MissingError from None
+                    if error.code == 416:
+                        raise _UnsatisfiableError from None
+                    raise self._wrong(
+                        f"{method} of {repository} answers {error.code}: {error.read(300).decode(errors='replace').strip()}"
+                    ) from None
             except (OSError, http.client.HTTPException) as error:
                 raise self._wrong(str(getattr(error, "reason", error))) from None
         raise AssertionError("the second attempt returns or raises")
