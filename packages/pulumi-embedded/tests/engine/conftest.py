@@ -16,8 +16,11 @@ import pytest
 from pulumi import automation as auto
 
 from engine.doubles import World
+from engine.place import Place
+from engine.states import PASSPHRASE as STATE_PASSPHRASE
 from pulumi_embedded.engine.command import EmbeddedPulumi
 from pulumi_embedded.engine.display import NAME
+from pulumi_embedded.engine.state import StackState
 
 REAL = os.environ.get("PULUMI_EMBEDDED_ENGINE") == "pulumi"
 PASSPHRASE = "test only"
@@ -153,3 +156,21 @@ class Changing:
     def up(self, program: object = None, **arguments: object) -> dict[str, int]:
         self.program = program or self.program
         return dict(self.stack.up(**arguments).summary.resource_changes or {})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def stack(place: Place) -> auto.Stack:
+    return auto.Stack.create("dev", place.workspace)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The file of an empty state."""
+    file = tmp_path / "stacks" / "proj" / "dev.json"
+    StackState.create(file, "organization/proj/dev", STATE_PASSPHRASE)
+    return file

@@ -16,16 +16,6 @@ MARKER = "marker-7Qx2-in-the-clear"
 COMMITTED = "# reviewed\nconfig:\n  proj:size: 3\n"
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
-@pytest.fixture
-def stack(place: Place) -> auto.Stack:
-    return auto.Stack.create("dev", place.workspace)
-
-
 # ---- stacks --------------------------------------------------------------------------------------------------------------------------
 
 

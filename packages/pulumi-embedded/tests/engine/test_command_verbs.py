@@ -2,7 +2,6 @@
 
 import json
 import threading
-from pathlib import Path
 
 import pytest
 from pulumi import automation as auto
@@ -11,16 +10,6 @@ from pulumi.automation.errors import CommandError
 from engine.place import Place
 
 MARKER = "marker-7Qx2-in-the-clear"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
-@pytest.fixture
-def stack(place: Place) -> auto.Stack:
-    return auto.Stack.create("dev", place.workspace)
 
 
 # ---- configuration -------------------------------------------------------------------------------------------------------------------

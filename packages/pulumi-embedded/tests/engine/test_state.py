@@ -16,14 +16,6 @@ from engine.states import PASSPHRASE, edit, names, read, resource
 from pulumi_embedded.engine.errors import EngineError
 from pulumi_embedded.engine.state import StackState, journal_of
 
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    file = tmp_path / "stacks" / "proj" / "dev.json"
-    StackState.create(file, "organization/proj/dev", PASSPHRASE)
-    return file
-
-
 # ---- durability ----------------------------------------------------------------------------------------------------------------------
 
 

@@ -18,14 +18,6 @@ from pulumi_embedded.engine.model import PendingKind
 from pulumi_embedded.engine.state import StackState, journal_of
 from pulumi_embedded.engine.values import ASSET, REFERENCE, SIGNATURE, secret
 
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    file = tmp_path / "stacks" / "proj" / "dev.json"
-    StackState.create(file, "organization/proj/dev", PASSPHRASE)
-    return file
-
-
 # ---- identity and order --------------------------------------------------------------------------------------------------------------
 
 
