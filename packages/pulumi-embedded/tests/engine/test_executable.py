@@ -101,6 +101,11 @@ def descendants(pid: int) -> list[int]:
 
 
 @pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
 def slow(place: Place) -> Iterator[Place]:
     place.init()
     place.hold.touch()
