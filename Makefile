@@ -9,7 +9,7 @@ SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster collector demo demo-down demo-releases demo-faults demo-operations test-traffic bench bench-release bench-traffic lock clean
+.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster collector cert-manager demo demo-down demo-releases demo-faults demo-operations test-traffic bench bench-release bench-traffic lock clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -54,6 +54,9 @@ test-cluster: .venv/.ready-dev .venv-servers/.ready  ## everything that needs re
 
 collector: .venv/.ready  ## build the OpenTelemetry collector that its test sends prompts through (minutes of CPU, once)
 	@$(BIN)/python -c 'from pathlib import Path; from rich.console import Console; from headway.cli.progress import ConsoleProgress; from sandbox.cluster.toolchain import ensure_toolchain; from sandbox.layout import Layout; progress = ConsoleProgress(Console()); progress.__enter__(); ensure_toolchain(Layout.of(Path.cwd()), progress, ("collector",)); progress.__exit__(None, None, None)'
+
+cert-manager: .venv/.ready  ## build the controllers of cert-manager that its test orders certificates of (minutes of CPU, once)
+	@$(BIN)/python -c 'from pathlib import Path; from rich.console import Console; from headway.cli.progress import ConsoleProgress; from sandbox.cluster.toolchain import ensure_toolchain; from sandbox.layout import Layout; progress = ConsoleProgress(Console()); progress.__enter__(); ensure_toolchain(Layout.of(Path.cwd()), progress, ("cert-manager",)); progress.__exit__(None, None, None)'
 
 demo: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## real traffic: two tenants under load, a good release and three bad ones
 	@$(BIN)/python -m sandbox.traffic.demo

@@ -1,9 +1,13 @@
 """The Pulumi program: build the layer that this stack names."""
 
 from stacks import settings
-from stacks.settings import ClusterSettings, PlatformSettings
+from stacks.settings import AccessLayerSettings, ClusterSettings, PlatformSettings
 
 match settings.of_this_run():
+    case AccessLayerSettings() as found:
+        from stacks.access import build as build_access
+
+        build_access(found)
     case ClusterSettings() as found:
         from stacks.cluster import build as build_cluster
 

@@ -77,6 +77,7 @@ def one(folder: Path, tenant: str) -> StackCost:
     from headway.contract.reading.loader import load_tenant
     from stacks import settings
     from stacks import tenant as program
+    from tests.components.program import answers
     from tests.components.recording import record
 
     loaded: Any = settings.load("sandbox-vision", {})
@@ -88,10 +89,7 @@ def one(folder: Path, tenant: str) -> StackCost:
     assert load_tenant(folder / tenant, pools).ok
     checked = time.process_time() - before
     grown = loaded.model_copy(update={"pools": pools, "tenant": tenant})
-    upstream = {"data_key_arn": "arn:aws:kms:us-east-1:0:key/k", "kubeconfig": {"secret": "{}"}}
-    built = record(
-        lambda: program.build(grown, folder), stack=f"sandbox-{tenant}", stacks={"organization/headway/sandbox-platform": upstream}
-    )
+    built = record(lambda: program.build(grown, folder), stack=f"sandbox-{tenant}", calls=answers("sandbox", "cluster", "platform"))
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return StackCost(
         resources=len(built.registrations),

@@ -41,6 +41,8 @@ class ClusterIdentity:
     oidc_issuer: pulumi.Input[str] | None = None
     """Only IRSA needs the issuer and its provider."""
     oidc_provider_arn: pulumi.Input[str] | None = None
+    boundary: str | None = None
+    """ARN of the policy that no role of a workload goes beyond; None where the environment generates no access."""
 
     @property
     def arn(self) -> str:
@@ -75,6 +77,7 @@ class WorkloadIdentity(pulumi.ComponentResource):
             name=physical(args.cluster.name, args.namespace, args.service_account, limit=ROLE_LIMIT),
             description=f"Service account {args.service_account} of namespace {args.namespace} in {args.cluster.name}",
             assume_role_policy=_trust(args),
+            permissions_boundary=args.cluster.boundary,
             opts=child,
         )
         for policy, statements in sorted(args.policies.items()):

@@ -7,6 +7,7 @@ break on N+1), so move them in one change.
 """
 
 from dataclasses import dataclass
+from datetime import date
 
 READ = "2026-08"
 """When the rows were last read at their sources (chart repositories, AMI changelog)."""
@@ -31,8 +32,20 @@ class HelmChart:
     """
 
 
+@dataclass(frozen=True, kw_only=True)
+class VersionSupport:
+    """Until when whoever makes it mends a version. `ends` is None where the end is an event and no date."""
+
+    what: str
+    version: str
+    ends: date | None
+    then: str
+    """What follows from the end, or ends it where there is no date."""
+    source: str
+
+
 KUBERNETES = "1.35"
-"""In the stated range of Istio 1.30, KEDA 2.20 and Kueue 0.19. Standard support ends 2027-03-27."""
+"""In the stated range of Istio 1.30, KEDA 2.20 and Kueue 0.19; `SUPPORT` says until when."""
 
 NODE_RELEASES = {"1.35.6-20260714": "580.159.03"}
 """AMI releases that pools may pin, with the NVIDIA driver of the accelerated one, which nothing can change on it.
@@ -62,8 +75,8 @@ describe-addon-versions --kubernetes-version 1.35`.
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1@sha256:278fb9dbcca9518083ad1e11276933a2e96f23de604a3a08cc3c80002767d24c"
 """Does nothing, in 300 KB: the container of placeholders."""
 
-DIAGNOSTIC_IMAGE = "nvcr.io/nvidia/cloud-native/dcgm:4.5.2-1-ubi9@sha256:d7558fa75ed7b703665cbc6ba6360ef4e53ecdefe65c1881c165d2ac816c674a"
-"""NVIDIA's diagnostic of GPUs, of the GPU Operator's own release (bundle of NVIDIA/gpu-operator v26.3.3, like the
+DIAGNOSTIC_IMAGE = "nvcr.io/nvidia/cloud-native/dcgm:4.6.0-1-ubi10@sha256:92080d86d04c265f7fc0b8e1cd95dff94d3ab57de6a6474c3c483e4c2ada5dea"
+"""NVIDIA's diagnostic of GPUs, of the GPU Operator's own release (bundle of NVIDIA/gpu-operator v26.7.0, like the
 digests below).
 """
 
@@ -88,15 +101,15 @@ _GRAFANA = "https://grafana-community.github.io/helm-charts"
 GPU_OPERATOR = HelmChart(
     chart="gpu-operator",
     repository="https://helm.ngc.nvidia.com/nvidia",
-    version="v26.3.3",
-    # Its index is in no source tree; four public projects that compare the package with a digest state this one.
-    digest="59abb5852a24b3ae0ef757bfea3051f419acbf559ee5efd72f0672d28af56a68",
+    version="v26.7.0",
+    # Its index is in no source tree; one public project that compares the package with a digest states this one.
+    digest="6d1b282d74288be206c66dfe49073b7c85c209e92826c27f6507429055e2e102",
     images=(
-        "nvcr.io/nvidia/cloud-native/k8s-mig-manager:v0.14.2@sha256:313586bfa5c07601a83f310dd700db0007d489df2ad42bb52c611802cbb7a278",
-        "nvcr.io/nvidia/gpu-operator:v26.3.3",
-        "nvcr.io/nvidia/k8s-device-plugin:v0.19.3@sha256:25cc340fe6fd53c101e16fc452f503e7a92c219c64a80ed5381784b522dbbf77",
-        "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless@sha256:60d3b00ac80b4ae77f94dae2f943685605585ad9e92fdccda3154d009ae317cc",
-        "registry.k8s.io/nfd/node-feature-discovery:v0.18.3",
+        "nvcr.io/nvidia/cloud-native/k8s-mig-manager:v0.15.0@sha256:cab2cf9deafc9602da69d0832a82958a7687f22f4a2f19674099dc9a5c4ea8e2",
+        "nvcr.io/nvidia/gpu-operator:v26.7.0",
+        "nvcr.io/nvidia/k8s-device-plugin:v0.20.0@sha256:a61ba9fd8efb82f3a79f877f7580e02c1e8e7593f62473644bc9c79e315c3312",
+        "nvcr.io/nvidia/k8s/dcgm-exporter:4.6.0-4.8.3-distroless@sha256:613ab03c11d442fd960ff515f547e9921537454a712d08160bc8f677f89f1c35",
+        "registry.k8s.io/nfd/node-feature-discovery:v0.19.0",
     ),
 )
 
@@ -117,12 +130,32 @@ KEDA = HelmChart(
     ),
 )
 
+CERT_MANAGER = HelmChart(
+    chart="cert-manager",
+    repository="https://charts.jetstack.io",
+    version="v1.21.2",
+    images=(
+        "quay.io/jetstack/cert-manager-cainjector:v1.21.2",
+        "quay.io/jetstack/cert-manager-controller:v1.21.2",
+        "quay.io/jetstack/cert-manager-startupapicheck:v1.21.2",
+        "quay.io/jetstack/cert-manager-webhook:v1.21.2",
+    ),
+)
+
 CLUSTER_AUTOSCALER = HelmChart(
     chart="cluster-autoscaler",
     repository="https://kubernetes.github.io/autoscaler",
     version="9.59.0",
     digest="90276dafe65cf5d4328ef8313baf6cfb9d130683e0c9f3c28a03b4d8a9ed8f6e",
     images=("registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.2",),
+)
+
+LOAD_BALANCER_CONTROLLER = HelmChart(
+    chart="aws-load-balancer-controller",
+    repository="https://aws.github.io/eks-charts",
+    version="3.5.0",
+    digest="45051f634b33e10baccb3354d0681b7de787c60445e599fa276e0c9aedd4ccd5",
+    images=("public.ecr.aws/eks/aws-load-balancer-controller:v3.5.0",),
 )
 
 PROMETHEUS_DEFINITIONS = HelmChart(chart="prometheus-operator-crds", repository=_PROMETHEUS, version="31.0.1", images=())
@@ -173,6 +206,7 @@ OTEL_COLLECTOR = HelmChart(
 CHARTS = tuple(
     sorted(
         (
+            CERT_MANAGER,
             CLUSTER_AUTOSCALER,
             GPU_OPERATOR,
             ISTIOD,
@@ -180,6 +214,7 @@ CHARTS = tuple(
             ISTIO_CNI,
             ISTIO_GATEWAY,
             KEDA,
+            LOAD_BALANCER_CONTROLLER,
             LOKI,
             OTEL_COLLECTOR,
             PROMETHEUS_DEFINITIONS,
@@ -189,3 +224,36 @@ CHARTS = tuple(
         key=lambda chart: chart.chart,
     )
 )
+
+SUPPORT = (
+    VersionSupport(
+        what="Kubernetes on EKS",
+        version=KUBERNETES,
+        ends=date(2027, 3, 27),
+        then="EKS charges six times as much for a control plane, or upgrades it by itself",
+        source="EKS user guide, Kubernetes release calendar (by endoflife.date, products/amazon-eks.md)",
+    ),
+    VersionSupport(
+        what="Istio",
+        version=ISTIOD.version,
+        # "~Nov 2026 (Expected)".
+        ends=date(2026, 11, 30),
+        then="Holes in the gateway and in every proxy are no longer mended in this minor version",
+        source="istio/istio.io, data/compatibility/supportStatus.yml",
+    ),
+    VersionSupport(
+        what="NVIDIA driver",
+        version=min(NODE_RELEASES.values()),
+        ends=date(2028, 6, 30),
+        then="The branch gets no more fixes; contracts are checked against the driver of another one",
+        source="NVIDIA Data Center Drivers, Supported Drivers and CUDA Toolkit Versions (R580, long-term support)",
+    ),
+    VersionSupport(
+        what="GPU Operator",
+        version=GPU_OPERATOR.version,
+        ends=None,
+        then="Supported until the next major version, deprecated until the one after it; neither has a date",
+        source="NVIDIA GPU Operator, Platform Support, life cycle",
+    ),
+)
+"""Whose makers say until when. For the other charts no policy with dates was found, so they are not here."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.environment.aws import Clients, pages
+from headway.environment.handover import handed_over
 from headway.problem import Exit, UserError
-from headway.wire import ENVIRONMENT
+from headway.wire import ARTIFACT_BUCKET_OUTPUT, ENVIRONMENT, TENANT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,51 @@ def leftovers(search: Search, clients: Clients) -> tuple[Leftover, ...]:
     found = [leftover for finder in FINDERS for leftover in finder(search, clients)]
     seen = {leftover.id for leftover in found}
     return (*found, *(other for other in _others(search, clients) if other.id not in seen and not _within(other.id, seen)))
+
+
+def tenant_leftovers(search: Search, tenant: str, clients: Clients) -> tuple[Leftover, ...]:
+    """What AWS still holds of one tenant, while its environment lives: by tag, roles by name and tag, artifacts by
+    prefix. What stays on purpose is no leftover: the tenant's chains in the ledger.
+    """
+    return tuple(found for finder in (_of_tenant, _roles_of_tenant, _artifacts_of_tenant) for found in finder(search, tenant, clients))
+
+
+def _of_tenant(search: Search, tenant: str, clients: Clients) -> Iterator[Leftover]:
+    filters = [{"Key": ENVIRONMENT, "Values": [search.environment]}, {"Key": TENANT, "Values": [tenant]}]
+    for found in pages(clients("resourcegroupstaggingapi"), "get_resources", "ResourceTagMappingList", TagFilters=filters):
+        arn = found["ResourceARN"]
+        service = arn.split(":")[2]
+        if service != "iam":  # below, whether or not the service lists them here
+            remove = f"# {service}: remove {arn} by its service's own command"
+            yield Leftover(kind=service, id=arn, why=f"tag {TENANT}={tenant}", state="", remove=remove)
+
+
+def _roles_of_tenant(search: Search, tenant: str, clients: Clients) -> Iterator[Leftover]:
+    iam = clients("iam")
+    for found in pages(iam, "list_roles", "Roles"):
+        name = found["RoleName"]
+        if name.startswith(f"{search.cluster}-"):
+            tags = _tags(iam.list_role_tags(RoleName=name)["Tags"])
+            if (tags.get(ENVIRONMENT), tags.get(TENANT)) == (search.environment, tenant):
+                remove = f"aws iam delete-role --role-name {name}  # after its policies"
+                yield Leftover(kind="role", id=name, why=f"tag {TENANT}={tenant}", state="", remove=remove)
+
+
+def _artifacts_of_tenant(search: Search, tenant: str, clients: Clients) -> Iterator[Leftover]:
+    bucket = handed_over(search.environment, clients).get("cluster", {}).get(ARTIFACT_BUCKET_OUTPUT)
+    if not bucket:
+        return
+    count = sum(1 for _ in _objects(clients("s3"), bucket, f"{tenant}/"))
+    if count:
+        place = f"s3://{bucket}/{tenant}/"
+        yield Leftover(
+            kind="artifacts", id=place, why="the tenant's prefix", state=f"{count} objects", remove=f"aws s3 rm {place} --recursive"
+        )
+
+
+def _objects(s3: Any, bucket: str, prefix: str) -> Iterator[Any]:
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        yield from page.get("Contents", ())
 
 
 def _tags(listed: Sequence[Mapping[str, str]]) -> dict[str, str]:

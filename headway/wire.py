@@ -112,15 +112,32 @@ ARTIFACT_CACHE_COMMAND = "artifact-cache"
 LEDGER_VARIABLE = "HEADWAY_LEDGER"
 """Environment variable with the address of the release ledger."""
 
-# Outputs of stacks ----------------------------------------------------------------------------------------------------------------
+# Services of the platform that are asked through the API server -----------------------------------------------------------------------
+
+MONITORING_NAMESPACE = "monitoring"
+PROMETHEUS_PROXIED = tuple(f"kube-prometheus-stack-prometheus-{replica}:9090" for replica in range(2))
+"""One Service a replica, `name:port` as the path of the API server's proxy has it and as roles must repeat it, letter by letter. A
+Service over both would answer each question from either, and their counters were not read at the same moments."""
+ALERTMANAGER_PROXIED = tuple(f"kube-prometheus-stack-alertmanager-{replica}:9093" for replica in range(2))
+
+# What layers hand over -----------------------------------------------------------------------------------------------------------
 
 ARTIFACT_BUCKET_OUTPUT = "artifact_bucket"
 LEDGER_BUCKET_OUTPUT = "ledger_bucket"
 TELEMETRY_BUCKET_OUTPUT = "telemetry_bucket"
 PROMETHEUS_ADDRESS_OUTPUT = "prometheus_address"
+KUBECONFIG_OUTPUT = "kubeconfig"
+
+
+def handover_path(environment: str) -> str:
+    """Where the layers of an environment publish what others need of them: the path of SSM parameters named by layer."""
+    return f"/headway/{environment}/layers"
+
 
 # Places ---------------------------------------------------------------------------------------------------------------------------
 
+LEDGER_VERIFICATIONS = "verifications/"
+"""Prefix in the ledger's bucket: what `headway verify` saw, one document a run, written once."""
 LEDGER_LEASES = "leases/"
 """Prefix in the ledger's bucket: who drives each service's releases (ADR 23), renewed in place. Events and releases are written once."""
 SCRIPTS_FOLDER = "/etc/headway"

@@ -149,11 +149,8 @@ def _examine(layer: Layer, last: StackResult | None, runner: StackRunner, progre
 
 
 def _drifted(step: StepEventMetadata) -> bool:
-    """Whether a refresh found more than another report of the object about itself."""
-    if step.op in (OpType.SAME, OpType.READ):
-        return False
-    details = step.detailed_diff or {}
-    return step.op is not OpType.UPDATE or not details or any(diff.input_diff for diff in details.values())
+    """Whether a refresh found what an update would undo, or nothing at all."""
+    return step.op not in (OpType.SAME, OpType.READ)
 
 
 def _plan(layer: Layer, runner: StackRunner, progress: Progress, *, refresh: bool) -> StackResult:

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headway.environment.port import OutOfReachError
+from headway.environment.port import Facility, OutOfReachError
 from headway.problem import UserError
 from headway.wire import ARTIFACT_BUCKET_OUTPUT
 from sandbox.layout import Layout
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 NAME = "sandbox"
 REGION = "us-east-1"
 """In which its stack file says that it is; its object store takes any."""
+
+
+_LACKS = {
+    Facility.PACKETS: "pods are simulated or are processes of this machine, and nothing drops packets between them",
+    Facility.ENCRYPTION: "only pods that run as processes have a proxy, and none is put into another pod",
+    Facility.DEVICES: "nodes are simulated, and have no GPU and no driver",
+    Facility.IDENTITIES: "the object store on this machine knows no roles, and lets everybody read",
+    Facility.SCRAPES: "only pods that run as processes are scraped, by PodMonitors alone",
+}
 
 
 class Sandbox:
@@ -77,11 +86,18 @@ class Sandbox:
 
     @property
     def metrics_address(self) -> str | None:
+        return self._served("prometheus")
+
+    @property
+    def alertmanager_address(self) -> str | None:
+        return self._served("alertmanager")
+
+    def _served(self, name: str) -> str | None:
         from sandbox.cluster.processes import Supervisor
 
         supervisor = Supervisor(self.layout)
-        running = any(p.name == "prometheus" and p.running for p in supervisor.list())
-        return f"http://127.0.0.1:{supervisor.port('prometheus')}" if running else None
+        running = any(p.name == name and p.running for p in supervisor.list())
+        return f"http://127.0.0.1:{supervisor.port(name)}" if running else None
 
     @property
     def logs(self) -> Path:
@@ -104,6 +120,9 @@ class Sandbox:
         names = sorted({str(pod["spec"]["nodeName"]) for pod in others if pod["spec"].get("nodeName")})
         nodes = [self.kubernetes.get(f"/api/v1/nodes/{name}") for name in names]
         return any(MANAGED.keys() & (node or {}).get("metadata", {}).get("annotations", {}).keys() for node in nodes)
+
+    def cannot_show(self, facility: Facility) -> str | None:
+        return _LACKS.get(facility)
 
     def request_samples(self, tenant: str, model: str, retention: "Duration") -> "RequestSamples | None":
         from sandbox.traffic.request_samples import SampleFile

@@ -48,6 +48,12 @@ def _autoscaling(layout: Layout, progress: Progress) -> None:
     servers.start(layout, progress, queues=objectstore.environment(layout))
 
 
+def _cluster_autoscaler(layout: Layout, progress: Progress) -> None:
+    from sandbox.cloud.scaling import server
+
+    server.start(layout, progress)
+
+
 def _traffic(layout: Layout, progress: Progress) -> None:
     from sandbox.traffic import servers
 
@@ -73,6 +79,14 @@ EXTRAS: Mapping[str, Extra] = {
             charts=("keda",),
             start=_autoscaling,
             needs=("monitoring",),
+        ),
+        Extra(
+            name="cluster-autoscaler",
+            summary="A model of the Cluster Autoscaler, which adds and removes simulated nodes",
+            tool_sets=(),
+            processes=("cluster-autoscaler",),
+            charts=("cluster-autoscaler",),
+            start=_cluster_autoscaler,
         ),
         Extra(
             name="traffic",

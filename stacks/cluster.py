@@ -1,10 +1,14 @@
 """The cluster layer: network, keys, storage, control plane, add-ons, node pools."""
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
 import pulumi
 import pulumi_aws as aws
 
 from components.cluster.addons import BEFORE_NODES, ON_NODES, Addons, AddonsArgs
 from components.cluster.control_plane import ControlPlane, ControlPlaneArgs
+from components.handover import Handover, HandoverArgs, kubeconfig
 from components.identity import ClusterIdentity
 from components.keys import Keys, KeysArgs
 from components.labels import tags
@@ -15,8 +19,10 @@ from components.nodes.role import NodeRole, NodeRoleArgs
 from components.nodes.system_pool import SystemNodes, SystemNodesArgs
 from components.storage.storage import Storage, StorageArgs
 from components.versions import KUBERNETES
+from headway.contract.arithmetic.month import FREE_ENDPOINTS, BilledCluster, Estimate, cluster_month
 from headway.contract.pool import Pool
-from headway.wire import ARTIFACT_BUCKET_OUTPUT, LEDGER_BUCKET_OUTPUT, TELEMETRY_BUCKET_OUTPUT
+from headway.wire import ARTIFACT_BUCKET_OUTPUT, KUBECONFIG_OUTPUT, LEDGER_BUCKET_OUTPUT, TELEMETRY_BUCKET_OUTPUT
+from stacks import access
 from stacks.live_sizes import live_sizes
 from stacks.settings import CLUSTER, ClusterSettings
 
@@ -27,7 +33,21 @@ def build(settings: ClusterSettings) -> None:
     layer.ground()
     layer.control_plane()
     layer.nodes()
+    layer.hand_over()
     layer.export()
+
+
+def _members(settings: ClusterSettings) -> tuple[tuple[str, ...], Mapping[str, Sequence[str]]]:
+    """Administrators, and who is in which Kubernetes group: what the file names, and the roles of `headway:access`."""
+    plane, found = settings.control_plane, defaultdict[str, set[str]](set)
+    for group, members in plane.groups.items():
+        found[group].update(members)
+    if settings.access is None:
+        return plane.administrators, plane.groups
+    for group, arn in access.groups(settings.environment, settings.account, settings.access):
+        found[group].add(arn)
+    more = access.administrators(settings.environment, settings.account, settings.access)
+    return (*plane.administrators, *more), {group: sorted(members) for group, members in sorted(found.items())}
 
 
 class _ClusterLayer:
@@ -36,6 +56,8 @@ class _ClusterLayer:
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings, self._account = settings, settings.account
         self._cluster = cluster_name(settings.environment)
+        self._boundary = access.boundary(settings.environment, self._account, settings.access)
+        self._administrators, self._groups = _members(settings)
         self._tags = tags(settings.environment, CLUSTER)
         self._provider = aws.Provider(
             "aws",
@@ -68,7 +90,8 @@ class _ClusterLayer:
                 zones=settings.network.zones,
                 nat=settings.network.nat.value,
                 endpoints=settings.network.endpoints,
-                deployers=settings.control_plane.administrators,
+                boundary=self._boundary,
+                deployers=self._administrators,
                 flow_log_days=settings.network.flow_log_days,
                 logs_key_arn=self._keys.logs_arn,
             ),
@@ -102,8 +125,9 @@ class _ClusterLayer:
                 public_cidrs=plane.public_cidrs,
                 private_cidrs=plane.private_cidrs,
                 private_security_groups=plane.private_security_groups,
-                administrators=plane.administrators,
-                groups=plane.groups,
+                administrators=self._administrators,
+                groups=self._groups,
+                boundary=self._boundary,
                 creator_is_administrator=plane.creator_is_administrator,
                 deletion_protection=plane.deletion_protection,
                 log_days=plane.log_days,
@@ -121,7 +145,11 @@ class _ClusterLayer:
         settings, account = self._settings, self._account
         self._live = live_sizes(self._cluster, self._provider)
         joining = self._addons("joining", BEFORE_NODES, [])
-        role = NodeRole("nodes", NodeRoleArgs(cluster_name=self._cluster, account_id=account.id, region=account.region), self._options)
+        role = NodeRole(
+            "nodes",
+            NodeRoleArgs(cluster_name=self._cluster, account_id=account.id, region=account.region, boundary=self._boundary),
+            self._options,
+        )
         can_join: list[pulumi.Resource] = [*joining.all, *role.ready, *self._network.ready]
         system = SystemNodes(
             settings.system_pool.name,
@@ -139,11 +167,12 @@ class _ClusterLayer:
             self._options,
         )
         running = self._addons("running", ON_NODES, [system.group])
-        for pool in sorted(settings.pools, key=lambda pool: pool.name):
-            self._gpu_pool(pool, role, [*can_join, *running.all])
+        after = [*can_join, *running.all]
+        pools = [self._gpu_pool(pool, role, after) for pool in sorted(settings.pools, key=lambda pool: pool.name)]
+        self._stands = [system.group, *running.all, *pools]
 
-    def _gpu_pool(self, pool: Pool, role: NodeRole, after: list[pulumi.Resource]) -> None:
-        GpuPool(
+    def _gpu_pool(self, pool: Pool, role: NodeRole, after: list[pulumi.Resource]) -> GpuPool:
+        return GpuPool(
             pool.name,
             GpuPoolArgs(
                 pool=pool,
@@ -161,10 +190,45 @@ class _ClusterLayer:
 
     def _addons(self, name: str, names: tuple[str, ...], after: list[pulumi.Resource]) -> Addons:
         identity = ClusterIdentity(
-            name=self._cluster, waiting_name=self._plane.name, account_id=self._account.id, region=self._account.region
+            name=self._cluster,
+            waiting_name=self._plane.name,
+            account_id=self._account.id,
+            region=self._account.region,
+            boundary=self._boundary,
         )
         args = AddonsArgs(identity=identity, names=names, volumes_key_arn=self._keys.volumes_arn, volume_tags=self._tags, after=after)
         return Addons(name, args, self._options)
+
+    def hand_over(self) -> None:
+        """What the platform, the tenants and `headway` need, without this stack's state."""
+        storage, plane, region = self._storage, self._plane, self._account.region
+        way = pulumi.Output.all(plane.endpoint, plane.authority).apply(lambda found: kubeconfig(self._cluster, region, *found))
+        values = {
+            ARTIFACT_BUCKET_OUTPUT: storage.artifacts.name,
+            "data_key_arn": self._keys.data_arn,
+            KUBECONFIG_OUTPUT: way,
+            LEDGER_BUCKET_OUTPUT: storage.ledger.name,
+            "oidc_issuer": plane.oidc_issuer,
+            "oidc_provider_arn": plane.oidc_provider_arn,
+            TELEMETRY_BUCKET_OUTPUT: storage.telemetry.name,
+            "volumes_key_arn": self._keys.volumes_arn,
+            "vpc_id": self._network.vpc_id,
+        }
+        args = HandoverArgs(environment=self._settings.environment, layer=CLUSTER, values=values, after=self._stands)
+        Handover("handover", args, self._options)
+
+    def _month(self) -> Estimate:
+        settings = self._settings
+        return cluster_month(
+            BilledCluster(
+                zones=len(settings.network.zones),
+                nat=settings.network.nat.value,
+                paid_endpoints=len(set(settings.network.endpoints) - FREE_ENDPOINTS),
+                support=settings.control_plane.support.value,
+                system_pool=settings.system_pool,
+                pools=settings.pools,
+            )
+        )
 
     def export(self) -> None:
         storage, plane = self._storage, self._plane
@@ -174,8 +238,8 @@ class _ClusterLayer:
             "batch_queue_arn": storage.batch.arn,
             "batch_queue_url": storage.batch.url,
             "cluster_name": plane.name,
+            "cost_a_month": self._month().said,
             "data_key_arn": self._keys.data_arn,
-            "kubeconfig": plane.kubeconfig,
             LEDGER_BUCKET_OUTPUT: storage.ledger.name,
             "oidc_issuer": plane.oidc_issuer,
             "oidc_provider_arn": plane.oidc_provider_arn,

@@ -1,5 +1,6 @@
-"""What an environment's system pool holds and what is left of it; `python -m stacks.footprint ENVIRONMENT` prints it as
-JSON for `headway check`.
+"""What an environment's system pool holds, what is left of it, and what the platform layer costs a month;
+`python -m stacks.footprint ENVIRONMENT` prints it as JSON for `headway check` and `headway cost`, with what
+else is to be said of that layer.
 
 The figures are those of the values and objects that the platform layer registers, so a request that changes there
 changes here.
@@ -8,14 +9,28 @@ changes here.
 import json
 import sys
 from collections.abc import Sequence
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from components.addons import cluster_autoscaler, gpu_operator, istio, keda, loki, node_logs, otel, prometheus, tempo
+from components.addons import (
+    cert_manager,
+    cluster_autoscaler,
+    gpu_operator,
+    istio,
+    keda,
+    load_balancer,
+    loki,
+    node_logs,
+    otel,
+    prometheus,
+    tempo,
+)
 from components.addons.chart_pods import workloads as requested_by
 from components.platform import footprint, limiter, mesh, node_health, release_guard
 from components.platform.capacity import PLATFORM_PRIORITY
-from components.versions import PAUSE_IMAGE
+from components.versions import PAUSE_IMAGE, SUPPORT
+from headway.contract.arithmetic.month import Estimate, Item, platform_month
 from headway.contract.arithmetic.system_pool import SystemRoom, Workload, system_room
 from headway.contract.explanation import Line
 from headway.contract.pool import Pool, SystemPool
@@ -33,13 +48,14 @@ def workloads(
     stored: dict[str, Any] = {"bucket": "any", "region": "any"}
     storage = int(observability.metrics_storage)
     proxies = istio.gateway_values(
-        public=gateway.public,
         replicas_min=gateway.replicas_min,
         replicas_max=gateway.replicas_max,
         histogram_buckets=mesh.histogram_buckets(),
     )
     releases: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("aws-load-balancer-controller", load_balancer.values("any", "any", "any", {})),
         ("base", istio.base_values()),
+        *((("cert-manager", cert_manager.values()),) if gateway.authority else ()),
         ("cluster-autoscaler", cluster_autoscaler.values("any", "any", pools)),
         ("cni", istio.node_agent_values()),
         ("gateway", proxies),
@@ -63,16 +79,28 @@ def room(system: SystemPool, pools: Sequence[Pool], gateway: GatewaySettings, ob
     return system_room(workloads(system, pools, gateway, observability), system)
 
 
-def _main(environment: str, folder: Path) -> None:
+def month(
+    system: SystemPool, pools: Sequence[Pool], gateway: GatewaySettings, observability: ObservabilitySettings, zones: int
+) -> Estimate:
+    """What the platform layer costs beside the nodes that it runs on. `zones` are those of the network."""
+    return platform_month(workloads(system, pools, gateway, observability), zones=zones, public=gateway.public)
+
+
+def _main(environment: str, folder: Path, today: date) -> None:
     # Only here: the settings are judged by this module.
+    from stacks.loops_image import unnamed
     from stacks.settings import CLUSTER, NAMESPACE, PLATFORM, PlatformSettings, SettingsError, config_of, load
+    from stacks.support import ending
 
     given = config_of(folder, environment, PLATFORM)
-    lines, problems = list[Line](), list[Problem]()
+    lines, items, problems = list[Line](), list[Item](), list[Problem]()
     try:
         found = load(f"{environment}-{PLATFORM}", {key: json.dumps(value) for key, value in given.items()}, folder)
         if isinstance(found, PlatformSettings):
-            lines += room(found.system_pool, found.pools, found.gateway, found.observability).lines
+            sections = (found.system_pool, found.pools, found.gateway, found.observability)
+            lines += room(*sections).lines
+            items += month(*sections, len(found.network.zones)).items
+            problems += (*unnamed(found), *ending(SUPPORT, today))
     except SettingsError as error:
         problems += error.problems
     shared = f"{NAMESPACE}:system_pool"
@@ -80,9 +108,15 @@ def _main(environment: str, folder: Path) -> None:
         json.dumps(
             {
                 "lines": [{"what": line.what, "amount": line.figure, "why": line.why} for line in lines],
+                "month": [
+                    {"what": each.what, "fewest": each.fewest, "most": each.most, "month": int(each.month), "how": each.how}
+                    for each in items
+                ],
                 "problems": [
                     {
                         "rule": each.rule,
+                        "level": each.level,
+                        "subject": each.subject,
                         "path": list(each.path),
                         "value": each.value,
                         "fact": each.fact,
@@ -99,4 +133,4 @@ def _main(environment: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1], Path(__file__).parent)
+    _main(sys.argv[1], Path(__file__).parent, datetime.now(UTC).date())

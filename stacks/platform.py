@@ -2,17 +2,31 @@
 read.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as kubernetes
 
 from components import versions
-from components.addons import cluster_autoscaler, gpu_operator, istio, keda, loki, node_logs, otel, prometheus, tempo
+from components.addons import (
+    cert_manager,
+    cluster_autoscaler,
+    gpu_operator,
+    istio,
+    keda,
+    load_balancer,
+    loki,
+    node_logs,
+    otel,
+    prometheus,
+    tempo,
+)
 from components.addons.release import AddOn, AddOnArgs
+from components.handover import Handover, HandoverArgs
 from components.identity import ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
 from components.labels import tags
 from components.manifests import Manifest
@@ -20,25 +34,41 @@ from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster
 from components.network.plan import subnets
 from components.observability import manifests as observability
 from components.permissions import Statement
-from components.platform import admission, artifact_cache, capacity, limiter, mesh, namespaces, node_health, release_guard, volumes
+from components.platform import (
+    admission,
+    artifact_cache,
+    capacity,
+    gateway_certificate,
+    gateway_service,
+    limiter,
+    mesh,
+    namespaces,
+    node_health,
+    release_guard,
+    volumes,
+)
 from components.platform.objects import PlatformObjects, PlatformObjectsArgs
 from components.tenant.surroundings import RUNBOOKS
 from components.versions import HelmChart
 from headway.contract.arithmetic import warm
 from headway.contract.arithmetic.surge import pool_for
+from headway.contract.gateway_names import certificate_names
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
 from headway.contract.reading.tenants import tenants_of
 from headway.wire import (
-    ARTIFACT_BUCKET_OUTPUT,
     ARTIFACT_CACHE_NAMESPACE,
     GATEWAY_NAMESPACE,
-    LEDGER_BUCKET_OUTPUT,
+    KUBECONFIG_OUTPUT,
     MESH_NAMESPACE,
     NODE_HEALTH_NAMESPACE,
     PROMETHEUS_ADDRESS_OUTPUT,
     TELEMETRY_BUCKET_OUTPUT,
 )
+from stacks import footprint
+from stacks.access import boundary
+from stacks.loops_image import unnamed
+from stacks.sections import AcmeAuthority, OwnAuthority
 from stacks.settings import CLUSTER, FOLDER, PLATFORM, SANDBOX, PlatformSettings
 from stacks.upstream import Upstream
 
@@ -56,9 +86,11 @@ def build(settings: PlatformSettings, contracts: Path = CONTRACTS) -> None:
     layer.observability()
     layer.gpus()
     layer.mesh()
+    layer.certificate()
     layer.scaling()
     layer.pins()
     layer.silence()
+    layer.hand_over()
     layer.export()
 
 
@@ -69,21 +101,26 @@ class _PlatformLayer:
         account = settings.account
         self._settings, self._account, self._contracts = settings, account, contracts
         self._mirror = settings.registry.mirror
+        self._stands: list[pulumi.Resource] = []
         self._cluster = cluster_name(settings.environment)
-        self._upstream = Upstream(settings.environment, CLUSTER)
-        self._identity = ClusterIdentity(name=self._cluster, account_id=account.id, region=account.region)
-        self._aws = pulumi.ResourceOptions(
-            provider=aws.Provider(
-                "aws",
-                region=account.region,
-                allowed_account_ids=[account.id],
-                default_tags=aws.ProviderDefaultTagsArgs(tags=tags(settings.environment, PLATFORM)),
-            )
+        self._identity = ClusterIdentity(
+            name=self._cluster,
+            account_id=account.id,
+            region=account.region,
+            boundary=boundary(settings.environment, account, settings.access),
         )
+        provider = aws.Provider(
+            "aws",
+            region=account.region,
+            allowed_account_ids=[account.id],
+            default_tags=aws.ProviderDefaultTagsArgs(tags=tags(settings.environment, PLATFORM)),
+        )
+        self._aws = pulumi.ResourceOptions(provider=provider)
+        self._upstream = Upstream(settings.environment, CLUSTER, provider)
         self._kubernetes = pulumi.ResourceOptions(
             provider=kubernetes.Provider(
                 "kubernetes",
-                kubeconfig=self._upstream.require("kubeconfig"),
+                kubeconfig=self._upstream.require(KUBECONFIG_OUTPUT).apply(json.dumps),
                 # Without it a kubeconfig that is not known yet would plan to replace every object.
                 cluster_identifier=cluster_arn(settings.environment, account.id, account.region),
                 enable_server_side_apply=True,
@@ -180,12 +217,13 @@ class _PlatformLayer:
             "istiod", versions.ISTIOD, MESH_NAMESPACE, istio.control_plane_values(otel.HOST, otel.PORT), after=[base, agent]
         )
         values = istio.gateway_values(
-            public=gateway.public,
             replicas_min=gateway.replicas_min,
             replicas_max=gateway.replicas_max,
             histogram_buckets=mesh.histogram_buckets(),
         )
-        self._addon("istio-gateway", versions.ISTIO_GATEWAY, GATEWAY_NAMESPACE, values, release=istio.GATEWAY_RELEASE, after=[control])
+        # The way in first: pods that a balancer already knows become ready only when it has found them healthy.
+        after = [control, self._way_in()]
+        self._addon("istio-gateway", versions.ISTIO_GATEWAY, GATEWAY_NAMESPACE, values, release=istio.GATEWAY_RELEASE, after=after)
         rules = mesh.manifests(hosts=gateway.hosts, certificate=gateway.certificate, region=self._account.region)
         # The control plane validates them; definitions alone would let a wrong one through.
         self._objects("mesh", rules, after=[control, self._monitoring, self._namespace(GATEWAY_NAMESPACE)])
@@ -194,6 +232,54 @@ class _PlatformLayer:
             self._objects("release-guard", release_guard.manifests(image), after=[base, self._namespace(namespaces.RELEASE_GUARD)])
         # After the control plane, which gives its pods their proxies.
         self._objects("rate-limit", limiter.manifests(self._mirror), after=[control, self._namespace(namespaces.RATE_LIMIT)])
+
+    def _way_in(self) -> pulumi.Resource:
+        """The gateway's Service with its load balancer, and the controller that makes one of it."""
+        gateway, account = self._settings.gateway, self._account
+        makes = load_balancer.permissions(self._cluster, account.id, account.region)
+        identity = self._identify("load-balancer", load_balancer.NAMESPACE, load_balancer.SERVICE_ACCOUNT, makes)
+        controller = self._addon(
+            "load-balancer",
+            versions.LOAD_BALANCER_CONTROLLER,
+            load_balancer.NAMESPACE,
+            load_balancer.values(
+                self._cluster, account.region, self._upstream.require("vpc_id"), tags(self._settings.environment, PLATFORM)
+            ),
+            after=[identity],
+        )
+        service = gateway_service.manifest(public=gateway.public, encrypted=gateway.certificate is not None, clients=gateway.clients)
+        # The controller stays until the Service is gone, for only it can take the balancer away.
+        made = self._objects("gateway", [service], after=[controller, self._namespace(GATEWAY_NAMESPACE)])
+        self._service = cast(kubernetes.core.v1.Service, made.by_role[service.role])
+        return self._service
+
+    def certificate(self) -> None:
+        """The gateway's certificate: ordered and renewed by cert-manager, or a secret that somebody else makes."""
+        gateway, names = self._settings.gateway, self._certificate_names()
+        if gateway.certificate is None:
+            return
+        if gateway.authority is None:
+            if self._settings.environment != SANDBOX:
+                pulumi.log.warn(
+                    f"No layer makes the secret {gateway.certificate} in namespace {GATEWAY_NAMESPACE}. Without it the gateway accepts no "
+                    f"connection by TLS. It must hold {', '.join(names) or 'the names of tenants to come'}: `headway certificate check "
+                    f"FILE --environment {self._settings.environment}` says whether a certificate does; or set headway:gateway.authority."
+                )
+            return
+        after: list[pulumi.Resource] = []
+        match gateway.authority:
+            case AcmeAuthority() as asked:
+                proves = cert_manager.permissions(asked.zone, names)
+                after.append(self._identify("cert-manager", cert_manager.NAMESPACE, cert_manager.SERVICE_ACCOUNT, proves))
+                issuer = gateway_certificate.acme(server=asked.server, email=asked.email, zone=asked.zone, region=self._account.region)
+            case OwnAuthority() as asked:
+                issuer = gateway_certificate.authority(asked.secret)
+        manager = self._addon("cert-manager", versions.CERT_MANAGER, cert_manager.NAMESPACE, cert_manager.values(), after=after)
+        made = gateway_certificate.manifests(secret=gateway.certificate, names=names, issuer=issuer)
+        self._objects("certificate", made, after=[manager, self._namespace(GATEWAY_NAMESPACE)])
+
+    def _certificate_names(self) -> tuple[str, ...]:
+        return certificate_names(self._settings.gateway.hosts, tenants_of(self._settings.environment, FOLDER))
 
     def scaling(self) -> None:
         """Pods by KEDA, nodes by the Cluster Autoscaler."""
@@ -221,28 +307,23 @@ class _PlatformLayer:
 
     def silence(self) -> None:
         """Say what nobody does as long as no image of the loops is named, before the first apply and not after it."""
-        if self._settings.loops.image is None and self._settings.environment != SANDBOX:
-            pulumi.log.warn(
-                "headway:loops names no image: no loop watches nodes, and `headway release start` finds no guard and refuses. Build "
-                "one from the Containerfile, push it to a registry that the nodes reach, and name it by digest."
-            )
+        for found in unnamed(self._settings):
+            pulumi.log.warn(" ".join(found.sentences))
+
+    def hand_over(self) -> None:
+        """What tenants and `headway` need, without this stack's state or the cluster's."""
+        passed_on = ("data_key_arn", KUBECONFIG_OUTPUT, "oidc_issuer", "oidc_provider_arn")
+        values: dict[str, Any] = {name: self._upstream.require(name) for name in passed_on}
+        values[PROMETHEUS_ADDRESS_OUTPUT] = prometheus.SERVICE
+        args = HandoverArgs(environment=self._settings.environment, layer=PLATFORM, values=values, after=self._stands)
+        Handover("handover", args, self._aws)
 
     def export(self) -> None:
-        passed_on = (
-            ARTIFACT_BUCKET_OUTPUT,
-            "batch_queue_arn",
-            "batch_queue_url",
-            "cluster_name",
-            "data_key_arn",
-            "kubeconfig",
-            LEDGER_BUCKET_OUTPUT,
-            "oidc_issuer",
-            "oidc_provider_arn",
-            "repositories",
-        )
-        for name in passed_on:
-            pulumi.export(name, self._upstream.require(name))
+        settings = self._settings
+        month = footprint.month(settings.system_pool, settings.pools, settings.gateway, settings.observability, len(settings.network.zones))
+        pulumi.export("cost_a_month", month.said)
         pulumi.export("gateway", f"{GATEWAY_NAMESPACE}/{mesh.GATEWAY}")
+        pulumi.export("gateway_address", pulumi.Output.from_input(self._service.status).apply(gateway_service.address))
         pulumi.export("gateway_hosts", list(self._settings.gateway.hosts))
         pulumi.export("keda_role_arn", self._keda.role_arn)
         pulumi.export(PROMETHEUS_ADDRESS_OUTPUT, prometheus.SERVICE)
@@ -273,7 +354,9 @@ class _PlatformLayer:
         return self._namespaces.by_role[name]
 
     def _objects(self, name: str, manifests: Sequence[Manifest], after: Sequence[pulumi.Resource] = ()) -> PlatformObjects:
-        return PlatformObjects(name, PlatformObjectsArgs(manifests=manifests, after=_released(after)), self._kubernetes)
+        found = PlatformObjects(name, PlatformObjectsArgs(manifests=manifests, after=_released(after)), self._kubernetes)
+        self._stands.append(found)
+        return found
 
     def _addon(
         self,
@@ -291,7 +374,9 @@ class _PlatformLayer:
         if not early:
             needs.append(self._monitoring.release)
         args = AddOnArgs(chart=chart, namespace=namespace, values=values, mirror=self._mirror, release=release, after=needs)
-        return AddOn(name, args, self._kubernetes)
+        found = AddOn(name, args, self._kubernetes)
+        self._stands.append(found.release)
+        return found
 
     def _identify(
         self, name: str, namespace: str, service_account: str, statements: Sequence[Statement], *, uses_key: Sequence[str] = ()

@@ -270,6 +270,26 @@ def pool_problems(zones: tuple[str, ...], pools: tuple[tuple[tuple[str | int, ..
         )
 
 
+class AcmeAuthority(Part):
+    """A public authority that is asked by ACME and shown records in a zone of Route 53."""
+
+    kind: Literal["acme"]
+    server: Annotated[str, Field(pattern=r"^https://[^\s]+$", max_length=200)]
+    """Its directory, such as https://acme-v02.api.letsencrypt.org/directory."""
+    email: Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+$", max_length=254)]
+    """Who is told of trouble with the account."""
+    zone: Annotated[str, Field(pattern=r"^Z[A-Z0-9]{5,31}$")]
+    """Id of the public hosted zone that holds the gateway's hosts."""
+
+
+class OwnAuthority(Part):
+    """An authority of your own."""
+
+    kind: Literal["own"]
+    secret: Name
+    """Secret of type kubernetes.io/tls in the gateway's namespace, with the authority's certificate and key."""
+
+
 class GatewaySettings(Part):
     """Where requests enter the mesh."""
 
@@ -279,8 +299,12 @@ class GatewaySettings(Part):
     """Whether the load balancer faces the internet; otherwise it is reachable from the VPC and what is connected to
     it.
     """
+    clients: Annotated[tuple[IPv4Network, ...], Field(min_length=1)]
+    """Ranges from which the load balancer takes connections."""
     certificate: Name | None
     """Secret of type kubernetes.io/tls in the gateway's namespace; None serves plain HTTP, inside the VPC only."""
+    authority: Annotated[AcmeAuthority | OwnAuthority, Field(discriminator="kind")] | None
+    """Who makes that secret and renews it, by cert-manager. None: you do."""
     replicas_min: Count
     """Each replica enforces its part of a tenant's rate limit."""
     replicas_max: Count
@@ -293,6 +317,14 @@ class GatewaySettings(Part):
                 fact="the gateway faces the internet without a certificate",
                 consequence="Requests, answers and tokens would cross the internet in the clear",
                 remedy="Name the secret that holds the certificate, or set public to false",
+            )
+        if self.authority and self.certificate is None:
+            yield problem(
+                "authority-has-a-secret",
+                "certificate",
+                fact="an authority is set, and no secret for what it issues",
+                consequence="No certificate would be ordered, and the gateway would answer without TLS",
+                remedy="Name the secret, such as models-tls, or set authority to null",
             )
         if self.replicas_min > self.replicas_max:
             yield problem(
@@ -325,7 +357,7 @@ class WarmCapacity(Part):
 
 class LoopSettings(Part):
     """The platform's own loops (node health, the guard of releases, the nodes' stores of artifacts), which run in an
-    image of headway that you build from its Containerfile.
+    image of headway that `headway loops push` makes.
     """
 
     image: Image | None
@@ -337,6 +369,20 @@ class RegistrySettings(Part):
 
     mirror: Annotated[str, Field(pattern=r"^[a-z0-9.-]+(:[0-9]+)?(/[a-z0-9]+([._-][a-z0-9]+)*)+$", max_length=200)] | None
     """Registry and prefix of your own, filled by `headway mirror --push`; None pulls from their makers' registries."""
+
+
+def authority_problems(gateway: GatewaySettings, network: NetworkSettings) -> Iterator[Problem]:
+    """What a certificate authority asks of the network."""
+    if isinstance(gateway.authority, AcmeAuthority) and network.nat is Nat.NONE:
+        yield problem(
+            "acme-needs-a-way-out",
+            "gateway",
+            "authority",
+            value=gateway.authority.server,
+            fact="without NAT cert-manager reaches neither the ACME server nor Route 53, which has no endpoint in a VPC",
+            consequence="The certificate would never be issued, and the gateway would answer nothing by TLS",
+            remedy="Choose another nat, an authority of kind own, or null and a certificate of your own",
+        )
 
 
 def registry_problems(registry: RegistrySettings, network: NetworkSettings, loops: LoopSettings, region: str) -> Iterator[Problem]:

@@ -22,6 +22,7 @@ from headway.contract.part import Name, Part
 from headway.contract.pool import Pool, SystemPool
 from headway.problem import Problem, problem
 from stacks import footprint
+from stacks.access_settings import AccessSettings
 from stacks.sections import (
     AccountSettings,
     ControlPlaneSettings,
@@ -32,19 +33,23 @@ from stacks.sections import (
     RegistrySettings,
     StorageSettings,
     WarmCapacity,
+    authority_problems,
     pool_problems,
     registry_problems,
 )
 from stacks.settings_error import SettingsError, problems_in
 
 NAMESPACE = "headway"
+ACCESS = "access"
 CLUSTER = "cluster"
 PLATFORM = "platform"
 SANDBOX = "sandbox"
 """The environment in which charts are not installed and nothing is AWS's."""
 SHARED: Mapping[str, Mapping[str, str]] = {
-    PLATFORM: {"account": CLUSTER, "network": CLUSTER, "pools": CLUSTER, "system_pool": CLUSTER},
-    "tenant": {"account": CLUSTER, "gateway": PLATFORM, "loops": PLATFORM, "pools": CLUSTER},
+    ACCESS: {"account": CLUSTER},
+    CLUSTER: {"access": ACCESS},
+    PLATFORM: {"access": ACCESS, "account": CLUSTER, "network": CLUSTER, "pools": CLUSTER, "system_pool": CLUSTER},
+    "tenant": {"access": ACCESS, "account": CLUSTER, "gateway": PLATFORM, "loops": PLATFORM, "pools": CLUSTER},
 }
 """For each layer, the sections that it reads from another layer's file of the same environment."""
 
@@ -54,10 +59,19 @@ CLUSTERS_CONCERN = (f"{NAMESPACE}:registry", f"{NAMESPACE}:system_pool")
 FOLDER = Path(__file__).parent
 
 
+class AccessLayerSettings(Part):
+    """One environment's access layer."""
+
+    environment: Name
+    account: AccountSettings
+    access: AccessSettings
+
+
 class ClusterSettings(Part):
     """One environment's cluster layer."""
 
     environment: Name
+    access: AccessSettings | None = None
     account: AccountSettings
     network: NetworkSettings
     control_plane: ControlPlaneSettings
@@ -84,6 +98,7 @@ class PlatformSettings(Part):
     """One environment's platform layer."""
 
     environment: Name
+    access: AccessSettings | None = None
     account: AccountSettings
     network: NetworkSettings
     pools: tuple[Pool, ...]
@@ -97,6 +112,7 @@ class PlatformSettings(Part):
     def violations(self) -> Iterator[Problem]:
         for found in footprint.room(self.system_pool, self.pools, self.gateway, self.observability).problems:
             yield replace(found, path=("system_pool", *found.path))
+        yield from authority_problems(self.gateway, self.network)
         yield from registry_problems(self.registry, self.network, self.loops, self.account.region)
         known = sorted(pool.name for pool in self.pools)
         for number, warm in enumerate(self.warm):
@@ -117,6 +133,7 @@ class TenantSettings(Part):
     """One tenant's stack. What it deploys stands in `tenants/<tenant>/`."""
 
     environment: Name
+    access: AccessSettings | None = None
     account: AccountSettings
     pools: tuple[Pool, ...]
     gateway: GatewaySettings
@@ -124,7 +141,7 @@ class TenantSettings(Part):
     tenant: Name
 
 
-StackSettings = ClusterSettings | PlatformSettings | TenantSettings
+StackSettings = AccessLayerSettings | ClusterSettings | PlatformSettings | TenantSettings
 
 
 def load(stack: str, config: Mapping[str, str], folder: Path = FOLDER, secrets: frozenset[str] = frozenset()) -> StackSettings:
@@ -136,8 +153,10 @@ def load(stack: str, config: Mapping[str, str], folder: Path = FOLDER, secrets: 
     environment, _, layer = stack.partition("-")
     given = {key.removeprefix(f"{NAMESPACE}:"): _value(text) for key, text in config.items() if key.startswith(f"{NAMESPACE}:")}
     match layer:
+        case "access":
+            model, given = AccessLayerSettings, given | _shared(environment, ACCESS, folder)
         case "cluster":
-            model = ClusterSettings
+            model, given = ClusterSettings, given | _shared(environment, CLUSTER, folder)
         case "platform":
             model, given = PlatformSettings, given | _shared(environment, PLATFORM, folder)
         case _:

@@ -5,6 +5,7 @@ resource: so a plan needs no deployed cluster, and an update in the middle of a 
 depend on the tenant and never on each other, or a tenant of 25 services would be updated one by one.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,6 +29,8 @@ from headway.contract.reading.loader import load_tenant
 from headway.ledger import location
 from headway.ledger.store import LedgerStore
 from headway.problem import ProblemLevel
+from headway.wire import KUBECONFIG_OUTPUT
+from stacks.access import boundary
 from stacks.live import LiveModel, live
 from stacks.settings import PLATFORM, SANDBOX, TenantSettings
 from stacks.settings_error import SettingsError
@@ -49,18 +52,22 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore |
                 f"{name}: the contract is release {serving.waiting}, and {serving.primary} stays live until it has proved itself. "
                 f"Start it with `headway release start {contracts.tenant.name}/{name}`"
             )
-    upstream = Upstream(settings.environment, PLATFORM)
+    provider = _aws(settings)
+    upstream = Upstream(settings.environment, PLATFORM, provider)
     plan = TenantPlan(tenant=contracts.tenant, models=contracts.models, pools=settings.pools, surroundings=_surroundings(settings))
     tenant = TenantNamespace(
         contracts.tenant.name,
         TenantNamespaceArgs(
             plan=plan,
             cluster=ClusterIdentity(
-                name=cluster_name(settings.environment), account_id=settings.account.id, region=settings.account.region
+                name=cluster_name(settings.environment),
+                account_id=settings.account.id,
+                region=settings.account.region,
+                boundary=boundary(settings.environment, settings.account, settings.access),
             ),
             data_key_arn=upstream.require("data_key_arn"),
         ),
-        pulumi.ResourceOptions(providers=_providers(settings, upstream)),
+        pulumi.ResourceOptions(providers=[provider, _kubernetes(settings, upstream)]),
     )
     inside = pulumi.ResourceOptions(parent=tenant)
     services = {
@@ -104,23 +111,26 @@ def _surroundings(settings: TenantSettings) -> Surroundings:
     )
 
 
-def _providers(settings: TenantSettings, upstream: Upstream) -> list[pulumi.ProviderResource]:
-    return [
-        aws.Provider(
-            "aws",
-            region=settings.account.region,
-            allowed_account_ids=[settings.account.id],
-            default_tags=aws.ProviderDefaultTagsArgs(tags=tags(settings.environment, "tenant", tenant=settings.tenant)),
-        ),
-        kubernetes.Provider(
-            "kubernetes",
-            kubeconfig=upstream.require("kubeconfig"),
-            # Without it a kubeconfig that is not known yet would plan to replace every object.
-            cluster_identifier=cluster_arn(settings.environment, settings.account.id, settings.account.region),
-            enable_server_side_apply=True,
-            delete_unreachable=False,
-        ),
-    ]
+def _aws(settings: TenantSettings) -> aws.Provider:
+    return aws.Provider(
+        "aws",
+        region=settings.account.region,
+        allowed_account_ids=[settings.account.id],
+        default_tags=aws.ProviderDefaultTagsArgs(tags=tags(settings.environment, "tenant", tenant=settings.tenant)),
+    )
+
+
+def _kubernetes(settings: TenantSettings, upstream: Upstream) -> kubernetes.Provider:
+    """The cluster, with a token that AWS CLI signs with the identity that deploys: the tenant's own, not the cluster's."""
+    return kubernetes.Provider(
+        "kubernetes",
+        kubeconfig=upstream.require(KUBECONFIG_OUTPUT).apply(json.dumps),
+        # Another kubeconfig, or one that is not known yet, would plan to replace every object (pulumi-kubernetes,
+        # provider/pkg/provider/provider.go, DiffConfig).
+        cluster_identifier=cluster_arn(settings.environment, settings.account.id, settings.account.region),
+        enable_server_side_apply=True,
+        delete_unreachable=False,
+    )
 
 
 def _ledger(settings: TenantSettings) -> LedgerStore | None:

@@ -1,46 +1,42 @@
-"""What one layer takes from another: typed outputs of a stack that may not be deployed yet.
+"""What one layer takes from another: what `components/handover.py` published, of a layer that may not be deployed yet.
 
-A missing output must not end a preview, or no one could preview a whole new environment; and it must end an update,
-or the layer would be built on nothing.
+A missing layer must not end a preview, or no one could preview a whole new environment; and it must end an update,
+or the layer would be built on nothing. Asking for a path answers with what there is, and fails for nothing missing
+(hashicorp/terraform-provider-aws, internal/service/ssm/parameters_by_path_data_source.go).
 """
 
-import asyncio
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import pulumi
+import pulumi_aws as aws
 from pulumi.output import UNKNOWN
 from pulumi.runtime import is_dry_run
 
-
-def _quiet(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """asyncio prints a traceback for each future that shares one failure; the engine already reports the failure
-    itself.
-    """
-    if not isinstance(context.get("exception"), pulumi.RunError):
-        loop.default_exception_handler(context)
+from headway.wire import handover_path
 
 
 class Upstream:
-    """The outputs of `<environment>-<layer>`."""
+    """What `<environment>-<layer>` handed over."""
 
-    def __init__(self, environment: str, layer: str) -> None:
+    def __init__(self, environment: str, layer: str, provider: aws.Provider) -> None:
         self.stack = f"{environment}-{layer}"
-        self._reference = pulumi.StackReference(
-            f"{layer}-layer", stack_name=f"{pulumi.get_organization()}/{pulumi.get_project()}/{self.stack}"
-        )
+        path = handover_path(environment)
+        found = aws.ssm.get_parameters_by_path(path=path, opts=pulumi.InvokeOptions(provider=provider))
+        published = dict(zip(found.names, found.values, strict=True))
+        self._given: Mapping[str, Any] = json.loads(published.get(f"{path}/{layer}", "{}"))
         self._warned = False
 
     def require(self, name: str) -> pulumi.Output[Any]:
-        """The output `name`, secret if it is secret there. Where it is missing: unknown in a preview,
-        pulumi.RunError in an update.
-        """
-        return self._reference.get_output(name).apply(lambda value: self._missing(name) if value is None else value)
+        """What was handed over as `name`. Where it is missing: unknown in a preview, pulumi.RunError in an update."""
+        found = self._given.get(name)
+        return pulumi.Output.from_input(found) if found is not None else self._missing(name)
 
     def _missing(self, name: str) -> pulumi.Output[Any]:
         if not is_dry_run():
-            asyncio.get_running_loop().set_exception_handler(_quiet)
             raise pulumi.RunError(
-                f"Stack {self.stack} has no output {name!r}.\n"
+                f"Stack {self.stack} has not handed over {name!r}.\n"
                 f"  This layer is built on it, so nothing of it can be created.\n"
                 f"  Remedy: deploy it first with `pulumi up -s {self.stack}`."
             )

@@ -27,15 +27,24 @@ class ChartPods:
     every_node: bool = False
     apart: bool = False
     by_zone: bool = False
-    volume: bool = False
+    volume: str | None = None
+    """Path of its volume's size."""
 
 
 _RELOADER = "prometheusOperator.prometheusConfigReloader.resources"
 _SIDECAR = "grafana.sidecar.resources"
+_CLAIM = "volumeClaimTemplate.spec.resources.requests.storage"
 _NFD = "node-feature-discovery"
 
 CHART_PODS: Mapping[str, tuple[ChartPods, ...]] = {
+    "aws-load-balancer-controller": (ChartPods(name="load-balancer-controller", containers=("resources",), replicas="replicaCount"),),
     "base": (),
+    # Beside these a Job of a minute, when it is installed.
+    "cert-manager": (
+        ChartPods(name="cert-manager", containers=("resources",), replicas="replicaCount"),
+        ChartPods(name="cert-manager-cainjector", containers=("cainjector.resources",), replicas="cainjector.replicaCount"),
+        ChartPods(name="cert-manager-webhook", containers=("webhook.resources",), replicas="webhook.replicaCount"),
+    ),
     "cluster-autoscaler": (ChartPods(name="cluster-autoscaler", containers=("resources",), replicas="replicaCount"),),
     "cni": (ChartPods(name="istio-cni", containers=("resources",), every_node=True),),
     "gateway": (
@@ -64,7 +73,7 @@ CHART_PODS: Mapping[str, tuple[ChartPods, ...]] = {
             name="alertmanager",
             containers=("alertmanager.alertmanagerSpec.resources", _RELOADER),
             replicas="alertmanager.alertmanagerSpec.replicas",
-            volume=True,
+            volume=f"alertmanager.alertmanagerSpec.storage.{_CLAIM}",
         ),
         # Beside Grafana itself: one sidecar for dashboards and one for data sources.
         ChartPods(name="grafana", containers=("grafana.resources", _SIDECAR, _SIDECAR)),
@@ -75,18 +84,24 @@ CHART_PODS: Mapping[str, tuple[ChartPods, ...]] = {
             containers=("prometheus.prometheusSpec.resources", _RELOADER),
             replicas="prometheus.prometheusSpec.replicas",
             by_zone=True,
-            volume=True,
+            volume=f"prometheus.prometheusSpec.storageSpec.{_CLAIM}",
         ),
         ChartPods(name="prometheus-operator", containers=("prometheusOperator.resources",)),
     ),
     "loki": (
-        ChartPods(name="loki", containers=("singleBinary.resources",), replicas="singleBinary.replicas", apart=True, volume=True),
+        ChartPods(
+            name="loki",
+            containers=("singleBinary.resources",),
+            replicas="singleBinary.replicas",
+            apart=True,
+            volume="singleBinary.persistence.size",
+        ),
         ChartPods(
             name="loki-gateway", containers=("gateway.resources", "gateway.metrics.resources"), replicas="gateway.replicas", apart=True
         ),
     ),
     "prometheus-operator-crds": (),
-    "tempo": (ChartPods(name="tempo", containers=("tempo.resources",), volume=True),),
+    "tempo": (ChartPods(name="tempo", containers=("tempo.resources",), volume="persistence.size"),),
 }
 """By chart. The collector stands twice: `collector_pods`."""
 
@@ -117,7 +132,7 @@ def _workload(chart: str, pods: ChartPods, values: Mapping[str, Any]) -> Workloa
         every_node=pods.every_node,
         apart=pods.apart,
         by_zone=pods.by_zone,
-        volume=pods.volume,
+        volume=Bytes.parse(_at(values, pods.volume)) if pods.volume else Bytes(0),
         source=f"chart {chart}",
     )
 

@@ -17,7 +17,9 @@ from components.versions import HelmChart
 _NVIDIA, _CLOUD_NATIVE, _KUBERNETES = "nvidia", "nvidia/cloud-native", "nvidia/k8s"
 
 SWITCHES: Mapping[str, Mapping[str, str]] = {
+    "aws-load-balancer-controller": {"image.repository": "eks/aws-load-balancer-controller"},
     "base": {},
+    "cert-manager": {"imageRegistry": ""},
     "cluster-autoscaler": {"image.repository": "autoscaling/cluster-autoscaler"},
     "cni": {"global.hub": "release"},
     "gateway": {},

@@ -2,8 +2,8 @@
 
 Egress is closed except to registered services. Traffic is redirected by the node agent, because an init container
 that does it needs rights that the restricted Pod Security level refuses. The traps: metrics merging would make a
-scrape leave the mesh unencrypted, so it is off and proxies are scraped themselves; and the load balancer is internal
-unless a setting says otherwise.
+scrape leave the mesh unencrypted, so it is off and proxies are scraped themselves; and the chart would make a
+Service of the gateway beside ours (`components/platform/gateway_service.py`).
 """
 
 from typing import Any
@@ -48,8 +48,6 @@ A proxy drops a label that its bootstrap was not told of.
 """
 
 BUCKETS_ANNOTATION = "sidecar.istio.io/statsHistogramBuckets"
-
-_LOAD_BALANCER = "service.beta.kubernetes.io/aws-load-balancer"
 
 
 def base_values() -> dict[str, Any]:
@@ -136,10 +134,8 @@ def sample_labels() -> dict[str, str]:
     return {SAMPLES_PLACE: f"%DYNAMIC_METADATA({SAMPLES_STATE}:place)%"}
 
 
-def gateway_values(*, public: bool, replicas_min: int, replicas_max: int, histogram_buckets: str) -> dict[str, Any]:
-    """The proxies where requests enter, behind a network load balancer; their latencies are what releases are judged
-    by.
-    """
+def gateway_values(*, replicas_min: int, replicas_max: int, histogram_buckets: str) -> dict[str, Any]:
+    """The proxies where requests enter; their latencies are what releases are judged by."""
     return {
         "labels": dict(GATEWAY_LABELS),
         "podAnnotations": {BUCKETS_ANNOTATION: histogram_buckets},
@@ -150,13 +146,5 @@ def gateway_values(*, public: bool, replicas_min: int, replicas_max: int, histog
         "topologySpreadConstraints": spread(GATEWAY_LABELS),
         "priorityClassName": "system-cluster-critical",
         "terminationGracePeriodSeconds": DRAIN_SECONDS + 15,
-        "service": {
-            "annotations": {
-                f"{_LOAD_BALANCER}-type": "nlb",
-                f"{_LOAD_BALANCER}-internal": "false" if public else "true",
-                f"{_LOAD_BALANCER}-cross-zone-load-balancing-enabled": "true",
-            },
-            # Keeps the client's address, and spares a second hop.
-            "externalTrafficPolicy": "Local",
-        },
+        "service": {"type": "None"},
     }

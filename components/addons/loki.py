@@ -35,7 +35,8 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, An
         "singleBinary": {
             "replicas": 3,
             "nodeSelector": dict(ON_SYSTEM_NODES),
-            "persistence": {"storageClass": STORAGE_CLASS},
+            # The chart's own size, said because it is paid for.
+            "persistence": {"size": "10Gi", "storageClass": STORAGE_CLASS},
             "resources": requests("250m", "1Gi"),
         },
         "backend": {"replicas": 0},

@@ -8,9 +8,9 @@ targets would alert for ever; and the chart's default Grafana password is a publ
 from typing import Any
 
 from components.addons.placement import ON_SYSTEM_NODES, requests, spread
-from headway.wire import MODEL, POOL, RELEASE, TENANT, WORKLOAD_CLASS
+from headway.wire import MODEL, MONITORING_NAMESPACE, POOL, RELEASE, TENANT, WORKLOAD_CLASS
 
-NAMESPACE = "monitoring"
+NAMESPACE = MONITORING_NAMESPACE
 SERVICE = f"http://prometheus-operated.{NAMESPACE}.svc.cluster.local:9090"
 LOKI_URL = f"http://loki-gateway.{NAMESPACE}.svc.cluster.local"
 TEMPO_URL = f"http://tempo.{NAMESPACE}.svc.cluster.local:3200"
@@ -58,11 +58,19 @@ def values(*, days: int, storage_bytes: int) -> dict[str, Any]:
             # Of the container beside each Prometheus and Alertmanager, which the operator makes.
             "prometheusConfigReloader": {"resources": requests("10m", "50Mi")},
         },
-        "prometheus": {"podDisruptionBudget": {"enabled": True}, "prometheusSpec": _prometheus(days, storage_bytes)},
+        "prometheus": {
+            "podDisruptionBudget": {"enabled": True},
+            # Each replica by itself, for who asks through the API server (`headway.wire.PROMETHEUS_PROXIED`).
+            "servicePerReplica": {"enabled": True},
+            "prometheusSpec": _prometheus(days, storage_bytes),
+        },
         "alertmanager": {
             "podDisruptionBudget": {"enabled": True},
+            "servicePerReplica": {"enabled": True},
             "alertmanagerSpec": {
                 "replicas": 2,
+                # Notifications are counted by receiver, so that `headway verify` sees which of them takes none.
+                "additionalConfig": {"enableFeatures": ["receiver-name-in-metrics"]},
                 "nodeSelector": dict(ON_SYSTEM_NODES),
                 "resources": requests("50m", "128Mi"),
                 # A tenant's routes see the alerts of its namespace; the platform's, in this one, see all.

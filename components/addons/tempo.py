@@ -35,7 +35,8 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, An
                 }
             },
         },
-        "persistence": {"enabled": True, "storageClassName": STORAGE_CLASS},
+        # The chart's own size, said because it is paid for.
+        "persistence": {"enabled": True, "size": "10Gi", "storageClassName": STORAGE_CLASS},
         "nodeSelector": dict(ON_SYSTEM_NODES),
         "serviceAccount": {"name": SERVICE_ACCOUNT},
         "serviceMonitor": {"enabled": True},

@@ -41,6 +41,8 @@ class ControlPlaneArgs:
     support: Literal["STANDARD", "EXTENDED"]
     secrets_key_arn: pulumi.Input[str]
     logs_key_arn: pulumi.Input[str]
+    boundary: str | None = None
+    """What the cluster's role never goes beyond."""
 
 
 class ControlPlane(pulumi.ComponentResource):
@@ -49,8 +51,9 @@ class ControlPlane(pulumi.ComponentResource):
     """
 
     name: pulumi.Output[str]
-    kubeconfig: pulumi.Output[str]
-    """Secret JSON; how to authenticate, and in a sandbox a certificate."""
+    endpoint: pulumi.Output[str]
+    authority: pulumi.Output[str]
+    """The certificate of whoever signs the endpoint's, in base64."""
     oidc_issuer: pulumi.Output[str]
     oidc_provider_arn: pulumi.Output[str]
     security_group_id: pulumi.Output[str]
@@ -91,11 +94,12 @@ class ControlPlane(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[logs],
-                transforms=[of_cluster(creator_is_administrator=args.creator_is_administrator, zonal_shift=True)],
+                transforms=[of_cluster(creator_is_administrator=args.creator_is_administrator, zonal_shift=True, boundary=args.boundary)],
             ),
         )
         self.name = self.eks.eks_cluster.apply(lambda cluster: cluster.name)
-        self.kubeconfig = pulumi.Output.secret(self.eks.kubeconfig_json)
+        self.endpoint = self.eks.eks_cluster.apply(lambda cluster: cluster.endpoint)
+        self.authority = self.eks.eks_cluster.apply(lambda cluster: cluster.certificate_authority.apply(lambda found: str(found.data)))
         self.oidc_issuer = self.eks.oidc_issuer
         self.oidc_provider_arn = self.eks.oidc_provider_arn
         self.security_group_id = self.eks.cluster_security_group_id

@@ -11,7 +11,7 @@ from typing import Any
 
 import pulumi
 
-CLUSTER_TYPE = "aws:eks/cluster:Cluster"
+CLUSTER_TYPE, ROLE_TYPE = "aws:eks/cluster:Cluster", "aws:iam/role:Role"
 WEIGHTS = {"nvidia.com/gpu": 10, "cpu": 1, "memory": 1}
 """A node's GPUs are what it costs; CPU and memory only break ties."""
 
@@ -30,11 +30,13 @@ def access(*, creator_is_administrator: bool) -> dict[str, Any]:
 
 
 def of_cluster(
-    *, creator_is_administrator: bool, zonal_shift: bool
+    *, creator_is_administrator: bool, zonal_shift: bool, boundary: str | None = None
 ) -> Callable[[pulumi.ResourceTransformArgs], pulumi.ResourceTransformResult | None]:
-    """The transform for the component. It touches the cluster inside and nothing else."""
+    """The transform for the component. It touches the cluster inside, and with a boundary the cluster's role."""
 
     def transform(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+        if args.type_ == ROLE_TYPE and boundary:
+            return pulumi.ResourceTransformResult({**args.props, "permissionsBoundary": boundary}, args.opts)
         if args.type_ != CLUSTER_TYPE:
             return None
         props = {

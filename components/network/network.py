@@ -38,6 +38,7 @@ class NetworkArgs:
     deployers: tuple[str, ...]
     flow_log_days: int
     logs_key_arn: pulumi.Input[str]
+    boundary: str | None = None
 
 
 class Network(pulumi.ComponentResource):
@@ -237,6 +238,7 @@ class Network(pulumi.ComponentResource):
             name=physical(self._args.cluster_name, "flow-log", limit=ROLE_LIMIT),
             description="VPC flow logs write to their log group",
             assume_role_policy=service_trust("vpc-flow-logs.amazonaws.com", self._args.account_id),
+            permissions_boundary=self._args.boundary,
             opts=self._child,
         )
         arn = f"arn:aws:logs:{self._args.region}:{self._args.account_id}:log-group:{group_name}"

@@ -25,6 +25,7 @@ class NodeRoleArgs:
     cluster_name: str
     account_id: str
     region: str
+    boundary: str | None = None
 
 
 class NodeRole(pulumi.ComponentResource):
@@ -42,6 +43,7 @@ class NodeRole(pulumi.ComponentResource):
             name=physical(args.cluster_name, "nodes", limit=ROLE_LIMIT),
             description=f"Nodes of {args.cluster_name}",
             assume_role_policy=service_trust("ec2.amazonaws.com"),
+            permissions_boundary=args.boundary,
             opts=child,
         )
         attached = [

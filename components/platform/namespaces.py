@@ -11,7 +11,7 @@ from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Any
 
-from components.addons import cluster_autoscaler, gpu_operator, keda, otel, prometheus
+from components.addons import cert_manager, cluster_autoscaler, gpu_operator, keda, load_balancer, otel, prometheus
 from components.labels import labels
 from components.manifests import Manifest, object_
 from headway.wire import ARTIFACT_CACHE_NAMESPACE, GATEWAY_NAMESPACE, MESH_NAMESPACE, NODE_HEALTH_NAMESPACE, TENANT, WARM_CAPACITY_NAMESPACE
@@ -57,26 +57,31 @@ class PlatformNamespace:
     """Whether its pods have proxies of the mesh, and so are reached by mutual TLS only."""
     mute: bool = False
     """Whether its pods open no connection at all."""
+    balanced: bool = False
+    """Whether a load balancer sends to its pods, which are ready only when it has found them healthy."""
 
 
 NAMESPACES = (
     PlatformNamespace(name=ARTIFACT_CACHE_NAMESPACE, level=PodSecurity.RESTRICTED, open_to_tenants=(ARTIFACT_CACHE_PORT,)),
+    PlatformNamespace(name=cert_manager.NAMESPACE, level=PodSecurity.RESTRICTED, webhooks=(10250,)),
     PlatformNamespace(name=cluster_autoscaler.NAMESPACE, level=PodSecurity.RESTRICTED),
     PlatformNamespace(name=gpu_operator.NAMESPACE, level=PodSecurity.PRIVILEGED),
     # The proxies' own ports: clients arrive on 80 and 443, the load balancer probes 15021.
-    PlatformNamespace(name=GATEWAY_NAMESPACE, level=PodSecurity.BASELINE, open_to_all=(80, 443, 15021)),
+    PlatformNamespace(name=GATEWAY_NAMESPACE, level=PodSecurity.BASELINE, open_to_all=(80, 443, 15021), balanced=True),
     # Configuration and certificates for every proxy; injection and validation for the API server. The CNI agent is part of the node.
     PlatformNamespace(name=MESH_NAMESPACE, level=PodSecurity.PRIVILEGED, webhooks=(15017,), open_to_all=(15012,)),
     # 6443 is the external metrics API, which the API server proxies; 9443 the admission webhook.
     PlatformNamespace(name=keda.NAMESPACE, level=PodSecurity.RESTRICTED, webhooks=(6443, 9443)),
+    PlatformNamespace(name=load_balancer.NAMESPACE, level=PodSecurity.RESTRICTED, webhooks=(9443,)),
     # A diagnostic takes every GPU of its node, past the device plugin.
     PlatformNamespace(name=NODE_HEALTH_NAMESPACE, level=PodSecurity.PRIVILEGED),
-    # The node exporter is part of the node. 10250: the operator's webhook; 9090: KEDA's queries; and what proxies tell goes to the collector
-    # alone, for Tempo listens on the same port, and would take a span with whatever is in it.
+    # The node exporter is part of the node. 10250: the operator's webhook; 9093: Alertmanager by the API server's proxy, for `headway
+    # verify`; 9090: KEDA's queries, and releases' by that proxy. What proxies tell goes to the collector alone, for Tempo listens on the
+    # same port, and would take a span with whatever is in it.
     PlatformNamespace(
         name=prometheus.NAMESPACE,
         level=PodSecurity.PRIVILEGED,
-        webhooks=(10250,),
+        webhooks=(9093, 10250),
         open_to_all=(9090,),
         doors=(Door(name="collector", pods=otel.PODS, ports=(otel.PORT,)),),
     ),
@@ -96,7 +101,8 @@ def manifests(intra: Sequence[IPv4Network]) -> tuple[Manifest, ...]:
 def _namespace(namespace: PlatformNamespace, intra: Sequence[IPv4Network]) -> Iterator[Manifest]:
     levels = {f"pod-security.kubernetes.io/{mode}": namespace.level.value for mode in ("audit", "enforce", "warn")}
     injected = {"istio-injection": "enabled"} if namespace.meshed else {}
-    body = object_("v1", "Namespace", namespace.name, labels={**labels("platform"), **injected, **levels})
+    gated = load_balancer.READINESS_GATES if namespace.balanced else {}
+    body = object_("v1", "Namespace", namespace.name, labels={**labels("platform"), **gated, **injected, **levels})
     yield Manifest(role=namespace.name, body=body)
     yield Manifest(
         role=f"{namespace.name}-closed",

@@ -11,6 +11,7 @@ from typing import Any
 from components.labels import labels
 from components.manifests import object_
 from headway.contract.tenant import Tenant
+from headway.wire import MONITORING_NAMESPACE, PROMETHEUS_PROXIED
 
 RUNNER = "runner"
 """The Role, in the tenant's namespace, of whoever releases are driven as."""
@@ -44,16 +45,41 @@ is needed.
 
 
 def rules(rights: tuple[tuple[str, str, tuple[str, ...]], ...]) -> list[dict[str, Any]]:
-    return [{"apiGroups": [group], "resources": [resource], "verbs": list(verbs)} for group, resource, verbs in rights]
+    return [_rule(*right) for right in rights]
+
+
+def _rule(group: str, resource: str, verbs: tuple[str, ...]) -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
 
 
 def everywhere(tenant: Tenant) -> list[tuple[str, dict[str, Any]]]:
-    """(role, object): what deployers and runners of the tenant may read outside its namespace."""
+    """(role, object): what deployers and runners of the tenant may read outside its namespace: the room there is, and
+    Prometheus through the API server's proxy, each replica by its name and by GET alone.
+    """
     name = f"headway-release-{tenant.name}"
     found = labels("access", tenant=tenant.name)
     reading = rules((*_ROOM, *((group, resource, ("get",)) for group, resource in _REFRESHED)))
     groups = sorted({*tenant.people.deployers, *tenant.people.runners})
+    subjects = [{"kind": "Group", "name": group, "apiGroup": _RBAC} for group in groups]
+    metrics = [
+        {**_rule("", "services/proxy", ("get",)), "resourceNames": list(PROMETHEUS_PROXIED)},
+        # These two are of the tenant's stack as well, and a refresh reads them.
+        *({**_rule(_RBAC, kind, ("get",)), "resourceNames": [name]} for kind in ("rolebindings", "roles")),
+    ]
     return [
+        ("release-metrics", object_(f"{_RBAC}/v1", "Role", name, namespace=MONITORING_NAMESPACE, labels=found, rules=metrics)),
+        (
+            "release-metrics-readers",
+            object_(
+                f"{_RBAC}/v1",
+                "RoleBinding",
+                name,
+                namespace=MONITORING_NAMESPACE,
+                labels=found,
+                roleRef={"apiGroup": _RBAC, "kind": "Role", "name": name},
+                subjects=subjects,
+            ),
+        ),
         ("release-room", object_(f"{_RBAC}/v1", "ClusterRole", name, labels=found, rules=reading)),
         (
             "release-rooms",
@@ -63,7 +89,7 @@ def everywhere(tenant: Tenant) -> list[tuple[str, dict[str, Any]]]:
                 name,
                 labels=found,
                 roleRef={"apiGroup": _RBAC, "kind": "ClusterRole", "name": name},
-                subjects=[{"kind": "Group", "name": group, "apiGroup": _RBAC} for group in groups],
+                subjects=subjects,
             ),
         ),
     ]

@@ -7,6 +7,7 @@ what is paid for or searched by. The trap: what this does not read may still be 
 from pathlib import Path
 from typing import Any, Literal
 
+from headway.contract.arithmetic.month import FREE_ENDPOINTS, BilledCluster
 from headway.contract.part import Part
 from headway.contract.pool import Pool, SystemPool
 from headway.contract.reading.document import LARGEST_DOCUMENT, Document, Place, read
@@ -14,16 +15,18 @@ from headway.contract.reading.validation import contract_from
 from headway.problem import Exit, UserError
 
 CLUSTER = "cluster"
-FREE_ENDPOINTS = frozenset({"s3"})
-"""A gateway endpoint is a route; every other one is a network interface in each zone, paid by the hour."""
 
 _READ = {
     "account_id": ("account", "id"),
     "administrators": ("control_plane", "administrators"),
     "creator_is_administrator": ("control_plane", "creator_is_administrator"),
+    "cidr": ("network", "cidr"),
     "endpoints": ("network", "endpoints"),
+    "groups": ("control_plane", "groups"),
     "nat": ("network", "nat"),
     "pools": ("pools",),
+    "private_cidrs": ("control_plane", "private_cidrs"),
+    "public_cidrs": ("control_plane", "public_cidrs"),
     "region": ("account", "region"),
     "support": ("control_plane", "support"),
     "system_pool": ("system_pool",),
@@ -55,11 +58,26 @@ class Described(Part):
     """ARNs of the IAM roles and users that administer the cluster."""
     creator_is_administrator: bool = False
     """Whether whoever creates the cluster administers it too."""
+    cidr: str = ""
+    """The network's own range."""
+    groups: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
+    """Who is in which Kubernetes group, by ARNs."""
+    public_cidrs: tuple[str, ...] = ()
+    """Ranges that reach the API server's public address; without any it has none."""
+    private_cidrs: tuple[str, ...] = ()
+    """Ranges beyond the network that reach its private address."""
 
     @property
-    def paid_endpoints(self) -> tuple[str, ...]:
-        """Endpoints that are network interfaces, sorted."""
-        return tuple(sorted(set(self.endpoints) - FREE_ENDPOINTS))
+    def billed(self) -> BilledCluster:
+        """What of it is paid for."""
+        return BilledCluster(
+            zones=len(self.zones),
+            nat=self.nat,
+            paid_endpoints=len(set(self.endpoints) - FREE_ENDPOINTS),
+            support=self.support,
+            system_pool=self.system_pool,
+            pools=self.pools,
+        )
 
 
 def cluster_name(environment: str) -> str:

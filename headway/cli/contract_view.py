@@ -34,7 +34,7 @@ def print_result(result: CheckResult, prefix: str, pool_findings: Sequence[Probl
     console = _console()
     _print_findings(console, pool_findings, "stacks/")
     _print_findings(console, result.findings, prefix)
-    errors = sum(finding.level is ProblemLevel.ERROR for finding in result.findings) + len(pool_findings)
+    errors = sum(finding.blocking for finding in (*result.findings, *pool_findings))
     warnings = len(result.findings) + len(pool_findings) - errors
     models = sum(len(each.models) for each in result.contracts)
     if errors:
@@ -109,7 +109,15 @@ def environment_record(sums: Sequence[Line], problems: Sequence[Problem]) -> dic
     return {
         "systemPool": [{"what": line.what, "amount": line.figure, "why": line.why} for line in sums],
         "problems": [
-            {"rule": p.rule, "file": p.file, "path": p.dotted, "fact": p.fact, "consequence": p.consequence, "remedy": p.remedy}
+            {
+                "rule": p.rule,
+                "level": p.level,
+                "file": p.file,
+                "path": p.dotted,
+                "fact": p.fact,
+                "consequence": p.consequence,
+                "remedy": p.remedy,
+            }
             for p in problems
         ],
     }

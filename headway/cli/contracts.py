@@ -73,7 +73,7 @@ def check(
         record = as_json(result, prefix)
         if environment:
             record["environment"] = environment_record(sums, pool_findings)
-            record["ok"] = record["ok"] and not pool_findings
+            record["ok"] = record["ok"] and not _blocked(pool_findings)
         if explain:
             record["explained"] = explained_record(result, pools)
         _write(json.dumps(record, indent=2, ensure_ascii=False))
@@ -87,7 +87,7 @@ def check(
             print_system_pool(sums, explain=explain)
         if explain:
             print_explained(result, pools)
-    raise typer.Exit(Exit.OK if result.ok and not pool_findings else Exit.REFUSED)
+    raise typer.Exit(Exit.OK if result.ok and not _blocked(pool_findings) else Exit.REFUSED)
 
 
 def accepted(path: Path, environment: str) -> bool:
@@ -97,7 +97,11 @@ def accepted(path: Path, environment: str) -> bool:
     stacks, pools, pool_findings = _environment(environment, path)
     result, prefix = _load(path, pools, None, environment, stacks)
     print_result(result, prefix, pool_findings)
-    return result.ok and not pool_findings
+    return result.ok and not _blocked(pool_findings)
+
+
+def _blocked(findings: "tuple[Problem, ...]") -> bool:
+    return any(finding.blocking for finding in findings)
 
 
 def _registries() -> "ModelCheck":
@@ -154,10 +158,11 @@ def _load(
 
 
 def _system_room(environment: str, path: Path) -> "tuple[tuple[Line, ...], tuple[Problem, ...]]":
-    from headway.cli.system_room import system_room
+    from headway.cli.platform_sums import platform_sums
     from headway.environment.checkout import find
 
-    return system_room(find(path.absolute() if path.is_dir() else path.absolute().parent), environment)
+    sums = platform_sums(find(path.absolute() if path.is_dir() else path.absolute().parent), environment)
+    return sums.lines, sums.problems
 
 
 def _environment(environment: str | None, path: Path) -> "tuple[Path, tuple[Pool, ...] | None, tuple[Problem, ...]]":

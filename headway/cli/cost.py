@@ -1,6 +1,7 @@
-"""`headway cost`: what an environment's cluster layer costs a month, from list prices with their date."""
+"""`headway cost`: what an environment costs a month, from list prices with their date."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,34 +10,106 @@ import typer
 from headway.cli.output import Output, OutputOption
 
 if TYPE_CHECKING:
-    from headway.capacity.monthly import Estimate
-    from headway.contract.units import Money
+    from headway.contract.arithmetic.month import Estimate
+    from headway.contract.units import Bytes, Money
 
 
 def cost(
-    stack: Annotated[str, typer.Option("--stack", "-s", help="the cluster layer's stack, such as prod-cluster")],
+    stack: Annotated[str | None, typer.Option("--stack", "-s", help="one layer, such as prod-cluster or prod-platform")] = None,
+    environment: Annotated[str | None, typer.Option("--environment", "-e", help="every layer of one environment, such as prod")] = None,
+    use: Annotated[
+        list[str] | None, typer.Option("--use", help="how much of what is paid by use there is a month, such as nat=2Ti; repeatable")
+    ] = None,
     output: OutputOption = Output.TEXT,
     project: Annotated[Path | None, typer.Option("--project", help="the checkout; default: the one around the working folder")] = None,
 ) -> None:
-    """What the cluster layer of an environment costs a month: list prices, nodes at their fewest and at their most."""
-    from headway.capacity.described import described
-    from headway.capacity.monthly import estimate
+    """What an environment, or one layer of it, costs a month: list prices, everything at its fewest and at its most.
+
+    What is paid by use (traffic, logs, objects) is counted for the amounts that `--use` names; without them its prices
+    are listed. Exit codes: 0 reckoned, 1 the settings are refused, 2 wrong use.
+    """
+    from headway.contract.arithmetic.month import together, used_month
     from headway.environment.checkout import find
 
-    _, cluster_layer = described(find(project), stack)
-    reckoned = estimate(cluster_layer)
+    amounts = _amounts(use or [])
+    folder = find(project)
+    region, reckoned = _layers(folder, stack, environment)
+    total = together(reckoned, used_month(amounts))
     if output is Output.JSON:
-        typer.echo(json.dumps(_record(stack, cluster_layer.region, reckoned), indent=2))
+        typer.echo(json.dumps(_record(stack or str(environment), region, total, amounts), indent=2))
     else:
-        _print(stack, cluster_layer.region, reckoned)
+        _print(stack or str(environment), region, total, amounts)
 
 
-def _record(stack: str, region: str, reckoned: "Estimate") -> dict[str, object]:
-    from headway.capacity.monthly import BY_USE
+def _layers(project: Path, stack: str | None, environment: str | None) -> tuple[str, "Estimate"]:
+    """The region, and what is paid for in the layers that were asked for. Raises UserError for none, or too many."""
+    from dataclasses import replace
+
+    from headway.capacity.described import described
+    from headway.cli.platform_sums import platform_sums
+    from headway.contract.accelerators import PRICES_AS_OF
+    from headway.contract.arithmetic.month import Estimate, cluster_month, together
+    from headway.problem import Exit, UserError
+
+    if (stack is None) is (environment is None):
+        raise UserError(
+            "Neither a layer nor an environment is named." if stack is None else "A layer and an environment are named.",
+            "Nothing was calculated.",
+            "Write --environment prod for all of it, or --stack prod-cluster for one layer.",
+            Exit.USAGE,
+        )
+    owner, _, layer = (stack or f"{environment}-").rpartition("-")
+    _, cluster = described(project, f"{owner}-cluster" if layer in ("", "platform") else str(stack))
+    nodes = cluster_month(cluster.billed)
+    if layer == "cluster":
+        return cluster.region, nodes
+    sums = platform_sums(project, owner)
+    if refused := [problem for problem in sums.problems if problem.blocking]:
+        raise UserError.of(refused)
+    around = Estimate(sums.items, PRICES_AS_OF)
+    if layer == "platform":
+        return cluster.region, around
+    system, *others = nodes.items
+    if sums.nodes_needed:
+        system = replace(system, how=f"{system.how}; the platform's pods need {sums.nodes_needed}")
+    return cluster.region, together(replace(nodes, items=(system, *others)), around)
+
+
+def _amounts(words: list[str]) -> Mapping[str, "Bytes"]:
+    """What each `--use` says. Raises UserError with every one that says nothing."""
+    from headway.contract.arithmetic.month import USES
+    from headway.contract.units import Bytes
+    from headway.problem import Exit, Problem, UserError
+
+    found: dict[str, Bytes] = {}
+    problems = list[Problem]()
+    for word in words:
+        name, _, amount = word.partition("=")
+        try:
+            if name not in USES or name in found:
+                raise ValueError(name)
+            found[name] = Bytes.parse(amount)
+        except ValueError:
+            problems.append(
+                Problem(
+                    path=("--use",),
+                    value=word,
+                    fact=f"{word} names no amount of something that is paid by use, or names it twice",
+                    consequence="Nothing was calculated",
+                    remedy=f"Write each at most once, such as nat=2Ti: {', '.join(sorted(USES))}",
+                )
+            )
+    if problems:
+        raise UserError.of(problems, Exit.USAGE)
+    return found
+
+
+def _record(asked: str, region: str, reckoned: "Estimate", amounts: Mapping[str, "Bytes"]) -> dict[str, object]:
     from headway.contract.accelerators import PRICES_SOURCE
+    from headway.contract.arithmetic.month import NEVER_COUNTED, USES
 
     return {
-        "stack": stack,
+        "stack": asked,
         "region": region,
         "currency": "USD",
         "prices": {"kind": "list", "as_of": reckoned.as_of, "region": "us-east-1", "source": PRICES_SOURCE},
@@ -52,7 +125,8 @@ def _record(stack: str, region: str, reckoned: "Estimate") -> dict[str, object]:
             }
             for item in reckoned.items
         ],
-        "not_included": list(BY_USE),
+        "by_use": {name: {"usd_a_gibibyte": float(price), "what": what} for name, (price, what) in USES.items() if name not in amounts},
+        "not_included": list(NEVER_COUNTED),
     }
 
 
@@ -60,11 +134,11 @@ def _dollars(money: "Money") -> float:
     return round(float(money.dollars), 2)
 
 
-def _print(stack: str, region: str, reckoned: "Estimate") -> None:
+def _print(asked: str, region: str, reckoned: "Estimate", amounts: Mapping[str, "Bytes"]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from headway.capacity.monthly import BY_USE
+    from headway.contract.arithmetic.month import NEVER_COUNTED, USES
 
     console = Console(highlight=False, soft_wrap=False)
     table = Table(box=None, pad_edge=False, header_style="bold", show_footer=True)
@@ -87,8 +161,16 @@ def _print(stack: str, region: str, reckoned: "Estimate") -> None:
             f"{item.greatest.dollars:,.0f}",
             item.how,
         )
-    console.print(f"[bold]{stack}[/bold], in {region}")
+    console.print(f"[bold]{asked}[/bold], in {region}")
     console.print(table)
     where = "" if region == "us-east-1" else f" {region} is another price list: expect tenths more or less."
     console.print(f"\nList prices of us-east-1 as of {reckoned.as_of}, without discounts.{where}")
-    console.print(f"Paid by use and not in it: {'; '.join(BY_USE)}.")
+    left = [name for name in sorted(USES) if name not in amounts]
+    if left:
+        console.print("\nPaid by use and not in it; name the amounts of a month, such as --use nat=2Ti:")
+        prices = Table(box=None, pad_edge=False, show_header=False)
+        for name in left:
+            price, what = USES[name]
+            prices.add_row(name, f"{price} USD a GiB", what)
+        console.print(prices)
+    console.print(f"\nNever counted: {'; '.join(NEVER_COUNTED)}.")

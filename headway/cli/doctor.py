@@ -1,6 +1,7 @@
 """`headway doctor`: what would stop the first apply of an environment, found without changing anything."""
 
 import json
+from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
@@ -15,7 +16,26 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headway.capacity.described import Described
-    from headway.doctor.check import DoctorResult
+    from headway.contract.crosscheck import TenantContracts
+    from headway.doctor.check import DoctorResult, Unanswered
+    from headway.doctor.platform_needs import PlatformNeeds
+    from headway.environment.kubernetes import KubernetesApi
+
+
+_ONLINE = (
+    "identity",
+    "administrator",
+    "service-linked-roles",
+    "quotas",
+    "offerings",
+    "add-on-versions",
+    "reservations",
+    "certificate",
+    "images",
+    "buckets",
+    "reachability",
+)
+"""Checks that ask AWS, a registry or the cluster."""
 
 
 def doctor(
@@ -26,9 +46,10 @@ def doctor(
     output: OutputOption = Output.TEXT,
     project: Annotated[Path | None, typer.Option("--project", help="the checkout; default: the one around the working folder")] = None,
 ) -> None:
-    """Check everything that an apply of the cluster layer needs: tools, credentials, quotas, offerings, add-ons, reservations.
+    """Check everything that the first apply needs: tools, credentials, quotas, offerings, add-ons, reservations, groups,
+    the loops' image, secrets, images, buckets, and the way to the API server.
 
-    It reads only, and takes seconds. Exit codes: 0 all is well; 1 the apply would fail; 3 something could not be
+    It reads only, and takes seconds; what it did not look at is said. Exit codes: 0 all is well; 1 the apply would fail; 3 something could not be
     checked, and nothing else is wrong.
     """
     from headway.capacity.described import described
@@ -37,11 +58,14 @@ def doctor(
 
     checkout = find(project)
     environment, layer = described(checkout, stack)
-    results = _examined(checkout, layer, offline=offline)
+    results = (*_examined(checkout, layer, offline=offline), *_surroundings(checkout, environment, layer, offline=offline))
     if output is Output.JSON:
-        typer.echo(json.dumps({"stack": stack, "environment": environment, "checks": [_record(each) for each in results]}, indent=2))
+        record = {"stack": stack, "environment": environment, "checks": [_record(each) for each in results]}
+        typer.echo(json.dumps({**record, "not_looked_at": list(_ONLINE if offline else ())}, indent=2))
     else:
         _print(stack, results)
+        if offline:
+            typer.echo(f"Not looked at, because nothing may be asked: {', '.join(_ONLINE)}.")
     if any(each.blocking for each in results):
         raise typer.Exit(Exit.REFUSED)
     if any(each.state is CheckState.UNKNOWN for each in results) and not offline:
@@ -65,6 +89,78 @@ def _examined(checkout: Path, layer: "Described", *, offline: bool) -> "Sequence
     asked = clients(layer.region, retries={"mode": "standard", "max_attempts": 3}, connect_timeout=5, read_timeout=20)
     facts = account_facts(layer, addons, kubernetes, asked)
     return (*here, *judge(layer, facts, addons, kubernetes))
+
+
+def _surroundings(checkout: Path, environment: str, layer: "Described", *, offline: bool) -> "Sequence[DoctorResult]":
+    """What the platform and the tenants will need, beyond the account."""
+    from headway.doctor import asking, places, platform_needs
+    from headway.doctor.check import Unanswered
+    from headway.doctor.people import judge_groups
+    from headway.environment.aws import clients
+    from headway.environment.selection import environment as chosen
+
+    tenants = _tenants(checkout, environment, layer)
+    needs = _platform_needs(checkout, environment)
+    receivers = [(each.tenant.name, model.observability.receiver) for each in tenants for model in each.models]
+    secrets = platform_needs.secrets(needs, receivers)
+    here = (judge_groups(layer, [each.tenant for each in tenants]), platform_needs.judge_loops(needs))
+    if offline:
+        return (*here, platform_needs.judge_secrets(secrets, Unanswered("offline")))
+    asked = clients(layer.region, retries={"mode": "standard", "max_attempts": 3}, connect_timeout=5, read_timeout=20)
+    answers = asking.endpoint_answers(environment, asked)
+
+    def cluster() -> "KubernetesApi":
+        return chosen(environment, checkout).kubernetes
+
+    there = asking.secrets_there(secrets, cluster) if answers is True else _why(answers)
+    pem = asking.certificate(needs, cluster) if answers is True else _why(answers)
+    names = [each.tenant.name for each in tenants]
+    return (
+        *here,
+        platform_needs.judge_secrets(secrets, there),
+        platform_needs.judge_certificate(needs, names, pem, datetime.now(UTC)),
+        places.judge_images(asking.images_there(_images(checkout, needs), asked)),
+        places.judge_buckets(asking.bucket_owners(places.bucket_names(environment, layer), layer, asked)),
+        places.judge_reach(layer, asking.own_addresses(), answers),
+    )
+
+
+def _why(answers: "bool | Unanswered") -> "Unanswered":
+    from headway.doctor.check import Unanswered
+
+    return answers if isinstance(answers, Unanswered) else Unanswered("the API server takes no connection from here")
+
+
+def _tenants(checkout: Path, environment: str, layer: "Described") -> "list[TenantContracts]":
+    """Contracts of the environment's tenants; those that are refused are `headway check`'s to tell."""
+    from headway.contract.reading.loader import load_tenant
+    from headway.contract.reading.tenants import tenants_of
+
+    names = [name for name in tenants_of(environment, checkout / "stacks") if (checkout / "tenants" / name).is_dir()]
+    found = (load_tenant(checkout / "tenants" / name, layer.pools).tenant(name) for name in names)
+    return [each for each in found if each is not None]
+
+
+def _platform_needs(checkout: Path, environment: str) -> "PlatformNeeds":
+    from headway.contract.reading.document import LARGEST_DOCUMENT, read
+    from headway.doctor.platform_needs import PlatformNeeds
+
+    file = checkout / "stacks" / f"Pulumi.{environment}-platform.yaml"
+    data = read(file.read_bytes()[: LARGEST_DOCUMENT + 1], file.name).data if file.is_file() else None
+    config = data.get("config") if isinstance(data, dict) else None
+    return PlatformNeeds.read(config if isinstance(config, dict) else {})
+
+
+def _images(checkout: Path, needs: "PlatformNeeds") -> list[str]:
+    """By the address from which nodes will pull them."""
+    from headway.cli.mirror import installed_by
+
+    listed = installed_by(checkout)["images"]
+    found = [
+        (f"{needs.mirror}/{each['target']}" if needs.mirror else each["image"]) + (f"@{each['digest']}" if each["digest"] else "")
+        for each in listed
+    ]
+    return [*found, *([needs.image] if needs.image else [])]
 
 
 def _record(result: "DoctorResult") -> dict[str, object]:

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 def leftovers(
     stack: Annotated[str, typer.Option("--stack", "-s", help="the cluster layer's stack, such as dev-cluster")],
+    tenant: Annotated[str | None, typer.Option("--tenant", help="only what is left of this tenant, while the environment lives")] = None,
     output: OutputOption = Output.TEXT,
     project: Annotated[Path | None, typer.Option("--project", help="the checkout; default: the one around the working folder")] = None,
 ) -> None:
-    """List what AWS still holds of an environment, by tag and name; deletes nothing.
+    """List what AWS still holds of an environment, or of one tenant, by tag and name; deletes nothing.
 
-    Exit codes: 0 nothing is left, or the cluster still exists and uses it; 1 something is left; 3 no or wrong
-    credentials.
+    Exit codes: 0 nothing is left, or the cluster still exists and uses it; 1 something is left, of a tenant also while
+    the cluster exists; 3 no or wrong credentials.
     """
     from headway.capacity.described import cluster_name, described
     from headway.environment.aws import clients
@@ -34,22 +35,25 @@ def leftovers(
 
     environment, about = described(find(project), stack)
     search = Search(environment=environment, cluster=cluster_name(environment), account_id=about.account_id, region=about.region)
-    lives, found = _searched(search, clients(about.region, retries={"mode": "standard", "max_attempts": 5}))
+    lives, found = _searched(search, tenant, clients(about.region, retries={"mode": "standard", "max_attempts": 5}))
     if output is Output.JSON:
         record = {"stack": stack, "cluster": search.cluster, "cluster_exists": lives, "leftovers": [asdict(each) for each in found]}
         typer.echo(json.dumps(record, indent=2))
     else:
-        _print(search, lives, found)
+        _print(search, tenant, lives, found)
     raise typer.Exit(Exit.REFUSED if found and not lives else Exit.OK)
 
 
-def _searched(search: "Search", clients: "Clients") -> "tuple[bool, Sequence[Leftover]]":
+def _searched(search: "Search", tenant: str | None, clients: "Clients") -> "tuple[bool, Sequence[Leftover]]":
+    """Whether what was found is in use, and what was found."""
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from headway.leftovers import check_account, cluster_exists, leftovers
+    from headway.leftovers import check_account, cluster_exists, leftovers, tenant_leftovers
 
     try:
         check_account(search, clients)
+        if tenant:
+            return False, tenant_leftovers(search, tenant, clients)
         return cluster_exists(search, clients), leftovers(search, clients)
     except (BotoCoreError, ClientError) as error:
         raise UserError(
@@ -60,16 +64,18 @@ def _searched(search: "Search", clients: "Clients") -> "tuple[bool, Sequence[Lef
         ) from None
 
 
-def _print(search: "Search", lives: bool, found: "Sequence[Leftover]") -> None:
+def _print(search: "Search", tenant: str | None, lives: bool, found: "Sequence[Leftover]") -> None:
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False)
     where = f"account {search.account_id}, {search.region}"
     if not found:
-        console.print(f"Nothing of {search.environment} is left in {where}.")
+        console.print(f"Nothing of {tenant or search.environment} is left in {where}.")
         return
-    if lives:
+    if tenant:
+        console.print(f"Of tenant {tenant} of {search.environment} ({where}), these are left:\n")
+    elif lives:
         console.print(
             f"Cluster {search.cluster} exists ({where}): these are in use. Destroy its tenants and platform first, then the cluster.\n"
         )

@@ -11,7 +11,23 @@ from pathlib import Path
 
 import typer
 
-from headway.cli import artifact, artifact_cache, backtest, contracts, cost, doctor, leftovers, mirror, nodes, policies, release
+from headway.cli import (
+    access,
+    artifact,
+    artifact_cache,
+    backtest,
+    certificate,
+    contracts,
+    cost,
+    doctor,
+    leftovers,
+    loops,
+    mirror,
+    nodes,
+    policies,
+    release,
+    verify,
+)
 from headway.cli.plugins import Commands
 from headway.problem import Exit, UserError
 from headway.wire import ARTIFACT_CACHE_COMMAND
@@ -29,10 +45,14 @@ app.add_typer(contracts.app)
 app.add_typer(release.app, name="release")
 app.add_typer(nodes.app, name="nodes")
 app.add_typer(artifact.app, name="artifact")
+app.add_typer(verify.app, name="verify")
+app.add_typer(loops.app, name="loops")
+app.add_typer(certificate.app, name="certificate")
 app.command(ARTIFACT_CACHE_COMMAND)(artifact_cache.artifact_cache)
 app.command("backtest")(backtest.backtest)
 app.command("cost")(cost.cost)
 app.command("doctor")(doctor.doctor)
+app.command("access")(access.access)
 app.command("leftovers")(leftovers.leftovers)
 app.command("policies")(policies.policies)
 app.command("mirror")(mirror.mirror)

@@ -26,21 +26,21 @@ def push_all(listed: dict[str, Any], mirror: str, *, source: str | None, charts:
         raise UserError(
             f"{mirror} names no place in a registry.", "Nothing was copied.", "Write REGISTRY/PREFIX, as in headway:registry.", Exit.USAGE
         )
-    spool, work = _spool(), [(each["image"], each) for each in listed["images"]] + [(each["chart"], each) for each in listed["charts"]]
+    cache, work = spool(), [(each["image"], each) for each in listed["images"]] + [(each["chart"], each) for each in listed["charts"]]
     work = [(name, each) for name, each in work if not only or any(text in name for text in only)]
     clients: dict[str, RegistryClient] = {}
     outcomes = list[CopyOutcome]()
     for number, (name, each) in enumerate(work, start=1):
         repository, _, tag = f"{prefix}/{each['target']}".rpartition(":")
-        told = _told(f"[{number}/{len(work)}] {name}")
-        ensure_repository(host, repository, _ecr)
-        place = ImagePlace(_client(clients, host), repository)
+        told = told_of(f"[{number}/{len(work)}] {name}")
+        ensure_repository(host, repository, ecr)
+        place = ImagePlace(client_of(clients, host), repository)
         if "image" in each:
             maker, _, path = name.partition("/")
-            of = ImagePlace(_client(clients, source or maker), path.rpartition(":")[0])
-            outcome = copy_image(of, place, tag, each["digest"], spool, told)
+            of = ImagePlace(client_of(clients, source or maker), path.rpartition(":")[0])
+            outcome = copy_image(of, place, tag, each["digest"], cache, told)
         else:
-            outcome = copy_chart(package_of(each, charts), place, each["version"], spool)
+            outcome = copy_chart(package_of(each, charts), place, each["version"], cache)
         outcomes.append(outcome)
         typer.echo(f"[{number}/{len(work)}] {name}: {'copied' if outcome.copied else 'there already'}, {outcome.digest}", err=True)
     if output is Output.JSON:
@@ -50,27 +50,27 @@ def push_all(listed: dict[str, Any], mirror: str, *, source: str | None, charts:
         typer.echo(f"{mirror}: {copied} copied, {len(outcomes) - copied} were there already")
 
 
-def _client(known: dict[str, RegistryClient], host: str) -> RegistryClient:
+def client_of(known: dict[str, RegistryClient], host: str) -> RegistryClient:
     if host not in known:
         docker = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
-        known[host] = RegistryClient(host, credentials_of(host, _ecr, docker))
+        known[host] = RegistryClient(host, credentials_of(host, ecr, docker))
     return known[host]
 
 
-def _ecr(region: str) -> Any:
+def ecr(region: str) -> Any:
     import boto3
 
     return boto3.client("ecr", region_name=region)
 
 
-def _spool() -> Path:
+def spool() -> Path:
     """Where a blob lies between the two registries; what an interrupted copy left there is not fetched again."""
     folder = Path(os.environ.get("HEADWAY_CACHE") or Path.home() / ".cache" / "headway") / "mirror"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def _told(name: str) -> Callable[[str], None]:
+def told_of(name: str) -> Callable[[str], None]:
     """Prints what it is told, not more often than every few seconds."""
     last = monotonic()
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.core
 
-from headway.cli import release_assign, release_guard, release_read
+from headway.cli import release_assign, release_copy, release_guard, release_read
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_drive import code, drive, follow, running, shown
 from headway.cli.release_options import (
@@ -233,6 +233,7 @@ for _read in (
     release_read.history,
     release_read.report,
     release_read.verify,
+    release_copy.copy,
     release_assign.assign,
     release_guard.guard,
 ):

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 from headway.problem import Exit, UserError
 
@@ -40,3 +41,17 @@ def described(project: Path, environment: str) -> Path:
     raise UserError(
         f"There is no environment {environment}.", "Nothing was done.", f"Name one of {', '.join(known)} with --environment.", Exit.USAGE
     )
+
+
+def region_of(project: Path, environment: str) -> str:
+    """Where the environment is, as its cluster's file says. Raises UserError where that says nothing."""
+    import yaml
+
+    file = described(project, environment)
+    try:
+        read: Any = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        return str(read["config"]["headway:account"]["region"])
+    except (yaml.YAMLError, KeyError, TypeError):
+        raise UserError(
+            f"{file.name} names no region.", "Nothing was done.", "Write headway:account with id and region below config.", Exit.USAGE
+        ) from None

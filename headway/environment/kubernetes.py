@@ -70,6 +70,8 @@ class ApiAnswer:
     status: int
     content: bytes
     date: str | None = None
+    kind: str | None = None
+    """The media type."""
 
     @property
     def ok(self) -> bool:
@@ -146,7 +148,8 @@ class KubernetesApi:
     ) -> ApiAnswer:
         """One answer, whatever its status. Raises OutOfReachError where there is none."""
         response = self._sent(method, path, query, body, content_type, seconds)
-        return ApiAnswer(status=response.status, content=response.data, date=response.headers.get("date"))
+        headers = response.headers
+        return ApiAnswer(status=response.status, content=response.data, date=headers.get("date"), kind=headers.get("content-type"))
 
     def watch(self, path: str, version: str, seconds: int, query: Mapping[str, str] | None = None) -> Iterator[tuple[str, Object]]:
         """Events since `version` (`ADDED`, `MODIFIED`, `DELETED` or `BOOKMARK`, and the object), until the server

@@ -7,6 +7,7 @@ driver writes: `stacks` hands its address to every operation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +20,21 @@ if TYPE_CHECKING:
 
 class OutOfReachError(Exception):
     """A part of the environment did not answer, or not in time. Nothing is concluded from that; it is asked again."""
+
+
+class Facility(StrEnum):
+    """What a check can see only where it is real: a stand-in may lack each, and says so (`Environment.cannot_show`)."""
+
+    PACKETS = "packets"
+    """A network between pods that keeps or drops packets by NetworkPolicies."""
+    ENCRYPTION = "encryption"
+    """Proxies that the mesh puts into whatever pod asks for one."""
+    DEVICES = "devices"
+    """GPUs, their driver and the operator that divides them."""
+    IDENTITIES = "identities"
+    """Credentials of the cloud by a pod's service account, and policies that bind them."""
+    SCRAPES = "scrapes"
+    """A Prometheus that is told of every monitor in the cluster."""
 
 
 class Environment(Protocol):
@@ -67,6 +83,11 @@ class Environment(Protocol):
         ...
 
     @property
+    def alertmanager_address(self) -> str | None:
+        """Addresses of all replicas of its Alertmanager, separated by commas; None where it has none."""
+        ...
+
+    @property
     def logs(self) -> Path:
         """The folder for logs and for the details of internal errors. It may not exist yet."""
         ...
@@ -77,6 +98,10 @@ class Environment(Protocol):
 
     def simulated(self, pods: Sequence[Mapping[str, Any]]) -> bool:
         """Whether any of `pods` only pretends to run. Raises OutOfReachError."""
+        ...
+
+    def cannot_show(self, facility: Facility) -> str | None:
+        """Why it has no such thing, as the end of a sentence; None where it has."""
         ...
 
     def request_samples(self, tenant: str, model: str, retention: "Duration") -> "RequestSamples | None":

@@ -1,20 +1,30 @@
-"""Environments of production: what the stacks of an account have exported, read by the Pulumi CLI of this machine."""
+"""Environments of production: what the layers in an account have handed over, and the Pulumi CLI of this machine."""
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headway.environment.checkout import described
+from headway.environment.checkout import region_of
 from headway.problem import UserError
-from headway.wire import ARTIFACT_BUCKET_OUTPUT, LEDGER_BUCKET_OUTPUT, LEDGER_VARIABLE, PROMETHEUS_ADDRESS_OUTPUT, TELEMETRY_BUCKET_OUTPUT
+from headway.wire import (
+    ALERTMANAGER_PROXIED,
+    ARTIFACT_BUCKET_OUTPUT,
+    KUBECONFIG_OUTPUT,
+    LEDGER_BUCKET_OUTPUT,
+    LEDGER_VARIABLE,
+    PROMETHEUS_ADDRESS_OUTPUT,
+    PROMETHEUS_PROXIED,
+    TELEMETRY_BUCKET_OUTPUT,
+)
 
 if TYPE_CHECKING:
     from headway.contract.units import Duration
     from headway.environment.kubernetes import KubernetesApi
+    from headway.environment.port import Facility
     from headway.environment.request_samples import RequestSamples
+    from headway.environment.service_proxy import ServiceProxy
     from headway.environment.stacks import StackRunner
 
 SCRAPE_SECONDS = 15.0
@@ -32,6 +42,7 @@ class Production:
 
     def __init__(self, name: str, project: Path) -> None:
         self.name, self._project = name, project
+        self._proxies: dict[str, ServiceProxy] = {}
 
     @property
     def ledger_address(self) -> str:
@@ -93,13 +104,33 @@ class Production:
     def _kubernetes(self) -> "KubernetesApi":
         from headway.environment.kubernetes import KubernetesApi
 
-        kubeconfig = self._outputs("platform").get("kubeconfig")
-        return KubernetesApi(json.loads(kubeconfig) if isinstance(kubeconfig, str) else dict(kubeconfig or {}))
+        kubeconfig = self._outputs("platform").get(KUBECONFIG_OUTPUT)
+        if not kubeconfig:
+            raise UserError(
+                f"Environment {self.name} has no cluster with a platform.",
+                "Nothing was done.",
+                f"Deploy its platform layer: `pulumi up -s {self.name}-platform`.",
+            )
+        return KubernetesApi(dict(kubeconfig))
 
     @property
     def metrics_address(self) -> str | None:
-        address = self._outputs("platform").get(PROMETHEUS_ADDRESS_OUTPUT)
-        return str(address) if address else None
+        """Through the API server, wherever this runs: the exported name is the cluster's own, and elsewhere it may be
+        another cluster's. HEADWAY_PROMETHEUS is for who reaches it otherwise."""
+        return self._proxied(PROMETHEUS_PROXIED)
+
+    @property
+    def alertmanager_address(self) -> str | None:
+        return self._proxied(ALERTMANAGER_PROXIED)
+
+    def _proxied(self, services: Sequence[str]) -> str | None:
+        if not self._outputs("platform").get(PROMETHEUS_ADDRESS_OUTPUT):
+            return None
+        from headway.environment.service_proxy import ServiceProxy
+
+        if services[0] not in self._proxies:
+            self._proxies[services[0]] = ServiceProxy(lambda: self.kubernetes, services)
+        return self._proxies[services[0]].addresses
 
     @property
     def logs(self) -> Path:
@@ -111,6 +142,9 @@ class Production:
 
     def simulated(self, pods: Sequence[Mapping[str, Any]]) -> bool:
         return False
+
+    def cannot_show(self, facility: "Facility") -> str | None:
+        return None
 
     def request_samples(self, tenant: str, model: str, retention: "Duration") -> "RequestSamples | None":
         from headway.contract.sampling import prefix
@@ -125,7 +159,14 @@ class Production:
         return False
 
     def _outputs(self, layer: str) -> Mapping[str, Any]:
-        return _outputs(self._project, self.name, layer)
+        return self._handed_over.get(layer, {})
+
+    @cached_property
+    def _handed_over(self) -> Mapping[str, Mapping[str, Any]]:
+        from headway.environment.aws import clients
+        from headway.environment.handover import handed_over
+
+        return handed_over(self.name, clients(region_of(self._project, self.name), connect_timeout=5, read_timeout=20))
 
 
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -133,23 +174,3 @@ def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
     XDG specification."""
     given = environment.get("XDG_STATE_HOME")
     return (Path(given) if given else Path(environment.get("HOME") or "~").expanduser() / ".local" / "state") / "headway"
-
-
-@cache
-def _outputs(project: Path, environment: str, layer: str) -> Mapping[str, Any]:
-    """What a layer of the environment exported, asked once: the real engine takes seconds for it. Raises UserError
-    without an answer."""
-    from pulumi.automation import CommandError
-
-    from headway.environment.stacks import StackRunner
-
-    described(project, environment)
-    stack = f"{environment}-{layer}"
-    try:
-        return StackRunner(project).outputs(stack)
-    except FileNotFoundError:
-        why, remedy = "there is no `pulumi` on the PATH", "Install the Pulumi CLI, or set HEADWAY_LEDGER and HEADWAY_PROMETHEUS"
-    except CommandError as failure:
-        said = [line.strip() for line in str(failure).splitlines() if "error:" in line]
-        why, remedy = said[0] if said else "pulumi failed", f"Try `pulumi stack output -s {stack}`: it says the same, and more"
-    raise UserError(f"What stack {stack} exported cannot be read: {why}.", "Nothing was done.", f"{remedy}.")

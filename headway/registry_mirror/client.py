@@ -7,6 +7,7 @@ Source: opencontainers/distribution-spec `spec.md`; distribution/distribution, "
 
 import base64
 import hashlib
+import http
 import http.client
 import json
 import re
@@ -121,9 +122,15 @@ class RegistryClient:
             into.unlink()
             raise self._wrong(f"blob {digest} of {repository} arrived as {found}")
 
+    def mount_blob(self, repository: str, digest: str, of: str) -> bool:
+        """Name a blob of the repository `of` in this one too; False where the registry wants it to be sent."""
+        query = urllib.parse.urlencode({"mount": digest, "from": of})
+        with self._sent("POST", repository, f"blobs/uploads/?{query}", {"Content-Length": "0"}, b"") as answer:
+            return answer.status == http.HTTPStatus.CREATED
+
     def push_blob(self, repository: str, digest: str, source: Path) -> None:
         """Upload in one piece, as docker does; the registry proves the digest, or refuses."""
-        with self._must("POST", repository, "blobs/uploads/", {"Content-Length": "0"}, b"") as answer:
+        with self._sent("POST", repository, "blobs/uploads/", {"Content-Length": "0"}, b"") as answer:
             where = urllib.parse.urljoin(answer.url, answer.headers["Location"])
         length = str(source.stat().st_size)
         with (
@@ -137,7 +144,7 @@ class RegistryClient:
         self._must_at("PUT", f"{where}{joint}digest={urllib.parse.quote(digest)}", repository, {"Content-Length": "0"}, b"").close()
 
     def push_manifest(self, repository: str, reference: str, manifest: RawManifest) -> None:
-        self._must("PUT", repository, f"manifests/{reference}", {"Content-Type": manifest.kind}, manifest.raw).close()
+        self._sent("PUT", repository, f"manifests/{reference}", {"Content-Type": manifest.kind}, manifest.raw).close()
 
     def _ask(
         self, method: str, repository: str, what: str, headers: Mapping[str, str], *, missing: bool = False
@@ -148,6 +155,12 @@ class RegistryClient:
             if missing:
                 return None
             raise self._wrong(f"it has no {what} of {repository}") from None
+
+    def _sent(self, method: str, repository: str, what: str, headers: Mapping[str, str], data: bytes) -> http.client.HTTPResponse:
+        try:
+            return self._must(method, repository, what, headers, data)
+        except _MissingError:
+            raise self._wrong(f"it has no repository {repository}") from None
 
     def _must(self, method: str, repository: str, what: str, headers: Mapping[str, str], data: bytes | None) -> http.client.HTTPResponse:
         return self._must_at(method, f"{self._base}/v2/{repository}/{what}", repository, headers, data)
@@ -208,7 +221,7 @@ class RegistryClient:
     def _wrong(self, why: str) -> UserError:
         return UserError(
             f"The registry {self.host} does not do what was asked: {why}.",
-            "The mirror is not complete; what has arrived stays.",
+            "What was asked for is not complete; what has arrived stays.",
             "Correct it and run the command again: it goes on where it ended.",
             Exit.ENVIRONMENT,
         )

@@ -71,12 +71,18 @@ def copy_chart(package: bytes, target: ImagePlace, version: str, spool: Path) ->
     if _is_there(target, tag, manifest.digest):
         return CopyOutcome(name, manifest.digest, copied=False)
     for blob in (config, package):
-        file = spool / _digest(blob).partition(":")[2]
-        file.write_bytes(blob)
-        if not target.registry.has_blob(target.repository, _digest(blob)):
-            target.registry.push_blob(target.repository, _digest(blob), file)
-        file.unlink()
+        push_bytes(target, blob, spool)
     return CopyOutcome(name, _put(target, tag, manifest), copied=True)
+
+
+def push_bytes(target: ImagePlace, blob: bytes, spool: Path) -> None:
+    """A blob that is at hand, unless it is there."""
+    if target.registry.has_blob(target.repository, _digest(blob)):
+        return
+    file = spool / _digest(blob).partition(":")[2]
+    file.write_bytes(blob)
+    target.registry.push_blob(target.repository, _digest(blob), file)
+    file.unlink()
 
 
 def chart_of(package: bytes) -> dict[str, Any]:
@@ -112,11 +118,15 @@ def _parts(source: ImagePlace, target: ImagePlace, manifest: RawManifest, spool:
         return
     blobs = {str(each["digest"]): int(each["size"]) for each in (content["config"], *content["layers"])}
     for number, (digest, size) in enumerate(blobs.items(), start=1):
-        if not target.registry.has_blob(target.repository, digest):
-            _blob(source, target, digest, size, spool, lambda text, n=number: told(f"{n} of {len(blobs)}, {text}"))
+        copy_blob(source, target, digest, size, spool, lambda text, n=number: told(f"{n} of {len(blobs)}, {text}"))
 
 
-def _blob(source: ImagePlace, target: ImagePlace, digest: str, size: int, spool: Path, told: Told) -> None:
+def copy_blob(source: ImagePlace, target: ImagePlace, digest: str, size: int, spool: Path, told: Told) -> None:
+    """The blob in `target`: left alone where it is, named anew within one registry, copied through `spool` from another."""
+    if target.registry.has_blob(target.repository, digest):
+        return
+    if source.registry.host == target.registry.host and target.registry.mount_blob(target.repository, digest, source.repository):
+        return
     file, passed = spool / digest.partition(":")[2], 0
 
     def seen(more: int) -> None:

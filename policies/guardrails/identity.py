@@ -85,7 +85,39 @@ def _names_a_subject(statement: Mapping[str, Any]) -> bool:
 
 
 def _anybody(subject: str) -> bool:
-    return not subject.removeprefix("system:serviceaccount").strip("*?:")
+    """Nobody in particular: nothing but patterns, or a pattern outside the cluster, where it takes in every pull request."""
+    return not subject.removeprefix("system:serviceaccount").strip("*?:") or (
+        not subject.startswith("system:serviceaccount:") and bool(set(subject) & set("*?"))
+    )
+
+
+_MAKES_ROLES = ("iam:AttachRolePolicy", "iam:CreateRole", "iam:PutRolePermissionsBoundary", "iam:PutRolePolicy")
+"""Who may do these without a boundary can make a role that may do anything, and use it."""
+
+
+def _escalates(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
+    for path, node in _policies(r):
+        for i, s in enumerate(statements(node.value)):
+            if s.get("Effect") != "Allow":
+                continue
+            conditions = {key for wanted in (s.get("Condition") or {}).values() for key in wanted}
+            place, actions = f"{path}.Statement[{s.get('Sid') or i}].Condition", _many(s.get("Action"))
+            makes = [action for action in _MAKES_ROLES if any(fnmatchcase(action, pattern) for pattern in actions)]
+            if makes and "iam:PermissionsBoundary" not in conditions:
+                yield breach(place, f"allows {', '.join(makes)} for roles without a boundary")
+            if any(fnmatchcase("iam:PassRole", pattern) for pattern in actions) and "iam:PassedToService" not in conditions:
+                yield breach(place, "allows iam:PassRole to any service")
+
+
+def _bounded_people(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
+    for s in statements(r["assumeRolePolicy"].value):
+        principal = s.get("Principal")
+        if s.get("Effect") != "Allow" or not isinstance(principal, Mapping):
+            continue
+        federated = [one for one in _many(principal.get("Federated")) if "/oidc.eks." not in one]
+        if (federated or principal.get("AWS")) and not r["permissionsBoundary"].present:
+            yield breach("permissionsBoundary", "people or pipelines assume the role, and nothing bounds what is attached to it")
+            return
 
 
 def _admin(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
@@ -214,6 +246,26 @@ RULES = (
         applies=("aws:iam/role:Role",),
         check=_trust,
         severity=PolicySeverity.CRITICAL,
+    ),
+    PolicyRule(
+        id="iam-no-escalation",
+        domain=Domain.IDENTITY,
+        title="Who makes roles makes bounded ones, and hands them to named services.",
+        rationale="A role without a boundary may be given any permission, also those that its maker does not have.",
+        remedy="Add the condition iam:PermissionsBoundary with your boundary's ARN, and iam:PassedToService to iam:PassRole.",
+        applies=_IAM,
+        check=_escalates,
+        severity=PolicySeverity.CRITICAL,
+    ),
+    PolicyRule(
+        id="iam-people-bounded",
+        domain=Domain.IDENTITY,
+        title="A role that people or pipelines assume has a permissions boundary.",
+        rationale="One policy attached by mistake would make whoever deploys an administrator.",
+        remedy="Set permissionsBoundary to the policy that the access layer makes for people.",
+        applies=("aws:iam/role:Role",),
+        check=_bounded_people,
+        severity=PolicySeverity.HIGH,
     ),
     PolicyRule(
         id="iam-no-administrator",

@@ -285,9 +285,9 @@ RULES = (
             name: {"type": "integer", "minimum": 0, "default": default}
             for name, default in {
                 "fewestMebibytes": 17_500,
-                "fewestMillicores": 6_500,
+                "fewestMillicores": 6_700,
                 "mostMebibytes": 24_500,
-                "mostMillicores": 8_600,
+                "mostMillicores": 8_800,
                 "nodeMebibytes": 510,
                 "nodeMillicores": 400,
                 "nodes": 3,

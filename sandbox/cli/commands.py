@@ -37,7 +37,8 @@ ExtrasOption = Annotated[
     typer.Option(
         "--with",
         metavar="NAMES",
-        help="More servers to start, separated by commas: autoscaling, monitoring, traffic. The first use of each builds it, which takes minutes.",
+        help="More servers to start, separated by commas: autoscaling, cluster-autoscaler, monitoring, traffic. The first use of those that are "
+        "programs builds them, which takes minutes.",
     ),
 ]
 

@@ -9,6 +9,7 @@ Nodes and pods are bodies as the API server gives them.
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 from headway.environment.kubernetes import quantity
@@ -45,11 +46,40 @@ def may_go(node: Body, pods: Sequence[Body], arguments: Mapping[str, Any]) -> bo
     """Whether it would evict `pods` to remove the node, if they found a place elsewhere: `core/scaledown/eligibility`
     and `simulator/drainability/rules/notsafetoevict`. `arguments` are those of its command.
     """
+    return is_underused(node, pods, arguments) and all(_annotations(pod).get(SAFE_TO_EVICT) != "false" for pod in pods)
+
+
+def is_underused(node: Body, pods: Sequence[Body], arguments: Mapping[str, Any]) -> bool:
+    """`core/scaledown/eligibility/eligibility.go`, isNodeAtOrBelowUtilizationThreshold."""
     has_gpu = _whole_gpu(node) is not None or LABEL in node["metadata"]["labels"]
     name = "scale-down-gpu-utilization-threshold" if has_gpu else "scale-down-utilization-threshold"
-    if utilisation(node, pods) > Decimal(str(arguments.get(name, "0.5"))):
-        return False
-    return all(_annotations(pod).get(SAFE_TO_EVICT) != "false" for pod in pods)
+    return utilisation(node, pods) <= Decimal(str(arguments.get(name, "0.5")))
+
+
+def requests(pod: Body) -> dict[str, Decimal]:
+    """What the pod takes of its node, itself counted as one of `pods`: `utils/pod/pod.go`, PodRequests. Init containers
+    run one after another before the others, those that restart (sidecars) beside all that come later.
+    """
+    running, peak = {"pods": Decimal(1)}, dict[str, Decimal]()
+    for container in pod["spec"].get("initContainers") or ():
+        asked = _asked(container)
+        if container.get("restartPolicy") == "Always":
+            running = _summed(running, asked)
+            asked = running
+        else:
+            asked = _summed(running, asked)
+        peak = {name: max(peak.get(name, Decimal(0)), asked.get(name, Decimal(0))) for name in {*peak, *asked}}
+    for container in pod["spec"]["containers"]:
+        running = _summed(running, _asked(container))
+    overhead = {name: amount(value) for name, value in (pod["spec"].get("overhead") or {}).items()}
+    most = {name: max(peak.get(name, Decimal(0)), running.get(name, Decimal(0))) for name in {*peak, *running}}
+    return _summed(most, overhead)
+
+
+@cache
+def amount(text: str) -> Decimal:
+    """A quantity, remembered: a turn reads the same few texts thousands of times."""
+    return quantity(text)
 
 
 def node_to_come(gpus: int, vcpus: int, memory: str, tags: Mapping[str, str]) -> dict[str, Any]:
@@ -67,6 +97,16 @@ def node_to_come(gpus: int, vcpus: int, memory: str, tags: Mapping[str, str]) ->
     }
 
 
+def _asked(container: Body) -> dict[str, Decimal]:
+    found = container.get("resources") or {}
+    # The API server fills in a missing request from the limit.
+    return {name: amount(str(value)) for name, value in {**(found.get("limits") or {}), **(found.get("requests") or {})}.items()}
+
+
+def _summed(one: Mapping[str, Decimal], other: Mapping[str, Decimal]) -> dict[str, Decimal]:
+    return {name: one.get(name, Decimal(0)) + other.get(name, Decimal(0)) for name in {*one, *other}}
+
+
 def _hinted(tags: Mapping[str, str], kind: str) -> dict[str, str]:
     prefix = f"{_HINTS}{kind}"
     return {key.removeprefix(prefix): value for key, value in tags.items() if key.startswith(prefix)}
@@ -78,8 +118,7 @@ def _whole_gpu(node: Body) -> str | None:
 
 
 def _share(node: Body, pods: Sequence[Body], resource: str) -> Decimal:
-    containers = [container for pod in pods for container in pod["spec"]["containers"]]
-    asked = sum((quantity((c.get("resources") or {}).get("requests", {}).get(resource, "0")) for c in containers), Decimal(0))
+    asked = sum((requests(pod).get(resource, Decimal(0)) for pod in pods), Decimal(0))
     return asked / quantity(node["status"]["allocatable"][resource])
 
 

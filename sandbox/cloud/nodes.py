@@ -58,7 +58,7 @@ def nodes(group: NodeGroup, count: int) -> tuple[SimulatedNode, ...]:
         gpu_labels["nvidia.com/cuda.driver-version.full"] = DRIVERS[group.release_version]
     capacity = _capacity(facts, group) | advertised
     allocatable = capacity | _allocatable(facts, capacity)
-    taints = [_taint(taint) for taint in group.taints]
+    taints = [node_taint(taint) for taint in group.taints]
     return tuple(
         SimulatedNode(
             name=node_name(group.name, ordinal),
@@ -244,7 +244,8 @@ def local_storage(user_data: str) -> str:
     return ""
 
 
-def _taint(taint: Mapping[str, Any]) -> dict[str, str]:
+def node_taint(taint: Mapping[str, Any]) -> dict[str, str]:
+    """A taint of the EKS API as a node has it."""
     written = {"key": str(taint["key"]), "effect": _EFFECTS[str(taint["effect"])]}
     return written | ({"value": str(taint["value"])} if taint.get("value") else {})
 

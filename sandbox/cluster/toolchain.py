@@ -84,14 +84,16 @@ def ensure_toolchain(
     missing = [name for name, folder in folders.items() if not folder.exists()]
     if missing:
         layout.logs.mkdir(parents=True, exist_ok=True)
-        lock = exclusive(
-            layout.toolchain / ".lock",
-            what="is building the sandbox's programs",
-            waiting=lambda text: progress.step("build", text),
-            timeout=_LOCK_SECONDS,
-            cancel=cancel,
-        )
-        with lock:
+        waited: list[str] = []
+
+        def waiting(text: str) -> None:
+            waited.append(text)
+            progress.step("build", text)
+
+        what = "is building the sandbox's programs"
+        with exclusive(layout.toolchain / ".lock", what=what, waiting=waiting, timeout=_LOCK_SECONDS, cancel=cancel):
+            if waited:
+                progress.done("build", "no other command builds any more")
             for name in missing:
                 if not folders[name].exists():  # whoever held the lock may have built it
                     _Build(wanted[name], folders[name], layout, progress, free_bytes, cancel).run()

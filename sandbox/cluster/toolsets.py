@@ -106,6 +106,12 @@ CRDS = ToolSet(
     name="crds",
     files=(
         ModuleFiles(
+            folder="cert-manager",
+            module="github.com/cert-manager/cert-manager",
+            patterns=("deploy/crds/*cert-manager.io_*.yaml",),
+            containing=_CRD,
+        ),
+        ModuleFiles(
             folder="istio",
             module="istio.io/api",
             patterns=("kubernetes/customresourcedefinitions.gen.yaml",),
@@ -181,7 +187,10 @@ KEDA = ToolSet(
 COLLECTOR = ToolSet(name="collector", binaries=(Binary(name="otelcol", package="."),), disk_bytes=4 * _GIB)
 """For its test alone (`make collector`); the sandbox starts none."""
 
-SETS: Mapping[str, ToolSet] = {each.name: each for each in (CONTROL_PLANE, CRDS, PROMETHEUS, ALERTMANAGER, KEDA, COLLECTOR)}
+CERT_MANAGER = ToolSet(name="cert-manager", binaries=(Binary(name="cert-manager", package="."),), disk_bytes=4 * _GIB)
+"""For its test alone (`make cert-manager`); the sandbox starts none."""
+
+SETS: Mapping[str, ToolSet] = {each.name: each for each in (CONTROL_PLANE, CRDS, PROMETHEUS, ALERTMANAGER, KEDA, COLLECTOR, CERT_MANAGER)}
 
 
 def fingerprint(tool_set: ToolSet) -> str:

@@ -148,6 +148,7 @@ def _alertmanager(toolchain: Toolchain, folder: Path, port: int) -> Process:
         argv=(
             str(toolchain.binary("alertmanager")),
             "--cluster.listen-address=",  # no gossip: one of them
+            "--enable-feature=receiver-name-in-metrics",  # as the platform has it
             f"--config.file={folder / 'alertmanager.yml'}",
             "--log.level=warn",
             f"--storage.path={folder / 'alerts'}",

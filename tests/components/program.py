@@ -2,13 +2,14 @@
 
 import json
 import runpy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from components.handover import kubeconfig
 from stacks.settings import FOLDER
 from tests.components.recording import Recording, record
 
@@ -34,8 +35,16 @@ UPSTREAM: Mapping[str, Any] = {
         "repositories",
         "telemetry_bucket",
         "volumes_key_arn",
+        "vpc_id",
     )
-} | {"kubeconfig": {"secret": "{}"}}
+} | {"kubeconfig": kubeconfig("a-cluster", "us-west-2", "https://cluster.example", "Q0E=")}
+"""What the layer above has handed over."""
+
+
+LAYER_STACKS = tuple(
+    sorted(file.stem.removeprefix("Pulumi.") for layer in ("cluster", "platform") for file in FOLDER.glob(f"Pulumi.*-{layer}.yaml"))
+)
+"""The stacks of every environment that hold no tenant."""
 
 
 def config_of(stack: str, folder: Path = FOLDER) -> dict[str, str]:
@@ -56,24 +65,36 @@ def cloud_outputs(type: str, name: str, inputs: dict[str, Any]) -> Mapping[str, 
     return found
 
 
-def nothing_deployed(token: str, args: dict[str, Any]) -> Mapping[str, Any]:
-    """What EKS answers before the first update: no cluster. Nothing else is asked."""
-    assert token == "aws:eks/getClusters:getClusters", f"{token} is looked up while planning"
-    return {"names": []}
+NODE_GROUPS = "aws:eks/getClusters:getClusters"
+HANDED_OVER = "aws:ssm/getParametersByPath:getParametersByPath"
+"""What a plan asks, by layer: node groups before the first update are none, as there is no cluster."""
+
+
+def answers(environment: str, *layers: str) -> Callable[[str, dict[str, Any]], Mapping[str, Any]]:
+    """What AWS answers to a plan once `layers` have handed over. Nothing else is asked."""
+
+    def answer(token: str, args: dict[str, Any]) -> Mapping[str, Any]:
+        if token == NODE_GROUPS:
+            return {"names": []}
+        assert token == HANDED_OVER, f"{token} is looked up while planning"
+        assert args["path"] == f"/headway/{environment}/layers"
+        names = [f"{args['path']}/{layer}" for layer in layers]
+        return {"names": names, "values": [json.dumps(UPSTREAM) for _ in names], "types": ["String" for _ in names]}
+
+    return answer
 
 
 def run(stack: str, *, preview: bool = False, deployed: bool = True, config: Mapping[str, str] | None = None) -> Recording:
     """The registrations of `stack`; `deployed` says whether the layers above it are."""
     environment = stack.partition("-")[0]
-    above = {f"organization/headway/{environment}-{layer}": UPSTREAM for layer in ("cluster", "platform")} if deployed else {}
+    above = ("cluster", "platform") if deployed else ()
     return record(
         lambda: runpy.run_path(str(PROJECT / "__main__.py"), run_name="__main__"),
         stack=stack,
         config=config_of(stack) if config is None else config,
-        stacks=above,
         preview=preview,
         outputs=cloud_outputs,
-        calls=nothing_deployed,
+        calls=answers(environment, *above),
     )
 
 

@@ -26,7 +26,6 @@ SECRET = "4dabf18193072939515e22adb298388d"
 RESOURCE_KIND = "5cf8f73096256a8f31e491e813e4eb8e"
 SECRET_KIND = "1b47061264138c4ac30d75fd1eb44270"
 ROOT = "pulumi:pulumi:Stack"
-STACK_REFERENCE = "pulumi:pulumi:StackReference"
 EKS_COMPONENT = "eks:index:Cluster"
 EKS_CLUSTER = "aws:eks/cluster:Cluster"
 
@@ -127,18 +126,11 @@ class _Plain(Mocks):
     read.
     """
 
-    def __init__(
-        self, outputs: Outputs, stacks: Mapping[str, Mapping[str, Any]], invokes: list[str], calls: Callable[[str, dict[str, Any]], Any]
-    ):
-        self._outputs, self._stacks, self._invokes, self._calls = outputs, stacks, invokes, calls
+    def __init__(self, outputs: Outputs, invokes: list[str], calls: Callable[[str, dict[str, Any]], Any]):
+        self._outputs, self._invokes, self._calls = outputs, invokes, calls
         self.answers: dict[str, dict[str, Any]] = {}
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
-        if args.typ == STACK_REFERENCE:
-            found = dict(self._stacks.get(args.inputs["name"], {}))
-            secret = [name for name, value in found.items() if isinstance(value, dict) and set(value) == {"secret"}]
-            plain = {name: value["secret"] if name in secret else value for name, value in found.items()}
-            return args.inputs["name"], {"name": args.inputs["name"], "outputs": plain, "secretOutputNames": secret}
         given = _unwrapped(args.inputs)
         return f"{args.name}-id", {**given, **self._outputs(args.typ, args.name, given), **self.answers.get(args.name, {})}
 
@@ -209,7 +201,8 @@ class _Monitor(MockMonitor):
         for transform in _resolve_callbacks(request.transforms):
             changed = transform(ResourceTransformArgs(True, EKS_CLUSTER, name, props, ResourceOptions()))
             props = dict(changed.props) if changed else props
-        self.resources[urn] = MockMonitor.ResourceRegistration(urn, given["name"], props)
+        address = {"certificateAuthority": {"data": "Q0E="}, "endpoint": "https://cluster.example"}
+        self.resources[urn] = MockMonitor.ResourceRegistration(urn, given["name"], {**props, **address})
         self.registrations.append(
             Registration(
                 type=EKS_CLUSTER,
@@ -271,17 +264,16 @@ def record(
     project: str = "headway",
     preview: bool = False,
     config: Mapping[str, str] | None = None,
-    stacks: Mapping[str, Mapping[str, Any]] | None = None,
     outputs: Outputs = no_outputs,
     calls: Callable[[str, dict[str, Any]], Any] = no_calls,
 ) -> Recording:
     """Run `program` to its end under mocks.
 
-    `stacks` are the outputs of referenced stacks by full name; write a secret one as `{"secret": value}`. `outputs`
-    adds to what a resource answers beside its inputs. `calls` answers invokes; without it an invoke fails the run.
+    `outputs` adds to what a resource answers beside its inputs. `calls` answers invokes; without it an invoke fails
+    the run.
     """
     invokes: list[str] = []
-    mocks = _Plain(outputs, stacks or {}, invokes, calls)
+    mocks = _Plain(outputs, invokes, calls)
     monitor = _Monitor(mocks, mocks.answers)
     gathering = _Gathering()
     logger = logging.Logger("recording")  # not registered anywhere: nothing outlives the run

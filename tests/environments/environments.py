@@ -6,6 +6,7 @@ before the program. The packs are the real ones, with the environment's own conf
 
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from typing import Any
 import yaml
 from aws_world import Plane
 from moto import mock_aws
+from pulumi.automation import CommandError
 
 from headway.environment.stacks import PackSource, StackResult, StackRunner
 from pulumi_embedded.engine.command import EmbeddedPulumi
@@ -57,16 +59,14 @@ class Environment:
         (self.folder / "Pulumi.yaml").write_text(ABOUT)
         shutil.copytree(ROOT / "stacks", self.folder / "stacks", ignore=lambda _, names: [n for n in names if not n.endswith(".yaml")])
         self.program()
-        self.runner = StackRunner(
-            self.folder,
-            command=EmbeddedPulumi({"aws": self._aws, "eks": lambda: EksProvider(self.plane)}),
-            environment={
-                "PULUMI_BACKEND_URL": (self.folder / "backend").as_uri(),
-                "PULUMI_CONFIG_PASSPHRASE": "test only",
-                "PULUMI_HOME": str(self.folder / "home"),
-                "PYTHONPATH": str(ROOT),
-            },
-        )
+        self.engine = EmbeddedPulumi({"aws": self._aws, "eks": lambda: EksProvider(self.plane)})
+        self.runner_environment = {
+            "PULUMI_BACKEND_URL": (self.folder / "backend").as_uri(),
+            "PULUMI_CONFIG_PASSPHRASE": "test only",
+            "PULUMI_HOME": str(self.folder / "home"),
+            "PYTHONPATH": str(ROOT),
+        }
+        self.runner = StackRunner(self.folder, command=self.engine, environment=self.runner_environment)
         self.runner.initialise(self.stack)
 
     @property
@@ -100,6 +100,20 @@ class Environment:
 
     def destroy(self) -> StackResult:
         return self.runner.destroy(self.stack, on_event=self._watch())
+
+    def command(self, line: str) -> tuple[int, str]:
+        """A `pulumi` command line as a guide has it: exit code and all that was said."""
+        program, *words = shlex.split(line.partition(" #")[0])
+        assert program == "pulumi", line
+        try:
+            done = self.engine.run(words, str(self.folder), self.runner_environment)
+        except CommandError as failed:
+            return 1, str(failed)
+        return done.code, done.stdout + done.stderr
+
+    @property
+    def state_file(self) -> Path:
+        return self.folder / "backend" / ".pulumi" / "stacks" / "headway" / f"{self.stack}.json"
 
     def changes(self) -> list[Step]:
         """The steps of the last operation that change something, in the order in which the engine began them."""

@@ -22,6 +22,8 @@ VS, ECR = "kubernetes:networking.istio.io/v1:VirtualService", "aws:ecr/repositor
 POD = ("spec", "template", "spec")
 SERVER = (*POD, "containers", 0)
 
+UNBOUNDED = {"Sid": "Make", "Effect": "Allow", "Action": ["iam:CreateRole"], "Resource": ["arn:aws:iam::1:role/headway-*"]}
+
 MUTATIONS: list[tuple[str, str, tuple[str | int, ...], Any, str]] = [
     # rule, type, spoilt place, value, path that the message names
     ("gpu-limits-equal-requests", D, (*SERVER, "resources", "limits", "nvidia.com/gpu"), "2", "spec.template.spec.containers[0].resources.limits.nvidia.com/gpu"),
@@ -113,6 +115,8 @@ MUTATIONS: list[tuple[str, str, tuple[str | int, ...], Any, str]] = [
     ("logs-have-retention", "aws:cloudwatch/logGroup:LogGroup", ("retentionInDays",), ABSENT, "retentionInDays"),
     ("iam-no-wildcard", "aws:iam/policy:Policy", ("policy", "Statement", 0, "Action"), "s3:*", "policy.Statement[Read].Action"),
     ("iam-trust-named", "aws:iam/role:Role", ("assumeRolePolicy", "Statement", 0, "Principal"), {"AWS": "*"}, "assumeRolePolicy.Statement[0].Principal"),
+    ("iam-no-escalation", "aws:iam/policy:Policy", ("policy", "Statement", 0), UNBOUNDED, "policy.Statement[Make].Condition"),
+    ("iam-people-bounded", "aws:iam/role:Role", ("assumeRolePolicy", "Statement", 0, "Principal"), {"AWS": "arn:aws:iam::1:role/sso"}, "permissionsBoundary"),
     ("iam-no-administrator", "aws:iam/rolePolicyAttachment:RolePolicyAttachment", ("policyArn",), "arn:aws:iam::aws:policy/AdministratorAccess", "policyArn"),
 ]  # fmt: skip
 TOLD_ELSEWHERE = {"bucket-protected", "image-registry-allowed", "iam-no-long-lived-credentials", "tenant-quota-not-exceeded"}

@@ -217,3 +217,26 @@ def test_what_a_living_cluster_uses_is_no_failure(project: Path, subnet: str) ->
     assert told.exit_code == 0
     assert "these are in use" in told.output
     assert "delete-volume" not in told.output, "nobody should be led to remove what is in use"
+
+
+def test_what_a_tenant_left_is_found_while_its_environment_lives(project: Path) -> None:
+    cluster = json.dumps({"artifact_bucket": "artifacts"})
+    client("ssm").put_parameter(Name="/headway/dev/layers/cluster", Value=cluster, Type="String")
+    client("s3").create_bucket(Bucket="artifacts", CreateBucketConfiguration={"LocationConstraint": REGION})
+    for tenant in ("hello", "other"):
+        tags = {"platform.io/environment": "dev", "platform.io/tenant": tenant}
+        client("sqs").create_queue(QueueName=f"dev-{tenant}", tags=tags)
+        named = [{"Key": key, "Value": value} for key, value in tags.items()]
+        client("iam").create_role(RoleName=f"headway-dev-{tenant}-models", AssumeRolePolicyDocument="{}", Tags=named)
+        client("s3").put_object(Bucket="artifacts", Key=f"{tenant}/digits/1/model", Body=b"x")
+    left = run(project, "--tenant", "hello", "--output", "json")
+    assert left.exit_code == 1
+    found = {each["kind"]: each["id"] for each in json.loads(left.output)["leftovers"]}
+    queue = f"arn:aws:sqs:{REGION}:{DEFAULT_ACCOUNT_ID}:dev-hello"
+    assert found == {"sqs": queue, "role": "headway-dev-hello-models", "artifacts": "s3://artifacts/hello/"}
+    assert "aws s3 rm s3://artifacts/hello/ --recursive" in run(project, "--tenant", "hello").output
+    client("sqs").delete_queue(QueueUrl=client("sqs").get_queue_url(QueueName="dev-hello")["QueueUrl"])
+    client("iam").delete_role(RoleName="headway-dev-hello-models")
+    client("s3").delete_object(Bucket="artifacts", Key="hello/digits/1/model")
+    done = run(project, "--tenant", "hello")
+    assert (done.exit_code, "Nothing of hello is left" in done.output) == (0, True)

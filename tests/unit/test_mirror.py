@@ -27,7 +27,7 @@ def test_every_chart_and_every_image_is_listed_once() -> None:
     ("image", "target"),
     [
         ("registry.k8s.io/pause:3.10.1", "images/pause:3.10.1"),
-        ("nvcr.io/nvidia/gpu-operator:v26.3.3", "images/nvidia/gpu-operator:v26.3.3"),
+        ("nvcr.io/nvidia/gpu-operator:v26.7.0", "images/nvidia/gpu-operator:v26.7.0"),
     ],
 )
 def test_an_image_keeps_its_path_and_loses_its_registry(image: str, target: str) -> None:

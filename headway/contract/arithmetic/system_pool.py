@@ -16,6 +16,7 @@ from headway.contract.pool import SystemPool
 from headway.contract.units import Bytes, MilliCpu
 from headway.problem import Problem, problem
 
+NO_VOLUME = Bytes(0)
 MOST_NODES = 100
 """Where the search for a size that suffices ends."""
 
@@ -37,8 +38,8 @@ class Workload:
     """Whether no two of them may share a node."""
     by_zone: bool = False
     """Whether zones may differ by one of them at most."""
-    volume: bool = False
-    """Whether each has a volume, and so returns to its zone only."""
+    volume: Bytes = NO_VOLUME
+    """Of each one's volume, with which it returns to its zone only; nothing where it has none."""
     source: str = ""
     """Where the figures are said."""
 

@@ -8,7 +8,7 @@ from pathlib import Path as FilePath
 
 from headway.problem import Problem
 
-LAYERS = frozenset({"cluster", "platform"})
+LAYERS = frozenset({"access", "cluster", "platform"})
 """The other stacks of an environment; no tenant is called so."""
 
 

@@ -240,7 +240,7 @@ def test_a_server_that_there_is_not_is_refused_by_name_before_anything_is_done(s
     code, output = sandbox.run("sandbox", "up", "--with", "monitoring,grafana")
     assert code == 3
     assert "The sandbox has no grafana to bring up." in output
-    assert "Choose from autoscaling, monitoring, traffic" in output
+    assert "Choose from autoscaling, cluster-autoscaler, monitoring, traffic" in output
     assert "planning" not in output and "comparing" not in output
 
 

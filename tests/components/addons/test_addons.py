@@ -3,9 +3,7 @@
 import re
 from collections.abc import Iterator
 
-import pytest
-
-from components.addons import cluster_autoscaler, gpu_operator, istio, keda, otel, prometheus
+from components.addons import cluster_autoscaler, gpu_operator, keda, otel, prometheus
 from headway.signals import SIGNALS, Source
 from headway.wire import QUARANTINE
 from tests.components.platform.test_platform import pool
@@ -74,12 +72,6 @@ def test_the_autoscaler_empties_no_gpu_node() -> None:
 def test_keda_survives_the_loss_of_a_node() -> None:
     values = keda.values("c")
     assert all(values[part]["replicaCount"] == 2 for part in ("operator", "metricsServer", "webhooks"))
-
-
-@pytest.mark.parametrize("public", [True, False])
-def test_the_load_balancer_faces_the_internet_only_if_chosen(public: bool) -> None:
-    values = istio.gateway_values(public=public, replicas_min=2, replicas_max=4, histogram_buckets="{}")
-    assert values["service"]["annotations"]["service.beta.kubernetes.io/aws-load-balancer-internal"] == str(not public).lower()
 
 
 def test_prometheus_sees_every_monitor_in_the_cluster() -> None:

@@ -14,16 +14,30 @@ from typing import Any
 import pytest
 
 from components import versions
-from components.addons import cluster_autoscaler, gpu_operator, istio, keda, loki, node_logs, otel, prometheus, tempo
+from components.addons import (
+    cert_manager,
+    cluster_autoscaler,
+    gpu_operator,
+    istio,
+    keda,
+    load_balancer,
+    loki,
+    node_logs,
+    otel,
+    prometheus,
+    tempo,
+)
 from components.addons.images import SWITCHES, UnswitchedChartError, switched
 from tests.components.contracts import POOLS
 
 KNOWN: Mapping[str, Mapping[str, Any]] = json.loads(Path(__file__).with_name("chart_values.json").read_text())
 GIVEN: Mapping[str, Mapping[str, Any]] = {
+    "aws-load-balancer-controller": load_balancer.values("cluster", "us-east-1", "vpc-1", {"team": "platform"}),
     "base": istio.base_values(),
+    "cert-manager": cert_manager.values(),
     "cluster-autoscaler": cluster_autoscaler.values("cluster", "us-east-1", POOLS),
     "cni": istio.node_agent_values(),
-    "gateway": istio.gateway_values(public=False, replicas_min=2, replicas_max=3, histogram_buckets="{}"),
+    "gateway": istio.gateway_values(replicas_min=2, replicas_max=3, histogram_buckets="{}"),
     "gpu-operator": gpu_operator.values(POOLS),
     "istiod": istio.control_plane_values("collector", 4317),
     "keda": keda.values("cluster"),

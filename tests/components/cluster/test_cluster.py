@@ -50,7 +50,8 @@ def control_plane(**changes: Any) -> Recording:
     def program() -> None:
         provider = aws.Provider("aws", region="us-east-1")
         plane = ControlPlane("plane", ControlPlaneArgs(**{**given, **changes}), pulumi.ResourceOptions(provider=provider))
-        pulumi.export("kubeconfig", plane.kubeconfig)
+        pulumi.export("endpoint", plane.endpoint)
+        pulumi.export("authority", plane.authority)
         pulumi.export("name", plane.name)
 
     return record(program, outputs=cloud_outputs)
@@ -140,9 +141,9 @@ def test_the_transform_leaves_everything_else_alone() -> None:
     assert set(changed.props) == {"accessConfig", "kubeSchedulerConfig", "name", "zonalShiftConfig"}
 
 
-def test_the_kubeconfig_is_secret_and_the_name_waits_for_the_cluster() -> None:
+def test_the_way_to_the_cluster_is_its_address_and_the_name_waits_for_it() -> None:
     exports = control_plane().exports
-    assert set(exports["kubeconfig"]) == {"secret"}
+    assert (exports["endpoint"], exports["authority"]) == ("https://cluster.example", "Q0E=")
     assert exports["name"] == "headway-test"
 
 

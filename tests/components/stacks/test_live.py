@@ -15,6 +15,7 @@ from headway.contract.reading.loader import load_tenant
 from headway.contract.released import release_id
 from headway.contract.units import Share
 from headway.ledger.chain import Ledger, register
+from headway.ledger.copying import copy
 from headway.ledger.serving import ADOPTED, INTENDED, latest
 from headway.ledger.store import FolderStore, LedgerStore, MissingStoreError, UnreachableError
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficMirror, TrafficSplit, UserSplit
@@ -22,7 +23,7 @@ from stacks import tenant
 from stacks.settings_error import SettingsError
 from tests.components.contracts import TENANTS, document
 from tests.components.recording import Recording, Registration, record
-from tests.components.stacks.test_tenant import UPSTREAM, settings_of, write
+from tests.components.stacks.test_tenant import ABOVE, settings_of, write
 
 CHAIN = "vision/defects"
 NEW_VERSION = {"artifact": {"version": "2026.12.1"}}
@@ -30,7 +31,7 @@ NEW_VERSION = {"artifact": {"version": "2026.12.1"}}
 
 def plan(folder: Path, ledger: LedgerStore | None) -> Recording:
     found = settings_of("vision")
-    return record(lambda: tenant.build(found, folder, ledger), stack="sandbox-vision", stacks=UPSTREAM)
+    return record(lambda: tenant.build(found, folder, ledger), stack="sandbox-vision", calls=ABOVE)
 
 
 def contract(folder: Path = TENANTS) -> Model:
@@ -92,6 +93,16 @@ def test_a_new_contract_replaces_no_release_and_says_how_to_start_one(tmp_path: 
     assert [release_id(contract())] == [r.inputs["metadata"]["labels"]["platform.io/release"] for r in servers(found)]
     assert any("headway release start vision/defects" in said for said in found.log)
     assert "contracts" not in found.exports or "defects" not in found.exports["contracts"]
+
+
+def test_a_ledger_restored_elsewhere_plans_what_serves(tmp_path: Path) -> None:
+    store, restored = FolderStore(tmp_path / "ledger"), FolderStore(tmp_path / "another-region")
+    adopted(store, contract())
+    copy(store, restored)
+    folder = edited(tmp_path, **NEW_VERSION)
+    here, there = plan(folder, store), plan(folder, restored)
+    assert [r.inputs for r in servers(there)] == [r.inputs for r in servers(here)]
+    assert [release_id(contract())] == [r.inputs["metadata"]["labels"]["platform.io/release"] for r in servers(there)]
 
 
 def test_what_does_not_run_in_a_release_changes_in_place(tmp_path: Path) -> None:

@@ -26,8 +26,14 @@ WITH_NAT_NONE = {
 
 
 def platform(mirror: str | None, image: str | None = None) -> dict[str, str]:
-    changed = {"headway:registry": json.dumps({"mirror": mirror}), "headway:loops": json.dumps({"image": image})}
-    return {**config_of("prod-platform"), **changed}
+    """Prod with everything that it may install: an authority of its own brings cert-manager."""
+    given = config_of("prod-platform")
+    changed = {
+        "headway:gateway": {**json.loads(given["headway:gateway"]), "authority": {"kind": "own", "secret": "authority"}},
+        "headway:loops": {"image": image},
+        "headway:registry": {"mirror": mirror},
+    }
+    return {**given, **{key: json.dumps(value) for key, value in changed.items()}}
 
 
 def test_nothing_foreign_is_registered_with_a_mirror() -> None:
@@ -68,6 +74,8 @@ def without_nat(tmp_path: Any, mirror: str | None) -> None:
             config["headway:network"] = {**config["headway:network"], **WITH_NAT_NONE}
         else:
             config["headway:registry"] = {"mirror": mirror}
+            # A public authority is out of reach then, and refused.
+            config["headway:gateway"] = {**config["headway:gateway"], "authority": {"kind": "own", "secret": "authority"}}
         (tmp_path / f"Pulumi.prod-{layer}.yaml").write_text(yaml.safe_dump({"config": config}))
     for layer in ("cluster", "platform"):
         load(f"prod-{layer}", config_of(f"prod-{layer}", tmp_path), tmp_path)

@@ -4,15 +4,15 @@ import pytest
 
 from components.naming import cluster_name as physical
 from headway.capacity.described import cluster_name, described
-from headway.capacity.monthly import Item, estimate
-from tests.components.program import PROJECT, layer
+from headway.contract.arithmetic.month import Item, cluster_month
+from tests.components.program import PROJECT, layer, run
 from tests.components.recording import Recording
 
 ENVIRONMENTS = ("dev", "prod", "sandbox", "staging")
 
 
 def counted(environment: str) -> dict[str, Item]:
-    return {item.what: item for item in estimate(described(PROJECT, f"{environment}-cluster")[1]).items}
+    return {item.what: item for item in cluster_month(described(PROJECT, f"{environment}-cluster")[1].billed).items}
 
 
 def registered(environment: str) -> Recording:
@@ -45,3 +45,14 @@ def test_every_node_group_is_counted_at_its_bounds(environment: str) -> None:
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_commands_know_the_cluster_by_the_name_that_the_program_gives_it(environment: str) -> None:
     assert cluster_name(environment) == physical(environment)
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_the_cluster_layer_exports_the_cost_that_the_command_says(environment: str) -> None:
+    said = cluster_month(described(PROJECT, f"{environment}-cluster")[1].billed).said
+    assert registered(environment).exports["cost_a_month"] == said
+
+
+def test_a_preview_knows_the_cost_before_anything_is_deployed() -> None:
+    found = run("dev-platform", preview=True, deployed=False).exports["cost_a_month"]
+    assert found["at_least"].endswith(" USD")

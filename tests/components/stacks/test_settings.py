@@ -239,6 +239,8 @@ POOL_WITHOUT_EFFECT = {"ami", "efa", "packing"}
 
 PLATFORM_CHANGES: Mapping[str, Any] = {
     "gateway.certificate": "models-tls",
+    "gateway.clients": ["10.0.0.0/8", "192.0.2.0/24"],
+    "gateway.authority": {"kind": "own", "secret": "models-ca"},
     "gateway.hosts": ["other.sandbox.test"],
     "gateway.public": True,
     "gateway.replicas_max": 9,
@@ -314,7 +316,7 @@ def nodes(pool: Pool) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("path", sorted(PLATFORM_CHANGES))
 def test_every_field_of_the_platform_layer_changes_what_is_registered(path: str) -> None:
     sections = {key.removeprefix("headway:"): json.loads(text) for key, text in config_of("sandbox-platform").items()}
-    if path == "gateway.public":
+    if path in ("gateway.authority", "gateway.public"):
         sections = changed(sections, "gateway.certificate", "models-tls")
     after = changed(sections, path, PLATFORM_CHANGES[path])
     assert outcome("sandbox-platform", json.dumps(after)) != outcome("sandbox-platform", json.dumps(sections)), (
@@ -330,3 +332,10 @@ def test_the_tests_above_name_every_field() -> None:
     assert named(PlatformSettings, ("gateway", "loops", "observability", "registry")) | {"warm"} == set(PLATFORM_CHANGES)
     pool = next(iter(load("sandbox-cluster", config_of("sandbox-cluster")).pools))
     assert set(type(pool).model_fields) == set(POOL_CHANGES)
+
+
+def test_an_authority_needs_a_secret_for_what_it_issues() -> None:
+    sections = {key.removeprefix("headway:"): json.loads(text) for key, text in config_of("sandbox-platform").items()}
+    after = changed(sections, "gateway.authority", {"kind": "own", "secret": "models-ca"})
+    (problem,) = refused(after, "sandbox-platform").problems
+    assert (problem.dotted, problem.rule) == ("headway:gateway.certificate", "authority-has-a-secret")

@@ -20,9 +20,10 @@ from stacks.settings import TenantSettings
 from stacks.settings_error import SettingsError
 from tests.components import golden
 from tests.components.contracts import TENANTS, document
+from tests.components.program import answers
 from tests.components.recording import Recording, Registration, record
 
-UPSTREAM = {"organization/headway/sandbox-platform": {"data_key_arn": "arn:aws:kms:us-east-1:0:key/k", "kubeconfig": {"secret": "{}"}}}
+ABOVE = answers("sandbox", "platform")
 COMPONENTS = ("headway:tenant:Tenant", "headway:model_service:ModelService")
 
 
@@ -32,10 +33,10 @@ def settings_of(name: str) -> TenantSettings:
     return found
 
 
-def run(name: str, folder: Path = TENANTS, stacks: dict[str, Any] | None = None, *, preview: bool = False) -> Recording:
+def run(name: str, folder: Path = TENANTS, *, deployed: bool = True, preview: bool = False) -> Recording:
     found = settings_of(name)
-    upstream = UPSTREAM if stacks is None else stacks
-    return record(lambda: tenant.build(found, folder), stack=f"sandbox-{name}", stacks=upstream, preview=preview)
+    calls = ABOVE if deployed else answers("sandbox")
+    return record(lambda: tenant.build(found, folder), stack=f"sandbox-{name}", calls=calls, preview=preview)
 
 
 def services(recording: Recording) -> dict[str, tuple[Registration, ...]]:
@@ -112,7 +113,7 @@ def tenant_of(folder: Path, count: int) -> Recording:
         for pool in found.pools
     )
     grown = found.model_copy(update={"pools": pools})
-    return record(lambda: tenant.build(grown, folder), stack="sandbox-vision", stacks=UPSTREAM)
+    return record(lambda: tenant.build(grown, folder), stack="sandbox-vision", calls=ABOVE)
 
 
 def objects(recording: Recording) -> list[Registration]:
@@ -169,13 +170,13 @@ def test_the_owner_is_told_before_the_budget_is_spent() -> None:
 
 
 def test_a_preview_needs_no_deployed_platform() -> None:
-    found = run("vision", stacks={}, preview=True)
+    found = run("vision", deployed=False, preview=True)
     assert len(services(found)) == 2
 
 
 def test_an_update_without_the_platform_says_what_to_deploy_first() -> None:
     with pytest.raises(Exception, match="pulumi up -s sandbox-platform"):
-        run("vision", stacks={})
+        run("vision", deployed=False)
 
 
 def test_refused_contracts_end_the_run_with_the_findings_and_no_traceback(tmp_path: Path) -> None:
@@ -221,7 +222,7 @@ def fed_by_a_queue(folder: Path) -> Recording:
     l4 = next(pool for pool in found.pools if pool.name == "l4")
     spot = l4.model_copy(update={"name": "l4-spot", "workload_class": WorkloadClass.BATCH, "capacity": Spot(kind="spot")})
     grown = found.model_copy(update={"pools": (*found.pools, spot)})
-    return record(lambda: tenant.build(grown, folder), stack="sandbox-vision", stacks=UPSTREAM)
+    return record(lambda: tenant.build(grown, folder), stack="sandbox-vision", calls=ABOVE)
 
 
 def test_a_batch_variant_fits_into_the_twenty_resources_of_a_service(tmp_path: Path) -> None:
@@ -230,7 +231,7 @@ def test_a_batch_variant_fits_into_the_twenty_resources_of_a_service(tmp_path: P
     assert len(children) + 1 <= 20, [child.name for child in children]
     dead, live = (found.one("aws:sqs/queue:Queue", f"defects-batch-{name}") for name in ("dead", "queue"))
     assert dead.urn in live.depends_on, "a queue cannot name a dead-letter queue that is not there"
-    assert live.inputs["kmsMasterKeyId"] == "arn:aws:kms:us-east-1:0:key/k"
+    assert live.inputs["kmsMasterKeyId"] == "data_key_arn-of-the-layer-above"
     rights = next(r for r in found.registrations if r.name == "vision-models-batch").inputs["policy"]
     assert "headway-sandbox-batch-vision_defects" in rights
 
@@ -257,7 +258,7 @@ def test_alarms_tell_the_owner_of_old_and_of_failed_messages(tmp_path: Path) -> 
         assert len(alarm["alarmActions"]) == 1
         page = alarm["alarmDescription"].split()[-1]
         assert (Path(__file__).parents[3] / page).is_file(), "a link that leads nowhere helps nobody at night"
-    assert topic.inputs["kmsMasterKeyId"] == "arn:aws:kms:us-east-1:0:key/k"
+    assert topic.inputs["kmsMasterKeyId"] == "data_key_arn-of-the-layer-above"
     (told,) = (r.inputs for r in found.registrations if r.type == "aws:sns/topicSubscription:TopicSubscription")
     assert (told["protocol"], told["endpoint"]) == ("email", "vision-inference@example.com")
 
@@ -274,7 +275,7 @@ def test_what_a_batch_variant_registers_breaks_no_rule_either(tmp_path: Path) ->
 TENANT_STACKS = sorted(
     file.stem.removeprefix("Pulumi.")
     for file in settings.FOLDER.glob("Pulumi.*.yaml")
-    if not file.stem.endswith(("-cluster", "-platform")) and ".sandbox-" not in file.name
+    if not file.stem.endswith(("-access", "-cluster", "-platform")) and ".sandbox-" not in file.name
 )
 
 
@@ -282,8 +283,8 @@ TENANT_STACKS = sorted(
 def test_the_tenants_of_every_environment_can_be_planned_and_break_no_rule(stack: str, tmp_path: Path) -> None:
     found = settings.load(stack, {})
     assert isinstance(found, TenantSettings)
-    above = {f"organization/headway/{found.environment}-platform": next(iter(UPSTREAM.values()))}
-    recording = record(lambda: tenant.build(found, TENANTS, FolderStore(tmp_path)), stack=stack, stacks=above)
+    above = answers(found.environment, "platform")
+    recording = record(lambda: tenant.build(found, TENANTS, FolderStore(tmp_path)), stack=stack, calls=above)
     assert breaches(recording) == []
     models = sorted(path.stem for path in (TENANTS / found.tenant).glob("*.yaml") if path.stem != "tenant")
     assert sorted(services(recording)) == models
@@ -294,9 +295,9 @@ def test_one_contract_is_one_release_wherever_it_runs_and_reads_each_bucket(tmp_
     for environment in ("staging", "prod"):
         found = settings.load(f"{environment}-vision", {})
         assert isinstance(found, TenantSettings)
-        above = {f"organization/headway/{environment}-platform": next(iter(UPSTREAM.values()))}
+        above = answers(environment, "platform")
         recording = record(
-            lambda found=found: tenant.build(found, TENANTS, FolderStore(tmp_path)), stack=f"{environment}-vision", stacks=above
+            lambda found=found: tenant.build(found, TENANTS, FolderStore(tmp_path)), stack=f"{environment}-vision", calls=above
         )
         seen[environment] = {release for releases in recording.exports["releases"].values() for release in releases}
         fetched = [

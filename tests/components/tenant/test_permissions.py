@@ -11,17 +11,17 @@ import pytest
 from stacks import settings, tenant
 from stacks.settings import TenantSettings
 from tests.components.contracts import TENANTS, document
+from tests.components.program import answers
 from tests.components.recording import Recording, record
 
 NAMES = ("assist", "vision")
-UPSTREAM = {"organization/headway/sandbox-platform": {"data_key_arn": "arn:aws:kms:us-east-1:0:key/k", "kubeconfig": {"secret": "{}"}}}
 
 
 @cache
 def registered(name: str) -> Recording:
     found = settings.load(f"sandbox-{name}", {})
     assert isinstance(found, TenantSettings)
-    return record(lambda: tenant.build(found, TENANTS), stack=f"sandbox-{name}", stacks=UPSTREAM)
+    return record(lambda: tenant.build(found, TENANTS), stack=f"sandbox-{name}", calls=answers("sandbox", "platform"))
 
 
 def statements(name: str, role: str = "") -> list[dict[str, Any]]:

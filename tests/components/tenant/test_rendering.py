@@ -155,6 +155,20 @@ def test_releasing_only_reads_outside_the_tenants_namespace() -> None:
     assert [subject["name"] for subject in objects["release-rooms"]["subjects"]] == ["vision-ml-engineers", "vision-releases"]
 
 
+def test_releasing_asks_each_replica_of_prometheus_by_get_and_nothing_else() -> None:
+    objects = dict(access.roles(tenant("vision")))
+    role, binding = objects["release-metrics"], objects["release-metrics-readers"]
+    assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "monitoring"
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get"}
+    proxied = [rule for rule in role["rules"] if rule["resources"] == ["services/proxy"]]
+    assert [rule["resourceNames"] for rule in proxied] == [
+        ["kube-prometheus-stack-prometheus-0:9090", "kube-prometheus-stack-prometheus-1:9090"]
+    ]
+    # A refresh of the tenant's stack reads both objects by the runner's rights.
+    assert [rule["resourceNames"] for rule in role["rules"] if rule not in proxied] == [[role["metadata"]["name"]]] * 2
+    assert [subject["name"] for subject in binding["subjects"]] == ["vision-ml-engineers", "vision-releases"]
+
+
 def test_deployers_change_releases_and_not_what_bounds_them() -> None:
     rules = dict(access.roles(tenant("vision")))["deployer"]["rules"]
     changed = {resource for rule in rules if "patch" in rule["verbs"] for resource in rule["resources"]}

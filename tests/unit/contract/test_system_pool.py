@@ -64,7 +64,7 @@ def test_at_their_most_pods_fit_even_with_a_node_lost() -> None:
 
 
 def test_what_its_volume_holds_in_the_lost_zone_is_told_and_not_refused() -> None:
-    room = system_room([pods("prometheus", 100, least=3, most=3, volume=True, by_zone=True)], pool(3, 3))
+    room = system_room([pods("prometheus", 100, least=3, most=3, volume=Bytes(2**30), by_zone=True)], pool(3, 3))
     assert room.problems == ()
     assert room.loss_most.bound == ("prometheus",)
 

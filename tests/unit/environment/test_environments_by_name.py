@@ -1,14 +1,19 @@
 """Which environment answers by a name, where its ledger and its logs are, and who guards releases in it."""
 
+import json
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import boto3
 import pytest
+from moto import mock_aws
 
 from headway.environment import selection
 from headway.environment.production import Production, state_folder
 from headway.problem import UserError
 from headway.release import guard
 from headway.release.service_place import ServicePlace
+from headway.wire import PROMETHEUS_PROXIED
 from sandbox.environment import Sandbox
 from sandbox.layout import Layout
 
@@ -63,6 +68,25 @@ def test_production_starts_no_guard_beside_the_runner(tmp_path: Path, monkeypatc
 def test_production_takes_no_pod_for_simulated(tmp_path: Path) -> None:
     node = {"metadata": {"name": "a", "annotations": {"sandbox.platform.io/address": "x"}}, "spec": {"nodeName": "n"}}
     assert not Production("prod", tmp_path).simulated([node])
+
+
+@mock_aws
+def test_production_learns_of_its_layers_by_one_path_of_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HEADWAY_LEDGER", raising=False)
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "Pulumi.lab-cluster.yaml").write_text("config: {'headway:account': {id: '1', region: eu-west-1}}")
+    parameters = boto3.client("ssm", region_name="eu-west-1")
+    with pytest.raises(UserError, match="no cluster with a platform"):
+        _ = Production("lab", tmp_path).kubernetes
+    for layer, values in {"cluster": {"ledger_bucket": "of-lab"}, "platform": {"kubeconfig": {}, "prometheus_address": "p:9090"}}.items():
+        parameters.put_parameter(Name=f"/headway/lab/layers/{layer}", Type="String", Value=json.dumps(values))
+    parameters.put_parameter(Name="/headway/lab2/layers/cluster", Type="String", Value='{"ledger_bucket": "of-another"}')
+    found = Production("lab", tmp_path)
+    assert found.ledger_address == "s3://of-lab"
+    # Not the exported name, which is the cluster's own: each replica by the API server's proxy, on loopback.
+    replicas = [urlsplit(address) for address in (found.metrics_address or "").split(",")]
+    assert [(each.hostname, each.path) for each in replicas] == [("127.0.0.1", f"/{service}") for service in PROMETHEUS_PROXIED]
+    assert (found.alertmanager_address or "").count("/kube-prometheus-stack-alertmanager-") == 2
 
 
 @pytest.mark.parametrize(("annotations", "simulated"), [({}, True), ({"sandbox.platform.io/address": "127.1.2.3"}, False)])

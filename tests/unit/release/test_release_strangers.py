@@ -84,9 +84,14 @@ def test_who_mistypes_a_service_is_told_which_there_are(command: Command) -> Non
     assert "assist/chat, vision/defects, vision/embeddings" in refusal(command("status", "vision/defect")).remedy
 
 
-def test_without_the_engine_of_an_environment_that_is_said(command: Command) -> None:
+def test_without_credentials_of_an_environment_that_is_said(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "none")
     found = refusal(command("status", "vision/defects", "--environment", "prod"))
-    assert found.fact == "What stack prod-cluster exported cannot be read: there is no `pulumi` on the PATH."
+    assert found.fact == "What the layers of prod have handed over cannot be read: Unable to locate credentials."
+    assert "/headway/prod/layers" in found.remedy
     assert found.exit is Exit.ENVIRONMENT
 
 

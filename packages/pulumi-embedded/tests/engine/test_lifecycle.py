@@ -208,25 +208,36 @@ def test_a_previewed_refresh_changes_neither_state_nor_objects(engine_workspace:
     assert stack.export_stack().deployment["resources"] == before
 
 
-def test_a_refresh_tells_a_foreign_change_from_what_an_object_reports(engine_workspace: Workspace) -> None:
+def test_a_refresh_names_what_an_update_would_undo_and_records_the_rest(engine_workspace: Workspace) -> None:
+    """As RefreshStep of the real engine: an object's own report, and what ignoreChanges leaves to others, are no drift."""
+
     def program() -> None:
         Thing("changed", name="changed", value=1)
+        Thing("scaled", name="scaled", value=1, opts=Options(ignore_changes=["value"]))
         Thing("reporting", name="reporting", value=1)
 
     stack = engine_workspace.stack(program)
     stack.up()
     live = engine_workspace.world.live
     live["changed"] = {**live["changed"], "value": 9}
+    live["scaled"] = {**live["scaled"], "value": 9}
     live["reporting"] = {**live["reporting"], "arn": "arn:moved"}
-    found: dict[str, dict[str, bool]] = {}
+    found: dict[str, list[str]] = {}
 
     def gather(event: auto.EngineEvent) -> None:
         if event.res_outputs_event and event.res_outputs_event.metadata.op == "update":
             step = event.res_outputs_event.metadata
-            found[step.urn.rsplit("::", 1)[-1]] = {path: diff.input_diff for path, diff in (step.detailed_diff or {}).items()}
+            found[step.urn.rsplit("::", 1)[-1]] = sorted(step.detailed_diff or {})
 
-    assert stack.preview_refresh(on_event=gather).change_summary == {"update": 2}
-    assert found == {"changed": {"value": True}, "reporting": {"arn": False}}
+    assert stack.preview_refresh(on_event=gather).change_summary == {"same": 2, "update": 1}
+    assert found == {"changed": ["value"]}
+    with pytest.raises(auto.CommandError, match="no changes were expected"):
+        stack.preview_refresh(expect_no_changes=True)
+    stack.refresh()
+    assert entry(stack, "reporting")["outputs"]["arn"] == "arn:moved"
+    assert entry(stack, "scaled")["inputs"]["value"] == 9
+    assert stack.up().summary.resource_changes == {"same": 3, "update": 1}
+    stack.preview_refresh(expect_no_changes=True)
 
 
 def test_an_update_that_refreshes_first_makes_what_was_lost_again(engine_workspace: Workspace) -> None:

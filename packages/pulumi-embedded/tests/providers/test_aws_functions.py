@@ -104,3 +104,33 @@ def test_a_cluster_or_a_group_that_is_not_there_is_not_found(world: World) -> No
     world.node_group(size=0)
     with pytest.raises(ProviderError, match="No node group found for name: cpu"):
         ask(world, GROUP, clusterName="dev", nodeGroupName="cpu")
+
+
+BY_PATH = "aws:ssm/getParametersByPath:getParametersByPath"
+
+
+def test_parameters_are_found_by_the_path_that_they_lie_at(world: World) -> None:
+    for name, value in {"/env/layers/cluster": "{}", "/env/layers/deep/er": "x", "/env/other": "y"}.items():
+        world.make("ssm/parameter", name.replace("/", "-"), name=name, type="String", value=value)
+    found = ask(world, BY_PATH, path="/env/layers")
+    assert (found["names"], found["values"]) == (["/env/layers/cluster"], ["{}"])
+    assert found["arns"] == [f"arn:aws:ssm:{REGION}:000000000000:parameter/env/layers/cluster"]
+    assert ask(world, BY_PATH, path="/env/layers", recursive=True)["names"] == ["/env/layers/cluster", "/env/layers/deep/er"]
+
+
+def test_a_path_without_parameters_is_empty_and_no_failure(world: World) -> None:
+    assert ask(world, BY_PATH, path="/nobody/layers")["names"] == []
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ({"value": "x" * 4097}, "at most 4096"),
+        ({"name": "env/layers"}, "before each level"),
+        ({"name": "/aws/layers"}, "reserved"),
+        ({"name": "/a" * 16}, "at most 15 levels"),
+    ],
+)
+def test_a_parameter_that_ssm_would_refuse_is_refused(world: World, inputs: dict[str, str], said: str) -> None:
+    refused = world.check("ssm/parameter", **{"name": "/env/layers", "type": "String", "value": "x", **inputs})
+    assert any(said in failure.reason for failure in refused), refused

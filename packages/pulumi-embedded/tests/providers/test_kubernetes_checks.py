@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pulumi_embedded.engine.provider import UNKNOWN, CheckResult, Properties, ProviderError
+from pulumi_embedded.engine.provider import UNKNOWN, CheckResult, Properties
 from pulumi_embedded.providers.kubernetes import checks, releases, settings
 from pulumi_embedded.providers.kubernetes.kinds import ObjectKind, kind_of
 
@@ -196,50 +196,10 @@ def test_settings_are_read_from_the_json_text_that_the_sdk_sends(value: Any) -> 
     assert (found.patch_force, found.upsert) == (True, False)
 
 
-def test_the_namespace_is_the_providers_before_the_contexts() -> None:
-    assert settings.parse({"kubeconfig": KUBECONFIG}, Path("none")).namespace == "team"
-    assert settings.parse({"kubeconfig": KUBECONFIG, "context": "there"}, Path("none")).namespace == ""
-    assert settings.parse({"kubeconfig": KUBECONFIG, "namespace": "own"}, Path("none")).namespace == "own"
-
-
-def test_a_kubeconfig_may_be_a_path(tmp_path: Path) -> None:
-    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
-    assert settings.parse({"kubeconfig": str(tmp_path / "kubeconfig")}, Path("none")).namespace == "team"
-
-
-def test_without_a_kubeconfig_the_sandboxs_own_is_used_and_may_be_missing(tmp_path: Path) -> None:
-    assert settings.parse({}, tmp_path / "none").kubeconfig == {}
-    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
-    assert settings.parse({}, tmp_path / "kubeconfig").namespace == "team"
-
-
-@pytest.mark.parametrize("text", ["a: [", "[1, 2]\n", "/nowhere/kubeconfig"])
-def test_a_kubeconfig_that_cannot_be_used_is_an_error_that_does_not_show_it(text: str) -> None:
-    with pytest.raises(ProviderError, match="kubeconfig") as refusal:
-        settings.parse({"kubeconfig": f"{text}\n" if text.startswith("a") else text}, Path("none"))
-    assert "a: [" not in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    ("given", "path"),
-    [
-        ({"renderYamlToDirectory": "out"}, "renderYamlToDirectory"),
-        ({"enableServerSideApply": "false"}, "enableServerSideApply"),
-        ({"cluster": "c"}, "cluster"),
-        ({"enablePatchForce": "maybe"}, "enablePatchForce"),
-        ({"kubeConfig": "x"}, "kubeConfig"),
-    ],
-)
-def test_a_setting_that_would_be_ignored_is_refused(given: Properties, path: str) -> None:
-    assert [failure.property for failure in settings.check(given)] == [path]
-
-
-def test_settings_that_change_nothing_here_are_accepted() -> None:
-    given = {
-        "kubeClientSettings": "{}",
-        "suppressHelmHookWarnings": "true",
-        "clusterIdentifier": "a",
-        "kubeconfig": UNKNOWN,
-        "version": "4",
-    }
-    assert settings.check(given) == ()
+def test_variables_count_where_the_program_does_not_say() -> None:
+    asked = {settings.UPSERT_VARIABLE: "true", settings.FORCE_VARIABLE: "true"}
+    found = settings.parse({"kubeconfig": KUBECONFIG}, Path("none"), asked)
+    assert (found.patch_force, found.upsert) == (True, True)
+    said = {"kubeconfig": KUBECONFIG, "upsertExistingObjects": "false", "enablePatchForce": "false"}
+    found = settings.parse(said, Path("none"), asked)
+    assert (found.patch_force, found.upsert) == (False, False)

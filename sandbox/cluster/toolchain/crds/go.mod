@@ -4,6 +4,7 @@ module headway/sandbox/crds
 go 1.26.0
 
 require (
+	github.com/cert-manager/cert-manager v1.21.2
 	github.com/kedacore/keda/v2 v2.20.2
 	github.com/prometheus-operator/prometheus-operator v0.93.0
 	istio.io/api v1.31.1

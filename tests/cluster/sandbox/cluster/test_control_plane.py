@@ -274,6 +274,54 @@ spec: {defaultBackend: {service: {name: gateway, port: {number: 80}}}}
     assert address("Service", "inner") == []
 
 
+OFFERED = {
+    "good": ("internal", "ip", False),
+    "instances": ("internal", "instance", True),
+    "no-node-ports": ("internal", "instance", False),
+    "nowhere": ("everywhere", "ip", False),
+}
+"""Services of the AWS Load Balancer Controller's class: scheme, kind of targets, whether they have node ports."""
+
+
+def balanced(name: str) -> dict[str, Any]:
+    scheme, targets, ports = OFFERED[name]
+    prefix = "service.beta.kubernetes.io/aws-load-balancer"
+    annotations = {f"{prefix}-scheme": scheme, f"{prefix}-nlb-target-type": targets}
+    spec = {
+        "type": "LoadBalancer",
+        "loadBalancerClass": "service.k8s.aws/nlb",
+        "allocateLoadBalancerNodePorts": ports,
+        "ports": [{"port": 80}],
+    }
+    metadata = {"name": name, "namespace": "default", "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+def test_a_balancer_is_late_and_none_is_made_of_what_its_controller_refuses(control_plane: ControlPlane) -> None:
+    control_plane.create(*(balanced(name) for name in OFFERED))
+
+    def address(name: str) -> list[dict[str, str]]:
+        return control_plane.get("Service", name)["status"]["loadBalancer"].get("ingress") or []
+
+    assert address("good") == []
+    assert eventually(lambda: address("good")) == [{"hostname": "k8s-default-good.elb.sandbox.internal"}]
+    assert eventually(lambda: address("instances"))
+    time.sleep(3.0)
+    assert (address("no-node-ports"), address("nowhere")) == ([], [])
+
+
+def test_the_cloud_provider_leaves_services_of_other_controllers_alone(control_plane: ControlPlane) -> None:
+    other = balanced("good")
+    other["metadata"] = {"name": "other", "namespace": "default"}
+    other["spec"]["loadBalancerClass"] = "example.com/balancer"
+    annotated = {"service.beta.kubernetes.io/aws-load-balancer-type": "external"}
+    external = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "external", "namespace": "default", "annotations": annotated}}
+    control_plane.create(other, {**external, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}})
+    time.sleep(3.0)
+    for name in ("other", "external"):
+        assert not control_plane.get("Service", name)["status"]["loadBalancer"].get("ingress")
+
+
 def test_a_volume_is_provisioned_bound_and_deleted_with_its_claim(control_plane: ControlPlane) -> None:
     control_plane.create(
         """
@@ -323,7 +371,7 @@ spec: {accessModes: [ReadWriteOnce], storageClassName: lazy, resources: {request
 
 def test_the_crds_of_every_add_on_are_accepted(control_plane: ControlPlane) -> None:
     toolchain = control_plane.cluster.start(Silent()).toolchain
-    for add_on in ("istio", "keda", "prometheus-operator", "gateway-api"):
+    for add_on in ("cert-manager", "istio", "keda", "prometheus-operator", "gateway-api"):
         for document in manifests.read(toolchain.crds(add_on)):
             assert document["kind"] == "CustomResourceDefinition"
             control_plane.resource(document).server_side_apply(

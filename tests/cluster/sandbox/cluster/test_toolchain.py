@@ -259,6 +259,7 @@ def test_the_second_of_two_builders_waits_says_so_and_builds_nothing(layout: Lay
     first.join()
     assert builds(layout) == 1
     assert told.lines[0] == f"build: waiting for process {os.getpid()}, which is building the sandbox's programs"
+    assert told.lines[1] == "build done: no other command builds any more"
 
 
 def test_progress_counts_downloads_and_packages(layout: Layout, tools: ToolSet, fake_go: GoMaker) -> None:

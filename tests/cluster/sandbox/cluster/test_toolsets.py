@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from components.versions import OTEL_COLLECTOR
+from components.versions import CERT_MANAGER, OTEL_COLLECTOR
 from sandbox.cluster import golang, toolsets
 from sandbox.cluster.nodes import KUBELET_VERSION
 from sandbox.cluster.toolsets import CONTROL_PLANE, SETS, ToolSet, go_directive, required_versions
@@ -66,3 +66,9 @@ def test_the_staging_modules_follow_kubernetes() -> None:
     staged = [line.split() for line in text.splitlines() if " => k8s.io/" in line]
     assert len(staged) > 25
     assert {words[-1] for words in staged} == {"v0.36.2"}, "k8s.io/kubernetes v1.36.2 is made of these"
+
+
+@pytest.mark.parametrize("tool_set", [toolsets.CERT_MANAGER, toolsets.CRDS], ids=lambda each: each.name)
+def test_cert_manager_is_of_the_release_that_the_platform_installs(tool_set: ToolSet) -> None:
+    found = required_versions((tool_set.folder / "go.mod").read_text())
+    assert found["github.com/cert-manager/cert-manager"] == CERT_MANAGER.version

@@ -155,7 +155,7 @@ def metadata(step: StepEvent) -> Properties:
         "new": step.new and _state(step.new),
         "keys": list(step.replaces),
         "diffs": sorted({top_key(path) for path in step.details}),
-        "detailedDiff": {path: {"diffKind": kind, "inputDiff": path not in step.reported} for path, kind in step.details.items()} or None,
+        "detailedDiff": {path: {"diffKind": kind, "inputDiff": True} for path, kind in step.details.items()} or None,
         "logical": step.op not in (Op.CREATE_REPLACEMENT, Op.DELETE_REPLACED),
         "provider": step.provider,
     }

@@ -134,8 +134,6 @@ class StepEvent:
     new: Resource | None = None
     details: Mapping[str, DiffKind] = field(default_factory=dict)
     """Property path -> kind."""
-    reported: frozenset[str] = frozenset()
-    """Those of `details` that only the object's own report of itself differs in, not what was asked of it. Known after a refresh only."""
     replaces: tuple[str, ...] = ()
     quiet: bool = False
     """A default provider: state keeps it, people and counts do not see it."""

@@ -2,21 +2,28 @@
 
 Objects are read in parallel; the state is written in its own order afterwards. The trap: forgetting a resource must also remove it from
 what others say they depend on, or the state would no longer be whole.
+
+What counts as a change is what an update of an unchanged program would undo, as the provider's diff tells it with the recorded ignoreChanges
+(pulumi/pulumi, pkg/resource/deploy/step.go, RefreshStep): neither a new report of an object about itself, nor what its program leaves to others.
+Both are recorded all the same.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
-from pulumi_embedded.engine.changes import changes
 from pulumi_embedded.engine.context import Context
+from pulumi_embedded.engine.goals import with_ignored
 from pulumi_embedded.engine.graph import provider_urn, references
-from pulumi_embedded.engine.halt import Stopped
+from pulumi_embedded.engine.halt import StepError, Stopped
 from pulumi_embedded.engine.model import Op, PendingKind, Resource, StepEvent
+from pulumi_embedded.engine.provider import DiffKind, LiveResource, Provider
 from pulumi_embedded.engine.provider_instances import Providers
 from pulumi_embedded.engine.values import marked_like, plain
 
+_INVERSE: dict[str, DiffKind] = {"add": "delete", "delete": "add"}
 _FINISHED_ELSEWHERE: tuple[PendingKind, ...] = ("updating", "deleting", "reading", "importing")
 
 
@@ -54,6 +61,7 @@ def _read(context: Context, providers: Providers, cause: Callable[[Exception], s
         before_inputs, before_outputs = plain(resource.inputs), plain(resource.outputs)
         with context.slots.taken():
             live = instance.provider.read(resource.urn, resource.type, resource.id, before_inputs, before_outputs)
+        details = _undone(instance.provider, resource, live) if live else {}
     except Stopped:
         return resource
     except Exception as error:
@@ -78,10 +86,18 @@ def _read(context: Context, providers: Providers, cause: Callable[[Exception], s
         modified=context.clock(),
     )
     context.state.put(now)
-    asked, reported = changes(before_inputs, live.inputs), changes(before_outputs, live.outputs)
-    details = dict(sorted({**reported, **asked}.items()))
-    context.finished(replace(event, op=Op.UPDATE, new=now, details=details, reported=frozenset(reported.keys() - asked.keys())))
+    context.finished(replace(event, op=Op.UPDATE, new=now, details=details) if details else replace(event, op=Op.SAME, new=now))
     return now
+
+
+def _undone(provider: Provider, resource: Resource, live: LiveResource) -> dict[str, DiffKind]:
+    """What an update would change back, told as what was changed: paths with their kinds."""
+    recorded = plain(resource.inputs)
+    with contextlib.suppress(StepError):  # what is ignored may be gone
+        recorded = with_ignored(recorded, live.inputs, resource)
+    diff = provider.diff(resource.urn, resource.type, live.id, live.inputs, live.outputs, recorded, resource.ignore_changes)
+    kinds = {path: kind.removesuffix("-replace") for path, kind in sorted(diff.details.items())}
+    return {path: _INVERSE.get(kind, "update") for path, kind in kinds.items()}
 
 
 def _is_live(resource: Resource) -> bool:

@@ -7,7 +7,7 @@ Trap: a create that was killed leaves an object nobody acknowledged; `orphan` fi
 import json
 import sqlite3
 import threading
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,6 +30,8 @@ CREATE TABLE IF NOT EXISTS links (
   path TEXT NOT NULL, deletion TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS links_by_source ON links (source);
 CREATE INDEX IF NOT EXISTS links_by_value ON links (class, value);
+CREATE TABLE IF NOT EXISTS beside (
+  object INTEGER PRIMARY KEY REFERENCES objects (key) ON DELETE CASCADE, state TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS generations (urn TEXT PRIMARY KEY, count INTEGER NOT NULL);
 """
 _COLUMNS = "type, id, region, urn, generation, inputs, outputs, extra, created"
@@ -68,6 +70,8 @@ class AccountObject:
     extra: Properties
     """What its backend keeps between operations."""
     created: datetime
+    beside: Properties | None = None
+    """What others than the provider keep beside it; an update of the object leaves it alone."""
 
     @property
     def name(self) -> str:
@@ -150,6 +154,16 @@ class SimulatedAccount:
             db.execute("UPDATE objects SET inputs = ?, outputs = ?, extra = ? WHERE key = ?", values)
             _relate(db, key, region, handles, links)
 
+    def keep_beside(self, key: int, change: Callable[[Properties | None], Properties]) -> Properties:
+        """Rewrite what is kept beside an object, in one transaction: what `change` answers, which may raise."""
+        with self._write() as db:
+            row = db.execute("SELECT state FROM beside WHERE object = ?", (key,)).fetchone()
+            state = change(json.loads(row[0]) if row else None)
+            db.execute(
+                "INSERT INTO beside VALUES (?, ?) ON CONFLICT (object) DO UPDATE SET state = excluded.state", (key, json.dumps(state))
+            )
+        return state
+
     def delete(self, key: int) -> None:
         with self._write() as db:
             db.execute("DELETE FROM objects WHERE key = ?", (key,))
@@ -162,7 +176,8 @@ class SimulatedAccount:
 
     def _objects(self, where: str, values: Sequence[object]) -> list[AccountObject]:
         # The conditions are literals of this module; values are bound.
-        rows = self._read(f"SELECT key, {_COLUMNS} FROM objects WHERE {where} ORDER BY key", values)  # noqa: S608
+        beside = "(SELECT state FROM beside WHERE object = key)"
+        rows = self._read(f"SELECT key, {_COLUMNS}, {beside} FROM objects WHERE {where} ORDER BY key", values)  # noqa: S608
         return [_object(*row) for row in rows]
 
     def _read(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
@@ -197,9 +212,10 @@ class SimulatedAccount:
 
 
 def _object(key: int, type: str, id: str, region: str, urn: str, generation: int, *texts: str) -> AccountObject:
-    inputs, outputs, extra, created = texts
+    inputs, outputs, extra, created, beside = texts
     parsed = (json.loads(inputs), json.loads(outputs), json.loads(extra))
-    return AccountObject(key, type, id, region, urn, generation, *parsed, datetime.fromisoformat(created))
+    kept = json.loads(beside) if beside else None
+    return AccountObject(key, type, id, region, urn, generation, *parsed, datetime.fromisoformat(created), kept)
 
 
 def _relate(db: sqlite3.Connection, key: int, region: str, handles: Sequence[Handle], links: Sequence[Link]) -> None:

@@ -1,17 +1,22 @@
 """EKS behind its records: a cluster is the control plane of the host, a node group is simulated nodes in it.
 
+How many nodes a group has is the account's (`instances.py`), because an autoscaler changes it too: an update sends the number only where its
+scaling configuration is another than the last (terraform-provider-aws, internal/service/eks/node_group.go, resourceNodeGroupUpdate).
+
 Trap: node names are stable (group and ordinal), instances are not: a new AMI release or launch template version replaces each node under
 its name, one after another, as a rolling update of the group does.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from pulumi_embedded.engine.provider import PartialFailureError, Properties, ProviderError, ProviderStep
 from pulumi_embedded.providers.aws.account import AccountObject, SimulatedAccount
 from pulumi_embedded.providers.aws.backend import ObjectBackend
+from pulumi_embedded.providers.aws.instances import GroupInstances
 from pulumi_embedded.providers.aws.kind import Facts
 from pulumi_embedded.providers.aws.nodes import NodeGroup, NodeMaker, NodeZone, SimulatedNode
 from pulumi_embedded.providers.control_plane import EksControlPlane, wait_until_ready
@@ -19,6 +24,7 @@ from pulumi_embedded.providers.control_plane import EksControlPlane, wait_until_
 _TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 _SUBNET = "aws:ec2/subnet:Subnet"
 _CLUSTER = "aws:eks/cluster:Cluster"
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 _READY_SECONDS = 120.0
 _UNVERSIONED = {"tags", "tagsAll", "name", "namePrefix", "updateDefaultVersion", "defaultVersion", "region"}
 
@@ -83,6 +89,7 @@ class NodeGroups(ObjectBackend):
     account: SimulatedAccount
     plane: EksControlPlane
     make: NodeMaker
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def before(self, facts: Facts) -> Properties:
         cluster = self.account.get(_CLUSTER, str(facts.inputs["clusterName"]), facts.region)
@@ -98,6 +105,8 @@ class NodeGroups(ObjectBackend):
         return dict(object.extra)
 
     def updated(self, object: AccountObject, old: Properties, inputs: Properties, step: ProviderStep) -> Properties:
+        if old.get("scalingConfig") != inputs.get("scalingConfig"):
+            self._resize(object, int(inputs["scalingConfig"]["desiredSize"]))
         self._converge(object, inputs, step)
         return dict(object.extra)
 
@@ -113,25 +122,41 @@ class NodeGroups(ObjectBackend):
     def live(self, object: AccountObject, inputs: Properties) -> Properties | None:
         if not self.plane.reachable():
             return inputs
-        count = len(self.plane.nodes(object.outputs["arn"]))
+        booting = [each for each in GroupInstances.of(object).instances if not each.due(self.clock())]
+        count = len(self.plane.nodes(object.outputs["arn"])) + len(booting)
         return {**inputs, "scalingConfig": {**inputs["scalingConfig"], "desiredSize": count}}
 
     def drifted(self, object: AccountObject) -> tuple[str, ...]:
         if not self.plane.reachable():
             return ()
         there = {node.name for node in self.plane.nodes(object.outputs["arn"])}
-        wanted = {node.name for node in self._nodes(object, object.inputs)}
+        wanted = {node.name for node in self._joined(object, object.inputs)}
         # What an Auto Scaling group repairs by itself, an update of the group repairs here.
         return ("resources",) if there != wanted else ()
 
-    def _nodes(self, object: AccountObject, inputs: Properties) -> tuple[SimulatedNode, ...]:
-        group = self._group({**object.outputs, **inputs}, object.outputs["arn"], object.region, object.extra)
-        return self.make(group, int(inputs["scalingConfig"]["desiredSize"]))
+    def resolved(self, object: AccountObject, inputs: Properties) -> NodeGroup:
+        """The group with what its launch template adds."""
+        return self._group({**object.outputs, **inputs}, object.outputs["arn"], object.region, object.extra)
+
+    def of_ordinals(self, object: AccountObject, inputs: Properties, ordinals: Sequence[int]) -> dict[int, SimulatedNode]:
+        """What the node of each of these instances is."""
+        made = self.make(self.resolved(object, inputs), max(ordinals, default=-1) + 1)
+        return {ordinal: made[ordinal] for ordinal in ordinals}
+
+    def _joined(self, object: AccountObject, inputs: Properties) -> list[SimulatedNode]:
+        """Nodes of the instances that have booted; the others come by themselves."""
+        fresh = self.account.get(NODE_GROUP, object.id, object.region) or object
+        ordinals = [each.ordinal for each in GroupInstances.of(fresh).instances if each.due(self.clock())]
+        return list(self.of_ordinals(object, inputs, ordinals).values())
+
+    def _resize(self, object: AccountObject, count: int) -> None:
+        """An update waits until the nodes are ready, so those that it adds have joined when it ends."""
+        self.account.keep_beside(object.key, lambda record: GroupInstances.read(object, record).resized(count, self.clock()).record())
 
     def _converge(self, object: AccountObject, inputs: Properties, step: ProviderStep) -> None:
         """Make, replace, relabel and remove nodes until they are what the group says."""
         arn = object.outputs["arn"]
-        wanted = {node.name: node for node in self._nodes(object, inputs)}
+        wanted = {node.name: node for node in self._joined(object, inputs)}
         there = {node.name: node for node in self.plane.nodes(arn)}
         for name in sorted(there.keys() - wanted.keys(), reverse=True):
             step.status(f"removing node {name}")

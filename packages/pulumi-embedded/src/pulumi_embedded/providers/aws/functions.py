@@ -1,7 +1,9 @@
-"""The functions of the aws provider that a program may call while it plans: those whose answer needs no live account, and EKS's lists.
+"""The functions of the aws provider that a program may call while it plans: those whose answer needs no live account, EKS's lists, and
+parameters by their path.
 
 All others are refused by name: a plan that depends on live reads differs between two runs of the same commit. The size of a node group is
 such a read, and one that a plan cannot do without: an update of bounds sends the number of nodes, which an autoscaler has changed.
+Parameters are how one stack hands to another what a StackReference would read from its state.
 """
 
 import hashlib
@@ -13,6 +15,7 @@ from typing import Any
 from pulumi_embedded.engine.provider import UNKNOWN, Properties, ProviderError
 from pulumi_embedded.providers.aws import offerings
 from pulumi_embedded.providers.aws.account import AccountObject
+from pulumi_embedded.providers.aws.instances import GroupInstances
 from pulumi_embedded.providers.aws.kind import PARTITION
 from pulumi_embedded.providers.conform import closest, nonconformities
 from pulumi_embedded.providers.schema import fields_of
@@ -183,10 +186,34 @@ def _node_group(args: Properties, where: Where) -> Properties:
     group = _groups_of(args, where).get(args["nodeGroupName"])
     if group is None:
         raise ProviderError(f"ResourceNotFoundException: No node group found for name: {args['nodeGroupName']}.")
-    size = {name: int(group.inputs["scalingConfig"][name]) for name in ("desiredSize", "maxSize", "minSize")}
+    bounds = group.inputs["scalingConfig"]
+    size = {"desiredSize": GroupInstances.of(group).desired, "maxSize": int(bounds["maxSize"]), "minSize": int(bounds["minSize"])}
     return {**args, "id": f"{args['clusterName']}:{args['nodeGroupName']}", "arn": group.outputs["arn"], "scalingConfigs": [size]}
 
 
+def _parameters_by_path(args: Properties, where: Where) -> Properties:
+    """Those below the path; none is no failure (terraform-provider-aws, internal/service/ssm/parameters_by_path_data_source.go)."""
+    path = str(args["path"]).rstrip("/")
+    if not path.startswith("/"):
+        raise ProviderError(f'ValidationException: The parameter path "{args["path"]}" must begin with "/"')
+    named = {str(found.outputs["name"]): found.outputs for found in _objects(_PARAMETER, where)}
+    below = [
+        named[name]
+        for name in sorted(named)
+        if name.startswith(f"{path}/") and (args.get("recursive") is True or "/" not in name[len(path) + 1 :])
+    ]
+    return {
+        **args,
+        "arns": [each["arn"] for each in below],
+        "id": args["path"],
+        "names": [each["name"] for each in below],
+        "region": where.region,
+        "types": [each["type"] for each in below],
+        "values": [each.get("value") or each.get("insecureValue") for each in below],
+    }
+
+
+_PARAMETER = "aws:ssm/parameter:Parameter"
 _CLUSTER, _NODE_GROUP = "aws:eks/cluster:Cluster", "aws:eks/nodeGroup:NodeGroup"
 _POLICY_ARGS = ("statements", "version", "policyId", "sourcePolicyDocuments", "overridePolicyDocuments")
 
@@ -201,4 +228,5 @@ FUNCTIONS: Mapping[str, _Function] = {
     "aws:index/getPartition:getPartition": _Function(_partition),
     "aws:index/getRegion:getRegion": _Function(_region, ("region",)),
     "aws:index/getServicePrincipal:getServicePrincipal": _Function(_service_principal, ("serviceName", "region")),
+    "aws:ssm/getParametersByPath:getParametersByPath": _Function(_parameters_by_path, ("path", "recursive", "region", "withDecryption")),
 }

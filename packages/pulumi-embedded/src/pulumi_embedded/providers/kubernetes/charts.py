@@ -25,6 +25,7 @@ CHARTS: dict[str, KnownChart] = {
     "aws-ebs-csi-driver": _NONE,
     "aws-load-balancer-controller": _NONE,
     "base": KnownChart(("istio",)),
+    "cert-manager": KnownChart(("cert-manager",)),
     "cluster-autoscaler": _NONE,
     "cni": _NONE,
     "dcgm-exporter": _NONE,
@@ -51,6 +52,7 @@ PERMISSIVE = "permissive"
 """Annotation, below a prefix of the host, of definitions that check nothing, so that nobody takes them for the vendor's."""
 
 GROUPS = {
+    "cert-manager": ("acme.cert-manager.io", "cert-manager.io"),
     "gateway-api": ("gateway.networking.k8s.io",),
     "istio": ("extensions.istio.io", "networking.istio.io", "security.istio.io", "telemetry.istio.io"),
     "keda": ("eventing.keda.sh", "keda.sh"),

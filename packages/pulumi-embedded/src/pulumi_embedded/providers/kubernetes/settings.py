@@ -4,6 +4,7 @@ The trap: the SDK sends every setting of a provider resource as a string, boolea
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ _REFUSED = {
     "skipUpdateUnreachable": "an update that was not made is never reported as made; leave it out",
     "strictMode": "the default provider reaches the local cluster only; leave it out",
 }
+FORCE_VARIABLE = "PULUMI_K8S_ENABLE_PATCH_FORCE"
+UPSERT_VARIABLE = "PULUMI_K8S_UPSERT_EXISTING_OBJECTS"
 _BOOLEANS = ("deleteUnreachable", "enableConfigMapMutable", "enablePatchForce", "enableSecretMutable", "upsertExistingObjects")
 
 
@@ -62,17 +65,20 @@ def check(inputs: Properties) -> tuple[CheckFailure, ...]:
     return tuple(sorted(failures, key=lambda failure: failure.property))
 
 
-def parse(inputs: Properties, default_kubeconfig: Path) -> ProviderSettings:
-    """The settings of known inputs. Raises ProviderError for a kubeconfig that cannot be read."""
-    kubeconfig = _kubeconfig(inputs.get("kubeconfig"), default_kubeconfig)
+def parse(inputs: Properties, default_kubeconfig: Path, environment: Mapping[str, str] = os.environ) -> ProviderSettings:
+    """The settings of known inputs. Raises ProviderError for a kubeconfig that cannot be read.
+
+    A variable counts where the program does not say (pulumi-kubernetes, provider/pkg/gen/schema.go).
+    """
+    kubeconfig = _logged_in(_kubeconfig(inputs.get("kubeconfig"), default_kubeconfig), default_kubeconfig)
     context = str(inputs.get("context") or "")
     return ProviderSettings(
         kubeconfig=kubeconfig,
         context=context,
         namespace=str(inputs.get("namespace") or "") or _context_namespace(kubeconfig, context),
         delete_unreachable=_flag(inputs, "deleteUnreachable"),
-        patch_force=_flag(inputs, "enablePatchForce"),
-        upsert=_flag(inputs, "upsertExistingObjects"),
+        patch_force=_flag({"enablePatchForce": environment.get(FORCE_VARIABLE, "false")} | inputs, "enablePatchForce"),
+        upsert=_flag({"upsertExistingObjects": environment.get(UPSERT_VARIABLE, "false")} | inputs, "upsertExistingObjects"),
     )
 
 
@@ -116,6 +122,61 @@ def _kubeconfig(given: Any, default: Path) -> Mapping[str, Any]:
     if not isinstance(parsed, dict):
         raise ProviderError("kubeconfig: holds no clusters, users and contexts, so no cluster can be reached; give a whole kubeconfig")
     return parsed
+
+
+def _logged_in(given: Mapping[str, Any], default: Path) -> Mapping[str, Any]:
+    """`given`, whose login by `aws eks get-token` becomes that of the default kubeconfig: this machine has no AWS to sign a token, and
+    its one cluster no authenticator that would take one. Raises ProviderError for a cluster that is not the default's.
+    """
+    users = [entry for entry in given.get("users") or () if isinstance(entry, dict) and _asks_eks(entry.get("user"))]
+    if not users:
+        return given
+    own = _kubeconfig(None, default)
+    ours = _of_context(own)
+    kept = {id(entry) for entry in users}
+    reached = set[str]()
+    for entry in given.get("contexts") or ():
+        context = entry.get("context") or {}
+        if context.get("user") not in {user["name"] for user in users}:
+            continue
+        reached.add(str(context.get("cluster")))
+        if _authority(_named(given.get("clusters"), context.get("cluster"), "cluster")) != _authority(ours["cluster"]):
+            raise ProviderError(
+                f"kubeconfig: the cluster {context.get('cluster')} is not the one of this machine, and `aws eks get-token` is only stood in "
+                "for there; hand over what the cluster that is deployed here says of itself"
+            )
+    return {
+        **given,
+        # Where it listens is known to this machine: its port may be another one after a start.
+        "clusters": [{**entry, "cluster": ours["cluster"]} if entry.get("name") in reached else entry for entry in given["clusters"]],
+        "users": [{**entry, "user": ours["user"]} if id(entry) in kept else entry for entry in given["users"]],
+    }
+
+
+def _asks_eks(user: Any) -> bool:
+    """Whether a user logs in by `aws eks get-token --cluster-name NAME`. ProviderError for one that names no cluster."""
+    login = user.get("exec") if isinstance(user, dict) else None
+    if not isinstance(login, dict) or login.get("command") != "aws":
+        return False
+    words = [str(word) for word in login.get("args") or ()]
+    if not {"eks", "get-token"} <= {*words}:
+        return False
+    if "--cluster-name" not in words[:-1] or not words[words.index("--cluster-name") + 1]:
+        raise ProviderError("kubeconfig: aws: error: the following arguments are required: --cluster-name")
+    return True
+
+
+def _of_context(kubeconfig: Mapping[str, Any]) -> Mapping[str, Any]:
+    chosen = _named(kubeconfig.get("contexts"), kubeconfig.get("current-context"), "context")
+    return {
+        "cluster": dict(_named(kubeconfig.get("clusters"), chosen.get("cluster"), "cluster")),
+        "user": dict(_named(kubeconfig.get("users"), chosen.get("user"), "user")),
+    }
+
+
+def _authority(cluster: Mapping[str, Any]) -> Any:
+    """What makes two clusters one: nobody else has a key that it signed. Without one, the server's address."""
+    return cluster.get("certificate-authority-data") or cluster.get("server")
 
 
 def _context_namespace(kubeconfig: Mapping[str, Any], context: str) -> str:

@@ -1,6 +1,7 @@
 """Running the platform: queues, topics, budgets, logs, alarms, events."""
 
 import json
+import re
 
 from pulumi_embedded.engine.provider import UNKNOWN, CheckFailure, Properties
 from pulumi_embedded.providers.aws.catalogue.references import EXTERNAL_KEY, EXTERNAL_ROLE, OTHER_ACCOUNT
@@ -10,6 +11,9 @@ from pulumi_embedded.providers.aws.rules import Failures, among, between, exclus
 _SQS = "SQS API reference, SetQueueAttributes"
 _LOGS = "CloudWatch Logs API reference, PutRetentionPolicy"
 _RETENTION = (0, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
+_LEVELS = 15
+"""Of a parameter's name (Systems Manager API reference, PutParameter)."""
+_VALUE_LIMITS = {"Standard": 4096, "Advanced": 8192}
 _EMAIL = r"[^@\s]+@[^@\s]+\.[^@\s]+"
 _QUEUE = Ref("queue URL", "falls", "QueueDoesNotExist")
 _TOPIC = Ref("topic ARN", "falls", "NotFound")
@@ -68,6 +72,32 @@ def _budget_name(facts: Facts) -> str:
 def _queue_url(facts: Facts) -> str:
     """The URL of a queue; clients with an endpoint of their own send it as a name only."""
     return facts.text("https://sqs.{region}.amazonaws.com/{account}/{name}")
+
+
+def _parameter_arn(facts: Facts) -> str:
+    """A name in a hierarchy begins with the slash that stands in the ARN anyway."""
+    name = facts.inputs.get("name")
+    return facts.text("arn:aws:ssm:{region}:{account}:parameter/") + str(name).removeprefix("/") if facts.known else UNKNOWN
+
+
+def _parameter_name(inputs: Properties, _: str) -> Failures:
+    name = inputs.get("name")
+    if not isinstance(name, str) or name == UNKNOWN:
+        return
+    if not re.fullmatch(r"[A-Za-z0-9_.\-/]+", name) or ("/" in name and not name.startswith("/")):
+        yield CheckFailure("name", f'"{name}": ValidationException: letters, digits, ".-_", and a "/" before each level of a hierarchy')
+    if re.match(r"/?(aws|ssm)", name, re.IGNORECASE):
+        yield CheckFailure("name", f'"{name}": ValidationException: no access to reserved parameter name; none begins with aws or ssm')
+    if name.count("/") > _LEVELS:
+        yield CheckFailure("name", f'"{name}": HierarchyLevelLimitExceededException: a hierarchy has at most {_LEVELS} levels')
+
+
+def _parameter_value(inputs: Properties, _: str) -> Failures:
+    value, longest = inputs.get("value"), _VALUE_LIMITS.get(str(inputs.get("tier") or "Standard"), 8192)
+    if isinstance(value, str) and UNKNOWN not in value and len(value.encode()) > longest:
+        yield CheckFailure(
+            "value", f"ValidationException: has {len(value.encode())} bytes; a parameter of this tier holds at most {longest}"
+        )
 
 
 _QUEUE_RULES = (
@@ -237,6 +267,19 @@ KINDS = (
         },
         replaces=("name", "namePrefix", "logGroupClass"),
         rules=(numbers_among("retentionInDays", _RETENTION, _LOGS),),
+    ),
+    AwsKind(
+        type="aws:ssm/parameter:Parameter",
+        operation="ssm.PutParameter",
+        id="{name}",
+        arn=_parameter_arn,
+        named=Naming(longest=1011),
+        concealed=(),
+        outputs={"version": later(1), "tier": const("Standard"), "dataType": const("text"), "hasValueWo": FALSE},
+        volatile=("version",),
+        replaces=("name",),
+        rules=(_parameter_name, _parameter_value, one_of("value", "insecureValue", "valueWo")),
+        source="hashicorp/terraform-provider-aws, internal/service/ssm/parameter.go",
     ),
     AwsKind(
         type="aws:cloudwatch/logResourcePolicy:LogResourcePolicy",

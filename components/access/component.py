@@ -1,0 +1,82 @@
+"""The roles of people and pipelines in AWS, with their policies, boundaries and trust, and a key for each layer's state."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from components.access.duty import Duty, Role
+from components.access.permissions import PEOPLE, WORKLOADS, documents, people_boundary, workloads_boundary
+from components.access.trust import people_trust
+from components.keys import account_decides
+from components.permissions import Statement, document
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entrants:
+    """Who may assume one role: subjects of the CI's tokens, and ARNs of IAM principals."""
+
+    subjects: Sequence[str] = ()
+    principals: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessArgs:
+    """`entrants` by duty; `issuer` is the CI's address, None without CI."""
+
+    entrants: Mapping[Duty, Entrants]
+    issuer: str | None
+    audience: str
+
+
+class Access(pulumi.ComponentResource):
+    """Creates what has to be there before the first layer: only an administrator of the account may change it."""
+
+    def __init__(self, name: str, args: AccessArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("headway:access:Access", name, {}, opts)
+        self._name, self._args, self._child = name, args, pulumi.ResourceOptions(parent=self)
+        first = next(iter(args.entrants))
+        self._policy(first, WORKLOADS, workloads_boundary(first))
+        boundary = self._policy(first, PEOPLE, people_boundary(first))
+        issuers: list[pulumi.Resource] = []
+        if args.issuer:
+            issuers.append(aws.iam.OpenIdConnectProvider(f"{name}-ci", url=args.issuer, client_id_lists=[args.audience], opts=self._child))
+        for duty, entrants in sorted(args.entrants.items(), key=lambda item: item[0].name):
+            self._role(duty, entrants, boundary, issuers)
+            if duty.role is Role.DEPLOYER:
+                self._state_key(duty)
+        self.register_outputs({})
+
+    def _policy(self, duty: Duty, policy: str, statements: Sequence[Statement]) -> aws.iam.Policy:
+        text = document(*statements).apply(lambda found: json.dumps(json.loads(found), separators=(",", ":")))
+        return aws.iam.Policy(f"{self._name}-{policy}", name=policy, path=duty.path, policy=text, opts=self._child)
+
+    def _role(self, duty: Duty, entrants: Entrants, boundary: aws.iam.Policy, issuers: Sequence[pulumi.Resource]) -> None:
+        args = self._args
+        trust = people_trust(duty.account_id, args.issuer, args.audience, entrants.subjects, entrants.principals)
+        role = aws.iam.Role(
+            f"{self._name}-{duty.name}",
+            name=duty.name,
+            path=duty.path,
+            description=f"{duty.role.capitalize()} of {duty.layer} in {duty.environment}",
+            assume_role_policy=json.dumps(trust, separators=(",", ":")),
+            permissions_boundary=boundary.arn,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(issuers)),
+        )
+        for title, statements in documents(duty).items():
+            policy = self._policy(duty, f"{duty.name}-{title}", statements)
+            aws.iam.RolePolicyAttachment(f"{self._name}-{duty.name}-{title}", role=role.name, policy_arn=policy.arn, opts=self._child)
+
+    def _state_key(self, duty: Duty) -> None:
+        """One for each state, or who deploys one tenant could read the secrets in another's."""
+        name = f"{self._name}-state-{duty.layer}"
+        key = aws.kms.Key(
+            name,
+            description=f"Secrets in the state of {duty.environment}-{duty.layer}",
+            enable_key_rotation=True,
+            policy=document(account_decides(duty.account_id)),
+            opts=pulumi.ResourceOptions(parent=self, protect=True),
+        )
+        aws.kms.Alias(f"{name}-alias", name=duty.state_key_alias, target_key_id=key.key_id, opts=self._child)

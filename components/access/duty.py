@@ -1,0 +1,101 @@
+"""Whose duty a role is, and the names that its permissions are limited to. Pure.
+
+A duty is deploying a layer, deploying a tenant, driving its releases, or looking at it. Names end where a tenant's name
+ends: a pattern `headway-prod-vision-*` would also mean the tenant `vision-x`.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from components.naming import ROLE_LIMIT, batch_queue_name, bucket_arn, bucket_name, cluster_arn, cluster_name, physical
+from components.tenant.manifests import SERVICE_ACCOUNT
+from headway.wire import PREFIX, handover_path
+
+MANAGED = "arn:aws:iam::aws:policy/"
+ENVIRONMENT_TAG = f"{PREFIX}/environment"
+"""The tag by which EC2's objects and keys, whose names AWS makes up, are known to be the environment's."""
+EKS_ROLE = "control-plane-eks-eksRole-role"
+"""How the control plane's role begins, which `pulumi_eks` names."""
+
+
+class Role(StrEnum):
+    """What a person or a pipeline is to a layer or a tenant."""
+
+    DEPLOYER = "deployer"
+    RUNNER = "runner"
+    VIEWER = "viewer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duty:
+    """One role in one environment; `layer` is `cluster` or `platform`, or the name of a tenant."""
+
+    environment: str
+    account_id: str
+    region: str
+    state_bucket: str
+    layer: str
+    role: Role = Role.DEPLOYER
+
+    @property
+    def kind(self) -> str:
+        return self.layer if self.layer in ("cluster", "platform") else "tenant"
+
+    @property
+    def cluster(self) -> str:
+        return cluster_name(self.environment)
+
+    @property
+    def name(self) -> str:
+        """The IAM role's name."""
+        return physical(self.layer, self.role, limit=ROLE_LIMIT)
+
+    @property
+    def path(self) -> str:
+        """The IAM path of roles and policies of people: no pattern of a deployer's role names reaches it."""
+        return f"/{self.cluster}/access/"
+
+    @property
+    def role_arn(self) -> str:
+        return f"arn:aws:iam::{self.account_id}:role{self.path}{self.name}"
+
+    @property
+    def state_key_alias(self) -> str:
+        return f"alias/{self.cluster}-state-{self.layer}"
+
+    def policy_arn(self, name: str) -> str:
+        return f"arn:aws:iam::{self.account_id}:policy{self.path}{name}"
+
+    def arn(self, service: str, rest: str) -> str:
+        return f"arn:aws:{service}:{self.region}:{self.account_id}:{rest}"
+
+    @property
+    def eks(self) -> list[str]:
+        """The cluster and what is in it."""
+        inside = ("access-entry", "addon", "nodegroup", "podidentityassociation")
+        return [
+            cluster_arn(self.environment, self.account_id, self.region),
+            *(self.arn("eks", f"{one}/{self.cluster}/*") for one in inside),
+        ]
+
+    @property
+    def roles(self) -> list[str]:
+        """The roles of workloads that the layer makes; none of people."""
+        found = f"arn:aws:iam::{self.account_id}:role/"
+        if self.kind == "tenant":
+            return [f"{found}{physical(self.cluster, self.layer, SERVICE_ACCOUNT, limit=ROLE_LIMIT)}"]
+        own = [f"{found}{self.cluster}-*"]
+        return [f"{found}{EKS_ROLE}-*", *own] if self.kind == "cluster" else own
+
+    @property
+    def queues(self) -> list[str]:
+        name = batch_queue_name(self.environment)
+        return [self.arn("sqs", f"{name}-{self.layer}_*" if self.kind == "tenant" else f"{name}*")]
+
+    def bucket(self, role: str) -> str:
+        return bucket_arn(bucket_name(self.environment, role, self.account_id))
+
+    @property
+    def handover(self) -> str:
+        """The path that every duty reads; a layer writes its own parameter below it."""
+        return self.arn("ssm", f"parameter{handover_path(self.environment)}")

@@ -1,0 +1,384 @@
+"""What each duty may do in AWS, as policy documents, and the boundaries that nobody crosses. Pure.
+
+Each action of `actions.py` is limited by its service's rule here: by ARN where names are ours, by the environment's tag
+where AWS makes the names up. An action that knows no resource type is allowed on `*`, and lists or is bound by a tag.
+Source of which it is: AWS Service Authorization Reference. The trap: a policy has 6,144 characters, so a deployer of the
+cluster has several.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from components.access.actions import actions_of, reads
+from components.access.duty import ENVIRONMENT_TAG, MANAGED, Duty, Role
+from components.permissions import Statement
+from headway.wire import LEDGER_LEASES
+
+POLICY_LIMIT, TRUST_LIMIT = 6144, 2048
+"""Characters of a managed policy and of a trust policy, white space not counted (IAM user guide, "IAM and AWS STS quotas")."""
+WORKLOADS, PEOPLE = "workloads", "people"
+"""Names of the two boundaries: of the roles that deployers make, and of the deployers themselves."""
+ATTACHED = (
+    "AmazonEBSCSIDriverPolicy",
+    "AmazonEC2ContainerRegistryPullOnly",
+    "AmazonEKSClusterPolicy",
+    "AmazonEKSWorkerNodePolicy",
+    "AmazonEKS_CNI_Policy",
+)
+"""AWS's own policies that the cluster layer attaches."""
+PASSED_TO: Mapping[str, Sequence[str]] = {
+    "cluster": ("ec2.amazonaws.com", "eks.amazonaws.com", "pods.eks.amazonaws.com", "vpc-flow-logs.amazonaws.com"),
+    "platform": ("pods.eks.amazonaws.com",),
+    "tenant": ("pods.eks.amazonaws.com",),
+}
+"""Services to which a layer hands roles."""
+_NO_RESOURCE = frozenset(
+    [
+        "autoscaling:DescribeTags",
+        "eks:ListClusters",
+        "kms:ListAliases",
+        "logs:DescribeLogGroups",
+        "ssm:DescribeParameters",
+        "sns:GetSubscriptionAttributes",
+        "sns:Unsubscribe",
+    ]
+)
+_CACHES = "PullThroughCacheRule", "RepositoryCreationTemplate"
+_BOUND = frozenset({"iam:CreateRole", "iam:PutRolePolicy", "iam:PutRolePermissionsBoundary", "iam:DeleteRolePolicy"})
+_ATTACHES = frozenset({"iam:AttachRolePolicy", "iam:DetachRolePolicy"})
+Scope = tuple[str, Sequence[str], Mapping[str, Mapping[str, str | Sequence[str]]], str]
+"""Id of a statement, its resources, its conditions, and why it may name everything."""
+
+
+def documents(duty: Duty) -> Mapping[str, tuple[Statement, ...]]:
+    """The policies of a duty by name; each fits into one managed policy."""
+    deploys = tuple(_grouped(duty, actions_of(duty.kind)))
+    looks = (*_cluster_known(duty), _reads_handover(duty))
+    match duty.role, duty.kind:
+        case Role.DEPLOYER, "cluster":
+            network = tuple(s for s in deploys if s.sid.startswith(("Ec2", "See", "Autoscaling")))
+            rest = tuple(s for s in deploys if s not in network)
+            access = tuple(s for s in rest if s.sid.startswith(("Iam", "Eks", "Kms")))
+            return {
+                "network": network,
+                "cluster": access,
+                "storage": tuple(s for s in rest if s not in access),
+                "state": (*_state(duty), *looks),
+            }
+        case Role.DEPLOYER, "platform":
+            return {"layer": deploys, "state": (*_state(duty), *looks)}
+        case Role.DEPLOYER, _:
+            return {"layer": deploys, "releases": (*_releases(duty), _uploads(duty)), "state": (*_state(duty), *looks)}
+        case Role.RUNNER, _:
+            seen = tuple(_grouped(duty, frozenset(action for action in actions_of(duty.kind) if reads(action))))
+            return {"layer": seen, "releases": _releases(duty), "state": (*_state(duty), *looks)}
+        case _:
+            return {"look": looks}
+
+
+def _grouped(duty: Duty, actions: frozenset[str]) -> Iterator[Statement]:
+    """One statement for each scope."""
+    found: dict[str, tuple[Scope, list[str]]] = {}
+    for action in sorted(actions):
+        for scope in _scopes(action, duty):
+            found.setdefault(scope[0], (scope, []))[1].append(action)
+    for (sid, resources, conditions, reason), these in found.values():
+        yield Statement(sid=sid, actions=these, resources=resources, conditions=conditions, reason=reason)
+
+
+def _scopes(action: str, duty: Duty) -> Iterator[Scope]:
+    """Where `action` is allowed; more than one where AWS asks for it on several resources."""
+    service, _, name = action.partition(":")
+    environment, tenant = duty.environment, duty.kind == "tenant"
+    own = {"StringEquals": {f"aws:ResourceTag/{ENVIRONMENT_TAG}": environment}}
+    new = {"StringEquals": {f"aws:RequestTag/{ENVIRONMENT_TAG}": environment}}
+    match service:
+        case _ if action in _NO_RESOURCE or (service == "ec2" and name.startswith("Describe") and name != "DescribeVpcAttribute"):
+            yield "See", ["*"], {"StringEquals": {"aws:RequestedRegion": duty.region}}, "They know no resource"
+        case "ec2":
+            yield from _ec2(name, duty, own, new)
+        case "autoscaling":
+            groups = duty.arn("autoscaling", "autoScalingGroup:*:autoScalingGroupName/eks-*")
+            yield "Autoscaling", [groups], {"StringEquals": {"aws:ResourceTag/eks:cluster-name": duty.cluster}}, ""
+        case "eks" if name == "CreateCluster":
+            yield "EksCreate", ["*"], new, "It knows no resource; the tag binds it"
+        case "eks":
+            yield "Eks", duty.eks if not tenant else _eks_of_tenant(duty, name), {}, ""
+        case "iam":
+            yield from _iam(action, duty)
+        case "kms" if name == "CreateKey":
+            yield "KmsCreate", ["*"], new, "It knows no resource; the tag binds it"
+        case "kms":
+            yield "Kms", [duty.arn("kms", "key/*")], own, ""
+            if name.endswith("Alias"):
+                yield "KmsAlias", [duty.arn("kms", f"alias/{duty.cluster}-*")], {}, ""
+        case "ecr" if name.endswith(_CACHES) or name.endswith(tuple(f"{cache}s" for cache in _CACHES)):
+            yield "EcrCaches", ["*"], {"StringEquals": {"aws:RequestedRegion": duty.region}}, "They know no resource"
+        case "ecr":
+            yield "Ecr", [duty.arn("ecr", f"repository/{duty.cluster}/*"), duty.arn("ecr", f"repository/{duty.cluster}-*")], {}, ""
+        case "s3":
+            yield "S3", [f"arn:aws:s3:::{duty.cluster}-*"], {}, ""
+        case "sqs":
+            yield "Sqs", duty.queues, {}, ""
+        case "sns":
+            yield "Sns", [duty.arn("sns", f"{duty.cluster}-{duty.layer}-batch")], {}, ""
+        case "cloudwatch":
+            yield "Alarms", [duty.arn("cloudwatch", f"alarm:{queue.rpartition(':')[2]}") for queue in duty.queues], {}, ""
+        case "budgets":
+            yield "Budgets", [f"arn:aws:budgets::{duty.account_id}:budget/{duty.cluster}-{duty.layer}"], {}, ""
+        case "logs":
+            groups = [duty.arn("logs", f"log-group:/aws/{of}/{duty.cluster}/*") for of in ("eks", "vpc")]
+            yield "Logs", groups, {}, ""
+        case "ssm":
+            yield "Ssm", [f"{duty.handover}/{duty.layer}"], {}, ""
+        case _:
+            raise ValueError(f"no rule limits {action}: write where a deployer may do it")
+
+
+def _ec2(name: str, duty: Duty, own: Mapping[str, Mapping[str, str]], new: Mapping[str, Mapping[str, str]]) -> Iterator[Scope]:
+    anything = [duty.arn("ec2", "*/*")]
+    groups = [duty.arn("ec2", "security-group/*"), duty.arn("ec2", "security-group-rule/*")]
+    if name == "RunInstances":
+        templates = {"ArnLike": {"ec2:LaunchTemplate": duty.arn("ec2", "launch-template/*")}}
+        yield "Ec2Nodes", [*anything, f"arn:aws:ec2:{duty.region}::image/*"], templates, ""
+        return
+    yield "Ec2Own", anything, own, ""
+    if name.startswith(("Create", "Allocate", "Authorize")):
+        yield "Ec2New", anything, new, ""
+    if name.startswith(("Authorize", "Modify", "Revoke")) and "SecurityGroup" in name:
+        # EKS makes the group of control plane and nodes, with its own tags alone.
+        yield "Ec2ClusterGroup", groups, {"StringEquals": {"aws:ResourceTag/aws:eks:cluster-name": duty.cluster}}, ""
+    if name in ("CreateTags", "RevokeSecurityGroupIngress", "RevokeSecurityGroupEgress"):
+        # The group that comes with the network is emptied and only then tagged.
+        yield "Ec2DefaultGroup", groups[:1], {"Null": {f"aws:ResourceTag/{ENVIRONMENT_TAG}": "true"}}, ""
+
+
+def _eks_of_tenant(duty: Duty, name: str) -> list[str]:
+    """Associations have made-up ids: a tenant's are those with its tag."""
+    return duty.eks[:1] + [arn for arn in duty.eks if ":podidentityassociation/" in arn]
+
+
+def _iam(action: str, duty: Duty) -> Iterator[Scope]:
+    bounded = {"StringEquals": {"iam:PermissionsBoundary": duty.policy_arn(WORKLOADS)}}
+    if action == "iam:PassRole":
+        yield "IamPass", duty.roles, {"StringEquals": {"iam:PassedToService": list(PASSED_TO[duty.kind])}}, ""
+    elif action == "iam:CreateServiceLinkedRole":
+        service = "eks-nodegroup.amazonaws.com"
+        roles = [f"arn:aws:iam::{duty.account_id}:role/aws-service-role/{service}/*"]
+        yield "IamServiceLinked", roles, {"StringEquals": {"iam:AWSServiceName": service}}, ""
+    elif "OpenIDConnectProvider" in action:
+        yield "IamOidc", [f"arn:aws:iam::{duty.account_id}:oidc-provider/oidc.eks.{duty.region}.amazonaws.com/*"], {}, ""
+    elif action in _ATTACHES:
+        policies = [f"{MANAGED}*{name}" for name in ATTACHED]
+        yield "IamAttach", duty.roles, {**bounded, "ArnLike": {"iam:PolicyARN": policies}}, ""
+    elif action in _BOUND:
+        yield "IamBounded", duty.roles, bounded, ""
+    else:
+        yield "Iam", duty.roles, {}, ""
+
+
+def _cluster_known(duty: Duty) -> Iterator[Statement]:
+    """What `aws eks update-kubeconfig` asks; a token needs no permission, and Kubernetes decides about the rest."""
+    yield Statement(sid="FindCluster", actions=["eks:DescribeCluster"], resources=duty.eks[:1])
+
+
+def _reads_handover(duty: Duty) -> Statement:
+    return Statement(sid="ReadHandover", actions=["ssm:GetParametersByPath"], resources=[duty.handover])
+
+
+def _state(duty: Duty) -> tuple[Statement, ...]:
+    """Pulumi's state below the layer's own prefix, and the key of its secrets.
+
+    Source: pulumi/pulumi, pkg/backend/diy/backend.go: everything lies below the prefix of the backend's URL.
+    """
+    bucket, prefix = f"arn:aws:s3:::{duty.state_bucket}", f"{duty.environment}/{duty.layer}/"
+    key = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": duty.state_key_alias}}
+    return (
+        Statement(sid="State", actions=["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], resources=[f"{bucket}/{prefix}*"]),
+        Statement(sid="FindState", actions=["s3:ListBucket"], resources=[bucket], conditions={"StringLike": {"s3:prefix": [f"{prefix}*"]}}),
+        Statement(
+            sid="StateSecrets",
+            actions=["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt"],
+            resources=[duty.arn("kms", "key/*")],
+            conditions=key,
+        ),
+    )
+
+
+def _releases(duty: Duty) -> tuple[Statement, ...]:
+    """The tenant's part of the ledger, its artifacts, and the samples of its requests."""
+    ledger, tenant = duty.bucket("ledger"), duty.layer
+    mine = [f"{ledger}/{tenant}/*", f"{ledger}/{LEDGER_LEASES}{tenant}/*", f"{ledger}/{LEDGER_LEASES}probe/*"]
+    listed = [f"{tenant}/*", f"{LEDGER_LEASES}{tenant}/*"]
+    stores = {"StringEquals": {"kms:ViaService": f"s3.{duty.region}.amazonaws.com", f"aws:ResourceTag/{ENVIRONMENT_TAG}": duty.environment}}
+    return (
+        Statement(sid="Ledger", actions=["s3:GetObject", "s3:PutObject"], resources=mine),
+        Statement(sid="FindEvents", actions=["s3:ListBucket"], resources=[ledger], conditions={"StringLike": {"s3:prefix": listed}}),
+        Statement(
+            sid="ReadModels",
+            actions=["s3:GetObject"],
+            resources=[f"{duty.bucket('artifacts')}/{tenant}/*", f"{duty.bucket('telemetry')}/samples/*/{tenant}/*"],
+        ),
+        Statement(sid="UseKey", actions=["kms:Decrypt", "kms:GenerateDataKey"], resources=[duty.arn("kms", "key/*")], conditions=stores),
+    )
+
+
+def _uploads(duty: Duty) -> Statement:
+    """`headway artifact push`, which resumes what was interrupted."""
+    actions = ["s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:PutObject"]
+    return Statement(sid="PushModels", actions=actions, resources=[f"{duty.bucket('artifacts')}/{duty.layer}/*"])
+
+
+def workloads_boundary(duty: Duty) -> tuple[Statement, ...]:
+    """The most that a role which a deployer makes can do, whatever is attached to it: no identities, no state."""
+    here = {"StringEquals": {"aws:RequestedRegion": duty.region}}
+    used = [
+        "autoscaling:*",
+        "cloudwatch:*",
+        "ec2:*",
+        "ecr:*",
+        "eks:Describe*",
+        "eks:List*",
+        "eks-auth:AssumeRoleForPodIdentity",
+        "elasticloadbalancing:*",
+        "kms:*",
+        "logs:*",
+        "s3:*",
+        "sqs:*",
+        "ssm:GetParameter*",
+        "tag:GetResources",
+    ]
+    verbs = ("Complete", "Create", "Describe", "Get", "List", "Put", "Set", "Terminate", "Update")
+    return (
+        Statement(
+            sid="Work",
+            actions=[each for use in used for each in _spelt(use, verbs)],
+            resources=["*"],
+            conditions=here,
+            reason="A boundary gives nothing; the role's own policies name resources",
+        ),
+        # Services without regions: who asks them asks us-east-1.
+        Statement(
+            sid="Names",
+            actions=[
+                "route53:ChangeResourceRecordSets",
+                "route53:GetChange",
+                "route53:ListHostedZonesByName",
+                "route53:ListResourceRecordSets",
+            ],
+            resources=["arn:aws:route53:::change/*", "arn:aws:route53:::hostedzone/*"],
+        ),
+        Statement(sid="Balancers", actions=["iam:CreateServiceLinkedRole"], resources=[_balancers(duty)]),
+        Statement(sid="NoIdentities", effect="Deny", actions=["organizations:*", "sts:AssumeRole"], resources=["*"]),
+        Statement(
+            sid="NoState",
+            effect="Deny",
+            actions=["s3:*"],
+            resources=[f"arn:aws:s3:::{duty.state_bucket}", f"arn:aws:s3:::{duty.state_bucket}/*"],
+        ),
+    )
+
+
+def _balancers(duty: Duty) -> str:
+    return f"arn:aws:iam::{duty.account_id}:role/aws-service-role/elasticloadbalancing.amazonaws.com/*"
+
+
+_MORE: Mapping[str, tuple[str, ...]] = {
+    "ec2": ("Assign", "Attach", "Authorize", "Delete", "Detach", "Modify", "Revoke", "Unassign"),
+    "ecr": ("Batch",),
+    "elasticloadbalancing": ("Add", "Delete", "Deregister", "Modify", "Register", "Remove"),
+    "kms": ("Decrypt", "Encrypt", "Generate", "ReEncrypt", "Revoke"),
+    "s3": ("Abort", "Delete"),
+    "sqs": ("Change", "Delete", "Receive", "Send"),
+}
+
+
+def _spelt(use: str, verbs: Sequence[str]) -> list[str]:
+    """`s3:*` by the verbs of the service: no policy names everything of one."""
+    service, _, name = use.partition(":")
+    return [use] if name != "*" else [f"{service}:{verb}*" for verb in (*verbs, *_MORE.get(service, ()))]
+
+
+def people_boundary(duty: Duty, kinds: Sequence[str] = ("cluster", "platform", "tenant")) -> tuple[Statement, ...]:
+    """The most that a deployer, a runner or a viewer can do, whatever is attached to it one day.
+
+    Roles that it makes or changes are the environment's workloads', bear their boundary and keep it; it makes no users,
+    no keys, no policies and no other identity provider, and becomes nobody else.
+    """
+    verbs: dict[str, set[str]] = defaultdict(set)
+    for action in sorted({each for kind in kinds for each in actions_of(kind)} | _BESIDE):
+        service, _, name = action.partition(":")
+        if action not in (*_BOUND, *_ATTACHES, "iam:PassRole"):
+            verbs[service].add(name if action.startswith("iam:Create") else f"{_verb(name)}*")
+    roles = [
+        f"arn:aws:iam::{duty.account_id}:role/{duty.cluster}-*",
+        f"arn:aws:iam::{duty.account_id}:role/control-plane-eks-eksRole-role-*",
+    ]
+    linked = f"arn:aws:iam::{duty.account_id}:role/aws-service-role/*"
+    oidc = f"arn:aws:iam::{duty.account_id}:oidc-provider/oidc.eks.{duty.region}.amazonaws.com/*"
+    return (
+        Statement(
+            sid="Deploy",
+            actions=[f"{service}:{verb}" for service, found in sorted(verbs.items()) for verb in sorted(found)],
+            resources=["*"],
+            conditions={"StringEqualsIfExists": {"aws:ResourceAccount": duty.account_id}},
+            reason="A boundary gives nothing; the role's own policies name resources",
+        ),
+        Statement(
+            sid="MakeRoles",
+            actions=[*sorted(_BOUND), *sorted(_ATTACHES)],
+            resources=roles,
+            conditions={"StringEquals": {"iam:PermissionsBoundary": duty.policy_arn(WORKLOADS)}},
+        ),
+        Statement(
+            sid="PassRoles",
+            actions=["iam:PassRole"],
+            resources=roles,
+            conditions={"StringEquals": {"iam:PassedToService": list(PASSED_TO["cluster"])}},
+        ),
+        Statement(sid="OwnRolesOnly", effect="Deny", actions=_ROLE_WRITES, all_resources_but=[*roles, linked]),
+        Statement(
+            sid="BoundedRolesOnly",
+            effect="Deny",
+            actions=[*sorted(_BOUND), *sorted(_ATTACHES)],
+            resources=["*"],
+            conditions={"StringNotEquals": {"iam:PermissionsBoundary": duty.policy_arn(WORKLOADS)}},
+        ),
+        Statement(sid="NoOtherIssuer", effect="Deny", actions=["iam:*OpenIDConnectProvider*"], all_resources_but=[oidc]),
+        Statement(sid="NoIdentities", effect="Deny", actions=_NEVER, resources=["*"]),
+    )
+
+
+_BESIDE = frozenset({"kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey", "s3:AbortMultipartUpload", "ssm:GetParametersByPath"})
+_ROLE_WRITES = [
+    "iam:AttachRolePolicy",
+    "iam:CreateRole",
+    "iam:DeleteRole",
+    "iam:DeleteRolePolicy",
+    "iam:DetachRolePolicy",
+    "iam:PassRole",
+    "iam:PutRole*",
+    "iam:TagRole",
+    "iam:UntagRole",
+    "iam:UpdateAssumeRolePolicy",
+    "iam:UpdateRole*",
+]
+_NEVER = [
+    "iam:*AccessKey*",
+    "iam:*Group*",
+    "iam:*LoginProfile*",
+    "iam:*SAML*",
+    "iam:*User*",
+    "iam:CreatePolicy*",
+    "iam:DeletePolicy*",
+    "iam:DeleteRolePermissionsBoundary",
+    "iam:SetDefaultPolicyVersion",
+    "organizations:*",
+    "sts:AssumeRole",
+]
+
+
+def _verb(name: str) -> str:
+    """`Create` of `CreateVpc`: the first word."""
+    end = next((n for n, letter in enumerate(name) if n and letter.isupper()), len(name))
+    return name[:end]

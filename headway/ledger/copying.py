@@ -1,0 +1,100 @@
+"""A second copy of a ledger, such as one in another region, that may become the ledger itself.
+
+The trap: a copy that is cut off anywhere must be a ledger too. So what events point to is copied before them, and the
+events of a chain one after another. A store of which both sides went on cannot be joined: that is refused.
+
+Leases are left out. They belong to runners of the place that is copied, and whoever drives a release takes a new one.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from headway.ledger.chain import READERS, verify
+from headway.ledger.events import parse
+from headway.ledger.store import LedgerStore, TakenError
+from headway.problem import Exit, UserError
+from headway.wire import LEDGER_LEASES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedChain:
+    """One chain as the copy has it now. `newest` is the time of its last event (RFC 3339, UTC), `head` its hash."""
+
+    events: int
+    new: int
+    newest: str
+    head: str
+
+
+def copy(source: LedgerStore, target: LedgerStore) -> Mapping[str, CopiedChain]:
+    """Bring `target` to what `source` holds, by chain; what is there already stays and is not written again.
+
+    Raises UserError when the two went different ways, or when a chain of the copy has a flaw; UnreachableError when a
+    store does not answer: what was copied until then is sound, and the next call goes on.
+    """
+    there = frozenset(target.list(""))
+    chains: dict[str, list[str]] = defaultdict(list)
+    pointed_to: list[str] = []
+    for key in source.list(""):
+        chain, events, _ = key.partition("/events/")
+        if events:
+            chains[chain].append(key)
+        elif not key.startswith(LEDGER_LEASES):
+            pointed_to.append(key)
+
+    def put(key: str) -> None:
+        _copied(source, target, key)
+
+    def grow(chain: str) -> CopiedChain:
+        return _chain(source, target, chains[chain], there)
+
+    with ThreadPoolExecutor(max_workers=READERS) as pool:
+        list(pool.map(put, (key for key in pointed_to if key not in there)))
+        found = dict(zip(chains, pool.map(grow, chains), strict=True))
+    flawed = [flaw for chain in found for flaw in (f"{chain}: {flaw}" for flaw in verify(target, chain, found[chain].head))]
+    if flawed:
+        raise UserError(
+            f"The copy is no ledger: {'; '.join(flawed)}.",
+            "It cannot take the place of the ledger.",
+            "Run `headway release verify` on what was copied; restore the object from its versions, then copy again.",
+            Exit.REFUSED,
+        )
+    return found
+
+
+def _chain(source: LedgerStore, target: LedgerStore, keys: Sequence[str], there: frozenset[str]) -> CopiedChain:
+    chain = keys[0].partition("/events/")[0]
+    ahead = sum(key.startswith(f"{chain}/events/") for key in there) - len(keys)
+    if ahead > 0:
+        raise UserError(
+            f"The copy of {chain} is {ahead} events ahead of the ledger.",
+            "Somebody released from it, and what it knows would be lost with it; nothing more was copied.",
+            "Copy the other way round, or choose an empty place.",
+            Exit.REFUSED,
+        )
+    new = [key for key in keys if key not in there]
+    common = len(keys) - len(new)
+    if common:  # its hash stands for all before it
+        _copied(source, target, keys[common - 1])
+    for key in new:
+        _copied(source, target, key)
+    last = parse(source.get(keys[-1]) or b"")
+    return CopiedChain(events=len(keys), new=len(new), newest=last.time, head=last.hash)
+
+
+def _copied(source: LedgerStore, target: LedgerStore, key: str) -> None:
+    content = source.get(key)
+    if content is None:
+        return
+    try:
+        target.create(key, content)
+    except TakenError:
+        if target.get(key) != content:
+            raise UserError(
+                f"{key} says something else in the copy than in the ledger.",
+                "Both were written to after they parted, so neither can become the other; nothing more was copied.",
+                "Decide which of them is the ledger (HEADWAY_LEDGER), and copy that one to an empty place.",
+                Exit.REFUSED,
+            ) from None

@@ -1,0 +1,266 @@
+"""Who may what: every policy is asked, as IAM would be, with what the duty needs and with what it must never do."""
+
+import json
+import re
+
+import pytest
+
+from components.access.actions import ACTIONS, OF_LAYER, actions_of
+from components.access.duty import Duty, Role
+from components.access.permissions import POLICY_LIMIT, TRUST_LIMIT, WORKLOADS, documents, people_boundary, workloads_boundary
+from components.access.trust import people_trust
+from components.permissions import Statement
+from tests.components.program import LAYER_STACKS, layer
+from tests.iam_evaluator import Request, allowed
+
+ACCOUNT, STATE = "333333333333", "acme-state"
+TAG = {"aws:ResourceTag/platform.io/environment": "prod", "aws:ResourceAccount": ACCOUNT}
+OTHER = {"aws:ResourceTag/platform.io/environment": "staging", "aws:ResourceAccount": ACCOUNT}
+ROLES = f"arn:aws:iam::{ACCOUNT}:role/"
+BOUNDARY = {"iam:PermissionsBoundary": f"arn:aws:iam::{ACCOUNT}:policy/headway-prod/access/{WORKLOADS}"}
+
+
+def duty(of: str, role: Role = Role.DEPLOYER) -> Duty:
+    return Duty(environment="prod", account_id=ACCOUNT, region="us-west-2", state_bucket=STATE, layer=of, role=role)
+
+
+def asked(who: Duty, action: str, resource: str, context: dict[str, str | list[str]]) -> bool:
+    given = [statement for found in documents(who).values() for statement in found]
+    return allowed(Request(action, resource, context), given, people_boundary(who))
+
+
+CLUSTER, PLATFORM, VISION = duty("cluster"), duty("platform"), duty("vision")
+RUNNER, VIEWER = duty("vision", Role.RUNNER), duty("vision", Role.VIEWER)
+OWN_ROLE = f"{ROLES}headway-prod-vision-models"
+STATE_OF = f"arn:aws:s3:::{STATE}/prod/"
+S3 = "arn:aws:s3:::headway-prod-"
+KEY = f"arn:aws:kms:us-west-2:{ACCOUNT}:key/k"
+
+MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
+    (CLUSTER, "ec2:CreateVpc", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", {"aws:RequestTag/platform.io/environment": "prod"}),
+    (CLUSTER, "ec2:CreateSubnet", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", dict(TAG)),
+    (CLUSTER, "ec2:DeleteVpc", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", dict(TAG)),
+    (CLUSTER, "ec2:DescribeVpcs", "*", {"aws:RequestedRegion": "us-west-2"}),
+    (CLUSTER, "eks:CreateNodegroup", f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/headway-prod", {}),
+    (CLUSTER, "iam:CreateRole", f"{ROLES}headway-prod-nodes", dict(BOUNDARY)),
+    (CLUSTER, "iam:PassRole", f"{ROLES}headway-prod-nodes", {"iam:PassedToService": "eks.amazonaws.com"}),
+    (
+        CLUSTER,
+        "iam:AttachRolePolicy",
+        f"{ROLES}headway-prod-nodes",
+        {**BOUNDARY, "iam:PolicyARN": "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"},
+    ),
+    (PLATFORM, "iam:PutRolePolicy", f"{ROLES}headway-prod-keda-keda-operator", dict(BOUNDARY)),
+    (PLATFORM, "ssm:PutParameter", f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/headway/prod/layers/platform", {}),
+    (VISION, "iam:CreateRole", OWN_ROLE, dict(BOUNDARY)),
+    (VISION, "iam:PassRole", OWN_ROLE, {"iam:PassedToService": "pods.eks.amazonaws.com"}),
+    (VISION, "sqs:CreateQueue", f"arn:aws:sqs:us-west-2:{ACCOUNT}:headway-prod-batch-vision_defects", {}),
+    (VISION, "s3:PutObject", f"{STATE_OF}vision/.pulumi/stacks/headway/prod-vision.json", {}),
+    (VISION, "s3:PutObject", f"{S3}artifacts-{ACCOUNT}/vision/defects/model.onnx", {}),
+    (VISION, "kms:Decrypt", KEY, {"kms:ResourceAliases": ["alias/headway-prod-state-vision"]}),
+    (VISION, "ssm:GetParametersByPath", f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/headway/prod/layers", {}),
+    (RUNNER, "s3:PutObject", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
+    (RUNNER, "s3:GetObject", f"{S3}artifacts-{ACCOUNT}/vision/defects/model.onnx", {}),
+    (RUNNER, "s3:PutObject", f"{STATE_OF}vision/.pulumi/stacks/headway/prod-vision.json", {}),
+    (RUNNER, "iam:GetRole", OWN_ROLE, {}),
+    (VIEWER, "eks:DescribeCluster", f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/headway-prod", {}),
+]
+"""What each needs."""
+
+MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
+    ("another environment's network", CLUSTER, "ec2:DeleteVpc", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", dict(OTHER)),
+    ("another environment's cluster", CLUSTER, "eks:DeleteCluster", f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/headway-staging", {}),
+    ("a role without the boundary", CLUSTER, "iam:CreateRole", f"{ROLES}headway-prod-nodes", {}),
+    (
+        "a role with another boundary",
+        CLUSTER,
+        "iam:CreateRole",
+        f"{ROLES}headway-prod-x",
+        {"iam:PermissionsBoundary": "arn:aws:iam::1:policy/x"},
+    ),
+    ("taking the boundary off", CLUSTER, "iam:DeleteRolePermissionsBoundary", f"{ROLES}headway-prod-nodes", dict(BOUNDARY)),
+    (
+        "an administrator's policy",
+        CLUSTER,
+        "iam:AttachRolePolicy",
+        f"{ROLES}headway-prod-nodes",
+        {**BOUNDARY, "iam:PolicyARN": "arn:aws:iam::aws:policy/AdministratorAccess"},
+    ),
+    ("its own boundary's text", CLUSTER, "iam:CreatePolicyVersion", f"arn:aws:iam::{ACCOUNT}:policy/headway-prod/access/people", {}),
+    ("its own trust", CLUSTER, "iam:UpdateAssumeRolePolicy", CLUSTER.role_arn, {}),
+    ("its own policies", CLUSTER, "iam:PutRolePolicy", CLUSTER.role_arn, dict(BOUNDARY)),
+    ("a role outside the environment", CLUSTER, "iam:CreateRole", f"{ROLES}admin", dict(BOUNDARY)),
+    ("a role of another environment", CLUSTER, "iam:UpdateAssumeRolePolicy", f"{ROLES}headway-staging-nodes", {}),
+    (
+        "passing a role to a service of its choice",
+        CLUSTER,
+        "iam:PassRole",
+        f"{ROLES}headway-prod-nodes",
+        {"iam:PassedToService": "lambda.amazonaws.com"},
+    ),
+    ("passing a role outside the environment", CLUSTER, "iam:PassRole", f"{ROLES}admin", {"iam:PassedToService": "eks.amazonaws.com"}),
+    ("a user", CLUSTER, "iam:CreateUser", f"arn:aws:iam::{ACCOUNT}:user/x", {}),
+    ("an access key", CLUSTER, "iam:CreateAccessKey", f"arn:aws:iam::{ACCOUNT}:user/x", {}),
+    ("becoming somebody else", CLUSTER, "sts:AssumeRole", f"{ROLES}admin", {}),
+    ("another issuer", CLUSTER, "iam:CreateOpenIDConnectProvider", f"arn:aws:iam::{ACCOUNT}:oidc-provider/evil.example", {}),
+    ("a tenant's state", PLATFORM, "s3:GetObject", f"{STATE_OF}vision/.pulumi/stacks/headway/prod-vision.json", {}),
+    ("a network", PLATFORM, "ec2:CreateVpc", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", {"aws:RequestTag/platform.io/environment": "prod"}),
+    (
+        "what the cluster handed over",
+        PLATFORM,
+        "ssm:PutParameter",
+        f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/headway/prod/layers/cluster",
+        {},
+    ),
+    ("the cluster's state", VISION, "s3:GetObject", f"{STATE_OF}cluster/.pulumi/stacks/headway/prod-cluster.json", {}),
+    ("the platform's state", VISION, "s3:GetObject", f"{STATE_OF}platform/.pulumi/stacks/headway/prod-platform.json", {}),
+    (
+        "a tenant's state whose name begins alike",
+        VISION,
+        "s3:GetObject",
+        f"{STATE_OF}vision-x/.pulumi/stacks/headway/prod-vision-x.json",
+        {},
+    ),
+    ("the list of all states", VISION, "s3:ListBucket", f"arn:aws:s3:::{STATE}", {"s3:prefix": "prod/"}),
+    ("secrets in another state", VISION, "kms:Decrypt", KEY, {"kms:ResourceAliases": ["alias/headway-prod-state-cluster"]}),
+    ("another tenant's artifacts", VISION, "s3:PutObject", f"{S3}artifacts-{ACCOUNT}/assist/chat/model", {}),
+    ("another tenant's ledger", VISION, "s3:PutObject", f"{S3}ledger-{ACCOUNT}/assist/chat/events/00000001.json", {}),
+    ("another tenant's lease", VISION, "s3:PutObject", f"{S3}ledger-{ACCOUNT}/leases/assist/chat.json", {}),
+    ("another tenant's role", VISION, "iam:PutRolePolicy", f"{ROLES}headway-prod-assist-models", dict(BOUNDARY)),
+    ("a role of a tenant whose name begins alike", VISION, "iam:CreateRole", f"{ROLES}headway-prod-vision-x-models", dict(BOUNDARY)),
+    ("the nodes' role", VISION, "iam:PassRole", f"{ROLES}headway-prod-nodes", {"iam:PassedToService": "pods.eks.amazonaws.com"}),
+    ("another tenant's queue", VISION, "sqs:DeleteQueue", f"arn:aws:sqs:us-west-2:{ACCOUNT}:headway-prod-batch-assist_chat", {}),
+    (
+        "a queue of a tenant whose name begins alike",
+        VISION,
+        "sqs:DeleteQueue",
+        f"arn:aws:sqs:us-west-2:{ACCOUNT}:headway-prod-batch-vision-x_a",
+        {},
+    ),
+    ("the end of the cluster", VISION, "eks:DeleteCluster", f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/headway-prod", {}),
+    ("an access entry", VISION, "eks:CreateAccessEntry", f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/headway-prod", {}),
+    ("a changed event", RUNNER, "s3:DeleteObject", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
+    ("a new role", RUNNER, "iam:CreateRole", OWN_ROLE, dict(BOUNDARY)),
+    ("other artifacts than the tenant's", RUNNER, "s3:GetObject", f"{S3}artifacts-{ACCOUNT}/assist/chat/model", {}),
+    ("an upload", RUNNER, "s3:PutObject", f"{S3}artifacts-{ACCOUNT}/vision/defects/model.onnx", {}),
+    ("any state", VIEWER, "s3:GetObject", f"{STATE_OF}vision/.pulumi/stacks/headway/prod-vision.json", {}),
+    ("any change", VIEWER, "eks:UpdateClusterConfig", f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/headway-prod", {}),
+]
+"""What none of them may, each with its attempt."""
+
+
+@pytest.mark.parametrize(("who", "action", "resource", "context"), MAY, ids=lambda value: getattr(value, "name", None))
+def test_a_duty_may_do_what_it_needs(who: Duty, action: str, resource: str, context: dict[str, str | list[str]]) -> None:
+    assert asked(who, action, resource, context)
+
+
+@pytest.mark.parametrize(("attempt", "who", "action", "resource", "context"), MAY_NOT, ids=[f"{row[1].name}: {row[0]}" for row in MAY_NOT])
+def test_no_duty_goes_beyond_itself(attempt: str, who: Duty, action: str, resource: str, context: dict[str, str | list[str]]) -> None:
+    assert not asked(who, action, resource, context), f"{who.name} may reach {attempt}"
+
+
+EVERYTHING = Statement(sid="All", actions=["*"], resources=["*"], reason="an administrator's policy, attached by mistake")
+CROSSED = [row for row in MAY_NOT if row[2].startswith(("iam:", "sts:")) and row[1] is CLUSTER]
+
+
+@pytest.mark.parametrize("row", CROSSED, ids=[row[0] for row in CROSSED])
+def test_the_boundary_alone_stops_an_escalation(row: tuple[str, Duty, str, str, dict[str, str | list[str]]]) -> None:
+    attempt, who, action, resource, context = row
+    if attempt == "an administrator's policy":
+        pytest.skip("a bounded role with more policies is still bounded")
+    assert not allowed(Request(action, resource, context), [EVERYTHING], people_boundary(who))
+
+
+@pytest.mark.parametrize(
+    ("action", "resource"),
+    [
+        ("iam:CreateUser", "*"),
+        ("sts:AssumeRole", f"{ROLES}admin"),
+        ("s3:GetObject", f"{STATE_OF}cluster/.pulumi/stacks/headway/prod-cluster.json"),
+        ("secretsmanager:GetSecretValue", "*"),
+    ],
+)
+def test_a_workload_with_every_policy_is_still_bounded(action: str, resource: str) -> None:
+    assert not allowed(Request(action, resource, {"aws:RequestedRegion": "us-west-2"}), [EVERYTHING], workloads_boundary(VISION))
+
+
+GLOBAL = {
+    "iam": f"{ROLES}aws-service-role/elasticloadbalancing.amazonaws.com/AWSServiceRoleForElasticLoadBalancing",
+    "route53": "arn:aws:route53:::hostedzone/Z1",
+}
+"""What workloads reach in services without regions."""
+
+
+def test_what_workloads_are_given_is_within_their_boundary() -> None:
+    here = {"aws:RequestedRegion": "us-west-2"}
+    for stack in LAYER_STACKS:
+        for r in layer(stack).of_type("aws:iam/rolePolicy:RolePolicy"):
+            for statement in json.loads(r.inputs["policy"])["Statement"]:
+                beyond = [
+                    action
+                    for action in statement["Action"]
+                    if not allowed(
+                        Request(action, GLOBAL.get(action.partition(":")[0], "arn:aws:any:::thing"), here),
+                        [EVERYTHING],
+                        workloads_boundary(CLUSTER),
+                    )
+                ]
+                assert not beyond, f"{r.name} needs {beyond}"
+
+
+@pytest.mark.parametrize("kind", sorted(OF_LAYER))
+def test_a_deployer_may_call_whatever_its_layers_types_need(kind: str) -> None:
+    who = {"cluster": CLUSTER, "platform": PLATFORM}.get(kind, VISION)
+    given = {action for found in documents(who).values() for statement in found for action in statement.actions}
+    assert actions_of(kind) <= given
+
+
+@pytest.mark.parametrize("stack", LAYER_STACKS)
+def test_every_type_that_a_layer_registers_has_its_actions(stack: str) -> None:
+    kind = stack.partition("-")[2]
+    registered = {r.type for r in layer(stack).registrations if r.type.startswith("aws:")}
+    assert registered <= OF_LAYER[kind], "the deployer could not make these: add them to components/access/actions.py"
+    assert registered <= set(ACTIONS)
+
+
+def compact(document: object) -> int:
+    return len(re.sub(r"\s", "", json.dumps(document)))
+
+
+@pytest.mark.parametrize("who", [CLUSTER, PLATFORM, VISION, RUNNER, VIEWER], ids=lambda each: each.name)
+def test_each_policy_fits_into_one_managed_policy(who: Duty) -> None:
+    longest = duty("x" * 60, who.role) if who.kind == "tenant" else who
+    for name, statements in documents(longest).items():
+        assert compact([statement.wire() for statement in statements]) + 40 <= POLICY_LIMIT, name
+    assert len(documents(who)) <= 10, "AWS attaches ten managed policies to a role"
+    for boundary in (people_boundary(longest), workloads_boundary(longest)):
+        assert compact([statement.wire() for statement in boundary]) + 40 <= POLICY_LIMIT
+
+
+def test_fifty_tenants_stay_within_the_quotas_of_an_account() -> None:
+    found = [duty(f"tenant-{number}", role) for number in range(50) for role in Role] + [CLUSTER, PLATFORM]
+    names = [each.name for each in found]
+    assert len(set(names)) == len(names)
+    # Default quotas (IAM user guide, "IAM and AWS STS quotas"): a tenant's workload has a role of its own beside these.
+    assert len(found) + 50 <= 1000 * 0.5, "half of the roles of an account is for others"
+    assert sum(len(documents(each)) for each in found) + 2 <= 1500 * 0.5
+    trust = people_trust(ACCOUNT, "https://gitlab.example.com", "sts.amazonaws.com", ["x" * 250] * 3, [f"{ROLES}{'y' * 64}"] * 3)
+    assert compact(trust) <= TRUST_LIMIT
+
+
+def test_a_pipeline_is_trusted_by_its_audience_and_one_subject() -> None:
+    found = people_trust(ACCOUNT, "https://token.actions.githubusercontent.com", "sts.amazonaws.com", ["repo:a/b:environment:prod"], [])
+    (statement,) = found["Statement"]
+    assert statement["Action"] == "sts:AssumeRoleWithWebIdentity"
+    assert statement["Condition"] == {
+        "StringEquals": {
+            "token.actions.githubusercontent.com:aud": "sts.amazonaws.com",
+            "token.actions.githubusercontent.com:sub": ["repo:a/b:environment:prod"],
+        }
+    }
+
+
+@pytest.mark.parametrize("subject", ["repo:a/b:*", "*", "repo:a/?:ref:refs/heads/main"])
+def test_a_subject_is_never_a_pattern(subject: str) -> None:
+    with pytest.raises(ValueError, match="write each out"):
+        people_trust(ACCOUNT, "https://gitlab.com", "sts.amazonaws.com", [subject], [])

@@ -1,0 +1,61 @@
+"""The access layer and what the other layers make of it: boundaries on their roles, entries in the cluster."""
+
+import json
+
+from policies.guardrails.identity import RULES
+from policies.guardrails.rule import evaluate
+from policies.guardrails.view import InputNode, ResourceView
+from tests.components.program import layer
+from tests.components.recording import EKS_CLUSTER
+
+ACCESS = layer("prod-access")
+ROLE, POLICY = "aws:iam/role:Role", "aws:iam/policy:Policy"
+PEOPLE = "arn:aws:iam::333333333333:role/headway-prod/access/"
+
+
+def test_the_rules_accept_every_role_and_policy_of_people() -> None:
+    for r in (*ACCESS.of_type(ROLE), *ACCESS.of_type(POLICY)):
+        for rule in RULES:
+            if r.type in rule.applies:
+                found = evaluate(rule, ResourceView(r.type, r.name, r.urn, InputNode(dict(r.inputs))))
+                assert not found.breaches, (r.name, rule.id, found.breaches)
+
+
+def test_every_role_of_people_is_bounded_and_trusts_named_subjects() -> None:
+    roles = ACCESS.of_type(ROLE)
+    assert len(roles) == 8
+    for r in roles:
+        assert r.inputs["path"] == "/headway-prod/access/"
+        assert r.inputs["permissionsBoundary"].endswith("access-people")
+        assert "*" not in r.inputs["assumeRolePolicy"]
+
+
+def test_roles_of_workloads_bear_the_boundary_of_workloads() -> None:
+    for stack in ("prod-cluster", "prod-platform"):
+        for r in layer(stack).of_type(ROLE):
+            assert r.inputs["permissionsBoundary"] == "arn:aws:iam::333333333333:policy/headway-prod/access/workloads", r.name
+    assert all("permissionsBoundary" not in r.inputs for r in layer("dev-cluster").of_type(ROLE))
+
+
+def test_the_cluster_lets_the_roles_into_the_groups_of_the_contracts() -> None:
+    entries = layer("prod-cluster").one("eks:index:Cluster").inputs["accessEntries"]
+    by_role = {entry["principalArn"]: entry for entry in entries.values()}
+    assert by_role[f"{PEOPLE}vision-deployer"]["kubernetesGroups"] == ["vision-ml-engineers"]
+    assert by_role[f"{PEOPLE}vision-runner"]["kubernetesGroups"] == ["vision-releases"]
+    assert "kubernetesGroups" not in by_role[f"{PEOPLE}platform-deployer"]
+    assert by_role[f"{PEOPLE}platform-deployer"]["accessPolicies"]
+    assert not by_role[f"{PEOPLE}vision-deployer"].get("accessPolicies")
+    assert f"{PEOPLE}cluster-deployer" not in by_role, "who makes the cluster needs nothing inside"
+    assert layer("prod-cluster").of_type(EKS_CLUSTER)
+
+
+def test_each_state_has_a_key_of_its_own() -> None:
+    aliases = {r.inputs["name"] for r in ACCESS.of_type("aws:kms/alias:Alias")}
+    assert aliases == {f"alias/headway-prod-state-{name}" for name in ("assist", "cluster", "platform", "vision")}
+    assert all(r.protect for r in ACCESS.of_type("aws:kms/key:Key"))
+
+
+def test_policies_are_written_without_room_to_spare_being_wasted() -> None:
+    for r in ACCESS.of_type(POLICY):
+        text = r.inputs["policy"]
+        assert text == json.dumps(json.loads(text), separators=(",", ":"))

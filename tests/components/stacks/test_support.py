@@ -1,0 +1,50 @@
+"""A quarter before the support of a version ends, somebody is told; the day itself breaks nothing."""
+
+from datetime import date, timedelta
+
+import pytest
+
+from components import versions
+from components.versions import SUPPORT, VersionSupport
+from headway.problem import ProblemLevel
+from stacks.support import QUARTER, ending
+
+MESH = VersionSupport(what="Mesh", version="1.2.3", ends=date(2027, 6, 30), then="Holes stay open", source="its page")
+OPERATOR = VersionSupport(what="Operator", version="26.3", ends=None, then="It ends with the next one", source="its page")
+LAST_READ = date(2026, 11, 23)
+
+
+@pytest.mark.parametrize(
+    ("today", "said"),
+    [
+        (MESH.ends - QUARTER if MESH.ends else LAST_READ, None),
+        (date(2027, 4, 1), "ends on 2027-06-30, in 90 days"),
+        (date(2027, 6, 30), "ends on 2027-06-30, in 0 days"),
+        (date(2027, 7, 1), "ended on 2027-06-30"),
+    ],
+)
+def test_an_end_of_support_is_told_a_quarter_before_and_ever_after(today: date, said: str | None) -> None:
+    found = ending((MESH, OPERATOR), today)
+    assert [said in problem.fact for problem in found if said] == ([True] if said else [])
+    assert len(found) == (said is not None)
+    assert all(problem.level is ProblemLevel.WARNING for problem in found)
+
+
+def test_the_versions_that_end_within_a_quarter_of_the_last_reading_are_known() -> None:
+    """Istio 1.30 is the one: no later version is chosen before its changes and its charts' digests were read."""
+    assert [problem.subject for problem in ending(SUPPORT, LAST_READ)] == [f"Istio {versions.ISTIOD.version}"]
+
+
+def test_what_is_said_of_support_is_said_of_the_versions_that_are_installed() -> None:
+    found = {each.what: each.version for each in SUPPORT}
+    assert found["Kubernetes on EKS"] == versions.KUBERNETES
+    assert found["GPU Operator"] == versions.GPU_OPERATOR.version
+    assert {driver.partition(".")[0] for driver in versions.NODE_RELEASES.values()} == {found["NVIDIA driver"].partition(".")[0]}
+    assert all(each.source and each.then for each in SUPPORT)
+
+
+def test_kubernetes_is_told_of_before_its_extended_support_is_paid_for() -> None:
+    (kubernetes,) = [each for each in SUPPORT if each.what == "Kubernetes on EKS"]
+    assert kubernetes.ends is not None
+    told = ending((kubernetes,), kubernetes.ends - timedelta(days=90))
+    assert "six times" in told[0].consequence

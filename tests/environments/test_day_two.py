@@ -1,0 +1,135 @@
+"""Procedures of `docs/guide/day-two.md` for the cluster layer, walked by the page's own commands on a simulated account."""
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from pulumi_embedded.providers.aws import clusters
+from tests.environments.environments import REAL, ROOT, Environment, environment
+
+pytestmark = [pytest.mark.skipif(REAL, reason="the real engine cannot be given an account in memory"), pytest.mark.timeout(600)]
+
+PAGE = (ROOT / "docs" / "guide" / "day-two.md").read_text(encoding="utf-8")
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+OLD, NEW = "1.35.6-20260714", "1.35.7-20261101"
+RELEASES = f"import components.versions as versions\nversions.NODE_RELEASES = {{'{OLD}': '580.159.03', '{NEW}': '580.167.08'}}\n"
+
+
+def commands(heading: str, stack: str) -> list[str]:
+    """The page's `pulumi` commands for `stack` below a heading."""
+    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    lines = [line.strip() for block in re.findall(r"```\n(.*?)```", section, re.DOTALL) for line in block.splitlines()]
+    found = [line for line in lines if re.match(rf"pulumi .*-s {stack}( |$)", line)]
+    assert found, f"the page has no command for {stack} below {heading}"
+    return found
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Iterator[Environment]:
+    """`dev`, deployed, with a GPU node in each of two zones."""
+    with environment(tmp_path, "dev-cluster") as found:
+        found.settings("zones: [us-west-2a]\n      size: {min: 0, max: 2}", "zones: [us-west-2a, us-west-2b]\n      size: {min: 1, max: 2}")
+        result = found.up()
+        assert (result.ok, result.errors) == (True, ())
+        yield found
+
+
+def by_hand(found: Environment, type: str, name: str, change: Callable[[dict[str, Any]], None]) -> None:
+    """Somebody, or another program, changes an object in AWS; the state does not hear of it."""
+    with closing(sqlite3.connect(found.folder / "account-111111111111.sqlite")) as account, account:
+        urns = f"%::{name}"
+        for key, text in account.execute("SELECT key, inputs FROM objects WHERE type = ? AND urn LIKE ?", (type, urns)).fetchall():
+            inputs = json.loads(text)
+            change(inputs)
+            account.execute("UPDATE objects SET inputs = ? WHERE key = ?", (json.dumps(inputs), key))
+            return
+    raise AssertionError(f"there is no {type} {name}")
+
+
+def autoscaled(found: Environment, group: str) -> None:
+    """One more node, as the autoscaler brings it."""
+    by_hand(found, NODE_GROUP, group, lambda inputs: inputs["scalingConfig"].update(desiredSize=2))
+    (name,) = [name for name in found.plane.manifests if name.startswith(f"{group}-")]
+    first, second = found.plane.manifests[name], f"{name.removesuffix('0')}1"
+    found.plane.manifests[second] = {**first, "metadata": {**first["metadata"], "name": second}}
+
+
+def test_the_nightly_command_names_changes_and_not_the_autoscalers(dev: Environment) -> None:
+    nightly, repair = commands("Drift, every night", "dev-cluster")
+    autoscaled(dev, "l4-a")
+    code, said = dev.command(nightly)
+    assert code == 0, f"the number of nodes is the autoscaler's:\n{said}"
+    by_hand(dev, NODE_GROUP, "l4-b", lambda group: group["updateConfig"].update(maxUnavailable=2))
+    before = dev.state_file.read_bytes()
+    code, said = dev.command(nightly)
+    assert code != 0
+    assert "l4-b" in said and "maxUnavailable" in said and "l4-a" not in said
+    assert dev.state_file.read_bytes() == before, "looking records nothing"
+    assert dev.command(repair)[0] == 0
+    assert dev.command(nightly)[0] == 0
+
+
+def test_a_lower_maximum_ends_the_nodes_above_it_and_no_other(dev: Environment) -> None:
+    autoscaled(dev, "l4-a")
+    dev.settings("size: {min: 1, max: 2}", "size: {min: 1, max: 1}")
+    assert dev.up().ok
+    assert sorted(name.rpartition("-")[2] for name in dev.plane.manifests if name.startswith(("l4-a-", "l4-b-"))) == ["0", "0"]
+    assert {step.type for step in dev.changes() if step.op != "update"} == set()
+
+
+def test_a_node_image_with_a_new_driver_reaches_one_pool_zone_by_zone(dev: Environment) -> None:
+    dev.program(RELEASES)
+
+    def name_it(sections: dict[str, Any]) -> None:
+        (pool,) = [pool for pool in sections["pools"] if pool["name"] == "l4"]
+        pool["ami"] = {"release": NEW, "driver": "580.167.08"}
+
+    dev.rewrite(name_it)
+    assert dev.up().ok
+    steps = [(step.name, step.changed) for step in dev.changes()]
+    assert steps == [("l4-a", ("releaseVersion",)), ("l4-b", ("releaseVersion",))]
+
+
+def test_a_pool_that_cannot_be_updated_stops_its_other_zones(dev: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its nodes join and never become ready, as with a driver that does not load."""
+    monkeypatch.setattr(clusters, "_READY_SECONDS", 0.2)
+    dev.program(RELEASES)
+    dev.rewrite(lambda sections: sections["pools"][0].update(ami={"release": NEW, "driver": "580.167.08"}))
+    dev.plane.broken |= {name for name in dev.plane.manifests if name.startswith("l4-a-")}
+    result = dev.up()
+    assert not result.ok
+    assert "l4-a" in " ".join(result.errors)
+    assert [step.name for step in dev.changes()] == ["l4-a"], "the second zone must go on serving"
+    dev.plane.broken.clear()
+    assert dev.up().ok, "the update is repeated once its cause is away"
+    assert [step.name for step in dev.changes()][-1] == "l4-b"
+
+
+def test_lost_state_is_the_object_as_it_was_before(dev: Environment) -> None:
+    """The bucket of the state is versioned: what was overwritten or deleted is still there."""
+    client: Any = boto3.client("s3", region_name="us-west-2", aws_access_key_id="none", aws_secret_access_key="none")
+    bucket, key = "state", ".pulumi/stacks/headway/dev-cluster.json"
+    client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+    client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    good = client.put_object(Bucket=bucket, Key=key, Body=dev.state_file.read_bytes())["VersionId"]
+    client.put_object(Bucket=bucket, Key=key, Body=b"{}")
+    client.delete_object(Bucket=bucket, Key=key)
+    dev.state_file.unlink()
+    assert dev.command("pulumi preview -s dev-cluster")[0] != 0, "without its state there is no such stack"
+
+    assert all(word in PAGE for word in ("list-object-versions", "copy-object"))
+    kept = client.list_object_versions(Bucket=bucket, Prefix=key)["Versions"]
+    assert good in [version["VersionId"] for version in kept]
+    client.copy_object(Bucket=bucket, Key=key, CopySource={"Bucket": bucket, "Key": key, "VersionId": good})
+    dev.state_file.write_bytes(client.get_object(Bucket=bucket, Key=key)["Body"].read())
+
+    for line in commands("Lost state", "dev-cluster"):
+        code, said = dev.command(line)
+        assert code == 0, said
