@@ -18,11 +18,13 @@ import hashlib
 import json
 import logging
 import os
+import random
 import re
 import sys
 import threading
 import urllib.parse
 from collections.abc import Callable, Iterable
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -111,6 +113,7 @@ class StoreServer:
         self._count = 0
         setattr(moto.s3.models, "utcnow", self._now)  # noqa: B010 -- pyright guards what a module imports
         setattr(moto.s3.models.FakeBucket, "get_permission", _neutral)  # noqa: B010 -- pyright guards the attribute
+        _have_randomness_of_its_own_in_each_thread()
         _have_uploads_replayed()
         _have_parts_listed_with_digests()
         self._denials: dict[str, list[dict[str, Any]]] = {}
@@ -263,6 +266,22 @@ def _listed(value: Any) -> list[str]:
 def _error(status: str, code: str, message: str) -> Answer:
     text = f'<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>{message}</Message></Error>'
     return status, [("Content-Type", "application/xml")], text.encode()
+
+
+def _have_randomness_of_its_own_in_each_thread() -> None:
+    """Let a change draw its ids from its own seed alone: moto's one source also gives every read beside it the id of its answer."""
+    sources = threading.local()
+
+    def mine() -> random.Random:
+        if not hasattr(sources, "source"):
+            sources.source = random.Random()  # noqa: S311 -- ids of a sandbox, which must be the same each time
+        return sources.source
+
+    def drawn(name: str, *given: Any) -> Any:
+        return getattr(mine(), name)(*given)
+
+    for name in ("seed", "random", "getrandbits"):  # everything that `Random` offers is drawn from these
+        setattr(mock_random, name, partial(drawn, name))
 
 
 def _have_uploads_replayed() -> None:

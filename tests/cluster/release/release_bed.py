@@ -126,6 +126,7 @@ class Bed:
         self.api.request("PATCH", f"{inside}/ci", by, accounts, "application/apply-patch+yaml")
         for path, kind, role in (
             (f"{rbac}/namespaces/vision/rolebindings", "Role", "runner"),
+            (f"{rbac}/namespaces/monitoring/rolebindings", "Role", "headway-release-vision"),
             (f"{rbac}/clusterrolebindings", "ClusterRole", "headway-release-vision"),
         ):
             binding = {

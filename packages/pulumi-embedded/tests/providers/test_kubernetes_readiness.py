@@ -33,6 +33,9 @@ class Around:
     def find(self, kind: ObjectKind, namespace: str = "", *, labels: str = "", fields: str = "") -> Sequence[Properties]:
         return self.objects.get(kind.kind, ())
 
+    def serves(self, group: str, version: str) -> bool:
+        return f"{group}/{version}" in self.objects.get("serves", ())
+
 
 def verdict(judge: Judge, live: Properties, **objects: Sequence[Properties]) -> tuple[ReadinessState, str]:
     found = judge(live, Around(objects))
@@ -281,15 +284,12 @@ def test_a_claim_is_awaited_unless_its_class_binds_at_first_use() -> None:
 
 
 def test_a_scaled_object_is_awaited_only_where_keda_runs() -> None:
-    adapter = {"metadata": {"name": "v1beta1.external.metrics.k8s.io"}, "status": {"conditions": [condition("Available")]}}
+    keda: Any = {"serves": ["external.metrics.k8s.io/v1beta1"]}
     assert verdict(foundations.scaled_object, {})[0] is ReadinessState.READY
-    assert verdict(foundations.scaled_object, {}, APIService=[adapter]) == (ReadinessState.WAITING, "KEDA has not seen it")
+    assert verdict(foundations.scaled_object, {}, **keda) == (ReadinessState.WAITING, "KEDA has not seen it")
     unready = {"status": {"conditions": [condition("Ready", "False", "Failed", "no query")]}}
-    assert verdict(foundations.scaled_object, unready, APIService=[adapter]) == (ReadinessState.WAITING, "Failed: no query")
-    assert (
-        verdict(foundations.scaled_object, {"status": {"conditions": [condition("Ready")]}}, APIService=[adapter])[0]
-        is ReadinessState.READY
-    )
+    assert verdict(foundations.scaled_object, unready, **keda) == (ReadinessState.WAITING, "Failed: no query")
+    assert verdict(foundations.scaled_object, {"status": {"conditions": [condition("Ready")]}}, **keda)[0] is ReadinessState.READY
 
 
 def test_a_token_is_awaited_only_where_one_was_asked_for() -> None:

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -75,6 +76,32 @@ def test_objects_keep_content_version_and_time_over_a_restart(store: Store, end:
     store.start()
     assert store.versions() == before and len(before) == 2
     assert store.client("s3").get_object(Bucket="ledger", Key="0001")["Body"].read() == large
+
+
+def test_ids_stay_over_a_restart_also_when_others_read_while_they_were_given(store: Store) -> None:
+    """moto draws the id of every answer from the source of the ids that are kept."""
+    done = threading.Event()
+
+    def read() -> None:
+        client = store.client("s3")
+        while not done.is_set():
+            client.list_objects_v2(Bucket="ledger")
+
+    readers = [threading.Thread(target=read) for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    writer = store.client("s3")
+    for number in range(60):
+        writer.put_object(Bucket="ledger", Key="0001", Body=str(number).encode())
+        begun = writer.create_multipart_upload(Bucket="ledger", Key="0002")
+        writer.upload_part(Bucket="ledger", Key="0002", UploadId=begun["UploadId"], PartNumber=1, Body=b"part")
+    done.set()
+    for reader in readers:
+        reader.join()
+    before = store.versions()
+    store.kill()
+    store.start()
+    assert store.versions() == before
 
 
 def test_a_conditional_write_still_holds_after_a_restart(store: Store) -> None:

@@ -132,6 +132,16 @@ class ClusterConnection:
         """Definitions have changed: ask again."""
         self._served = {}
 
+    def serves(self, group: str, version: str, *, patience: float = PATIENCE_SECONDS) -> bool:
+        """Whether the version of the group answers; one whose server is away (503) does not."""
+        try:
+            self.request("GET", f"/apis/{group}/{version}", patience=patience)
+        except ApiRefusal as error:
+            if error.code in (404, 503):
+                return False
+            raise
+        return True
+
     def _discover(self, kind: ObjectKind, patience: float) -> dict[str, ServedKind]:
         path = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
         try:

@@ -61,6 +61,8 @@ class Lookup(Protocol):
 
     def find(self, kind: ObjectKind, namespace: str = "", *, labels: str = "", fields: str = "") -> Sequence[Properties]: ...
 
+    def serves(self, group: str, version: str) -> bool: ...
+
 
 Judge = Callable[[Properties, Lookup], ReadinessVerdict]
 

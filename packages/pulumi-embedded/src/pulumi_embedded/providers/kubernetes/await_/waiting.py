@@ -59,6 +59,9 @@ class _Glance:
     def find(self, kind: ObjectKind, namespace: str = "", *, labels: str = "", fields: str = "") -> Sequence[Properties]:
         return self.cluster.find(kind, namespace, labels=labels, fields=fields, patience=0)
 
+    def serves(self, group: str, version: str) -> bool:
+        return self.cluster.serves(group, version, patience=0)
+
 
 class NotReadyError(Exception):
     """The wait ended without success; `live` is what was last seen."""
