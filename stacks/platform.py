@@ -25,7 +25,7 @@ from components.addons import (
     prometheus,
     tempo,
 )
-from components.addons.release import AddOn, AddOnArgs
+from components.addons.release import TIMEOUT_SECONDS, AddOn, AddOnArgs
 from components.handover import Handover, HandoverArgs
 from components.identity import ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
 from components.labels import tags
@@ -223,7 +223,16 @@ class _PlatformLayer:
         )
         # The way in first: pods that a balancer already knows become ready only when it has found them healthy.
         after = [control, self._way_in()]
-        self._addon("istio-gateway", versions.ISTIO_GATEWAY, GATEWAY_NAMESPACE, values, release=istio.GATEWAY_RELEASE, after=after)
+        # A few at a time, and each waits until the balancer, which may be a new one, has found it healthy.
+        self._addon(
+            "istio-gateway",
+            versions.ISTIO_GATEWAY,
+            GATEWAY_NAMESPACE,
+            values,
+            release=istio.GATEWAY_RELEASE,
+            seconds=2 * TIMEOUT_SECONDS,
+            after=after,
+        )
         rules = mesh.manifests(hosts=gateway.hosts, certificate=gateway.certificate, region=self._account.region)
         # The control plane validates them; definitions alone would let a wrong one through.
         self._objects("mesh", rules, after=[control, self._monitoring, self._namespace(GATEWAY_NAMESPACE)])
@@ -368,12 +377,15 @@ class _PlatformLayer:
         release: str | None = None,
         after: Sequence[pulumi.Resource] = (),
         early: bool = False,
+        seconds: int = TIMEOUT_SECONDS,
     ) -> AddOn:
         """Every add-on waits for the one that scrapes it, but those that come before that (`early`)."""
         needs = [self._namespace(namespace), *_released(after)]
         if not early:
             needs.append(self._monitoring.release)
-        args = AddOnArgs(chart=chart, namespace=namespace, values=values, mirror=self._mirror, release=release, after=needs)
+        args = AddOnArgs(
+            chart=chart, namespace=namespace, values=values, mirror=self._mirror, release=release, seconds=seconds, after=needs
+        )
         found = AddOn(name, args, self._kubernetes)
         self._stands.append(found.release)
         return found

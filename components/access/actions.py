@@ -52,17 +52,18 @@ _TABLE: Mapping[str, str] = {
     f"ec2:DeleteVpcEndpoints {_EC2_TAGS}",
     "aws:ecr/lifecyclePolicy:LifecyclePolicy": "ecr:GetLifecyclePolicy ecr:PutLifecyclePolicy ecr:DeleteLifecyclePolicy",
     "aws:ecr/pullThroughCacheRule:PullThroughCacheRule": "ecr:DescribePullThroughCacheRules ecr:CreatePullThroughCacheRule "
-    "ecr:UpdatePullThroughCacheRule ecr:DeletePullThroughCacheRule",
+    "ecr:UpdatePullThroughCacheRule ecr:DeletePullThroughCacheRule iam:CreateServiceLinkedRole",
     "aws:ecr/repository:Repository": "ecr:DescribeRepositories ecr:ListTagsForResource ecr:CreateRepository ecr:DeleteRepository "
     "ecr:PutImageTagMutability ecr:PutImageScanningConfiguration ecr:TagResource ecr:UntagResource",
     "aws:ecr/repositoryCreationTemplate:RepositoryCreationTemplate": "ecr:DescribeRepositoryCreationTemplates "
-    "ecr:CreateRepositoryCreationTemplate ecr:UpdateRepositoryCreationTemplate ecr:DeleteRepositoryCreationTemplate",
+    "ecr:CreateRepositoryCreationTemplate ecr:UpdateRepositoryCreationTemplate ecr:DeleteRepositoryCreationTemplate iam:CreateServiceLinkedRole",
     "aws:eks/accessEntry:AccessEntry": f"eks:DescribeAccessEntry eks:CreateAccessEntry eks:UpdateAccessEntry eks:DeleteAccessEntry {_EKS_TAGS}",
     "aws:eks/accessPolicyAssociation:AccessPolicyAssociation": "eks:ListAssociatedAccessPolicies eks:AssociateAccessPolicy "
     "eks:DisassociateAccessPolicy",
     "aws:eks/addon:Addon": f"eks:DescribeAddon eks:CreateAddon eks:UpdateAddon eks:DeleteAddon {_EKS_TAGS}",
     "aws:eks/cluster:Cluster": "eks:DescribeCluster eks:ListClusters eks:CreateCluster eks:UpdateClusterConfig eks:UpdateClusterVersion "
-    f"eks:AssociateEncryptionConfig eks:DeleteCluster iam:PassRole iam:GetRole kms:DescribeKey kms:CreateGrant {_EKS_TAGS}",
+    f"eks:AssociateEncryptionConfig eks:DeleteCluster iam:PassRole iam:GetRole kms:DescribeKey kms:CreateGrant "
+    f"iam:CreateServiceLinkedRole {_EKS_TAGS}",
     "aws:eks/nodeGroup:NodeGroup": "eks:DescribeNodegroup eks:ListNodegroups eks:CreateNodegroup eks:UpdateNodegroupConfig "
     "eks:UpdateNodegroupVersion eks:DeleteNodegroup iam:PassRole iam:GetRole iam:CreateServiceLinkedRole ec2:RunInstances "
     f"ec2:DescribeLaunchTemplateVersions ec2:DescribeSubnets {_EC2_TAGS} {_EKS_TAGS}",

@@ -32,6 +32,11 @@ PASSED_TO: Mapping[str, Sequence[str]] = {
     "tenant": ("pods.eks.amazonaws.com",),
 }
 """Services to which a layer hands roles."""
+SERVICES = ("ecr.amazonaws.com", "eks-nodegroup.amazonaws.com", "eks.amazonaws.com", "pullthroughcache.ecr.amazonaws.com")
+"""Services that make a role of their own when the cluster layer is the first in the account to use them, with the rights of whoever asks.
+
+Source: "Using service-linked roles" in the user guides of Amazon EKS and Amazon ECR.
+"""
 _NO_RESOURCE = frozenset(
     [
         "autoscaling:DescribeTags",
@@ -163,9 +168,8 @@ def _iam(action: str, duty: Duty) -> Iterator[Scope]:
     if action == "iam:PassRole":
         yield "IamPass", duty.roles, {"StringEquals": {"iam:PassedToService": list(PASSED_TO[duty.kind])}}, ""
     elif action == "iam:CreateServiceLinkedRole":
-        service = "eks-nodegroup.amazonaws.com"
-        roles = [f"arn:aws:iam::{duty.account_id}:role/aws-service-role/{service}/*"]
-        yield "IamServiceLinked", roles, {"StringEquals": {"iam:AWSServiceName": service}}, ""
+        roles = [f"arn:aws:iam::{duty.account_id}:role/aws-service-role/{service}/*" for service in SERVICES]
+        yield "IamServiceLinked", roles, {"StringEquals": {"iam:AWSServiceName": list(SERVICES)}}, ""
     elif "OpenIDConnectProvider" in action:
         yield "IamOidc", [f"arn:aws:iam::{duty.account_id}:oidc-provider/oidc.eks.{duty.region}.amazonaws.com/*"], {}, ""
     elif action in _ATTACHES:

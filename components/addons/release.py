@@ -32,6 +32,8 @@ class AddOnArgs:
     """The registry that charts and images come from instead of their makers'."""
     release: str | None = None
     """The release's name where it is not the chart's."""
+    seconds: int = TIMEOUT_SECONDS
+    """How long its pods may take to be ready."""
     after: Sequence[pulumi.Resource] = ()
 
 
@@ -54,7 +56,7 @@ class AddOn(pulumi.ComponentResource):
             values=images.switched(args.chart.chart, args.values, args.mirror),
             atomic=True,
             cleanup_on_fail=True,
-            timeout=TIMEOUT_SECONDS,
+            timeout=args.seconds,
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
         )
         self.register_outputs({"status": self.release.status})

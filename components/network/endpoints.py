@@ -95,6 +95,7 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
         "s3:PutObject",
     ),
     "secretsmanager": ("secretsmanager:DescribeSecret", "secretsmanager:GetSecretValue"),
+    "ssm": ("ssm:GetParametersByPath",),
     "sqs": (
         "sqs:ChangeMessageVisibility",
         "sqs:DeleteMessage",

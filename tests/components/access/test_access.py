@@ -50,6 +50,15 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
         f"{ROLES}headway-prod-nodes",
         {**BOUNDARY, "iam:PolicyARN": "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"},
     ),
+    *(
+        (CLUSTER, "iam:CreateServiceLinkedRole", f"{ROLES}aws-service-role/{service}/{name}", {"iam:AWSServiceName": service})
+        for service, name in (
+            ("ecr.amazonaws.com", "AWSServiceRoleForECRTemplate"),
+            ("eks-nodegroup.amazonaws.com", "AWSServiceRoleForAmazonEKSNodegroup"),
+            ("eks.amazonaws.com", "AWSServiceRoleForAmazonEKS"),
+            ("pullthroughcache.ecr.amazonaws.com", "AWSServiceRoleForECRPullThroughCache"),
+        )
+    ),
     (PLATFORM, "iam:PutRolePolicy", f"{ROLES}headway-prod-keda-keda-operator", dict(BOUNDARY)),
     (PLATFORM, "ssm:PutParameter", f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/headway/prod/layers/platform", {}),
     (VISION, "iam:CreateRole", OWN_ROLE, dict(BOUNDARY)),
