@@ -115,11 +115,12 @@ def _surroundings(checkout: Path, environment: str, layer: "Described", *, offli
     there = asking.secrets_there(secrets, cluster) if answers is True else _why(answers)
     pem = asking.certificate(needs, cluster) if answers is True else _why(answers)
     names = [each.tenant.name for each in tenants]
+    served = {model.runtime.image: f"{each.tenant.name}/{model.name}" for each in tenants for model in each.models}
     return (
         *here,
         platform_needs.judge_secrets(secrets, there),
         platform_needs.judge_certificate(needs, names, pem, datetime.now(UTC)),
-        places.judge_images(asking.images_there(_images(checkout, needs), asked)),
+        places.judge_images(asking.images_there([*_images(checkout, needs), *served], asked), served),
         places.judge_buckets(asking.bucket_owners(places.bucket_names(environment, layer), layer, asked)),
         places.judge_reach(layer, asking.own_addresses(), answers),
     )

@@ -11,6 +11,7 @@ from headway.doctor.check import DoctorResult, Unanswered, judged, unknown
 from headway.problem import Problem, ProblemLevel
 
 BUCKETS, IMAGES, REACH = "buckets", "images", "reachability"
+_MODEL_WAITS = "No replica of the model starts, and the tenant's update fails when the start-up budget is spent"
 BUCKET_ROLES = ("artifacts", "ledger", "telemetry")
 
 
@@ -46,17 +47,19 @@ def judge_buckets(owners: Mapping[str, BucketOwner] | Unanswered) -> DoctorResul
     return judged(BUCKETS, f"{len(owners) - ours} names of buckets are free, and {ours} are this account's.", problems)
 
 
-def judge_images(found: Mapping[str, bool | Unanswered]) -> DoctorResult:
+def judge_images(found: Mapping[str, bool | Unanswered], contracts: Mapping[str, str]) -> DoctorResult:
     """Whether each image, by the address from which nodes will pull it, is there. A registry that did not answer hides no
-    image that is missing."""
+    image that is missing. `contracts`: who serves from an image, as tenant/model, by image."""
     silent = {name: answer for name, answer in found.items() if isinstance(answer, Unanswered)}
     problems = [
         Problem(
             rule=IMAGES,
-            subject=name,
+            subject=contracts.get(name, name),
             fact=f"There is no image {name}",
-            consequence="Its pods never start, and the chart that waits for them fails the apply after 15 minutes",
-            remedy="Fill the mirror: `headway mirror --push REGISTRY/PREFIX`; or correct the version in components/versions.py",
+            consequence=_MODEL_WAITS if name in contracts else "Its pods never start, and the chart that waits for them fails the apply",
+            remedy="Name an image that its registry has, in runtime.image of the contract"
+            if name in contracts
+            else "Fill the mirror: `headway mirror --push REGISTRY/PREFIX`; or correct the version in components/versions.py",
         )
         for name, answer in sorted(found.items())
         if answer is False

@@ -173,10 +173,15 @@ def test_an_image_that_no_registry_has_is_found(registry: str) -> None:
     found = asking.images_there([there, gone, away], lambda _: None)
     assert (found[there], found[gone]) == (True, False)
     assert isinstance(found[away], Unanswered)
-    result = places.judge_images(found)
+    result = places.judge_images(found, {})
     assert result.blocking and said(result) == f"There is no image {gone}"
-    assert places.judge_images({there: True, away: found[away]}).state is CheckState.UNKNOWN
-    assert places.judge_images({there: True}).state is CheckState.OK
+    assert places.judge_images({there: True, away: found[away]}, {}).state is CheckState.UNKNOWN
+    assert places.judge_images({there: True}, {}).state is CheckState.OK
+
+
+def test_a_models_image_that_no_registry_has_is_found_with_the_contract_that_names_it() -> None:
+    (problem,) = places.judge_images({"host/triton@sha256:1": False}, {"host/triton@sha256:1": "hello/digits"}).problems
+    assert (problem.subject, "contract" in problem.remedy) == ("hello/digits", True)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_objects_keep_content_version_and_time_over_a_restart(store: Store, end:
     assert store.client("s3").get_object(Bucket="ledger", Key="0001")["Body"].read() == large
 
 
-def test_ids_stay_over_a_restart_also_when_others_read_while_they_were_given(store: Store) -> None:
+def test_ids_given_while_others_read_stay_over_a_restart(store: Store) -> None:
     """moto draws the id of every answer from the source of the ids that are kept."""
     done = threading.Event()
 
