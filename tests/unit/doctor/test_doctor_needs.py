@@ -179,7 +179,7 @@ def test_an_image_that_no_registry_has_is_found(registry: str) -> None:
     assert places.judge_images({there: True}, {}).state is CheckState.OK
 
 
-def test_a_models_image_that_no_registry_has_is_found_with_the_contract_that_names_it() -> None:
+def test_a_models_image_that_no_registry_has_is_found_with_its_contract() -> None:
     (problem,) = places.judge_images({"host/triton@sha256:1": False}, {"host/triton@sha256:1": "hello/digits"}).problems
     assert (problem.subject, "contract" in problem.remedy) == ("hello/digits", True)
 
