@@ -45,7 +45,7 @@ class VersionSupport:
 
 
 KUBERNETES = "1.35"
-"""In the stated range of Istio 1.30, KEDA 2.20 and Kueue 0.19; `SUPPORT` says until when."""
+"""In the stated range of Istio 1.31, KEDA 2.20 and Kueue 0.19; `SUPPORT` says until when."""
 
 NODE_RELEASES = {"1.35.6-20260714": "580.159.03"}
 """AMI releases that pools may pin, with the NVIDIA driver of the accelerated one, which nothing can change on it.
@@ -54,8 +54,8 @@ v20260423 put device plugins into a crash loop (awslabs/amazon-eks-ami#2706): a 
 """
 
 CACHED_REGISTRIES = {"ecr-public": "public.ecr.aws", "k8s": "registry.k8s.io", "quay": "quay.io"}
-"""Public registries that ECR can cache without credentials, by the short name of the cache. NVIDIA's and Istio's it
-cannot.
+"""Public registries that ECR can cache without credentials, by the short name of the cache. NVIDIA's
+it cannot, and Docker Hub, where Istio's are, asks for some.
 """
 
 ADDONS = {
@@ -81,7 +81,7 @@ digests below).
 """
 
 LIMITER_IMAGE = "docker.io/envoyproxy/ratelimit:1e50889b@sha256:5bb3741fd6709bab1d498eae1a5807faa2113b712dfb236fb76c04a00871ffc9"
-"""Envoy's rate limit service, which has no releases: the commit that goes with Envoy 1.38, the proxies' own."""
+"""Envoy's rate limit service, which has no releases: the commit that goes with Envoy 1.38, whose API for it the proxies speak."""
 
 VALKEY_IMAGE = "docker.io/valkey/valkey:9.1.0-alpine@sha256:a35428eba9043cc0b79dbe54100f0c92784f2de00ad09b01182bfb1c5c83d1bd"
 """Holds the limiter's counts. Valkey and not Redis, whose newer licences are no open ones."""
@@ -94,7 +94,10 @@ OWN_IMAGES = {
 }
 """Images that no chart brings, and what uses each."""
 
-_ISTIO = "https://istio-release.storage.googleapis.com/charts"
+_ISTIO = "https://blob.istio.io/istio-release/charts"
+"""Where Istio publishes from 1.31 on; its former registry and bucket are switched off in 2026-12 (its upgrade notes)."""
+ISTIO_IMAGES = "docker.io/istio"
+"""Said in values and not left to the charts, because admission knows the mesh's containers by it."""
 _PROMETHEUS = "https://prometheus-community.github.io/helm-charts"
 _GRAFANA = "https://grafana-community.github.io/helm-charts"
 
@@ -113,10 +116,10 @@ GPU_OPERATOR = HelmChart(
     ),
 )
 
-ISTIO_BASE = HelmChart(chart="base", repository=_ISTIO, version="1.30.3", images=())
-ISTIO_CNI = HelmChart(chart="cni", repository=_ISTIO, version="1.30.3", images=("registry.istio.io/release/install-cni:1.30.3",))
-ISTIOD = HelmChart(chart="istiod", repository=_ISTIO, version="1.30.3", images=("registry.istio.io/release/pilot:1.30.3",))
-ISTIO_GATEWAY = HelmChart(chart="gateway", repository=_ISTIO, version="1.30.3", images=("registry.istio.io/release/proxyv2:1.30.3",))
+ISTIO_BASE = HelmChart(chart="base", repository=_ISTIO, version="1.31.4", images=())
+ISTIO_CNI = HelmChart(chart="cni", repository=_ISTIO, version="1.31.4", images=(f"{ISTIO_IMAGES}/install-cni:1.31.4",))
+ISTIOD = HelmChart(chart="istiod", repository=_ISTIO, version="1.31.4", images=(f"{ISTIO_IMAGES}/pilot:1.31.4",))
+ISTIO_GATEWAY = HelmChart(chart="gateway", repository=_ISTIO, version="1.31.4", images=(f"{ISTIO_IMAGES}/proxyv2:1.31.4",))
 
 KEDA = HelmChart(
     chart="keda",
@@ -236,10 +239,10 @@ SUPPORT = (
     VersionSupport(
         what="Istio",
         version=ISTIOD.version,
-        # "~Nov 2026 (Expected)".
-        ends=date(2026, 11, 30),
+        # The table expects six months from a release, and 1.31 came in 2026-08; the policy is six weeks beyond 1.33.
+        ends=date(2027, 2, 28),
         then="Holes in the gateway and in every proxy are no longer mended in this minor version",
-        source="istio/istio.io, data/compatibility/supportStatus.yml",
+        source="Istio, Supported Releases (support policy, and istio/istio.io, data/compatibility/supportStatus.yml)",
     ),
     VersionSupport(
         what="NVIDIA driver",

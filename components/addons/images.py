@@ -21,7 +21,7 @@ SWITCHES: Mapping[str, Mapping[str, str]] = {
     "base": {},
     "cert-manager": {"imageRegistry": ""},
     "cluster-autoscaler": {"image.repository": "autoscaling/cluster-autoscaler"},
-    "cni": {"global.hub": "release"},
+    "cni": {"global.hub": "istio"},
     "gateway": {},
     "gpu-operator": {
         "ccManager.repository": _CLOUD_NATIVE,
@@ -46,7 +46,7 @@ SWITCHES: Mapping[str, Mapping[str, str]] = {
         "vgpuDeviceManager.repository": _CLOUD_NATIVE,
         "vgpuManager.driverManager.repository": _CLOUD_NATIVE,
     },
-    "istiod": {"global.hub": "release"},
+    "istiod": {"global.hub": "istio"},
     "keda": {"global.image.registry": ""},
     # Its own charts (Grafana, kube-state-metrics, node exporter) read the same global.
     "kube-prometheus-stack": {"global.imageRegistry": ""},

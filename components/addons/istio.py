@@ -9,6 +9,7 @@ Service of the gateway beside ours (`components/platform/gateway_service.py`).
 from typing import Any
 
 from components.addons.placement import ON_SYSTEM_NODES, requests, spread
+from components.versions import ISTIO_IMAGES
 from headway.contract.arithmetic.replica import PROXY_CPU, PROXY_MEMORY
 from headway.wire import CLASS_HEADER, CLASS_TAG, DEGRADE_HEADER, MESH_NAMESPACE, SAMPLES_PROVIDER
 
@@ -57,7 +58,11 @@ def base_values() -> dict[str, Any]:
 
 def node_agent_values() -> dict[str, Any]:
     """Redirects the traffic of pods that have a proxy, on every node, behind the VPC's own network plugin."""
-    return {"excludeNamespaces": [MESH_NAMESPACE, "kube-system"], "global": {"logAsJson": True}, "resources": requests("100m", "100Mi")}
+    return {
+        "excludeNamespaces": [MESH_NAMESPACE, "kube-system"],
+        "global": {"hub": ISTIO_IMAGES, "logAsJson": True},
+        "resources": requests("100m", "100Mi"),
+    }
 
 
 def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
@@ -68,10 +73,15 @@ def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
         "cni": {"enabled": True},
         "resources": requests("500m", "2Gi"),
         "nodeSelector": dict(ON_SYSTEM_NODES),
-        # Off by default since 1.28, and then nothing tells a copy of a request from the request.
-        "env": {"DISABLE_SHADOW_HOST_SUFFIX": "false"},
+        "env": {
+            # Off by default since 1.28, and then nothing tells a copy of a request from the request.
+            "DISABLE_SHADOW_HOST_SUFFIX": "false",
+            # On by default since 1.31; a replica that is not ready would count among those that an ejection leaves.
+            "PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS": "false",
+        },
         "topologySpreadConstraints": spread({"app": "istiod"}),
         "global": {
+            "hub": ISTIO_IMAGES,
             "logAsJson": True,
             "priorityClassName": "system-cluster-critical",
             # What quotas and nodes are charged for a proxy; limits are the chart's own.

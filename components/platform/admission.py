@@ -15,10 +15,11 @@ from components.mirror import mirrored
 from components.nodes import gpu_node
 from components.platform import boundaries
 from components.platform.rule import NAMESPACES, AdmissionRule, manifests_of
+from components.versions import ISTIO_IMAGES
 from headway.contract.pool import Pool
 from headway.wire import MODEL, POOL, RELEASE, TENANT
 
-_MESH_IMAGE = "registry.istio.io/release/proxyv2:"
+_MESH_IMAGE = f"{ISTIO_IMAGES}/proxyv2:"
 _LEVEL = "pod-security.kubernetes.io/enforce"
 _GPU_POD = (
     "variables.containers.exists(c, has(c.resources) && has(c.resources.requests) && "

@@ -127,7 +127,7 @@ def test_a_pod_without_a_gpu_needs_no_release(guarded: ControlPlane) -> None:
 
 
 def test_the_meshs_own_proxy_is_admitted_by_tag(guarded: ControlPlane) -> None:
-    proxy = {"name": "istio-proxy", "image": "registry.istio.io/release/proxyv2:1.30.3"}
+    proxy = {"name": "istio-proxy", "image": "docker.io/istio/proxyv2:1.31.4"}
     assert refusal(guarded, pod(lambda body: body["spec"].update(initContainers=[proxy]))) == ""
 
 
@@ -141,14 +141,12 @@ REFUSED: tuple[tuple[str, str, Change], ...] = (
     (
         "images-by-digest",
         "not the mesh",
-        lambda body: body["spec"].update(initContainers=[{"name": "other", "image": "registry.istio.io/release/proxyv2:1.30.3", **NO_GPU}]),
+        lambda body: body["spec"].update(initContainers=[{"name": "other", "image": "docker.io/istio/proxyv2:1.31.4", **NO_GPU}]),
     ),
     (
         "images-by-digest",
         "not the mesh's proxy",
-        lambda body: body["spec"].update(
-            initContainers=[{"name": "istio-proxy", "image": "registry.istio.io/release/pilot:1.30.3", **NO_GPU}]
-        ),
+        lambda body: body["spec"].update(initContainers=[{"name": "istio-proxy", "image": "docker.io/istio/pilot:1.31.4", **NO_GPU}]),
     ),
     (
         "images-by-digest",

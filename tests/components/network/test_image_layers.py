@@ -18,7 +18,7 @@ KUBERNETES_BUCKETS = {
     "us-west-2": "prod-registry-k8s-io-us-west-2",
 }
 """As kubernetes/registry.k8s.io says in `cmd/archeio/internal/app/buckets.go`."""
-NO_BUCKET_KNOWN = {"docker.io", "ghcr.io", "nvcr.io", "public.ecr.aws", "quay.io", "registry.istio.io"}
+NO_BUCKET_KNOWN = {"docker.io", "ghcr.io", "nvcr.io", "public.ecr.aws", "quay.io"}
 """Registries that no source places in a bucket of the node's region."""
 
 

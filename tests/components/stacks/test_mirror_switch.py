@@ -50,7 +50,7 @@ def test_the_meshs_proxies_may_come_from_the_mirror_and_from_nowhere_else() -> N
     """Their image has a tag, because istiod writes it; admission knows it by its place."""
     found = run("prod-platform", config=platform(MIRROR)).registrations
     (rule,) = [r for r in found if r.name == "admission-images-by-digest"]
-    assert f"c.image.startsWith('{MIRROR}/images/release/proxyv2:')" in json.dumps(dict(rule.inputs))
+    assert f"c.image.startsWith('{MIRROR}/images/istio/proxyv2:')" in json.dumps(dict(rule.inputs))
 
 
 def test_charts_come_from_the_mirror_as_artifacts_and_without_a_repository() -> None:
