@@ -19,7 +19,7 @@ from components.nodes.role import NodeRole, NodeRoleArgs
 from components.nodes.system_pool import SystemNodes, SystemNodesArgs
 from components.storage.storage import Storage, StorageArgs
 from components.versions import KUBERNETES
-from headway.contract.arithmetic.month import FREE_ENDPOINTS, BilledCluster, Estimate, cluster_month
+from headway.contract.arithmetic.month import BilledCluster, Estimate, cluster_month
 from headway.contract.pool import Pool
 from headway.wire import ARTIFACT_BUCKET_OUTPUT, KUBECONFIG_OUTPUT, LEDGER_BUCKET_OUTPUT, TELEMETRY_BUCKET_OUTPUT
 from stacks import access
@@ -223,7 +223,7 @@ class _ClusterLayer:
             BilledCluster(
                 zones=len(settings.network.zones),
                 nat=settings.network.nat.value,
-                paid_endpoints=len(set(settings.network.endpoints) - FREE_ENDPOINTS),
+                endpoints=settings.network.endpoints,
                 support=settings.control_plane.support.value,
                 system_pool=settings.system_pool,
                 pools=settings.pools,

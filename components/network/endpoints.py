@@ -11,9 +11,6 @@ from collections.abc import Mapping, Sequence
 from components.network.image_layers import buckets
 from components.permissions import Statement
 
-GATEWAY = frozenset({"s3"})
-"""Endpoints that are routes, free of charge; all others are network interfaces, paid per zone and hour."""
-
 _REGISTRY = (
     "ecr:BatchCheckLayerAvailability",
     "ecr:BatchGetImage",

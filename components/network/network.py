@@ -17,6 +17,7 @@ from components.naming import ROLE_LIMIT, physical
 from components.network import endpoints
 from components.network.plan import ZoneSubnets, subnets
 from components.permissions import Statement, document, service_trust
+from headway.contract.arithmetic.month import GATEWAY_ENDPOINTS
 
 NatChoice = Literal["none", "single", "per-zone", "regional"]
 ANYWHERE = "0.0.0.0/0"
@@ -208,7 +209,7 @@ class Network(pulumi.ComponentResource):
         )
         self.ready.append(https)
         for service in sorted(self._args.endpoints):
-            gateway = service in endpoints.GATEWAY
+            gateway = service in GATEWAY_ENDPOINTS
             endpoint = aws.ec2.VpcEndpoint(
                 f"{self._name}-endpoint-{service.replace('.', '-')}",
                 vpc_id=self._vpc.id,

@@ -7,7 +7,7 @@ what is paid for or searched by. The trap: what this does not read may still be 
 from pathlib import Path
 from typing import Any, Literal
 
-from headway.contract.arithmetic.month import FREE_ENDPOINTS, BilledCluster
+from headway.contract.arithmetic.month import BilledCluster
 from headway.contract.part import Part
 from headway.contract.pool import Pool, SystemPool
 from headway.contract.reading.document import LARGEST_DOCUMENT, Document, Place, read
@@ -73,7 +73,7 @@ class Described(Part):
         return BilledCluster(
             zones=len(self.zones),
             nat=self.nat,
-            paid_endpoints=len(set(self.endpoints) - FREE_ENDPOINTS),
+            endpoints=self.endpoints,
             support=self.support,
             system_pool=self.system_pool,
             pools=self.pools,

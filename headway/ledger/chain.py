@@ -14,7 +14,7 @@ from typing import Any
 from headway.ledger import lease as leases
 from headway.ledger.events import GENESIS, Event, canonical, digest, flaws, key, parse
 from headway.ledger.lease import Lease, LeaseRecord, LeaseState, LeaseTerm, standing
-from headway.ledger.store import LedgerStore, StoredObject, TakenError, UnreachableError
+from headway.ledger.store import LedgerStore, StoredObject, TakenError, UnreachableError, create_or_agree
 from headway.problem import Exit, UserError
 
 READERS = 16
@@ -193,16 +193,13 @@ def register(store: LedgerStore, chain: str, release: Mapping[str, Any]) -> str:
     content = canonical(release)
     name = digest(content)
     path = f"{chain}/releases/{name}.json"
-    try:
-        store.create(path, content)
-    except TakenError:
-        if store.get(path) != content:
-            raise UserError(
-                f"The stored release {name[:12]} of {chain} is not what its name says.",
-                "It was altered after it was registered; it cannot be deployed.",
-                "Restore the object from its versions, or register the release under a new version.",
-                Exit.REFUSED,
-            ) from None
+    if not create_or_agree(store, path, content):
+        raise UserError(
+            f"The stored release {name[:12]} of {chain} is not what its name says.",
+            "It was altered after it was registered; it cannot be deployed.",
+            "Restore the object from its versions, or register the release under a new version.",
+            Exit.REFUSED,
+        )
     return name
 
 

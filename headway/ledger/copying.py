@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from headway.ledger.chain import READERS, verify
 from headway.ledger.events import parse
-from headway.ledger.store import LedgerStore, TakenError
+from headway.ledger.store import LedgerStore, create_or_agree
 from headway.problem import Exit, UserError
 from headway.wire import LEDGER_LEASES
 
@@ -86,15 +86,10 @@ def _chain(source: LedgerStore, target: LedgerStore, keys: Sequence[str], there:
 
 def _copied(source: LedgerStore, target: LedgerStore, key: str) -> None:
     content = source.get(key)
-    if content is None:
-        return
-    try:
-        target.create(key, content)
-    except TakenError:
-        if target.get(key) != content:
-            raise UserError(
-                f"{key} says something else in the copy than in the ledger.",
-                "Both were written to after they parted, so neither can become the other; nothing more was copied.",
-                "Decide which of them is the ledger (HEADWAY_LEDGER), and copy that one to an empty place.",
-                Exit.REFUSED,
-            ) from None
+    if content is not None and not create_or_agree(target, key, content):
+        raise UserError(
+            f"{key} says something else in the copy than in the ledger.",
+            "Both were written to after they parted, so neither can become the other; nothing more was copied.",
+            "Decide which of them is the ledger (HEADWAY_LEDGER), and copy that one to an empty place.",
+            Exit.REFUSED,
+        )

@@ -142,6 +142,15 @@ class FolderStore:
         return tuple(sorted(key for p in found if (key := p.relative_to(self._root).as_posix()).startswith(prefix)))
 
 
+def create_or_agree(store: LedgerStore, key: str, content: bytes) -> bool:
+    """Write once, or find the same there already; False where the key holds something else."""
+    try:
+        store.create(key, content)
+    except TakenError:
+        return store.get(key) == content
+    return True
+
+
 def digest_of(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 

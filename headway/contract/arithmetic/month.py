@@ -30,8 +30,8 @@ GP3_FREE_OPERATIONS, GP3_FREE_MEBIBYTES = 3_000, 125
 KEYS = 4
 """Secrets, volumes, data, logs. A rotated key costs a dollar more after its first and its second rotation."""
 
-FREE_ENDPOINTS = frozenset({"s3"})
-"""A gateway endpoint is a route; every other one is a network interface in each zone, paid by the hour."""
+GATEWAY_ENDPOINTS = frozenset({"s3"})
+"""A gateway endpoint is a route, free of charge; every other one is a network interface in each zone, paid by the hour."""
 LOAD_BALANCER_HOUR = Decimal("0.0225")
 
 USES: Mapping[str, tuple[Decimal, str]] = {
@@ -100,8 +100,8 @@ class BilledCluster:
 
     zones: int
     nat: str
-    paid_endpoints: int
-    """Services with an interface endpoint in each zone."""
+    endpoints: Sequence[str]
+    """Services with an endpoint in the network."""
     support: str
     system_pool: SystemPool
     pools: Sequence[Pool]
@@ -171,13 +171,13 @@ def _pool(pool: Pool) -> list[Item]:
 def _around(found: BilledCluster) -> tuple[Item, ...]:
     zones = found.zones
     gateways = {"none": 0, "single": 1, "per-zone": zones, "regional": zones}[found.nat]
-    interfaces = found.paid_endpoints * zones
+    services = len(set(found.endpoints) - GATEWAY_ENDPOINTS)
     support = f"{found.support.lower()} support"
     around = [
         ("control plane", 1, _hours(CONTROL_PLANE_HOUR[found.support]), support),
         ("NAT gateways", gateways, _hours(NAT_HOUR), found.nat),
         ("public addresses", gateways, _hours(ADDRESS_HOUR), "of the NAT gateways"),
-        ("endpoint interfaces", interfaces, _hours(ENDPOINT_HOUR), f"{found.paid_endpoints} services in {zones} zones"),
+        ("endpoint interfaces", services * zones, _hours(ENDPOINT_HOUR), f"{services} services in {zones} zones"),
         ("keys", KEYS, _money(KEY_MONTH), "secrets, volumes, data, logs"),
     ]
     return tuple(Item(what, count, count, month, how) for what, count, month, how in around if count)

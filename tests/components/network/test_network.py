@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from moto.iam.aws_managed_policies import aws_managed_policies_data
 
 from components.addons import cluster_autoscaler
-from components.network.endpoints import ACTIONS, GATEWAY, statements
+from components.network.endpoints import ACTIONS, statements
 from components.network.network import NatChoice, Network, NetworkArgs
 from components.network.plan import ZONE_LETTERS, subnets
 from components.permissions import Statement
+from headway.contract.arithmetic.month import GATEWAY_ENDPOINTS
 from tests.components.program import cloud_outputs
 from tests.components.recording import Recording, record
 
@@ -158,7 +159,7 @@ def of(service: str) -> dict[str, Statement]:
     return {statement.sid: statement for statement in statements(service, "123456789012", "eu-west-1", (DEPLOYER,))}
 
 
-@pytest.mark.parametrize("service", sorted(set(ACTIONS) - GATEWAY))
+@pytest.mark.parametrize("service", sorted(set(ACTIONS) - GATEWAY_ENDPOINTS))
 def test_an_interface_endpoint_admits_this_account_only(service: str) -> None:
     own = of(service)["OwnPrincipals"]
     assert own.conditions == {"StringEquals": {"aws:PrincipalAccount": "123456789012"}}

@@ -9,10 +9,10 @@ from components.addons import cluster_autoscaler
 from components.nodes import gpu_node
 from components.platform import capacity
 from headway.contract.pool import Pool
-from pulumi_embedded.providers.aws.nodes import NodeGroup, NodeZone
 from sandbox.cloud.autoscaler import is_ready, may_go, node_to_come, utilisation
 from sandbox.cloud.nodes import nodes
 from tests.components.contracts import MODELS, POOLS, bodies, pool_of, service
+from tests.unit.sandbox.scaling.scaling_world import described
 
 ARGUMENTS = cluster_autoscaler.values("c", "us-west-2", POOLS)["extraArgs"]
 SHARED = {pool.name: pool for pool in POOLS if pool.sharing.mode != "whole"}
@@ -21,20 +21,7 @@ WHOLE = {pool.name: pool for pool in POOLS if pool.sharing.mode == "whole"}
 
 def node(pool: Pool) -> dict[str, Any]:
     """A node of the pool as the simulated cloud makes it."""
-    group = NodeGroup(
-        name=f"{pool.name}-a",
-        arn="arn",
-        region="us-west-2",
-        instance_type=pool.instance_types[0],
-        ami_type=pool.ami.family,
-        capacity_type="ON_DEMAND",
-        release_version=pool.ami.release,
-        labels=gpu_node.labels(pool),
-        taints=[{"key": t.key, "value": t.value, "effect": gpu_node.eks_effect(t)} for t in gpu_node.taints(pool)],
-        zones=[NodeZone(name="us-west-2a", id="usw2-az1")],
-        template={},
-    )
-    (made,) = nodes(group, 1)
+    (made,) = nodes(described(pool), 1)
     return {"metadata": {"labels": made.labels}, "spec": {"taints": made.taints}, "status": {"allocatable": made.allocatable}}
 
 

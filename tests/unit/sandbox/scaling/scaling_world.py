@@ -40,9 +40,9 @@ def instance(pool: Pool, number: int) -> str:
     return f"aws:///us-west-2a/i-{pool.name}-{number}"
 
 
-def node(pool: Pool, number: int = 0, *, ready: bool = True, age: timedelta = 60 * MINUTE) -> dict[str, Any]:
-    """A node of the pool as the simulated cloud makes it."""
-    described = NodeGroup(
+def described(pool: Pool) -> NodeGroup:
+    """The pool's node group, as the program describes it."""
+    return NodeGroup(
         name=f"{pool.name}-a",
         arn="arn",
         region="us-west-2",
@@ -55,7 +55,11 @@ def node(pool: Pool, number: int = 0, *, ready: bool = True, age: timedelta = 60
         zones=[NodeZone(name="us-west-2a", id="usw2-az1")],
         template={},
     )
-    made = nodes(described, number + 1)[number]
+
+
+def node(pool: Pool, number: int = 0, *, ready: bool = True, age: timedelta = 60 * MINUTE) -> dict[str, Any]:
+    """A node of the pool as the simulated cloud makes it."""
+    made = nodes(described(pool), number + 1)[number]
     born = (START - age).isoformat()
     return {
         "metadata": {"name": made.name, "labels": dict(made.labels), "creationTimestamp": born},
