@@ -43,7 +43,7 @@ def test_the_policy_of_who_applies_the_layer_first_is_printed_alone() -> None:
     assert json.loads(asked("prod", "--bootstrap").output)["Statement"]
 
 
-def test_an_environment_without_an_access_layer_is_refused_with_the_file_to_write() -> None:
+def test_an_environment_without_an_access_layer_is_refused_with_its_file() -> None:
     refused = asked("dev").exception
     assert isinstance(refused, UserError)
     assert (refused.exit, "stacks/Pulumi.dev-access.yaml" in str(refused)) == (Exit.USAGE, True)
