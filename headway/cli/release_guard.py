@@ -71,8 +71,8 @@ def _exists(api: "KubernetesApi", tenant: str) -> None:
 
 
 def look(api: "KubernetesApi", tenant: str | None, say: Callable[[str], None]) -> bool:
-    """One look at the tenant's routes, or at every tenant's, by the cluster's clock; whether the API server answered
-    for all of them."""
+    """One look at the tenant's routes, or at every tenant's, by the cluster's clock; whether the API server answered for
+    any of them. Not for all: what one tenant writes must not end the guard of the others."""
     from headway.environment.port import OutOfReachError
     from headway.release.driver.holder import here as this_process
     from headway.release.guard import ReleaseGuard, tenants
@@ -82,12 +82,16 @@ def look(api: "KubernetesApi", tenant: str | None, say: Callable[[str], None]) -
     except OutOfReachError as failure:
         print(f"the API server does not answer ({failure})", file=sys.stderr, flush=True)
         return False
-    answered = True
+    answered = not guarded
     for name in guarded:
         try:
-            for model in ReleaseGuard(api, name, this_process(), lambda: now).look():
-                say(f"{name}/{model}: nobody watched its release any more; all traffic is on the stable version again")
+            seen = ReleaseGuard(api, name, this_process(), lambda: now).look()
         except (OutOfReachError, UserError) as failure:  # the others are guarded all the same
             print(f"{name}: {failure}", file=sys.stderr, flush=True)
-            answered = False
+            continue
+        answered = True
+        for model in seen.taken:
+            say(f"{name}/{model}: nobody watched its release any more; all traffic is on the stable version again")
+        for missed in seen.missed:
+            print(f"{name}/{missed}", file=sys.stderr, flush=True)
     return answered

@@ -6,6 +6,7 @@ healthy release passes well inside them and a step takes as long as its evidence
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from enum import StrEnum, unique
 from typing import Annotated
 
@@ -16,6 +17,9 @@ from headway.contract.units import Bytes, Duration, Share
 from headway.problem import Problem, problem
 
 _MINUTES = Duration.parse
+_LONGEST_UNWATCHED = Duration.parse("2h")
+LONGEST_UNWATCHED = timedelta(seconds=float(_LONGEST_UNWATCHED.seconds))
+"""What no contract exceeds, and so no promise of a release's driver."""
 
 
 @unique
@@ -173,7 +177,7 @@ class Rollout(Part):
     """What happens when a step's time is over without a verdict."""
     blind_at_most: Annotated[Duration, between(_MINUTES("1m"), Duration.parse("24h"))] = _MINUTES("15m")
     """Longest time without data; then traffic goes back to the last weight with evidence."""
-    unwatched_at_most: Annotated[Duration, between(_MINUTES("1m"), Duration.parse("2h"))] = _MINUTES("10m")
+    unwatched_at_most: Annotated[Duration, between(_MINUTES("1m"), _LONGEST_UNWATCHED)] = _MINUTES("10m")
     """Longest time that an unproven version keeps traffic after its driver has gone silent; then the release guard acts."""
     false_rollback: Annotated[Share, between(Share.parse("0.01%"), Share.parse("5%"))] = Share.parse("1%")
     """Probability, over a whole rollout, that a healthy version is rolled back; split over all signals."""

@@ -7,13 +7,17 @@ the runner is not.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
+from headway.contract.rollout import LONGEST_UNWATCHED
 from headway.environment.kubernetes import KubernetesApi
+from headway.environment.port import OutOfReachError
 from headway.ledger.traffic_split import EVERYTHING, TrafficSplit
-from headway.release.driver.live_service import ROUTES, patch, route_of
+from headway.problem import UserError
+from headway.release.driver.live_service import ROUTES, patch, promise, route_of
 from headway.wire import RELEASE_FIELD_MANAGER, RELEASE_GUARD_LEASE, SAFE_RELEASE, TENANT, WATCHED_UNTIL
 
 LOOK_SECONDS = 5.0
@@ -23,22 +27,37 @@ _KIND = {"apiVersion": "networking.istio.io/v1", "kind": "VirtualService"}
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 
 
+@dataclass(frozen=True)
+class GuardLook:
+    """Models whose traffic was taken back, and routes of which that could not be said or done, each with the reason."""
+
+    taken: tuple[str, ...]
+    missed: tuple[str, ...]
+
+
 class ReleaseGuard:
     """Guards every service of a tenant."""
 
     def __init__(self, api: KubernetesApi, tenant: str, holder: str, now: Callable[[], datetime]) -> None:
         self._api, self._tenant, self._holder, self._now = api, tenant, holder, now
 
-    def look(self) -> tuple[str, ...]:
-        """Say that somebody looks, and take back what nobody watches; answers those models. Raises OutOfReachError."""
+    def look(self) -> GuardLook:
+        """Say that somebody looks, and take back what nobody watches. Raises OutOfReachError and UserError where the routes
+        cannot be listed; a route that is odd, or cannot be changed, leaves the others guarded."""
         self._live()
-        taken: list[str] = []
+        taken, missed = list[str](), list[str]()
         for listed in self._api.items(ROUTES.format(self._tenant)):
             live: dict[str, Any] = {**_KIND, **listed}  # a list says the kind of its items once, for all
-            if overdue(live, self._now()):
-                patch(self._api, live, safe(live))
-                taken.append(str(live["metadata"]["name"]))
-        return tuple(sorted(taken))
+            name = str(live["metadata"]["name"])
+            try:
+                if overdue(live, self._now()):
+                    patch(self._api, live, safe(live))
+                    taken.append(name)
+            except (OutOfReachError, UserError) as failure:
+                missed.append(f"{name}: {failure}")
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as odd:
+                missed.append(f"{name}: nobody of ours writes a route like it ({type(odd).__name__}: {odd})")
+        return GuardLook(tuple(sorted(taken)), tuple(sorted(missed)))
 
     def _live(self) -> None:
         moment = self._now().astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
@@ -60,20 +79,25 @@ def tenants(api: KubernetesApi) -> tuple[str, ...]:
 
 
 def guarded(api: KubernetesApi, tenant: str, now: datetime) -> str | None:
-    """Who guards the tenant's releases; None if nobody does. Raises OutOfReachError."""
+    """Who guards the tenant's releases; None if nobody does, or nobody who keeps to our term. Raises OutOfReachError."""
     lease = api.get(f"{_LEASES.format(tenant)}/{RELEASE_GUARD_LEASE}")
-    spec: Mapping[str, Any] = (lease or {}).get("spec", {})
-    if not spec.get("renewTime"):
+    spec: Mapping[str, Any] = (lease or {}).get("spec") or {}
+    renewed = promise(spec.get("renewTime"))
+    if renewed is None or not abs(now - renewed) < timedelta(seconds=LEASE_SECONDS):
         return None
-    until = datetime.fromisoformat(spec["renewTime"]) + timedelta(seconds=int(spec.get("leaseDurationSeconds", LEASE_SECONDS)))
-    return str(spec.get("holderIdentity")) if now < until else None
+    return str(spec.get("holderIdentity"))
 
 
 def overdue(live: Mapping[str, Any], now: datetime) -> bool:
-    """Whether a route gives something to a release that nobody watches any more."""
+    """Whether a route gives something to a release that nobody watches any more. A promise that cannot be read, or that
+    reaches further than any contract allows, is none."""
     notes = live["metadata"].get("annotations") or {}
-    until, release = notes.get(WATCHED_UNTIL), notes.get(SAFE_RELEASE)
-    if not until or not release or now < datetime.fromisoformat(until):
+    until, release = promise(notes.get(WATCHED_UNTIL)), notes.get(SAFE_RELEASE)
+    if (
+        WATCHED_UNTIL not in notes
+        or not release
+        or (until is not None and now < until <= now + LONGEST_UNWATCHED + timedelta(seconds=LOOK_SECONDS))
+    ):
         return False
     route = route_of(live)
     return release in route.weights and (route.weights[release] < EVERYTHING or route.mirrored is not None or route.led is not None)

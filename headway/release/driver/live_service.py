@@ -163,8 +163,17 @@ def route_of(live: Mapping[str, Any]) -> LiveRoute:
         mirrored=_service(entry["mirror"]["host"]) if entry.get("mirror") else None,
         copies=Share.percent(round(float(percent))),
         led=(str(led["match"][0]["headers"][EXPERIMENT_HEADER]["exact"]), _key(led["route"][0])) if led else None,
-        watched_until=datetime.fromisoformat(until) if until else None,
+        watched_until=promise(until),
     )
+
+
+def promise(text: Any) -> datetime | None:
+    """The time that an annotation or a Lease states; None where it states none, or one without a zone."""
+    try:
+        found = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return found if found.tzinfo else None
 
 
 def patch(api: KubernetesApi, live: Mapping[str, Any], split: TrafficSplit) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 from urllib.request import urlopen
 
@@ -254,8 +255,22 @@ def test_a_ledger_away_too_long_costs_a_release_its_users_and_is_told_later(bed:
     assert bed.sandbox.run("release", "verify", SERVICE)[0] == 0
 
 
+WEIGHTLESS = [{"destination": {"host": "elsewhere"}}]
+ODD_ROUTES: dict[str, dict[str, Any]] = {
+    "a-nothing": {},
+    "a-tcp": {"hosts": ["elsewhere.test"], "tcp": [{"route": WEIGHTLESS}]},
+    "a-weightless": {"hosts": ["elsewhere.test"], "http": [{"name": "weights", "route": WEIGHTLESS}]},
+    "a-split": {"hosts": ["elsewhere.test"], "http": [{"name": "split", "route": WEIGHTLESS}]},
+}
+
+
 def test_a_release_that_nobody_watches_any_more_loses_its_traffic_to_the_guard(bed: Bed) -> None:
-    """Runner and machine are gone; what is left is a route that gives something to an unproven release, and a time that has passed."""
+    """Runner and machine are gone; what is left is a route that gives something to an unproven release, and a time that has passed.
+    The tenant's other routes, which come first, are as odd as the API server takes them."""
+    for name, odd in ODD_ROUTES.items():
+        head = {"name": name, "annotations": {WATCHED_UNTIL: "soon", SAFE_RELEASE: "r1"}}
+        body = {"apiVersion": "networking.istio.io/v1", "kind": "VirtualService", "metadata": head, "spec": odd}
+        bed.api.request("POST", ROUTES.format("vision"), None, body)
     path = f"{ROUTES.format('vision')}/defects"
     live = bed.api.get(path)
     assert live is not None
@@ -267,5 +282,6 @@ def test_a_release_that_nobody_watches_any_more_loses_its_traffic_to_the_guard(b
     notes = {WATCHED_UNTIL: past, SAFE_RELEASE: stable}
     body = {"metadata": {"annotations": notes}, "spec": {"http": live["spec"]["http"]}}
     bed.api.request("PATCH", path, {"fieldManager": "test"}, body, "application/merge-patch+json")
-    ReleaseGuard(bed.api, "vision", "test", lambda: datetime.now(UTC)).look()
-    assert bed.route() == {stable: 100}
+    seen = ReleaseGuard(bed.api, "vision", "test", lambda: datetime.now(UTC)).look()
+    assert (bed.route(), seen.taken) == ({stable: 100}, ("defects",))
+    assert len(seen.missed) >= 1

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from components.platform import release_guard
@@ -19,6 +22,7 @@ from headway.wire import RELEASE_GUARD_LEASE, SAFE_RELEASE, WATCHED_UNTIL
 IMAGE = "registry.example.com/headway@sha256:" + "ab" * 32
 FOUND = {manifest.role: manifest.body for manifest in release_guard.manifests(IMAGE)}
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+NAMES = st.sampled_from(["http", "name", "weights", "split", "route", "match", "headers", "destination", "weight", "mirror"]) | st.text()
 
 
 class Recorder:
@@ -65,7 +69,7 @@ def allowed(verb: str, group: str, resource: str, name: str | None) -> bool:
 def test_the_guard_may_do_all_that_it_does_and_touch_no_other_lease() -> None:
     api: Any = Recorder()
     assert guard.tenants(api) == ("vision",)
-    assert guard.ReleaseGuard(api, "vision", "test", lambda: NOW).look() == ("defects",)
+    assert guard.ReleaseGuard(api, "vision", "test", lambda: NOW).look().taken == ("defects",)
     assert {("patch", "networking.istio.io", "virtualservices", "defects"), ("list", "", "namespaces", None)} <= api.asked
     assert all(allowed(*one) for one in api.asked)
     assert not allowed("patch", "coordination.k8s.io", "leases", "node-health")
@@ -91,8 +95,30 @@ def test_one_tenant_that_cannot_be_looked_at_leaves_no_other_unguarded() -> None
 
     said: list[str] = []
     api: Any = Torn()
-    assert look(api, None, said.append) is False
+    assert look(api, None, said.append), "else its probe would end the guard of those who answer"
     assert [line.partition(":")[0] for line in said] == ["vision/defects"]
+
+
+@given(odd=st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda of: st.lists(of) | st.dictionaries(NAMES, of)))
+def test_whatever_stands_in_one_route_the_others_are_guarded(odd: Any) -> None:
+    class Odd(Recorder):
+        def items(self, path: str) -> list[dict[str, Any]]:
+            first = {"metadata": {"name": "a", "annotations": {WATCHED_UNTIL: odd, SAFE_RELEASE: "r1"}}, "spec": odd}
+            second = {"metadata": {"name": "b", "annotations": odd}, "spec": {"http": odd}}
+            return [first, second, *super().items(path)]
+
+    api: Any = Odd()
+    assert guard.ReleaseGuard(api, "vision", "test", lambda: NOW).look().taken == ("defects",)
+
+
+@pytest.mark.parametrize("renewed", ["never", "2026-11-21T12:00:00", "9999-01-01T00:00:00Z", 7, None])
+def test_a_lease_that_no_guard_writes_guards_nobody(renewed: Any) -> None:
+    class Lease(Recorder):
+        def get(self, path: str) -> dict[str, Any]:
+            return {"spec": {"renewTime": renewed, "holderIdentity": "me", "leaseDurationSeconds": 10**9}}
+
+    api: Any = Lease()
+    assert guard.guarded(api, "vision", NOW) is None
 
 
 def test_the_guards_container_is_started_with_options_that_the_command_knows() -> None:

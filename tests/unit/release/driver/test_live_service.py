@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from headway.contract.rollout import LONGEST_UNWATCHED
 from headway.contract.units import Share
 from headway.environment.port import OutOfReachError
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficMirror, TrafficSplit
@@ -120,6 +121,16 @@ def test_a_route_that_lacks_an_arm_is_not_patched_into_losing_requests() -> None
 def test_the_guard_takes_back_what_nobody_watches_any_more(weights: tuple[tuple[str, int], ...], until: timedelta, due: bool) -> None:
     notes = {WATCHED_UNTIL: (NOW + until).isoformat(), SAFE_RELEASE: "r1"}
     assert overdue(live(*weights, notes=notes), NOW) is due
+
+
+@pytest.mark.parametrize("until", ["soon", "", "2027-01-01T00:00:00", "9999-12-31T23:59:59+00:00", (NOW + timedelta(hours=3)).isoformat()])
+def test_a_promise_that_no_driver_of_ours_writes_is_none(until: str) -> None:
+    assert overdue(live(("r1", 90), ("r2", 10), notes={WATCHED_UNTIL: until, SAFE_RELEASE: "r1"}), NOW)
+
+
+def test_a_promise_as_long_as_a_contract_may_ask_is_kept() -> None:
+    notes = {WATCHED_UNTIL: (NOW + LONGEST_UNWATCHED).isoformat(), SAFE_RELEASE: "r1"}
+    assert not overdue(live(("r1", 90), ("r2", 10), notes=notes), NOW)
 
 
 def test_the_guard_ends_copies_too() -> None:
