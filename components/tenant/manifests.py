@@ -127,8 +127,5 @@ class TenantPlan:
 
 
 def artifact_prefix(tenant: str, uri: str) -> str:
-    """`bucket/prefix/` up to and including the part that is the tenant's name; the contract demands that there is
-    one.
-    """
-    bucket, *parts = uri.removeprefix("s3://").rstrip("/").split("/")
-    return "/".join([bucket, *parts[: parts.index(tenant) + 1]]) + "/"
+    """`bucket/tenant/`: a contract demands that the tenant's name is the first part below the bucket."""
+    return f"{uri.removeprefix('s3://').partition('/')[0]}/{tenant}/"

@@ -80,7 +80,7 @@ class Artifact(Part):
         ),
     ]
     """Prefix in object storage, ending in `/`. `artifacts://<tenant>/...` lies in the artifact bucket of each environment; `s3://bucket/...` names
-    one bucket for all of them, and one of its parts must be the tenant's name. The tenant's identity may read below that name."""
+    one bucket for all of them, and begins with the tenant's name there too. The tenant's identity may read below that name."""
     version: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,38}[A-Za-z0-9])?$", examples=["2026.11.2"])]
     """The version by which people know it; becomes the label `platform.io/version`. A release is identified by content, not by this."""
     registry: RegistryEntry

@@ -34,8 +34,8 @@ class Batch(Part):
             examples=["s3://example-batch/vision/defects/"],
         ),
     ]
-    """Prefix in object storage, ending in `/`: answers are written to `answers/` below it, large requests read from `requests/`. It must
-    hold the tenant's name as one of its parts."""
+    """Prefix in object storage, ending in `/`: answers are written to `answers/` below it, large requests read from `requests/`. Its
+    first part is the tenant's name; a bucket of the platform is refused."""
     pool: Name | None = None
     """The spot pool to use; left out, the cheapest one that offers the envelope."""
 

@@ -85,29 +85,47 @@ def allowed(tenant: Tenant, model: Model) -> Iterator[Problem]:
             remedy="Use an allowed runtime, or have this one added to runtimes in tenant.yaml",
         )
     uri = model.artifact.uri
-    below = uri.startswith(f"{RELATIVE}{tenant.name}/") if uri.startswith(RELATIVE) else f"/{tenant.name}/" in uri.removeprefix("s3:/")
-    if not below:
+    if not _below(uri, tenant.name):
         yield problem(
             "artifact-below-the-tenant",
             "artifact",
             "uri",
-            value=model.artifact.uri,
-            fact=f"the prefix does not begin with {tenant.name}"
-            if uri.startswith(RELATIVE)
-            else f"the prefix has no part named {tenant.name}",
+            value=uri,
+            fact=f"{tenant.name} is not the first part of the prefix",
             consequence="The tenant's identity reads below its own name only, so no replica could fetch the artifact",
-            remedy=f"Store it below {RELATIVE}{tenant.name}/{model.name}/<version>/",
+            remedy=f"Store it below {RELATIVE}{tenant.name}/{model.name}/<version>/, or s3://<bucket>/{tenant.name}/",
         )
-    if model.batch and f"/{tenant.name}/" not in model.batch.store.removeprefix("s3:/"):
+    if model.batch and not _below(model.batch.store, tenant.name):
         yield problem(
             "batch-store-below-the-tenant",
             "batch",
             "store",
             value=model.batch.store,
-            fact=f"the prefix has no part named {tenant.name}",
+            fact=f"{tenant.name} is not the first part of the prefix",
             consequence="The tenant's identity writes below its own name only, so no answer could be stored",
-            remedy=f"Use a prefix below .../{tenant.name}/",
+            remedy=f"Use a prefix below s3://<bucket>/{tenant.name}/",
         )
+    if model.batch and model.batch.store.startswith(_PLATFORMS_BUCKETS):
+        yield problem(
+            "batch-store-outside-the-platform",
+            "batch",
+            "store",
+            value=model.batch.store,
+            fact="this is a bucket of the platform, or could become one",
+            consequence="Ledgers and artifacts lie there, and a model's pods would be given the right to write beside them",
+            remedy="Use a bucket of the tenant's own",
+        )
+
+
+_PLATFORMS_BUCKETS = "s3://headway-"
+"""How every address in a bucket of the cluster layer begins (`components/naming.py`)."""
+
+
+def _below(uri: str, tenant: str) -> bool:
+    """Whether a place in object storage belongs to the tenant: its name is the first part below the bucket, and none of
+    those further down, which other tenants choose."""
+    key = uri.removeprefix(RELATIVE) if uri.startswith(RELATIVE) else uri.removeprefix("s3://").partition("/")[2]
+    return key.startswith(f"{tenant}/")
 
 
 def fallback(model: Model, models: Sequence[Model], unread: frozenset[str]) -> Iterator[Problem]:

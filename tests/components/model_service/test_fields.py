@@ -287,9 +287,9 @@ def test_the_size_of_an_artifact_sizes_its_cache_and_is_checked_when_fetched() -
 
 
 def test_artifacts_of_two_prefixes_are_both_readable_and_listed_once() -> None:
-    other = changed({**DEFECTS, "batch": None}, name="other", artifact__uri="s3://more-models/team/vision/other/1/")
+    other = changed({**DEFECTS, "batch": None}, name="other", artifact__uri="s3://more-models/vision/other/1/")
     statement = reads_artifacts("vision", [MODELS["defects"], other, MODELS["embeddings"]], "ours")
-    assert statement.resources == ["arn:aws:s3:::more-models/team/vision/*", "arn:aws:s3:::ours/vision/*"]
+    assert statement.resources == ["arn:aws:s3:::more-models/vision/*", "arn:aws:s3:::ours/vision/*"]
 
 
 def test_an_absolute_uri_is_rendered_as_it_stands() -> None:

@@ -204,7 +204,6 @@ def test_an_alert_tells_a_tenant_that_exceeds_its_token_quota() -> None:
     ("uri", "prefix"),
     [
         ("s3://models/vision/defects/1/", "models/vision/"),
-        ("s3://models/teams/vision/defects/1/", "models/teams/vision/"),
         ("s3://models/vision/vision/1/", "models/vision/"),
     ],
 )

@@ -107,6 +107,8 @@ def test_a_number_where_a_text_is_wanted_is_told_to_be_quoted(load: Callable[...
         ({"assist/tenant": changed(ASSIST, {"quota/tokens": GONE})}, "token-quota-of-language-models"),
         ({"vision/tenant": changed(VISION, {"quota/monthly_budget": "1000 USD"})}, "budget-covers-the-minimum"),
         ({"vision/defects": changed(DEFECTS, {"artifact/uri": "s3://example-models/assist/defects/1/"})}, "artifact-below-the-tenant"),
+        ({"vision/defects": changed(DEFECTS, {"artifact/uri": "s3://example-models/assist/vision/1/"})}, "artifact-below-the-tenant"),
+        ({"vision/defects": changed(DEFECTS, {"artifact/uri": "s3://vision/x/"})}, "artifact-below-the-tenant"),
         ({"vision/defects": changed(DEFECTS, {"artifact/uri": "artifacts://teams/vision/defects/1/"})}, "artifact-below-the-tenant"),
         ({"vision/defects": changed(DEFECTS, {"degradation/fallback": {"model": "lite", "priorities": ["normal"]}})}, "fallback-exists"),
         ({"vision/defects": changed(DEFECTS, {"envelope/gpu/memory": "4Gi"})}, "fits-into-gpu-memory"),
@@ -120,6 +122,14 @@ def test_a_number_where_a_text_is_wanted_is_told_to_be_quoted(load: Callable[...
         (
             {"vision/defects": changed(DEFECTS, {"batch": {**BATCH, "store": "s3://example-batch/assist/defects/"}})},
             "batch-store-below-the-tenant",
+        ),
+        (
+            {"vision/defects": changed(DEFECTS, {"batch": {**BATCH, "store": "s3://ledger/assist/chat/events/vision/"}})},
+            "batch-store-below-the-tenant",
+        ),
+        (
+            {"vision/defects": changed(DEFECTS, {"batch": {**BATCH, "store": "s3://headway-prod-ledger-333333333333/vision/"}})},
+            "batch-store-outside-the-platform",
         ),
         ({"vision/defects": changed(DEFECTS, {"rollout/surge": "surge"})}, "rollout-has-room"),
         ({"vision/defects": changed(DEFECTS, {"scaling/max_replicas": 16})}, "pool-holds-the-maximum"),
