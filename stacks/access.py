@@ -76,6 +76,14 @@ def administrators(environment: str, account: AccountSettings, access: AccessSet
     return [duty.role_arn for duty in duties(environment, account, access) if duty.layer == "platform"]
 
 
+def everybody(environment: str, account: AccountSettings, access: AccessSettings | None) -> list[str]:
+    """A pattern of the ARNs of all these roles: one, for an endpoint's policy has no room for every tenant's."""
+    if access is None:
+        return []
+    first = next(iter(duties(environment, account, access)))
+    return [f"arn:aws:iam::{first.account_id}:role{first.path}*"]
+
+
 def boundary(environment: str, account: AccountSettings, access: AccessSettings | None) -> str | None:
     """The boundary that roles of workloads bear; None where the environment generates no access."""
     if access is None:

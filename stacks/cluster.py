@@ -91,7 +91,7 @@ class _ClusterLayer:
                 nat=settings.network.nat.value,
                 endpoints=settings.network.endpoints,
                 boundary=self._boundary,
-                deployers=self._administrators,
+                deployers=(*self._administrators, *access.everybody(settings.environment, account, settings.access)),
                 flow_log_days=settings.network.flow_log_days,
                 logs_key_arn=self._keys.logs_arn,
             ),

@@ -24,6 +24,8 @@ _QUEUE = "sqs:GetQueueAttributes sqs:GetQueueUrl sqs:ListQueueTags sqs:CreateQue
 _IDENTITY = f"iam:GetRole iam:PassRole {_EKS_TAGS}"
 
 _TABLE: Mapping[str, str] = {
+    "aws:autoscaling/schedule:Schedule": "autoscaling:DescribeScheduledActions autoscaling:PutScheduledUpdateGroupAction "
+    "autoscaling:DeleteScheduledAction",
     "aws:autoscaling/tag:Tag": "autoscaling:DescribeTags autoscaling:CreateOrUpdateTags autoscaling:DeleteTags",
     "aws:budgets/budget:Budget": "budgets:ViewBudget budgets:ModifyBudget budgets:ListTagsForResource budgets:TagResource budgets:UntagResource",
     "aws:cloudwatch/logGroup:LogGroup": "logs:DescribeLogGroups logs:ListTagsForResource logs:CreateLogGroup logs:PutRetentionPolicy "
@@ -49,7 +51,7 @@ _TABLE: Mapping[str, str] = {
     "aws:ec2/vpc:Vpc": "ec2:DescribeVpcs ec2:DescribeVpcAttribute ec2:DescribeNetworkAcls ec2:DescribeRouteTables ec2:DescribeSecurityGroups "
     f"ec2:CreateVpc ec2:ModifyVpcAttribute ec2:DeleteVpc {_EC2_TAGS}",
     "aws:ec2/vpcEndpoint:VpcEndpoint": "ec2:DescribeVpcEndpoints ec2:DescribePrefixLists ec2:CreateVpcEndpoint ec2:ModifyVpcEndpoint "
-    f"ec2:DeleteVpcEndpoints {_EC2_TAGS}",
+    f"ec2:DeleteVpcEndpoints route53:AssociateVPCWithHostedZone {_EC2_TAGS}",
     "aws:ecr/lifecyclePolicy:LifecyclePolicy": "ecr:GetLifecyclePolicy ecr:PutLifecyclePolicy ecr:DeleteLifecyclePolicy",
     "aws:ecr/pullThroughCacheRule:PullThroughCacheRule": "ecr:DescribePullThroughCacheRules ecr:CreatePullThroughCacheRule "
     "ecr:UpdatePullThroughCacheRule ecr:DeletePullThroughCacheRule iam:CreateServiceLinkedRole",

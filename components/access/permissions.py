@@ -39,6 +39,7 @@ Source: "Using service-linked roles" in the user guides of Amazon EKS and Amazon
 """
 _NO_RESOURCE = frozenset(
     [
+        "autoscaling:DescribeScheduledActions",
         "autoscaling:DescribeTags",
         "eks:ListClusters",
         "kms:ListAliases",
@@ -49,6 +50,25 @@ _NO_RESOURCE = frozenset(
     ]
 )
 _CACHES = "PullThroughCacheRule", "RepositoryCreationTemplate"
+_PUSH = frozenset(
+    f"ecr:{action}"
+    for action in (
+        "BatchCheckLayerAvailability",
+        "BatchGetImage",
+        "CompleteLayerUpload",
+        "DescribeImages",
+        "DescribeRepositories",
+        "GetDownloadUrlForLayer",
+        "InitiateLayerUpload",
+        "PutImage",
+        "UploadLayerPart",
+    )
+)
+_NOT_OURS: Mapping[str, Sequence[str]] = {
+    "ec2:RunInstances": ["arn:aws:ec2:*::image/*"],
+    "route53:AssociateVPCWithHostedZone": ["arn:aws:route53:::hostedzone/*"],
+}
+"""What deploying touches of other accounts: Amazon's node images, and the zones of AWS's services, by action."""
 _BOUND = frozenset({"iam:CreateRole", "iam:PutRolePolicy", "iam:PutRolePermissionsBoundary", "iam:DeleteRolePolicy"})
 _ATTACHES = frozenset({"iam:AttachRolePolicy", "iam:DetachRolePolicy"})
 Scope = tuple[str, Sequence[str], Mapping[str, Mapping[str, str | Sequence[str]]], str]
@@ -71,7 +91,7 @@ def documents(duty: Duty) -> Mapping[str, tuple[Statement, ...]]:
                 "state": (*_state(duty), *looks),
             }
         case Role.DEPLOYER, "platform":
-            return {"layer": deploys, "state": (*_state(duty), *looks)}
+            return {"layer": (*deploys, *_pushes(duty)), "state": (*_state(duty), *looks)}
         case Role.DEPLOYER, _:
             return {"layer": deploys, "releases": (*_releases(duty), _uploads(duty)), "state": (*_state(duty), *looks)}
         case Role.RUNNER, _:
@@ -79,6 +99,13 @@ def documents(duty: Duty) -> Mapping[str, tuple[Statement, ...]]:
             return {"layer": seen, "releases": _releases(duty), "state": (*_state(duty), *looks)}
         case _:
             return {"look": looks}
+
+
+def _pushes(duty: Duty) -> tuple[Statement, ...]:
+    """The loops' image into the environment's own repositories (`headway loops push`)."""
+    region = {"StringEquals": {"aws:RequestedRegion": duty.region}}
+    login = Statement(sid="Login", actions=["ecr:GetAuthorizationToken"], resources=["*"], conditions=region, reason="It knows no resource")
+    return login, Statement(sid="Push", actions=sorted(_PUSH), resources=[duty.arn("ecr", f"repository/{duty.cluster}/*")])
 
 
 def _grouped(duty: Duty, actions: frozenset[str]) -> Iterator[Statement]:
@@ -113,7 +140,13 @@ def _scopes(action: str, duty: Duty) -> Iterator[Scope]:
             yield from _iam(action, duty)
         case "kms" if name == "CreateKey":
             yield "KmsCreate", ["*"], new, "It knows no resource; the tag binds it"
+        case "route53":
+            # The zone that makes the public name private is AWS's own.
+            yield "Names", _NOT_OURS["route53:AssociateVPCWithHostedZone"], {}, ""
         case "kms":
+            if name == "TagResource":
+                # CreateKey with tags asks for it before there is a key whose tag could be read.
+                yield "KmsCreate", ["*"], new, "It knows no resource; the tag binds it"
             yield "Kms", [duty.arn("kms", "key/*")], own, ""
             if name.endswith("Alias"):
                 yield "KmsAlias", [duty.arn("kms", f"alias/{duty.cluster}-*")], {}, ""
@@ -328,6 +361,10 @@ def people_boundary(duty: Duty, kinds: Sequence[str] = ("cluster", "platform", "
             conditions={"StringEqualsIfExists": {"aws:ResourceAccount": duty.account_id}},
             reason="A boundary gives nothing; the role's own policies name resources",
         ),
+        *(
+            Statement(sid=f"NotOurs{number}", actions=[action], resources=resources)
+            for number, (action, resources) in enumerate(sorted(_NOT_OURS.items()), start=1)
+        ),
         Statement(
             sid="MakeRoles",
             actions=[*sorted(_BOUND), *sorted(_ATTACHES)],
@@ -353,7 +390,9 @@ def people_boundary(duty: Duty, kinds: Sequence[str] = ("cluster", "platform", "
     )
 
 
-_BESIDE = frozenset({"kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey", "s3:AbortMultipartUpload", "ssm:GetParametersByPath"})
+_BESIDE = _PUSH | frozenset(
+    {"ecr:GetAuthorizationToken", "kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey", "s3:AbortMultipartUpload", "ssm:GetParametersByPath"}
+)
 _ROLE_WRITES = [
     "iam:AttachRolePolicy",
     "iam:CreateRole",

@@ -113,7 +113,7 @@ _DEPLOYING = "Whoever deploys these layers may do so from inside the VPC; what t
 
 
 def statements(service: str, account_id: str, region: str, deployers: Sequence[str]) -> tuple[Statement, ...]:
-    """The endpoint policy of `service`; `deployers` are ARNs of who deploys the layers. Raises KeyError for one that
+    """The endpoint policy of `service`; `deployers` are ARNs of who deploys the layers, or patterns of them. Raises KeyError for one that
     is not in ACTIONS.
     """
     found = [_own(service, account_id), *([_deploying(service, deployers)] if deployers else [])]
@@ -153,6 +153,6 @@ def _deploying(service: str, deployers: Sequence[str]) -> Statement:
         principal="*",
         actions=[f"{prefix}:*"],
         resources=["*"],
-        conditions={"ArnEquals": {"aws:PrincipalArn": sorted(deployers)}},
+        conditions={"ArnLike": {"aws:PrincipalArn": sorted(deployers)}},
         reason=_DEPLOYING,
     )

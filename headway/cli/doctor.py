@@ -58,7 +58,11 @@ def doctor(
 
     checkout = find(project)
     environment, layer = described(checkout, stack)
-    results = (*_examined(checkout, layer, offline=offline), *_surroundings(checkout, environment, layer, offline=offline))
+    generated = (checkout / "stacks" / f"Pulumi.{environment}-access.yaml").is_file()
+    results = (
+        *_examined(checkout, layer, generated=generated, offline=offline),
+        *_surroundings(checkout, environment, layer, offline=offline),
+    )
     if output is Output.JSON:
         record = {"stack": stack, "environment": environment, "checks": [_record(each) for each in results]}
         typer.echo(json.dumps({**record, "not_looked_at": list(_ONLINE if offline else ())}, indent=2))
@@ -72,7 +76,7 @@ def doctor(
         raise typer.Exit(Exit.ENVIRONMENT)
 
 
-def _examined(checkout: Path, layer: "Described", *, offline: bool) -> "Sequence[DoctorResult]":
+def _examined(checkout: Path, layer: "Described", *, generated: bool, offline: bool) -> "Sequence[DoctorResult]":
     from headway.cli.mirror import installed_by
     from headway.doctor.account import judge
     from headway.doctor.aws import account_facts
@@ -88,7 +92,7 @@ def _examined(checkout: Path, layer: "Described", *, offline: bool) -> "Sequence
     kubernetes, addons = pinned["kubernetes"], pinned["addons"]
     asked = clients(layer.region, retries={"mode": "standard", "max_attempts": 3}, connect_timeout=5, read_timeout=20)
     facts = account_facts(layer, addons, kubernetes, asked)
-    return (*here, *judge(layer, facts, addons, kubernetes))
+    return (*here, *judge(layer, facts, addons, kubernetes, generated=generated))
 
 
 def _surroundings(checkout: Path, environment: str, layer: "Described", *, offline: bool) -> "Sequence[DoctorResult]":

@@ -67,11 +67,22 @@ class AccountFacts:
     reservations: Mapping[str, ReservationFacts] | Unanswered
 
 
-def judge(layer: Described, facts: AccountFacts, addons: Mapping[str, str], kubernetes: str) -> tuple[DoctorResult, ...]:
-    """Every check of the account, in the order in which they matter. `addons` and `kubernetes` are the pinned versions."""
+GENERATED: Mapping[str, str] = {
+    "role/cluster-deployer": "deploys the cluster layer, and nothing inside the cluster.",
+    "role/platform-deployer": "will administer the cluster.",
+}
+"""Roles of the access layer (`components/access/duty.py`), and what each is to the cluster."""
+
+
+def judge(
+    layer: Described, facts: AccountFacts, addons: Mapping[str, str], kubernetes: str, *, generated: bool = False
+) -> tuple[DoctorResult, ...]:
+    """Every check of the account, in the order in which they matter. `addons` and `kubernetes` are the pinned versions;
+    `generated` says whether the environment has an access layer.
+    """
     return (
         _identity(layer, facts.caller),
-        _administrator(layer, facts.caller),
+        _administrator(layer, facts.caller, GENERATED if generated else {}),
         _roles(facts.roles),
         _quotas(layer, facts.quotas),
         _offerings(layer, facts.offerings),
@@ -101,9 +112,11 @@ def _identity(layer: Described, caller: Caller | Unanswered) -> DoctorResult:
     )
 
 
-def _administrator(layer: Described, caller: Caller | Unanswered) -> DoctorResult:
+def _administrator(layer: Described, caller: Caller | Unanswered, generated: Mapping[str, str]) -> DoctorResult:
     if isinstance(caller, Unanswered):
         return unknown("administrator", caller)
+    if caller.principal in generated:
+        return judged("administrator", f"{caller.principal} {generated[caller.principal]}")
     names = {arn.rsplit(":", 1)[-1].partition("/")[0] + "/" + arn.rpartition("/")[2] for arn in layer.administrators}
     if caller.principal in names:
         return judged("administrator", f"{caller.principal} will administer the cluster.")

@@ -12,7 +12,7 @@ from headway.problem import Problem, ProblemLevel
 
 BUCKETS, IMAGES, REACH = "buckets", "images", "reachability"
 _MODEL_WAITS = "No replica of the model starts, and the tenant's update fails when the start-up budget is spent"
-BUCKET_ROLES = ("artifacts", "ledger", "telemetry")
+BUCKET_ROLES = ("access-logs", "artifacts", "ledger", "telemetry")
 
 
 class BucketOwner(StrEnum):

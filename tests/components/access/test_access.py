@@ -59,6 +59,22 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
             ("pullthroughcache.ecr.amazonaws.com", "AWSServiceRoleForECRPullThroughCache"),
         )
     ),
+    (CLUSTER, "kms:TagResource", "*", {"aws:RequestTag/platform.io/environment": "prod"}),
+    (CLUSTER, "route53:AssociateVPCWithHostedZone", "arn:aws:route53:::hostedzone/Z1", {"aws:ResourceAccount": "aws"}),
+    (
+        CLUSTER,
+        "ec2:RunInstances",
+        "arn:aws:ec2:us-west-2::image/ami-1",
+        {"aws:ResourceAccount": "amazon", "ec2:LaunchTemplate": f"arn:aws:ec2:us-west-2:{ACCOUNT}:launch-template/lt-1"},
+    ),
+    (
+        CLUSTER,
+        "autoscaling:PutScheduledUpdateGroupAction",
+        f"arn:aws:autoscaling:us-west-2:{ACCOUNT}:autoScalingGroup:1:autoScalingGroupName/eks-h100-a",
+        {"aws:ResourceTag/eks:cluster-name": "headway-prod"},
+    ),
+    (PLATFORM, "ecr:GetAuthorizationToken", "*", {"aws:RequestedRegion": "us-west-2"}),
+    (PLATFORM, "ecr:PutImage", f"arn:aws:ecr:us-west-2:{ACCOUNT}:repository/headway-prod/headway", {}),
     (PLATFORM, "iam:PutRolePolicy", f"{ROLES}headway-prod-keda-keda-operator", dict(BOUNDARY)),
     (PLATFORM, "ssm:PutParameter", f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/headway/prod/layers/platform", {}),
     (VISION, "iam:CreateRole", OWN_ROLE, dict(BOUNDARY)),

@@ -1,7 +1,9 @@
 """The access layer and what the other layers make of it: boundaries on their roles, entries in the cluster."""
 
 import json
+from fnmatch import fnmatchcase
 
+from headway.doctor.account import GENERATED
 from policies.guardrails.identity import RULES
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import InputNode, ResourceView
@@ -59,3 +61,16 @@ def test_policies_are_written_without_room_to_spare_being_wasted() -> None:
     for r in ACCESS.of_type(POLICY):
         text = r.inputs["policy"]
         assert text == json.dumps(json.loads(text), separators=(",", ":"))
+
+
+def test_every_role_of_people_passes_the_endpoints_of_the_network() -> None:
+    """Also from inside it, where AWS's services are reached by them alone."""
+    roles = [f"{PEOPLE}{r.inputs['name']}" for r in ACCESS.of_type(ROLE)]
+    for endpoint in layer("prod-cluster").of_type("aws:ec2/vpcEndpoint:VpcEndpoint"):
+        (deploying,) = [each for each in json.loads(endpoint.inputs["policy"])["Statement"] if each["Sid"] == "Deployers"]
+        named = deploying["Condition"]["ArnLike"]["aws:PrincipalArn"]
+        assert all(any(fnmatchcase(role, pattern) for pattern in named) for role in roles), endpoint.name
+
+
+def test_doctor_knows_the_layers_deployers_by_their_names() -> None:
+    assert set(GENERATED) <= {f"role/{r.inputs['name']}" for r in ACCESS.of_type(ROLE)}

@@ -169,7 +169,7 @@ def test_an_interface_endpoint_admits_this_account_only(service: str) -> None:
 @pytest.mark.parametrize("service", sorted(ACTIONS))
 def test_endpoints_let_only_deployers_from_inside_do_everything(service: str) -> None:
     everything = [statement for statement in of(service).values() if any(action.endswith(":*") for action in statement.actions)]
-    assert [statement.conditions for statement in everything] == [{"ArnEquals": {"aws:PrincipalArn": [DEPLOYER]}}]
+    assert [statement.conditions for statement in everything] == [{"ArnLike": {"aws:PrincipalArn": [DEPLOYER]}}]
     assert "Deployers" not in {s.sid for s in statements(service, "123456789012", "eu-west-1", ())}
 
 

@@ -113,6 +113,14 @@ def test_what_could_not_be_asked_is_neither_well_nor_wrong() -> None:
     assert result.seen == "Not checked: AWS refused ListServiceQuotas (AccessDenied)."
 
 
+@pytest.mark.parametrize("name", ["cluster-deployer", "platform-deployer"])
+def test_the_roles_of_the_access_layer_need_not_stand_in_the_file(name: str) -> None:
+    facts = replace(WELL, caller=Caller(ACCOUNT, f"arn:aws:sts::{ACCOUNT}:assumed-role/{name}/ci"))
+    found = {each.name: each.state for each in judge(layer(), facts, ADDONS, KUBERNETES, generated=True)}
+    assert found["administrator"] is CheckState.OK
+    assert {each.name: each.blocking for each in judge(layer(), facts, ADDONS, KUBERNETES)}["administrator"]
+
+
 def test_a_creator_who_stays_administrator_is_only_warned() -> None:
     stranger = replace(WELL, caller=Caller(ACCOUNT, f"arn:aws:iam::{ACCOUNT}:user/me"))
     (problem,) = examined(stranger, layer(creator_is_administrator=True))["administrator"].problems
