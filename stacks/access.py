@@ -20,9 +20,11 @@ from components.labels import tags
 from components.permissions import VERSION, Statement
 from headway.contract.reading.loader import load_tenant
 from headway.contract.tenant import People
+from headway.problem import Problem
 from stacks.access_settings import AccessSettings
 from stacks.sections import AccountSettings
 from stacks.settings import ACCESS, FOLDER, AccessLayerSettings
+from stacks.settings_error import SettingsError
 
 CONTRACTS = Path(__file__).parents[1] / "tenants"
 
@@ -59,7 +61,9 @@ def duties(environment: str, account: AccountSettings, access: AccessSettings) -
 
 
 def groups(environment: str, account: AccountSettings, access: AccessSettings, contracts: Path = CONTRACTS) -> Iterator[tuple[str, str]]:
-    """(Kubernetes group, ARN of who is in it), by the contracts of the tenants."""
+    """(Kubernetes group, ARN of who is in it), by the contracts of the tenants. Raises SettingsError where two tenants
+    name one group: a contract would give its tenant's roles what the other's may do."""
+    entered = dict[str, set[str]]()
     for duty in duties(environment, account, access):
         people = _people(contracts / duty.layer) if duty.kind == "tenant" else None
         if people:
@@ -68,7 +72,24 @@ def groups(environment: str, account: AccountSettings, access: AccessSettings, c
                 Role.RUNNER: people.runners,
                 Role.VIEWER: people.viewers,
             }
-            yield from ((group, duty.role_arn) for group in of_role[duty.role])
+            for group in of_role[duty.role]:
+                entered.setdefault(group, set()).add(duty.layer)
+                yield group, duty.role_arn
+    shared = [
+        Problem(
+            rule="group-of-one-tenant",
+            path=("people",),
+            value=group,
+            subject=", ".join(sorted(tenants)),
+            fact=f"the contracts of {' and '.join(sorted(tenants))} name the group {group}",
+            consequence="The generated roles of each tenant would enter it, and do in the other's namespace what it may do there",
+            remedy="Name the groups of each tenant after it",
+        )
+        for group, tenants in sorted(entered.items())
+        if len(tenants) > 1
+    ]
+    if shared:
+        raise SettingsError(f"headway:access of {environment}", shared)
 
 
 def administrators(environment: str, account: AccountSettings, access: AccessSettings) -> list[str]:

@@ -45,6 +45,7 @@ from components.platform import (
     namespaces,
     node_health,
     release_guard,
+    token_issuers,
     volumes,
 )
 from components.platform.objects import PlatformObjects, PlatformObjectsArgs
@@ -234,6 +235,8 @@ class _PlatformLayer:
             after=after,
         )
         rules = mesh.manifests(hosts=gateway.hosts, certificate=gateway.certificate, region=self._account.region)
+        # After the definitions of its parameters.
+        self._objects("token-issuers", token_issuers.manifests(), after=[base])
         # The control plane validates them; definitions alone would let a wrong one through.
         self._objects("mesh", rules, after=[control, self._monitoring, self._namespace(GATEWAY_NAMESPACE)])
         if image := self._settings.loops.image:

@@ -26,12 +26,14 @@ from headway.contract.arithmetic.surge import batch_pool_for, pool_for
 from headway.contract.crosscheck import TenantContracts
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
+from headway.contract.reading.tenants import tenants_of
 from headway.ledger import location
 from headway.ledger.store import LedgerStore
 from headway.problem import ProblemLevel
 from headway.wire import KUBECONFIG_OUTPUT
 from stacks.access import boundary
 from stacks.live import LiveModel, live
+from stacks.settings import FOLDER as STACK_FILES
 from stacks.settings import PLATFORM, SANDBOX, TenantSettings
 from stacks.settings_error import SettingsError
 from stacks.upstream import Upstream
@@ -90,7 +92,7 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore |
 
 
 def _contracts(settings: TenantSettings, folder: Path) -> TenantContracts:
-    result = load_tenant(folder / settings.tenant, settings.pools)
+    result = load_tenant(folder / settings.tenant, settings.pools, beside=tenants_of(settings.environment, STACK_FILES))
     refused = [finding for finding in result.findings if finding.level is ProblemLevel.ERROR]
     contracts = result.tenant(settings.tenant)
     if refused or contracts is None:

@@ -139,17 +139,22 @@ def _load(
             "Name the folder of tenants, the folder of one tenant, or one contract.",
             Exit.USAGE,
         )
+
+    def beside(folder: Path) -> list[str]:
+        """The tenants whose folders stand next to it."""
+        return [each.parent.name for each in folder.parent.glob(f"*/{TENANT_FILE}")]
+
     target = path.absolute()
     if not target.is_dir() and (target.suffix != ".yaml" or not target.is_file()):
         raise UserError(
             f"{path} is neither a folder nor a contract.", "Nothing was checked.", "Contracts are files that end in .yaml.", Exit.USAGE
         )
     if target.is_file():
-        result, root = load_tenant(target.parent, pools, judge), target.parent.parent
+        result, root = load_tenant(target.parent, pools, judge, beside(target.parent)), target.parent.parent
         own = f"{target.parent.name}/{target.name}"
         result = replace(result, findings=tuple(finding for finding in result.findings if finding.file == own))
     elif (target / TENANT_FILE).exists():
-        result, root = load_tenant(target, pools, judge), target.parent
+        result, root = load_tenant(target, pools, judge, beside(target)), target.parent
     else:
         only = tenants_of(environment, stacks) if environment is not None else None
         result, root = load_tenants(target, pools, judge, only), target

@@ -44,6 +44,11 @@ def cross_check(contracts: TenantContracts, unread: frozenset[str] = frozenset()
         yield from _in(tenant.name, model.name, (*tenant_rules.allowed(tenant, model), *tenant_rules.fallback(model, models, unread)))
 
 
+def check_peers(tenant: Tenant, others: Sequence[Tenant]) -> Iterator[Problem]:
+    """What a tenant's contract says that another tenant's contradicts: they share one gateway."""
+    yield from _in(tenant.name, None, tenant_rules.issuers(tenant, others))
+
+
 def check_model(tenant: str, model: Model) -> Iterator[Problem]:
     """What arithmetic says about one model alone; `tenant` is the name of its folder."""
     yield from _in(tenant, model.name, (*arithmetic_of_model.memory(model), *arithmetic_of_model.start(model)))

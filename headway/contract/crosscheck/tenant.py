@@ -73,6 +73,24 @@ def forecast(tenant: Tenant, models: Sequence[Model]) -> Iterator[Problem]:
         )
 
 
+def issuers(tenant: Tenant, others: Sequence[Tenant]) -> Iterator[Problem]:
+    """One gateway takes the tokens of all tenants, by issuer: whoever states keys of their own for another's issuer signs
+    tokens for the other's models."""
+    for index, issuer in enumerate(tenant.issuers):
+        for other in others:
+            if any(theirs.issuer == issuer.issuer and theirs.jwks_uri != issuer.jwks_uri for theirs in other.issuers):
+                yield problem(
+                    "issuer-has-one-set-of-keys",
+                    "issuers",
+                    index,
+                    "jwks_uri",
+                    value=issuer.jwks_uri,
+                    fact=f"tenant {other.name} states other keys for the issuer {issuer.issuer}",
+                    consequence="The gateway would take tokens that either has signed for callers of both",
+                    remedy="State the keys that the issuer publishes in both contracts, or an issuer of the tenant's own",
+                )
+
+
 def allowed(tenant: Tenant, model: Model) -> Iterator[Problem]:
     if model.runtime.engine not in tenant.runtimes:
         yield problem(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import TypeVar
 
-from headway.contract.crosscheck import TenantContracts, check_model, check_pools, contract_name, cross_check
+from headway.contract.crosscheck import TenantContracts, check_model, check_peers, check_pools, contract_name, cross_check
 from headway.contract.model import Model
 from headway.contract.part import Part
 from headway.contract.pool import Pool
@@ -60,14 +60,18 @@ def load_tenants(
     paths = [path for path in loading.entries(folder) if loading.is_tenant(path)]
     left_out = [shown(path.name) for path in paths if only is not None and path.name not in only]
     contracts = [each for each in (loading.tenant(path) for path in paths if only is None or path.name in only) if each]
+    loading.compare(loading.tenants)
     result = loading.result(contracts, pools)
     return replace(result, left_out=tuple(left_out))
 
 
-def load_tenant(folder: FilePath, pools: Sequence[Pool] | None = None, judge: ModelCheck | None = None) -> CheckResult:
-    """The one tenant in `folder`."""
+def load_tenant(
+    folder: FilePath, pools: Sequence[Pool] | None = None, judge: ModelCheck | None = None, beside: Collection[str] = ()
+) -> CheckResult:
+    """The one tenant in `folder`; `beside` are the tenants next to it with which it shares a gateway."""
     loading = _Loading(folder.parent, judge)
     contracts = loading.tenant(folder)
+    loading.compare(list(loading.beside(folder.parent / name for name in sorted(beside) if name != folder.name)))
     return loading.result([contracts] if contracts else [], pools)
 
 
@@ -100,6 +104,8 @@ class _Loading:
         self.root, self.judge = root, judge
         self.findings: list[Problem] = []
         self.documents: dict[str, Document] = {}
+        self.tenants: list[Tenant] = []
+        """Whose own contract is sound, whatever their models' are."""
         self.files = 0
 
     def result(self, contracts: list[TenantContracts], pools: Sequence[Pool] | None) -> CheckResult:
@@ -114,6 +120,19 @@ class _Loading:
     def _place(self, problems: Iterable[Problem]) -> None:
         """Keep problems of sound contracts, each with its place in the document of its subject."""
         self.findings += (at(self.documents[problem.subject], problem) for problem in problems)
+
+    def compare(self, others: Sequence[Tenant]) -> None:
+        """Each tenant that was read with all others."""
+        for tenant in self.tenants:
+            self._place(check_peers(tenant, [other for other in others if other.name != tenant.name]))
+
+    @staticmethod
+    def beside(folders: Iterable[FilePath]) -> Iterator[Tenant]:
+        """The tenants of these folders; one whose contract is refused is its own matter."""
+        for folder in folders:
+            tenant = _Loading(folder.parent, None)._contract(folder / TENANT_FILE, Tenant, folder.name, None)
+            if tenant is not None:
+                yield tenant
 
     def entries(self, folder: FilePath) -> list[FilePath]:
         try:
@@ -170,6 +189,7 @@ class _Loading:
                 self._misplaced(path)
         if tenant is None:
             return None
+        self.tenants.append(tenant)
         contracts = TenantContracts(tenant, tuple(models))
         self._place(cross_check(contracts, frozenset(unread)))
         return contracts if laid_out and not unread else None

@@ -1,13 +1,21 @@
 """The access layer and what the other layers make of it: boundaries on their roles, entries in the cluster."""
 
 import json
+import shutil
 from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+import yaml
 
 from headway.doctor.account import GENERATED
 from policies.guardrails.identity import RULES
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import InputNode, ResourceView
-from tests.components.program import layer
+from stacks.access import groups
+from stacks.settings import AccessLayerSettings, load
+from stacks.settings_error import SettingsError
+from tests.components.program import PROJECT, config_of, layer
 from tests.components.recording import EKS_CLUSTER
 
 ACCESS = layer("prod-access")
@@ -74,3 +82,19 @@ def test_every_role_of_people_passes_the_endpoints_of_the_network() -> None:
 
 def test_doctor_knows_the_layers_deployers_by_their_names() -> None:
     assert set(GENERATED) <= {f"role/{r.inputs['name']}" for r in ACCESS.of_type(ROLE)}
+
+
+def test_a_group_that_two_tenants_name_lets_nobody_in(tmp_path: Path) -> None:
+    """Else a contract would give its tenant's roles what another tenant's people may do."""
+    for name in ("assist", "vision"):
+        shutil.copytree(PROJECT / "tenants" / name, tmp_path / name)
+    file = tmp_path / "assist" / "tenant.yaml"
+    content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    theirs = yaml.safe_load((tmp_path / "vision" / "tenant.yaml").read_text(encoding="utf-8"))["people"]["deployers"][0]
+    content["people"]["deployers"].append(theirs)
+    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    settings = load("prod-access", config_of("prod-access"))
+    assert isinstance(settings, AccessLayerSettings)
+    assert list(groups("prod", settings.account, settings.access))
+    with pytest.raises(SettingsError, match=f"the contracts of assist and vision name the group {theirs}"):
+        list(groups("prod", settings.account, settings.access, tmp_path))

@@ -86,6 +86,28 @@ def test_a_finding_points_to_line_and_column(tmp_path: Path) -> None:
     assert finding.place == f"vision/defects.yaml:{finding.line}:{finding.column}"
 
 
+THEIR_KEYS = changed(ASSIST, {"issuers/0/issuer": VISION["issuers"][0]["issuer"], "issuers/0/jwks_uri": "https://evil.test/keys"})
+
+
+def test_tenants_that_state_different_keys_for_one_issuer_are_both_refused(load: Callable[..., CheckResult]) -> None:
+    found = [f for f in load({**SAMPLES, "assist/tenant": THEIR_KEYS}).findings if f.rule == "issuer-has-one-set-of-keys"]
+    assert [(f.file, f.dotted) for f in found] == [
+        ("assist/tenant.yaml", "issuers[0].jwks_uri"),
+        ("vision/tenant.yaml", "issuers[0].jwks_uri"),
+    ]
+    shared = changed(THEIR_KEYS, {"issuers/0/jwks_uri": VISION["issuers"][0]["jwks_uri"]})
+    assert load({**SAMPLES, "assist/tenant": shared}).ok
+
+
+def test_a_tenant_alone_is_compared_with_those_beside_it(tmp_path: Path, load: Callable[..., CheckResult]) -> None:
+    load({**SAMPLES, "assist/tenant": THEIR_KEYS, "assist/chat": "contract: ["})
+    alone = load_tenant(tmp_path / "vision", beside=["assist", "vision", "gone"])
+    assert [(f.file, f.rule) for f in alone.findings if f.level is ProblemLevel.ERROR] == [
+        ("vision/tenant.yaml", "issuer-has-one-set-of-keys")
+    ]
+    assert load_tenant(tmp_path / "vision").ok
+
+
 def test_a_misspelt_field_is_told_its_name(load: Callable[..., CheckResult]) -> None:
     result = load({**SAMPLES, "vision/defects": changed(DEFECTS, {"scaling/warm_replica": 1})})
     assert "warm_replicas" in rules(result)["field-unknown"].remedy
