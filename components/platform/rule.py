@@ -24,8 +24,8 @@ _CONTAINERS = (
     " + (has(object.spec.ephemeralContainers) ? dyn(object.spec.ephemeralContainers) : dyn([]))"
 )
 _LABELS = "has(object.metadata.labels) ? object.metadata.labels : {}"
-_STAYS = {"name": "is-not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
-"""What leaves is let go: a Job's controller takes its finalizer off by an update."""
+_READ = ("?metadata.?labels", "?spec", "?data", "?binaryData")
+"""What rules read of an object."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +43,18 @@ class AdmissionRule:
     group: str = ""
 
 
+def _changes(resources: tuple[str, ...]) -> dict[str, str]:
+    """Spares updates of what no rule reads: controllers take a finalizer off what is older than a rule. Being deleted
+    is no reason: who holds an object by a finalizer would write it as he likes, and the mesh and KEDA still obey it.
+    """
+    if resources == NAMESPACES:
+        read: tuple[str, ...] = _READ[:1]  # its spec is its finalizers
+    else:
+        read = (*_READ, "?metadata.?annotations") if resources == PODS else _READ
+    differs = " || ".join(f"object.{field} != oldObject.{field}" for field in read)
+    return {"name": "changes-what-is-read", "expression": f"oldObject == null || {differs}"}
+
+
 def manifests_of(rule: AdmissionRule) -> tuple[Manifest, Manifest]:
     """The policy, and what binds it: to tenants' namespaces, or to all where the rule is about namespaces."""
     name = f"headway-{rule.name}"
@@ -57,7 +69,7 @@ def manifests_of(rule: AdmissionRule) -> tuple[Manifest, Manifest]:
     policy = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [matched]},
-        "matchConditions": [_STAYS],
+        "matchConditions": [_changes(rule.resources)],
         "variables": [
             *([{"name": "containers", "expression": _CONTAINERS}] if rule.resources == PODS else []),
             {"name": "labels", "expression": _LABELS},

@@ -1,6 +1,6 @@
 """What contracts render is taken by a real API server without a complaint, counted by its quotas, scheduled and run."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -63,6 +63,9 @@ def roomy() -> Tenant:
     found = document(TENANT, "tenant")
     found["quota"] |= {"gpus": {"l4": 12, "h100": 4}, "mig": {"1g.10gb": 4, "3g.40gb": 4}, "shared": 8, "cpu": 400, "memory": "1Ti"}
     return Tenant.model_validate(found)
+
+
+AS_DEPLOYER: dict[str, Any] = {"header_params": {"Impersonate-User": "someone", "Impersonate-Group": roomy().people.deployers[0]}}
 
 
 @pytest.fixture(scope="module")
@@ -245,6 +248,36 @@ def test_what_reaches_beyond_the_tenant_is_refused(served: ControlPlane, rule: s
     assert f"headway-{rule}" in eventually(lambda: _said(served, body)), case
 
 
+@pytest.fixture(scope="module")
+def leaving(served: ControlPlane) -> Iterator[dict[str, dict[str, Any]]]:
+    """By kind, an object that stays within the tenant, is being deleted, and is held by a finalizer of its writer."""
+    held: dict[str, dict[str, Any]] = {}
+    for body in STAYS.values():
+        metadata = {**body["metadata"], "name": "leaving", "finalizers": ["test.example/held"]}
+        if body["kind"] not in held:
+            held[body["kind"]] = {**body, "metadata": metadata}
+            apply(served, held[body["kind"]])
+            served.resource(body).delete(name="leaving", namespace=TENANT)
+    yield held
+    for body in held.values():
+        assert _patched(served, body, "/metadata/finalizers", []) == "", "what leaves is let go"
+
+
+@pytest.mark.parametrize(("rule", "case", "body"), REACHES, ids=[f"{rule}, {case}" for rule, case, _ in REACHES])
+def test_what_is_being_deleted_cannot_be_changed_into_what_reaches_beyond(
+    served: ControlPlane, leaving: dict[str, dict[str, Any]], rule: str, case: str, body: dict[str, Any]
+) -> None:
+    old = leaving[body["kind"]]
+    whole = {**served.get(body["kind"], "leaving", api_version=body["apiVersion"], namespace=TENANT), "spec": body["spec"]}
+    assert whole["metadata"]["deletionTimestamp"]
+    said = {
+        "patched": _patched(served, old, "/spec", body["spec"], query_params=[("dryRun", "All")]),
+        "replaced": _replaced(served, whole),
+        "applied": _applied(served, {**body, "metadata": {**body["metadata"], "name": "leaving"}}),
+    }
+    assert {way for way, answer in said.items() if f"headway-{rule}" not in answer} == set(), said
+
+
 @pytest.mark.parametrize("case", OUT_OF_THE_MESH)
 def test_a_pod_whose_traffic_no_proxy_would_see_is_refused(served: ControlPlane, case: str) -> None:
     where, key, value = OUT_OF_THE_MESH[case]
@@ -269,9 +302,31 @@ def test_a_pod_as_the_injector_leaves_it_is_admitted(served: ControlPlane) -> No
 
 
 def _said(control_plane: ControlPlane, body: dict[str, Any]) -> str:
-    """What the API server says against `body`; empty when it would take it."""
+    how = {"namespace": TENANT, "query_params": [("dryRun", "All")]}
+    return _answer(lambda: control_plane.resource(body).create(body=body, **how))
+
+
+def _patched(control_plane: ControlPlane, body: dict[str, Any], path: str, value: object, **more: Any) -> str:
+    how = {"content_type": "application/json-patch+json", **more}
+    patch = [{"op": "replace", "path": path, "value": value}]
+    return _answer(lambda: control_plane.resource(body).patch(name=body["metadata"]["name"], namespace=TENANT, body=patch, **how))
+
+
+def _replaced(control_plane: ControlPlane, body: dict[str, Any]) -> str:
+    return _answer(lambda: control_plane.resource(body).replace(body=body, namespace=TENANT, query_params=[("dryRun", "All")]))
+
+
+def _applied(control_plane: ControlPlane, body: dict[str, Any]) -> str:
+    how = {"field_manager": "test", "force_conflicts": True, "query_params": [("dryRun", "All")]}
+    return _answer(
+        lambda: control_plane.resource(body).server_side_apply(body=body, name=body["metadata"]["name"], namespace=TENANT, **how)
+    )
+
+
+def _answer(written: Callable[[], object]) -> str:
+    """What the API server says against it; empty when it would take it."""
     try:
-        control_plane.resource(body).create(body=body, namespace=TENANT, query_params=[("dryRun", "All")])
+        written()
     except ApiException as error:
         return str(error.body)
     return ""
@@ -279,21 +334,38 @@ def _said(control_plane: ControlPlane, body: dict[str, Any]) -> str:
 
 def as_deployer(control_plane: ControlPlane, body: dict[str, Any]) -> str:
     """What the API server says when one of the tenant's deployers writes `body`."""
-    (group, *_) = roomy().people.deployers
-    who = {"Impersonate-User": "someone", "Impersonate-Group": group}
-    try:
-        control_plane.resource(body).create(body=body, namespace=TENANT, query_params=[("dryRun", "All")], header_params=who)
-    except ApiException as error:
-        return str(error.body)
-    return ""
+    how = {"namespace": TENANT, "query_params": [("dryRun", "All")], **AS_DEPLOYER}
+    return _answer(lambda: control_plane.resource(body).create(body=body, **how))
 
 
 def test_what_everybody_sees_in_grafana_is_written_by_nobody_who_only_deploys(served: ControlPlane) -> None:
-    own = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "tried", "labels": labels("test", tenant=TENANT)}, "data": {}}
+    own: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "tried", "labels": labels("test", tenant=TENANT)},
+        "data": {},
+    }
     page = {**own, "metadata": {**own["metadata"], "labels": {**own["metadata"]["labels"], **DASHBOARD_LABEL}}}
     assert as_deployer(served, own) == ""
     assert "headway-dashboards-are-the-platforms" in eventually(lambda: as_deployer(served, page))
     assert _said(served, page) == "", "who writes the tenant's namespace writes its dashboards"
+    apply(served, {**page, "metadata": {**page["metadata"], "namespace": TENANT}})
+    assert "headway-dashboards-are-the-platforms" in _patched(served, page, "/data", {"page.json": "{}"}, **AS_DEPLOYER)
+
+
+def test_a_config_map_that_is_being_deleted_becomes_no_dashboard_either(served: ControlPlane) -> None:
+    metadata: dict[str, Any] = {
+        "name": "leaving",
+        "namespace": TENANT,
+        "finalizers": ["test.example/held"],
+        "labels": labels("test", tenant=TENANT),
+    }
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}}
+    apply(served, body)
+    served.resource(body).delete(name="leaving", namespace=TENANT)
+    page = {**metadata["labels"], **DASHBOARD_LABEL}
+    assert "headway-dashboards-are-the-platforms" in _patched(served, body, "/metadata/labels", page, **AS_DEPLOYER)
+    assert _patched(served, body, "/metadata/finalizers", [], **AS_DEPLOYER) == ""
 
 
 def allowed(control_plane: ControlPlane, right: Right) -> bool:

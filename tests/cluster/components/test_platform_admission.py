@@ -13,7 +13,7 @@ from headway.contract.pool import Pool
 from headway.wire import MODEL, POOL, QUARANTINE, RELEASE, TENANT
 from tests.cluster.conftest import ControlPlane, eventually
 
-NAMESPACE = "admitted"
+NAMESPACE, KEPT = "admitted", "kept"
 LEVEL = "pod-security.kubernetes.io/enforce"
 _POOL: dict[str, Any] = {
     "instance_types": ["g6.12xlarge"],
@@ -56,7 +56,8 @@ def guarded(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """The control plane with every rule bound, and a tenant's namespace."""
     bodies = [dict(manifest.body) for manifest in admission.manifests(POOLS, HOSTS)]
     namespaces: list[dict[str, Any]] = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {TENANT: NAMESPACE}}}
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {TENANT: NAMESPACE}}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KEPT, "labels": {TENANT: KEPT, LEVEL: "restricted"}}},
     ]
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": NAMESPACE}}
     control_plane.create(*namespaces)
@@ -286,12 +287,13 @@ def test_a_running_pod_gets_no_second_gpu_by_resizing(guarded: ControlPlane) -> 
     assert "Forbidden" in written(guarded, "Pod", "running", patch, "resize")
 
 
-def test_a_pod_that_is_older_than_the_rules_may_leave(guarded: ControlPlane) -> None:
+def test_a_pod_that_is_older_than_the_rules_may_leave_but_not_change(guarded: ControlPlane) -> None:
     """Its finalizer is taken off by an update, which a rule that it breaks would refuse for ever."""
-    free: dict[str, Any] = {"metadata": {"finalizers": None}}
-    assert "headway-images-by-digest" in written(guarded, "Pod", "older", free)
+    noted: dict[str, Any] = {"metadata": {"annotations": {"note": "x"}}}
     guarded.resource(pod()).delete(name="older", namespace=NAMESPACE)
-    assert written(guarded, "Pod", "older", free) == ""
+    assert "headway-images-by-digest" in written(guarded, "Pod", "older", noted)
+    assert "headway-images-by-digest" in written(guarded, "Pod", "older", debugger("registry.test/sh:1"), "ephemeralcontainers")
+    assert written(guarded, "Pod", "older", {"metadata": {"finalizers": None}}) == ""
 
 
 def test_what_controllers_make_meets_the_rules_too(guarded: ControlPlane) -> None:
@@ -311,9 +313,20 @@ def test_what_controllers_make_meets_the_rules_too(guarded: ControlPlane) -> Non
     ids=["no owner", "another owner", "privileged", "no level"],
 )
 def test_a_tenants_namespace_cannot_step_out_of_the_rules(guarded: ControlPlane, labels: dict[str, str | None], subresource: str) -> None:
-    kept: dict[str, str | None] = {TENANT: NAMESPACE, LEVEL: "restricted"}
-    assert relabelled(guarded, {**kept, "team": "blue"}, subresource) == ""
-    assert "headway-tenant-namespace-stays" in relabelled(guarded, {**kept, **labels}, subresource)
+    assert relabelled(guarded, {"team": "blue"}, subresource, KEPT) == ""
+    assert "headway-tenant-namespace-stays" in relabelled(guarded, labels, subresource, KEPT)
+
+
+@pytest.mark.parametrize("labels", [{TENANT: None}, {LEVEL: "privileged"}], ids=["no owner", "privileged"])
+def test_a_tenants_namespace_that_is_being_deleted_cannot_either(guarded: ControlPlane, labels: dict[str, str | None]) -> None:
+    """What still runs in it would be free of the rules until its last pod is gone."""
+    body = namespace("leaving", {TENANT: "leaving", LEVEL: "restricted"})
+    guarded.create({**body, "metadata": {**body["metadata"], "finalizers": ["test.example/held"]}})
+    guarded.resource(body).delete(name="leaving")
+    for subresource in ("", "status"):
+        assert "headway-tenant-namespace-stays" in relabelled(guarded, labels, subresource, "leaving")
+    guarded.resource(body).patch(name="leaving", body={"metadata": {"finalizers": None}}, content_type="application/merge-patch+json")
+    eventually(lambda: not any(one["metadata"]["name"] == "leaving" for one in guarded.list("Namespace")))
 
 
 def namespace(name: str, labels: dict[str, str]) -> dict[str, Any]:
