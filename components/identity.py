@@ -1,8 +1,10 @@
-"""The AWS identity of a Kubernetes service account: one interface, two bindings.
+"""The AWS identity of a Kubernetes service account: one interface, two bindings, of which an environment has one.
 
 EKS Pod Identity is the default. IRSA stays necessary where Pod Identity does not reach: Fargate, other clusters, and
-KEDA's `identityOwner: workload`. The trap: with IRSA the service account must carry `annotations`; with Pod Identity
-it must not.
+KEDA's `identityOwner: workload`. The traps: with IRSA the service account must carry `annotations` before its first pod
+is made, with Pod Identity it must not; a pod of a service account that has an association gets Pod Identity whatever is
+annotated; and IRSA's credentials have no session tags, so the role carries the one by which buckets know a namespace.
+Source: aws/amazon-eks-pod-identity-webhook, pkg/handler/handler.go (`buildPodPatchConfig`, `addEnvToContainer`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +18,12 @@ from components.naming import ROLE_LIMIT, physical
 from components.permissions import Statement, document, irsa_trust, pod_identity_trust
 
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
+REGIONAL_ANNOTATION = "eks.amazonaws.com/sts-regional-endpoints"
+"""Said although it is EKS's default: the mesh and the endpoints of a VPC lead to the region's STS alone."""
+NAMESPACE_TAG = "kubernetes-namespace"
+"""The tag of a pod's credentials that names its namespace: EKS Pod Identity puts it on each session; under IRSA it
+stands on the role, whose tags count as much (IAM user guide, "AWS global condition context keys", aws:PrincipalTag).
+"""
 POD_IDENTITY_AGENT = "169.254.170.23/32"
 """The link-local address where a pod fetches its credentials. Source: EKS User Guide, "Understand how EKS Pod
 Identity works".
@@ -38,6 +46,7 @@ class ClusterIdentity:
     """The same name as an output that waits for the cluster; only the layer that makes the cluster needs it."""
     account_id: str
     region: str
+    binding: Binding = Binding.POD_IDENTITY
     oidc_issuer: pulumi.Input[str] | None = None
     """Only IRSA needs the issuer and its provider."""
     oidc_provider_arn: pulumi.Input[str] | None = None
@@ -58,7 +67,6 @@ class WorkloadIdentityArgs:
     service_account: str
     policies: Mapping[str, Sequence[Statement]] = field(default_factory=dict)
     managed_policies: Mapping[str, str] = field(default_factory=dict)
-    binding: Binding = Binding.POD_IDENTITY
 
 
 class WorkloadIdentity(pulumi.ComponentResource):
@@ -66,25 +74,29 @@ class WorkloadIdentity(pulumi.ComponentResource):
 
     role_arn: pulumi.Output[str]
     role_name: pulumi.Output[str]
-    annotations: dict[str, pulumi.Output[str]]
+    annotations: dict[str, pulumi.Input[str]]
     """What the service account must carry: the role under IRSA, nothing under Pod Identity."""
+    addon_role_arn: pulumi.Output[str] | None
+    """What an EKS add-on must be told, which annotates its service account itself: the role under IRSA."""
 
     def __init__(self, name: str, args: WorkloadIdentityArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("headway:identity:WorkloadIdentity", name, {}, opts)
         child = pulumi.ResourceOptions(parent=self)
+        irsa = args.cluster.binding is Binding.IRSA
         role = aws.iam.Role(
             f"{name}-role",
             name=physical(args.cluster.name, args.namespace, args.service_account, limit=ROLE_LIMIT),
             description=f"Service account {args.service_account} of namespace {args.namespace} in {args.cluster.name}",
             assume_role_policy=_trust(args),
             permissions_boundary=args.cluster.boundary,
+            tags={NAMESPACE_TAG: args.namespace} if irsa else None,
             opts=child,
         )
         for policy, statements in sorted(args.policies.items()):
             aws.iam.RolePolicy(f"{name}-{policy}", role=role.name, name=policy, policy=document(*statements), opts=child)
         for policy, arn in sorted(args.managed_policies.items()):
             aws.iam.RolePolicyAttachment(f"{name}-{policy}", role=role.name, policy_arn=arn, opts=child)
-        if args.binding is Binding.POD_IDENTITY:
+        if not irsa:
             aws.eks.PodIdentityAssociation(
                 f"{name}-association",
                 cluster_name=args.cluster.name if args.cluster.waiting_name is None else args.cluster.waiting_name,
@@ -94,13 +106,14 @@ class WorkloadIdentity(pulumi.ComponentResource):
                 opts=child,
             )
         self.role_arn, self.role_name = role.arn, role.name
-        self.annotations = {ROLE_ANNOTATION: role.arn} if args.binding is Binding.IRSA else {}
+        self.annotations = {ROLE_ANNOTATION: role.arn, REGIONAL_ANNOTATION: "true"} if irsa else {}
+        self.addon_role_arn = role.arn if irsa else None
         self.register_outputs({"role_arn": role.arn, "role_name": role.name})
 
 
 def _trust(args: WorkloadIdentityArgs) -> pulumi.Output[str]:
     cluster = args.cluster
-    if args.binding is Binding.POD_IDENTITY:
+    if cluster.binding is Binding.POD_IDENTITY:
         return pod_identity_trust(cluster.arn, args.namespace, args.service_account)
     if cluster.oidc_provider_arn is None or cluster.oidc_issuer is None:
         raise ValueError(f"{args.namespace}/{args.service_account} is bound by IRSA, but its cluster names no OIDC provider")

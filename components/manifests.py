@@ -40,7 +40,7 @@ def object_(
     *,
     namespace: str | None = None,
     labels: Mapping[str, str] | None = None,
-    annotations: Mapping[str, str] | None = None,
+    annotations: Mapping[str, pulumi.Input[str]] | None = None,
     **rest: Any,
 ) -> dict[str, Any]:
     """The body of an object; what is not given does not appear."""

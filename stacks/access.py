@@ -16,6 +16,7 @@ from components.access.component import Access, AccessArgs, Entrants
 from components.access.duty import Duty, Role
 from components.access.permissions import PEOPLE, WORKLOADS, documents, people_boundary, workloads_boundary
 from components.access.trust import people_trust
+from components.identity import Binding
 from components.labels import tags
 from components.permissions import VERSION, Statement
 from headway.contract.reading.loader import load_tenant
@@ -38,13 +39,15 @@ def build(settings: AccessLayerSettings) -> None:
         allowed_account_ids=[account.id],
         default_tags=aws.ProviderDefaultTagsArgs(tags=tags(settings.environment, ACCESS)),
     )
-    found = duties(settings.environment, account, settings.access)
+    found = duties(settings.environment, account, settings.access, settings.workload_identity)
     args = AccessArgs(entrants=found, issuer=settings.access.issuer, audience=settings.access.audience)
     Access("access", args, pulumi.ResourceOptions(provider=provider))
     pulumi.export("roles", {f"{duty.layer}/{duty.role}": duty.role_arn for duty in found})
 
 
-def duties(environment: str, account: AccountSettings, access: AccessSettings) -> Mapping[Duty, Entrants]:
+def duties(
+    environment: str, account: AccountSettings, access: AccessSettings, binding: Binding = Binding.POD_IDENTITY
+) -> Mapping[Duty, Entrants]:
     """Every role of the environment's people and pipelines, and who may assume it; roles that nobody may, are left out."""
     return {
         Duty(
@@ -54,6 +57,7 @@ def duties(environment: str, account: AccountSettings, access: AccessSettings) -
             state_bucket=access.state_bucket,
             layer=layer,
             role=role,
+            binding=binding,
         ): Entrants(subjects=who.subjects, principals=who.principals)
         for layer, roles in access.layers.items()
         for role, who in ((Role(name), who) for name, who in roles.items())
@@ -129,7 +133,7 @@ def _main(environment: str, folder: Path) -> None:
     settings = load(f"{environment}-{ACCESS}", given, folder)
     assert isinstance(settings, AccessLayerSettings)  # noqa: S101  by the stack's name
     access = settings.access
-    found = duties(environment, settings.account, access)
+    found = duties(environment, settings.account, access, settings.workload_identity)
     first = next(iter(found))
     roles = [
         {

@@ -194,6 +194,9 @@ class _ClusterLayer:
             waiting_name=self._plane.name,
             account_id=self._account.id,
             region=self._account.region,
+            binding=self._settings.workload_identity,
+            oidc_issuer=self._plane.oidc_issuer,
+            oidc_provider_arn=self._plane.oidc_provider_arn,
             boundary=self._boundary,
         )
         args = AddonsArgs(identity=identity, names=names, volumes_key_arn=self._keys.volumes_arn, volume_tags=self._tags, after=after)

@@ -26,8 +26,9 @@ from components.addons import (
     tempo,
 )
 from components.addons.release import TIMEOUT_SECONDS, AddOn, AddOnArgs
+from components.addons.service_account import Annotations
 from components.handover import Handover, HandoverArgs
-from components.identity import ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
+from components.identity import WorkloadIdentity, WorkloadIdentityArgs
 from components.labels import tags
 from components.manifests import Manifest
 from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_arn, cluster_name
@@ -67,11 +68,10 @@ from headway.wire import (
     TELEMETRY_BUCKET_OUTPUT,
 )
 from stacks import footprint
-from stacks.access import boundary
 from stacks.loops_image import unnamed
 from stacks.sections import AcmeAuthority, OwnAuthority
 from stacks.settings import CLUSTER, FOLDER, PLATFORM, SANDBOX, PlatformSettings
-from stacks.upstream import Upstream
+from stacks.upstream import Upstream, cluster_identity
 
 STORES = ("kms:Decrypt", "kms:GenerateDataKey")
 """What storing in a bucket and reading it again needs of the key."""
@@ -104,12 +104,6 @@ class _PlatformLayer:
         self._mirror = settings.registry.mirror
         self._stands: list[pulumi.Resource] = []
         self._cluster = cluster_name(settings.environment)
-        self._identity = ClusterIdentity(
-            name=self._cluster,
-            account_id=account.id,
-            region=account.region,
-            boundary=boundary(settings.environment, account, settings.access),
-        )
         provider = aws.Provider(
             "aws",
             region=account.region,
@@ -118,6 +112,7 @@ class _PlatformLayer:
         )
         self._aws = pulumi.ResourceOptions(provider=provider)
         self._upstream = Upstream(settings.environment, CLUSTER, provider)
+        self._identity = cluster_identity(settings, self._upstream)
         self._kubernetes = pulumi.ResourceOptions(
             provider=kubernetes.Provider(
                 "kubernetes",
@@ -138,13 +133,13 @@ class _PlatformLayer:
         )
         self._objects("volumes", volumes.manifests(self._upstream.require("volumes_key_arn")))
         self._objects("admission", admission.manifests(self._settings.pools, self._settings.gateway.hosts, self._mirror))
-        self._objects(
-            node_health.SERVICE_ACCOUNT,
-            node_health.manifests(self._settings.pools, self._mirror),
-            after=[self._namespace(NODE_HEALTH_NAMESPACE)],
-        )
         replaces = node_health.permissions(self._cluster, self._account.id, self._account.region)
         self._replaces = self._identify(node_health.SERVICE_ACCOUNT, NODE_HEALTH_NAMESPACE, node_health.SERVICE_ACCOUNT, replaces)
+        self._objects(
+            node_health.SERVICE_ACCOUNT,
+            node_health.manifests(self._settings.pools, self._mirror, self._replaces.annotations),
+            after=[self._namespace(NODE_HEALTH_NAMESPACE)],
+        )
 
     def observability(self) -> None:
         """Metrics, logs and traces. First, for it brings the kinds by which all others are scraped."""
@@ -168,12 +163,15 @@ class _PlatformLayer:
         traces = self._identify(
             "tempo", prometheus.NAMESPACE, tempo.SERVICE_ACCOUNT, tempo.permissions(bucket_arn(bucket)), uses_key=STORES
         )
-        store = self._addon("loki", versions.LOKI, prometheus.NAMESPACE, loki.values(**stored, days=retention.logs_days), after=[logs])
-        self._addon("tempo", versions.TEMPO, prometheus.NAMESPACE, tempo.values(**stored, days=retention.traces_days), after=[traces])
+        kept = loki.values(**stored, days=retention.logs_days, annotations=logs.annotations)
+        store = self._addon("loki", versions.LOKI, prometheus.NAMESPACE, kept, after=[logs])
+        traced = tempo.values(**stored, days=retention.traces_days, annotations=traces.annotations)
+        self._addon("tempo", versions.TEMPO, prometheus.NAMESPACE, traced, after=[traces])
         samples = self._identify(
             "otel", prometheus.NAMESPACE, otel.SERVICE_ACCOUNT, otel.permissions(bucket_arn(bucket)), uses_key=("kms:GenerateDataKey",)
         )
-        self._addon("otel", versions.OTEL_COLLECTOR, prometheus.NAMESPACE, otel.values(**stored), release=otel.RELEASE, after=[samples])
+        collected = otel.values(**stored, annotations=samples.annotations)
+        self._addon("otel", versions.OTEL_COLLECTOR, prometheus.NAMESPACE, collected, release=otel.RELEASE, after=[samples])
         self._addon(
             "otel-logs",
             versions.OTEL_COLLECTOR,
@@ -205,8 +203,10 @@ class _PlatformLayer:
         if not reads:
             return
         needs = [self._monitoring, self._namespace(ARTIFACT_CACHE_NAMESPACE), self._capacity.by_role["platform"]]
-        needs.append(self._identify(artifact_cache.NAME, ARTIFACT_CACHE_NAMESPACE, artifact_cache.NAME, reads, uses_key=("kms:Decrypt",)))
-        stores = artifact_cache.manifests(image, self._account.region, [store for store in rooms if int(store.room)])
+        identity = self._identify(artifact_cache.NAME, ARTIFACT_CACHE_NAMESPACE, artifact_cache.NAME, reads, uses_key=("kms:Decrypt",))
+        needs.append(identity)
+        roomy = [store for store in rooms if int(store.room)]
+        stores = artifact_cache.manifests(image, self._account.region, roomy, identity.annotations)
         self._objects(artifact_cache.NAME, stores, after=needs)
 
     def mesh(self) -> None:
@@ -255,7 +255,11 @@ class _PlatformLayer:
             versions.LOAD_BALANCER_CONTROLLER,
             load_balancer.NAMESPACE,
             load_balancer.values(
-                self._cluster, account.region, self._upstream.require("vpc_id"), tags(self._settings.environment, PLATFORM)
+                self._cluster,
+                account.region,
+                self._upstream.require("vpc_id"),
+                tags(self._settings.environment, PLATFORM),
+                identity.annotations,
             ),
             after=[identity],
         )
@@ -279,14 +283,17 @@ class _PlatformLayer:
                 )
             return
         after: list[pulumi.Resource] = []
+        annotations: Annotations = None
         match gateway.authority:
             case AcmeAuthority() as asked:
                 proves = cert_manager.permissions(asked.zone, names)
-                after.append(self._identify("cert-manager", cert_manager.NAMESPACE, cert_manager.SERVICE_ACCOUNT, proves))
+                identity = self._identify("cert-manager", cert_manager.NAMESPACE, cert_manager.SERVICE_ACCOUNT, proves)
+                after.append(identity)
+                annotations = identity.annotations
                 issuer = gateway_certificate.acme(server=asked.server, email=asked.email, zone=asked.zone, region=self._account.region)
             case OwnAuthority() as asked:
                 issuer = gateway_certificate.authority(asked.secret)
-        manager = self._addon("cert-manager", versions.CERT_MANAGER, cert_manager.NAMESPACE, cert_manager.values(), after=after)
+        manager = self._addon("cert-manager", versions.CERT_MANAGER, cert_manager.NAMESPACE, cert_manager.values(annotations), after=after)
         made = gateway_certificate.manifests(secret=gateway.certificate, names=names, issuer=issuer)
         self._objects("certificate", made, after=[manager, self._namespace(GATEWAY_NAMESPACE)])
 
@@ -297,14 +304,15 @@ class _PlatformLayer:
         """Pods by KEDA, nodes by the Cluster Autoscaler."""
         queues = f"arn:aws:sqs:{self._account.region}:{self._account.id}:{batch_queue_name(self._settings.environment)}-*"
         self._keda = self._identify("keda", keda.NAMESPACE, keda.SERVICE_ACCOUNT, (keda.reads_queues(queues),))
-        self._addon("keda", versions.KEDA, keda.NAMESPACE, keda.values(self._cluster), after=[self._keda, self._monitoring])
+        values = keda.values(self._cluster, self._keda.annotations)
+        self._addon("keda", versions.KEDA, keda.NAMESPACE, values, after=[self._keda, self._monitoring])
         resizes = cluster_autoscaler.permissions(self._cluster, self._account.id, self._account.region)
         nodes = self._identify("cluster-autoscaler", cluster_autoscaler.NAMESPACE, cluster_autoscaler.SERVICE_ACCOUNT, resizes)
         self._addon(
             "cluster-autoscaler",
             versions.CLUSTER_AUTOSCALER,
             cluster_autoscaler.NAMESPACE,
-            cluster_autoscaler.values(self._cluster, self._account.region, self._settings.pools),
+            cluster_autoscaler.values(self._cluster, self._account.region, self._settings.pools, nodes.annotations),
             after=[nodes, self._monitoring],
         )
 

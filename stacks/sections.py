@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from components.network.endpoints import ACTIONS, WITHOUT_NAT
+from components.identity import Binding
+from components.network.endpoints import ACTIONS, without_nat
 from components.versions import KUBERNETES, NODE_RELEASES
 from headway.contract.part import Count, CountOrNone, Flag, Name, Part
 from headway.contract.pool import Pool, SystemPool
@@ -145,18 +146,6 @@ class NetworkSettings(Part):
     endpoints: Annotated[tuple[str, ...], AfterValidator(_known_endpoints)]
     """AWS services reached without leaving the VPC. Each interface endpoint is paid per zone and hour."""
     flow_log_days: LogDays
-
-    def violations(self) -> Iterator[Problem]:
-        missing = sorted(WITHOUT_NAT - set(self.endpoints))
-        if self.nat is Nat.NONE and missing:
-            yield problem(
-                "a-way-to-aws",
-                "endpoints",
-                value=list(self.endpoints),
-                fact=f"without NAT, nodes reach {', '.join(missing)} by endpoints only, and these are missing",
-                consequence="No node could join the cluster or pull an image",
-                remedy="Add them, or choose another nat",
-            )
 
 
 class ControlPlaneSettings(Part):
@@ -369,6 +358,21 @@ class RegistrySettings(Part):
 
     mirror: Annotated[str, Field(pattern=r"^[a-z0-9.-]+(:[0-9]+)?(/[a-z0-9]+([._-][a-z0-9]+)*)+$", max_length=200)] | None
     """Registry and prefix of your own, filled by `headway mirror --push`; None pulls from their makers' registries."""
+
+
+def endpoint_problems(network: NetworkSettings, binding: Binding) -> Iterator[Problem]:
+    """What nodes and pods ask of the endpoints where there is no other way to AWS."""
+    missing = sorted(without_nat(binding) - set(network.endpoints))
+    if network.nat is Nat.NONE and missing:
+        yield problem(
+            "a-way-to-aws",
+            "network",
+            "endpoints",
+            value=list(network.endpoints),
+            fact=f"without NAT, nodes reach {', '.join(missing)} by endpoints only, and these are missing",
+            consequence="No node could join the cluster or pull an image",
+            remedy="Add them, or choose another nat",
+        )
 
 
 def authority_problems(gateway: GatewaySettings, network: NetworkSettings) -> Iterator[Problem]:

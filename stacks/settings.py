@@ -18,6 +18,7 @@ import yaml
 from pulumi.runtime import config as pulumi_config
 from pydantic import ValidationError
 
+from components.identity import Binding
 from headway.contract.part import Name, Part
 from headway.contract.pool import Pool, SystemPool
 from headway.problem import Problem, problem
@@ -34,6 +35,7 @@ from stacks.sections import (
     StorageSettings,
     WarmCapacity,
     authority_problems,
+    endpoint_problems,
     pool_problems,
     registry_problems,
 )
@@ -46,10 +48,25 @@ PLATFORM = "platform"
 SANDBOX = "sandbox"
 """The environment in which charts are not installed and nothing is AWS's."""
 SHARED: Mapping[str, Mapping[str, str]] = {
-    ACCESS: {"account": CLUSTER},
+    ACCESS: {"account": CLUSTER, "workload_identity": CLUSTER},
     CLUSTER: {"access": ACCESS},
-    PLATFORM: {"access": ACCESS, "account": CLUSTER, "network": CLUSTER, "pools": CLUSTER, "system_pool": CLUSTER},
-    "tenant": {"access": ACCESS, "account": CLUSTER, "gateway": PLATFORM, "loops": PLATFORM, "pools": CLUSTER},
+    PLATFORM: {
+        "access": ACCESS,
+        "account": CLUSTER,
+        "network": CLUSTER,
+        "pools": CLUSTER,
+        "system_pool": CLUSTER,
+        "workload_identity": CLUSTER,
+    },
+    "tenant": {
+        "access": ACCESS,
+        "account": CLUSTER,
+        "gateway": PLATFORM,
+        "loops": PLATFORM,
+        "network": CLUSTER,
+        "pools": CLUSTER,
+        "workload_identity": CLUSTER,
+    },
 }
 """For each layer, the sections that it reads from another layer's file of the same environment."""
 
@@ -65,6 +82,7 @@ class AccessLayerSettings(Part):
     environment: Name
     account: AccountSettings
     access: AccessSettings
+    workload_identity: Binding = Binding.POD_IDENTITY
 
 
 class ClusterSettings(Part):
@@ -78,8 +96,11 @@ class ClusterSettings(Part):
     system_pool: SystemPool
     pools: tuple[Pool, ...]
     storage: StorageSettings
+    workload_identity: Binding = Binding.POD_IDENTITY
+    """How every pod of the environment that asks AWS gets its role."""
 
     def violations(self) -> Iterator[Problem]:
+        yield from endpoint_problems(self.network, self.workload_identity)
         yield from pool_problems(self.network.zones, ((("system_pool",), self.system_pool),))
         yield from pool_problems(self.network.zones, tuple((("pools", n), pool) for n, pool in enumerate(self.pools)))
         for zone in self.network.zones:
@@ -108,8 +129,10 @@ class PlatformSettings(Part):
     observability: ObservabilitySettings
     registry: RegistrySettings
     warm: tuple[WarmCapacity, ...]
+    workload_identity: Binding = Binding.POD_IDENTITY
 
     def violations(self) -> Iterator[Problem]:
+        yield from endpoint_problems(self.network, self.workload_identity)
         for found in footprint.room(self.system_pool, self.pools, self.gateway, self.observability).problems:
             yield replace(found, path=("system_pool", *found.path))
         yield from authority_problems(self.gateway, self.network)
@@ -135,10 +158,12 @@ class TenantSettings(Part):
     environment: Name
     access: AccessSettings | None = None
     account: AccountSettings
+    network: NetworkSettings
     pools: tuple[Pool, ...]
     gateway: GatewaySettings
     loops: LoopSettings
     tenant: Name
+    workload_identity: Binding = Binding.POD_IDENTITY
 
 
 StackSettings = AccessLayerSettings | ClusterSettings | PlatformSettings | TenantSettings

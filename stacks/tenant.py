@@ -13,12 +13,13 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as kubernetes
 
-from components.identity import ClusterIdentity
+from components.identity import Binding
 from components.labels import tags
 from components.model_service.component import ModelService, ModelServiceArgs
 from components.model_service.manifests import ServicePlan
 from components.model_service.release import Release
-from components.naming import bucket_name, cluster_arn, cluster_name
+from components.naming import bucket_name, cluster_arn
+from components.network.plan import subnets
 from components.tenant.component import TenantNamespace, TenantNamespaceArgs
 from components.tenant.manifests import TenantPlan
 from components.tenant.surroundings import Surroundings
@@ -31,12 +32,11 @@ from headway.ledger import location
 from headway.ledger.store import LedgerStore
 from headway.problem import ProblemLevel
 from headway.wire import KUBECONFIG_OUTPUT
-from stacks.access import boundary
 from stacks.live import LiveModel, live
 from stacks.settings import FOLDER as STACK_FILES
 from stacks.settings import PLATFORM, SANDBOX, TenantSettings
 from stacks.settings_error import SettingsError
-from stacks.upstream import Upstream
+from stacks.upstream import Upstream, cluster_identity
 
 FOLDER = Path(__file__).parents[1] / "tenants"
 
@@ -61,12 +61,7 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore |
         contracts.tenant.name,
         TenantNamespaceArgs(
             plan=plan,
-            cluster=ClusterIdentity(
-                name=cluster_name(settings.environment),
-                account_id=settings.account.id,
-                region=settings.account.region,
-                boundary=boundary(settings.environment, settings.account, settings.access),
-            ),
+            cluster=cluster_identity(settings, upstream),
             data_key_arn=upstream.require("data_key_arn"),
         ),
         pulumi.ResourceOptions(providers=[provider, _kubernetes(settings, upstream)]),
@@ -110,7 +105,14 @@ def _surroundings(settings: TenantSettings) -> Surroundings:
         hosts=settings.gateway.hosts,
         gateway_replicas=settings.gateway.replicas_min,
         artifact_cache=settings.loops.image is not None,
+        sts=_sts(settings) if settings.workload_identity is Binding.IRSA else None,
     )
+
+
+def _sts(settings: TenantSettings) -> tuple[str, ...]:
+    """Its endpoint has an address in each private subnet (`components/network/network.py`), and AWS chooses which."""
+    network = settings.network
+    return tuple(str(zone.private) for zone in subnets(network.cidr, network.zones)) if "sts" in network.endpoints else ()
 
 
 def _aws(settings: TenantSettings) -> aws.Provider:

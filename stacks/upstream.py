@@ -14,7 +14,11 @@ import pulumi_aws as aws
 from pulumi.output import UNKNOWN
 from pulumi.runtime import is_dry_run
 
+from components.identity import Binding, ClusterIdentity
+from components.naming import cluster_name
 from headway.wire import handover_path
+from stacks.access import boundary
+from stacks.settings import PlatformSettings, TenantSettings
 
 
 class Upstream:
@@ -44,3 +48,17 @@ class Upstream:
             self._warned = True
             pulumi.warn(f"{self.stack} is not deployed yet: what comes from it is unknown in this preview")
         return pulumi.Output.from_input(UNKNOWN)
+
+
+def cluster_identity(settings: PlatformSettings | TenantSettings, upstream: Upstream) -> ClusterIdentity:
+    """What the identities of a layer above the cluster's need to know of it."""
+    irsa = settings.workload_identity is Binding.IRSA
+    return ClusterIdentity(
+        name=cluster_name(settings.environment),
+        account_id=settings.account.id,
+        region=settings.account.region,
+        binding=settings.workload_identity,
+        oidc_issuer=upstream.require("oidc_issuer") if irsa else None,
+        oidc_provider_arn=upstream.require("oidc_provider_arn") if irsa else None,
+        boundary=boundary(settings.environment, settings.account, settings.access),
+    )

@@ -48,6 +48,9 @@ def _holds(operator: str, found: str | Sequence[str] | None, wanted: Sequence[st
     if operator.startswith("ForAnyValue:"):
         values = [found] if isinstance(found, str) else found or []
         return any(_holds(operator.removeprefix("ForAnyValue:"), value, wanted) for value in values)
+    if operator.startswith("ForAllValues:"):
+        values = [found] if isinstance(found, str) else found or []
+        return all(_holds(operator.removeprefix("ForAllValues:"), value, wanted) for value in values)
     if operator.endswith("IfExists"):
         return found is None or _holds(operator.removesuffix("IfExists"), found, wanted)
     if operator == "StringNotEquals":

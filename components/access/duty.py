@@ -7,6 +7,7 @@ ends: a pattern `headway-prod-vision-*` would also mean the tenant `vision-x`.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from components.identity import Binding
 from components.naming import ROLE_LIMIT, batch_queue_name, bucket_arn, bucket_name, cluster_arn, cluster_name, physical
 from components.tenant.manifests import SERVICE_ACCOUNT
 from headway.wire import PREFIX, handover_path
@@ -36,6 +37,8 @@ class Duty:
     state_bucket: str
     layer: str
     role: Role = Role.DEPLOYER
+    binding: Binding = Binding.POD_IDENTITY
+    """How the environment's workloads get their roles."""
 
     @property
     def kind(self) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from components.access.actions import actions_of, reads
 from components.access.duty import ENVIRONMENT_TAG, MANAGED, Duty, Role
+from components.identity import NAMESPACE_TAG, Binding
 from components.permissions import Statement
 from headway.wire import LEDGER_LEASES
 
@@ -70,6 +71,7 @@ _NOT_OURS: Mapping[str, Sequence[str]] = {
 }
 """What deploying touches of other accounts: Amazon's node images, and the zones of AWS's services, by action."""
 _BOUND = frozenset({"iam:CreateRole", "iam:PutRolePolicy", "iam:PutRolePermissionsBoundary", "iam:DeleteRolePolicy"})
+_TAGS = frozenset({"iam:CreateRole", "iam:TagRole", "iam:UntagRole"})
 _ATTACHES = frozenset({"iam:AttachRolePolicy", "iam:DetachRolePolicy"})
 Scope = tuple[str, Sequence[str], Mapping[str, Mapping[str, str | Sequence[str]]], str]
 """Id of a statement, its resources, its conditions, and why it may name everything."""
@@ -208,10 +210,26 @@ def _iam(action: str, duty: Duty) -> Iterator[Scope]:
     elif action in _ATTACHES:
         policies = [f"{MANAGED}*{name}" for name in ATTACHED]
         yield "IamAttach", duty.roles, {**bounded, "ArnLike": {"iam:PolicyARN": policies}}, ""
+    elif duty.kind == "tenant" and duty.binding is Binding.IRSA and action in _TAGS:
+        yield _tagged(action, duty, bounded)
     elif action in _BOUND:
         yield "IamBounded", duty.roles, bounded, ""
     else:
         yield "Iam", duty.roles, {}, ""
+
+
+def _tagged(action: str, duty: Duty, bounded: Mapping[str, Mapping[str, str]]) -> Scope:
+    """Under IRSA the role itself says which namespace's it is, and buckets believe it: a tenant's says no other's, and
+    never nothing. With Pod Identity EKS says so, of each session.
+    """
+    own = {f"aws:RequestTag/{NAMESPACE_TAG}": duty.layer}
+    match action:
+        case "iam:CreateRole":
+            return "IamCreate", duty.roles, {"StringEquals": {**bounded["StringEquals"], **own}}, ""
+        case "iam:TagRole":
+            return "IamTag", duty.roles, {"StringEqualsIfExists": own}, ""
+        case _:
+            return "IamUntag", duty.roles, {"ForAllValues:StringNotEquals": {"aws:TagKeys": [NAMESPACE_TAG]}}, ""
 
 
 def _cluster_known(duty: Duty) -> Iterator[Statement]:

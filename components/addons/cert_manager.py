@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from components.addons.placement import ON_SYSTEM_NODES, requests
+from components.addons.service_account import Annotations, service_account
 from components.permissions import Statement
 
 NAMESPACE = "cert-manager"
 SERVICE_ACCOUNT = "cert-manager"
 
 
-def values() -> dict[str, Any]:
+def values(annotations: Annotations = None) -> dict[str, Any]:
     """Two of each part. Its definitions stay when the chart goes, or every Certificate would go with them."""
     part: dict[str, Any] = {
         "replicaCount": 2,
@@ -30,7 +31,7 @@ def values() -> dict[str, Any]:
         "extraArgs": ["--issuer-ambient-credentials"],
         "global": {"leaderElection": {"namespace": NAMESPACE}, "priorityClassName": "system-cluster-critical"},
         "prometheus": {"servicemonitor": {"enabled": True}},
-        "serviceAccount": {"name": SERVICE_ACCOUNT},
+        "serviceAccount": service_account(SERVICE_ACCOUNT, annotations),
         # A Job that ends the release only when the webhook answers; the first Certificate would else be refused.
         "startupapicheck": {"nodeSelector": dict(ON_SYSTEM_NODES), "resources": requests("10m", "32Mi")},
         "webhook": part,

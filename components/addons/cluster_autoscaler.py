@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from components.addons.placement import ON_SYSTEM_NODES, RESTRICTED_CONTAINER, RESTRICTED_POD, requests
+from components.addons.service_account import Annotations, service_account
 from components.permissions import Statement
 from components.versions import CLUSTER_AUTOSCALER
 from headway.contract.pool import Pool
@@ -23,7 +24,7 @@ OTHERS = 1
 """Groups that are no pool's. A group without a priority would never be used while another can be."""
 
 
-def values(cluster_name: str, region: str, pools: Sequence[Pool]) -> dict[str, Any]:
+def values(cluster_name: str, region: str, pools: Sequence[Pool], annotations: Annotations = None) -> dict[str, Any]:
     """Chart values; node groups are told apart by the pool names that their Auto Scaling groups carry."""
     return {
         "autoDiscovery": {"clusterName": cluster_name},
@@ -45,7 +46,7 @@ def values(cluster_name: str, region: str, pools: Sequence[Pool]) -> dict[str, A
         },
         "nodeSelector": dict(ON_SYSTEM_NODES),
         "resources": requests("100m", "256Mi"),
-        "rbac": {"serviceAccount": {"name": SERVICE_ACCOUNT}},
+        "rbac": {"serviceAccount": service_account(SERVICE_ACCOUNT, annotations)},
         "securityContext": dict(RESTRICTED_POD),
         "containerSecurityContext": dict(RESTRICTED_CONTAINER),
         "serviceMonitor": {"enabled": True, "namespace": NAMESPACE},

@@ -7,13 +7,14 @@ Scaling uses the operator's own identity. The trap: `identityOwner: workload` do
 from typing import Any
 
 from components.addons.placement import ON_SYSTEM_NODES, requests
+from components.addons.service_account import Annotations, service_account
 from components.permissions import Statement
 
 NAMESPACE = "keda"
 SERVICE_ACCOUNT = "keda-operator"
 
 
-def values(cluster_name: str) -> dict[str, Any]:
+def values(cluster_name: str, annotations: Annotations = None) -> dict[str, Any]:
     """Two of everything: while KEDA is away, no service scales."""
     monitored = {"enabled": True, "serviceMonitor": {"enabled": True}}
     return {
@@ -28,7 +29,7 @@ def values(cluster_name: str) -> dict[str, Any]:
         "nodeSelector": dict(ON_SYSTEM_NODES),
         "priorityClassName": "system-cluster-critical",
         "prometheus": {"metricServer": monitored, "operator": monitored, "webhooks": monitored},
-        "serviceAccount": {"operator": {"name": SERVICE_ACCOUNT}},
+        "serviceAccount": {"operator": service_account(SERVICE_ACCOUNT, annotations)},
     }
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pulumi
 
 from components.addons.placement import ON_SYSTEM_NODES, RESTRICTED_CONTAINER, RESTRICTED_POD, requests
+from components.addons.service_account import Annotations, service_account
 from components.permissions import Statement
 
 NAMESPACE = "aws-load-balancer-controller"
@@ -31,7 +32,9 @@ CLUSTER_TAG = "elbv2.k8s.aws/cluster"
 _ALB_ALONE = ("ALBGatewayAPI", "GatewayListenerSet", "NLBGatewayAPI")
 
 
-def values(cluster_name: str, region: str, vpc_id: pulumi.Input[str], tags: Mapping[str, str]) -> dict[str, Any]:
+def values(
+    cluster_name: str, region: str, vpc_id: pulumi.Input[str], tags: Mapping[str, str], annotations: Annotations = None
+) -> dict[str, Any]:
     """Chart values; `tags` are given to every resource of AWS that it makes."""
     return {
         "clusterName": cluster_name,
@@ -56,7 +59,7 @@ def values(cluster_name: str, region: str, vpc_id: pulumi.Input[str], tags: Mapp
         "priorityClassName": "system-cluster-critical",
         "resources": requests("100m", "200Mi"),
         "securityContext": dict(RESTRICTED_CONTAINER),
-        "serviceAccount": {"name": SERVICE_ACCOUNT},
+        "serviceAccount": service_account(SERVICE_ACCOUNT, annotations),
         "serviceMonitor": {"enabled": True},
         "webhookConfig": {"disableIngressValidation": True},
     }

@@ -11,6 +11,7 @@ import pulumi
 
 from components.addons.placement import ON_SYSTEM_NODES, requests
 from components.addons.prometheus import STORAGE_CLASS
+from components.addons.service_account import Annotations, service_account
 from components.permissions import Statement, lists
 
 SERVICE_ACCOUNT = "loki"
@@ -27,7 +28,7 @@ SCHEMA_FROM = "2026-01-01"
 """A day before the first deployment. Moving it makes older logs unreadable."""
 
 
-def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, Any]:
+def values(*, bucket: pulumi.Input[str], region: str, days: int, annotations: Annotations = None) -> dict[str, Any]:
     """Chart values. One tenant: who may read which logs is decided by Grafana's network, not here."""
     return {
         "deploymentMode": "Monolithic",
@@ -58,7 +59,7 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, An
         # Would look for rules in every ConfigMap and Secret of the cluster, with the right to read them all.
         "sidecar": {"rules": {"enabled": False}},
         "monitoring": {"serviceMonitor": {"enabled": True}},
-        "serviceAccount": {"name": SERVICE_ACCOUNT},
+        "serviceAccount": service_account(SERVICE_ACCOUNT, annotations),
     }
 
 

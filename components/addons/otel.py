@@ -19,6 +19,7 @@ import pulumi
 from components.addons.istio import SAMPLES_PLACE
 from components.addons.placement import ON_SYSTEM_NODES
 from components.addons.prometheus import LOKI_URL, NAMESPACE
+from components.addons.service_account import Annotations, service_account
 from components.addons.tempo import OTLP_PORT
 from components.permissions import Statement
 from headway.contract.sampling import KEPT_DAYS, PREFIX
@@ -146,7 +147,7 @@ ALWAYS_KEPT_MILLISECONDS = 1_000
 SAMPLED_PERCENT = 5
 
 
-def values(*, bucket: pulumi.Input[str], region: str) -> dict[str, Any]:
+def values(*, bucket: pulumi.Input[str], region: str, annotations: Annotations = None) -> dict[str, Any]:
     """Chart values. Two replicas: each decides about the traces that it receives. Samples of requests go to
     `bucket`.
     """
@@ -162,7 +163,7 @@ def values(*, bucket: pulumi.Input[str], region: str) -> dict[str, Any]:
         "resources": {"limits": {"memory": f"{MEMORY_MIB}Mi"}, "requests": {"cpu": "200m", "memory": "512Mi"}},
         # `config` would be merged with the chart's own pipelines, and a release cannot carry the nulls that remove those.
         "alternateConfig": sampling(config(), bucket=bucket, region=region),
-        "serviceAccount": {"create": True, "name": SERVICE_ACCOUNT},
+        "serviceAccount": {"create": True, **service_account(SERVICE_ACCOUNT, annotations)},
         "clusterRole": {"create": True, "rules": READS},
     }
 

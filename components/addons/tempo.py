@@ -11,6 +11,7 @@ import pulumi
 
 from components.addons.placement import ON_SYSTEM_NODES, requests
 from components.addons.prometheus import STORAGE_CLASS
+from components.addons.service_account import Annotations, service_account
 from components.permissions import Statement, lists
 
 SERVICE_ACCOUNT = "tempo"
@@ -18,7 +19,7 @@ PREFIX = "traces"
 OTLP_PORT = 4317
 
 
-def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, Any]:
+def values(*, bucket: pulumi.Input[str], region: str, days: int, annotations: Annotations = None) -> dict[str, Any]:
     """Chart values; the collector speaks OTLP to it."""
     return {
         "tempo": {
@@ -38,7 +39,7 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int) -> dict[str, An
         # The chart's own size, said because it is paid for.
         "persistence": {"enabled": True, "size": "10Gi", "storageClassName": STORAGE_CLASS},
         "nodeSelector": dict(ON_SYSTEM_NODES),
-        "serviceAccount": {"name": SERVICE_ACCOUNT},
+        "serviceAccount": service_account(SERVICE_ACCOUNT, annotations),
         "serviceMonitor": {"enabled": True},
     }
 

@@ -13,11 +13,12 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.identity import ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
+from components.identity import Binding, ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
 from components.permissions import Statement
 from components.versions import ADDONS
 
-BEFORE_NODES = ("eks-pod-identity-agent", "kube-proxy", "vpc-cni")
+AGENT = "eks-pod-identity-agent"
+BEFORE_NODES = (AGENT, "kube-proxy", "vpc-cni")
 ON_NODES = ("aws-ebs-csi-driver", "coredns", "eks-node-monitoring-agent", "metrics-server")
 NAMESPACE = "kube-system"
 
@@ -42,7 +43,7 @@ def configuration(volume_tags: Mapping[str, str]) -> Mapping[str, Mapping[str, A
 
 @dataclass(frozen=True, kw_only=True)
 class AddonsArgs:
-    """`identity` names the cluster; its waiting name must be set."""
+    """`identity` names the cluster; its waiting name must be set. Under IRSA the agent of Pod Identity is left out of `names`."""
 
     identity: ClusterIdentity
     names: Sequence[str]
@@ -59,9 +60,11 @@ class Addons(pulumi.ComponentResource):
     def __init__(self, name: str, args: AddonsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("headway:cluster:Addons", name, {}, opts)
         self.all = []
-        for addon in sorted(args.names):
-            identity = identity_of(addon, args)
-            needed = [WorkloadIdentity(f"{name}-{addon}", identity, pulumi.ResourceOptions(parent=self))] if identity else []
+        # The agent hands out Pod Identity's credentials and does nothing else.
+        names = sorted(set(args.names) - ({AGENT} if args.identity.binding is Binding.IRSA else set()))
+        for addon in names:
+            wanted = identity_of(addon, args)
+            identity = WorkloadIdentity(f"{name}-{addon}", wanted, pulumi.ResourceOptions(parent=self)) if wanted else None
             configured = configuration(args.volume_tags).get(addon)
             self.all.append(
                 aws.eks.Addon(
@@ -72,10 +75,11 @@ class Addons(pulumi.ComponentResource):
                     configuration_values=json.dumps(configured, sort_keys=True) if configured else None,
                     resolve_conflicts_on_create="OVERWRITE",
                     resolve_conflicts_on_update="OVERWRITE",
-                    opts=pulumi.ResourceOptions(parent=self, depends_on=[*args.after, *needed]),
+                    service_account_role_arn=identity.addon_role_arn if identity else None,
+                    opts=pulumi.ResourceOptions(parent=self, depends_on=[*args.after, *([identity] if identity else [])]),
                 )
             )
-        self.register_outputs({"names": sorted(args.names)})
+        self.register_outputs({"names": names})
 
 
 def identity_of(addon: str, args: AddonsArgs) -> WorkloadIdentityArgs | None:

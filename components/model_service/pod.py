@@ -106,7 +106,8 @@ def _annotations(release: Release, pool: Pool, serving: Serving, drain_seconds: 
         "sidecar.istio.io/nativeSidecar": "true",
         # Metrics are read in plain text by the scraper, which is not part of the mesh; NetworkPolicy says from where.
         "traffic.sidecar.istio.io/excludeInboundPorts": str(serving.ports[METRICS]),
-        # The Pod Identity agent answers on the node's own link-local address.
+        # The Pod Identity agent answers on the node's own link-local address. It stands here under IRSA too, where no packet may go there:
+        # a template that changed with the setting would restart replicas while their association, which goes last, still counts.
         "traffic.sidecar.istio.io/excludeOutboundIPRanges": "169.254.170.23/32",
     }
 

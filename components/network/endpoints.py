@@ -8,6 +8,7 @@ deploys from inside the VPC passes the same endpoints.
 
 from collections.abc import Mapping, Sequence
 
+from components.identity import Binding
 from components.network.image_layers import buckets
 from components.permissions import Statement
 
@@ -105,11 +106,17 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
 }
 """Services by endpoint name, with what nodes, controllers and workloads ask of them."""
 
-WITHOUT_NAT = frozenset({"autoscaling", "ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "elasticloadbalancing", "kms", "logs", "s3", "sts"})
-"""What nodes and controllers need when there is no other way out of the VPC."""
+_WITHOUT_NAT = frozenset({"autoscaling", "ec2", "ecr.api", "ecr.dkr", "eks", "elasticloadbalancing", "kms", "logs", "s3", "sts"})
 
 _NARROWED = "An endpoint policy narrows whose credentials pass; what they may do with which resource is said by their own policies"
 _DEPLOYING = "Whoever deploys these layers may do so from inside the VPC; what they may do is said by their own policies"
+
+
+def without_nat(binding: Binding) -> frozenset[str]:
+    """What nodes and controllers need when there is no other way out of the VPC: pods' credentials come from STS, or
+    by the node's agent from EKS.
+    """
+    return _WITHOUT_NAT | ({"eks-auth"} if binding is Binding.POD_IDENTITY else frozenset())
 
 
 def statements(service: str, account_id: str, region: str, deployers: Sequence[str]) -> tuple[Statement, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.addons.placement import RESTRICTED_CONTAINER, RESTRICTED_POD
+from components.addons.service_account import Annotations
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.nodes import gpu_node
@@ -50,8 +51,8 @@ def kept_on(pool: Pool) -> bool:
     return pool.workload_class is WorkloadClass.LATENCY
 
 
-def manifests(image: str, region: str, stores: Sequence[NodeCache]) -> tuple[Manifest, ...]:
-    """Identity, rights, the Service, and a DaemonSet for each pool; needs the Prometheus operator's definitions."""
+def manifests(image: str, region: str, stores: Sequence[NodeCache], annotations: Annotations = None) -> tuple[Manifest, ...]:
+    """Service account with its `annotations`, rights, the Service, and a DaemonSet for each pool; needs the Prometheus operator's definitions."""
     found = labels(NAME)
     role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": f"headway-{NAME}"}
     subject = {"kind": "ServiceAccount", "name": NAME, "namespace": ARTIFACT_CACHE_NAMESPACE}
@@ -61,7 +62,10 @@ def manifests(image: str, region: str, stores: Sequence[NodeCache]) -> tuple[Man
         {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
     ]
     return (
-        Manifest(role="account", body=object_("v1", "ServiceAccount", NAME, namespace=ARTIFACT_CACHE_NAMESPACE, labels=found)),
+        Manifest(
+            role="account",
+            body=object_("v1", "ServiceAccount", NAME, namespace=ARTIFACT_CACHE_NAMESPACE, labels=found, annotations=annotations),
+        ),
         Manifest(role="rights", body=object_(f"{_RBAC}/v1", "ClusterRole", role["name"], labels=found, rules=rules)),
         Manifest(
             role="binding",

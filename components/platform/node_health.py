@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from components.addons.service_account import Annotations
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.mirror import mirrored
@@ -49,12 +50,15 @@ LOOP = SERVICE_ACCOUNT
 PORT, PORT_NAME = 8080, "metrics"
 
 
-def manifests(pools: Sequence[Pool], mirror: str | None = None) -> tuple[Manifest, ...]:
-    """The loop's identity, its rights and its settings."""
+def manifests(pools: Sequence[Pool], mirror: str | None = None, annotations: Annotations = None) -> tuple[Manifest, ...]:
+    """The loop's service account with its `annotations`, its rights and its settings."""
     found = labels(SERVICE_ACCOUNT)
     subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NODE_HEALTH_NAMESPACE}
     return (
-        Manifest(role="account", body=object_("v1", "ServiceAccount", SERVICE_ACCOUNT, namespace=NODE_HEALTH_NAMESPACE, labels=found)),
+        Manifest(
+            role="account",
+            body=object_("v1", "ServiceAccount", SERVICE_ACCOUNT, namespace=NODE_HEALTH_NAMESPACE, labels=found, annotations=annotations),
+        ),
         Manifest(
             role="settings",
             body=object_(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pulumi
 
+from components import identity
 from components.addons import loki, tempo
 from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_name
 from components.permissions import Statement
@@ -18,8 +19,8 @@ from components.storage.registry import ImageRegistry, ImageRegistryArgs
 from headway.contract.sampling import KEPT_DAYS, PREFIX
 from headway.wire import ARTIFACT_CACHE_NAMESPACE, LEDGER_LEASES
 
-NAMESPACE_TAG = "aws:PrincipalTag/kubernetes-namespace"
-"""Session tag that EKS Pod Identity puts on a pod's credentials; the pod cannot change it."""
+NAMESPACE_TAG = f"aws:PrincipalTag/{identity.NAMESPACE_TAG}"
+"""Of a pod's credentials; the pod cannot change it."""
 
 ACCESS_LOG_DAYS = 365
 """Who read which artifact: a year answers most questions of an audit."""

@@ -3,8 +3,8 @@ mesh.
 
 Default deny both ways; then the gateway, the scraper and the tenant's own pods in, and name service, mesh control
 plane, telemetry and the artifact store out. NetworkPolicies see packets before the mesh opens them, so they name
-ports of proxies as well as of servers; and the Pod Identity agent sits on a link-local address that no ordinary rule
-covers.
+ports of proxies as well as of servers; and who hands out credentials sits where no ordinary rule leads: the Pod Identity
+agent on a link-local address, the endpoint of STS among other pods, past whom the mesh lets registered hosts only.
 """
 
 from typing import Any
@@ -72,7 +72,7 @@ def network_policies(tenant: str, surroundings: Surroundings, queues: bool = Fal
         {"to": [_namespace(surroundings.mesh_namespace)], "ports": [_port(ISTIOD_PORT)]},
         {"to": [monitoring], "ports": [_port(OTLP_PORT)]},
         {"to": [{"podSelector": everyone}]},
-        {"to": [{"ipBlock": {"cidr": POD_IDENTITY_AGENT}}], "ports": [_port(80)]},
+        *_credentials(surroundings.sts),
         {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": list(PRIVATE_RANGES)}}], "ports": [_port(HTTPS_PORT)]},
     ]
     if surroundings.artifact_cache:
@@ -94,6 +94,12 @@ def network_policies(tenant: str, surroundings: Surroundings, queues: bool = Fal
         workers = {"podSelector": {"matchLabels": {ARM: BATCH}}, "policyTypes": ["Egress"], "egress": private}
         policies.append(("queue-egress", _policy(tenant, "allow-queues", workers)))
     return policies
+
+
+def _credentials(sts: tuple[str, ...] | None) -> list[dict[str, Any]]:
+    if sts is None:
+        return [{"to": [{"ipBlock": {"cidr": POD_IDENTITY_AGENT}}], "ports": [_port(80)]}]
+    return [{"to": [{"ipBlock": {"cidr": cidr}} for cidr in sts], "ports": [_port(HTTPS_PORT)]}] if sts else []
 
 
 def _policy(tenant: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:

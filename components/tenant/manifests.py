@@ -113,17 +113,16 @@ class TenantPlan:
         )
 
     def _service_account(self, annotations: Mapping[str, Any]) -> dict[str, Any]:
-        body = object_(
+        return object_(
             "v1",
             "ServiceAccount",
             SERVICE_ACCOUNT,
             namespace=self.tenant.name,
             labels=labels("identity", tenant=self.tenant.name),
+            annotations=annotations,
+            # Of Kubernetes' own token; what AWS's webhook projects for IRSA is a volume of the pod.
             automountServiceAccountToken=False,
         )
-        if annotations:
-            body["metadata"]["annotations"] = dict(annotations)
-        return body
 
 
 def artifact_prefix(tenant: str, uri: str) -> str:

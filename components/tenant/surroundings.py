@@ -28,6 +28,10 @@ class Surroundings:
     """Proxies of the gateway at their minimum: each enforces its part of a tenant's rate."""
     artifact_cache: bool = False
     """Whether nodes of latency pools keep artifacts for their pods (`components/platform/artifact_cache.py`)."""
+    sts: tuple[str, ...] | None = None
+    """Ranges in which STS answers pods that bring their token to it (IRSA), none where it does so on the internet; None
+    with Pod Identity.
+    """
     runbooks: str = RUNBOOKS
     """Where runbooks are: a folder of the repository, or the address it is published at."""
     gateway_namespace: str = GATEWAY_NAMESPACE

@@ -79,16 +79,27 @@ def _trust(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
             yield breach(f"{path}.Condition", "whoever the issuer vouches for may assume the role: no condition names a subject")
 
 
+_NAMING = ("StringEquals", "StringEqualsIgnoreCase", "StringLike")
+"""Operators that name whom they let in; their negations name everybody else."""
+
+
 def _names_a_subject(statement: Mapping[str, Any]) -> bool:
-    conditions = [pair for wanted in (statement.get("Condition") or {}).values() for pair in wanted.items()]
+    naming = {operator: wanted for operator, wanted in (statement.get("Condition") or {}).items() if _plain(operator) in _NAMING}
+    conditions = [pair for wanted in naming.values() for pair in wanted.items()]
     return any(key.endswith(":sub") and not any(_anybody(subject) for subject in _many(wanted)) for key, wanted in conditions)
 
 
+def _plain(operator: str) -> str:
+    return operator.rpartition(":")[2].removesuffix("IfExists")
+
+
 def _anybody(subject: str) -> bool:
-    """Nobody in particular: nothing but patterns, or a pattern outside the cluster, where it takes in every pull request."""
-    return not subject.removeprefix("system:serviceaccount").strip("*?:") or (
-        not subject.startswith("system:serviceaccount:") and bool(set(subject) & set("*?"))
-    )
+    """Nobody in particular: nothing, a pattern for namespaces, of which tenants are, or one outside the cluster, where it
+    takes in every pull request.
+    """
+    inside = subject.removeprefix("system:serviceaccount:")
+    who = subject if inside == subject else inside.partition(":")[0]
+    return not who or bool(set(who) & set("*?"))
 
 
 _MAKES_ROLES = ("iam:AttachRolePolicy", "iam:CreateRole", "iam:PutRolePermissionsBoundary", "iam:PutRolePolicy")

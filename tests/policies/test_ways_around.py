@@ -26,8 +26,8 @@ def statement(**changes: Any) -> dict[str, Any]:
     return {"Statement": [{key: value for key, value in {**allow, **changes}.items() if value is not None}]}
 
 
-def trust(condition: dict[str, Any]) -> dict[str, Any]:
-    issuer = {"Federated": "arn:aws:iam::1:oidc-provider/issuer"}
+def trust(condition: dict[str, Any], host: str = "issuer") -> dict[str, Any]:
+    issuer = {"Federated": f"arn:aws:iam::1:oidc-provider/{host}"}
     return {"Statement": [{"Effect": "Allow", "Principal": issuer, "Action": "sts:AssumeRoleWithWebIdentity", "Condition": condition}]}
 
 
@@ -91,6 +91,10 @@ REFUSED: list[tuple[str, str, tuple[str | int, ...], Any]] = [
     ("iam-trust-named", ROLE, ("assumeRolePolicy",), trust({"StringLike": {"issuer:sub": "system:serviceaccount:*:*"}})),
     ("iam-trust-named", ROLE, ("assumeRolePolicy",), {"Statement": [{"Effect": "Allow", "NotPrincipal": {"AWS": "1"}, "Action": "sts:AssumeRole"}]}),
     ("iam-trust-named", ROLE, ("assumeRolePolicy",), trust({"StringLike": {"issuer:sub": "repo:acme/models:*"}})),
+    ("iam-trust-named", ROLE, ("assumeRolePolicy",), trust({"StringLike": {"issuer:sub": "system:serviceaccount:*:models"}})),
+    ("iam-trust-named", ROLE, ("assumeRolePolicy",), trust({"StringLike": {"issuer:sub": "system:serviceaccount:vision-?:models"}})),
+    ("iam-trust-named", ROLE, ("assumeRolePolicy",), trust({"StringNotEquals": {"issuer:sub": "system:serviceaccount:keda:operator"}})),
+    ("iam-trust-named", ROLE, ("assumeRolePolicy",), trust({"StringNotLike": {"issuer:sub": "repo:acme/models:environment:prod"}})),
     ("iam-people-bounded", ROLE, ("assumeRolePolicy",), trust({"StringEquals": {"issuer:sub": "repo:acme/models:environment:prod"}})),
     ("iam-no-escalation", IAM, ("policy",), statement(Action="iam:Put*")),
     ("iam-no-escalation", IAM, ("policy",), statement(Action=["iam:PassRole"], Resource="arn:aws:iam::1:role/headway-*")),
@@ -128,6 +132,8 @@ ALLOWED: list[tuple[str, str, tuple[str | int, ...], Any]] = [
     ("route-has-timeout", VS, ("spec", "http", 0, "timeout"), "0.5s"),
     ("iam-no-wildcard", IAM, ("policy",), statement(Effect="Deny", Action="*", Resource="*")),
     ("iam-trust-named", ROLE, ("assumeRolePolicy",), trust({"StringEquals": {"issuer:sub": "system:serviceaccount:keda:operator"}})),
+    ("iam-trust-named", ROLE, ("assumeRolePolicy",), trust({"StringLike": {"issuer:sub": "system:serviceaccount:keda:*"}})),
+    ("iam-people-bounded", ROLE, ("assumeRolePolicy",), trust({"StringEquals": {"eks:sub": "system:serviceaccount:keda:operator"}}, "oidc.eks.eu-west-1.amazonaws.com/id/A")),
 ]  # fmt: skip
 
 
