@@ -1,5 +1,6 @@
 """The double's promise: what it does not know, and what AWS would refuse, is an error that names it and says what is legal."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,41 @@ def test_a_combination_that_aws_refuses_is_refused(world: World, short: str, pat
 )
 def test_a_policy_document_that_iam_would_call_malformed_is_refused(world: World, document: str, reason: str) -> None:
     assert any(reason in failure.reason for failure in world.check("iam/policy", policy=document))
+
+
+WEB = {
+    "Action": "sts:AssumeRoleWithWebIdentity",
+    "Principal": {"Federated": "arn:aws:iam::000000000000:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/A"},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"Action": "sts:AssumeRoleWithWebIdendity"}, "AssumeRole policy may only specify STS AssumeRole actions"),
+        ({"Action": ["sts:AssumeRole", "s3:GetObject"]}, "AssumeRole policy may only specify STS AssumeRole actions"),
+        ({"Principal": {"Federated": ""}}, "Federated principals must be valid domain names"),
+        ({"Principal": {"Federated": ["arn:aws:iam::000000000000:role/cluster"]}}, "Federated principals must be valid domain names"),
+        ({"Principal": {"Federated": "https://oidc.eks.eu-west-1.amazonaws.com/id/A"}}, "Federated principals must be valid domain names"),
+    ],
+)
+def test_a_trust_that_iam_would_call_malformed_is_refused(world: World, changes: dict[str, Any], reason: str) -> None:
+    document = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **WEB, **changes}]}
+    assert reason in by_path(world.check("iam/role", assumeRolePolicy=json.dumps(document)))["assumeRolePolicy"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"Action": ["sts:AssumeRole", "sts:TagSession", "sts:SetSourceIdentity"], "Principal": {"Service": "pods.eks.amazonaws.com"}},
+        {"Principal": {"Federated": "cognito-identity.amazonaws.com"}},
+        {"Principal": {"Federated": UNKNOWN}},
+    ],
+)
+def test_a_trust_in_the_forms_that_iam_takes_is_taken(world: World, changes: dict[str, Any]) -> None:
+    document = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **WEB, **changes}]}
+    assert world.check("iam/role", assumeRolePolicy=json.dumps(document)) == ()
 
 
 def test_every_failure_is_told_at_once(world: World) -> None:

@@ -165,6 +165,12 @@ def policy(path: str, kind: Literal["identity", "resource", "trust"], longest: i
 
 
 _ELEMENTS = {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Principal", "NotPrincipal", "Condition"}
+_ASSUMES = frozenset(
+    f"sts:{name}".lower()
+    for name in ("AssumeRole", "AssumeRoleWithSAML", "AssumeRoleWithWebIdentity", "SetContext", "SetSourceIdentity", "TagSession")
+)
+"""What a trust policy may allow (IAM user guide, "Create a role using custom trust policies")."""
+_FEDERATED = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(saml|oidc)-provider/\S+|([a-z0-9-]+\.)+[a-z]+")
 _ACTION = re.compile(r"\*|[a-z0-9-]+:[A-Za-z0-9*?]+")
 
 
@@ -210,6 +216,25 @@ def _statement(statement: dict[str, Any], kind: str) -> Iterator[str]:
         yield ".Resource is not allowed in a trust policy"
     if kind != "identity" and not has_principal:
         yield " has no Principal"
+    if kind == "trust":
+        yield from _trust(statement)
+
+
+def _trust(statement: dict[str, Any]) -> Iterator[str]:
+    """In IAM's own words (hashicorp/terraform-provider-aws#32872, terraform-aws-modules/terraform-aws-iam#202). Whether a provider of that
+    ARN exists, IAM is not known to ask.
+    """
+    for action in _several(statement.get("Action")):
+        if action != UNKNOWN and "*" not in action and action.lower() not in _ASSUMES:
+            yield f".Action {action!r}: AssumeRole policy may only specify STS AssumeRole actions"
+    principal = statement.get("Principal")
+    for one in _several(principal.get("Federated")) if isinstance(principal, dict) else []:
+        if one != UNKNOWN and not _FEDERATED.fullmatch(one):
+            yield f".Principal {one!r}: Federated principals must be valid domain names or SAML metadata ARNs"
+
+
+def _several(given: Any) -> list[str]:
+    return [str(each) for each in given] if isinstance(given, list) else [] if given is None else [str(given)]
 
 
 def _parsed(text: str) -> Any:
