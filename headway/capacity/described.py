@@ -30,6 +30,7 @@ _READ = {
     "region": ("account", "region"),
     "support": ("control_plane", "support"),
     "system_pool": ("system_pool",),
+    "workload_identity": ("workload_identity",),
     "zones": ("network", "zones"),
 }
 """Where each field of `Described` stands in the file, below its section."""
@@ -66,6 +67,8 @@ class Described(Part):
     """Ranges that reach the API server's public address; without any it has none."""
     private_cidrs: tuple[str, ...] = ()
     """Ranges beyond the network that reach its private address."""
+    workload_identity: Literal["pod-identity", "irsa"] = "pod-identity"
+    """How pods get their roles of AWS."""
 
     @property
     def billed(self) -> BilledCluster:

@@ -86,7 +86,7 @@ def judge(
         _roles(facts.roles),
         _quotas(layer, facts.quotas),
         _offerings(layer, facts.offerings),
-        _addons(facts.addons, addons, kubernetes),
+        _addons(facts.addons, _installed(layer, addons), kubernetes),
         _reservations(layer, facts.reservations),
     )
 
@@ -203,6 +203,11 @@ def _offerings(layer: Described, offerings: Mapping[str, frozenset[str]] | Unans
         if not offerings.get(zone, frozenset()) & set(pool.instance_types)
     ]
     return judged("offerings", "Every pool's instance types are offered in each of its zones.", problems)
+
+
+def _installed(layer: Described, pinned: Mapping[str, str]) -> Mapping[str, str]:
+    left_out = {"eks-pod-identity-agent"} if layer.workload_identity == "irsa" else frozenset[str]()
+    return {name: version for name, version in pinned.items() if name not in left_out}
 
 
 def _addons(offered: Mapping[str, frozenset[str]] | Unanswered, pinned: Mapping[str, str], kubernetes: str) -> DoctorResult:

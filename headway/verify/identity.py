@@ -73,7 +73,8 @@ def judge(tenant: str, artifacts: Sequence[TenantArtifact], answers: Mapping[str
                         tenant,
                         f"A pod of {tenant} cannot read its own {each.uri} ({said})",
                         "A replica that starts on another node does not find its model",
-                        "See that the service account's identity exists, and that its role may read the prefix and use the bucket's key",
+                        "See that the service account has its Pod Identity association, or with IRSA the annotation that names its role, "
+                        "and that the role trusts it, reads the prefix and uses the bucket's key",
                     )
                 )
         elif said == "read":

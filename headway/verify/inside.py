@@ -90,10 +90,14 @@ def artifacts(question: Json) -> Json:
     fetcher: Json = fetch
 
     found = {}
+    try:
+        keys = fetcher.credentials(os.environ)
+    except (fetcher.Refused, OSError) as reason:
+        return dict.fromkeys(question["objects"], f"no credentials: {reason}")
     for name, target in question["objects"].items():
         url = fetcher.address(target["uri"], target["region"], os.environ)
         try:
-            fetcher.get(url, target["region"], fetcher.credentials(os.environ), (0, 0))
+            fetcher.get(url, target["region"], keys, (0, 0))
             found[name] = "read"
         except fetcher.Refused as reason:
             found[name] = str(reason).rpartition(": ")[2]

@@ -27,8 +27,6 @@ UPSTREAM: Mapping[str, Any] = {
         "gateway_hosts",
         "keda_role_arn",
         "ledger_bucket",
-        "oidc_issuer",
-        "oidc_provider_arn",
         "otel_endpoint",
         "prometheus_address",
         "region",
@@ -37,7 +35,11 @@ UPSTREAM: Mapping[str, Any] = {
         "volumes_key_arn",
         "vpc_id",
     )
-} | {"kubeconfig": kubeconfig("a-cluster", "us-west-2", "https://cluster.example", "Q0E=")}
+} | {
+    "kubeconfig": kubeconfig("a-cluster", "us-west-2", "https://cluster.example", "Q0E="),
+    "oidc_issuer": "oidc.eks.mock/id/1",
+    "oidc_provider_arn": "arn:aws:iam::000000000000:oidc-provider/oidc.eks.mock/id/1",
+}
 """What the layer above has handed over."""
 
 

@@ -1,5 +1,6 @@
 """Every environment as people review it: the real program, the real packs, the embedded engine."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,47 @@ from stacks import settings
 settings.load = partial(settings.load, folder=Path(__file__).parent / "stacks")
 """
 """Lets the program read the other layers' stack files in the test's folder, and not beside its own code."""
+
+
+def by_irsa(sections: dict[str, Any]) -> None:
+    sections["workload_identity"] = "irsa"
+
+
+def test_an_environment_by_irsa_previews_clean_before_there_is_an_issuer(tmp_path: Path) -> None:
+    with environment(tmp_path, "prod-cluster") as found:
+        found.rewrite(by_irsa)
+        found.program(OWN_STACK_FILES)
+        result = found.preview()
+    assert (result.ok, result.errors) == (True, ())
+    late = {(v.level, v.resource.rsplit("::", 1)[-1]) for v in result.violations}
+    roles = {"joining-vpc-cni-role", "running-aws-ebs-csi-driver-role"}
+    assert late == {("advisory", name) for name in (LATE, *roles)}, "whom the two trust is judged when the cluster has its issuer"
+
+
+def test_an_environment_by_irsa_is_made_and_its_roles_trust_the_issuer(tmp_path: Path) -> None:
+    with environment(tmp_path, "dev-cluster") as found:
+        found.rewrite(by_irsa)
+        found.program(OWN_STACK_FILES)
+        result = found.up()
+        again = found.up()
+    assert (result.ok, result.errors, result.violations) == (True, (), ())
+    assert set(again.changes) == {"same"}
+    resources = json.loads(found.state_file.read_text())["checkpoint"]["latest"]["resources"]
+    (provider,) = [r["outputs"]["arn"] for r in resources if r["type"] == "aws:iam/openIdConnectProvider:OpenIdConnectProvider"]
+    host, trusted, told = provider.partition("/")[2], dict[str, str](), dict[str, str]()
+    for r in resources:
+        if r["type"] == "aws:iam/role:Role" and "WebIdentity" in r["inputs"]["assumeRolePolicy"]:
+            (statement,) = json.loads(r["inputs"]["assumeRolePolicy"])["Statement"]
+            assert statement["Principal"] == {"Federated": provider}
+            assert statement["Condition"]["StringEquals"].pop(f"{host}:aud") == "sts.amazonaws.com"
+            trusted[r["outputs"]["arn"]] = statement["Condition"]["StringEquals"][f"{host}:sub"]
+        if r["type"] == "aws:eks/addon:Addon" and "serviceAccountRoleArn" in r["inputs"]:
+            told[r["inputs"]["addonName"]] = r["inputs"]["serviceAccountRoleArn"]
+    assert {name: trusted[arn] for name, arn in told.items()} == {
+        "aws-ebs-csi-driver": "system:serviceaccount:kube-system:ebs-csi-controller-sa",
+        "vpc-cni": "system:serviceaccount:kube-system:aws-node",
+    }
+    assert len(trusted) == len(told)
 
 
 @pytest.mark.parametrize("nat", ["none", "single", "regional"])

@@ -31,6 +31,7 @@ def trust(condition: dict[str, Any], host: str = "issuer") -> dict[str, Any]:
     return {"Statement": [{"Effect": "Allow", "Principal": issuer, "Action": "sts:AssumeRoleWithWebIdentity", "Condition": condition}]}
 
 
+EKS = "oidc.eks.eu-west-1.amazonaws.com/id/A"
 PLAIN = {"Bool": {"aws:SecureTransport": "false"}}
 
 
@@ -133,7 +134,7 @@ ALLOWED: list[tuple[str, str, tuple[str | int, ...], Any]] = [
     ("iam-no-wildcard", IAM, ("policy",), statement(Effect="Deny", Action="*", Resource="*")),
     ("iam-trust-named", ROLE, ("assumeRolePolicy",), trust({"StringEquals": {"issuer:sub": "system:serviceaccount:keda:operator"}})),
     ("iam-trust-named", ROLE, ("assumeRolePolicy",), trust({"StringLike": {"issuer:sub": "system:serviceaccount:keda:*"}})),
-    ("iam-people-bounded", ROLE, ("assumeRolePolicy",), trust({"StringEquals": {"eks:sub": "system:serviceaccount:keda:operator"}}, "oidc.eks.eu-west-1.amazonaws.com/id/A")),
+    ("iam-people-bounded", ROLE, ("assumeRolePolicy",), trust({"StringEquals": {"eks:sub": "system:serviceaccount:keda:operator"}}, EKS)),
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from components.access.actions import ACTIONS, OF_LAYER, actions_of
 from components.access.duty import Duty, Role
 from components.access.permissions import POLICY_LIMIT, TRUST_LIMIT, WORKLOADS, documents, people_boundary, workloads_boundary
 from components.access.trust import people_trust
+from components.identity import Binding
 from components.permissions import Statement
 from tests.components.program import LAYER_STACKS, layer
 from tests.iam_evaluator import Request, allowed
@@ -31,9 +33,12 @@ def asked(who: Duty, action: str, resource: str, context: dict[str, str | list[s
 
 CLUSTER, PLATFORM, VISION = duty("cluster"), duty("platform"), duty("vision")
 RUNNER, VIEWER = duty("vision", Role.RUNNER), duty("vision", Role.VIEWER)
+IRSA = replace(VISION, binding=Binding.IRSA)
+"""The tenant's deployer where roles themselves say which namespace is theirs."""
 OWN_ROLE = f"{ROLES}headway-prod-vision-models"
 STATE_OF = f"arn:aws:s3:::{STATE}/prod/"
 S3 = "arn:aws:s3:::headway-prod-"
+OF_VISION, OF_ASSIST = ({"aws:RequestTag/kubernetes-namespace": name} for name in ("vision", "assist"))
 KEY = f"arn:aws:kms:us-west-2:{ACCOUNT}:key/k"
 
 MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
@@ -79,6 +84,10 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
     (PLATFORM, "ssm:PutParameter", f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/headway/prod/layers/platform", {}),
     (VISION, "iam:CreateRole", OWN_ROLE, dict(BOUNDARY)),
     (VISION, "iam:PassRole", OWN_ROLE, {"iam:PassedToService": "pods.eks.amazonaws.com"}),
+    (IRSA, "iam:CreateRole", OWN_ROLE, {**BOUNDARY, **OF_VISION}),
+    (IRSA, "iam:TagRole", OWN_ROLE, {**OF_VISION}),
+    (IRSA, "iam:TagRole", OWN_ROLE, {"aws:RequestTag/team": "blue", "aws:TagKeys": ["team"]}),
+    (IRSA, "iam:UntagRole", OWN_ROLE, {"aws:TagKeys": ["team"]}),
     (VISION, "sqs:CreateQueue", f"arn:aws:sqs:us-west-2:{ACCOUNT}:headway-prod-batch-vision_defects", {}),
     (VISION, "s3:PutObject", f"{STATE_OF}vision/.pulumi/stacks/headway/prod-vision.json", {}),
     (VISION, "s3:PutObject", f"{S3}artifacts-{ACCOUNT}/vision/defects/model.onnx", {}),
@@ -154,6 +163,10 @@ MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
     ("another tenant's role", VISION, "iam:PutRolePolicy", f"{ROLES}headway-prod-assist-models", dict(BOUNDARY)),
     ("a role of a tenant whose name begins alike", VISION, "iam:CreateRole", f"{ROLES}headway-prod-vision-x-models", dict(BOUNDARY)),
     ("the nodes' role", VISION, "iam:PassRole", f"{ROLES}headway-prod-nodes", {"iam:PassedToService": "pods.eks.amazonaws.com"}),
+    ("a role without a namespace", IRSA, "iam:CreateRole", OWN_ROLE, dict(BOUNDARY)),
+    ("a role of another's namespace", IRSA, "iam:CreateRole", OWN_ROLE, {**BOUNDARY, **OF_ASSIST}),
+    ("another's namespace on its own role", IRSA, "iam:TagRole", OWN_ROLE, {**OF_ASSIST}),
+    ("no namespace on its own role", IRSA, "iam:UntagRole", OWN_ROLE, {"aws:TagKeys": ["team", "kubernetes-namespace"]}),
     ("another tenant's queue", VISION, "sqs:DeleteQueue", f"arn:aws:sqs:us-west-2:{ACCOUNT}:headway-prod-batch-assist_chat", {}),
     (
         "a queue of a tenant whose name begins alike",
@@ -252,9 +265,9 @@ def compact(document: object) -> int:
     return len(re.sub(r"\s", "", json.dumps(document)))
 
 
-@pytest.mark.parametrize("who", [CLUSTER, PLATFORM, VISION, RUNNER, VIEWER], ids=lambda each: each.name)
+@pytest.mark.parametrize("who", [CLUSTER, PLATFORM, VISION, IRSA, RUNNER, VIEWER], ids=lambda each: f"{each.name}-{each.binding}")
 def test_each_policy_fits_into_one_managed_policy(who: Duty) -> None:
-    longest = duty("x" * 60, who.role) if who.kind == "tenant" else who
+    longest = replace(who, layer="x" * 60) if who.kind == "tenant" else who
     for name, statements in documents(longest).items():
         assert compact([statement.wire() for statement in statements]) + 40 <= POLICY_LIMIT, name
     assert len(documents(who)) <= 10, "AWS attaches ten managed policies to a role"

@@ -31,22 +31,24 @@ from components.addons.images import SWITCHES, UnswitchedChartError, switched
 from tests.components.contracts import POOLS
 
 KNOWN: Mapping[str, Mapping[str, Any]] = json.loads(Path(__file__).with_name("chart_values.json").read_text())
+ROLE = {"eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/x"}
+"""What IRSA has a service account carry."""
 GIVEN: Mapping[str, Mapping[str, Any]] = {
-    "aws-load-balancer-controller": load_balancer.values("cluster", "us-east-1", "vpc-1", {"team": "platform"}),
+    "aws-load-balancer-controller": load_balancer.values("cluster", "us-east-1", "vpc-1", {"team": "platform"}, ROLE),
     "base": istio.base_values(),
-    "cert-manager": cert_manager.values(),
-    "cluster-autoscaler": cluster_autoscaler.values("cluster", "us-east-1", POOLS),
+    "cert-manager": cert_manager.values(ROLE),
+    "cluster-autoscaler": cluster_autoscaler.values("cluster", "us-east-1", POOLS, ROLE),
     "cni": istio.node_agent_values(),
     "gateway": istio.gateway_values(replicas_min=2, replicas_max=3, histogram_buckets="{}"),
     "gpu-operator": gpu_operator.values(POOLS),
     "istiod": istio.control_plane_values("collector", 4317),
-    "keda": keda.values("cluster"),
+    "keda": keda.values("cluster", ROLE),
     "kube-prometheus-stack": prometheus.values(days=30, storage_bytes=2**39),
-    "loki": loki.values(bucket="bucket", region="us-west-2", days=14),
-    "opentelemetry-collector": otel.values(bucket="telemetry", region="us-east-1"),
+    "loki": loki.values(bucket="bucket", region="us-west-2", days=14, annotations=ROLE),
+    "opentelemetry-collector": otel.values(bucket="telemetry", region="us-east-1", annotations=ROLE),
     "opentelemetry-collector on nodes": node_logs.values("class"),
     "prometheus-operator-crds": prometheus.definitions_values(),
-    "tempo": tempo.values(bucket="bucket", region="us-west-2", days=7),
+    "tempo": tempo.values(bucket="bucket", region="us-west-2", days=7, annotations=ROLE),
 }
 
 

@@ -3,6 +3,7 @@ argument.
 """
 
 import json
+from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Any
 
@@ -147,10 +148,10 @@ def test_the_way_to_the_cluster_is_its_address_and_the_name_waits_for_it() -> No
     assert exports["name"] == "headway-test"
 
 
-def addons(names: tuple[str, ...]) -> Recording:
+def addons(names: tuple[str, ...], cluster: ClusterIdentity = CLUSTER) -> Recording:
     def program() -> None:
         args = AddonsArgs(
-            identity=CLUSTER,
+            identity=cluster,
             names=names,
             volumes_key_arn="arn:aws:kms:us-east-1:123456789012:key/volumes",
             volume_tags={"platform.io/environment": "test"},
@@ -195,14 +196,24 @@ def test_an_add_on_waits_for_its_identity() -> None:
     assert association in found.one("aws:eks/addon:Addon").depends_on
 
 
+def test_under_irsa_an_add_on_is_told_its_role_and_no_agent_is_installed() -> None:
+    found = addons((*BEFORE_NODES, *ON_NODES), replace(CLUSTER, binding=Binding.IRSA))
+    told = {r.inputs["addonName"]: r.inputs.get("serviceAccountRoleArn") for r in found.of_type("aws:eks/addon:Addon")}
+    assert {name: arn for name, arn in told.items() if arn} == {
+        "aws-ebs-csi-driver": "arn:aws:mock:::addons-aws-ebs-csi-driver-role",
+        "vpc-cni": "arn:aws:mock:::addons-vpc-cni-role",
+    }
+    assert set(ADDONS) - set(told) == {"eks-pod-identity-agent"}
+    assert not found.of_type("aws:eks/podIdentityAssociation:PodIdentityAssociation")
+
+
 def identity(binding: Binding) -> Recording:
     def program() -> None:
         args = WorkloadIdentityArgs(
-            cluster=CLUSTER,
+            cluster=replace(CLUSTER, binding=binding),
             namespace="vision",
             service_account="model",
             policies={"artifacts": [Statement(sid="Read", actions=["s3:GetObject"], resources=["arn:aws:s3:::b/vision/*"])]},
-            binding=binding,
         )
         found = WorkloadIdentity("id", args, pulumi.ResourceOptions(provider=aws.Provider("aws", region="us-east-1")))
         pulumi.export("annotations", found.annotations)
@@ -220,15 +231,27 @@ def test_pod_identity_binds_by_association_and_irsa_by_annotation() -> None:
     assert len(pod.of_type("aws:eks/podIdentityAssociation:PodIdentityAssociation")) == 1
     assert pod.exports["annotations"] == {}
     assert not irsa.of_type("aws:eks/podIdentityAssociation:PodIdentityAssociation")
-    assert irsa.exports["annotations"] == {"eks.amazonaws.com/role-arn": "arn:aws:mock:::id-role"}
+    assert irsa.exports["annotations"] == {
+        "eks.amazonaws.com/role-arn": "arn:aws:mock:::id-role",
+        "eks.amazonaws.com/sts-regional-endpoints": "true",
+    }
+
+
+def test_the_credentials_of_a_pod_name_its_namespace_under_either_binding() -> None:
+    """EKS tags each session of Pod Identity; a session of IRSA has the tags of its role."""
+    roles = {binding: identity(binding).one("aws:iam/role:Role").inputs for binding in Binding}
+    assert "tags" not in roles[Binding.POD_IDENTITY]
+    assert roles[Binding.IRSA]["tags"] == {"kubernetes-namespace": "vision"}
 
 
 def test_irsa_trusts_one_service_account_for_one_audience() -> None:
     (statement,) = json.loads(identity(Binding.IRSA).one("aws:iam/role:Role").inputs["assumeRolePolicy"])["Statement"]
     host = "oidc.eks.us-east-1.amazonaws.com/id/ABC"
-    assert statement["Condition"]["StringEquals"] == {
-        f"{host}:aud": "sts.amazonaws.com",
-        f"{host}:sub": "system:serviceaccount:vision:model",
+    assert statement == {
+        "Effect": "Allow",
+        "Principal": {"Federated": f"arn:aws:iam::123456789012:oidc-provider/{host}"},
+        "Action": ["sts:AssumeRoleWithWebIdentity"],
+        "Condition": {"StringEquals": {f"{host}:aud": "sts.amazonaws.com", f"{host}:sub": "system:serviceaccount:vision:model"}},
     }
 
 

@@ -11,9 +11,10 @@ import pulumi_aws as aws
 import pytest
 import yaml
 
+from components.identity import Binding
 from components.nodes.gpu_pool import GpuPool, GpuPoolArgs
 from headway.contract.pool import Pool
-from stacks.settings import ClusterSettings, PlatformSettings, SettingsError, TenantSettings, load
+from stacks.settings import FOLDER, ClusterSettings, PlatformSettings, SettingsError, TenantSettings, load
 from stacks.settings_error import HIDDEN
 from tests.components.program import cloud_outputs, config_of, run
 from tests.components.recording import Recording, record
@@ -64,7 +65,13 @@ def test_a_tenant_cannot_contradict_its_environment(tmp_path: Path) -> None:
 
 def test_an_environment_without_a_cluster_file_is_refused_by_what_is_missing(tmp_path: Path) -> None:
     error = refused({}, "nowhere-vision", folder=tmp_path)
-    assert {problem.dotted for problem in error.problems} == {"headway:account", "headway:gateway", "headway:loops", "headway:pools"}
+    assert {problem.dotted for problem in error.problems} == {
+        "headway:account",
+        "headway:gateway",
+        "headway:loops",
+        "headway:network",
+        "headway:pools",
+    }
 
 
 def test_every_problem_is_reported_at_once() -> None:
@@ -124,6 +131,42 @@ def test_an_impossible_setting_is_refused_at_its_path(sections: dict[str, Any], 
     found = [problem for problem in refused(sections).problems if problem.dotted == path]
     assert found, f"nothing was said about {path}: {refused(sections)}"
     assert fact in found[0].fact
+
+
+EVERY_ENDPOINT = ["autoscaling", "ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "elasticloadbalancing", "kms", "logs", "s3", "sts"]
+
+
+@pytest.mark.parametrize(
+    ("binding", "left_out", "missing"),
+    [
+        ("pod-identity", "eks-auth", "eks-auth"),
+        ("pod-identity", "sts", "sts"),
+        ("irsa", "eks-auth", None),
+        ("irsa", "sts", "sts"),
+    ],
+)
+def test_without_nat_pods_need_a_way_to_whoever_gives_them_credentials(binding: str, left_out: str, missing: str | None) -> None:
+    endpoints = [each for each in EVERY_ENDPOINT if each != left_out]
+    sections = {**within("network", nat="none", endpoints=endpoints), "workload_identity": binding}
+    told = [problem.fact for problem in refused(sections).problems if problem.rule == "a-way-to-aws"]
+    assert told == ([f"without NAT, nodes reach {missing} by endpoints only, and these are missing"] if missing else [])
+
+
+def test_every_layer_of_an_environment_binds_its_workloads_as_the_cluster_says(tmp_path: Path) -> None:
+    for stack in ("prod-access", "prod-cluster", "prod-platform"):
+        found = yaml.safe_load((FOLDER / f"Pulumi.{stack}.yaml").read_text())
+        found["config"] |= {"headway:workload_identity": "irsa"} if stack == "prod-cluster" else {}
+        (tmp_path / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(found))
+    for stack in ("prod-access", "prod-cluster", "prod-platform", "prod-vision"):
+        given = config_of(stack, tmp_path) if stack != "prod-vision" else {}
+        assert load(stack, given, tmp_path).workload_identity is Binding.IRSA
+        assert load(stack, config_of(stack)).workload_identity is Binding.POD_IDENTITY
+
+
+def test_an_unknown_binding_is_refused_with_those_that_there_are() -> None:
+    (problem,) = refused(cluster(workload_identity="kiam")).problems
+    assert problem.dotted == "headway:workload_identity"
+    assert "'pod-identity' or 'irsa'" in problem.fact
 
 
 IMPOSSIBLE = {

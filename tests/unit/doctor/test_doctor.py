@@ -54,6 +54,15 @@ def examined(facts: AccountFacts = WELL, found: Described = LAYER) -> dict[str, 
     return {result.name: result for result in judge(found, facts, ADDONS, KUBERNETES)}
 
 
+def test_an_add_on_that_the_environment_leaves_out_is_not_missed() -> None:
+    pinned = {**ADDONS, "eks-pod-identity-agent": "v1.3.10-eksbuild.3"}
+    states = {
+        identity: {each.name: each.state for each in judge(layer(workload_identity=identity), WELL, pinned, KUBERNETES)}["add-on-versions"]
+        for identity in ("pod-identity", "irsa")
+    }
+    assert states == {"pod-identity": CheckState.PROBLEM, "irsa": CheckState.OK}
+
+
 def test_an_account_that_has_everything_has_no_problem() -> None:
     assert {result.state for result in examined().values()} == {CheckState.OK}
 

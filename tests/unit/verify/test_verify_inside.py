@@ -38,6 +38,15 @@ def test_a_container_without_a_driver_sees_no_gpu(monkeypatch: pytest.MonkeyPatc
     assert inside.devices({})["listed"] == "" and "nvidia-smi" in inside.devices({})["wrong"]
 
 
+def test_a_pod_without_credentials_says_so_and_not_that_s3_refused(tmp_path: Path) -> None:
+    """As STS answers where the role does not trust the service account, and the agent where there is no association."""
+    fetcher = "import urllib.error\nclass Refused(Exception): pass\ndef credentials(e): raise urllib.error.HTTPError('u', 403, 'Forbidden', {}, None)\n"
+    (tmp_path / "fetch.py").write_text(fetcher)
+    question = {"scripts": str(tmp_path), "objects": {"vision": {"uri": "s3://b/vision/x", "region": "r"}}}
+    done = subprocess.run([sys.executable, "-c", SCRIPT, "artifacts", json.dumps(question)], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == {"vision": "no credentials: HTTP Error 403: Forbidden"}
+
+
 def test_the_pods_own_fetcher_is_asked_for_each_object(tmp_path: Path) -> None:
     fetcher = (
         "class Refused(Exception): pass\n"
