@@ -127,6 +127,20 @@ def test_a_pod_without_a_gpu_needs_no_release(guarded: ControlPlane) -> None:
     assert refusal(guarded, pod(without_gpu)) == ""
 
 
+def bound_by_irsa(body: dict[str, Any]) -> None:
+    """What EKS's webhook adds (aws/amazon-eks-pod-identity-webhook, README)."""
+    folder, name = "/var/run/secrets/eks.amazonaws.com/serviceaccount", "aws-iam-token"
+    token = {"audience": "sts.amazonaws.com", "expirationSeconds": 86400, "path": "token"}
+    body["spec"]["volumes"] = [{"name": name, "projected": {"sources": [{"serviceAccountToken": token}]}}]
+    env = {"AWS_STS_REGIONAL_ENDPOINTS": "regional", "AWS_REGION": "us-east-1", "AWS_WEB_IDENTITY_TOKEN_FILE": f"{folder}/token"}
+    container(body)["env"] = [{"name": key, "value": value} for key, value in env.items()]
+    container(body)["volumeMounts"] = [{"name": name, "mountPath": folder, "readOnly": True}]
+
+
+def test_the_token_that_eks_gives_a_pod_for_its_role_is_admitted(guarded: ControlPlane) -> None:
+    assert refusal(guarded, pod(bound_by_irsa)) == ""
+
+
 def test_the_meshs_own_proxy_is_admitted_by_tag(guarded: ControlPlane) -> None:
     proxy = {"name": "istio-proxy", "image": "docker.io/istio/proxyv2:1.31.4"}
     assert refusal(guarded, pod(lambda body: body["spec"].update(initContainers=[proxy]))) == ""
