@@ -167,6 +167,12 @@ class TenantSettings(Part):
 
 
 StackSettings = AccessLayerSettings | ClusterSettings | PlatformSettings | TenantSettings
+_LAYERS: Mapping[str, type[AccessLayerSettings | ClusterSettings | PlatformSettings]] = {
+    ACCESS: AccessLayerSettings,
+    CLUSTER: ClusterSettings,
+    PLATFORM: PlatformSettings,
+}
+"""All others are tenants."""
 
 
 def load(stack: str, config: Mapping[str, str], folder: Path = FOLDER, secrets: frozenset[str] = frozenset()) -> StackSettings:
@@ -177,15 +183,11 @@ def load(stack: str, config: Mapping[str, str], folder: Path = FOLDER, secrets: 
     """
     environment, _, layer = stack.partition("-")
     given = {key.removeprefix(f"{NAMESPACE}:"): _value(text) for key, text in config.items() if key.startswith(f"{NAMESPACE}:")}
-    match layer:
-        case "access":
-            model, given = AccessLayerSettings, given | _shared(environment, ACCESS, folder)
-        case "cluster":
-            model, given = ClusterSettings, given | _shared(environment, CLUSTER, folder)
-        case "platform":
-            model, given = PlatformSettings, given | _shared(environment, PLATFORM, folder)
-        case _:
-            model, given = TenantSettings, given | _shared(environment, "tenant", folder) | {"tenant": layer}
+    kind = layer if layer in _LAYERS else "tenant"
+    shared = _shared(environment, kind, folder)
+    if strays := sorted(given.keys() & SHARED[kind].keys() - shared.keys()):
+        raise SettingsError(f"Pulumi.{stack}.yaml", [_stray(environment, section, SHARED[kind][section]) for section in strays])
+    model, given = _LAYERS.get(kind, TenantSettings), given | shared | ({} if kind in _LAYERS else {"tenant": layer})
     hidden = frozenset(key.removeprefix(f"{NAMESPACE}:") for key in secrets)
     try:
         found = model.model_validate({**given, "environment": environment})
@@ -194,6 +196,16 @@ def load(stack: str, config: Mapping[str, str], folder: Path = FOLDER, secrets: 
     if isinstance(found, ClusterSettings) and (problems := _for_the_platform(environment, given, folder)):
         raise SettingsError(f"Pulumi.{stack}.yaml", problems)
     return found
+
+
+def _stray(environment: str, section: str, owner: str) -> Problem:
+    return problem(
+        "section-in-its-layer",
+        section,
+        fact=f"this section is read from Pulumi.{environment}-{owner}.yaml, where it does not stand",
+        consequence="This layer would go by it, and the others of the environment would not",
+        remedy=f"Move it to Pulumi.{environment}-{owner}.yaml",
+    )
 
 
 def _for_the_platform(environment: str, given: Mapping[str, Any], folder: Path) -> tuple[Problem, ...]:

@@ -163,6 +163,13 @@ def test_every_layer_of_an_environment_binds_its_workloads_as_the_cluster_says(t
         assert load(stack, config_of(stack)).workload_identity is Binding.POD_IDENTITY
 
 
+def test_a_section_of_the_cluster_is_not_taken_from_another_layer_alone() -> None:
+    sections = {key.removeprefix("headway:"): json.loads(text) for key, text in config_of("sandbox-platform").items()}
+    (problem,) = refused({**sections, "workload_identity": "irsa"}, "sandbox-platform").problems
+    assert problem.dotted == "headway:workload_identity"
+    assert problem.remedy == "Move it to Pulumi.sandbox-cluster.yaml"
+
+
 def test_an_unknown_binding_is_refused_with_those_that_there_are() -> None:
     (problem,) = refused(cluster(workload_identity="kiam")).problems
     assert problem.dotted == "headway:workload_identity"
