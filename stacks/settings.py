@@ -201,7 +201,7 @@ def load(stack: str, config: Mapping[str, str], folder: Path = FOLDER, secrets: 
 def _stray(environment: str, section: str, owner: str) -> Problem:
     return problem(
         "section-in-its-layer",
-        section,
+        f"{NAMESPACE}:{section}",
         fact=f"this section is read from Pulumi.{environment}-{owner}.yaml, where it does not stand",
         consequence="This layer would go by it, and the others of the environment would not",
         remedy=f"Move it to Pulumi.{environment}-{owner}.yaml",
