@@ -13,7 +13,8 @@ from headway.contract.assignment import HASH
 from headway.contract.crosscheck import TenantContracts
 from headway.contract.model import Model
 from headway.contract.released import release_id, same_release, with_released
-from headway.ledger.serving import latest, released
+from headway.ledger.chain import proven
+from headway.ledger.serving import released, serves
 from headway.ledger.store import LedgerStore, MissingStoreError, UnreachableError
 from headway.ledger.traffic_split import TrafficSplit, UserSplit
 from headway.problem import Problem, UserError
@@ -29,13 +30,15 @@ class LiveModel:
     releases: Mapping[str, Release]
     traffic: TrafficSplit
     waiting: str | None
+    bound: bool = True
+    """Whether the ledger itself says that it is this service's in this environment."""
 
     @property
     def primary(self) -> str:
         return self.traffic.primary.release
 
 
-def live(contracts: TenantContracts, ledger: LedgerStore | None) -> Mapping[str, LiveModel]:
+def live(contracts: TenantContracts, ledger: LedgerStore | None, environment: str) -> Mapping[str, LiveModel]:
     """Every model of the tenant that `ledger` knows. Raises SettingsError with every model that cannot be planned."""
     models: dict[str, LiveModel] = {}
     refused: list[Problem] = []
@@ -44,9 +47,11 @@ def live(contracts: TenantContracts, ledger: LedgerStore | None) -> Mapping[str,
     for model in contracts.models:
         chain = f"{contracts.tenant.name}/{model.name}"
         try:
-            split = latest(ledger, chain)
+            found = proven(ledger, chain, environment)
+            split = serves(found.events)
             if split is not None:
-                models[model.name] = _live(model, split, {r: released(ledger, chain, d) for r, d in split.digests.items()})
+                snapshots = {r: released(ledger, chain, d) for r, d in split.digests.items()}
+                models[model.name] = replace(_live(model, split, snapshots), bound=found.end.bound)
         except MissingStoreError:
             return {}
         except UserError as error:

@@ -47,12 +47,17 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore |
     `ledger` is that of the environment, found by its name if it is not given.
     """
     contracts = _contracts(settings, folder)
-    lives = live(contracts, ledger or _ledger(settings))
+    lives = live(contracts, ledger or _ledger(settings), settings.environment)
     for name, serving in sorted(lives.items()):
         if serving.waiting:
             pulumi.warn(
                 f"{name}: the contract is release {serving.waiting}, and {serving.primary} stays live until it has proved itself. "
                 f"Start it with `headway release start {contracts.tenant.name}/{name}`"
+            )
+        if not serving.bound:
+            pulumi.warn(
+                f"{name}: its ledger does not say whose it is, so a copy of another one's would pass for it. "
+                f"Write it down with `headway release bind {contracts.tenant.name}/{name} --environment {settings.environment}`"
             )
     provider = _aws(settings)
     upstream = Upstream(settings.environment, PLATFORM, provider)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.core
 
-from headway.cli import release_assign, release_copy, release_guard, release_read
+from headway.cli import release_assign, release_bind, release_copy, release_guard, release_read
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_drive import code, drive, follow, running, shown
 from headway.cli.release_options import (
@@ -234,6 +234,7 @@ for _read in (
     release_read.report,
     release_read.verify,
     release_copy.copy,
+    release_bind.bind,
     release_assign.assign,
     release_guard.guard,
 ):

@@ -30,7 +30,7 @@ def copy(
 
     source, target = opened(origin or selected(environment, find(project)).ledger_address), opened(to)
     prove(target)
-    found = copied(source, target)
+    found = copied(source, target, None if origin else environment)
     if output is Output.JSON:
         print(json.dumps({chain: asdict(one) for chain, one in sorted(found.items())}, indent=2))
         return

@@ -101,12 +101,12 @@ def verify(
     from headway.release.service_place import place
 
     here = place(service, environment, project)
-    flaws = list(chains.verify(here.store, here.chain, head))
-    count, last, again = 0, "", Recomputed(0, (), (), 0)
+    flaws = list(chains.verify(here.store, here.chain, here.environment, head))
+    count, last, bound, again = 0, "", True, Recomputed(0, (), (), 0)
     if not flaws:
         ledger = here.ledger()
         events = ledger.read()
-        count, last = len(events), ledger.head
+        count, last, bound = len(events), ledger.head, ledger.bound
         again = recomputed(events, reading)
         flaws += again.flaws
         try:
@@ -119,12 +119,14 @@ def verify(
             except UserError as error:
                 flaws.append(error.fact)
     if output is Output.JSON:
-        found = {"sound": not flaws, "flaws": flaws, "events": count, "head": last}
+        found = {"sound": not flaws, "flaws": flaws, "events": count, "head": last, "bound": bound}
         decisions = {"decisions": again.decided + again.undecided, "decided_again": again.decided, "not_decided_again": again.foreign}
         print(json.dumps({**found, **decisions}, indent=2))
     else:
         for line in _verified(here.chain, flaws, count, again):
             print(line)
+        if not bound:
+            print(f"! it does not say of which service and environment it is; `headway release bind {here.chain} -e {here.environment}`")
         if count and not flaws:
             print(f"  head {last}")
     if flaws:

@@ -8,12 +8,14 @@ whoever takes the lease writes an event, and nothing that its former holder stil
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headway.ledger import lease as leases
-from headway.ledger.events import GENESIS, Event, canonical, digest, flaws, key, parse
+from headway.ledger.events import BOUND, Event, canonical, digest, genesis, key
 from headway.ledger.lease import Lease, LeaseRecord, LeaseState, LeaseTerm, standing
+from headway.ledger.proof import START, ChainEnd, ChainProof, listed, prove, refusal
 from headway.ledger.store import LedgerStore, StoredObject, TakenError, UnreachableError, create_or_agree
 from headway.problem import Exit, UserError
 
@@ -24,12 +26,39 @@ class LostError(Exception):
     """Somebody else wrote the event that this writer wanted to write: it must stop, read, and decide anew."""
 
 
-class Ledger:
-    """The chain `chain` (`<tenant>/<model>`) on a store."""
+def proof(store: LedgerStore, chain: str, environment: str | None, after: ChainEnd = START) -> ChainProof:
+    """What the store holds of a chain after `after`: the one way in which anybody reads events. Raises UnreachableError."""
+    keys = store.list(f"{chain}/events/", key(chain, after.number) if after.number else "")
+    if flaws := listed(chain, keys, after.number):
+        return ChainProof((), flaws, after)
+    return prove(chain, environment, _contents(store, keys), after)
 
-    def __init__(self, store: LedgerStore, chain: str, actor: str, now: Callable[[], datetime]) -> None:
-        self._store, self.chain, self._actor, self._now = store, chain, actor, now
+
+def proven(store: LedgerStore, chain: str, environment: str | None, after: ChainEnd = START) -> ChainProof:
+    """A proof without a flaw. Raises UserError for a chain that has one, UnreachableError."""
+    found = proof(store, chain, environment, after)
+    if found.flaws:
+        raise refusal(chain, found.flaws[0])
+    return found
+
+
+def _contents(store: LedgerStore, keys: Sequence[str]) -> Sequence[tuple[str, bytes]]:
+    """Many objects at once, for each is a round trip."""
+    if len(keys) < 2:
+        contents = [store.get(name) for name in keys]
+    else:
+        with ThreadPoolExecutor(max_workers=READERS) as pool:
+            contents = list(pool.map(store.get, keys))
+    return [(name, content) for name, content in zip(keys, contents, strict=True) if content is not None]
+
+
+class Ledger:
+    """The chain `chain` (`<tenant>/<model>`) of an environment on a store."""
+
+    def __init__(self, store: LedgerStore, chain: str, environment: str, actor: str, now: Callable[[], datetime]) -> None:
+        self._store, self.chain, self.environment, self._actor, self._now = store, chain, environment, actor, now
         self._events: list[Event] = []
+        self._end = START
         self._term = LeaseTerm()
         self._mine: tuple[int, datetime] | None = None
         """The term that was taken here, and until when it lives without another renewal."""
@@ -43,28 +72,22 @@ class Ledger:
 
     @property
     def head(self) -> str:
-        return self._events[-1].hash if self._events else GENESIS
+        return self._end.hash if self._events else genesis(self.chain, self.environment)
+
+    @property
+    def bound(self) -> bool:
+        """Whether the chain itself says of which service and environment it is, as far as it was read."""
+        return self._end.bound
 
     def read(self) -> Sequence[Event]:
         """Read what is new. Raises UserError for a chain with a flaw, UnreachableError when the store does not answer."""
-        if not self._events:
-            self._read_many()
-        while (content := self._store.get(key(self.chain, len(self._events) + 1))) is not None:
-            self._keep(self._accepted(content))
+        found = proven(self._store, self.chain, self.environment, self._end)
+        self._keep(found.events, found.end)
         return self.events
 
-    def _read_many(self) -> None:
-        """Read a chain that is new to this reader: many objects at once, for each is a round trip."""
-        count = len(self._store.list(f"{self.chain}/events/"))
-        with ThreadPoolExecutor(max_workers=READERS) as pool:
-            for content in pool.map(self._store.get, [key(self.chain, number) for number in range(1, count + 1)]):
-                if content is None:
-                    return
-                self._keep(self._accepted(content))
-
     def append(self, kind: str, body: Mapping[str, Any]) -> Event:
-        """Write the next event. Raises LostError when its number is taken by somebody else, UnreachableError when
-        nothing can be known.
+        """Write the next event. Raises LostError when its number is taken by somebody else, UserError when later ones are
+        there already, UnreachableError when nothing can be known.
 
         A write whose answer was lost is found again by reading the key: if it holds this very event, the write arrived.
         """
@@ -77,6 +100,7 @@ class Ledger:
             body=json.loads(canonical(body)),
         )
         name = key(self.chain, event.number)
+        self._require_room(event.number)
         try:
             self._store.create(name, event.stored())
         except (TakenError, UnreachableError) as doubt:
@@ -85,28 +109,32 @@ class Ledger:
                 raise UnreachableError(str(doubt)) from None
             if there != event.stored():
                 raise LostError(f"event {event.number} of {self.chain} was written by somebody else") from None
-        self._keep(event)
+        self._keep((event,), ChainEnd(event.number, event.hash, self._end.bound))
         return event
 
-    def _keep(self, event: Event) -> None:
-        self._events.append(event)
-        self._term = self._term.after(event)
+    def _keep(self, events: Sequence[Event], end: ChainEnd) -> None:
+        """All of them, or none where one of them is of a newer Headway."""
+        term = self._term
+        for event in events:
+            term = term.after(event)
+        self._events.extend(events)
+        self._term, self._end = term, end
 
-    def _accepted(self, content: bytes) -> Event:
-        number = len(self._events) + 1
-        try:
-            event = parse(content)
-            sound = event.number == number and event.previous == self.head
-        except (ValueError, TypeError):
-            sound, event = False, None
-        if not sound or event is None:
-            raise UserError(
-                f"Event {number} of {self.chain} does not fit the chain: it, or the one before it, was altered.",
-                "Nothing is decided on a ledger that cannot be trusted; traffic stays where it is.",
-                f"Run `headway release verify {self.chain}` for every flaw; restore the object from its versions.",
-                Exit.REFUSED,
-            )
-        return event
+    def bind(self) -> Event | None:
+        """Write down whose the chain is, and what was found; None where it says so already. Raises as `append` does."""
+        events = self.read()
+        if self.bound:
+            return None
+        body = {"service": self.chain, "environment": self.environment, "events": len(events), "head": self.head}
+        bound = self.append(BOUND, body)
+        self._end = replace(self._end, bound=True)
+        return bound
+
+    def _require_room(self, number: int) -> None:
+        """A number below others is a hole: whoever filled it would hide that events were removed, or forged."""
+        later = self._store.list(f"{self.chain}/events/", key(self.chain, number))
+        if later and self._store.get(key(self.chain, number)) is None:
+            raise refusal(self.chain, listed(self.chain, later, number - 1)[0])
 
     def lease(self) -> Lease | None:
         """Whose term it is by what was read so far, and whether he lives; None if it is nobody's. Raises
@@ -179,12 +207,10 @@ class Ledger:
         return held, state._replace(lease=Lease(state.lease.holder, state.lease.number, left))
 
 
-def verify(store: LedgerStore, chain: str, head: str | None = None) -> tuple[str, ...]:
+def verify(store: LedgerStore, chain: str, environment: str | None, head: str | None = None) -> tuple[str, ...]:
     """Every flaw of a chain, as sentences; empty for a sound one. Reads the whole chain, also what lies beside it."""
-    names = store.list(f"{chain}/events/")
-    with ThreadPoolExecutor(max_workers=READERS) as pool:
-        objects = [(name, content) for name, content in zip(names, pool.map(store.get, names), strict=True) if content is not None]
-    return tuple(f.fact for f in flaws(chain, objects, head))
+    objects = _contents(store, store.list(f"{chain}/events/"))
+    return tuple(flaw.fact for flaw in prove(chain, environment, objects, head=head).flaws)
 
 
 def register(store: LedgerStore, chain: str, release: Mapping[str, Any]) -> str:

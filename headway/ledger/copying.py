@@ -6,13 +6,12 @@ events of a chain one after another. A store of which both sides went on cannot 
 Leases are left out. They belong to runners of the place that is copied, and whoever drives a release takes a new one.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from headway.ledger.chain import READERS, verify
-from headway.ledger.events import parse
+from headway.ledger.chain import READERS, proven, verify
+from headway.ledger.events import key
 from headway.ledger.store import LedgerStore, create_or_agree
 from headway.problem import Exit, UserError
 from headway.wire import LEDGER_LEASES
@@ -28,32 +27,33 @@ class CopiedChain:
     head: str
 
 
-def copy(source: LedgerStore, target: LedgerStore) -> Mapping[str, CopiedChain]:
+def copy(source: LedgerStore, target: LedgerStore, environment: str | None = None) -> Mapping[str, CopiedChain]:
     """Bring `target` to what `source` holds, by chain; what is there already stays and is not written again.
 
-    Raises UserError when the two went different ways, or when a chain of the copy has a flaw; UnreachableError when a
-    store does not answer: what was copied until then is sound, and the next call goes on.
+    `environment` is whose ledger it is; None leaves that open. Raises UserError when the two went different ways, or
+    when a chain of either has a flaw; UnreachableError when a store does not answer: what was copied until then is
+    sound, and the next call goes on.
     """
     there = frozenset(target.list(""))
-    chains: dict[str, list[str]] = defaultdict(list)
+    chains: dict[str, None] = {}
     pointed_to: list[str] = []
-    for key in source.list(""):
-        chain, events, _ = key.partition("/events/")
+    for name in source.list(""):
+        chain, events, _ = name.partition("/events/")
         if events:
-            chains[chain].append(key)
-        elif not key.startswith(LEDGER_LEASES):
-            pointed_to.append(key)
+            chains[chain] = None
+        elif not name.startswith(LEDGER_LEASES):
+            pointed_to.append(name)
 
-    def put(key: str) -> None:
-        _copied(source, target, key)
+    def put(name: str) -> None:
+        _put(target, name, source.get(name))
 
     def grow(chain: str) -> CopiedChain:
-        return _chain(source, target, chains[chain], there)
+        return _chain(source, target, chain, environment, there)
 
     with ThreadPoolExecutor(max_workers=READERS) as pool:
-        list(pool.map(put, (key for key in pointed_to if key not in there)))
+        list(pool.map(put, (name for name in pointed_to if name not in there)))
         found = dict(zip(chains, pool.map(grow, chains), strict=True))
-    flawed = [flaw for chain in found for flaw in (f"{chain}: {flaw}" for flaw in verify(target, chain, found[chain].head))]
+    flawed = [flaw for chain in found for flaw in (f"{chain}: {flaw}" for flaw in verify(target, chain, environment, found[chain].head))]
     if flawed:
         raise UserError(
             f"The copy is no ledger: {'; '.join(flawed)}.",
@@ -64,9 +64,10 @@ def copy(source: LedgerStore, target: LedgerStore) -> Mapping[str, CopiedChain]:
     return found
 
 
-def _chain(source: LedgerStore, target: LedgerStore, keys: Sequence[str], there: frozenset[str]) -> CopiedChain:
-    chain = keys[0].partition("/events/")[0]
-    ahead = sum(key.startswith(f"{chain}/events/") for key in there) - len(keys)
+def _chain(source: LedgerStore, target: LedgerStore, chain: str, environment: str | None, there: frozenset[str]) -> CopiedChain:
+    found = proven(source, chain, environment)
+    keys = [key(chain, event.number) for event in found.events]
+    ahead = sum(name.startswith(f"{chain}/events/") for name in there) - len(keys)
     if ahead > 0:
         raise UserError(
             f"The copy of {chain} is {ahead} events ahead of the ledger.",
@@ -74,21 +75,17 @@ def _chain(source: LedgerStore, target: LedgerStore, keys: Sequence[str], there:
             "Copy the other way round, or choose an empty place.",
             Exit.REFUSED,
         )
-    new = [key for key in keys if key not in there]
+    new = [name for name in keys if name not in there]
     common = len(keys) - len(new)
-    if common:  # its hash stands for all before it
-        _copied(source, target, keys[common - 1])
-    for key in new:
-        _copied(source, target, key)
-    last = parse(source.get(keys[-1]) or b"")
-    return CopiedChain(events=len(keys), new=len(new), newest=last.time, head=last.hash)
+    for event in found.events[max(0, common - 1) :]:  # the hash of the last common one stands for all before it
+        _put(target, key(chain, event.number), event.stored())
+    return CopiedChain(events=len(keys), new=len(new), newest=found.events[-1].time, head=found.end.hash)
 
 
-def _copied(source: LedgerStore, target: LedgerStore, key: str) -> None:
-    content = source.get(key)
-    if content is not None and not create_or_agree(target, key, content):
+def _put(target: LedgerStore, name: str, content: bytes | None) -> None:
+    if content is not None and not create_or_agree(target, name, content):
         raise UserError(
-            f"{key} says something else in the copy than in the ledger.",
+            f"{name} says something else in the copy than in the ledger.",
             "Both were written to after they parted, so neither can become the other; nothing more was copied.",
             "Decide which of them is the ledger (HEADWAY_LEDGER), and copy that one to an empty place.",
             Exit.REFUSED,

@@ -1,16 +1,33 @@
 """Events of a rollout as the ledger keeps them: one canonical text, one hash, each carrying the hash of the one before.
-Pure."""
+Pure.
+
+A chain is of one service in one environment. The hash before its first event is made of both names, so that a chain
+that was copied to another place is none there. Chains of before have `UNBOUND` instead, and an event `bound` since
+somebody ran `headway release bind`.
+"""
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, NoReturn, cast
 
 from headway.problem import Exit, UserError
 
-GENESIS = "0" * 64
-"""What the first event of a chain carries as the hash of the one before."""
+UNBOUND = "0" * 64
+"""What the first event of a chain carries as the hash of the one before where the chain says nowhere whose it is."""
+BOUND = "bound"
+"""Means the chain is, from here on, of the service and the environment that this event names."""
+
+LARGEST_EVENT = 1 << 20
+"""Bytes; a plan of many steps has some 20,000."""
+DEEPEST = 32
+"""Levels of lists and objects; a tick has 8."""
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+_KIND = re.compile(r"[a-z][a-z-]{0,63}")
 
 FIELDS = ("body", "actor", "kind", "number", "previous", "time")
 
@@ -47,19 +64,55 @@ class Event:
         return digest(self.stored())
 
 
+def genesis(chain: str, environment: str) -> str:
+    """What the first event of a chain carries as the hash of the one before."""
+    return digest(canonical({"environment": environment, "service": chain}))
+
+
 def key(chain: str, number: int) -> str:
     """Where event `number` of a chain lies; sorts as it counts."""
     return f"{chain}/events/{number:08d}.json"
 
 
+def bounded_json(content: bytes, largest: int = LARGEST_EVENT) -> Any:
+    """What a JSON text says. Raises ValueError for one that is too large or too deep, and for what is no JSON."""
+    if len(content) > largest:
+        raise ValueError(f"it has {len(content)} bytes, and at most {largest} are read")
+    try:
+        value = json.loads(content, parse_constant=_no_number)
+    except RecursionError:
+        raise ValueError(f"it is nested more than {DEEPEST} levels deep") from None
+    level: list[Any] = [value]
+    for _ in range(DEEPEST + 1):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return value
+    raise ValueError(f"it is nested more than {DEEPEST} levels deep")
+
+
+def _inside(value: Any) -> Sequence[Any]:
+    parts = cast(dict[str, Any], value).values() if isinstance(value, dict) else cast(list[Any], value)
+    return [part for part in parts if isinstance(part, dict | list)] if isinstance(value, dict | list) else ()
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
 def parse(content: bytes) -> Event:
     """Read a stored event. Raises ValueError when it is not the canonical text of one."""
-    document = json.loads(content)
-    if not isinstance(document, dict) or set(document) != set(FIELDS):
-        raise ValueError("not an event: its fields are not those of one")
-    event = Event(**document)
+    document = bounded_json(content)
+    if not isinstance(document, dict) or document.keys() != set(FIELDS):  # pyright: ignore[reportUnknownMemberType]
+        raise ValueError("its fields are not those of an event")
+    fields = cast(dict[str, Any], document)
+    event = Event(**fields)
+    texts = all(isinstance(fields[name], str) for name in ("previous", "time", "actor", "kind"))
+    if not texts or type(fields["number"]) is not int or event.number < 1 or not isinstance(fields["body"], dict):
+        raise ValueError("a field of it has not the type that it has in an event")
+    if not _HASH.fullmatch(event.previous) or not _KIND.fullmatch(event.kind) or datetime.fromisoformat(event.time).tzinfo is None:
+        raise ValueError("its kind, its time or its hash of the event before is none")
     if event.stored() != content:
-        raise ValueError("not the canonical text of an event")
+        raise ValueError("it is not the canonical text of an event")
     return event
 
 
@@ -71,49 +124,3 @@ def unreadable(event: Event) -> UserError:
         "Use the Headway that wrote it, or a newer one. `headway release verify` tells whether the chain is whole.",
         Exit.REFUSED,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class ChainFlaw:
-    """Something wrong with a chain, at event `number`."""
-
-    number: int
-    fact: str
-
-
-def flaws(chain: str, objects: Sequence[tuple[str, bytes]], head: str | None = None) -> tuple[ChainFlaw, ...]:
-    """Everything wrong with a chain, given its objects by key: altered, missing, reordered, foreign, cut off.
-
-    `head` is the hash of the last event as known from elsewhere (a report, a release note); without it the removal of
-    the newest events cannot be seen, because a shorter chain is a chain too.
-    """
-    found: list[ChainFlaw] = []
-    previous, expected = GENESIS, 1
-    for name, content in sorted(objects):
-        try:
-            event = parse(content)
-        except (ValueError, TypeError) as problem:
-            found.append(ChainFlaw(expected, f"{name} is no event: {problem}"))
-            previous, expected = digest(content), expected + 1
-            continue
-        if name != key(chain, event.number):
-            found.append(ChainFlaw(event.number, f"{name} holds event {event.number}: it was moved"))
-        if event.number > expected:
-            found.append(
-                ChainFlaw(
-                    expected,
-                    f"event {expected} is missing"
-                    if event.number == expected + 1
-                    else f"events {expected} to {event.number - 1} are missing",
-                )
-            )
-        elif event.previous != previous:
-            found.append(
-                ChainFlaw(event.number, f"event {event.number} does not follow the one before it: that one was altered or replaced")
-            )
-        previous, expected = digest(content), event.number + 1
-    if head is not None and previous != head:
-        found.append(
-            ChainFlaw(expected, f"the chain ends in {previous[:12]}, not in {head[:12]}: its newest events were removed or replaced")
-        )
-    return tuple(found)

@@ -26,6 +26,8 @@ Result = TypeVar("Result")
 TIMEOUT_SECONDS = 10.0
 """Longest wait for one answer of S3; a slow ledger delays a rollout and never decides it."""
 
+LARGEST = 16 << 20
+"""Bytes of an object; a released contract has some 10,000."""
 
 _BUSY = (429, 500, 502, 503, 504)
 _LATER = ("RequestTimeout", "OperationAborted")
@@ -63,15 +65,15 @@ class LedgerStore(Protocol):
     """Objects by key. Keys are `/`-separated and safe as file names."""
 
     def get(self, key: str) -> bytes | None:
-        """The object, or None. Raises UnreachableError."""
+        """The object, or None. Raises UnreachableError, UserError for one that is larger than LARGEST."""
         ...
 
     def create(self, key: str, body: bytes) -> None:
         """Write once. Raises TakenError when the key exists, UnreachableError when the outcome is unknown."""
         ...
 
-    def list(self, prefix: str) -> tuple[str, ...]:
-        """Keys that begin with `prefix`, sorted. Raises UnreachableError."""
+    def list(self, prefix: str, after: str = "") -> tuple[str, ...]:
+        """Keys that begin with `prefix` and sort after `after`, sorted. Raises UnreachableError."""
         ...
 
     def held(self, key: str) -> StoredObject | None:
@@ -95,8 +97,9 @@ class FolderStore:
 
     def get(self, key: str) -> bytes | None:
         try:
-            return (self._root / key).read_bytes()
-        except FileNotFoundError:
+            with (self._root / key).open("rb") as file:
+                return _bounded(key, os.fstat(file.fileno()).st_size, file.read)
+        except (FileNotFoundError, IsADirectoryError):
             return None
 
     def create(self, key: str, body: bytes) -> None:
@@ -136,10 +139,22 @@ class FolderStore:
             draft.unlink(missing_ok=True)
         return digest_of(body)
 
-    def list(self, prefix: str) -> tuple[str, ...]:
+    def list(self, prefix: str, after: str = "") -> tuple[str, ...]:
         start = self._root / prefix.rpartition("/")[0]
-        found = (p for p in start.rglob("*") if p.is_file() and not p.name.startswith("."))
-        return tuple(sorted(key for p in found if (key := p.relative_to(self._root).as_posix()).startswith(prefix)))
+        found = (p.relative_to(self._root).as_posix() for p in start.rglob("*") if p.is_file() and not p.name.startswith("."))
+        return tuple(sorted(key for key in found if key.startswith(prefix) and key > after))
+
+
+def _bounded(key: str, size: int, read: Callable[[], bytes]) -> bytes:
+    """An object's content. Raises UserError before reading one that would fill the memory of whoever plans."""
+    if size > LARGEST:
+        raise UserError(
+            f"{key} has {size} bytes: no object of the release ledger is larger than {LARGEST}.",
+            "It is not read, and nothing is decided without it.",
+            "Find out who wrote it; restore the object from its versions.",
+            Exit.REFUSED,
+        )
+    return read()
 
 
 def create_or_agree(store: LedgerStore, key: str, content: bytes) -> bool:
@@ -186,7 +201,7 @@ class S3Store:
         def act() -> bytes | None:
             try:
                 answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
-                return answer["Body"].read()
+                return _bounded(key, answer["ContentLength"], answer["Body"].read)
             except self._client.exceptions.NoSuchKey:
                 return None
 
@@ -227,9 +242,11 @@ class S3Store:
 
         return _asked(conditional)
 
-    def list(self, prefix: str) -> tuple[str, ...]:
+    def list(self, prefix: str, after: str = "") -> tuple[str, ...]:
+        later = {"StartAfter": self._prefix + after} if after else {}
+
         def act() -> tuple[str, ...]:
-            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._prefix + prefix)
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._prefix + prefix, **later)
             return tuple(sorted(o["Key"].removeprefix(self._prefix) for page in pages for o in page.get("Contents", [])))
 
         return _asked(act)

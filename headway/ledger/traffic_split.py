@@ -29,6 +29,12 @@ class ArmRole(StrEnum):
     """The release that has still to prove itself."""
 
 
+def _require(kind: Any, *values: Any) -> None:
+    """Raises TypeError for a value of another kind: whoever renders it would meet it without knowing whose it is."""
+    if not all(isinstance(value, kind) for value in values):
+        raise TypeError(f"not every one of {values} is {kind}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrafficArm:
     """One arm: the part a release plays and its share of users' requests."""
@@ -59,6 +65,8 @@ class TrafficArm:
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> "TrafficArm":
         known: dict[str, Any] = {**body}
+        _require(str, known["release"])
+        _require(int | None, known["replicas"], known["at_least"], known.get("at_most"))
         return cls(role=ArmRole(known.pop("arm")), weight=Share.percent(known.pop("weight")), **known)
 
 
@@ -89,6 +97,7 @@ class UserSplit:
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> "UserSplit":
         known: dict[str, Any] = {**body}
+        _require(str, known["experiment"], known["user_claim"], known["hash"])
         return cls(share=Share.percent(known.pop("share")), **known)
 
 
@@ -188,6 +197,7 @@ class TrafficSplit:
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> "TrafficSplit":
         mirror, users = body["mirror"], body.get("split")
+        _require(str, *body["digests"].values())
         return cls(
             arms=tuple(TrafficArm.read(arm) for arm in body["arms"]),
             digests=dict(body["digests"]),

@@ -180,6 +180,7 @@ def _ended(body: Mapping[str, Any]) -> str:
 
 _TELLERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     EventKind.ADOPTED: lambda b: f"What serves is registered as release {b['release']}.",
+    EventKind.BOUND: lambda b: f"The ledger is that of {b['service']} in {b['environment']}: written down after {b['events']} events.",
     EventKind.STARTED: _started,
     EventKind.CHECKED: lambda b: (
         "The metrics can be read, so the release can be judged."

@@ -83,7 +83,7 @@ class ServicePlace:
     def ledger(self) -> "Ledger":
         from headway.ledger.chain import Ledger
 
-        return Ledger(self.store, self.chain, self.actor, lambda: datetime.now(UTC))
+        return Ledger(self.store, self.chain, self.environment, self.actor, lambda: datetime.now(UTC))
 
     @property
     def runner(self) -> "StackRunner":

@@ -35,6 +35,7 @@ from headway.wire import RELEASE_HEADER
 from sandbox.cluster import linux
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import HOME_VARIABLE, Layout
+from sandbox.plan import ENVIRONMENT
 from sandbox.progress import Silent
 from sandbox.traffic import command_records, profile, servers, workspace
 from sandbox.traffic.load import LoadClient, LoadRequest, LoadTally, run
@@ -266,7 +267,7 @@ class ReleaseTrials:
             child.wait()
 
     def _ledger(self) -> Ledger:
-        return Ledger(FolderStore(self.layout.ledger), CHAIN, "onlooker", lambda: datetime.now(UTC))
+        return Ledger(FolderStore(self.layout.ledger), CHAIN, ENVIRONMENT, "onlooker", lambda: datetime.now(UTC))
 
 
 def _where(events: Sequence[Event], rollout: RolloutState) -> str:

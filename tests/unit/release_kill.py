@@ -44,8 +44,8 @@ class Shelf:
         self.objects[key], self.written[key] = body, self.clock()
         return digest_of(body)
 
-    def list(self, prefix: str) -> tuple[str, ...]:
-        return tuple(sorted(key for key in self.objects if key.startswith(prefix)))
+    def list(self, prefix: str, after: str = "") -> tuple[str, ...]:
+        return tuple(sorted(key for key in self.objects if key.startswith(prefix) and key > after))
 
 
 @dataclass
@@ -115,7 +115,7 @@ class Ending:
 
 
 def ending(scene: Scene, rollout: RolloutState) -> Ending:
-    return Ending(str(rollout.outcome), tuple(scene.kinds()), tuple(scene.world.done), verify(scene.store, "vision/defects"))
+    return Ending(str(rollout.outcome), tuple(scene.kinds()), tuple(scene.world.done), verify(scene.store, "vision/defects", "sandbox"))
 
 
 def killed_at(scene: Scene, at: int | None) -> tuple[Ending, int]:

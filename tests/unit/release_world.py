@@ -138,7 +138,7 @@ class Memory:
         self.clock += timedelta(seconds=seconds)
 
     def _wanted(self) -> TrafficSplit:
-        found = latest(self.store, CHAIN)
+        found = latest(self.store, CHAIN, "sandbox")
         assert found is not None
         return found
 
@@ -274,7 +274,7 @@ class Scene:
         scene = cls(store, old, new, Memory(store))
         setattr(store, "clock", lambda: scene.world.clock)  # noqa: B010  a store's clock is its own; here it goes with the world's
         adopt(scene.ledger(), store, old.model_dump(mode="json"), release_id(old))
-        scene.world.stack = latest(store, CHAIN)
+        scene.world.stack = latest(store, CHAIN, "sandbox")
         scene.world.routed = {release_id(old): 100}
         return scene
 
@@ -287,7 +287,7 @@ class Scene:
         return release_id(self.new)
 
     def ledger(self, actor: str = "ci") -> Ledger:
-        return Ledger(self.store, CHAIN, actor, self.world.now)
+        return Ledger(self.store, CHAIN, "sandbox", actor, self.world.now)
 
     def begin(self, answers: GoldenTrial = UNASKED, **start: Any) -> None:
         begin(self.ledger(), self.store, self.new, ROOM, StartOptions(**start), answers)

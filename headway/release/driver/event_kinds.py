@@ -4,6 +4,7 @@
 from enum import StrEnum, unique
 
 from headway.ledger import serving
+from headway.ledger.events import BOUND
 from headway.ledger.lease import RELEASED, TAKEN
 
 
@@ -12,11 +13,11 @@ class EventKind(StrEnum):
     """Of an event."""
 
     ADOPTED = serving.ADOPTED
+    BOUND = BOUND
     LEASE = TAKEN
     """Means a runner began to drive, or took over."""
     LEASE_RELEASED = RELEASED
-    STARTED = "started"
-    """Means a release begins: what it is, the plan, the policy, the difference to what serves."""
+    STARTED = serving.STARTED
     CHECKED = "checked"
     """Means the evidence was tried out before anything was deployed."""
     LEARNED = "learned"
@@ -46,7 +47,7 @@ class EventKind(StrEnum):
     """Means the live route was patched, ahead of the stack."""
     DRAINED = "drained"
     """Means the new version was seen to get nothing any more, or could not be seen."""
-    ENDED = "ended"
+    ENDED = serving.ENDED
 
 
 @unique

@@ -192,11 +192,13 @@ def _after(service: ServiceState, event: Event) -> ServiceState:
     service = replace(service, count=event.number)
     body = event.body
     match event.kind:
+        case EventKind.BOUND:
+            return service
         case EventKind.LEASE:
             return replace(service, lease=body)
         case EventKind.LEASE_RELEASED:
             return replace(service, lease=None)
-        case EventKind.ADOPTED:
+        case EventKind.ADOPTED if service.split is None:
             split = TrafficSplit.read(body["division"])
             return replace(service, split=split, known={**service.known, **split.digests})
         case EventKind.STARTED if service.split is not None:

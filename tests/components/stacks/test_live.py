@@ -16,7 +16,8 @@ from headway.contract.released import release_id
 from headway.contract.units import Share
 from headway.ledger.chain import Ledger, register
 from headway.ledger.copying import copy
-from headway.ledger.serving import ADOPTED, INTENDED, latest
+from headway.ledger.events import UNBOUND, Event, key
+from headway.ledger.serving import ADOPTED, INTENDED, STARTED
 from headway.ledger.store import FolderStore, LedgerStore, MissingStoreError, UnreachableError
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficMirror, TrafficSplit, UserSplit
 from stacks import tenant
@@ -41,7 +42,7 @@ def contract(folder: Path = TENANTS) -> Model:
 
 
 def chain(store: LedgerStore) -> Ledger:
-    return Ledger(store, CHAIN, "ci", lambda: datetime(2026, 11, 21, tzinfo=UTC))
+    return Ledger(store, CHAIN, "sandbox", "ci", lambda: datetime(2026, 11, 21, tzinfo=UTC))
 
 
 def kept(store: LedgerStore, model: Model) -> str:
@@ -51,6 +52,12 @@ def kept(store: LedgerStore, model: Model) -> str:
 def adopted(store: LedgerStore, model: Model) -> Ledger:
     ledger = chain(store)
     ledger.append(ADOPTED, {"division": TrafficSplit.only(release_id(model), kept(store, model)).document()})
+    return ledger
+
+
+def begun(store: LedgerStore, model: Model) -> Ledger:
+    ledger = adopted(store, model)
+    ledger.append(STARTED, {})
     return ledger
 
 
@@ -125,7 +132,7 @@ def test_a_plan_in_the_middle_of_a_canary_renders_its_weights_mirror_and_arms(tm
         digests={release_id(old): kept(store, old), release_id(new): kept(store, new)},
         mirror=TrafficMirror(release=release_id(new), share=Share.percent(50)),
     )
-    adopted(store, old).append(INTENDED, {"division": split.document()})
+    begun(store, old).append(INTENDED, {"division": split.document()})
     found = plan(tmp_path, store)
     assert weights(found) == [90, 5, 5]
     assert route(found)["mirrorPercentage"] == {"value": 50.0}
@@ -154,7 +161,7 @@ def divided(store: LedgerStore, tmp_path: Path, hash: str = HASH) -> str:
         digests={release_id(old): kept(store, old), release_id(new): kept(store, new)},
         user_split=UserSplit(experiment="tone", share=Share.percent(20), user_claim="account", hash=hash),
     )
-    adopted(store, old).append(INTENDED, {"division": split.document()})
+    begun(store, old).append(INTENDED, {"division": split.document()})
     return release_id(new)
 
 
@@ -188,15 +195,42 @@ def test_a_kept_release_keeps_its_name_whatever_it_would_hash_to_today(tmp_path:
     assert [r.inputs["metadata"]["name"] for r in servers(found)] == ["defects-r0123456789"]
 
 
-def test_an_event_that_follows_a_division_points_back_to_it(tmp_path: Path) -> None:
-    store = Counting(tmp_path)
-    ledger = adopted(store, contract())
-    for _ in range(30):
-        ledger.append("observed", {"division": 1})
-    expected = TrafficSplit.only(release_id(contract()), kept(store, contract()))
-    store.asked = 0
-    assert latest(store, CHAIN) == expected
-    assert store.asked == 2, "a plan reads the last event and the division, not all in between"
+def test_an_object_behind_the_last_event_moves_no_traffic(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "ledger")
+    begun(store, contract())
+    new = contract(edited(tmp_path, **NEW_VERSION))
+    body = {"division": TrafficSplit.only(release_id(new), kept(store, new)).document()}
+    forged = Event(number=99, previous="f" * 64, time="2026-11-21T12:00:00.000Z", actor="mallory", kind=INTENDED, body=body)
+    store.create(key(CHAIN, 99), forged.stored())
+    with pytest.raises(SettingsError, match=r"vision/defects:\s+Event 3 of vision/defects does not fit the chain: it is missing"):
+        plan(tmp_path, store)
+
+
+def test_a_ledger_of_another_environment_is_not_planned(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "ledger")
+    body = {"division": TrafficSplit.only(release_id(contract()), kept(store, contract())).document()}
+    Ledger(store, CHAIN, "prod", "ci", lambda: datetime(2026, 11, 21, tzinfo=UTC)).append(ADOPTED, body)
+    with pytest.raises(SettingsError, match="was written for another service or another environment"):
+        plan(edited(tmp_path), store)
+
+
+def test_releases_of_another_service_are_not_planned(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "ledger")
+    other = contract().model_copy(update={"name": "embeddings"})
+    adopted(store, other)
+    with pytest.raises(SettingsError, match="is a contract of embeddings"):
+        plan(edited(tmp_path), store)
+
+
+def test_a_ledger_that_does_not_say_whose_it_is_is_planned_with_a_warning(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "ledger")
+    body = {"division": TrafficSplit.only(release_id(contract()), kept(store, contract())).document()}
+    old = Event(number=1, previous=UNBOUND, time="2026-11-21T12:00:00.000Z", actor="ci", kind=ADOPTED, body=body)
+    store.create(key(CHAIN, 1), old.stored())
+    said = plan(edited(tmp_path), store).log
+    assert any("headway release bind vision/defects --environment sandbox" in line for line in said)
+    chain(store).bind()
+    assert not any("release bind" in line for line in plan(tmp_path, store).log)
 
 
 def test_without_an_answer_of_the_ledger_nothing_is_planned(tmp_path: Path) -> None:
@@ -217,21 +251,13 @@ def test_an_environment_without_a_ledger_is_planned_from_its_contracts(tmp_path:
     assert weights(plan(edited(tmp_path), Nowhere(tmp_path))) == [100]
 
 
-class Counting(FolderStore):
-    asked = 0
-
-    def get(self, key: str) -> bytes | None:
-        self.asked += 1
-        return super().get(key)
-
-
 class Unreachable(FolderStore):
-    def list(self, prefix: str) -> tuple[str, ...]:
+    def list(self, prefix: str, after: str = "") -> tuple[str, ...]:
         raise UnreachableError("ConnectTimeoutError")
 
 
 class Nowhere(FolderStore):
-    def list(self, prefix: str) -> tuple[str, ...]:
+    def list(self, prefix: str, after: str = "") -> tuple[str, ...]:
         raise MissingStoreError
 
 

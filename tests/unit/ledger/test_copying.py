@@ -20,6 +20,7 @@ from headway.problem import UserError
 from headway.wire import LEDGER_VARIABLE
 
 START = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
+ENVIRONMENT = "dev"
 CHAINS = ("vision/defects", "vision/embeddings")
 
 
@@ -36,7 +37,7 @@ class Dying(FolderStore):
 
 
 def appended(store: LedgerStore, chain: str, count: int) -> None:
-    ledger = Ledger(store, chain, "ci", lambda: START)
+    ledger = Ledger(store, chain, ENVIRONMENT, "ci", lambda: START)
     ledger.read()
     for _ in range(count):
         ledger.append("noted", {"of": len(ledger.events)})
@@ -45,9 +46,9 @@ def appended(store: LedgerStore, chain: str, count: int) -> None:
 def filled(store: LedgerStore) -> LedgerStore:
     for chain in CHAINS:
         content = register(store, chain, {"contract": {"name": chain}})
-        Ledger(store, chain, "ci", lambda: START).append(ADOPTED, {"division": TrafficSplit.only("r1", content).document()})
+        Ledger(store, chain, ENVIRONMENT, "ci", lambda: START).append(ADOPTED, {"division": TrafficSplit.only("r1", content).document()})
         appended(store, chain, 5)
-    Ledger(store, CHAINS[0], "ci", lambda: START).acquire("a-runner", timedelta(minutes=1))
+    Ledger(store, CHAINS[0], ENVIRONMENT, "ci", lambda: START).acquire("a-runner", timedelta(minutes=1))
     return store
 
 
@@ -71,8 +72,8 @@ def test_a_copy_in_a_second_region_is_the_ledger_without_its_leases(regions: Cal
     kept = [key for key in source.list("") if not key.startswith("leases/")]
     assert list(target.list("")) == kept
     assert all(source.get(key) == target.get(key) for key in kept)
-    assert [verify(target, chain, one.head) for chain, one in found.items()] == [(), ()]
-    assert [latest(target, chain) for chain in CHAINS] == [latest(source, chain) for chain in CHAINS]
+    assert [verify(target, chain, ENVIRONMENT, one.head) for chain, one in found.items()] == [(), ()]
+    assert [latest(target, chain, ENVIRONMENT) for chain in CHAINS] == [latest(source, chain, ENVIRONMENT) for chain in CHAINS]
 
 
 def test_a_second_copy_writes_what_is_new_alone(tmp_path: Path) -> None:
@@ -88,7 +89,7 @@ def test_a_copy_that_is_cut_off_is_a_ledger_and_the_next_goes_on(tmp_path: Path,
     target.left = writes
     with pytest.raises(UnreachableError):
         copy(source, target)
-    assert [verify(target, chain) for chain in CHAINS] == [(), ()]
+    assert [verify(target, chain, ENVIRONMENT) for chain in CHAINS] == [(), ()]
     if any("/events/" in key for key in target.list("")):
         assert len([key for key in target.list("") if "/releases/" in key]) == 2, "an event points to a release that is not there"
     target.left = 99
@@ -108,7 +109,7 @@ def test_two_ledgers_that_went_different_ways_are_not_joined(tmp_path: Path) -> 
     source, target = filled(FolderStore(tmp_path / "a")), FolderStore(tmp_path / "b")
     copy(source, target)
     for store, actor in ((source, "west"), (target, "east")):
-        ledger = Ledger(store, CHAINS[0], actor, lambda: START)
+        ledger = Ledger(store, CHAINS[0], ENVIRONMENT, actor, lambda: START)
         ledger.read()
         ledger.append("noted", {"by": actor})
     before = target.list("")

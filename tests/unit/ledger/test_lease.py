@@ -48,7 +48,7 @@ class Place:
 
     def ledger(self, name: str, wrong: timedelta = timedelta()) -> Ledger:
         """Seen by a runner whose clock is `wrong` by so much."""
-        return Ledger(self.store, CHAIN, name, lambda: self.time.now + wrong)
+        return Ledger(self.store, CHAIN, "sandbox", name, lambda: self.time.now + wrong)
 
     def delete(self) -> None:
         assert isinstance(self.store, Shelf)
@@ -242,7 +242,7 @@ def test_a_holder_that_died_between_object_and_event_blocks_for_one_lease_only(p
     assert one.append("intended", {}).number == 2, "nobody else has acted"
     place.time.passes(61)
     three.acquire("three", TERM)
-    assert verify(place.store, CHAIN) == ()
+    assert verify(place.store, CHAIN, "sandbox") == ()
 
 
 def refusing(key: str, body: bytes) -> None:
@@ -299,7 +299,7 @@ def test_whatever_happens_at_most_one_runner_believes_that_it_may_act(wrong: lis
         shelf.__dict__.pop("create", None)
         believing = [name for name, ledger in runners if ledger.left(name) > 0]
         assert len(believing) <= 1
-    assert verify(shelf, CHAIN) == ()
+    assert verify(shelf, CHAIN, "sandbox") == ()
 
 
 def test_s3_tells_by_its_own_clock_how_old_a_lease_is_and_never_more_than_it_is() -> None:

@@ -114,7 +114,7 @@ def test_users_are_divided_for_the_time_that_was_said_and_a_person_promotes(told
 def test_every_decision_of_an_experiment_is_made_again_from_its_ledger(told_of: tuple[Scene, RolloutState, list[str]]) -> None:
     scene = told_of[0]
     found = recomputed(scene.ledger().read(), Reading())
-    assert (verify(scene.store, CHAIN), found.flaws, found.foreign) == ((), (), ())
+    assert (verify(scene.store, CHAIN, "sandbox"), found.flaws, found.foreign) == ((), (), ())
     assert found.decided == scene.kinds().count(EventKind.OBSERVED) > 60
 
 
@@ -218,7 +218,7 @@ def test_what_cannot_be_recomputed_is_refused_by_name(scene: Scene, user: str, c
 
 def test_a_plan_in_the_middle_renders_the_division_of_users(scene: Scene) -> None:
     def look() -> None:
-        found = latest(scene.store, CHAIN)
+        found = latest(scene.store, CHAIN, "sandbox")
         assert found is not None
         assert found.user_split == UserSplit(experiment="tone", share=Share.percent(20), user_claim="sub", hash=HASH)
         assert found.led == ("tone", scene.release)

@@ -42,7 +42,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FolderStore:
     """The ledger of an environment in which such a release serves."""
     monkeypatch.setenv("HEADWAY_SANDBOX_LEDGER", tmp_path.as_uri())
     store = FolderStore(tmp_path)
-    adopt(Ledger(store, CHAIN, "ci", lambda: START), store, old_contract(), release_id(defects()))
+    adopt(Ledger(store, CHAIN, "sandbox", "ci", lambda: START), store, old_contract(), release_id(defects()))
     return store
 
 

@@ -108,7 +108,7 @@ def newer(tmp_path: Path, written: Path, kind: str, change: Callable[[Any], Any]
     kept = [*sorted(written.rglob("events/*.json"))[:files], *written.rglob("releases/*.json")]
     for file in kept:
         store.create(file.relative_to(written).as_posix(), file.read_bytes())
-    ledger = Ledger(store, CHAIN, "tomorrow", lambda: START)
+    ledger = Ledger(store, CHAIN, "sandbox", "tomorrow", lambda: START)
     divided = next(event.body for event in reversed(ledger.read()) if event.kind in ("intended", "adopted"))
     ledger.append(kind, change(json.loads(json.dumps(divided))))
     return ledger
@@ -130,7 +130,7 @@ def test_every_command_refuses_a_ledger_of_a_newer_headway_by_name(
         assert found.exit is Exit.REFUSED
     if kind == "intended":
         with pytest.raises(UserError, match="this Headway does not know"):
-            latest(FolderStore(tmp_path / "ledger"), CHAIN)
+            latest(FolderStore(tmp_path / "ledger"), CHAIN, "sandbox")
 
 
 def test_verify_proves_such_a_chain_and_says_what_it_could_not_read(command: Command, tmp_path: Path, written: Path) -> None:
@@ -167,7 +167,7 @@ def asked_with(reason: str, actor: str, written: Path, tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "ledger")
     for file in (*sorted(written.rglob("events/*.json"))[:-2], *written.rglob("releases/*.json")):
         store.create(file.relative_to(written).as_posix(), file.read_bytes())
-    ledger = Ledger(store, CHAIN, actor, lambda: START)
+    ledger = Ledger(store, CHAIN, "sandbox", actor, lambda: START)
     ledger.read()
     ledger.append("asked", {"wish": "freeze", "reason": reason})
 
@@ -183,7 +183,7 @@ def test_what_people_write_is_shown_as_they_wrote_it_and_obeyed_by_no_terminal(c
 
 
 def test_who_started_a_release_is_named_whole(capsys: pytest.CaptureFixture[str], written: Path) -> None:
-    rollout = replace(fold(Ledger(FolderStore(written), CHAIN, "x", lambda: START).read()).all[0], actor="ci[bot]")
+    rollout = replace(fold(Ledger(FolderStore(written), CHAIN, "sandbox", "x", lambda: START).read()).all[0], actor="ci[bot]")
     release_view.past(CHAIN, [rollout])
     assert "[bot]" in "".join(capsys.readouterr().out.split())
 
@@ -197,7 +197,7 @@ def test_a_reason_that_says_nothing_is_none(command: Command, verb: str) -> None
 @pytest.mark.parametrize("held", [False, True])
 def test_a_wish_that_nobody_hears_now_says_so(command: Command, tmp_path: Path, written: Path, held: bool) -> None:
     asked_with("noon", "somebody", written, tmp_path)
-    ledger = Ledger(FolderStore(tmp_path / "ledger"), CHAIN, "runner", lambda: START)
+    ledger = Ledger(FolderStore(tmp_path / "ledger"), CHAIN, "sandbox", "runner", lambda: START)
     ledger.acquire("ci@elsewhere/1/1", timedelta(minutes=1), lambda _: True)
     if not held:
         ledger.release("ci@elsewhere/1/1")

@@ -87,7 +87,7 @@ def test_a_healthy_release_climbs_every_weight_and_ends_as_the_only_one(scene: S
     assert weights(scene) == [0, 1, 5, 10, 25, 50, 100]
     assert scene.world.routed == {scene.release: 100}
     assert scene.service().stable == scene.release
-    assert verify(scene.store, CHAIN) == ()
+    assert verify(scene.store, CHAIN, "sandbox") == ()
 
 
 def test_a_slower_release_goes_back_before_any_user_meets_it(scene: Scene) -> None:
@@ -247,7 +247,7 @@ def test_a_runner_whose_lease_ran_out_stops_when_another_one_acts(quick: Callabl
     first.run()
     assert second[0].outcome is ReleaseOutcome.ROLLED_BACK
     assert scene.kinds().count("ended") == 1
-    assert verify(scene.store, CHAIN) == ()
+    assert verify(scene.store, CHAIN, "sandbox") == ()
 
 
 def test_a_release_that_nobody_watched_for_too_long_is_rolled_back(scene: Scene) -> None:
@@ -336,7 +336,7 @@ def test_a_ledger_that_answers_badly_delays_and_never_decides(contract: Model) -
     calm, shaky = Scene.of(Shelf(), contract, mirror=None), Scene.of(Shaky(), contract, mirror=None)
     assert calm.run().outcome is shaky.run().outcome is ReleaseOutcome.PROMOTED
     assert shaky.world.done == calm.world.done
-    assert verify(shaky.store, CHAIN) == ()
+    assert verify(shaky.store, CHAIN, "sandbox") == ()
 
 
 class Gone(Shelf):
@@ -348,6 +348,11 @@ class Gone(Shelf):
         if self.away:
             raise UnreachableError("ConnectTimeoutError")
         return super().get(key)
+
+    def list(self, prefix: str, after: str = "") -> tuple[str, ...]:
+        if self.away:
+            raise UnreachableError("ConnectTimeoutError")
+        return super().list(prefix, after)
 
     create_kept = Shelf.create
 

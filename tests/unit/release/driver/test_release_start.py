@@ -127,7 +127,7 @@ def test_a_release_that_supersedes_drains_the_running_one_before_it_begins(expos
     assert after is not None and (after.release, after.stable) == (release_id(second), exposed.stable)
     kinds = exposed.kinds()
     assert kinds[-1] == "started" and kinds.index("drained") < len(kinds) - 1
-    assert verify(exposed.store, CHAIN) == ()
+    assert verify(exposed.store, CHAIN, "sandbox") == ()
 
 
 def test_and_then_takes_its_own_way_to_all_traffic(exposed: Scene) -> None:
