@@ -8,10 +8,12 @@ whoever takes the lease writes an event, and nothing that its former holder stil
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from headway.ledger import bundle
 from headway.ledger import lease as leases
 from headway.ledger.events import BOUND, Event, canonical, digest, genesis, key
 from headway.ledger.lease import Lease, LeaseRecord, LeaseState, LeaseTerm, standing
@@ -31,6 +33,17 @@ def proof(store: LedgerStore, chain: str, environment: str | None, after: ChainE
     keys = store.list(f"{chain}/events/", key(chain, after.number) if after.number else "")
     if flaws := listed(chain, keys, after.number):
         return ChainProof((), flaws, after)
+    bundles = 0 if after.number else bundle.whole(len(keys))
+    if bundles:
+        early = bundle.EVENTS * bundles
+        packed = dict(_contents(store, [bundle.key(chain, each) for each in range(1, bundles + 1)]))
+        objects = dict(
+            found for each in range(1, bundles + 1) for found in bundle.unpacked(chain, each, packed.get(bundle.key(chain, each)))
+        )
+        loose = [*(name for name in keys[:early] if name not in objects), *keys[early:]]
+        found = prove(chain, environment, [*objects.items(), *_contents(store, loose)], after)
+        if not found.flaws:
+            return found  # and with a flaw the events themselves decide, whatever somebody put into a bundle
     return prove(chain, environment, _contents(store, keys), after)
 
 
@@ -110,7 +123,18 @@ class Ledger:
             if there != event.stored():
                 raise LostError(f"event {event.number} of {self.chain} was written by somebody else") from None
         self._keep((event,), ChainEnd(event.number, event.hash, self._end.bound))
+        if event.number % bundle.EVENTS == 1:
+            self._bundle()
         return event
+
+    def _bundle(self) -> None:
+        """Write the bundles that are not there yet. Readers do without them, so no failure matters."""
+        with suppress(TakenError, UnreachableError, UserError):
+            there = frozenset(self._store.list(bundle.prefix(self.chain)))
+            for each in range(1, bundle.whole(len(self._events)) + 1):
+                content = bundle.bundled(self._events, each)
+                if content is not None and bundle.key(self.chain, each) not in there:
+                    self._store.create(bundle.key(self.chain, each), content)
 
     def _keep(self, events: Sequence[Event], end: ChainEnd) -> None:
         """All of them, or none where one of them is of a newer Headway."""

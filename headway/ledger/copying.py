@@ -3,7 +3,8 @@
 The trap: a copy that is cut off anywhere must be a ledger too. So what events point to is copied before them, and the
 events of a chain one after another. A store of which both sides went on cannot be joined: that is refused.
 
-Leases are left out. They belong to runners of the place that is copied, and whoever drives a release takes a new one.
+Bundles are left out, for whoever releases there writes them anew; and so are leases. These belong to runners of the
+place that is copied, and whoever drives a release takes a new one.
 """
 
 from collections.abc import Mapping
@@ -41,7 +42,7 @@ def copy(source: LedgerStore, target: LedgerStore, environment: str | None = Non
         chain, events, _ = name.partition("/events/")
         if events:
             chains[chain] = None
-        elif not name.startswith(LEDGER_LEASES):
+        elif not name.startswith(LEDGER_LEASES) and "/bundles/" not in name:
             pointed_to.append(name)
 
     def put(name: str) -> None:
