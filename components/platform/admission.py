@@ -14,32 +14,31 @@ from components.manifests import Manifest
 from components.mirror import mirrored
 from components.nodes import gpu_node
 from components.platform import boundaries
+from components.platform.membership import OF_MESH, PROXY_IMAGE
 from components.platform.rule import NAMESPACES, AdmissionRule, manifests_of
-from components.versions import ISTIO_IMAGES
 from headway.contract.pool import Pool
 from headway.wire import MODEL, POOL, RELEASE, TENANT
 
-_MESH_IMAGE = f"{ISTIO_IMAGES}/proxyv2:"
 _LEVEL = "pod-security.kubernetes.io/enforce"
 _GPU_POD = (
     "variables.containers.exists(c, has(c.resources) && has(c.resources.requests) && "
     "c.resources.requests.exists(k, k.startsWith('nvidia.com/')))"
 )
 _VOID = f"e.name == '{gpu_node.NO_DEVICES['name']}' && has(e.value) && e.value == '{gpu_node.NO_DEVICES['value']}'"
-_OF_MESH = f"(c.name in ['istio-proxy', 'istio-validation'] && c.image.startsWith('{_MESH_IMAGE}'))"
 
 
 RULES = (
     AdmissionRule(
         name="devices-by-the-plugin",
-        # The device plugin's variable comes first, so a container's own would win; a claim is counted by no quota.
+        # The device plugin's variable comes first, so a container's own would win; a claim is counted by no quota. A mount's path is
+        # cleaned before it is compared (NVIDIA/nvidia-container-toolkit, internal/config/image/cuda_image.go), so it counts anywhere.
         expression=(
             "(!has(object.spec.resourceClaims) || object.spec.resourceClaims.size() == 0) && "
             "(!has(object.metadata.annotations) || object.metadata.annotations.all(k, !k.startsWith('cdi.k8s.io/'))) && "
             "variables.containers.all(c, (!has(c.env) || c.env.all(e, !e.name.startsWith('NVIDIA_VISIBLE_DEVICES') || "
             f"({_VOID}))) && "
             "(!has(c.envFrom) || c.envFrom.size() == 0) && "
-            "(!has(c.volumeMounts) || c.volumeMounts.all(m, !m.mountPath.startsWith('/var/run/nvidia-container-devices'))))"
+            "(!has(c.volumeMounts) || c.volumeMounts.all(m, !m.mountPath.contains('nvidia-container-devices'))))"
         ),
         message=(
             "The pod chooses devices past the device plugin, or takes variables that nobody can see here. It could use GPUs that others "
@@ -49,7 +48,7 @@ RULES = (
     AdmissionRule(
         name="devices-for-who-asks",
         expression=(
-            f"!{_GPU_POD} || variables.containers.all(c, {_OF_MESH} || "
+            f"!{_GPU_POD} || variables.containers.all(c, {OF_MESH} || "
             "(has(c.resources) && has(c.resources.limits) && c.resources.limits.exists(k, k.startsWith('nvidia.com/'))) || "
             f"(has(c.env) && c.env.exists(e, {_VOID})))"
         ),
@@ -71,7 +70,7 @@ RULES = (
         name="images-by-digest",
         expression=(
             "variables.containers.all(c, c.image.matches('@sha256:[0-9a-f]{64}$') || "
-            f"{_OF_MESH}) && "
+            f"{OF_MESH}) && "
             "(!has(object.spec.volumes) || object.spec.volumes.all(v, !has(v.image) || "
             "(has(v.image.reference) && v.image.reference.matches('@sha256:[0-9a-f]{64}$'))))"
         ),
@@ -107,6 +106,18 @@ RULES = (
         message=(
             f"The pod does not say whose it is. Its cost and its failures would belong to no one. Label it {TENANT}, "
             f"and {MODEL} and {RELEASE} where it takes a GPU."
+        ),
+    ),
+    AdmissionRule(
+        name="pods-may-leave",
+        # Those of Jobs and of the garbage collector (batch/v1 and meta/v1 of the Kubernetes API).
+        expression=(
+            "!has(object.metadata.finalizers) || "
+            "object.metadata.finalizers.all(f, f in ['batch.kubernetes.io/job-tracking', 'foregroundDeletion', 'orphan'])"
+        ),
+        message=(
+            "The pod has a finalizer that no controller of the cluster takes off. It would never be gone, and its node never be empty. Leave "
+            "finalizers out of the template."
         ),
     ),
     AdmissionRule(
@@ -165,8 +176,8 @@ def rules(pools: Sequence[Pool], hosts: Sequence[str], mirror: str | None = None
     """Every rule of a cluster with `pools` and a gateway for `hosts`, by name. Proxies of the mesh come from `mirror`,
     if there is one.
     """
-    fixed = (replace(rule, expression=rule.expression.replace(_MESH_IMAGE, mirrored(_MESH_IMAGE, mirror))) for rule in RULES)
-    return tuple(sorted((*fixed, own_tolerations(pools), *boundaries.rules(hosts)), key=lambda rule: rule.name))
+    every = sorted((*RULES, own_tolerations(pools), *boundaries.rules(hosts)), key=lambda rule: rule.name)
+    return tuple(replace(rule, expression=rule.expression.replace(PROXY_IMAGE, mirrored(PROXY_IMAGE, mirror))) for rule in every)
 
 
 def manifests(pools: Sequence[Pool], hosts: Sequence[str], mirror: str | None = None) -> tuple[Manifest, ...]:

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 from components.addons import prometheus
 from components.addons.prometheus import DASHBOARD_LABEL
-from components.identity import POD_IDENTITY_AGENT
 from components.labels import QUEUES
+from components.platform.membership import PODS_STAY, TEMPLATES_STAY
 from components.platform.rule import AdmissionRule
+from headway.wire import ARM, MODEL, RELEASE
 
 MESH = "networking.istio.io"
 _OWN = "namespaceObject.metadata.name"
@@ -29,10 +30,11 @@ def rules(hosts: Sequence[str]) -> tuple[AdmissionRule, ...]:
         _DASHBOARDS,
         _DESTINATIONS,
         _DISRUPTIONS,
-        _PODS_STAY,
+        PODS_STAY,
         _routes(hosts),
         _SERVICES_STAY,
         _SIDECARS,
+        TEMPLATES_STAY,
     )
 
 
@@ -77,50 +79,35 @@ _SIDECARS = AdmissionRule(
     name="sidecars-stay-closed",
     group=MESH,
     resources=("sidecars",),
+    # Not `ingress`, and of `egress` no listener: each may say that nobody intercepts what it is for (captureMode: NONE).
     expression=(
-        "!has(object.spec.outboundTrafficPolicy) || (has(object.spec.outboundTrafficPolicy.mode) && "
-        "object.spec.outboundTrafficPolicy.mode == 'REGISTRY_ONLY' && !has(object.spec.outboundTrafficPolicy.egressProxy))"
+        "!has(object.spec) || dyn(object.spec).all(k, k in ['egress', 'inboundConnectionPool', 'outboundTrafficPolicy', 'workloadSelector']) && "
+        "(!has(object.spec.egress) || object.spec.egress.all(e, dyn(e).all(k, k == 'hosts'))) && "
+        "(!has(object.spec.outboundTrafficPolicy) || (has(object.spec.outboundTrafficPolicy.mode) && "
+        "object.spec.outboundTrafficPolicy.mode == 'REGISTRY_ONLY' && !has(object.spec.outboundTrafficPolicy.egressProxy)))"
     ),
     message=(
-        "The Sidecar opens its proxies to hosts that are not registered. What a model is asked could leave for anywhere. "
-        "Leave out outboundTrafficPolicy; ask the platform for a ServiceEntry."
+        "The Sidecar opens its proxies to hosts that are not registered, or makes listeners of its own. What a model is asked could leave for "
+        "anywhere. Leave out outboundTrafficPolicy, and say hosts alone in egress; ask the platform for a ServiceEntry."
     ),
 )
 
+_PICKED = "object.spec.selector.matchLabels"
 _DISRUPTIONS = AdmissionRule(
     name="disruptions-stay-possible",
     group="policy",
     resources=("poddisruptionbudgets",),
+    # Two budgets of one pod let nobody evict it either, so a budget has the name that its pods' labels give.
     expression=(
-        "!(has(object.spec.maxUnavailable) && string(object.spec.maxUnavailable) in ['0', '0%']) && "
-        "!(has(object.spec.minAvailable) && string(object.spec.minAvailable) == '100%')"
+        "has(object.spec.maxUnavailable) && string(object.spec.maxUnavailable).matches('^0*[1-9][0-9]*%?$') && "
+        "has(object.spec.unhealthyPodEvictionPolicy) && object.spec.unhealthyPodEvictionPolicy == 'AlwaysAllow' && "
+        f"has(object.spec.selector) && has({_PICKED}) && {json.dumps([MODEL, RELEASE, ARM])}.all(k, k in {_PICKED}) && "
+        f"object.metadata.name == {_PICKED}['{MODEL}'] + '-' + {_PICKED}['{RELEASE}'] + ({_PICKED}['{ARM}'] == 'release' ? '' : '-' + {_PICKED}['{ARM}'])"
     ),
     message=(
-        "The PodDisruptionBudget allows no disruption. A broken node could never be emptied, nor any node be upgraded. "
-        "Allow at least one pod to be away: maxUnavailable: 1."
-    ),
-)
-
-_EMPTY = ["", POD_IDENTITY_AGENT]
-_PODS_STAY = AdmissionRule(
-    name="pods-stay-in-the-mesh",
-    variables=(("notes", "has(object.metadata.annotations) ? object.metadata.annotations : {}"),),
-    # The injector's own annotations are here too: it writes them before this is asked.
-    expression=(
-        "[variables.labels, variables.notes].all(m, !('sidecar.istio.io/inject' in m) || m['sidecar.istio.io/inject'] == 'true') && "
-        "variables.notes.all(k, !(k in ['inject.istio.io/templates', 'sidecar.istio.io/bootstrapOverride', "
-        "'traffic.sidecar.istio.io/excludeInterfaces', 'traffic.sidecar.istio.io/kubevirtInterfaces', "
-        "'istio.io/reroute-virtual-interfaces'])) && "
-        "variables.notes.all(k, k != 'sidecar.istio.io/interceptionMode' || variables.notes[k] == 'REDIRECT') && "
-        "variables.notes.all(k, k != 'traffic.sidecar.istio.io/includeOutboundIPRanges' || variables.notes[k] == '*') && "
-        f"variables.notes.all(k, k != 'traffic.sidecar.istio.io/excludeOutboundIPRanges' || variables.notes[k] in {json.dumps(_EMPTY)}) && "
-        "variables.notes.all(k, !(k in ['traffic.sidecar.istio.io/excludeOutboundPorts', 'traffic.sidecar.istio.io/includeOutboundPorts'])"
-        " || variables.notes[k] == '') && "
-        "variables.notes.all(k, k != 'proxy.istio.io/config' || !variables.notes[k].lowerAscii().matches('interception_?mode'))"
-    ),
-    message=(
-        "The pod leads traffic past its proxy, or has none. Nothing would encrypt, count or close what it sends. "
-        "Leave Istio's annotations of injection and interception as they are."
+        "The PodDisruptionBudget may allow no disruption, or pick pods that another one picks. A broken node could never be emptied, nor any "
+        "node be upgraded. Say maxUnavailable: 1 (not minAvailable) and unhealthyPodEvictionPolicy: AlwaysAllow, pick one arm of one release "
+        "of one model, and name it <model>-<release>, or <model>-<release>-<arm>."
     ),
 )
 
@@ -156,10 +143,11 @@ def _routes(hosts: Sequence[str]) -> AdmissionRule:
 
 _OF_QUEUES = ("activationQueueLength", "awsRegion", "identityOwner", "queueLength", "queueURL", "scaleOnDelayed", "scaleOnInFlight")
 """What a trigger may say of a queue. Not `awsEndpoint` or `queueURLFromEnv`: an address that is said otherwise."""
+_OF_SERIES = ("activationThreshold", "ignoreNullValues", "query", "serverAddress", "threshold")
 
 
 def _autoscalers() -> AdmissionRule:
-    said = f"t.metadata.all(k, k in {json.dumps(_OF_QUEUES)})"
+    said, asked = (f"t.metadata.all(k, k in {json.dumps(words)})" for words in (_OF_QUEUES, _OF_SERIES))
     return AdmissionRule(
         name="autoscalers-ask-the-platform",
         group="keda.sh",
@@ -170,7 +158,7 @@ def _autoscalers() -> AdmissionRule:
         ),
         expression=(
             "!has(object.spec.triggers) || object.spec.triggers.all(t, !has(t.authenticationRef) && "
-            f"((t.type == 'prometheus' && has(t.metadata.serverAddress) && t.metadata.serverAddress == '{prometheus.SERVICE}') || "
+            f"((t.type == 'prometheus' && has(t.metadata.serverAddress) && t.metadata.serverAddress == '{prometheus.SERVICE}' && {asked}) || "
             f"(t.type == 'aws-sqs-queue' && has(t.metadata.queueURL) && t.metadata.queueURL in variables.queues && {said})))"
         ),
         message=(

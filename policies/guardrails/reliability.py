@@ -1,5 +1,6 @@
 """Reliability, cost and observability of what serves: probes that prove an answer, replicas that survive a node, owners of replicas."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -83,9 +84,9 @@ def _null(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
 
 def _pdb(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     spec = r["spec"]
-    if str(spec["maxUnavailable"].value) in ("0", "0%"):
+    if re.fullmatch(r"0+%?", str(spec["maxUnavailable"].value)):
         yield breach("spec.maxUnavailable", "no pod may ever be moved")
-    if str(spec["minAvailable"].value) == "100%":
+    if re.fullmatch(r"0*100%", str(spec["minAvailable"].value)):
         yield breach("spec.minAvailable", "no pod may ever be moved")
 
 

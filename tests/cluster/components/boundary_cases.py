@@ -40,8 +40,8 @@ def _autoscaler(*triggers: dict[str, Any]) -> dict[str, Any]:
     return _body(KEDA, "ScaledObject", {"scaleTargetRef": {"name": "defects"}, "triggers": list(triggers)})
 
 
-def _asks(address: str, **more: Any) -> dict[str, Any]:
-    return {"type": "prometheus", "metadata": {"serverAddress": address, "query": "up", "threshold": "1"}, **more}
+def _asks(address: str, said: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
+    return {"type": "prometheus", "metadata": {"serverAddress": address, "query": "up", "threshold": "1", **(said or {})}, **more}
 
 
 def _counts(queue: str, **more: str) -> dict[str, Any]:
@@ -49,10 +49,32 @@ def _counts(queue: str, **more: str) -> dict[str, Any]:
     return {"type": "aws-sqs-queue", "metadata": metadata}
 
 
-def _budget(**spec: Any) -> dict[str, Any]:
-    return _body(POLICY, "PodDisruptionBudget", {"selector": {"matchLabels": {"a": "b"}}, **spec})
+ARM = {"platform.io/arm": "release", "platform.io/model": "defects", "platform.io/release": "r0", "platform.io/tenant": TENANT}
 
 
+def _budget(name: str = "defects-r0", picks: dict[str, str] = ARM, **spec: Any) -> dict[str, Any]:
+    always = {"unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": {"matchLabels": picks}}
+    body = _body(POLICY, "PodDisruptionBudget", {**always, **spec})
+    return {**body, "metadata": {**body["metadata"], "name": name}}
+
+
+def _sidecar(**spec: Any) -> dict[str, Any]:
+    return _body(MESH, "Sidecar", {"workloadSelector": {"labels": {"a": "b"}}, **spec})
+
+
+def pod_spec(**more: Any) -> dict[str, Any]:
+    """Of a template of one container."""
+    return {"containers": [{"name": "server", "image": "registry.example.com/a"}], **more}
+
+
+def deployment(metadata: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+    """A Deployment whose pods' template says `metadata` and `spec`."""
+    picks = {"a": "b"}
+    template = {"metadata": {**metadata, "labels": {**picks, **metadata.get("labels", {})}}, "spec": spec}
+    return _body("apps/v1", "Deployment", {"selector": {"matchLabels": picks}, "template": template})
+
+
+PORT = {"number": 8000, "protocol": "HTTP", "name": "http"}
 OWN_QUEUE = queue_url(TENANT, "defects-night", SURROUNDINGS)
 PUBLIC = "defects.vision.inference.example.com"
 
@@ -60,6 +82,7 @@ STAYS: dict[str, dict[str, Any]] = {
     "autoscaler": _autoscaler(_asks(prometheus.SERVICE)),
     "autoscaler by queue": _autoscaler(_counts(OWN_QUEUE, scaleOnInFlight="true")),
     "budget": _budget(maxUnavailable=1),
+    "budget by share": _budget("defects-r0-baseline", {**ARM, "platform.io/arm": "baseline"}, maxUnavailable="010%"),
     "destination": _body(MESH, "DestinationRule", {"host": _host(TENANT)}),
     "route": _route(PUBLIC, mirror={"host": _host(TENANT)}),
     "route in the mesh": _route(_host(TENANT)),
@@ -80,7 +103,14 @@ REACHES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("destinations-of-own-services", "all", _body(MESH, "DestinationRule", {"host": "*.svc.cluster.local"})),
     ("disruptions-stay-possible", "none away", _budget(maxUnavailable=0)),
     ("disruptions-stay-possible", "none of a hundred", _budget(maxUnavailable="0%")),
+    ("disruptions-stay-possible", "none of a hundred, written longer", _budget(maxUnavailable="00%")),
     ("disruptions-stay-possible", "all there", _budget(minAvailable="100%")),
+    ("disruptions-stay-possible", "more there than are", _budget(minAvailable=1000)),
+    ("disruptions-stay-possible", "one there, which may be all", _budget(minAvailable=1)),
+    ("disruptions-stay-possible", "never a broken one", _budget(maxUnavailable=1, unhealthyPodEvictionPolicy="IfHealthyBudget")),
+    ("disruptions-stay-possible", "a second one of the same pods", _budget("second", maxUnavailable=1)),
+    ("disruptions-stay-possible", "a second one of all pods", _budget("second", {"platform.io/tenant": TENANT}, maxUnavailable=1)),
+    ("disruptions-stay-possible", "pods of everybody", _budget(maxUnavailable=1, selector={})),
     ("routes-of-own-hosts", "another's host", _route("defects.assist.inference.example.com")),
     ("routes-of-own-hosts", "every host", _route("*.inference.example.com")),
     ("routes-of-own-hosts", "another's name in the mesh", _route(_host(OTHER))),
@@ -100,20 +130,75 @@ REACHES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("services-stay-inside", "another's address", _service(selector={"a": "b"}, externalIPs=["10.0.0.1"])),
     ("services-stay-inside", "a name outside", _service(type="ExternalName", externalName="example.org")),
     ("sidecars-stay-closed", "anywhere", _body(MESH, "Sidecar", {"outboundTrafficPolicy": {"mode": "ALLOW_ANY"}})),
+    ("autoscalers-ask-the-platform", "with headers", _autoscaler(_asks(prometheus.SERVICE, {"customHeaders": "a=b"}))),
+    ("sidecars-stay-closed", "a port that is not intercepted", _sidecar(ingress=[{"port": PORT, "captureMode": "NONE"}])),
+    ("sidecars-stay-closed", "a way out that is not intercepted", _sidecar(egress=[{"hosts": ["./*"], "captureMode": "NONE"}])),
+    ("sidecars-stay-closed", "a listener", _sidecar(egress=[{"hosts": ["./*"], "port": PORT, "bind": "0.0.0.0"}])),
     ("sidecars-stay-closed", "by default", _body(MESH, "Sidecar", {"outboundTrafficPolicy": {}})),
 )
 
 OUT_OF_THE_MESH: dict[str, tuple[str, str, str]] = {
     "no proxy": ("labels", "sidecar.istio.io/inject", "false"),
     "no proxy, in the older way": ("annotations", "sidecar.istio.io/inject", "false"),
+    "no proxy but the node's": ("labels", "istio.io/dataplane-mode", "ambient"),
+    "plain text from its callers": ("labels", "security.istio.io/tlsMode", "disabled"),
+    "another network": ("labels", "topology.istio.io/network", "elsewhere"),
     "another template": ("annotations", "inject.istio.io/templates", "gateway"),
+    "another image of the proxy": ("annotations", "sidecar.istio.io/proxyImage", "registry.example.com/proxy:1"),
+    "another kind of the proxy's image": ("annotations", "sidecar.istio.io/proxyImageType", "debug"),
+    "another start of the proxy": ("annotations", "sidecar.istio.io/bootstrapOverride", "own"),
+    "the proxy's container overlaid": ("annotations", "proxy.istio.io/overrides", '{"containers":[{"name":"istio-proxy"}]}'),
+    "a volume for the proxy": ("annotations", "sidecar.istio.io/userVolume", "{}"),
+    "rights for the proxy": ("annotations", "sidecar.istio.io/capNetBindService", "true"),
     "nothing intercepted": ("annotations", "sidecar.istio.io/interceptionMode", "NONE"),
     "nothing intercepted by the proxy's settings": ("annotations", "proxy.istio.io/config", '{"interceptionMode":"NONE"}'),
+    "no proxy's agent by its variables": ("annotations", "proxy.istio.io/config", '{"proxyMetadata":{"DISABLE_ENVOY":"true"}}'),
+    "another control plane": ("annotations", "proxy.istio.io/config", '{"discoveryAddress":"example.org:15012"}'),
     "few addresses intercepted": ("annotations", "traffic.sidecar.istio.io/includeOutboundIPRanges", "10.0.0.0/8"),
     "addresses left out": ("annotations", "traffic.sidecar.istio.io/excludeOutboundIPRanges", "0.0.0.0/0"),
     "a port left out": ("annotations", "traffic.sidecar.istio.io/excludeOutboundPorts", "443"),
+    "few ports intercepted": ("annotations", "traffic.sidecar.istio.io/includeOutboundPorts", "1"),
+    "no calls intercepted": ("annotations", "traffic.sidecar.istio.io/includeInboundPorts", ""),
+    "calls of a port left out": ("annotations", "traffic.sidecar.istio.io/excludeInboundPorts", "15020,8000"),
+    "all calls left out": ("annotations", "traffic.sidecar.istio.io/excludeInboundPorts", "*"),
+    "an interface left out": ("annotations", "traffic.sidecar.istio.io/excludeInterfaces", "eth0"),
+    "machines behind it": ("annotations", "traffic.sidecar.istio.io/kubevirtInterfaces", "eth0"),
+    "metrics past the mesh": ("annotations", "prometheus.istio.io/merge-metrics", "true"),
+    "what Istio may add one day": ("annotations", "sidecar.istio.io/someday", "x"),
 }
 """Metadata of a pod whose traffic no proxy would see: where, key and value."""
+
+_PROXY = {"name": "istio-proxy", "securityContext": {"runAsUser": 1337, "runAsGroup": 1337}}
+_PROXYS = "docker.io/istio/proxyv2"
+
+AS_THE_PROXY: dict[str, dict[str, Any]] = {
+    "the proxy's user": {"securityContext": {"runAsUser": 1337, "runAsGroup": 10001}},
+    "the proxy's group": {"securityContext": {"runAsUser": 10001, "runAsGroup": 1337}},
+    "the image's user": {"securityContext": {"runAsGroup": 10001}},
+    "the image's group": {"securityContext": {"runAsUser": 10001}},
+    "the proxy's group for files": {"securityContext": {"runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 1337}},
+    "the proxy's group beside its own": {"securityContext": {"runAsUser": 10001, "runAsGroup": 10001, "supplementalGroups": [1, 1337]}},
+    "the proxy's user at the start": {"initContainers": [{"name": "first", "securityContext": {"runAsUser": 1337}}]},
+    "a proxy by digest": {"initContainers": [{**_PROXY, "image": f"registry.example.com/own@sha256:{'a' * 64}"}]},
+    "the mesh's proxy by digest": {"initContainers": [{**_PROXY, "image": f"{_PROXYS}@sha256:{'a' * 64}"}]},
+    "another image of the mesh": {"initContainers": [{**_PROXY, "image": "docker.io/istio/pilot:1.31.4"}]},
+    "an old proxy": {"initContainers": [{**_PROXY, "image": f"{_PROXYS}:1.5.0"}]},
+    "a proxy to debug with": {"initContainers": [{**_PROXY, "image": f"{_PROXYS}:1.31.4-debug"}]},
+    "a proxy as another user": {"initContainers": [{"name": "istio-proxy", "image": f"{_PROXYS}:1.31.4"}]},
+    "already redirected": {
+        "initContainers": [{"name": "istio-init", "image": f"{_PROXYS}:1.31.4", "securityContext": {"runAsUser": 1337}}]
+    },
+}
+"""Specs of a pod whose traffic the node would not redirect, or that brings a proxy of its own."""
+
+TEMPLATES_OUT: dict[str, dict[str, Any]] = {
+    **{case: deployment({where: {key: value}}, pod_spec()) for case, (where, key, value) in OUT_OF_THE_MESH.items()},
+    "as if injected": deployment({"annotations": {"sidecar.istio.io/status": "{}"}}, pod_spec()),
+    "a proxy of its own": deployment({}, pod_spec(initContainers=[{"name": "istio-proxy", "image": "auto"}])),
+    "a check of its own": deployment({}, pod_spec(initContainers=[{"name": "istio-validation", "image": "auto"}])),
+    "a proxy beside it": deployment({}, {"containers": [*pod_spec()["containers"], {"name": "istio-proxy", "image": "auto"}]}),
+}
+"""Deployments whose pods would step out of the mesh as they are injected."""
 
 Right = tuple[str, str, str, str]
 """Verb, API group, resource (with its subresource), namespace; an empty namespace is the whole cluster."""

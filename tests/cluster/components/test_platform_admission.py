@@ -39,6 +39,7 @@ def pod(change: Change = lambda body: None) -> dict[str, Any]:
         "metadata": {"name": "server", "namespace": NAMESPACE, "labels": {TENANT: NAMESPACE, MODEL: "m", RELEASE: "r"}},
         "spec": {
             "automountServiceAccountToken": False,
+            "securityContext": {"runAsUser": 10001, "runAsGroup": 10001},
             "containers": [
                 {"name": "server", "image": f"registry.test/server@sha256:{'a' * 64}", "resources": {"limits": gpu, "requests": gpu}}
             ],
@@ -142,7 +143,7 @@ def test_the_token_that_eks_gives_a_pod_for_its_role_is_admitted(guarded: Contro
 
 
 def test_the_meshs_own_proxy_is_admitted_by_tag(guarded: ControlPlane) -> None:
-    proxy = {"name": "istio-proxy", "image": "docker.io/istio/proxyv2:1.31.4"}
+    proxy = {"name": "istio-proxy", "image": "docker.io/istio/proxyv2:1.31.4", "securityContext": {"runAsUser": 1337, "runAsGroup": 1337}}
     assert refusal(guarded, pod(lambda body: body["spec"].update(initContainers=[proxy]))) == ""
 
 
@@ -157,11 +158,6 @@ REFUSED: tuple[tuple[str, str, Change], ...] = (
         "images-by-digest",
         "not the mesh",
         lambda body: body["spec"].update(initContainers=[{"name": "other", "image": "docker.io/istio/proxyv2:1.31.4", **NO_GPU}]),
-    ),
-    (
-        "images-by-digest",
-        "not the mesh's proxy",
-        lambda body: body["spec"].update(initContainers=[{"name": "istio-proxy", "image": "docker.io/istio/pilot:1.31.4", **NO_GPU}]),
     ),
     (
         "images-by-digest",
@@ -180,6 +176,15 @@ REFUSED: tuple[tuple[str, str, Change], ...] = (
             body["spec"].update(volumes=[{"name": "v", "emptyDir": {}}]),
         ),
     ),
+    (
+        "devices-by-the-plugin",
+        "mount, written longer",
+        lambda body: (
+            container(body).update(volumeMounts=[{"name": "v", "mountPath": "//var/lib/../run/./nvidia-container-devices/all"}]),
+            body["spec"].update(volumes=[{"name": "v", "emptyDir": {}}]),
+        ),
+    ),
+    ("pods-may-leave", "held", lambda body: body["metadata"].update(finalizers=["test.example/held"])),
     ("devices-for-who-asks", "beside it", lambda body: body["spec"]["containers"].append(beside())),
     ("devices-for-who-asks", "before it", lambda body: body["spec"].update(initContainers=[beside()])),
     (
@@ -235,6 +240,10 @@ def by_limits_only(body: dict[str, Any]) -> None:
 @pytest.mark.parametrize("change", [gpu_at_the_start, by_limits_only])
 def test_a_pod_that_asks_for_its_gpu_otherwise_is_admitted(guarded: ControlPlane, change: Change) -> None:
     assert refusal(guarded, pod(change)) == ""
+
+
+def test_a_pod_of_a_job_keeps_the_jobs_finalizer(guarded: ControlPlane) -> None:
+    assert refusal(guarded, pod(lambda body: body["metadata"].update(finalizers=["batch.kubernetes.io/job-tracking"]))) == ""
 
 
 def test_an_image_volume_by_digest_is_admitted(guarded: ControlPlane) -> None:
@@ -305,8 +314,8 @@ def test_a_pod_that_is_older_than_the_rules_may_leave_but_not_change(guarded: Co
     """Its finalizer is taken off by an update, which a rule that it breaks would refuse for ever."""
     noted: dict[str, Any] = {"metadata": {"annotations": {"note": "x"}}}
     guarded.resource(pod()).delete(name="older", namespace=NAMESPACE)
-    assert "headway-images-by-digest" in written(guarded, "Pod", "older", noted)
-    assert "headway-images-by-digest" in written(guarded, "Pod", "older", debugger("registry.test/sh:1"), "ephemeralcontainers")
+    assert "ValidatingAdmissionPolicy 'headway-" in written(guarded, "Pod", "older", noted)
+    assert "ValidatingAdmissionPolicy 'headway-" in written(guarded, "Pod", "older", debugger("registry.test/sh:1"), "ephemeralcontainers")
     assert written(guarded, "Pod", "older", {"metadata": {"finalizers": None}}) == ""
 
 
