@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from headway.contract.part import Count, CountOrNone, Part, between
-from headway.contract.secret_names import holds_a_login, names_a_secret, secret_flags
+from headway.contract.secret_names import names_a_secret, secret_flags, secret_in
 from headway.contract.units import Bytes
 from headway.problem import Problem, problem
 
@@ -274,6 +274,11 @@ class Vllm(Part):
     """The transformer's shape."""
 
 
+PROXY_PORTS = range(15_000, 15_100)
+"""Ten of them are used (`istioReservedPorts` in pilot/cmd/pilot-agent/status/server.go of Istio 1.31), none by anything else."""
+_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+
+
 class Metrics(Part):
     """Where a container serves Prometheus metrics."""
 
@@ -324,10 +329,34 @@ class Container(Part):
                     consequence="Many people read contracts, and they are kept for ever; a secret in one is no longer secret",
                     remedy="Use the workload identity; if the value is not a secret, give the variable another name",
                 )
-            elif holds_a_login(self.environment[name]):
-                yield _told("environment", name, fact=f"the address in {name} holds a password")
-        for number, flag in secret_flags(self.command):
-            yield _told("command", number, fact=f"{flag} gives a secret in clear")
+            elif found := secret_in(self.environment[name]):
+                yield _told("environment", name, fact=f"the value of {name} has {found} in it")
+            elif name.startswith(_DEVICES):
+                yield problem(
+                    "devices-by-the-plugin",
+                    "environment",
+                    name,
+                    value=self.environment[name],
+                    fact=f"the variable {name} names the GPUs of the container",
+                    consequence="It would win over what the device plugin gives, so the cluster refuses every such pod",
+                    remedy="Leave it out: envelope.gpu says which GPUs the container gets",
+                )
+        flags = dict(secret_flags(self.command))
+        for number, word in enumerate(self.command):
+            if number in flags:
+                yield _told("command", number, fact=f"{flags[number]} gives a secret in clear")
+            elif found := secret_in(word):
+                yield _told("command", number, fact=f"the command line has {found} in it")
+        for path, port in ((("port",), self.port), (("metrics", "port"), self.metrics.port)):
+            if port in PROXY_PORTS:
+                yield problem(
+                    "port-is-not-the-proxys",
+                    *path,
+                    value=port,
+                    fact=f"port {port} is one of those of the mesh's proxy ({PROXY_PORTS.start} to {PROXY_PORTS.stop - 1})",
+                    consequence="The server and its proxy could not both listen, or requests would get past the proxy",
+                    remedy="Use another port, such as 8000",
+                )
 
 
 def _told(*path: str | int, fact: str) -> Problem:

@@ -12,7 +12,13 @@ _FLAG = re.compile(
     r"--?([a-z0-9_-]*(passwords?|passwd|secrets?|api[-_]?key|access[-_]?key|private[-_]?key|credentials?)|((access|api|auth|bearer|hf)[-_])?token)",
     re.IGNORECASE,
 )
-_LOGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/@:\s]*:[^/@\s]+@", re.IGNORECASE)
+_IN_VALUES = {
+    "an address that holds a password": re.compile(r"^[a-z][a-z0-9+.-]*://[^/@:\s]*:[^/@\s]+@", re.IGNORECASE),
+    "a private key": re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----"),
+    # With a digit: "bearer authentication" is prose.
+    "a bearer token": re.compile(r"\b(bearer|basic)\s+(?=\S*[0-9])[A-Za-z0-9._~+/-]{8,}|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.", re.IGNORECASE),
+    "an access key": re.compile(r"\b((AKIA|ASIA)[A-Z0-9]{16}|gh[pousr]_\w{30,}|hf_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{30,})\b"),
+}
 
 
 def names_a_secret(name: str) -> bool:
@@ -20,9 +26,9 @@ def names_a_secret(name: str) -> bool:
     return _NAME.search(name) is not None and _HARMLESS.search(name) is None
 
 
-def holds_a_login(value: str) -> bool:
-    """Whether a text is an address with a password in it."""
-    return _LOGIN.match(value) is not None
+def secret_in(value: str) -> str:
+    """What a text is or holds that opens something: an address with a password, a token, a key. Empty where nothing is seen."""
+    return next((name for name, pattern in _IN_VALUES.items() if pattern.search(value)), "")
 
 
 def secret_flags(words: Sequence[str]) -> Iterator[tuple[int, str]]:

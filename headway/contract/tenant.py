@@ -21,6 +21,10 @@ MODELS_AT_MOST = 25
 """Models of one tenant: about 425 resources, which one stack updates in reasonable time."""
 
 
+RESERVED_GROUPS = ("system:", "eks:")
+"""How no group of people begins: Kubernetes' own ("Using RBAC Authorization": the prefix is reserved), and those of EKS's own parts."""
+
+
 @unique
 class TenantPriority(StrEnum):
     """Whose pods yield when GPUs are short. Not the priority of a request, which the degradation ladder knows."""
@@ -85,6 +89,20 @@ class People(Part):
     """Groups of those that drive releases, such as CI: they may do what deployers may, and send golden requests to replicas by `pods/exec`."""
     viewers: Annotated[tuple[Text, ...], Field(max_length=20)] = ()
     """Groups that may read."""
+
+    def violations(self) -> Iterator[Problem]:
+        for field in ("deployers", "runners", "viewers"):
+            for number, group in enumerate(getattr(self, field)):
+                if group.startswith(RESERVED_GROUPS):
+                    yield problem(
+                        "group-is-of-people",
+                        field,
+                        number,
+                        value=group,
+                        fact=f"the group {group} is not of the identity provider, but of the cluster itself",
+                        consequence="Everybody in the cluster, or one of its parts, would have these rights in the tenant's namespace",
+                        remedy=f"Name a group of your people; none begins with {', '.join(RESERVED_GROUPS)}",
+                    )
 
 
 class Tenant(Part):

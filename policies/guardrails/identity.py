@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from headway.contract.secret_names import holds_a_login, names_a_secret, secret_flags
+from headway.contract.secret_names import names_a_secret, secret_flags, secret_in
 from headway.wire import ARTIFACT_CACHE_AUDIENCE
 from policies.guardrails import workloads as w
 from policies.guardrails.rule import Breaches, Domain, PolicyRule, PolicySeverity, breach
@@ -164,12 +164,15 @@ def _secret_env(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
             name = str(env["name"].value)
             if names_a_secret(name) and env["value"].present:
                 yield breach(f"{env.path}.value", f"{name} is given in clear in the pod specification")
-            elif env["value"].known and holds_a_login(str(env["value"].value or "")):
-                yield breach(f"{env.path}.value", f"the URL in {name} holds a password")
+            elif env["value"].known and (found := secret_in(str(env["value"].value or ""))):
+                yield breach(f"{env.path}.value", f"the value of {name} has {found} in it")
         for key in ("command", "args"):
             words = list(c[key].each())
             for number, flag in secret_flags([str(word.value) for word in words]):
                 yield breach(words[number], f"{flag} is given in clear on the command line")
+            for word in words:
+                if found := secret_in(str(word.value)):
+                    yield breach(word, f"the command line has {found} in it")
 
 
 def _token(r: ResourceView, c: Mapping[str, Any]) -> Breaches:

@@ -61,6 +61,8 @@ GRPC = changed(
         "health/golden/0/request": {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [[1, 2.5]]}]},
     },
 )
+PRIVATE = "-----BEGIN RSA PRIVATE KEY-----"
+
 MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("artifact-file-listed-once", DEFECTS, {"artifact/files/3": {**FILE, "path": "golden/clean.json"}}, "artifact.files"),
     ("artifact-not-empty", CUSTOM, {"artifact/files/0/size": "0B"}, "artifact.files"),
@@ -142,6 +144,23 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("no-secret-in-environment", CUSTOM, {"runtime/environment": {"API_TOKEN": "x"}}, "runtime.environment.API_TOKEN"),
     ("no-secret-in-contract", CUSTOM, {"runtime/environment": {"DB": "postgres://me:hunter2@db/x"}}, "runtime.environment.DB"),
     ("no-secret-in-contract", CUSTOM, {"runtime/command": ["serve", "--api-key", "sk-1"]}, "runtime.command[2]"),
+    (
+        "no-secret-in-contract",
+        CUSTOM,
+        {"runtime/environment": {"AUTHORIZATION": "Bearer 0a1b2c3d4e5f"}},
+        "runtime.environment.AUTHORIZATION",
+    ),
+    ("no-secret-in-contract", CUSTOM, {"runtime/environment": {"PEM": PRIVATE}}, "runtime.environment.PEM"),
+    ("no-secret-in-contract", CUSTOM, {"runtime/environment": {"WHO": f"AKIA{'A' * 16}"}}, "runtime.environment.WHO"),
+    ("no-secret-in-contract", CUSTOM, {"runtime/command": ["serve", "--header", "a: Bearer 0a1b2c3d"]}, "runtime.command[2]"),
+    (
+        "devices-by-the-plugin",
+        CUSTOM,
+        {"runtime/environment": {"NVIDIA_VISIBLE_DEVICES": "all"}},
+        "runtime.environment.NVIDIA_VISIBLE_DEVICES",
+    ),
+    ("port-is-not-the-proxys", CUSTOM, {"runtime/port": 15000}, "runtime.port"),
+    ("port-is-not-the-proxys", CUSTOM, {"runtime/metrics/port": 15099}, "runtime.metrics.port"),
     ("metrics-are-http", CUSTOM, {"runtime/protocol": "grpc"}, "runtime.metrics.port"),
     ("preferred-batches-ascend", DEFECTS, {"batching/preferred": [8, 4]}, "batching.preferred"),
     ("preferred-batch-within-maximum", DEFECTS, {"batching/preferred": [4, 32]}, "batching.preferred"),
@@ -264,6 +283,9 @@ TENANT_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("mig-profile-exists", VISION, {"quota/mig": {"9g.1gb": 1}}, 'quota.mig["9g.1gb"]'),
     ("tenant-name-is-free", VISION, {"name": "kube-system"}, "name"),
     ("issuer-named-once", VISION, {"issuers/1": VISION["issuers"][0]}, "issuers[0]"),
+    ("group-is-of-people", VISION, {"people/deployers": ["team", "system:masters"]}, "people.deployers[1]"),
+    ("group-is-of-people", VISION, {"people/runners": ["system:authenticated"]}, "people.runners[0]"),
+    ("group-is-of-people", VISION, {"people/viewers": ["system:serviceaccounts"]}, "people.viewers[0]"),
     ("runtime-named-once", VISION, {"runtimes": ["triton", "triton"]}, "runtimes"),
 ]
 
