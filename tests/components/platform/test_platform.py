@@ -141,6 +141,12 @@ def test_admission_binds_rules_to_tenants_and_the_one_of_namespaces_to_all() -> 
         assert found[rule.name]["spec"]["failurePolicy"] == "Fail"
 
 
+def test_with_a_mirror_every_rule_knows_the_proxy_by_it() -> None:
+    text = str([rule.expression for rule in admission.rules([pool("l4")], ["models.test"], "registry.test/all")])
+    assert "registry.test/all/" in text
+    assert "'docker.io/istio/" not in text
+
+
 def test_a_refusal_by_the_api_server_says_fact_consequence_and_remedy() -> None:
     assert all(rule.message.count(". ") == 2 and rule.message.endswith(".") for rule in admission.rules([pool("l4")], ["models.test"]))
 
