@@ -27,11 +27,10 @@ OF_MESH = f"(c.name in ['istio-proxy', 'istio-validation'] && c.image.startsWith
 """Whether the container `c` is one that the injector writes."""
 
 _TRUE = "v == 'true'"
+# 15020 is the proxy's own, and the injector adds it.
 _INBOUND = (
-    # 15020 is the proxy's own, and the injector adds it.
-    "v.split(',').all(p, p == '15020' || (variables.containers.exists(c, has(c.ports) && c.ports.exists(o, "
-    f"string(o.containerPort) == p && has(o.name) && o.name == '{METRICS}')) && variables.containers.all(c, !has(c.ports) || "
-    f"c.ports.all(o, string(o.containerPort) != p || (has(o.name) && o.name == '{METRICS}')))))"
+    "v.split(',').all(p, p == '15020' || variables.containers.exists(c, has(c.ports) && c.ports.exists(o, "
+    f"string(o.containerPort) == p && has(o.name) && o.name == '{METRICS}')))"
 )
 _OUTBOUND = f"v in {json.dumps(['', POD_IDENTITY_AGENT])}"
 _SETTINGS = r"""v.matches('^\\{"holdApplicationUntilProxyStarts":true,"terminationDrainDuration":"[0-9]+s"\\}$')"""

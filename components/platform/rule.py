@@ -10,9 +10,9 @@ from components.labels import labels
 from components.manifests import Manifest, object_
 from headway.wire import TENANT
 
-PODS = ("pods", "pods/ephemeralcontainers", "pods/resize")
-"""Every way to write the containers of a pod. Not `pods/status`: a rule that a running pod breaks must not silence
-its kubelet.
+PODS = ("pods", "pods/ephemeralcontainers", "pods/resize", "pods/status")
+"""Every way to write the containers, labels and annotations of a pod. A kubelet is not silenced: it writes none of
+them, and updates of what no rule reads pass.
 """
 NAMESPACES = ("namespaces", "namespaces/finalize", "namespaces/status")
 """Every way to write the labels of a namespace."""

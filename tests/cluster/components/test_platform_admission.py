@@ -313,6 +313,8 @@ def test_a_running_pod_gets_no_second_gpu_by_resizing(guarded: ControlPlane) -> 
 def test_a_pod_that_is_older_than_the_rules_may_leave_but_not_change(guarded: ControlPlane) -> None:
     """Its finalizer is taken off by an update, which a rule that it breaks would refuse for ever."""
     noted: dict[str, Any] = {"metadata": {"annotations": {"note": "x"}}}
+    assert written(guarded, "Pod", "older", {"status": {"phase": "Running"}}, "status") == "", "a kubelet is not silenced"
+    assert "ValidatingAdmissionPolicy 'headway-" in written(guarded, "Pod", "older", noted, "status")
     guarded.resource(pod()).delete(name="older", namespace=NAMESPACE)
     assert "ValidatingAdmissionPolicy 'headway-" in written(guarded, "Pod", "older", noted)
     assert "ValidatingAdmissionPolicy 'headway-" in written(guarded, "Pod", "older", debugger("registry.test/sh:1"), "ephemeralcontainers")
