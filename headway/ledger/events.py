@@ -9,7 +9,7 @@ somebody ran `headway release bind`.
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NoReturn, cast
@@ -28,6 +28,8 @@ DEEPEST = 32
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _KIND = re.compile(r"[a-z][a-z-]{0,63}")
+
+_NESTS = (dict, list)
 
 FIELDS = ("body", "actor", "kind", "number", "previous", "time")
 
@@ -82,17 +84,12 @@ def bounded_json(content: bytes, largest: int = LARGEST_EVENT) -> Any:
         value = json.loads(content, parse_constant=_no_number)
     except RecursionError:
         raise ValueError(f"it is nested more than {DEEPEST} levels deep") from None
-    level: list[Any] = [value]
+    level: list[Any] = [value] if type(value) in _NESTS else []
     for _ in range(DEEPEST + 1):
-        level = [inner for outer in level for inner in _inside(outer)]
         if not level:
             return value
+        level = [part for outer in level for part in (outer.values() if type(outer) is dict else outer) if type(part) in _NESTS]
     raise ValueError(f"it is nested more than {DEEPEST} levels deep")
-
-
-def _inside(value: Any) -> Sequence[Any]:
-    parts = cast(dict[str, Any], value).values() if isinstance(value, dict) else cast(list[Any], value)
-    return [part for part in parts if isinstance(part, dict | list)] if isinstance(value, dict | list) else ()
 
 
 def _no_number(name: str) -> NoReturn:

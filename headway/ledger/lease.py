@@ -7,18 +7,22 @@ lease's age is told by the store that holds it, and how much is left of one's ow
 for.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from headway.ledger.events import Event, canonical, unreadable
+from headway.ledger.events import Event, bounded_json, canonical, unreadable
 from headway.ledger.store import StoredObject
 from headway.wire import LEDGER_LEASES
 
 TAKEN = "lease"
 RELEASED = "lease-released"
+
+
+LONGEST_SECONDS = 3600.0
+"""Of a lease that is believed: a longer one, which nobody writes, would keep others out for as long as it says."""
+_COUNTED = 1 << 53
 
 
 def key(chain: str) -> str:
@@ -113,7 +117,10 @@ def _of(record: LeaseRecord, held: StoredObject) -> Lease:
 
 def _read(held: StoredObject | None) -> LeaseRecord | None:
     try:
-        found: Mapping[str, Any] = json.loads(held.body if held else b"null")
-        return LeaseRecord(str(found["holder"]), int(found["number"]), float(found["seconds"]), str(found["renewed"]), int(found["count"]))
-    except (ValueError, TypeError, KeyError):
+        found: Mapping[str, Any] = bounded_json(held.body if held else b"null")
+        record = LeaseRecord(
+            str(found["holder"]), int(found["number"]), float(found["seconds"]), str(found["renewed"]), int(found["count"])
+        )
+    except (ValueError, TypeError, KeyError, OverflowError):
         return None
+    return record if 0 <= record.seconds <= LONGEST_SECONDS and record.count < _COUNTED else None

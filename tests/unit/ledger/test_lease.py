@@ -95,6 +95,23 @@ def test_a_live_lease_keeps_others_out_and_a_dead_ones_runs_out(stored: Place) -
     assert [event.kind for event in two.events] == ["lease", "lease"]
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"[" * 100_000,
+        b'{"count":1e999}',
+        *(b'{"count":1,"holder":"x","number":99,"renewed":"","seconds":%s}' % s for s in (b"1e9", b'"nan"', b"-1")),
+    ],
+)
+def test_an_odd_lease_keeps_nobody_out_for_longer_than_a_lease_lasts(place: Place, odd: bytes) -> None:
+    assert isinstance(place.store, Shelf)
+    place.store.objects[leases.key(CHAIN)], place.store.written[leases.key(CHAIN)] = odd, place.time.now
+    assert place.ledger("two").acquire("two", TERM).holder == "two"
+
+
 def test_a_lease_that_is_renewed_for_hours_is_one_event_and_one_object(stored: Place) -> None:
     one, two = stored.ledger("one"), stored.ledger("two")
     for _ in range(15):
