@@ -19,8 +19,6 @@ def bind(service: ServiceArgument, environment: EnvironmentOption = DEFAULT_ENVI
     if not count:
         print(f"{here.chain} is not in the ledger yet: its first event will say that it is of {environment}.")
     elif ledger.bind():
-        print(
-            f"{here.chain}: {count} events and {len(known)} releases are those of {here.chain}; its ledger now says that it is of {environment}."
-        )
+        print(f"{here.chain}: its ledger now says that it is of {environment} (events: {count}, releases: {len(known)}).")
     else:
         print(f"{here.chain}: its ledger says already that it is of {environment}.")
