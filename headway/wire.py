@@ -23,6 +23,14 @@ GPU_MEMORY = f"{PREFIX}/gpu-memory"
 """Annotation of pods: GPU memory of the envelope, for alerts, the memory gate and admission."""
 QUARANTINE = f"{PREFIX}/quarantine"
 """Taint and annotation of a node that is set apart; no workload may tolerate it."""
+MIG_TAINT = "startup-taint.cluster-autoscaler.kubernetes.io/mig-layout"
+"""Taint of a node that is still to be cut by MIG; the loop of node health takes it off. The Cluster Autoscaler knows taints of this prefix by
+itself (`StartupTaintPrefix` in its `utils/taints/taints.go`, 1.35.2): it takes the node for one that starts, and plans nodes to come without
+it."""
+MIG_CONFIG, MIG_STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
+"""Labels of NVIDIA's MIG manager: the layout that is asked for, and how far it is (NVIDIA/mig-parted, `pkg/mig/reconfigure`)."""
+MIG_STARTUP_SECONDS = 1800
+"""How long after it has joined a node may take until it is cut. The autoscaler waits as long before it makes another one in its place."""
 RECORDED = f"{PREFIX}/recorded"
 """Label of the ConfigMap that stands for a chart where charts are recorded and not installed."""
 RECORDED_CHART = f"{RECORDED}=helm-release"

@@ -15,6 +15,7 @@ from components.addons.service_account import Annotations, service_account
 from components.permissions import Statement
 from components.versions import CLUSTER_AUTOSCALER
 from headway.contract.pool import Pool
+from headway.wire import MIG_STARTUP_SECONDS
 
 NAMESPACE = "cluster-autoscaler"
 SERVICE_ACCOUNT = "cluster-autoscaler"
@@ -39,6 +40,8 @@ def values(cluster_name: str, region: str, pools: Sequence[Pool], annotations: A
             "max-graceful-termination-sec": 600,
             # A GPU node takes minutes to boot, join and label itself.
             "max-node-provision-time": "20m",
+            # By itself 15 minutes: a node that MIG still cuts would count as broken then, and another one would be made.
+            **({"max-node-startup-time": f"{MIG_STARTUP_SECONDS // 60}m"} if any(pool.sharing.mode == "mig" for pool in pools) else {}),
             "scale-down-delay-after-add": "15m",
             "scale-down-gpu-utilization-threshold": "0.01",
             "scale-down-unneeded-time": "15m",

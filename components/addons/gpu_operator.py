@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from components.addons.placement import ON_SYSTEM_NODES, requests
-from components.nodes.gpu_node import GPU_TAINT
+from components.nodes.gpu_node import GPU_TAINT, born_with
 from components.nodes.sharing import EXCLUSIVE, mig_configs, plugin_configs
 from components.versions import GPU_OPERATOR
 from headway.contract.pool import Pool
@@ -61,7 +61,11 @@ def counters() -> str:
 
 
 def values(pools: Sequence[Pool]) -> dict[str, Any]:
-    """Chart values for the sharing modes and taints of `pools`."""
+    """Chart values for the sharing modes and taints of `pools`.
+
+    The operator gives each of its daemon sets these tolerations in place of its own (`applyCommonDaemonsetConfig` in its
+    `controllers/object_controls.go`, v26.7.0).
+    """
     # A node in quarantine needs its agents most: without them its repair could never be seen.
     tolerations = [*(_toleration(taint) for taint in _taints(pools)), {"key": QUARANTINE, "operator": "Exists", "effect": "NoSchedule"}]
     mig = {"version": "v1", "mig-configs": mig_configs(pools)}
@@ -121,7 +125,7 @@ def _digest(image: str) -> str:
 
 
 def _taints(pools: Sequence[Pool]) -> tuple[Taint, ...]:
-    found = {(taint.key, taint.effect): taint for pool in pools for taint in pool.taints}
+    found = {(taint.key, taint.effect): taint for pool in pools for taint in born_with(pool)}
     return (GPU_TAINT, *(taint for key, taint in sorted(found.items()) if key != (GPU_TAINT.key, GPU_TAINT.effect)))
 
 

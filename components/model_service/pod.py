@@ -13,7 +13,7 @@ from components.model_service.configuration import FATE_SCRIPT, FETCH_CONFIG, FE
 from components.model_service.probing import PROVEN, probes
 from components.model_service.release import Release
 from components.model_service.serving import METRICS, MODELS, Serving
-from components.nodes.gpu_node import NO_DEVICES, SAFE_TO_EVICT, taints, use_is_seen
+from components.nodes.gpu_node import NO_DEVICES, SAFE_TO_EVICT, taints, toleration, use_is_seen
 from components.platform.artifact_cache import TOKEN_SECONDS
 from components.tenant.priority import priority_class
 from headway.contract.arithmetic.replica import FETCH_CPU, FETCH_MEMORY, RELAY_CPU, RELAY_MEMORY
@@ -74,7 +74,7 @@ def template(
             "enableServiceLinks": False,
             "priorityClassName": priority_class(tenant, model.workload_class, model.envelope.gpu.accelerator),
             "nodeSelector": {POOL: pool.name},
-            "tolerations": [_toleration(taint) for taint in taints(pool)],
+            "tolerations": [toleration(taint) for taint in taints(pool)],
             **_layout(tenant, release, pool),
             "terminationGracePeriodSeconds": grace_seconds(drain),
             "securityContext": {
@@ -110,10 +110,6 @@ def _annotations(release: Release, pool: Pool, serving: Serving, drain_seconds: 
         # a template that changed with the setting would restart replicas while their association, which goes last, still counts.
         "traffic.sidecar.istio.io/excludeOutboundIPRanges": "169.254.170.23/32",
     }
-
-
-def _toleration(taint: Any) -> dict[str, str]:
-    return {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
 
 
 def _layout(tenant: str, release: Release, pool: Pool) -> dict[str, Any]:

@@ -1,6 +1,10 @@
 """What one GPU node of a pool looks like: labels, taints, and what the autoscaler must know of it before the first one
 exists. Pure.
 
+A node that MIG is to cut is born with a taint of its own on top. Without it a server could take a GPU that is not cut
+yet, which then cannot be cut (NVIDIA/gpu-operator#2670), and the autoscaler would make a second node for a pod that
+waits for the first one's slices.
+
 The trap: the autoscaler plans from the tags of an empty group, so a label, taint or resource that is missing here
 makes it believe that a pending pod would not fit, and no node ever comes. And it knows whole GPUs only
 (kubernetes/autoscaler 1.35.2, `cluster-autoscaler/utils/gpu/gpu.go`): of divided ones it must be told otherwise.
@@ -11,8 +15,8 @@ from typing import Literal
 
 from components.nodes.sharing import GPU, node_labels
 from headway.contract.pool import Pool
-from headway.contract.pool_parts import Taint, WholeSharing
-from headway.wire import POOL, PREFIX, WORKLOAD_CLASS
+from headway.contract.pool_parts import MigSharing, Taint, WholeSharing
+from headway.wire import MIG_TAINT, POOL, PREFIX, WORKLOAD_CLASS
 
 ACCELERATOR = f"{PREFIX}/accelerator"
 AUTOSCALER_ACCELERATOR = "k8s.amazonaws.com/accelerator"
@@ -26,6 +30,11 @@ SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 GPU_TAINT = Taint(key=GPU, value="true", effect="NoSchedule")
 """Keeps everything off that does not ask for a GPU; every GPU pool has it."""
+
+UNCUT_TAINT = Taint(key=MIG_TAINT, value="pending", effect="NoSchedule")
+"""Keeps everything off that is not needed to cut the node. The loop of node health takes it off, and EKS does not put
+it back (EKS user guide, "Node taints on managed node groups"); where a group that has nodes gets it, they get it too.
+"""
 
 NO_DEVICES: Mapping[str, str] = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
 """Of a container beside the one that asks for a GPU. Images made for CUDA say `all` here, and NVIDIA's runtime, the
@@ -60,8 +69,18 @@ def labels(pool: Pool) -> dict[str, str]:
 
 
 def taints(pool: Pool) -> tuple[Taint, ...]:
-    """Taints of each node, the platform's own first."""
+    """Taints of each node that serves, the platform's own first."""
     return (GPU_TAINT, *(taint for taint in pool.taints if (taint.key, taint.effect) != (GPU_TAINT.key, GPU_TAINT.effect)))
+
+
+def born_with(pool: Pool) -> tuple[Taint, ...]:
+    """Taints of each node when it joins: what it needs before it can serve tolerates all of them."""
+    return (*taints(pool), *((UNCUT_TAINT,) if isinstance(pool.sharing, MigSharing) else ()))
+
+
+def toleration(taint: Taint) -> dict[str, str]:
+    """Of exactly this taint."""
+    return {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
 
 
 def eks_effect(taint: Taint) -> str:

@@ -135,7 +135,7 @@ class GpuPool(pulumi.ComponentResource):
             labels=gpu_node.labels(pool),
             taints=[
                 aws.eks.NodeGroupTaintArgs(key=taint.key, value=taint.value, effect=gpu_node.eks_effect(taint))
-                for taint in gpu_node.taints(pool)
+                for taint in gpu_node.born_with(pool)
             ],
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(after), ignore_changes=list(ignored)),
         )

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from headway.contract.pool import Pool
 from headway.contract.pool_parts import MigSharing, Sharing, SplitSharing
+from headway.wire import MIG_CONFIG
 
 EXCLUSIVE = "exclusive"
 DEVICE_PLUGIN_LABEL = "nvidia.com/device-plugin.config"
-MIG_LABEL = "nvidia.com/mig.config"
 GPU = "nvidia.com/gpu"
 
 
@@ -24,7 +24,7 @@ def plugin_config(sharing: Sharing) -> str:
 def node_labels(pool: Pool) -> dict[str, str]:
     """The labels by which the device plugin and the MIG manager know what to do on a node."""
     labels = {DEVICE_PLUGIN_LABEL: plugin_config(pool.sharing)}
-    return labels | ({MIG_LABEL: pool.sharing.config} if isinstance(pool.sharing, MigSharing) else {})
+    return labels | ({MIG_CONFIG: pool.sharing.config} if isinstance(pool.sharing, MigSharing) else {})
 
 
 def plugin_configs(pools: Iterable[Pool]) -> dict[str, str]:

@@ -172,9 +172,7 @@ def _pod(image: str, region: str, store: NodeCache) -> dict[str, Any]:
         "securityContext": dict(RESTRICTED_POD),
         "serviceAccountName": NAME,
         "terminationGracePeriodSeconds": 10,
-        "tolerations": [
-            {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect} for taint in gpu_node.taints(store.pool)
-        ],
+        "tolerations": [gpu_node.toleration(taint) for taint in gpu_node.born_with(store.pool)],
         # On GPU nodes an emptyDir lies on the striped NVMe; no path of the node is needed, and the kubelet counts the space.
         "volumes": [
             {"name": "store", "emptyDir": {"sizeLimit": disk}},

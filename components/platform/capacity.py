@@ -93,7 +93,14 @@ def _prefetch(warm: Warm, mirror: str | None) -> Manifest:
         {**_container(f"pull-{number}", image, _SMALL), "command": ["/bin/true"], "env": [dict(gpu_node.NO_DEVICES)]}
         for number, image in enumerate(warm.images)
     ]
-    pod = _pod(pool, [_container("stay", mirrored(PAUSE_IMAGE, mirror), _SMALL)], initContainers=pulls, priorityClassName=PLATFORM_PRIORITY)
+    pod = _pod(
+        pool,
+        [_container("stay", mirrored(PAUSE_IMAGE, mirror), _SMALL)],
+        initContainers=pulls,
+        priorityClassName=PLATFORM_PRIORITY,
+        # It takes no GPU, and pulls while MIG cuts them.
+        tolerations=[gpu_node.toleration(taint) for taint in gpu_node.born_with(pool)],
+    )
     return Manifest(
         role=f"prefetch-{pool.name}",
         after=("platform",),
@@ -131,8 +138,6 @@ def _pod(pool: Pool, containers: Sequence[Mapping[str, Any]], **more: Any) -> di
         "nodeSelector": {POOL: pool.name},
         "securityContext": {"runAsNonRoot": True, "runAsUser": 65534, "runAsGroup": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
         "terminationGracePeriodSeconds": 0,
-        "tolerations": [
-            {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect} for taint in gpu_node.taints(pool)
-        ],
+        "tolerations": [gpu_node.toleration(taint) for taint in gpu_node.taints(pool)],
         **more,
     }

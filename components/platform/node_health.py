@@ -3,7 +3,8 @@ pools; and, where the environment names an image of headway, the loop itself. Pu
 
 Two replicas, of which the one that holds the Lease acts: the other takes over within a minute. The namespace is
 privileged, because a diagnostic takes GPUs past the device plugin; so nobody but the loop may make pods in it, and
-what it may do to other namespaces' pods is to evict them, which disruption budgets stop, and never to delete them.
+what it may do to other namespaces' pods is to evict them, which disruption budgets stop, and never to delete them. A
+right to patch nodes is one to all of a node; an admission rule leaves of it what the loop is there for.
 """
 
 import json
@@ -16,6 +17,8 @@ from components.manifests import Manifest, object_
 from components.mirror import mirrored
 from components.permissions import Statement
 from components.platform import loops
+from components.platform.node_boundary import RULE
+from components.platform.rule import manifests_of
 from components.versions import DIAGNOSTIC_IMAGE
 from headway.contract.pool import Pool
 from headway.wire import (
@@ -54,7 +57,9 @@ def manifests(pools: Sequence[Pool], mirror: str | None = None, annotations: Ann
     """The loop's service account with its `annotations`, its rights and its settings."""
     found = labels(SERVICE_ACCOUNT)
     subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NODE_HEALTH_NAMESPACE}
+    bounds = manifests_of(RULE)
     return (
+        *bounds,
         Manifest(
             role="account",
             body=object_("v1", "ServiceAccount", SERVICE_ACCOUNT, namespace=NODE_HEALTH_NAMESPACE, labels=found, annotations=annotations),
@@ -76,7 +81,7 @@ def manifests(pools: Sequence[Pool], mirror: str | None = None, annotations: Ann
         Manifest(role="everywhere", body=object_(_RBAC, "ClusterRole", CLUSTER_ROLE, labels=found, rules=_rules(_EVERYWHERE))),
         Manifest(
             role="everywhere-binding",
-            after=("account", "everywhere"),
+            after=("account", "everywhere", bounds[-1].role),
             body=object_(
                 _RBAC,
                 "ClusterRoleBinding",

@@ -1,7 +1,7 @@
 """One admission rule, and the policy and binding that it becomes. Pure.
 
 What a namespace is bound by is decided by its new labels, so a rule about namespaces themselves is bound to all of
-them.
+them; and nodes are in none.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ them, and updates of what no rule reads pass.
 """
 NAMESPACES = ("namespaces", "namespaces/finalize", "namespaces/status")
 """Every way to write the labels of a namespace."""
+NODES = ("nodes",)
 
 _CONTAINERS = (
     "dyn(object.spec.containers)"
@@ -41,6 +42,8 @@ class AdmissionRule:
     """Its own, beside an object's `labels` and a pod's `containers`: name and expression."""
     resources: tuple[str, ...] = PODS
     group: str = ""
+    user: str = ""
+    """Whose requests it is about; everybody's where nobody is named."""
 
 
 def _changes(resources: tuple[str, ...]) -> dict[str, str]:
@@ -69,7 +72,8 @@ def manifests_of(rule: AdmissionRule) -> tuple[Manifest, Manifest]:
     policy = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [matched]},
-        "matchConditions": [_changes(rule.resources)],
+        # What one identity writes is judged whatever it changes.
+        "matchConditions": [_by(rule.user) if rule.user else _changes(rule.resources)],
         "variables": [
             *([{"name": "containers", "expression": _CONTAINERS}] if rule.resources == PODS else []),
             {"name": "labels", "expression": _LABELS},
@@ -78,7 +82,8 @@ def manifests_of(rule: AdmissionRule) -> tuple[Manifest, Manifest]:
         "validations": [{"expression": rule.expression, "message": rule.message, "reason": "Invalid"}],
     }
     tenants = {"matchResources": {"namespaceSelector": {"matchExpressions": [{"key": TENANT, "operator": "Exists"}]}}}
-    binding = {"policyName": name, "validationActions": ["Deny"], **({} if rule.resources == NAMESPACES else tenants)}
+    everywhere = rule.resources in (NAMESPACES, NODES)
+    binding = {"policyName": name, "validationActions": ["Deny"], **({} if everywhere else tenants)}
     found = labels("admission")
     return (
         Manifest(role=rule.name, body=object_(kind, "ValidatingAdmissionPolicy", name, labels=found, spec=policy)),
@@ -88,3 +93,7 @@ def manifests_of(rule: AdmissionRule) -> tuple[Manifest, Manifest]:
             body=object_(kind, "ValidatingAdmissionPolicyBinding", name, labels=found, spec=binding),
         ),
     )
+
+
+def _by(user: str) -> dict[str, str]:
+    return {"name": "is-by-its-user", "expression": f"request.userInfo.username == '{user}'"}

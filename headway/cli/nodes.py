@@ -255,6 +255,8 @@ def _health(node: "GpuNode") -> str:
         return reason
     if not node.ready:
         return "not ready"
+    if node.uncut:
+        return f"MIG {node.mig_state or 'not begun'}"
     return "sound" if node.whole else "GPUs missing"
 
 

@@ -24,7 +24,7 @@ from headway.environment.kubernetes import (
 )
 from headway.environment.port import OutOfReachError
 from headway.node_health import facts
-from headway.node_health.decision import Action, Clear, Diagnose, Evict, Isolate, Readmit, Replace, Tell
+from headway.node_health.decision import Action, Admit, Clear, Diagnose, Evict, Isolate, Readmit, Replace, Tell, taints_after
 from headway.node_health.diagnostic import pod
 from headway.node_health.facts import DIAGNOSTIC_LABEL, GpuNode
 from headway.node_health.leader_election import LeaderRecord, LeaseStore
@@ -150,15 +150,17 @@ class NodeCluster:
         return ""
 
     def _carry_out(self, action: Action, settings: NodeHealthSettings) -> None:
-        others = [taint for taint in action.node.taints if taint.get("key") != QUARANTINE]
         match action:
             case Isolate(node=node, quarantine=quarantine):
                 before = node.quarantine
-                self._patch(node, quarantine.text(), [*others, {"key": QUARANTINE, "value": "true", "effect": "NoSchedule"}])
+                self._patch(action, {QUARANTINE: quarantine.text()})
                 if before is None or before.state is not quarantine.state:
                     self._event(node, "Quarantine", f"{quarantine.state}: {quarantine.reason} (by {quarantine.by})", "Warning")
+            case Admit(node=node):
+                self._patch(action)
+                self._event(node, "Admitted", "cut by MIG as its pool promises", "Normal")
             case Readmit(node=node):
-                self._patch(node, None, others)
+                self._patch(action, {QUARANTINE: None})
                 self._event(node, "Readmitted", "back in service", "Normal")
             case Evict(pod=it):
                 body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": it.name, "namespace": it.namespace}}
@@ -175,13 +177,12 @@ class NodeCluster:
             case Tell(node=node, topic=topic, text=text):
                 self._event(node, _reason(topic), text, "Warning")
 
-    def _patch(self, node: GpuNode, annotation: str | None, taints: Sequence[Mapping[str, Any]]) -> None:
+    def _patch(self, action: Isolate | Admit | Readmit, annotations: Mapping[str, str | None] | None = None) -> None:
         # A node's taints are one list, replaced as a whole; the version keeps whatever someone else wrote to it meanwhile.
-        body = {
-            "metadata": {"resourceVersion": node.version, "annotations": {QUARANTINE: annotation}},
-            "spec": {"taints": list(taints)},
-        }
-        self._ask("PATCH", f"/api/v1/nodes/{node.name}", {"fieldManager": NODE_HEALTH_FIELD_MANAGER}, body, STRATEGIC_PATCH)
+        # What may be in it is bounded by an admission rule: `components/platform/node_boundary.py`.
+        metadata = {"resourceVersion": action.node.version, "annotations": annotations or {}}
+        body = {"metadata": metadata, "spec": {"taints": taints_after(action)}}
+        self._ask("PATCH", f"/api/v1/nodes/{action.node.name}", {"fieldManager": NODE_HEALTH_FIELD_MANAGER}, body, STRATEGIC_PATCH)
 
     def _event(self, node: GpuNode, reason: str, message: str, kind: str) -> None:
         """An event on the node: what a person and an alert see. Its name says its content, so that a repeated one is

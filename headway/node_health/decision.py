@@ -1,23 +1,29 @@
 """What is to be done about each node, from what is known of all of them at one moment. Pure: the same facts and clock
 give the same actions.
 
-A node goes draining -> waiting -> testing -> back in service, or waiting -> replacing -> gone. At most one step of a
+A node of a pool that MIG cuts is born with a taint, and is admitted once it is cut as the pool promises. One with a
+fault goes draining -> waiting -> testing -> back in service, or waiting -> replacing -> gone. At most one step of a
 node's state a round; a fault moves it back. A fault that many nodes report at once is rarely theirs (a driver, an
 agent, a network), so a brake stops new quarantines while too much of a pool is away; and a repair that EKS carries out
 must not be raced, so ours waits its turn.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
 from headway.contract import xids
 from headway.node_health.facts import Diagnostic, GpuNode, NodePod, Quarantine, QuarantineState
-from headway.wire import ACCELERATOR_READY
+from headway.node_health.readiness import PoolPromise
+from headway.wire import ACCELERATOR_READY, MIG_STARTUP_SECONDS, MIG_TAINT, QUARANTINE
 
 LOOP = "headway"
 """Who put a node into quarantine when no person did."""
+
+LATE = "MigLayoutLate"
+"""The fault of a node that is not cut in time. Unlike the others it needs no test: what it lacked is there or is not."""
 
 _XID = re.compile(r"NvidiaXID([0-9]+)Error")
 
@@ -39,6 +45,8 @@ class NodeHealthPolicy:
     """Diagnostics that may fail before the node is replaced."""
     gone_seconds: float = 1800
     """How long an instance may take to end before it is told so again."""
+    cut_seconds: float = MIG_STARTUP_SECONDS
+    """How long after it has joined a node may take until MIG has cut it. An Ampere GPU needs a reboot in between."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +81,13 @@ class Clear:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Admit:
+    """Take the taint off with which the node was born: it is cut as its pool promises."""
+
+    node: GpuNode
+
+
+@dataclass(frozen=True, kw_only=True)
 class Readmit:
     """Take taint and annotation off."""
 
@@ -95,7 +110,14 @@ class Tell:
     text: str
 
 
-Action = Isolate | Evict | Diagnose | Clear | Readmit | Replace | Tell
+Action = Isolate | Evict | Diagnose | Clear | Admit | Readmit | Replace | Tell
+
+
+def taints_after(action: Isolate | Admit | Readmit) -> list[Mapping[str, Any]]:
+    """All taints of its node once it is carried out: none but the loop's own two come or go."""
+    own = MIG_TAINT if isinstance(action, Admit) else QUARANTINE
+    kept = [taint for taint in action.node.taints if taint.get("key") != own]
+    return [*kept, {"key": QUARANTINE, "value": "true", "effect": "NoSchedule"}] if isinstance(action, Isolate) else kept
 
 
 def fault(node: GpuNode, policy: NodeHealthPolicy) -> str:
@@ -112,17 +134,25 @@ def clearable(reason: str) -> bool:
     return found is None or int(found[1]) not in xids.BEYOND_TESTING
 
 
-def decide(nodes: Sequence[GpuNode], now: float, policy: NodeHealthPolicy) -> tuple[Action, ...]:
-    """What to do now, in the order in which to do it. `now` in Unix seconds."""
+def is_cut(node: GpuNode, promise: PoolPromise | None) -> bool:
+    """Whether MIG has cut the node as its pool promises. The MIG manager says success before the device plugin, which it
+    restarts, has offered anything."""
+    return promise is not None and promise.sliced and node.ready and node.mig_state == "success" and promise.offered_by(node)
+
+
+def decide(nodes: Sequence[GpuNode], now: float, policy: NodeHealthPolicy, promises: Sequence[PoolPromise] = ()) -> tuple[Action, ...]:
+    """What to do now, in the order in which to do it. `now` in Unix seconds; `promises` are the pools'."""
+    promised = {promise.pool: promise for promise in promises}
     actions: list[Action] = []
-    for _, members in groupby(sorted(nodes, key=lambda n: (n.pool, n.name)), key=lambda n: n.pool):
+    for name, members in groupby(sorted(nodes, key=lambda n: (n.pool, n.name)), key=lambda n: n.pool):
         pool = list(members)
         away = sum(1 for node in pool if node.quarantine is not None)
         room = max(1, len(pool) * policy.away_at_most_percent // 100) - away
         for node in pool:
+            reason = fault(node, policy) or _late_cut(node, promised.get(name), now, policy)
             if node.quarantine is not None:
-                actions += _continue(node, node.quarantine, now, policy)
-            elif reason := fault(node, policy):
+                actions += _continue(node, node.quarantine, reason, now, policy)
+            elif reason:
                 if room > 0:
                     room -= 1
                     actions.append(_isolate(node, reason, now))
@@ -131,7 +161,21 @@ def decide(nodes: Sequence[GpuNode], now: float, policy: NodeHealthPolicy) -> tu
             elif node.tainted:
                 text = "The quarantine's taint is on the node, and no reason: someone put it there by hand, or removed the annotation"
                 actions.append(Tell(node=node, topic="unexplained-taint", text=text))
+            elif node.uncut:
+                actions += _admit(node, promised.get(name))
     return tuple(actions)
+
+
+def _late_cut(node: GpuNode, promise: PoolPromise | None, now: float, policy: NodeHealthPolicy) -> str:
+    waits = node.uncut and promise is not None and promise.sliced and not is_cut(node, promise)
+    return LATE if waits and now - node.created >= policy.cut_seconds else ""
+
+
+def _admit(node: GpuNode, promise: PoolPromise | None) -> list[Action]:
+    if promise is None or not promise.sliced:
+        text = f"It has the taint of a node that MIG is to cut, and pool {node.pool} is none that MIG cuts: whoever put it there must take it off"
+        return [Tell(node=node, topic="unexplained-mig-taint", text=text)]
+    return [Admit(node=node)] if is_cut(node, promise) else []
 
 
 def _isolate(node: GpuNode, reason: str, now: float) -> Isolate:
@@ -140,22 +184,22 @@ def _isolate(node: GpuNode, reason: str, now: float) -> Isolate:
 
 def _braked(node: GpuNode, reason: str, policy: NodeHealthPolicy) -> Tell:
     text = (
-        f"{reason} is reported, but {policy.away_at_most_percent} % of pool {node.pool} are away already: the node stays in service, "
+        f"{reason} is reported, but {policy.away_at_most_percent} % of pool {node.pool} are away already: the node stays as it is, "
         "for a fault of so many is rarely theirs"
     )
     return Tell(node=node, topic="brake", text=text)
 
 
-def _continue(node: GpuNode, quarantine: Quarantine, now: float, policy: NodeHealthPolicy) -> list[Action]:
+def _continue(node: GpuNode, quarantine: Quarantine, reported: str, now: float, policy: NodeHealthPolicy) -> list[Action]:
     if not node.tainted:
         return [Isolate(node=node, quarantine=quarantine)]
     match quarantine.state:
         case QuarantineState.DRAINING:
             return _drain(node, quarantine, now, policy)
         case QuarantineState.WAITING:
-            return _wait(node, quarantine, now, policy)
+            return _wait(node, quarantine, reported, now, policy)
         case QuarantineState.TESTING:
-            return _test(node, quarantine, now, policy)
+            return _test(node, quarantine, reported, now, policy)
         case QuarantineState.REPLACING:
             return (
                 [Replace(node=node), _moved(node, quarantine, QuarantineState.REPLACING, now)]
@@ -177,12 +221,14 @@ def _drain(node: GpuNode, quarantine: Quarantine, now: float, policy: NodeHealth
     return actions
 
 
-def _wait(node: GpuNode, quarantine: Quarantine, now: float, policy: NodeHealthPolicy) -> list[Action]:
+def _wait(node: GpuNode, quarantine: Quarantine, reported: str, now: float, policy: NodeHealthPolicy) -> list[Action]:
     if node.movable:
         return [_moved(node, quarantine, QuarantineState.DRAINING, now)]
     if quarantine.held:
         return []
-    reported = fault(node, policy)
+    if quarantine.reason == LATE and reported != LATE:
+        # Cut after all; or its hardware reports something that is no matter of time.
+        return [_moved(node, replace(quarantine, reason=reported), QuarantineState.WAITING, now)] if reported else [Readmit(node=node)]
     hopeless = node.sliced or not clearable(quarantine.reason) or quarantine.attempts >= policy.attempts
     if not reported and node.whole and not hopeless:
         return _tried(node, quarantine, now)
@@ -191,10 +237,10 @@ def _wait(node: GpuNode, quarantine: Quarantine, now: float, policy: NodeHealthP
     return [Replace(node=node), _moved(node, quarantine, QuarantineState.REPLACING, now)]
 
 
-def _test(node: GpuNode, quarantine: Quarantine, now: float, policy: NodeHealthPolicy) -> list[Action]:
+def _test(node: GpuNode, quarantine: Quarantine, reported: str, now: float, policy: NodeHealthPolicy) -> list[Action]:
     if node.movable:
         return [Clear(node=node), _moved(node, quarantine, QuarantineState.DRAINING, now)]
-    if reported := fault(node, policy):
+    if reported:
         return [Clear(node=node), _moved(node, replace(quarantine, reason=reported), QuarantineState.WAITING, now)]
     overdue = node.diagnostic in (Diagnostic.RUNNING, Diagnostic.NONE) and _late(quarantine, now, policy.test_seconds)
     if node.diagnostic is Diagnostic.PASSED:

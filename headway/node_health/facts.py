@@ -3,7 +3,7 @@ them.
 
 A node carries its own quarantine, as a taint that the scheduler obeys and an annotation that says why; nothing about it
 is kept elsewhere. A taint alone moves nothing, and a cordon is undone by whoever drains for another reason, so the
-taint has a key of its own.
+taint has a key of its own. Another taint, with which it was born, says that MIG has still to cut its GPUs.
 """
 
 import json
@@ -14,10 +14,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from headway.wire import MODEL, POOL, PREFIX, QUARANTINE, RELEASE, TENANT
+from headway.wire import MIG_CONFIG, MIG_STATE, MIG_TAINT, MODEL, POOL, PREFIX, QUARANTINE, RELEASE, TENANT
 
 DRIVER_LABEL = "nvidia.com/cuda.driver-version.full"
 GPU_PREFIX = "nvidia.com/"
+MIG_PREFIX = f"{GPU_PREFIX}mig-"
+UNCUT = ("", "all-disabled")
+"""Layouts that leave GPUs whole."""
 DIAGNOSTIC_LABEL = f"{PREFIX}/diagnostic"
 """Label of a diagnostic's pod: the trial that it is."""
 
@@ -115,8 +118,12 @@ class GpuNode:
     pool: str
     driver: str = ""
     ready: bool = True
+    created: float = 0.0
+    """When it joined, in Unix seconds."""
     sliced: bool = False
-    """Its GPUs are cut by MIG, which DCGM's diagnostic cannot test."""
+    """Its GPUs are cut by MIG, or are to be, which DCGM's diagnostic cannot test."""
+    mig_state: str = ""
+    """What the MIG manager says of its layout: `pending`, `rebooting`, `success` or `failed`; empty before it has begun."""
     taints: tuple[Mapping[str, Any], ...] = ()
     conditions: tuple[NodeCondition, ...] = ()
     quarantine: Quarantine | None = None
@@ -132,6 +139,11 @@ class GpuNode:
     def tainted(self) -> bool:
         """Carries the quarantine's taint."""
         return any(taint.get("key") == QUARANTINE for taint in self.taints)
+
+    @property
+    def uncut(self) -> bool:
+        """Carries the taint of a node that MIG has still to cut."""
+        return any(taint.get("key") == MIG_TAINT for taint in self.taints)
 
     @property
     def movable(self) -> tuple[NodePod, ...]:
@@ -162,7 +174,9 @@ def node(body: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> GpuNode 
         pool=labels[POOL],
         driver=labels.get(DRIVER_LABEL, ""),
         ready=any(c.type == "Ready" and c.status == "True" for c in conditions),
-        sliced=any(key.startswith(f"{GPU_PREFIX}mig-") for key in installed),
+        created=_seconds(meta.get("creationTimestamp")),
+        sliced=labels.get(MIG_CONFIG, "") not in UNCUT or any(key.startswith(MIG_PREFIX) for key in installed),
+        mig_state=labels.get(MIG_STATE, ""),
         taints=tuple(spec.get("taints") or ()),
         conditions=conditions,
         quarantine=quarantine,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.node_health.facts import GpuNode
+from headway.node_health.facts import MIG_PREFIX, GpuNode
 from headway.problem import Problem
 
 
@@ -21,6 +21,15 @@ class PoolPromise:
     resources: Mapping[str, int]
     driver: str
     nodes_at_least: int = 0
+
+    @property
+    def sliced(self) -> bool:
+        """Its GPUs are cut by MIG."""
+        return any(name.startswith(MIG_PREFIX) for name in self.resources)
+
+    def offered_by(self, node: GpuNode) -> bool:
+        """Whether the scheduler may give all of it away."""
+        return all(node.offered.get(name, 0) >= count for name, count in self.resources.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +88,15 @@ def _node(expected: PoolPromise, node: GpuNode) -> list[Problem]:
                 fact=f"offers {node.offered.get(name, 0)} of {count} {name}",
                 consequence="The scheduler sees fewer GPUs than are paid for, or none",
                 remedy="Look at the device plugin's and the MIG manager's pods on it; docs/runbooks/gpu-node-without-gpus.md",
+            )
+        )
+    if node.uncut and not missing:
+        problems.append(
+            Problem(
+                subject=f"node {node.name}",
+                fact=f"offers all of it, and still has the taint of a node that MIG has to cut (MIG manager: {node.mig_state or 'nothing'})",
+                consequence="No model is scheduled there",
+                remedy="Look whether the loop of node health runs, which takes it off; docs/runbooks/mig-layout-late.md",
             )
         )
     if node.driver and node.driver != expected.driver:

@@ -41,7 +41,7 @@ def read_back(cluster: NodeCluster, wait_seconds: float, monotonic: Callable[[],
 def once(cluster: NodeCluster, policy: NodeHealthPolicy, now: float, allowed: Callable[[], bool] = lambda: True) -> tuple[Done, ...]:
     """One round, as long as it is `allowed`. `now` in Unix seconds. Raises UserError when the cluster does not answer."""
     settings = cluster.settings()
-    return cluster.perform(decide(cluster.nodes(), now, policy), settings, allowed)
+    return cluster.perform(decide(cluster.nodes(), now, policy, settings.expected), settings, allowed)
 
 
 def watch(

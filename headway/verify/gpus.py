@@ -12,11 +12,9 @@ from headway.problem import Problem
 from headway.verify.outcome import Sighting, together
 from headway.verify.probe import Probe, ProbeSeen
 from headway.verify.site import Site
-from headway.wire import POOL
+from headway.wire import MIG_CONFIG, MIG_STATE, POOL
 
 POD, MIG = "gpu-pods", "mig"
-MIG_CONFIG, MIG_STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
-"""Labels of NVIDIA's MIG manager: what is asked for, and how far it is (NVIDIA/gpu-operator, page "GPU Operator with MIG")."""
 SECONDS = 1200.0
 """A node from zero, its driver's check and an image on it."""
 _WHOLE, _SLICE = re.compile(r"^GPU \d+: .*\(UUID: GPU-"), re.compile(r"^\s+MIG ([0-9a-z.+]+)\s+Device\s+\d+:")
