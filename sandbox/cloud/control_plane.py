@@ -4,7 +4,7 @@ Owns the official client's nodes API. Trap: the kubeconfig holds the administrat
 """
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,11 @@ from typing import Any
 import yaml
 
 from headway.environment.kubernetes import settings
+from headway.wire import MIG_CONFIG
 from pulumi_embedded.engine.provider import ProviderError
 from pulumi_embedded.providers.aws.nodes import SimulatedNode
-from pulumi_embedded.providers.control_plane import Address, NodeState
+from pulumi_embedded.providers.control_plane import Address, NewTaints, NodeState, retainted
+from sandbox.cloud import mig
 from sandbox.cluster.nodes import node_manifest
 
 _EXISTS, _ABSENT = 409, 404
@@ -71,32 +73,39 @@ class LocalControlPlane:
         core = self._core()
         manifest = node_manifest(
             node.name,
-            labels=node.labels,
+            labels=mig.uncut(node.labels),
             taints=node.taints,
-            capacity=node.capacity,
-            annotations={GROUP_ANNOTATION: group},
+            capacity=mig.uncut(node.capacity),
+            annotations={GROUP_ANNOTATION: group, **_promises(node)},
             provider_id=node.provider_id,
-            reserved=node.allocatable,
+            reserved=mig.uncut(node.allocatable),
         )
         if _answered(lambda: core.create_node(manifest), _EXISTS) is None:
             self.delete_node(node.name)
             _answered(lambda: core.create_node(manifest))
 
-    def relabel(self, name: str, labels: Mapping[str, str | None], taints: Sequence[Mapping[str, str]]) -> None:
-        # Taints that the node controller set for itself (not-ready, unreachable) are its own.
+    def relabel(self, name: str, labels: Mapping[str, str | None], taints: NewTaints) -> None:
         core = self._core()
-        node = _answered(lambda: core.read_node(name))
-        kept = [t.to_dict() for t in node.spec.taints or [] if t.key.startswith("node.kubernetes.io/")]
-        wanted = [{key: value for key, value in taint.items() if value} for taint in (*kept, *taints)]
-        patch = {"metadata": {"labels": dict(labels)}, "spec": {"taints": wanted or None}}
-        _answered(lambda: core.patch_node(name, patch))
+        live = _answered(lambda: core.read_node(name))
+        before: Mapping[str, str] = live.metadata.labels or {}
+        metadata: dict[str, Any] = {"labels": {key: value for key, value in labels.items() if not mig.is_late(key)}}
+        if before.get(MIG_CONFIG) != labels.get(MIG_CONFIG, before.get(MIG_CONFIG)):
+            # Another layout: the MIG manager begins anew.
+            metadata["labels"] |= {key: None for key in before if mig.is_late(key)}
+            metadata["annotations"] = {mig.MIG_LABELS: mig.promised({key: value for key, value in labels.items() if value})}
+        spec = {"taints": retainted(_taints(live), taints)} if taints else {}
+        _answered(lambda: core.patch_node(name, {"metadata": metadata, "spec": spec}))
 
     def resize(self, name: str, capacity: Mapping[str, str], allocatable: Mapping[str, str]) -> None:
         core = self._core()
-        node = _answered(lambda: core.read_node(name))
-        gone = {key: None for key in node.status.capacity or {} if key not in capacity}
-        patch = {"status": {"capacity": {**gone, **capacity}, "allocatable": {**gone, **allocatable}}}
-        _answered(lambda: core.patch_node_status(name, patch))
+        live = _answered(lambda: core.read_node(name))
+        promise = mig.promised(capacity)
+        stays = promise == (live.metadata.annotations or {}).get(mig.MIG_RESOURCES)
+        if not stays:
+            _answered(lambda: core.patch_node(name, {"metadata": {"annotations": {mig.MIG_RESOURCES: promise}}}))
+        gone = {key: None for key in live.status.capacity or {} if key not in capacity or (mig.is_late(key) and not stays)}
+        patch = {"capacity": {**mig.uncut(capacity), **gone}, "allocatable": {**mig.uncut(allocatable), **gone}}
+        _answered(lambda: core.patch_node_status(name, {"status": patch}))
 
     def delete_node(self, name: str) -> None:
         core = self._core()
@@ -125,8 +134,16 @@ class LocalControlPlane:
 
 def _state(node: Any) -> NodeState:
     ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
-    taints = [{"key": t.key, "effect": t.effect, **({"value": t.value} if t.value else {})} for t in node.spec.taints or []]
-    return NodeState(node.metadata.name, ready, node.spec.provider_id or "", dict(node.metadata.labels or {}), taints)
+    return NodeState(node.metadata.name, ready, node.spec.provider_id or "", dict(node.metadata.labels or {}), _taints(node))
+
+
+def _taints(node: Any) -> list[dict[str, str]]:
+    return [{"key": t.key, "effect": t.effect, **({"value": t.value} if t.value else {})} for t in node.spec.taints or []]
+
+
+def _promises(node: SimulatedNode) -> dict[str, str]:
+    found = {mig.MIG_RESOURCES: mig.promised(node.capacity), mig.MIG_LABELS: mig.promised(node.labels)}
+    return {key: value for key, value in found.items() if value}
 
 
 def _answered(call: Callable[[], Any], *accepted: int) -> Any:

@@ -1,8 +1,8 @@
 """What a node of an EKS node group offers and is called: pure, from the group, its launch template and the accelerator catalogue.
 
 It answers as a node does once the GPU Operator has done its work: device plugin, MIG manager and feature discovery are taken as running
-wherever the AMI has a driver. The trap: MIG and sharing are chosen by node labels, so a misspelt label is refused here, by name, where
-the real MIG manager would only write `failed` into a label.
+wherever the AMI has a driver; `mig.py` knows what of it comes late. The trap: MIG and sharing are chosen by node labels, so a misspelt
+label is refused here, by name, where the real MIG manager would only write `failed` into a label.
 """
 
 import base64
@@ -16,11 +16,11 @@ import yaml
 
 from headway.contract.accelerators import INSTANCE_TYPES, Gpu, InstanceType
 from headway.contract.offerings import is_offered
+from headway.wire import MIG_CONFIG, MIG_STATE
 from pulumi_embedded.engine.provider import ProviderError
 from pulumi_embedded.providers.aws.catalogue.eks import is_arm
 from pulumi_embedded.providers.aws.nodes import NodeGroup, NodeZone, SimulatedNode
 
-MIG_LABEL = "nvidia.com/mig.config"
 PLUGIN_LABEL = "nvidia.com/device-plugin.config"
 
 _MI, _GI = 2**20, 2**30
@@ -82,7 +82,7 @@ def node_name(group: str, ordinal: int) -> str:
 
 def accelerators(facts: InstanceType, gpu: Gpu | None, labels: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Extended resources and feature discovery labels of an instance with these node labels."""
-    mig, plugin = labels.get(MIG_LABEL, ""), labels.get(PLUGIN_LABEL, "")
+    mig, plugin = labels.get(MIG_CONFIG, ""), labels.get(PLUGIN_LABEL, "")
     sharing = _SHARED.fullmatch(plugin)
     if sharing is None and plugin not in _WHOLE:
         raise ProviderError(f"label {PLUGIN_LABEL} is {plugin!r}; the double knows exclusive, default, ts-N, slice-N and mps-N")
@@ -90,7 +90,7 @@ def accelerators(facts: InstanceType, gpu: Gpu | None, labels: Mapping[str, str]
         if mig not in ("", "all-disabled") or sharing:
             why = "has no GPU" if facts.gpu is None else "has an AMI without GPU driver"
             raise ProviderError(
-                f"labels {MIG_LABEL}={mig!r} and {PLUGIN_LABEL}={plugin!r} share a GPU, but the group of {facts.name} {why}"
+                f"labels {MIG_CONFIG}={mig!r} and {PLUGIN_LABEL}={plugin!r} share a GPU, but the group of {facts.name} {why}"
             )
         return {}, {}
     described = _described(gpu, facts)
@@ -120,13 +120,13 @@ def layout(gpu: Gpu, config: str) -> dict[str, int]:
         return counts
     known = ", ".join([*legal, "all-balanced", "all-disabled"]) if legal else "none: this GPU has no MIG"
     raise ProviderError(
-        f"label {MIG_LABEL} is {config!r}, which {gpu.product} does not know; legal are {known}, custom-<count>x<profile>-…"
+        f"label {MIG_CONFIG} is {config!r}, which {gpu.product} does not know; legal are {known}, custom-<count>x<profile>-…"
     )
 
 
 def _partitioned(gpu: Gpu, facts: InstanceType, config: str, described: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     resources: dict[str, str] = {}
-    labels = described | {MIG_LABEL + ".state": "success", "nvidia.com/mig.strategy": "mixed", "nvidia.com/gpu.sharing-strategy": "none"}
+    labels = described | {MIG_STATE: "success", "nvidia.com/mig.strategy": "mixed", "nvidia.com/gpu.sharing-strategy": "none"}
     for name, count in sorted(layout(gpu, config).items()):
         profile = gpu.profile(name)
         if profile is None:

@@ -14,8 +14,6 @@ from sandbox.cloud.autoscaler import STARTUP_TAINTS, Body, is_ready, node_to_com
 from sandbox.cloud.scaling.model import AutoscalerArguments, AutoscalerWorld, GroupBackoff, ScalableGroup, ScalingState
 from sandbox.cloud.scaling.placement import SimulatedRoom, fits
 
-MAX_NODE_STARTUP = timedelta(minutes=15)
-"""`clusterstate/clusterstate.go`, MaxNodeStartupTime: a younger node that is not ready is one that starts."""
 STABLE_FOR = timedelta(minutes=1)
 """`mixed_nodeinfos_processor.go`, stabilizationDelay."""
 _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/disk-pressure", "node.kubernetes.io/network-unavailable")
@@ -54,7 +52,7 @@ def counted(world: AutoscalerWorld, arguments: AutoscalerArguments) -> tuple[Gro
         sorts: dict[str, list[Body]] = {"ready": [], "starting": [], "unready": []}
         for instance in group.instances:
             if instance in by_instance:
-                sorts[_sort(by_instance[instance], world.now)].append(by_instance[instance])
+                sorts[_sort(by_instance[instance], world.now, arguments)].append(by_instance[instance])
         deadline = world.now - arguments.max_node_provision_time
         late = [each for each, launched in group.instances.items() if each not in by_instance and launched < deadline]
         found.append(GroupCount(group=group, late=late, **sorts))
@@ -70,10 +68,11 @@ def ready(node: Body) -> bool:
     return not any(taint["key"] in _NOT_READY for taint in (node.get("spec") or {}).get("taints") or ()) and is_ready(node)
 
 
-def _sort(node: Body, now: datetime) -> str:
+def _sort(node: Body, now: datetime, arguments: AutoscalerArguments) -> str:
+    """`clusterstate/clusterstate.go`, updateReadinessStats: a young node that is not ready is one that starts."""
     if ready(node):
         return "ready"
-    return "starting" if when(node["metadata"]["creationTimestamp"]) + MAX_NODE_STARTUP > now else "unready"
+    return "starting" if when(node["metadata"]["creationTimestamp"]) + arguments.max_node_startup_time > now else "unready"
 
 
 def _condition(node: Body) -> Mapping[str, Any]:
@@ -137,5 +136,5 @@ def _by_tags(group: ScalableGroup) -> Body:
         "topology.kubernetes.io/zone": group.zone,
         "topology.ebs.csi.aws.com/zone": group.zone,
     }
-    taints = [*found["spec"]["taints"], *(each for each in group.taints if not each["key"].startswith(STARTUP_TAINTS))]
+    taints = [*found["spec"]["taints"], *(each for each in group.taints if not each["key"].startswith(_PASSING_TAINTS))]
     return {**found, "metadata": {"labels": {**generic, **found["metadata"]["labels"], **group.labels}}, "spec": {"taints": taints}}

@@ -31,6 +31,7 @@ class AutoscalerArguments:
     new_pod_scale_up_delay: timedelta = timedelta(0)
     expendable_pods_priority_cutoff: int = -10
     max_node_provision_time: timedelta = timedelta(minutes=15)
+    max_node_startup_time: timedelta = timedelta(minutes=15)
     initial_node_group_backoff_duration: timedelta = timedelta(minutes=5)
     max_node_group_backoff_duration: timedelta = timedelta(minutes=30)
     node_group_backoff_reset_timeout: timedelta = timedelta(minutes=180)

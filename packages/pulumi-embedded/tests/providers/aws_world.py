@@ -13,7 +13,7 @@ from pulumi_embedded.providers.aws.assembly import backends
 from pulumi_embedded.providers.aws.kind import ACCOUNT_ID
 from pulumi_embedded.providers.aws.nodes import NodeGroup, NodeMaker, SimulatedNode
 from pulumi_embedded.providers.aws.provider import AccountSite, AwsProvider
-from pulumi_embedded.providers.control_plane import Address, NodeState
+from pulumi_embedded.providers.control_plane import Address, NewTaints, NodeState, retainted
 
 REGION = "us-west-2"
 ZONES = tuple(f"{REGION}{letter}" for letter in "abc")
@@ -79,10 +79,10 @@ class Plane:
             "status": {"capacity": dict(node.capacity), "allocatable": dict(node.allocatable)},
         }
 
-    def relabel(self, name: str, labels: Mapping[str, str | None], taints: Sequence[Mapping[str, str]]) -> None:
+    def relabel(self, name: str, labels: Mapping[str, str | None], taints: NewTaints) -> None:
         merged = {**self.manifests[name]["metadata"]["labels"], **labels}
         self.manifests[name]["metadata"]["labels"] = {key: value for key, value in merged.items() if value is not None}
-        self.manifests[name]["spec"]["taints"] = list(taints)
+        self.manifests[name]["spec"]["taints"] = retainted(self.manifests[name]["spec"]["taints"], taints)
 
     def resize(self, name: str, capacity: Mapping[str, str], allocatable: Mapping[str, str]) -> None:
         self.manifests[name]["status"] |= {"capacity": dict(capacity), "allocatable": dict(allocatable)}

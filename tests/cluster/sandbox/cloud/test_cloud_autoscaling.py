@@ -7,7 +7,7 @@ import pytest
 
 from components.addons import cluster_autoscaler
 from components.nodes import gpu_node
-from headway.wire import POOL
+from headway.wire import MIG_TAINT, POOL
 from pulumi_embedded.engine.provider import Properties
 from pulumi_embedded.providers.aws.account import SimulatedAccount
 from pulumi_embedded.providers.aws.clusters import NodeGroups
@@ -61,7 +61,7 @@ def pool(cloud: Cloud) -> tuple[Properties, str, Properties]:
         0,
         instanceTypes=list(MIG.instance_types),
         labels=gpu_node.labels(MIG),
-        taints=[{"key": t.key, "value": t.value, "effect": gpu_node.eks_effect(t)} for t in gpu_node.taints(MIG)],
+        taints=[{"key": t.key, "value": t.value, "effect": gpu_node.eks_effect(t)} for t in gpu_node.born_with(MIG)],
         scalingConfig=SIZE,
     )
     name = made[2]["resources"][0]["autoscalingGroups"][0]["name"]
@@ -96,6 +96,18 @@ def is_unschedulable(pod: dict[str, Any]) -> bool:
     return any(each.get("reason") == "Unschedulable" for each in pod["status"].get("conditions") or ())
 
 
+def is_cut(control_plane: ControlPlane, name: str) -> bool:
+    return "nvidia.com/mig-1g.10gb" in control_plane.get("Node", name, namespace=None)["status"]["allocatable"]
+
+
+def admit(control_plane: ControlPlane, name: str) -> None:
+    """As the loop of node health does."""
+    node = {"apiVersion": "v1", "kind": "Node"}
+    taints = [taint for taint in control_plane.get("Node", name, namespace=None)["spec"]["taints"] if taint["key"] != MIG_TAINT]
+    patch = {"spec": {"taints": taints}}
+    control_plane.resource(node).patch(name=name, body=patch, content_type="application/merge-patch+json")
+
+
 def test_a_pool_at_zero_gets_a_node_for_a_deployment_and_loses_it_after(
     cloud: Cloud, pool: tuple[Properties, str, Properties], scaler: Scaler, control_plane: ControlPlane
 ) -> None:
@@ -105,6 +117,10 @@ def test_a_pool_at_zero_gets_a_node_for_a_deployment_and_loses_it_after(
     assert nodes(control_plane, "a100-mig-a") == {}, "an instance takes time"
     assert scaler.after(2) == () and nodes(control_plane, "a100-mig-a") == {}
     assert scaler.after(2) == () and list(nodes(control_plane, "a100-mig-a")) == ["a100-mig-a-0"]
+    assert scaler.after(0.1) == (), "it is ready and offers nothing: without its taint another one would be made"
+    eventually(lambda: is_cut(control_plane, "a100-mig-a-0"))
+    assert scaler.after(0.1) == () and any(map(is_unschedulable, pods(control_plane, "served"))), "nobody has admitted it"
+    admit(control_plane, "a100-mig-a-0")
     eventually(lambda: [each["status"].get("phase") for each in pods(control_plane, "served")] == ["Running"])
     assert scaler.groups.describe()[0].desired == 1
 
@@ -131,9 +147,13 @@ def test_a_budget_keeps_a_node_whose_pod_it_does_not_let_go(
     eventually(lambda: any(map(is_unschedulable, pods(control_plane, "kept"))))
     scaler.after(0.1)
     scaler.after(4)
+    eventually(lambda: is_cut(control_plane, "a100-mig-a-0"))
+    admit(control_plane, "a100-mig-a-0")
     eventually(lambda: [each["status"].get("phase") for each in pods(control_plane, "kept")] == ["Running"])
     scaler.groups.set_desired_capacity(scaler.groups.describe()[0].name, 2)
     scaler.after(4)
+    eventually(lambda: is_cut(control_plane, "a100-mig-a-1"))
+    admit(control_plane, "a100-mig-a-1")
     names = sorted(nodes(control_plane, "a100-mig-a"))
     (used,) = {each["spec"]["nodeName"] for each in pods(control_plane, "kept")}
     scaler.after(20)

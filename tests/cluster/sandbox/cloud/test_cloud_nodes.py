@@ -16,6 +16,7 @@ from sandbox.cloud.control_plane import LocalControlPlane
 from tests.cluster.conftest import ControlPlane, eventually
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
+SLICED = {"nvidia.com/mig.config": "all-1g.10gb"}
 TRUST = '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:AssumeRole","Principal":{"Service":"eks.amazonaws.com"}}]}'
 
 
@@ -127,8 +128,7 @@ def test_nodes_of_a_group_appear_ready_scale_and_go(cloud: Cloud, control_plane:
 
 def test_a_pod_that_asks_for_a_mig_slice_runs_on_the_node_that_has_it(cloud: Cloud, control_plane: ControlPlane) -> None:
     taint = {"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}
-    made = cloud.group("mig", 1, instanceTypes=["p4de.24xlarge"], labels={"nvidia.com/mig.config": "all-1g.10gb"}, taints=[taint])
-    assert nodes(control_plane, "mig")["mig-0"]["status"]["allocatable"]["nvidia.com/mig-1g.10gb"] == "56"
+    made = cloud.group("mig", 1, instanceTypes=["p4de.24xlarge"], labels=SLICED, taints=[taint])
     control_plane.create(pod("sliced", "nvidia.com/mig-1g.10gb", 1))
     placed = eventually(lambda: running(control_plane, "sliced"))
     assert placed == "mig-0"
@@ -139,6 +139,54 @@ def test_a_pod_that_asks_for_a_mig_slice_runs_on_the_node_that_has_it(cloud: Clo
 def running(control_plane: ControlPlane, name: str) -> str:
     found = control_plane.get("Pod", name)
     return found["spec"].get("nodeName", "") if found["status"].get("phase") == "Running" else ""
+
+
+def mig_life(control_plane: ControlPlane, group: str) -> tuple[str | None, str | None]:
+    """What the MIG manager says of the group's first node, and how many slices it offers."""
+    node = nodes(control_plane, group)[f"{group}-0"]
+    return node["metadata"]["labels"].get("nvidia.com/mig.config.state"), node["status"]["allocatable"].get("nvidia.com/mig-1g.10gb")
+
+
+def test_a_node_is_cut_after_it_has_joined_and_offers_slices_after_that(cloud: Cloud, control_plane: ControlPlane) -> None:
+    cloud.group("mig", 1, instanceTypes=["p4de.24xlarge"], labels=SLICED)
+    seen = [mig_life(control_plane, "mig")]
+    while seen[-1] != ("success", "56") and len(seen) < 9:
+        eventually(lambda: mig_life(control_plane, "mig") != seen[-1])
+        seen.append(mig_life(control_plane, "mig"))
+    assert [one for one in seen if one != (None, None)] == [("pending", None), ("success", None), ("success", "56")]
+    labels = nodes(control_plane, "mig")["mig-0"]["metadata"]["labels"]
+    assert labels["nvidia.com/mig-1g.10gb.product"] == "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"
+
+
+def test_a_new_layout_is_cut_anew_and_an_update_without_one_is_not(cloud: Cloud, control_plane: ControlPlane) -> None:
+    made = cloud.group("mig", 1, instanceTypes=["p4de.24xlarge"], labels=SLICED)
+    eventually(lambda: mig_life(control_plane, "mig") == ("success", "56"))
+    cloud.change("mig", made, labels={**SLICED, "tier": "a"})
+    assert mig_life(control_plane, "mig") == ("success", "56")
+    cloud.change("mig", made, labels={"nvidia.com/mig.config": "all-2g.20gb"})
+    assert mig_life(control_plane, "mig")[1] is None
+    eventually(lambda: mig_life(control_plane, "mig")[0] == "success")
+    eventually(lambda: nodes(control_plane, "mig")["mig-0"]["status"]["allocatable"].get("nvidia.com/mig-2g.20gb") == "24")
+
+
+def test_a_taint_that_was_taken_off_a_node_does_not_come_back(cloud: Cloud, control_plane: ControlPlane) -> None:
+    def taints() -> list[str]:
+        return sorted(
+            taint["key"] for taint in nodes(control_plane, "l4")["l4-0"]["spec"].get("taints") or () if "kubernetes" not in taint["key"]
+        )
+
+    born = [{"key": "first", "effect": "NO_SCHEDULE"}, {"key": "stays", "effect": "NO_SCHEDULE"}]
+    inputs, id, outputs = made = cloud.group("l4", 1, instanceTypes=["g6.xlarge"], taints=born)
+    control_plane.resource({"apiVersion": "v1", "kind": "Node"}).patch(
+        name="l4-0",
+        body={"spec": {"taints": [{"key": "stays", "effect": "NoSchedule"}, {"key": "ours", "effect": "NoSchedule"}]}},
+        content_type="application/merge-patch+json",
+    )
+    cloud.change("l4", made, labels={"tier": "a"})
+    assert taints() == ["ours", "stays"]
+    old = {**inputs, "labels": {"tier": "a"}}
+    cloud.change("l4", (old, id, outputs), taints=[*born[:1], {"key": "new", "effect": "NO_SCHEDULE"}])
+    assert taints() == ["new", "ours"], "what the group gets its nodes get, and what it loses they lose"
 
 
 def test_a_node_deleted_by_hand_is_reported_and_made_again(cloud: Cloud, control_plane: ControlPlane) -> None:

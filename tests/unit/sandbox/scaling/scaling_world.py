@@ -33,6 +33,7 @@ def group(pool: Pool, desired: int = 0, *, low: int = 0, high: int = 4, joined: 
         zone="us-west-2a",
         instances={instance(pool, number): START - 60 * MINUTE for number in range(desired if joined is None else joined)},
         tags=gpu_node.scale_from_zero(pool),
+        taints=[taint.model_dump() for taint in gpu_node.born_with(pool)],
     )
 
 

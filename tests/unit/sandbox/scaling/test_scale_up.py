@@ -9,6 +9,7 @@ import pytest
 from components.addons import cluster_autoscaler
 from components.nodes import gpu_node
 from headway.contract.pool_parts import OnDemand, Reservation, Spot
+from headway.node_health.decision import NodeHealthPolicy
 from headway.problem import UserError
 from sandbox.cloud.scaling.groups import next_node
 from sandbox.cloud.scaling.model import NOTHING_REMEMBERED, AutoscalerArguments, CapacityChange, Termination
@@ -59,7 +60,7 @@ def test_the_tags_of_an_empty_group_say_what_a_node_of_it_offers(pool: Any) -> N
     planned, real = next_node(group(pool), None, ()).node, node(pool)
     offered = {key: value for key, value in real["status"]["allocatable"].items() if key.startswith("nvidia.com/")}
     assert {key: planned["status"]["allocatable"][key] for key in offered} == offered
-    assert planned["spec"]["taints"] == [{"key": t.key, "value": t.value, "effect": t.effect} for t in gpu_node.taints(pool)]
+    assert {taint["key"] for taint in planned["spec"]["taints"]} == {taint.key for taint in gpu_node.taints(pool)}, "not of its start"
 
 
 def test_a_group_without_tags_never_gets_a_node_for_a_gpu() -> None:
@@ -156,8 +157,37 @@ def test_a_young_node_that_is_ready_but_still_tainted_counts_as_one_that_comes()
     assert orders(world([group(L4, 1)], [young], [pod("a", GPU)])) == ()
 
 
+def uncut(age: float, *, tainted: bool = True) -> dict[str, Any]:
+    """A node of the MIG pool before it is cut."""
+    found = node(MIG, age=age * MINUTE)
+    del found["status"]["allocatable"]["nvidia.com/mig-1g.10gb"]
+    found["spec"]["taints"] += [gpu_node.UNCUT_TAINT.model_dump()] if tainted else []
+    return found
+
+
+SLICE = {"nvidia.com/mig-1g.10gb": "1"}
+
+
+@pytest.mark.parametrize(("age", "tainted", "more"), [(1, False, 1), (1, True, 0), (29, True, 0), (31, True, 1)])
+def test_a_node_that_mig_cuts_counts_as_one_that_comes_by_its_taint_alone(age: float, tainted: bool, more: int) -> None:
+    waiting = [pod("a", SLICE)]
+    found = orders(world([group(MIG, 1)], [uncut(age, tainted=tainted)], waiting))
+    assert found == (grown(MIG.name, 2) if more else ()), "a second one would be paid for, for a pod that fits on the first"
+
+
+def test_a_node_that_mig_cuts_is_not_removed_however_empty() -> None:
+    at = world([group(MIG, 1)], [uncut(29)])
+    assert orders(at, replace(ARGUMENTS, scale_down_unneeded_time=0 * MINUTE, scale_down_unready_time=0 * MINUTE)) == ()
+
+
+def test_the_autoscaler_waits_for_a_node_as_long_as_node_health() -> None:
+    assert ARGUMENTS.max_node_startup_time.total_seconds() == NodeHealthPolicy().cut_seconds
+    whole = cluster_autoscaler.values("c", "us-west-2", [L4])
+    assert AutoscalerArguments.of_chart(whole).max_node_startup_time == 15 * MINUTE, "its own, where no pool is cut"
+
+
 def test_an_old_node_without_its_gpus_does_not_count_at_all() -> None:
-    broken = node(L4, age=16 * MINUTE)
+    broken = node(L4, age=31 * MINUTE)
     del broken["status"]["allocatable"]["nvidia.com/gpu"]
     assert orders(world([group(L4, 1)], [broken], [pod("a", GPU)])) == grown("l4", 2)
 

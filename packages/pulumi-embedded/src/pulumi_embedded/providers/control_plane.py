@@ -8,6 +8,14 @@ from typing import Any, Protocol
 from pulumi_embedded.engine.provider import ProviderError
 from pulumi_embedded.providers.aws.nodes import SimulatedNode
 
+NewTaints = Mapping[str, Sequence[Mapping[str, str]]]
+"""What becomes of a node's taints with these keys; it keeps all others."""
+
+
+def retainted(before: Sequence[Mapping[str, str]], new: NewTaints) -> list[Mapping[str, str]]:
+    """The taints of a node once those of some keys are set."""
+    return [*(taint for taint in before if taint["key"] not in new), *(taint for taints in new.values() for taint in taints)]
+
 
 @dataclass(frozen=True)
 class Address:
@@ -51,8 +59,8 @@ class EksControlPlane(Protocol):
         """Make the node of the node group with this ARN, or replace one of the same name."""
         ...
 
-    def relabel(self, name: str, labels: Mapping[str, str | None], taints: Sequence[Mapping[str, str]]) -> None:
-        """Set labels (None removes one) and all taints of a live node, as EKS does."""
+    def relabel(self, name: str, labels: Mapping[str, str | None], taints: NewTaints) -> None:
+        """Set labels (None removes one) and taints of a live node."""
         ...
 
     def resize(self, name: str, capacity: Mapping[str, str], allocatable: Mapping[str, str]) -> None:
@@ -84,7 +92,7 @@ class NoControlPlane:
     def create_node(self, node: SimulatedNode, group: str) -> None:
         self.address()
 
-    def relabel(self, name: str, labels: Mapping[str, str | None], taints: Sequence[Mapping[str, str]]) -> None:
+    def relabel(self, name: str, labels: Mapping[str, str | None], taints: NewTaints) -> None:
         self.address()
 
     def resize(self, name: str, capacity: Mapping[str, str], allocatable: Mapping[str, str]) -> None:

@@ -19,7 +19,7 @@ from pulumi_embedded.providers.aws.backend import ObjectBackend
 from pulumi_embedded.providers.aws.instances import GroupInstances
 from pulumi_embedded.providers.aws.kind import Facts
 from pulumi_embedded.providers.aws.nodes import NodeGroup, NodeMaker, NodeZone, SimulatedNode
-from pulumi_embedded.providers.control_plane import EksControlPlane, wait_until_ready
+from pulumi_embedded.providers.control_plane import EksControlPlane, NewTaints, wait_until_ready
 
 _TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 _SUBNET = "aws:ec2/subnet:Subnet"
@@ -171,7 +171,7 @@ class NodeGroups(ObjectBackend):
             else:
                 dropped = {key for key in live.labels if key.startswith("nvidia.com/")} | _removed(object, inputs)
                 gone: dict[str, str | None] = dict.fromkeys(sorted(dropped - node.labels.keys()))
-                self.plane.relabel(name, {**gone, **node.labels}, node.taints)
+                self.plane.relabel(name, {**gone, **node.labels}, _new_taints(object, inputs, node))
                 self.plane.resize(name, node.capacity, node.allocatable)
         self._await(object, list(wanted), step)
 
@@ -228,6 +228,14 @@ def _answers(template: AccountObject, by: str, value: str) -> bool:
 
 def _removed(object: AccountObject, inputs: Properties) -> set[str]:
     return set(object.inputs.get("labels") or {}) - set(inputs.get("labels") or {})
+
+
+def _new_taints(object: AccountObject, inputs: Properties, node: SimulatedNode) -> NewTaints:
+    """Those that the group gets or loses. EKS writes these to nodes that are there, and does not put back one that was
+    taken off a node (EKS user guide, "Node taints on managed node groups"; cilium/cilium#17103)."""
+    before, after = object.inputs.get("taints") or [], inputs.get("taints") or []
+    changed = {str(taint["key"]) for taint in (*before, *after) if (taint in before) != (taint in after)}
+    return {key: [taint for taint in node.taints if taint["key"] == key] for key in sorted(changed)}
 
 
 def _subnets(account: SimulatedAccount, ids: list[str], region: str) -> list[AccountObject]:
