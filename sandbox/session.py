@@ -20,7 +20,7 @@ from threading import Event
 from headway.environment.stacks import StackRunner
 from headway.problem import Exit, UserError
 from pulumi_embedded.engine.command import EmbeddedPulumi
-from sandbox import deploy, plan, receipts
+from sandbox import deploy, node_health, plan, receipts
 from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.cluster.toolchain import ensure_toolchain, is_built
 from sandbox.deploy import LayerResult
@@ -144,12 +144,16 @@ class Session:
             receipts.write(file, replace(last, given=now))
 
     def start(self) -> None:
-        """Start what is not running: the control plane and the object store, side by side."""
+        """Start what is not running: the control plane with the loop of node health, and the object store, side by side."""
         from sandbox.cloud import objectstore
+
+        def plane() -> None:
+            SandboxCluster(self._layout).start(self._progress)
+            node_health.start(self._layout, self._progress)
 
         with ThreadPoolExecutor(max_workers=2) as pool:
             waiting = [
-                pool.submit(SandboxCluster(self._layout).start, self._progress),
+                pool.submit(plane),
                 pool.submit(objectstore.ensure_running, self._layout, self._progress),
             ]
             for future in waiting:

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 app = typer.Typer(help="The whole platform in miniature on this machine: no cloud, no cluster, no pulumi.", no_args_is_help=True)
 app.command()(traffic.logs)
 app.command()(traffic.token)
-GPUS_WITHIN_SECONDS = 10
-"""How long `up` waits for every node to offer its GPUs; simulated ones do from their first moment."""
+GPUS_WITHIN_SECONDS = 60
+"""How long `up` waits for every node to offer its GPUs. Whole ones are there from the first moment; those that MIG cuts
+come seconds later, and then the loop of node health has to admit their node."""
 ProjectOption = Annotated[
     Path | None, typer.Option("--project", help="The checkout to work on; without this, it is found from the working folder.")
 ]
