@@ -4,7 +4,7 @@ common.
 Problems are told with their consequence and a remedy, like those of contracts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Annotated, Literal
@@ -16,6 +16,7 @@ from components.network.endpoints import ACTIONS, without_nat
 from components.versions import KUBERNETES, NODE_RELEASES
 from headway.contract.part import Count, CountOrNone, Flag, Name, Part
 from headway.contract.pool import Pool, SystemPool
+from headway.contract.pool_parts import MigSharing
 from headway.contract.runtime import Image
 from headway.contract.units import Bytes
 from headway.problem import Problem, problem
@@ -386,6 +387,22 @@ def authority_problems(gateway: GatewaySettings, network: NetworkSettings) -> It
             fact="without NAT cert-manager reaches neither the ACME server nor Route 53, which has no endpoint in a VPC",
             consequence="The certificate would never be issued, and the gateway would answer nothing by TLS",
             remedy="Choose another nat, an authority of kind own, or null and a certificate of your own",
+        )
+
+
+def loops_problems(loops: LoopSettings, pools: Sequence[Pool], environment: str) -> Iterator[Problem]:
+    """What pools ask of the loops."""
+    cut = sorted(pool.name for pool in pools if isinstance(pool.sharing, MigSharing))
+    if cut and loops.image is None:
+        yield problem(
+            "mig-needs-the-loops",
+            "loops",
+            "image",
+            value=None,
+            fact=f"MIG cuts the GPUs of {', '.join(cut)}, and no image of the loops is named",
+            consequence="Each of their nodes is born with a taint that only the loop of node health takes off: no model would ever be placed there",
+            remedy=f"Deploy the cluster layer and run `headway loops push --environment {environment} --base python:3.12-slim@sha256:<digest> "
+            "--write`; or share these GPUs in another mode",
         )
 
 

@@ -36,6 +36,7 @@ from stacks.sections import (
     WarmCapacity,
     authority_problems,
     endpoint_problems,
+    loops_problems,
     pool_problems,
     registry_problems,
 )
@@ -137,6 +138,8 @@ class PlatformSettings(Part):
             yield replace(found, path=("system_pool", *found.path))
         yield from authority_problems(self.gateway, self.network)
         yield from registry_problems(self.registry, self.network, self.loops, self.account.region)
+        if self.environment != SANDBOX:
+            yield from loops_problems(self.loops, self.pools, self.environment)
         known = sorted(pool.name for pool in self.pools)
         for number, warm in enumerate(self.warm):
             if warm.pool not in known:

@@ -11,7 +11,7 @@ from typing import Any
 
 from components.observability.alert import Alert, AlertSeverity, FailureLayer
 from components.platform.namespaces import RATE_LIMIT
-from headway.wire import QUARANTINE
+from headway.wire import MIG_STARTUP_SECONDS, MIG_TAINT, QUARANTINE
 
 GPU_NODE = 'label_nvidia_com_gpu_present="true"'
 TENANTS = 'group by (namespace) (kube_namespace_labels{label_platform_io_tenant!=""})'
@@ -180,9 +180,20 @@ _NODE = (
         expression=(
             f"group by (node) (kube_node_labels{{{GPU_NODE}}})"
             ' unless on (node) sum by (node) (kube_node_status_allocatable{resource=~"nvidia_com_(gpu|mig).*"}) > 0'
+            # A node that MIG still cuts has longer: MigLayoutLate.
+            f' unless on (node) kube_node_spec_taint{{key="{MIG_TAINT}"}}'
         ),
         hold="15m",
         summary="Node {{ $labels.node }} has GPUs, but offers none of them to the scheduler",
+    ),
+    Alert(
+        name="MigLayoutLate",
+        layer=FailureLayer.NODE,
+        severity=AlertSeverity.TICKET,
+        expression=f'max by (node) (kube_node_spec_taint{{key="{MIG_TAINT}"}}) > 0',
+        # The loop of node health takes such a node out after half an hour. If it does not run, nobody else says so.
+        hold=f"{MIG_STARTUP_SECONDS // 60 + 5}m",
+        summary="Node {{ $labels.node }} has not been cut by MIG, or nobody has admitted it: no model is placed there",
     ),
     Alert(
         name="NodeInQuarantine",

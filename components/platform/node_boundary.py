@@ -29,7 +29,7 @@ def _notes(root: str) -> str:
 _SUCCESS = f"'{MIG_STATE}' in variables.labels && variables.labels['{MIG_STATE}'] == 'success'"
 
 RULE = AdmissionRule(
-    name="node-health-keeps-nodes",
+    name="nodes-stay-as-they-are",
     resources=NODES,
     user=f"system:serviceaccount:{NODE_HEALTH_NAMESPACE}:{NODE_HEALTH_NAMESPACE}",
     variables=(

@@ -107,7 +107,7 @@ def _surroundings(checkout: Path, environment: str, layer: "Described", *, offli
     needs = _platform_needs(checkout, environment)
     receivers = [(each.tenant.name, model.observability.receiver) for each in tenants for model in each.models]
     secrets = platform_needs.secrets(needs, receivers)
-    here = (judge_groups(layer, [each.tenant for each in tenants]), platform_needs.judge_loops(needs))
+    here = (judge_groups(layer, [each.tenant for each in tenants]), platform_needs.judge_loops(needs, layer.pools))
     if offline:
         return (*here, platform_needs.judge_secrets(secrets, Unanswered("offline")))
     asked = clients(layer.region, retries={"mode": "standard", "max_attempts": 3}, connect_timeout=5, read_timeout=20)
@@ -124,7 +124,7 @@ def _surroundings(checkout: Path, environment: str, layer: "Described", *, offli
         *here,
         platform_needs.judge_secrets(secrets, there),
         platform_needs.judge_certificate(needs, names, pem, datetime.now(UTC)),
-        places.judge_images(asking.images_there([*_images(checkout, needs), *served], asked), served),
+        places.judge_images(asking.images_there([*_images(checkout, needs), *served], asked), served, needs.image),
         places.judge_buckets(asking.bucket_owners(places.bucket_names(environment, layer), layer, asked)),
         places.judge_reach(layer, asking.own_addresses(), answers),
     )

@@ -47,9 +47,9 @@ def judge_buckets(owners: Mapping[str, BucketOwner] | Unanswered) -> DoctorResul
     return judged(BUCKETS, f"{len(owners) - ours} names of buckets are free, and {ours} are this account's.", problems)
 
 
-def judge_images(found: Mapping[str, bool | Unanswered], contracts: Mapping[str, str]) -> DoctorResult:
+def judge_images(found: Mapping[str, bool | Unanswered], contracts: Mapping[str, str], loops: str | None = None) -> DoctorResult:
     """Whether each image, by the address from which nodes will pull it, is there. A registry that did not answer hides no
-    image that is missing. `contracts`: who serves from an image, as tenant/model, by image."""
+    image that is missing. `contracts`: who serves from an image, as tenant/model, by image; `loops`: the loops' own."""
     silent = {name: answer for name, answer in found.items() if isinstance(answer, Unanswered)}
     problems = [
         Problem(
@@ -59,6 +59,8 @@ def judge_images(found: Mapping[str, bool | Unanswered], contracts: Mapping[str,
             consequence=_MODEL_WAITS if name in contracts else "Its pods never start, and the chart that waits for them fails the apply",
             remedy="Name an image that its registry has, in runtime.image of the contract"
             if name in contracts
+            else "Make it: `headway loops push`"
+            if name == loops
             else "Fill the mirror: `headway mirror --push REGISTRY/PREFIX`; or correct the version in components/versions.py",
         )
         for name, answer in sorted(found.items())

@@ -4,18 +4,23 @@ Pure. Without them the apply succeeds, and then nobody is called at night and no
 before the first apply. Secrets can exist only once their namespace does: before that, what will be needed is said.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from headway.contract.gateway_names import certificate_names
+from headway.contract.pool import Pool
+from headway.contract.pool_parts import MigSharing
 from headway.doctor.check import DoctorResult, Unanswered, judged, unknown
 from headway.gateway_certificate import certificate_problems
 from headway.problem import Problem, ProblemLevel
 from headway.wire import GATEWAY_NAMESPACE, MONITORING_NAMESPACE
 
 LOOPS, SECRETS, CERTIFICATE = "loops-image", "secrets", "certificate"
+_OF_SAMPLES = re.compile(r"([0-9])\1{11}\.dkr\.ecr\.")
+"""Registries of the accounts of the sample files."""
 PLATFORM_RECEIVERS = ("heartbeat", "platform-oncall", "platform-tickets")
 """Of `components/observability/routes.py`; a test holds them to it."""
 
@@ -64,10 +69,11 @@ class NeededSecret:
     without: str
 
 
-def judge_loops(needs: PlatformNeeds) -> DoctorResult:
-    """Whether an image of the loops is named."""
-    if needs.image:
+def judge_loops(needs: PlatformNeeds, pools: Sequence[Pool]) -> DoctorResult:
+    """Whether an image of the loops is named, and one of one's own. `pools`: those of the environment."""
+    if needs.image and not _OF_SAMPLES.match(needs.image):
         return judged(LOOPS, f"The loops run from {needs.image}.")
+    cut = any(isinstance(pool.sharing, MigSharing) for pool in pools)
     return judged(
         LOOPS,
         "",
@@ -75,8 +81,9 @@ def judge_loops(needs: PlatformNeeds) -> DoctorResult:
             Problem(
                 rule=LOOPS,
                 path=("loops", "image"),
-                fact="headway:loops names no image in the platform's stack file",
-                consequence="No loop watches nodes, and `headway release start` finds no guard and refuses",
+                fact=f"headway:loops names {'the image of the sample files' if needs.image else 'no image'} in the platform's stack file",
+                consequence="No loop watches nodes, and `headway release start` finds no guard and refuses"
+                + ("; no node that MIG cuts is ever admitted" if cut else ""),
                 remedy="Make and name one: `headway loops push --environment NAME --base python:3.12-slim@sha256:<digest> --write`",
                 level=ProblemLevel.WARNING,
             )

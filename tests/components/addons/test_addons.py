@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from components.addons import cluster_autoscaler, gpu_operator, keda, otel, prometheus
+from components.addons import cluster_autoscaler, gpu_operator, istio, keda, node_logs, otel, prometheus
 from headway.signals import SIGNALS, Source
-from headway.wire import QUARANTINE
+from headway.wire import MIG_TAINT, QUARANTINE
 from tests.components.platform.test_platform import pool
 
 
@@ -24,6 +24,18 @@ def test_every_gpu_agent_runs_on_every_pool() -> None:
     keys = [toleration["key"] for toleration in values["daemonsets"]["tolerations"]]
     assert keys == ["nvidia.com/gpu", "team", QUARANTINE], "a node in quarantine is repaired through its agents"
     assert values["node-feature-discovery"]["worker"]["tolerations"] == values["daemonsets"]["tolerations"]
+
+
+def test_what_cuts_a_node_runs_on_it_before_it_is_cut() -> None:
+    cut = pool("cut", instance_types=["p4de.24xlarge"], sharing={"mode": "mig", "layout": {"1g.10gb": 7}}, workload_class="throughput")
+    values = gpu_operator.values([pool("l4"), cut])
+    tolerated = values["daemonsets"]["tolerations"]
+    assert {"key": MIG_TAINT, "operator": "Exists", "effect": "NoSchedule"} in tolerated
+    assert values["node-feature-discovery"]["worker"]["tolerations"] == tolerated, "without its labels the operator places nothing there"
+    everywhere = [{"operator": "Exists"}]
+    assert prometheus.values(days=1, storage_bytes=2**30)["prometheus-node-exporter"]["tolerations"] == everywhere
+    assert node_logs.values("class")["tolerations"] == everywhere
+    assert "tolerations" not in istio.node_agent_values(), "its chart's own tolerate every taint that lets nothing new in"
 
 
 def test_every_counter_that_a_signal_reads_is_exported() -> None:

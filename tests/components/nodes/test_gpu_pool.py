@@ -10,10 +10,11 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 import pytest
+from botocore.loaders import Loader
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.nodes.gpu_node import labels, scale_from_zero, taints
+from components.nodes.gpu_node import UNCUT_TAINT, labels, scale_from_zero, taints
 from components.nodes.gpu_pool import GpuPool, GpuPoolArgs
 from components.nodes.launch import NodeOptions, root_volume, user_data
 from components.nodes.scaling import LiveSize
@@ -94,6 +95,26 @@ def test_an_update_of_bounds_sends_the_nodes_that_there_are(live: LiveSize | Non
 
 def test_a_gpu_node_keeps_off_whatever_asks_for_no_gpu() -> None:
     assert group(pool())["taints"] == [{"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}]
+
+
+MIG: dict[str, Any] = {"sharing": {"mode": "mig", "layout": {"1g.10gb": 7}}}
+UNCUT = "startup-taint.cluster-autoscaler.kubernetes.io/mig-layout"
+
+
+def test_a_node_that_mig_is_to_cut_keeps_models_off_until_then() -> None:
+    assert [(taint["key"], taint["effect"]) for taint in group(pool(**MIG))["taints"]] == [
+        ("nvidia.com/gpu", "NO_SCHEDULE"),
+        (UNCUT, "NO_SCHEDULE"),
+    ], "a server would take a GPU that then cannot be cut; what cuts it must not be driven out"
+
+
+def test_eks_takes_the_taint_of_a_node_that_is_to_be_cut() -> None:
+    shapes = Loader().load_service_model("eks", "service-2")["shapes"]
+    assert len(UNCUT_TAINT.key) <= shapes["taintKey"]["max"] and len(UNCUT_TAINT.value) <= shapes["taintValue"]["max"]
+
+
+def test_the_autoscaler_hears_nothing_of_a_taint_that_passes() -> None:
+    assert not [key for key in scale_from_zero(pool(**MIG)) if UNCUT in key], "it would strip it, and no pod would be planned by it"
 
 
 def test_a_pools_own_taints_come_on_top() -> None:

@@ -4,6 +4,7 @@ from components.platform import capacity, namespaces
 from headway.contract.arithmetic.startup import startup
 from headway.contract.arithmetic.warm import warm_units
 from headway.contract.placement import WorkloadClass
+from headway.wire import MIG_TAINT
 from tests.components.contracts import DEFECTS, MODELS, POOLS, changed, pool_of
 from tests.components.platform.test_platform import INTRA, by_role, pool
 from tests.components.program import layer
@@ -26,7 +27,7 @@ def test_a_placeholder_takes_one_unit_of_its_own_pool() -> None:
     assert resources["limits"] == resources["requests"]
     assert resources["limits"]["nvidia.com/mig-1g.10gb"] == "1"
     assert pod["nodeSelector"] == {"platform.io/pool": "sliced"}
-    assert pod["tolerations"][0]["key"] == "nvidia.com/gpu"
+    assert [each["key"] for each in pod["tolerations"]] == ["nvidia.com/gpu"], "nothing takes a slice before there is one"
 
 
 def test_placeholders_are_pinned_by_digest() -> None:
@@ -45,6 +46,13 @@ def test_every_node_pulls_the_images_of_its_pools_models_in_advance() -> None:
         "an image made for CUDA would be given every GPU of the node, or fail where it is newer than the driver"
     )
     assert pod["nodeSelector"] == {"platform.io/pool": "l4"}
+
+
+def test_images_are_pulled_while_mig_cuts_the_node() -> None:
+    cut = pool("cut", instance_types=["p4de.24xlarge"], sharing={"mode": "mig", "layout": {"1g.10gb": 7}}, workload_class="throughput")
+    warm = capacity.Warm(pool=cut, units=0, images=(f"registry.test/a@sha256:{'a' * 64}",))
+    pod = by_role(capacity.manifests([warm]))["prefetch-cut"]["spec"]["template"]["spec"]
+    assert [each["key"] for each in pod["tolerations"]] == ["nvidia.com/gpu", MIG_TAINT]
 
 
 def test_what_starts_tenants_images_for_their_nodes_opens_no_connection() -> None:

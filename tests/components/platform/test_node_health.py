@@ -25,6 +25,17 @@ def test_node_health_may_evict_and_never_delete_what_is_not_its_own() -> None:
     }
 
 
+def test_the_right_to_patch_nodes_is_bounded_before_it_is_given() -> None:
+    found = {manifest.role: manifest for manifest in node_health.manifests([])}
+    policy, binding = found["nodes-stay-as-they-are"].body["spec"], found["nodes-stay-as-they-are-binding"].body["spec"]
+    assert "nodes-stay-as-they-are-binding" in found["everywhere-binding"].after
+    assert policy["failurePolicy"] == "Fail" and binding["validationActions"] == ["Deny"]
+    assert "matchResources" not in binding, "nodes are in no namespace"
+    (account,) = found["everywhere-binding"].body["subjects"]
+    whose = f"system:serviceaccount:{account['namespace']}:{account['name']}"
+    assert f"request.userInfo.username == '{whose}'" in [each["expression"] for each in policy["matchConditions"]]
+
+
 HEADWAY = f"registry.example.com/headway@sha256:{'a' * 64}"
 
 

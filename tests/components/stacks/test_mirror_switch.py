@@ -26,18 +26,19 @@ WITH_NAT_NONE = {
 
 
 def platform(mirror: str | None, image: str | None = None) -> dict[str, str]:
-    """Prod with everything that it may install: an authority of its own brings cert-manager."""
+    """Prod with everything that it may install: an authority of its own brings cert-manager. The loops' image is in the mirror where no
+    other is given."""
     given = config_of("prod-platform")
     changed = {
         "headway:gateway": {**json.loads(given["headway:gateway"]), "authority": {"kind": "own", "secret": "authority"}},
-        "headway:loops": {"image": image},
+        "headway:loops": {"image": image or f"{mirror or 'registry.example.com'}/headway@sha256:{'a' * 64}"},
         "headway:registry": {"mirror": mirror},
     }
     return {**given, **{key: json.dumps(value) for key, value in changed.items()}}
 
 
 def test_nothing_foreign_is_registered_with_a_mirror() -> None:
-    found = run("prod-platform", config=platform(MIRROR, f"{MIRROR}/headway@sha256:{'a' * 64}"))
+    found = run("prod-platform", config=platform(MIRROR))
     texts = {r.name: json.dumps(dict(r.inputs), default=str) for r in found.registrations}
     # What is prefetched is what contracts of models name: their images are their teams', and named by digest there.
     foreign = {
@@ -74,6 +75,7 @@ def without_nat(tmp_path: Any, mirror: str | None) -> None:
             config["headway:network"] = {**config["headway:network"], **WITH_NAT_NONE}
         else:
             config["headway:registry"] = {"mirror": mirror}
+            config["headway:loops"] = {"image": f"{mirror or 'registry.example.com'}/headway@sha256:{'a' * 64}"}
             # A public authority is out of reach then, and refused.
             config["headway:gateway"] = {**config["headway:gateway"], "authority": {"kind": "own", "secret": "authority"}}
         (tmp_path / f"Pulumi.prod-{layer}.yaml").write_text(yaml.safe_dump({"config": config}))

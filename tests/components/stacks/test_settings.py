@@ -232,6 +232,33 @@ def test_warm_capacity_is_for_pools_that_exist() -> None:
     assert (problem.dotted, "a100-mig, h100, l4" in problem.remedy) == ("headway:warm[0].pool", True)
 
 
+def stack_files(folder: Path, environment: str, image: str | None) -> dict[str, str]:
+    """The environment's stack files in `folder`, with `image` for its loops; what its platform layer is given."""
+    for layer in ("cluster", "platform"):
+        config = {key: json.loads(text) for key, text in config_of(f"{environment}-{layer}").items()}
+        if layer == "platform":
+            config["headway:loops"] = {"image": image}
+        (folder / f"Pulumi.{environment}-{layer}.yaml").write_text(yaml.safe_dump({"config": config}))
+    return config_of(f"{environment}-platform", folder)
+
+
+@pytest.mark.parametrize("environment", ["staging", "prod"])
+def test_pools_that_mig_cuts_are_refused_where_nobody_would_admit_their_nodes(environment: str, tmp_path: Path) -> None:
+    given = stack_files(tmp_path, environment, None)
+    with pytest.raises(SettingsError) as refusal:
+        load(f"{environment}-platform", given, tmp_path)
+    (problem,) = refusal.value.problems
+    assert (problem.rule, problem.dotted) == ("mig-needs-the-loops", "headway:loops.image")
+    assert "a100-mig" in problem.fact and "no model would ever be placed there" in problem.consequence
+    assert f"headway loops push --environment {environment}" in problem.remedy
+    load(f"{environment}-cluster", config_of(f"{environment}-cluster", tmp_path), tmp_path)  # makes the repository for the image
+
+
+@pytest.mark.parametrize("environment", ["dev", "sandbox"])
+def test_no_image_is_needed_without_mig_or_where_the_loops_are_processes(environment: str, tmp_path: Path) -> None:
+    load(f"{environment}-platform", stack_files(tmp_path, environment, None), tmp_path)
+
+
 CLUSTER_CHANGES: Mapping[str, Any] = {
     "account.id": "111111111111",
     "account.region": "us-east-1",

@@ -1,6 +1,8 @@
 """`headway loops push`: where it pushes, and what it writes."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -65,3 +67,21 @@ def test_a_check_says_what_stays_off_without_the_image_and_accepts() -> None:
     assert (told["ok"], found["level"]) == (True, "warning")
     assert "release start" in found["consequence"]
     assert "headway loops push --environment dev" in found["remedy"]
+
+
+def test_a_check_refuses_pools_that_mig_cuts_without_the_image(tmp_path: Path) -> None:
+    project = checkout(tmp_path)
+    file = project / "stacks" / "Pulumi.staging-platform.yaml"
+    file.write_text(re.sub(r"    image: \S+", "    image: null", file.read_text()))
+    words = ["-m", "headway.cli.main", "check", "--environment", "staging", "--output", "json"]
+    environment = {**os.environ, "PYTHONPATH": str(project)}
+    done = subprocess.run([sys.executable, *words], cwd=project, env=environment, capture_output=True, text=True, check=False)
+    told = json.loads(done.stdout)
+    (found,) = [problem for problem in told["environment"]["problems"] if problem["rule"] == "mig-needs-the-loops"]
+    assert (done.returncode, told["ok"], found["level"], found["path"]) == (1, False, "error", "headway:loops.image")
+
+
+def test_the_samples_image_is_written_over() -> None:
+    for environment in ("staging", "prod"):
+        text = (PROJECT / "stacks" / f"Pulumi.{environment}-platform.yaml").read_text(encoding="utf-8")
+        assert f"    image: {IMAGE}\n" in with_image(text, IMAGE, "the file")

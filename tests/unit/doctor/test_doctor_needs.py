@@ -26,6 +26,7 @@ from headway.doctor.platform_needs import (
 )
 from headway.environment.kubernetes import KubernetesApi
 from headway.problem import ProblemLevel, UserError
+from tests.components.contracts import POOLS
 from tests.contract_samples import tenant
 from tests.loopback import Handler, served
 from tests.unit.doctor.test_doctor import ACCOUNT, layer
@@ -52,10 +53,17 @@ def test_a_group_that_nobody_is_in_is_found() -> None:
 def test_loops_without_an_image_are_said_before_the_apply() -> None:
     config: dict[str, Any] = {"headway:loops": {"image": None}, "headway:gateway": {"certificate": "models-tls"}}
     needs = PlatformNeeds.read(config)
-    result = judge_loops(needs)
+    result = judge_loops(needs, [])
     assert not result.blocking and result.problems[0].level is ProblemLevel.WARNING
     assert needs.certificate == "models-tls"
-    assert judge_loops(PlatformNeeds(image=IMAGE, mirror=None, certificate=None)).state is CheckState.OK
+    assert judge_loops(PlatformNeeds(image=IMAGE, mirror=None, certificate=None), []).state is CheckState.OK
+
+
+def test_the_image_of_the_sample_files_is_nobodys() -> None:
+    sample = PlatformNeeds(image=f"222222222222.dkr.ecr.us-west-2.amazonaws.com/x@sha256:{'2' * 64}", mirror=None, certificate=None)
+    (told,) = judge_loops(sample, POOLS).problems
+    assert "the image of the sample files" in told.fact
+    assert "no node that MIG cuts is ever admitted" in told.consequence
 
 
 NEEDED = secrets(PlatformNeeds(image=None, mirror=None, certificate="models-tls"), [("vision", "vision-oncall")])

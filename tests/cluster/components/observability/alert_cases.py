@@ -33,6 +33,7 @@ def _tenants(alert: str, sick: tuple[str, ...], well: tuple[str, ...], at: str, 
 _GPU_LABELS = {"Hostname": "l4-0", "UUID": "GPU-1", "gpu": "0"}
 _POD_LABELS = {"pod": "defects-1"}
 _CAPACITY = 'kube_node_labels{node="l4-0",label_nvidia_com_gpu_present="true"} 1x480'
+_UNCUT = 'kube_node_spec_taint{node="mig-0",key="startup-taint.cluster-autoscaler.kubernetes.io/mig-layout",effect="NoSchedule"}'
 
 CASES = (
     Case(
@@ -192,7 +193,12 @@ CASES = (
     Case(
         alert="GpuNodeWithoutGpus",
         sick=(_CAPACITY, 'kube_node_status_allocatable{node="l4-0",resource="nvidia_com_gpu"} 0x480'),
-        well=(_CAPACITY, 'kube_node_status_allocatable{node="l4-0",resource="nvidia_com_mig_1g_10gb"} 7x480'),
+        well=(
+            _CAPACITY,
+            'kube_node_status_allocatable{node="l4-0",resource="nvidia_com_mig_1g_10gb"} 7x480',
+            _CAPACITY.replace("l4-0", "mig-0"),
+            f"{_UNCUT} 1x480",
+        ),
         at="30m",
         labels={"node": "l4-0"},
         summary="Node l4-0 has GPUs, but offers none of them to the scheduler",
@@ -307,6 +313,14 @@ CASES = (
         at="30m",
         labels={"integration": "webhook"},
         summary="Alertmanager cannot deliver notifications by webhook",
+    ),
+    Case(
+        alert="MigLayoutLate",
+        sick=(f"{_UNCUT} 1x240",),
+        well=(f"{_UNCUT} 1x130 _x110",),
+        at="40m",
+        labels={"node": "mig-0"},
+        summary="Node mig-0 has not been cut by MIG, or nobody has admitted it: no model is placed there",
     ),
     Case(
         alert="NodeInQuarantine",
