@@ -10,7 +10,7 @@ from kubernetes.client.exceptions import ApiException
 
 from components.platform import admission
 from headway.contract.pool import Pool
-from headway.wire import MODEL, POOL, QUARANTINE, RELEASE, TENANT
+from headway.wire import MIG_TAINT, MODEL, POOL, QUARANTINE, RELEASE, TENANT
 from tests.cluster.conftest import ControlPlane, eventually
 
 NAMESPACE, KEPT = "admitted", "kept"
@@ -23,7 +23,15 @@ _POOL: dict[str, Any] = {
     "ami": {"release": "1.35.6-20260714", "driver": "580.159.03"},
 }
 POOLS = (
-    Pool.model_validate({**_POOL, "name": "blue", "taints": [{"key": "team", "value": "blue"}]}),
+    Pool.model_validate(
+        {
+            **_POOL,
+            "name": "blue",
+            "instance_types": ["p4de.24xlarge"],
+            "sharing": {"mode": "mig", "layout": {"1g.10gb": 7}},
+            "taints": [{"key": "team", "value": "blue"}],
+        }
+    ),
     Pool.model_validate({**_POOL, "name": "plain"}),
 )
 HOSTS = ("models.test",)
@@ -218,6 +226,7 @@ REFUSED: tuple[tuple[str, str, Change], ...] = (
     ("tolerations-of-own-pool", "another pool's", lambda body: body["spec"].update(nodeSelector={POOL: "plain"})),
     ("tolerations-of-own-pool", "no pool", lambda body: body["spec"].pop("nodeSelector")),
     ("tolerations-of-own-pool", "quarantine", lambda body: body["spec"]["tolerations"].append({"key": QUARANTINE, "operator": "Exists"})),
+    ("tolerations-of-own-pool", "not cut yet", lambda body: body["spec"]["tolerations"].append({"key": MIG_TAINT, "operator": "Exists"})),
     ("tolerations-of-own-pool", "no GPU", lambda body: container(body).pop("resources")),
     ("tolerations-by-name", "all", lambda body: body["spec"].update(tolerations=[{"operator": "Exists"}])),
 )

@@ -9,11 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from kubernetes import client
 from typer.testing import CliRunner
 
@@ -29,6 +27,7 @@ from headway.node_health.replacement import refused
 from headway.wire import MODEL, NODE_HEALTH_NAMESPACE, QUARANTINE, RELEASE, TENANT
 from sandbox.cluster.nodes import node_manifest
 from tests.cluster.conftest import ControlPlane, api_client, eventually
+from tests.cluster.node_health.as_the_loop import kubeconfig_of_the_loop
 
 NAMESPACE = "vision"
 SLOW = NodeHealthPolicy()
@@ -294,15 +293,10 @@ def test_the_loops_own_identity_may_do_what_it_does_and_no_more(fleet: ControlPl
 
 
 @contextlib.contextmanager
-def looping(fleet: ControlPlane, folder: Path) -> Generator[subprocess.Popen[str]]:
+def looping(fleet: ControlPlane) -> Generator[subprocess.Popen[str]]:
     """`headway nodes watch` as the Deployment runs it: with the service account's own token and nobody else's rights."""
-    core: Any = client.CoreV1Api(api_client(fleet.kubeconfig.read_text()))
-    token = core.create_namespaced_service_account_token("node-health", NODE_HEALTH_NAMESPACE, {"spec": {"expirationSeconds": 3600}})
-    found = yaml.safe_load(fleet.kubeconfig.read_text())
-    found["users"][0]["user"] = {"token": token.status.token}
-    path = folder / f"{len(list(folder.iterdir()))}.yaml"
-    path.write_text(yaml.safe_dump(found))
-    words = ["nodes", "watch", "--interval", "1", "--serve", "127.0.0.1:0", "--kubeconfig", str(path)]
+    path = str(kubeconfig_of_the_loop(fleet))
+    words = ["nodes", "watch", "--interval", "1", "--serve", "127.0.0.1:0", "--kubeconfig", path]
     with subprocess.Popen([sys.executable, "-m", "headway.cli.main", *words], stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -315,11 +309,11 @@ def holder(fleet: ControlPlane) -> str:
     return next((lease["spec"].get("holderIdentity") or "" for lease in leases), "")
 
 
-def test_the_deployed_loop_works_with_its_own_rights_and_hands_over_at_its_end(fleet: ControlPlane, tmp_path: Path) -> None:
+def test_the_deployed_loop_works_with_its_own_rights_and_hands_over_at_its_end(fleet: ControlPlane) -> None:
     for name in "abc":
         condition(fleet, f"gpu-{name}", "True", "NvidiaGPUIsReady")
         command(fleet, "release", f"gpu-{name}", "--untested")
-    with looping(fleet, tmp_path) as first:
+    with looping(fleet) as first:
         began = eventually(lambda: holder(fleet), within=60)
         code, said = command(fleet, "watch", "--once")
         assert (code, "Another loop of node health has its turn" in said) == (1, True), "an error that the command shows, and no round"
@@ -327,7 +321,7 @@ def test_the_deployed_loop_works_with_its_own_rights_and_hands_over_at_its_end(f
         condition(fleet, sick, "False", "NvidiaXID48Error")
         eventually(lambda: state(fleet, sick) is QuarantineState.WAITING, within=60)
         assert sick not in serving(fleet)
-        with looping(fleet, tmp_path) as second:
+        with looping(fleet) as second:
             assert holder(fleet) == began
             first.terminate()
             assert first.wait(60) == 0

@@ -41,7 +41,8 @@ SERVER = NodePod(namespace="vision", name="defects-1", gpus=1)
 def node(**changes: Any) -> GpuNode:
     """A node of a MIG pool that has just joined, changed."""
     given: dict[str, Any] = {"name": "n", "pool": "mig", "created": YOUNG, "sliced": True, "taints": (GPU, UNCUT)}
-    return GpuNode(**{**given, "offered": {}, "installed": {}, **changes})
+    given |= {"offered": {}, "installed": {}}
+    return GpuNode(**{**given, **changes})
 
 
 def cut(**changes: Any) -> GpuNode:

@@ -15,6 +15,7 @@ from headway.cli.nodes import lines
 from headway.node_health.decision import (
     LOOP,
     Action,
+    Admit,
     Clear,
     Diagnose,
     Evict,
@@ -263,7 +264,7 @@ def _obey(it: GpuNode, action: Action) -> GpuNode:
             return replace(it, diagnostic=Diagnostic.NONE)
         case Readmit():
             return replace(it, taints=(), quarantine=None)
-        case Evict() | Replace() | Tell():
+        case Admit() | Evict() | Replace() | Tell():
             return it
 
 
