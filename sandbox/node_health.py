@@ -12,7 +12,7 @@ from sandbox.cluster.processes import Process, Supervisor
 from sandbox.layout import Layout
 from sandbox.progress import Progress
 
-NAME = "node-health"
+NAME = "node-health-loop"
 INTERVAL_SECONDS = 1
 """Between its rounds; fifteen in production, where cutting takes minutes too."""
 
