@@ -249,14 +249,15 @@ def _record(node: "GpuNode") -> dict[str, Any]:
 def _health(node: "GpuNode") -> str:
     from headway.node_health.decision import NodeHealthPolicy, fault
 
+    uncut = f"MIG {node.mig_state or 'not begun'}" if node.uncut else ""
     if node.quarantine is not None:
-        return node.quarantine.state.value
+        return ", ".join(filter(None, (node.quarantine.state.value, uncut)))
     if reason := fault(node, NodeHealthPolicy()):
         return reason
     if not node.ready:
         return "not ready"
-    if node.uncut:
-        return f"MIG {node.mig_state or 'not begun'}"
+    if uncut:
+        return uncut
     return "sound" if node.whole else "GPUs missing"
 
 

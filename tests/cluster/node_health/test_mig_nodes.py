@@ -3,16 +3,19 @@
 What is simulated: the nodes, and what NVIDIA's MIG manager and device plugin show of them.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
+from typer.testing import CliRunner
 
 from components.nodes import gpu_node
 from components.platform import namespaces, node_health
 from components.platform.node_boundary import RULE
+from headway.cli.main import app
 from headway.contract.pool import Pool
 from headway.node_health import watch
 from headway.node_health.cluster import Done, NodeCluster
@@ -110,7 +113,14 @@ def patched(plane: ControlPlane, name: str, patch: dict[str, Any]) -> str:
     return ""
 
 
+def shown(plane: ControlPlane, name: str) -> str:
+    """What `headway nodes` says of its health."""
+    said = CliRunner().invoke(app, ["nodes", "--kubeconfig", str(plane.kubeconfig), "--output", "json"]).output
+    return next(node["health"] for node in json.loads(said) if node["node"] == name)
+
+
 def test_a_node_is_admitted_once_its_layout_is_there_and_not_before(fleet: ControlPlane) -> None:
+    assert shown(fleet, "cut-0") == "MIG not begun"
     for state in ("pending", "rebooting", "pending", "success"):
         says(fleet, state)
         assert [done for done in a_round(fleet) if done.action.node.name == "cut-0"] == []
@@ -142,6 +152,7 @@ def test_a_node_that_is_not_cut_in_time_is_set_apart_and_comes_back_when_it_is(f
     a_round(fleet, after=1802)
     record = seen(fleet, "cut-0").quarantine
     assert record and (record.reason, record.state) == (LATE, QuarantineState.WAITING)
+    assert shown(fleet, "cut-0") == "waiting, MIG failed"
     says(fleet, "success")
     offers(fleet, SLICES)
     a_round(fleet, after=1900)
