@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 LONGEST_LINE = 120
 TUTORIAL = "tenants/acme/"
 """What a reader of the guide writes."""
-MOST_WORDS = 43_500
+MOST_WORDS = 44_500
 """In code blocks none are counted."""
 GENERATED = {
     "packages/pulumi-embedded/docs/types.md",
