@@ -267,8 +267,14 @@ def _releases(duty: Duty) -> tuple[Statement, ...]:
     listed = [f"{tenant}/*", f"{LEDGER_LEASES}{tenant}/*"]
     stores = {"StringEquals": {"kms:ViaService": f"s3.{duty.region}.amazonaws.com", f"aws:ResourceTag/{ENVIRONMENT_TAG}": duty.environment}}
     return (
-        Statement(sid="Ledger", actions=["s3:GetObject", "s3:PutObject"], resources=mine),
-        Statement(sid="FindEvents", actions=["s3:ListBucket"], resources=[ledger], conditions={"StringLike": {"s3:prefix": listed}}),
+        # Versions: what was first written under a number is the event, whatever was deleted or written there since.
+        Statement(sid="Ledger", actions=["s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"], resources=mine),
+        Statement(
+            sid="FindEvents",
+            actions=["s3:ListBucket", "s3:ListBucketVersions"],
+            resources=[ledger],
+            conditions={"StringLike": {"s3:prefix": listed}},
+        ),
         Statement(
             sid="ReadModels",
             actions=["s3:GetObject"],

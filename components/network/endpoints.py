@@ -89,6 +89,7 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
         "s3:GetObject",
         "s3:GetObjectVersion",
         "s3:ListBucket",
+        "s3:ListBucketVersions",
         "s3:ListMultipartUploadParts",
         "s3:PutObject",
     ),

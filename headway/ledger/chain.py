@@ -17,8 +17,8 @@ from headway.ledger import bundle
 from headway.ledger import lease as leases
 from headway.ledger.events import BOUND, Event, canonical, digest, genesis, key
 from headway.ledger.lease import Lease, LeaseRecord, LeaseState, LeaseTerm, standing
-from headway.ledger.proof import START, ChainEnd, ChainProof, listed, prove, refusal
-from headway.ledger.store import LedgerStore, StoredObject, TakenError, UnreachableError, create_or_agree
+from headway.ledger.proof import START, ChainEnd, ChainProof, counting, listed, prove, refusal
+from headway.ledger.store import LedgerStore, StoredObject, TakenError, UnreachableError, Written, create_or_agree
 from headway.problem import Exit, UserError
 
 READERS = 16
@@ -30,7 +30,12 @@ class LostError(Exception):
 
 def proof(store: LedgerStore, chain: str, environment: str | None, after: ChainEnd = START) -> ChainProof:
     """What the store holds of a chain after `after`: the one way in which anybody reads events. Raises UnreachableError."""
-    keys = store.list(f"{chain}/events/", key(chain, after.number) if after.number else "")
+    written = _written(store, chain, after.number)
+    if not all(one.once for one in written):
+        objects = counting(chain, environment, _ever(store, written), after)
+        flaws = listed(chain, [name for name, _ in objects], after.number)
+        return ChainProof((), flaws, after) if flaws else prove(chain, environment, objects, after)
+    keys = [one.key for one in written]
     if flaws := listed(chain, keys, after.number):
         return ChainProof((), flaws, after)
     bundles = 0 if after.number else bundle.whole(len(keys))
@@ -55,14 +60,32 @@ def proven(store: LedgerStore, chain: str, environment: str | None, after: Chain
     return found
 
 
+def _written(store: LedgerStore, chain: str, number: int) -> Sequence[Written]:
+    """Everything below `events/` that comes after event `number`; 0 is before the first."""
+    return store.written(f"{chain}/events/", key(chain, number) if number else "")
+
+
 def _contents(store: LedgerStore, keys: Sequence[str]) -> Sequence[tuple[str, bytes]]:
-    """Many objects at once, for each is a round trip."""
-    if len(keys) < 2:
-        contents = [store.get(name) for name in keys]
+    return [(name, contents[-1]) for name, contents, _ in _ever(store, [Written(name) for name in keys]) if contents]
+
+
+def _ever(store: LedgerStore, written: Sequence[Written]) -> Sequence[tuple[str, Sequence[bytes], bool]]:
+    """What was written under each key. Many objects at once, for each is a round trip."""
+    wanted = [(one.key, version) for one in written for version in one.versions]
+
+    def content(each: tuple[str, str]) -> bytes | None:
+        return store.get(*each)
+
+    if len(wanted) < 2:
+        contents = [content(each) for each in wanted]
     else:
         with ThreadPoolExecutor(max_workers=READERS) as pool:
-            contents = list(pool.map(store.get, keys))
-    return [(name, content) for name, content in zip(keys, contents, strict=True) if content is not None]
+            contents = list(pool.map(content, wanted))
+    by_key: dict[str, list[bytes]] = {one.key: [] for one in written}
+    for (name, _), content in zip(wanted, contents, strict=True):
+        if content is not None:
+            by_key[name].append(content)
+    return [(one.key, by_key[one.key], one.there and bool(by_key[one.key])) for one in written]
 
 
 class Ledger:
@@ -112,12 +135,11 @@ class Ledger:
             kind=kind,
             body=json.loads(canonical(body)),
         )
-        name = key(self.chain, event.number)
         self._require_room(event.number)
         try:
-            self._store.create(name, event.stored())
+            self._store.create(key(self.chain, event.number), event.stored())
         except (TakenError, UnreachableError) as doubt:
-            there = self._store.get(name)
+            there = self._there()
             if there is None:
                 raise UnreachableError(str(doubt)) from None
             if there != event.stored():
@@ -155,10 +177,22 @@ class Ledger:
         return bound
 
     def _require_room(self, number: int) -> None:
-        """A number below others is a hole: whoever filled it would hide that events were removed, or forged."""
-        later = self._store.list(f"{self.chain}/events/", key(self.chain, number))
-        if later and self._store.get(key(self.chain, number)) is None:
-            raise refusal(self.chain, listed(self.chain, later, number - 1)[0])
+        """A number below others is a hole: whoever filled it would hide that events were removed, or forged. And an event
+        that was deleted is one still, though the store would let it be written again."""
+        written = _written(self._store, self.chain, number - 1)
+        if not written or (written[0].key == key(self.chain, number) and all(one.once for one in written)):
+            return
+        found = proof(self._store, self.chain, self.environment, self._end)
+        if found.events:
+            raise LostError(f"event {number} of {self.chain} was written by somebody else")
+        if found.flaws:
+            raise refusal(self.chain, found.flaws[0])
+
+    def _there(self) -> bytes | None:
+        """What takes the place of the next event."""
+        number = len(self._events) + 1
+        found = proof(self._store, self.chain, self.environment, self._end)
+        return found.events[0].stored() if found.events else self._store.get(key(self.chain, number))
 
     def lease(self) -> Lease | None:
         """Whose term it is by what was read so far, and whether he lives; None if it is nobody's. Raises
@@ -232,9 +266,16 @@ class Ledger:
 
 
 def verify(store: LedgerStore, chain: str, environment: str | None, head: str | None = None) -> tuple[str, ...]:
-    """Every flaw of a chain, as sentences; empty for a sound one. Reads the whole chain, also what lies beside it."""
-    objects = _contents(store, store.list(f"{chain}/events/"))
-    return tuple(flaw.fact for flaw in prove(chain, environment, objects, head=head).flaws)
+    """Every flaw of a chain, as sentences; empty for a sound one. Reads the whole chain, also what lies beside it, and
+    says what somebody did to it that no reader believes."""
+    written = _written(store, chain, 0)
+    flaws = prove(chain, environment, counting(chain, environment, _ever(store, written)), head=head).flaws
+    later = (
+        f"{one.key} was deleted or written again; what was first written there and follows the chain counts"
+        for one in written
+        if not one.once
+    )
+    return (*(flaw.fact for flaw in flaws), *later)
 
 
 def register(store: LedgerStore, chain: str, release: Mapping[str, Any]) -> str:

@@ -65,6 +65,31 @@ def listed(chain: str, keys: Sequence[str], after: int = 0) -> tuple[ChainFlaw, 
     return ()
 
 
+def counting(
+    chain: str, environment: str | None, written: Sequence[tuple[str, Sequence[bytes], bool]], after: ChainEnd = START
+) -> Sequence[tuple[str, bytes]]:
+    """Of what was ever written under each key (contents oldest first, and whether the newest is there still): the first
+    one that follows the chain. So nobody takes back an event, and what is none is forgotten once it is deleted."""
+    found: list[tuple[str, bytes]] = []
+    end = after
+    for name, contents, there in sorted(written, key=lambda one: one[0]):
+        content = next((each for each in contents if _continues(chain, environment, name, each, end)), None)
+        if content is None and there:
+            content = contents[-1]
+        if content is not None:
+            found.append((name, content))
+            end = ChainEnd(end.number + 1, digest(content), end.bound)
+    return found
+
+
+def _continues(chain: str, environment: str | None, name: str, content: bytes, end: ChainEnd) -> bool:
+    try:
+        event = parse(content)
+    except ValueError:
+        return False
+    return event.number == end.number + 1 and name == key(chain, event.number) and _follows(chain, environment, event, end)
+
+
 def prove(
     chain: str,
     environment: str | None,

@@ -11,7 +11,7 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -61,11 +61,30 @@ class StoredObject:
     """Seconds since that writing, by the store's clock; never more than really passed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a store remembers of a key: its writings, oldest first, and whether the newest of them is there still."""
+
+    key: str
+    versions: tuple[str, ...] = ("",)
+    there: bool = True
+
+    @property
+    def once(self) -> bool:
+        return self.there and len(self.versions) == 1
+
+
 class LedgerStore(Protocol):
     """Objects by key. Keys are `/`-separated and safe as file names."""
 
-    def get(self, key: str) -> bytes | None:
-        """The object, or None. Raises UnreachableError, UserError for one that is larger than LARGEST."""
+    def get(self, key: str, version: str = "") -> bytes | None:
+        """The object, or that writing of it, or None. Raises UnreachableError, UserError for one that is larger than
+        LARGEST."""
+        ...
+
+    def written(self, prefix: str, after: str = "") -> tuple[Written, ...]:
+        """Keys that begin with `prefix` and sort after `after`, sorted: also those that were deleted, where the store
+        remembers them. Raises UnreachableError."""
         ...
 
     def create(self, key: str, body: bytes) -> None:
@@ -95,7 +114,7 @@ class FolderStore:
     def __init__(self, root: Path, clock: Callable[[], float] = time.time) -> None:
         self._root, self._clock = root, clock
 
-    def get(self, key: str) -> bytes | None:
+    def get(self, key: str, version: str = "") -> bytes | None:
         try:
             with (self._root / key).open("rb") as file:
                 return _bounded(key, os.fstat(file.fileno()).st_size, file.read)
@@ -143,6 +162,9 @@ class FolderStore:
         start = self._root / prefix.rpartition("/")[0]
         found = (p.relative_to(self._root).as_posix() for p in start.rglob("*") if p.is_file() and not p.name.startswith("."))
         return tuple(sorted(key for key in found if key.startswith(prefix) and key > after))
+
+    def written(self, prefix: str, after: str = "") -> tuple[Written, ...]:
+        return tuple(Written(key) for key in self.list(prefix, after))
 
 
 def _bounded(key: str, size: int, read: Callable[[], bytes]) -> bytes:
@@ -197,10 +219,12 @@ class S3Store:
     def __init__(self, client: Any, bucket: str, prefix: str = "") -> None:
         self._client, self._bucket, self._prefix = client, bucket, prefix
 
-    def get(self, key: str) -> bytes | None:
+    def get(self, key: str, version: str = "") -> bytes | None:
+        which = {"VersionId": version} if version else {}
+
         def act() -> bytes | None:
             try:
-                answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
+                answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, **which)
                 return _bounded(key, answer["ContentLength"], answer["Body"].read)
             except self._client.exceptions.NoSuchKey:
                 return None
@@ -250,6 +274,27 @@ class S3Store:
             return tuple(sorted(o["Key"].removeprefix(self._prefix) for page in pages for o in page.get("Contents", [])))
 
         return _asked(act)
+
+    def written(self, prefix: str, after: str = "") -> tuple[Written, ...]:
+        later = {"KeyMarker": self._prefix + after} if after else {}
+
+        def act() -> tuple[Written, ...]:
+            pages = self._client.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=self._prefix + prefix, **later)
+            return _remembered(self._prefix, after, pages)
+
+        return _asked(act)
+
+
+def _remembered(root: str, after: str, pages: Iterable[Mapping[str, Any]]) -> tuple[Written, ...]:
+    """Versions of a key are listed newest first (S3 API reference, ListObjectVersions)."""
+    versions: dict[str, list[str]] = {}
+    deleted: set[str] = set()
+    for page in pages:
+        for one in page.get("Versions", []):
+            versions.setdefault(one["Key"], []).insert(0, one["VersionId"])
+        deleted.update(one["Key"] for one in page.get("DeleteMarkers", []) if one["IsLatest"])
+    found = (Written(key.removeprefix(root), tuple(each), key not in deleted) for key, each in sorted(versions.items()))
+    return tuple(one for one in found if one.key > after)
 
 
 def _age(answer: Mapping[str, Any]) -> float:
@@ -338,7 +383,7 @@ def _refused(why: str) -> UserError:
     return UserError(
         f"The release ledger refuses this identity or this request ({why}).",
         "Nothing can be written down, so nothing is done; the release guard takes care of a release under way.",
-        "Check credentials, region and the bucket's address: the runner needs to list, get and put its objects, and the bucket's policy is that of"
-        " this version's cluster layer. Then run it again.",
+        "Check credentials, region and the bucket's address: the runner needs to list, get and put its objects and their versions"
+        " (`headway access` prints the policy), and the bucket's policy is that of this version's cluster layer. Then run it again.",
         Exit.REFUSED,
     )

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from headway.ledger.chain import Ledger, verify
-from headway.ledger.store import StoredObject, TakenError, digest_of
+from headway.ledger.store import StoredObject, TakenError, Written, digest_of
 from headway.release.driver.event_kinds import EventKind, OperatorRequest
 from headway.release.driver.rollout_state import RolloutState
 from tests.unit.release_world import START, Memory, Scene
@@ -23,10 +23,13 @@ class Shelf:
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.clock: Callable[[], datetime] = lambda: START
-        self.written: dict[str, datetime] = {}
+        self.when: dict[str, datetime] = {}
 
-    def get(self, key: str) -> bytes | None:
+    def get(self, key: str, version: str = "") -> bytes | None:
         return self.objects.get(key)
+
+    def written(self, prefix: str, after: str = "") -> tuple[Written, ...]:
+        return tuple(Written(key) for key in self.list(prefix, after))
 
     def create(self, key: str, body: bytes) -> None:
         if key in self.objects:
@@ -35,13 +38,13 @@ class Shelf:
 
     def held(self, key: str) -> StoredObject | None:
         body = self.objects.get(key)
-        return StoredObject(body, digest_of(body), (self.clock() - self.written[key]).total_seconds()) if body is not None else None
+        return StoredObject(body, digest_of(body), (self.clock() - self.when[key]).total_seconds()) if body is not None else None
 
     def replace(self, key: str, body: bytes, tag: str | None) -> str:
         there = self.objects.get(key)
         if (digest_of(there) if there is not None else None) != tag:
             raise TakenError(key)
-        self.objects[key], self.written[key] = body, self.clock()
+        self.objects[key], self.when[key] = body, self.clock()
         return digest_of(body)
 
     def list(self, prefix: str, after: str = "") -> tuple[str, ...]:

@@ -90,7 +90,9 @@ class Bed:
 
     @property
     def ledger(self) -> Ledger:
-        return Ledger(connect(BUCKET, PREFIX, endpoint=self.address, region="us-west-2"), SERVICE, "sandbox", "test", lambda: datetime.now(UTC))
+        return Ledger(
+            connect(BUCKET, PREFIX, endpoint=self.address, region="us-west-2"), SERVICE, "sandbox", "test", lambda: datetime.now(UTC)
+        )
 
     def next_tick(self) -> dict[str, Any]:
         """What the next tick to be written down counted."""

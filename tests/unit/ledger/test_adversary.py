@@ -1,7 +1,8 @@
 """Writers, a lease, a planner, and somebody who puts, changes and deletes objects wherever the store lets him: whatever
 they do, in whichever order, the planner obeys the chain that the last event's hash proves, or refuses.
 
-The store is a locked bucket: nothing is overwritten, but what is hidden by a deletion may be written again.
+One store forgets what is deleted, so that it may be written again; the other one is a bucket with versions, where a
+deletion only hides.
 """
 
 import json
@@ -17,9 +18,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from headway.ledger import bundle
 from headway.ledger import lease as leases
-from headway.ledger.chain import Ledger, LostError, verify
+from headway.ledger.chain import Ledger, LostError, proof, verify
 from headway.ledger.events import BOUND, UNBOUND, Event, digest, genesis, key, parse
 from headway.ledger.serving import ADOPTED, ENDED, INTENDED, STARTED, latest
+from headway.ledger.store import Written
 from headway.ledger.traffic_split import TrafficSplit
 from headway.problem import UserError
 from headway.release.driver.rollout_state import fold
@@ -49,23 +51,37 @@ def body(kind: str, release: str) -> dict[str, Any]:
 
 
 class Bucket(Shelf):
-    """Remembers all that was ever written: a hash names one content."""
+    """Notes all that was ever written, for a hash names one content; a versioned one remembers it by key too."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, versioned: bool) -> None:
         super().__init__()
         self.ever: dict[str, bytes] = {}
+        self.versions: dict[str, list[bytes]] = {}
+        self._versioned = versioned
 
     def create(self, key: str, body: bytes) -> None:
         super().create(key, body)
         self.ever[digest(body)] = body
+        self.versions.setdefault(key, []).append(body)
+
+    def get(self, key: str, version: str = "") -> bytes | None:
+        return self.versions[key][int(version)] if version else super().get(key)
+
+    def written(self, prefix: str, after: str = "") -> tuple[Written, ...]:
+        if not self._versioned:
+            return super().written(prefix, after)
+        keys = sorted(key for key in self.versions if key.startswith(prefix) and key > after)
+        return tuple(Written(key, tuple(map(str, range(len(self.versions[key])))), key in self.objects) for key in keys)
 
 
 class Attacked(RuleBasedStateMachine):
+    versioned = False
+
     @initialize()
     def begin(self) -> None:
         self.small = patch.object(bundle, "EVENTS", 3)  # so that a short chain has bundles
         self.small.start()
-        self.store = Bucket()
+        self.store = Bucket(versioned=self.versioned)
         self.now = START
         self.store.clock = lambda: self.now
         self.writers = [self.ledger(CHAIN, "one"), self.ledger(CHAIN, "two")]
@@ -164,7 +180,7 @@ class Attacked(RuleBasedStateMachine):
 
     @rule(content=st.sampled_from([b"", b"[]", b"[" * 5000, b'{"count":1e999,"holder":"x","number":99,"renewed":"","seconds":1e9}']))
     def adversary_spoils_the_lease(self, content: bytes) -> None:
-        self.store.objects[leases.key(CHAIN)], self.store.written[leases.key(CHAIN)] = content, self.now
+        self.store.objects[leases.key(CHAIN)], self.store.when[leases.key(CHAIN)] = content, self.now
 
     @invariant()
     def the_planner_obeys_the_proven_chain_or_refuses(self) -> None:
@@ -212,3 +228,36 @@ _TIME = "2026-11-21T12:00:00.000Z"
 
 TestAttacked = Attacked.TestCase
 TestAttacked.settings = settings(max_examples=80, stateful_step_count=20, deadline=None)
+
+
+class AttackedVersions(Attacked):
+    """What was once proven is not taken back; and once all is deleted that is none, the planner obeys again."""
+
+    versioned = True
+    known: tuple[Event, ...] = ()
+
+    @invariant()
+    def the_planner_obeys_the_proven_chain_or_refuses(self) -> None:
+        found = proof(self.store, CHAIN, ENVIRONMENT)
+        if not found.flaws:
+            assert found.events[: len(self.known)] == self.known, "an event was taken back"
+            self.known = found.events
+        try:
+            planned = latest(self.store, CHAIN, ENVIRONMENT)
+        except UserError:
+            assert found.flaws or self.unreadable(list(found.events)), "a sound chain was refused"
+            return
+        assert not found.flaws
+        assert planned == fold(found.events).split, "the planner and `status` say different things"
+
+    @rule()
+    def an_administrator_deletes_everything(self) -> None:
+        for name in self.store.list(f"{CHAIN}/events/"):
+            self.store.objects.pop(name)
+        found = proof(self.store, CHAIN, ENVIRONMENT)
+        assert not found.flaws
+        assert found.events[: len(self.known)] == self.known
+
+
+TestAttackedVersions = AttackedVersions.TestCase
+TestAttackedVersions.settings = TestAttacked.settings

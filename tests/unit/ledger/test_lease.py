@@ -108,7 +108,7 @@ def test_a_live_lease_keeps_others_out_and_a_dead_ones_runs_out(stored: Place) -
 )
 def test_an_odd_lease_keeps_nobody_out_for_longer_than_a_lease_lasts(place: Place, odd: bytes) -> None:
     assert isinstance(place.store, Shelf)
-    place.store.objects[leases.key(CHAIN)], place.store.written[leases.key(CHAIN)] = odd, place.time.now
+    place.store.objects[leases.key(CHAIN)], place.store.when[leases.key(CHAIN)] = odd, place.time.now
     assert place.ledger("two").acquire("two", TERM).holder == "two"
 
 

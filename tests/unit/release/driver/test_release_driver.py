@@ -344,10 +344,10 @@ class Gone(Shelf):
 
     away = False
 
-    def get(self, key: str) -> bytes | None:
+    def get(self, key: str, version: str = "") -> bytes | None:
         if self.away:
             raise UnreachableError("ConnectTimeoutError")
-        return super().get(key)
+        return super().get(key, version)
 
     def list(self, prefix: str, after: str = "") -> tuple[str, ...]:
         if self.away:
