@@ -73,14 +73,14 @@ def _ever(store: LedgerStore, written: Sequence[Written]) -> Sequence[tuple[str,
     """What was written under each key. Many objects at once, for each is a round trip."""
     wanted = [(one.key, version) for one in written for version in one.versions]
 
-    def content(each: tuple[str, str]) -> bytes | None:
+    def one_writing(each: tuple[str, str]) -> bytes | None:
         return store.get(*each)
 
     if len(wanted) < 2:
-        contents = [content(each) for each in wanted]
+        contents = [one_writing(each) for each in wanted]
     else:
         with ThreadPoolExecutor(max_workers=READERS) as pool:
-            contents = list(pool.map(content, wanted))
+            contents = list(pool.map(one_writing, wanted))
     by_key: dict[str, list[bytes]] = {one.key: [] for one in written}
     for (name, _), content in zip(wanted, contents, strict=True):
         if content is not None:
