@@ -75,7 +75,8 @@ class ApiAnswer:
 
     @property
     def ok(self) -> bool:
-        return self.status < 400
+        """False also for a redirect, which nobody follows."""
+        return self.status < 300
 
     @property
     def document(self) -> Object:

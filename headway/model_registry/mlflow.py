@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.model_registry.entry import DIGEST_TAG, Registered
+from headway.outgoing import asked
 from headway.problem import UserError
 
 TIMEOUT_SECONDS = 20
@@ -65,13 +66,16 @@ class MlflowRegistry:
         url = f"{self.address.rstrip('/')}/api/2.0/mlflow/model-versions/{what}?{query}"
         headers = {"Authorization": self.authorization} if self.authorization else {}
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
+            with asked(urllib.request.Request(url, headers=headers), TIMEOUT_SECONDS) as answer:  # noqa: S310
                 return json.loads(answer.read(LARGEST_ANSWER))
         except urllib.error.HTTPError as error:
             with error:
                 # A version that is no number is an invalid parameter to MLflow; to a contract it is one that does not exist.
                 if error.code == 404 or (error.code == 400 and b"INVALID_PARAMETER_VALUE" in error.read(10_000)):
                     return None
+                to = urllib.parse.urlsplit(error.headers.get("Location") or "")
+                if 300 <= error.code < 400:
+                    raise self._unreadable(f"it redirects to {to.scheme}://{to.hostname}, which gets no credentials") from None
             raise self._unreadable(f"it answers {error.code} {error.reason}") from None
         except ValueError:
             raise self._unreadable("what it answers is no JSON") from None

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from headway.ledger.events import Event
+from headway.outgoing import asked
 from headway.problem import Exit, UserError
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind
@@ -113,5 +114,5 @@ class Webhook:
     def _post(self, body: bytes) -> None:
         headers = {"Content-Type": "application/json", "User-Agent": RELEASE_FIELD_MANAGER}
         request = urllib.request.Request(self._url, body, headers)  # noqa: S310  the scheme was checked
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS):  # noqa: S310
+        with asked(request, TIMEOUT_SECONDS):
             return

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headway.contract.pool import Pool
 from headway.environment.kubernetes import CONFLICT, NOT_FOUND, KubernetesApi, Object
 from headway.environment.port import Environment, OutOfReachError
+from headway.outgoing import asked
 from headway.problem import Exit, UserError
 from headway.verify import probe
 from headway.verify.probe import Probe, ProbeSeen
@@ -149,7 +150,7 @@ class Site:
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(url, data, {"Content-Type": "application/json"} if data else {})  # noqa: S310 - the port's own address
         try:
-            with urllib.request.urlopen(request, timeout=HTTP_SECONDS) as answer:  # noqa: S310
+            with asked(request, HTTP_SECONDS) as answer:
                 return answer.read(LARGEST_ANSWER)
         except urllib.error.HTTPError as refusal:
             with refusal:

@@ -44,6 +44,16 @@ class Refused(Exception):  # noqa: N818
     """The artifact is not what the contract says, or cannot be had; the text says which and why."""
 
 
+class Straight(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: signature and session token are for the host that was asked, and for nobody that it may point to."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> None:
+        return None
+
+
+STRAIGHT = urllib.request.build_opener(Straight)
+
+
 # Credentials ----------------------------------------------------------------------------------------------------------------------------
 
 
@@ -58,7 +68,7 @@ def credentials(environment: Json) -> "dict[str, str]":
     if environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):
         token = Path(environment["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]).read_text().strip()
         asked = urllib.request.Request(environment["AWS_CONTAINER_CREDENTIALS_FULL_URI"], headers={"Authorization": token})  # noqa: S310
-        with urllib.request.urlopen(asked, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
+        with STRAIGHT.open(asked, timeout=TIMEOUT_SECONDS) as answer:
             found = json.loads(answer.read())
         return {"key": found["AccessKeyId"], "secret": found["SecretAccessKey"], "token": found["Token"]}
     if environment.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
@@ -71,7 +81,7 @@ def credentials(environment: Json) -> "dict[str, str]":
         }
         region = environment["AWS_REGION"]
         endpoint = environment.get("AWS_ENDPOINT_URL_STS", f"https://sts.{region}.amazonaws.com")
-        with urllib.request.urlopen(endpoint, urllib.parse.urlencode(query).encode(), TIMEOUT_SECONDS) as answer:  # noqa: S310
+        with STRAIGHT.open(endpoint, urllib.parse.urlencode(query).encode(), TIMEOUT_SECONDS) as answer:
             tree = xml.etree.ElementTree.fromstring(answer.read())  # noqa: S314  (the answer of AWS itself, over TLS)
         found = {element.tag.replace(STS_NAMESPACE, ""): element.text or "" for element in tree.iter()}
         return {"key": found["AccessKeyId"], "secret": found["SecretAccessKey"], "token": found["SessionToken"]}
@@ -126,16 +136,6 @@ def address(uri: str, region: str, environment: Json) -> str:
     if endpoint:
         return f"{endpoint.rstrip('/')}/{parts.netloc}{key}"
     return f"https://{parts.netloc}.s3.{region}.amazonaws.com{key}"
-
-
-class Straight(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: signature and session token are for the host that was asked, and for nobody that it may point to."""
-
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> None:
-        return None
-
-
-STRAIGHT = urllib.request.build_opener(Straight)
 
 
 def get(url: str, region: str, keys: "dict[str, str]", span: "tuple[int, int] | None" = None) -> bytes:

@@ -69,6 +69,16 @@ def over_grpc(base: str, request: Json) -> Json:
         raise NotYet(f"{base} cannot be reached: {error}") from None
 
 
+class Straight(urllib.request.HTTPRedirectHandler):
+    """A server that sends its callers elsewhere is not obeyed."""
+
+    def redirect_request(self, req: Json, fp: Json, code: Json, msg: Json, headers: Json, newurl: Json) -> None:
+        return
+
+
+STRAIGHT = urllib.request.build_opener(Straight)
+
+
 def exchange(base: str, request: Json) -> Json:
     """The answer to `request` as JSON, or as text where it is none. See `body_of` for the bodies."""
     if base.startswith("grpc://"):
@@ -76,7 +86,7 @@ def exchange(base: str, request: Json) -> Json:
     data, headers = body_of(request)
     asked = urllib.request.Request(base + request["path"], data=data, headers=headers)  # noqa: S310
     try:
-        with urllib.request.urlopen(asked, timeout=request["timeout_seconds"]) as answer:  # noqa: S310
+        with STRAIGHT.open(asked, timeout=request["timeout_seconds"]) as answer:
             text = answer.read().decode(errors="replace")
     except urllib.error.HTTPError as error:
         reason = f"{request['path']} answered {error.code}: {error.read(300).decode(errors='replace').strip()}"
@@ -304,7 +314,7 @@ class Memory:
 def last_progress(config: Json, memory: Memory, mode: str, now: float) -> "tuple[bool, float]":
     """Whether the server's counters of finished work moved since `mode` last looked, and how many seconds ago they last did."""
     try:
-        with urllib.request.urlopen(config["progress"]["url"], timeout=config["progress"]["timeout_seconds"]) as answer:  # noqa: S310
+        with STRAIGHT.open(config["progress"]["url"], timeout=config["progress"]["timeout_seconds"]) as answer:
             lines = answer.read().decode(errors="replace").splitlines()
         names = tuple(config["progress"]["counters"])
         total = sum(float(line.rsplit(None, 1)[1]) for line in lines if re.split(r"[{\s]", line, maxsplit=1)[0] in names)

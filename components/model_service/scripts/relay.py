@@ -14,11 +14,21 @@ from typing import Any
 TIMEOUT_SECONDS = 8
 
 
+class Straight(urllib.request.HTTPRedirectHandler):
+    """A server that sends its callers elsewhere is not obeyed."""
+
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> None:
+        return
+
+
+STRAIGHT = urllib.request.build_opener(Straight)
+
+
 def serve(port: int, url: str) -> None:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             try:
-                with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
+                with STRAIGHT.open(url, timeout=TIMEOUT_SECONDS) as answer:
                     self._reply(answer.status, answer.headers.get("content-type", "text/plain"), answer.read())
             except (urllib.error.URLError, OSError) as error:
                 self._reply(502, "text/plain", f"the server's metrics page cannot be read: {error}\n".encode())

@@ -80,7 +80,7 @@ class Cloud:
         headers = fetch.signed(method, url, self.region, self.credentials(), extra, now, service, body)
         request = urllib.request.Request(url, data=body if method != "GET" else None, headers=headers, method=method)  # noqa: S310
         try:
-            with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310
+            with fetch.STRAIGHT.open(request, timeout=timeout) as answer:
                 return answer.read()
         except urllib.error.HTTPError as error:
             missing = service == "s3" and method == "GET" and error.code in (403, 404)
@@ -156,7 +156,7 @@ def ask(config: Json, path: str, body: bytes) -> "tuple[int, Json]":
     headers = {"content-type": "application/json"}
     request = urllib.request.Request(config["base"] + path, data=body, headers=headers)  # noqa: S310
     try:
-        with urllib.request.urlopen(request, timeout=config["timeout_seconds"]) as answer:  # noqa: S310
+        with fetch.STRAIGHT.open(request, timeout=config["timeout_seconds"]) as answer:
             status, text = answer.status, answer.read()
     except urllib.error.HTTPError as error:
         if error.code == 429 or error.code >= 500:

@@ -172,6 +172,7 @@ class Prometheus:
         session = requests.Session()
         # Neither a proxy nor a password of the environment's: what is asked, and as whom, is what was configured.
         session.trust_env = False
+        session.max_redirects = 0
         session.verify = str(endpoint.ca_file) if endpoint.ca_file else True
         session.cert = (str(endpoint.certificate[0]), str(endpoint.certificate[1])) if endpoint.certificate else None
         session.auth = _authentication(endpoint)
