@@ -19,6 +19,9 @@ from headway.problem import FieldPath, Problem, problem, shown
 
 P = TypeVar("P", bound=Part)
 
+MOST_LOOKED_UP = 200
+"""Errors of a document for which a misspelling is looked up: as many as are shown. Each costs a quarter of a millisecond."""
+
 
 def contract_from(document: Document, kind: type[P]) -> tuple[P | None, tuple[Problem, ...]]:
     """The contract in `document`, or everything that is wrong with it. Findings of the document itself are not repeated."""
@@ -42,7 +45,7 @@ def _errors(document: Document, kind: type[Part]) -> Iterator[Problem]:
 
 
 def _findings(document: Document, kind: type[Part], error: ValidationError) -> Iterator[Problem]:
-    for details in error.errors(include_url=False):
+    for number, details in enumerate(error.errors(include_url=False)):
         raw = tuple(details["loc"])
         path = _document_path(document.data, raw, missing=details["type"] == "missing")
         context = details.get("ctx", {})
@@ -65,6 +68,7 @@ def _findings(document: Document, kind: type[Part], error: ValidationError) -> I
                 message=str(details["msg"]),
                 given=details["input"],
                 context=context,
+                looked_up=number < MOST_LOOKED_UP,
             )
             yield wrong_value(wrong)
 

@@ -79,6 +79,8 @@ class WrongValue:
     message: str
     given: Any
     context: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    looked_up: bool = True
+    """Whether what was meant is looked up."""
 
     @property
     def field(self) -> FieldInfo | None:
@@ -130,9 +132,13 @@ def wrong_value(wrong: WrongValue) -> Problem:
     )
 
 
+LONGEST_WORD = 100
+"""Characters of a value that can be a misspelling of anything: comparing costs their product."""
+
+
 def nearest(given: Any, choices: list[str], otherwise: str) -> str:
     """A remedy: the choice that `given` is a misspelling of, or `otherwise`."""
-    near = difflib.get_close_matches(str(given), choices, 1)
+    near = difflib.get_close_matches(str(given), choices, 1) if len(str(given)) <= LONGEST_WORD else []
     return f"Did you mean {near[0]}?" if near else otherwise
 
 
@@ -143,7 +149,8 @@ def _missing(wrong: WrongValue) -> Wording:
 def _unknown(wrong: WrongValue) -> Wording:
     owner = part_at(wrong.kind, wrong.location[:-1])
     names = sorted(owner.model_fields) if owner else []
-    remedy = nearest(wrong.name, names, f"Fields here: {', '.join(names)}")
+    fields = f"Fields here: {', '.join(names)}"
+    remedy = nearest(wrong.name, names, fields) if wrong.looked_up else fields
     return Wording("field-unknown", f"there is no field {shown(wrong.name)}", remedy, "It would be ignored, so it is refused")
 
 
@@ -153,7 +160,7 @@ def _not_legal(wrong: WrongValue) -> Wording:
     one_of = ("one of " if len(choices) > 1 else "") + ", ".join(choices)
     given = wrong.given
     fact = f"{shown(given)!r} is not {one_of}" if isinstance(given, str) else f"{kind_of(given)}, where a text is expected"
-    return Wording("value-not-legal", fact, nearest(given, choices, f"Write {one_of}"))
+    return Wording("value-not-legal", fact, nearest(given, choices, f"Write {one_of}") if wrong.looked_up else f"Write {one_of}")
 
 
 def _no_quantity(wrong: WrongValue) -> Wording:

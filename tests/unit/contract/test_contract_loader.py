@@ -320,6 +320,22 @@ def test_a_file_with_thousands_of_mistakes_shows_the_first_and_counts_the_rest(t
     assert rest.fact.startswith("2,8"), "3,000 unknown fields and the missing ones, less those shown"
 
 
+def test_misspellings_are_looked_up_for_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def close(word: str, *_: Any) -> list[str]:
+        asked.append(word)
+        return []
+
+    monkeypatch.setattr("difflib.get_close_matches", close)
+    (tmp_path / "acme").mkdir()
+    keys = [f"k{number}" for number in range(3000)]
+    (tmp_path / "acme" / "tenant.yaml").write_text("".join(f"{key}: 1\n" for key in keys), encoding="utf-8")
+    load_tenants(tmp_path)
+    assert 150 < len(asked) <= 200
+    assert set(asked) <= set(keys)
+
+
 def test_a_missing_folder_is_a_problem(tmp_path: Path) -> None:
     assert set(rules(load_tenants(tmp_path / "gone"))) == {"folder-readable"}
 
