@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import Event
 
 from headway.environment.stacks import StackRunner
+from headway.private_folder import private_folder
 from headway.problem import Exit, UserError
 from pulumi_embedded.engine.command import EmbeddedPulumi
 from sandbox import deploy, node_health, plan, receipts
@@ -25,7 +26,7 @@ from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.cluster.toolchain import ensure_toolchain, is_built
 from sandbox.deploy import LayerResult
 from sandbox.extras import Extra, ran_before
-from sandbox.layout import Layout
+from sandbox.layout import HOME_VARIABLE, Layout
 from sandbox.progress import Progress
 
 Told = Callable[[LayerResult], None]
@@ -216,8 +217,7 @@ def in_short(names: Sequence[str], most: int = 3) -> str:
 def held(layout: Layout, what: str) -> Generator[None]:
     """Hold the sandbox's lock. Raises UserError with the holder's pid when a live process has it; a dead one's lock
     is free."""
-    layout.state.mkdir(parents=True, exist_ok=True)
-    path = layout.state / "session.lock"
+    path = private_folder(layout.state, HOME_VARIABLE) / "session.lock"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:

@@ -109,13 +109,13 @@ def _say(kind: str, error: UserError) -> None:
 
 def _keep(error: Exception) -> Path:
     from headway.environment import selection
+    from headway.private_folder import private_folder
 
     folder = selection.logs()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "headway-error.log"
+        path = private_folder(folder) / "headway-error.log"
         path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-    except OSError:
+    except (OSError, UserError):
         traceback.print_exception(error)
         return Path("the lines above")
     return path

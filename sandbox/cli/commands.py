@@ -74,6 +74,7 @@ def up(project: ProjectOption = None, extras: ExtrasOption = "") -> None:
     from sandbox.session import Session
 
     began, layout, console = monotonic(), _layout(project), _console()
+    show.say_whose(console, layout.project)
     servers = Supervisor(layout)
     more = chosen([*extras.split(","), *fallen(servers.list())])
     _check_contracts(layout, console)

@@ -1,6 +1,8 @@
 """How results look to a person. Takes frozen values, prints; decides nothing."""
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
@@ -26,6 +28,16 @@ _OPERATIONS = {
     "delete-replaced": ("-", "red"),
     "import": ("=", "cyan"),
 }
+
+
+def say_whose(console: Console, project: Path) -> None:
+    """Warn root in a checkout of somebody else, who could change none of the files that are made."""
+    owner = project.stat().st_uid
+    if os.geteuid() == 0 and owner != 0:
+        console.print(
+            f"[yellow]warning[/yellow]: you are root, and {escape(str(project))} belongs to user {owner}: files that are made there will be"
+            f" root's.\n  Run it as that user, or set HEADWAY_SANDBOX_HOME to a folder of root.",
+        )
 
 
 def layer(result: LayerResult) -> RenderableType:

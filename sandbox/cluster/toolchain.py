@@ -17,11 +17,12 @@ from pathlib import Path
 from threading import Event
 from time import monotonic
 
+from headway.private_folder import private_folder
 from headway.problem import UserError
 from sandbox.cluster import build_commands, disk, golang
 from sandbox.cluster.locks import exclusive
 from sandbox.cluster.toolsets import SETS, Binary, ToolSet, fingerprint, go_directive, link_flags, required_versions
-from sandbox.layout import Layout
+from sandbox.layout import HOME_VARIABLE, Layout
 from sandbox.progress import Progress
 
 DEFAULT_SETS = ("control-plane", "crds")
@@ -83,7 +84,8 @@ def ensure_toolchain(
     folders = {name: _folder(layout, tool_set) for name, tool_set in wanted.items()}
     missing = [name for name, folder in folders.items() if not folder.exists()]
     if missing:
-        layout.logs.mkdir(parents=True, exist_ok=True)
+        private_folder(layout.state, HOME_VARIABLE)
+        layout.logs.mkdir(exist_ok=True)
         waited: list[str] = []
 
         def waiting(text: str) -> None:

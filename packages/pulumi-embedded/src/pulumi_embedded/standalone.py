@@ -23,7 +23,7 @@ def home() -> Path:
 
 def prepare(folder: Path) -> None:
     """Give this process a file backend and a passphrase in `folder`, unless its environment names others."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.environ.get(BACKEND_VARIABLE):
         state = folder / "state"
         state.mkdir(exist_ok=True)

@@ -103,8 +103,8 @@ class FileBackend:
     def mark(self) -> None:
         """Say which layout this is. Pulumi takes a folder without this file for its older layout, which had no projects."""
         file = self._folder / "meta.yaml"
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # states hold what programs told nobody to keep secret
         if not file.exists():
-            file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text("version: 1\n", encoding="utf-8")
 
     # ---- the selected stack ----------------------------------------------------------------------------------------------------------

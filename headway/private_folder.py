@@ -1,0 +1,32 @@
+"""A folder of state, logs or keys: its owner alone may enter, whatever the files in it allow."""
+
+import os
+import stat
+from pathlib import Path
+
+from headway.problem import Exit, UserError
+
+
+def private_folder(path: Path, named_by: str = "XDG_STATE_HOME") -> Path:
+    """Make the folder, or close one that others may enter. `named_by` is the variable that names another one. Raises UserError for one of another user, OSError."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.stat()
+    if found.st_uid != os.geteuid():
+        raise UserError(
+            f"{path} belongs to user {_name(found.st_uid)}, and this is user {_name(os.geteuid())}.",
+            "Files of both would mix there: keys that one cannot read, and state that one cannot change. Nothing was done.",
+            f"Run it as that user, without sudo; or name a folder of your own with {named_by}.",
+            Exit.REFUSED,
+        )
+    if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        path.chmod(0o700)
+    return path
+
+
+def _name(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
