@@ -8,7 +8,8 @@ from headway.problem import Exit, UserError
 
 
 def private_folder(path: Path, named_by: str = "XDG_STATE_HOME") -> Path:
-    """Make the folder, or close one that others may enter. `named_by` is the variable that names another one. Raises UserError for one of another user, OSError."""
+    """Make the folder, or close one that others may enter. `named_by` is the variable that names another one. Raises
+    UserError for one of another user, OSError."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = path.stat()
     if found.st_uid != os.geteuid():
