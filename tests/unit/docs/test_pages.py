@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[3]
 LONGEST_LINE = 120
 TUTORIAL = "tenants/acme/"
 """What a reader of the guide writes."""
-MOST_WORDS = 44_500
-"""In code blocks none are counted."""
+MOST_WORDS = 45_500
+"""In code blocks none are counted. 700 are the threat model's."""
 GENERATED = {
     "packages/pulumi-embedded/docs/types.md",
     "packages/pulumi-embedded/docs/unchecked.md",
