@@ -36,6 +36,7 @@ lint: .venv/.ready-dev
 
 types: .venv/.ready-dev
 	@$(BIN)/basedpyright
+	@$(BIN)/basedpyright -p tests
 
 arrows: .venv/.ready-dev
 	@said=$$($(BIN)/lint-imports --no-cache) || { printf '%s\n' "$$said"; exit 1; }; printf '%s\n' "$$said" | grep -E 'KEPT|Contracts'

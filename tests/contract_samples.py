@@ -65,7 +65,8 @@ def changed(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """A copy of `data` with each dotted path set; list positions are numbers, GONE takes a key out."""
     result = copy.deepcopy(data)
     for dotted, value in changes.items():
-        *above, last = [int(part) if part.isdigit() else part for part in dotted.split("/")]
+        parts: list[Any] = [int(part) if part.isdigit() else part for part in dotted.split("/")]
+        *above, last = parts
         target: Any = result
         for part in above:
             target = target[part]

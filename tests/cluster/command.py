@@ -152,7 +152,8 @@ class Sandbox:
         from kubernetes import client, config
 
         api: Any = config.new_client_from_config(str(self.layout.kubeconfig))
-        core, apps = client.CoreV1Api(api), client.AppsV1Api(api)
+        core: Any = client.CoreV1Api(api)
+        apps: Any = client.AppsV1Api(api)
         listed = {
             "Deployment": apps.list_namespaced_deployment(namespace).items,
             "ResourceQuota": core.list_namespaced_resource_quota(namespace).items,

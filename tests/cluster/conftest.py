@@ -75,7 +75,7 @@ def documents(manifests: tuple[str | dict[str, Any], ...]) -> Iterator[dict[str,
             yield manifest
 
 
-def eventually(look: Callable[[], T], within: float = 20.0) -> T:
+def eventually(look: Callable[[], T | None], within: float = 20.0) -> T:
     """The first true answer of `look`; fails with the last one after `within` seconds."""
     deadline = time.monotonic() + within
     while True:

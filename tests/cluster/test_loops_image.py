@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -102,7 +102,7 @@ def unpacked(registry: RegistryClient, repository: str, reference: str, folder: 
         assert layer.stat().st_size == described["size"]
         with subprocess.Popen(["gzip", "-dc", str(layer)], stdout=subprocess.PIPE) as plain:
             assert plain.stdout is not None
-            assert f"sha256:{hashlib.file_digest(plain.stdout, 'sha256').hexdigest()}" == diff
+            assert f"sha256:{hashlib.file_digest(cast(Any, plain.stdout), 'sha256').hexdigest()}" == diff
         subprocess.run(["tar", "-xzf", str(layer), "-C", str(folder / "root"), "--no-same-owner"], check=True)
         layer.unlink()
     return found

@@ -12,7 +12,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from google.protobuf import empty_pb2, struct_pb2
 from pulumi import ResourceOptions, ResourceTransformArgs
@@ -281,7 +281,7 @@ def record(
 
     def run() -> None:
         # The SDK keeps these for the whole process; a run that failed leaves outputs of a closed loop behind.
-        SETTINGS.outputs.clear()
+        cast(Any, SETTINGS).outputs.clear()
         set_all_config(dict(config or {}))
         configure(
             MockSettings(

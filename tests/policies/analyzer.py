@@ -44,7 +44,7 @@ class Analyzer:
             schema = json_format.MessageToDict(policy.configSchema.properties)
             properties = {k: v["default"] for k, v in schema.items() if "default" in v}
             change = (changes or {}).get(policy.name, {})
-            level = LEVELS[change["level"]] if "level" in change else policy.enforcementLevel
+            level: Any = LEVELS[change["level"]] if "level" in change else policy.enforcementLevel
             properties.update({k: v for k, v in change.items() if k != "level"})
             entries[policy.name] = proto.PolicyConfig(enforcementLevel=level, properties=_struct(properties))
         self._stub.Configure(proto.ConfigureAnalyzerRequest(policyConfig=entries))

@@ -157,7 +157,7 @@ def put(spec: Schema, path: Path, value: Any) -> None:
 
 
 def compiled(objects: list[Schema]) -> envoy_configuration.EnvoyConfiguration:
-    return envoy_configuration.compile_(MeshSnapshot.of(objects), DOORS, "/xds", KEYS)
+    return envoy_configuration.compile_(MeshSnapshot.of(objects), DOORS, "/xds", {str(key): value for key, value in KEYS.items()})
 
 
 def shown(path: Path) -> str:

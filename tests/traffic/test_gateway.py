@@ -1,6 +1,7 @@
 """What an application meets at the gateway: its own tenant's tokens, limits and releases, real answers, and no lost request."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,8 @@ def test_a_dark_release_answers_by_name_in_the_mesh_and_never_at_the_gateway(ser
         asked = serving.request(CLASSIFIER)
         dark = LoadRequest(path=asked.path, body=asked.body, headers={**asked.headers, **inside})
         eventually(lambda: serving.ask(dark, serving.addresses.mesh[8000]).headers.get(RELEASE) == canary)
-        found = [serving.ask(serving.request(CLASSIFIER, **{RELEASE: canary})).headers[RELEASE] for _ in range(20)]
+        named: dict[str, Any] = {RELEASE: canary}
+        found = [serving.ask(serving.request(CLASSIFIER, **named)).headers[RELEASE] for _ in range(20)]
         assert set(found) == {stable}
     finally:
         serving.retire(CLASSIFIER, canary)

@@ -129,7 +129,7 @@ def test_so_is_one_by_grpc(door: Door) -> None:
     host = door.head()["host"]
     with grpc.insecure_channel(f"127.0.0.1:{door.port}", options=[("grpc.default_authority", host)]) as channel:
         call = channel.unary_unary(METHOD)
-        answers = [call(b"\x08\x01", metadata=[("authorization", f"Bearer {door.token}")], timeout=60) for _ in range(12)]
+        answers = [call(b"\x08\x01", metadata=(("authorization", f"Bearer {door.token}"),), timeout=60) for _ in range(12)]
     assert answers == [b"\x08\x01"] * 12
 
 

@@ -39,7 +39,7 @@ def gate(policy: GatePolicy | None = None, shape: tuple[int, ...] = ()) -> Gate:
     made = Gate(policy or GatePolicy(), EDGES, CLASSES, shape=shape)
     past = counts(9000.0)
     if shape:
-        past = Counts(buckets=np.stack([past.buckets] * shape[0]), errors=np.stack([past.errors] * shape[0]))
+        past = Counts(buckets=np.stack([np.asarray(past.buckets)] * shape[0]), errors=np.stack([np.asarray(past.errors)] * shape[0]))
     made.learn(past)
     return made
 

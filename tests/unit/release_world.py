@@ -50,12 +50,12 @@ class Reading:
         return _counts(raw["stable"])
 
     def tick(self, raw: Mapping[str, Any], *, frozen: bool) -> Tick:
-        arms = {name: _counts(raw[name]) for name in ("stable", "baseline", "canary", "mirrored")}
+        arms: dict[str, Any] = {name: _counts(raw[name]) for name in ("stable", "baseline", "canary", "mirrored")}
         answers: Mapping[str, int] = raw.get("answers", {})
         named = ("pairs", "mismatches", "labelled", "only_canary_right", "only_stable_right")
-        compared = {name: answers.get(name, 0) for name in named}
+        compared: dict[str, Any] = {name: answers.get(name, 0) for name in named}
         copies: Mapping[str, int] = raw.get("compared", {})
-        copied = {f"mirrored_{name}": copies.get(name, 0) for name in ("pairs", "mismatches")}
+        copied: dict[str, Any] = {f"mirrored_{name}": copies.get(name, 0) for name in ("pairs", "mismatches")}
         return Tick(**arms, **compared, **copied, answered=raw["answered"], ready=raw["ready"], freeze=frozen)
 
 
@@ -214,7 +214,7 @@ class Memory:
     def read(self, rollout: RolloutState, start: float, end: float) -> RawCounters:
         """Requests of the tick by the live route; the same window always holds the same."""
         rng = np.random.default_rng(int(start * 1000) % 2**32)
-        share = dict.fromkeys(("stable", "baseline", "canary"), 0.0)
+        share: dict[str, float] = dict.fromkeys(("stable", "baseline", "canary"), 0.0)
         for arm in rollout.split.arms:
             users = self.share_of_users if self.led else 0.0
             share[arm.role] += (1 - users) * self.routed.get(arm.key, 0) / 100

@@ -45,7 +45,7 @@ def refusal(plane: ControlPlane, body: dict[str, Any], *, change: bool = False) 
             kind.create(body=body, **dry)
     except ApiException as error:
         assert error.status == 422 or error.status == 403, error
-        return str(json.loads(error.body)["message"])
+        return str(json.loads(error.body or "{}")["message"])
     return ""
 
 

@@ -1,9 +1,9 @@
 """Programs written with pulumi_kubernetes, run by the embedded engine against a real API server."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pulumi
@@ -41,11 +41,11 @@ class Stack:
         self._program = program
         return {str(getattr(op, "value", op)): count for op, count in self._stack.preview().change_summary.items()}
 
-    def up(self, program: Program) -> dict[str, int]:
+    def up(self, program: Program) -> Mapping[Any, int]:
         self._program = program
         return dict(self._stack.up().summary.resource_changes or {})
 
-    def refresh(self) -> dict[str, int]:
+    def refresh(self) -> Mapping[Any, int]:
         return dict(self._stack.refresh().summary.resource_changes or {})
 
     def destroy(self) -> None:
@@ -85,7 +85,7 @@ def service(team: str, *, data: str = "1", cpu: str = "100m", **spec: Any) -> Pr
     def program() -> None:
         import pulumi_kubernetes as k8s
 
-        here = {"namespace": team}
+        here: Any = {"namespace": team}
         settings = k8s.core.v1.ConfigMap("settings", metadata=here, data={"a": data})
         k8s.core.v1.Secret("token", metadata=here, string_data={"token": "hunter2"})
         labels = {"app": "web"}
@@ -98,8 +98,8 @@ def service(team: str, *, data: str = "1", cpu: str = "100m", **spec: Any) -> Pr
         pod = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
         web = k8s.apps.v1.Deployment(
             "web",
-            metadata={"name": "web", **here},
-            spec={"selector": {"matchLabels": labels}, "template": pod, **spec},
+            metadata=cast(Any, {"name": "web", **here}),
+            spec=cast(Any, {"selector": {"matchLabels": labels}, "template": pod, **spec}),
             opts=pulumi.ResourceOptions(ignore_changes=["spec.replicas"], custom_timeouts=pulumi.CustomTimeouts(create="3s", update="20s")),
         )
         pulumi.export("settings", settings.metadata.name)

@@ -87,6 +87,6 @@ def steady(arm: str, pods: int, begin: int, seconds: int, rate: float, seed: int
             new = rng.poisson(rate * SCRAPE / pods)
             counts = counts + rng.multinomial(new, shares)
             failed += int(rng.binomial(new, 0.001))
-            pod.scrape(at, {"200": counts.sum() - failed, "503": failed}, np.cumsum(counts))
+            pod.scrape(at, {"200": counts.sum() - failed, "503": failed}, np.cumsum(counts).tolist())
         found.append(pod)
     return found

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -261,7 +262,7 @@ def guarded(monitoring: Monitoring, tmp_path_factory: pytest.TempPathFactory) ->
         server.wait(60)
 
 
-def says(server: Guarded, **how: Path) -> str:
+def says(server: Guarded, **how: Any) -> str:
     """Why it gives no answer to whoever asks so; empty where it does."""
     asking = Prometheus(PrometheusEndpoint(url=server.url, **how))
     try:

@@ -62,7 +62,7 @@ def shell_of(sandbox: Sandbox) -> dict[str, str]:
     """The environment of a shell that has evaluated `headway sandbox env`."""
     _, exports = sandbox.run("sandbox", "env")
     said = subprocess.run(["bash", "-c", f"{exports}\nenv -0"], env=sandbox.environment, capture_output=True, text=True, check=True)
-    found = dict(entry.partition("=")[::2] for entry in said.stdout.split("\0") if entry)
+    found = {name: value for name, _, value in (entry.partition("=") for entry in said.stdout.split("\0") if entry)}
     return {**found, **GIVEN, "PATH": f"{found['PATH'].partition(':')[0]}:{PROJECT / '.venv/bin'}:{os.environ['PATH']}"}
 
 

@@ -38,7 +38,7 @@ def gpu_node_of(pool: Any, resource: str, count: str, **labels: str) -> dict[str
 @pytest.fixture(scope="module")
 def plane(control_plane: ControlPlane) -> ControlPlane:
     """Two tenants as their layers render them, and a node of each pool."""
-    control_plane.create(*(manifest.body for manifest in capacity.manifests([])))
+    control_plane.create(*(dict(manifest.body) for manifest in capacity.manifests([])))
     control_plane.create(gpu_node_of(L4, "nvidia.com/gpu", "1"), gpu_node_of(SLICED, SLICE, "56"))
     for tenant in ("vision", "assist"):
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": tenant, "labels": {TENANT: tenant}}}

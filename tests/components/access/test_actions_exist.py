@@ -1,5 +1,7 @@
 """Every action of a deployer's policy is one that AWS has: a misspelt one allows nothing, and nobody is told."""
 
+from typing import Any
+
 import botocore.session
 import pytest
 
@@ -32,7 +34,8 @@ ALL = {action for actions in ACTIONS.values() for action in actions}
 
 @pytest.mark.parametrize("service", sorted({action.partition(":")[0] for action in ALL}))
 def test_each_action_of_a_service_is_an_operation_of_it(service: str) -> None:
-    known = {f"{service}:{name}" for name in botocore.session.get_session().get_service_model(service).operation_names}
+    model: Any = botocore.session.get_session().get_service_model(service)
+    known = {f"{service}:{name}" for name in model.operation_names}
     assert sorted({action for action in ALL if action.startswith(f"{service}:")} - known - WITHOUT_OPERATION) == []
 
 

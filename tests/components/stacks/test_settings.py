@@ -53,6 +53,7 @@ def test_lower_layers_read_account_and_pools_where_the_cluster_states_them() -> 
     above = load("sandbox-cluster", config_of("sandbox-cluster"))
     below = load("sandbox-vision", config_of("sandbox-vision"))
     assert isinstance(above, ClusterSettings)
+    assert isinstance(below, TenantSettings)
     assert (below.account, below.pools) == (above.account, above.pools)
 
 
@@ -407,7 +408,9 @@ def test_the_tests_above_name_every_field() -> None:
 
     assert named(ClusterSettings, ("account", "control_plane", "network", "storage", "system_pool")) == set(CLUSTER_CHANGES) | CLUSTER_FIXED
     assert named(PlatformSettings, ("gateway", "loops", "observability", "registry")) | {"warm"} == set(PLATFORM_CHANGES)
-    pool = next(iter(load("sandbox-cluster", config_of("sandbox-cluster")).pools))
+    cluster = load("sandbox-cluster", config_of("sandbox-cluster"))
+    assert isinstance(cluster, ClusterSettings)
+    pool = next(iter(cluster.pools))
     assert set(type(pool).model_fields) == set(POOL_CHANGES)
 
 

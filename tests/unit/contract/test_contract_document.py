@@ -75,6 +75,7 @@ def test_every_duplicate_is_found_in_one_pass() -> None:
 def test_scalars_mean_what_yaml_1_2_says(text: str, value: object) -> None:
     document = read(f"a: {text}\n".encode(), "x.yaml")
     assert document.data == {"a": value}
+    assert isinstance(document.data, dict)
     assert type(document.data["a"]) is type(value)
 
 

@@ -31,7 +31,7 @@ def seen(broken: str = "") -> Any:
             self.reply(200, "\n".join(lines))
 
         def do_POST(self) -> None:
-            self.posted += json.loads(self.body())
+            type(self).posted += json.loads(self.body())
             self.reply(200)
 
     now = iter(range(0, 100_000, 30))

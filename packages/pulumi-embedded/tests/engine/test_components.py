@@ -135,7 +135,7 @@ def test_transforms_run_from_the_resource_outwards(engine_workspace: Workspace) 
         def transform(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
             if args.type_ != "mem:index:Thing":
                 return None
-            return pulumi.ResourceTransformResult({**args.props, "value": args.props["value"] + letter}, args.opts)
+            return pulumi.ResourceTransformResult({**args.props, "value": f"{args.props['value']}{letter}"}, args.opts)
 
         return transform
 
@@ -207,7 +207,7 @@ def test_hooks_run_around_create_update_and_delete(engine_workspace: Workspace) 
             return pulumi.ResourceHook(name, lambda args: log.append((name, args.name)))
 
         kinds = ("before_create", "after_create", "before_update", "after_update", "before_delete", "after_delete")
-        hooks = pulumi.ResourceHookBinding(**{kind: [hook(kind)] for kind in kinds})
+        hooks = pulumi.ResourceHookBinding(**{kind: [hook(kind)] for kind in kinds})  # pyright: ignore[reportArgumentType]  not on_error
         Thing("a", opts=Options(hooks=hooks))
         if both:
             Thing("b", value=value, opts=Options(hooks=hooks))

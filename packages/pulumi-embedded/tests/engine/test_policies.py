@@ -138,8 +138,13 @@ def test_an_unknown_in_a_preview_is_told_as_advice(engine_workspace: Workspace, 
 def test_a_policy_of_the_whole_stack_fails_it_before_anything_is_deleted(engine_workspace: Workspace, pack: str) -> None:
     stack = engine_workspace.stack(lambda: Thing("old", value="x") and None)
     stack.up()
+
+    def three() -> None:
+        for number in range(3):
+            Thing(f"new{number}", value="x")
+
     with pytest.raises(auto.CommandError):
-        stack.up(program=lambda: [Thing(f"new{i}", value="x") for i in range(3)] and None, policy_packs=[pack])
+        stack.up(program=three, policy_packs=[pack])
     assert sorted(names(stack)) == ["new0", "new1", "new2", "old"]
 
 

@@ -76,7 +76,7 @@ def test_a_deployment_is_ready_when_only_new_available_replicas_are_left() -> No
         ({}, "0 of 2 replicas available"),
     ],
 )
-def test_a_rollout_that_is_not_over_says_how_far_it_is(status: dict[str, int], text: str) -> None:
+def test_a_rollout_that_is_not_over_says_how_far_it_is(status: dict[str, Any], text: str) -> None:
     assert verdict(workloads.deployment, deployment(**status)) == (ReadinessState.WAITING, text)
 
 

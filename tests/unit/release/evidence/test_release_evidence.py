@@ -198,7 +198,7 @@ def test_all_that_a_reading_knows_reaches_the_gate():
     seen = tick(raw)
     assert seen.canary is not None and seen.stable is not None
     assert (seen.canary.queued, seen.canary.busy, seen.capacity, seen.memory) == (8.0, 3.0, 90.0, 0.5)
-    assert math.isnan(seen.stable.queued) and math.isnan(tick({**raw, "room": None}).capacity), "what nobody knows is not zero"
+    assert np.isnan(seen.stable.queued) and np.isnan(tick({**raw, "room": None}).capacity), "what nobody knows is not zero"
     assert (seen.pairs, seen.mismatches, seen.invalid_answers) == (7, 2, 1)
     assert (seen.labelled, seen.only_canary_right, seen.only_stable_right) == (5, 3, 1)
 

@@ -1,6 +1,7 @@
 """The gate: what it does with data, without data, and in a batch."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -366,7 +367,7 @@ def observed(one: Gate, drawn: dict[str, np.ndarray], place: slice | int) -> Dec
         errors = drawn["errors"][place] if name in ("canary", "mirrored") else np.zeros_like(drawn["errors"][place])
         return Counts(buckets=drawn[name][place], errors=errors)
 
-    arms = {name: arm(name) for name in ("stable", "baseline", "canary", "mirrored")}
+    arms: dict[str, Any] = {name: arm(name) for name in ("stable", "baseline", "canary", "mirrored")}
     return one.observe(Tick(**arms, answered=drawn["answered"][place], memory=drawn["memory"][place], pairs=drawn["pairs"][place]))
 
 
@@ -440,7 +441,7 @@ def test_the_order_of_classes_decides_nothing(seed):
     decision = usual.start()
     for _ in range(15):
         given_tick = tick(decision, shares=SLOW if seed % 2 else SHARES, errors=0.004, rng=rng)
-        arms = {
+        arms: dict[str, Any] = {
             name: Counts(buckets=np.asarray(arm.buckets)[::-1], errors=np.asarray(arm.errors)[::-1])
             for name in ("stable", "baseline", "canary", "mirrored")
             for arm in [getattr(given_tick, name)]
@@ -463,7 +464,8 @@ def test_more_failed_canary_requests_never_lower_the_evidence_against_it(extra, 
 
 def test_several_histograms_share_the_budget_of_latency():
     one = Gate(QUICK, {"total": EDGES, "first token": EDGES}, CLASSES)
-    one.learn(Counts(buckets={"total": counts(9000).buckets, "first token": counts(9000).buckets}, errors=np.zeros(2)))
+    once: Any = counts(9000).buckets
+    one.learn(Counts(buckets={"total": once, "first token": once}, errors=np.zeros(2)))
     decision = one.start()
     for _ in range(30):
         usual = tick(decision)
@@ -537,7 +539,7 @@ def test_flags_that_mean_nothing_are_refused(flags, words):
 
 
 def test_a_count_that_nobody_knows_is_forgotten_by_the_next_tick():
-    unknown = {name: float("nan") for name in ("pairs", "mismatches", "restarts", "invalid_answers")}
+    unknown: dict[str, Any] = {name: float("nan") for name in ("pairs", "mismatches", "restarts", "invalid_answers")}
     one = gate(QUICK)
     decision = one.observe(tick(one.start(), **unknown))
     assert reason(run(one, 60)[-1]) is Reason.PROMOTED, decision

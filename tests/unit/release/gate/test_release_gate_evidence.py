@@ -175,7 +175,7 @@ def test_the_mixture_rarely_crosses_its_bound_without_a_regression():
     for _ in range(240):
         bad, bad_control = (rng.binomial(n, 0.01, rollouts).astype(float) for n in (60, 540))
         sizes = [np.full((1, rollouts), n) for n in (60.0, 540.0)]
-        logs = ratio_log(bad[None], bad_control[None], *sizes, np.full((1, rollouts), null), alternatives((1.5, 2.5, 5.0), 2))
+        logs = ratio_log(bad[None], bad_control[None], sizes[0], sizes[1], np.full((1, rollouts), null), alternatives((1.5, 2.5, 5.0), 2))
         mixture.update(logs, stakes.next(np.ones(rollouts, dtype=bool), np.zeros(rollouts, dtype=bool)))
         worst = np.maximum(worst, mixture.value())
     assert (worst >= 100).mean() <= 0.01

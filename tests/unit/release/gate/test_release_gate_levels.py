@@ -1,6 +1,7 @@
 """Signals that are one number a tick: time in queue, GPU time of a request; and what blocks an advance without failing."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,19 +23,20 @@ def counts(requests, *, queued=None, busy=None):
     return Counts(buckets=buckets, errors=np.zeros(1), **known)
 
 
-def release(policy=POLICY, ticks=60, canary=None, control=None, **flags):
+def release(policy=POLICY, ticks=60, canary=None, control=None, **flags: Any):
     """All decisions on a version that is the same but for what `canary` says of a request."""
     gate = Gate(policy, EDGES)
     gate.learn(counts(9000))
     decision, decisions = gate.start(), []
     for _ in range(ticks):
         weight, baseline = float(decision.weight), float(decision.baseline_weight)
+        flagged: dict[str, Any] = {name: flag(weight) if callable(flag) else flag for name, flag in flags.items()}
         decision = gate.observe(
             Tick(
                 stable=counts(6000 * (1 - weight - baseline), **(control or {})),
                 baseline=counts(6000 * baseline, **(control or {})),
                 canary=counts(6000 * weight, **(canary or {})),
-                **{name: flag(weight) if callable(flag) else flag for name, flag in flags.items()},
+                **flagged,
             )
         )
         decisions.append(decision)
@@ -69,9 +71,10 @@ def test_a_number_that_is_no_longer_measured_does_not_hold_a_release_for_ever():
     decision = gate.start()
     for _ in range(40):
         busy = {"busy": 0.03} if float(decision.weight) < 0.5 else {}
-        arms = {"stable": 6000 * (1 - 2 * float(decision.weight)), "baseline": 6000 * float(decision.weight)}
+        arms: dict[str, Any] = {"stable": 6000 * (1 - 2 * float(decision.weight)), "baseline": 6000 * float(decision.weight)}
         arms["canary"] = arms["baseline"]
-        decision = gate.observe(Tick(**{name: counts(requests, **busy) for name, requests in arms.items()}))
+        measured: dict[str, Any] = {name: counts(requests, **busy) for name, requests in arms.items()}
+        decision = gate.observe(Tick(**measured))
         if int(decision.phase) != Phase.RELEASING:
             break
     assert Phase(int(decision.phase)) == Phase.BAKING
