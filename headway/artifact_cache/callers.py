@@ -6,13 +6,12 @@ times a second at most, and turns the rest away, who then fetch for themselves.
 """
 
 import base64
-import binascii
 import hashlib
-import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headway.bounded_json import bounded_json
 from headway.wire import ARTIFACT_CACHE_AUDIENCE
 
 REMEMBERED_SECONDS = 60.0
@@ -77,8 +76,8 @@ def _is_for_us(token: str) -> bool:
     if len(parts) != 3 or len(token) > _LONGEST or not token.isascii():
         return False
     try:
-        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (ValueError, binascii.Error):
+        claims = bounded_json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except ValueError:
         return False
     said = claims.get("aud") if isinstance(claims, dict) else None
     return ARTIFACT_CACHE_AUDIENCE in (said if isinstance(said, list) else [said])

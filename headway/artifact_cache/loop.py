@@ -25,7 +25,10 @@ Configurations = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 def downloads(client: Any) -> Callable[[CachedFile, Path], None]:
-    """Brings objects by a client of S3, in parallel parts. What the client raises becomes OSError."""
+    """Brings objects by a client of S3, in parallel parts. What the client raises becomes OSError.
+
+    An object that is larger than its release says is given up on the way, before it fills the node's room.
+    """
     from boto3.exceptions import Boto3Error
     from boto3.s3.transfer import TransferConfig
     from botocore.exceptions import BotoCoreError, ClientError
@@ -34,11 +37,26 @@ def downloads(client: Any) -> Callable[[CachedFile, Path], None]:
 
     def bring(file: CachedFile, target: Path) -> None:
         try:
-            client.download_file(file.bucket, file.key, str(target), Config=how)
+            client.download_file(file.bucket, file.key, str(target), Config=how, Callback=_AtMost(file))
         except (Boto3Error, BotoCoreError, ClientError) as failure:
             raise OSError(str(failure)) from failure
 
     return bring
+
+
+class _AtMost:
+    """Told how many bytes came (fewer than none when a part is read again), from many threads."""
+
+    def __init__(self, file: CachedFile) -> None:
+        self._file, self._came, self._lock = file, 0, threading.Lock()
+
+    def __call__(self, amount: int) -> None:
+        with self._lock:
+            self._came += amount
+            if self._came > self._file.size:
+                raise RefusedError(
+                    f"s3://{self._file.bucket}/{self._file.key} has more than the {self._file.size} bytes that its release states"
+                )
 
 
 def hear(cluster: ArtifactCluster, pool: str, heard: "queue.SimpleQueue[Configurations]", stop: threading.Event, say: Said) -> None:

@@ -56,6 +56,12 @@ class CacheStatus:
     missing: int = 0
     well: bool = False
     """Whether the API server has said what is wanted, so that the store may answer at all."""
+    workers: tuple[threading.Thread, ...] = ()
+    """The threads that hear and fetch: without one of them the cache is of no use, though it answers."""
+
+    @property
+    def alive(self) -> bool:
+        return all(worker.is_alive() for worker in self.workers)
 
     def collect(self) -> Iterator[Metric]:
         """Every outcome from the start: a counter that is born with a value has no increase."""
@@ -125,7 +131,7 @@ def served(watched: CacheStatus, callers: Callers, address: str, port: int, metr
 
     shown_pages = pages(
         {
-            "/healthz": lambda: (200, "well\n"),
+            "/healthz": lambda: (200, "well\n") if watched.alive else (503, "nothing is heard or fetched any more\n"),
             "/metrics": lambda: (200, watched.text()),
             "/ready": lambda: (200, "well\n") if watched.well else (503, "the API server has not said what is wanted\n"),
         }

@@ -6,17 +6,21 @@ digest there proves nothing: a file is fetched for each tenant from its own pref
 another has it.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headway.bounded_json import bounded_json
 from headway.wire import FETCH_SETTINGS
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LONGEST_KEY = 1024
 """Bytes of a key in S3."""
+_LARGEST_OBJECT = 50 * 2**40
+"""Bytes of an object in S3."""
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}")
+"""Its name, and no ARN, which might be of another account."""
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -32,23 +36,31 @@ class CachedFile:
 
 def files(configuration: Mapping[str, Any]) -> tuple[CachedFile, ...]:
     """The files that a ConfigMap names, below its namespace's own prefix; none for what is no release's
-    configuration or reaches elsewhere."""
+    configuration or reaches elsewhere. Raises nothing, whatever it says."""
     tenant = configuration["metadata"]["namespace"]
     try:
-        said = json.loads((configuration.get("data") or {})[FETCH_SETTINGS])
-        bucket, _, prefix = said["uri"].removeprefix("s3://").partition("/")
-        found = tuple(
-            CachedFile(tenant=tenant, sha256=each["sha256"], bucket=bucket, key=f"{prefix}{each['path']}", size=int(each["size"]))
-            for each in said["files"]
-        )
-    except (KeyError, TypeError, ValueError, AttributeError):
+        said = bounded_json((configuration.get("data") or {})[FETCH_SETTINGS])
+        found = tuple(_file(tenant, said["uri"], each) for each in said["files"])
+    except (KeyError, TypeError, ValueError):
         return ()
-    return found if said["uri"].startswith("s3://") and all(_own(each) for each in found) else ()
+    return found if all(_own(each) for each in found) else ()
+
+
+def _file(tenant: str, uri: Any, said: Any) -> CachedFile:
+    """Raises KeyError, TypeError and ValueError for what says no file."""
+    path, sha256, size = said["path"], said["sha256"], said["size"]
+    if not (isinstance(uri, str) and isinstance(path, str) and isinstance(sha256, str)) or type(size) is not int:
+        raise TypeError("a field of it has not the type that it has in a release")
+    if not uri.startswith("s3://"):
+        raise ValueError("it is in no bucket")
+    bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+    return CachedFile(tenant=tenant, sha256=sha256, bucket=bucket, key=f"{prefix}{path}", size=size)
 
 
 def _own(file: CachedFile) -> bool:
     inside = file.key.startswith(f"{file.tenant}/") and not {"", ".", ".."} & set(file.key.split("/"))
-    return bool(file.bucket and inside and len(file.key.encode()) <= _LONGEST_KEY and _DIGEST.fullmatch(file.sha256) and file.size >= 0)
+    sound = _DIGEST.fullmatch(file.sha256) and 0 <= file.size <= _LARGEST_OBJECT and len(file.key.encode()) <= _LONGEST_KEY
+    return bool(inside and sound and _BUCKET.fullmatch(file.bucket))
 
 
 def ordered(configurations: Iterable[Mapping[str, Any]]) -> tuple[CachedFile, ...]:

@@ -54,10 +54,12 @@ def artifact_cache(
         signal.signal(number, end)
     with served(watched, Callers(cluster.user_of, time.monotonic), address, int(port), metrics) as (files, shown):
         _say(f"serving on {address}:{files}, metrics on {address}:{shown}")
-        threading.Thread(target=loop.hear, args=(cluster, pool, heard, stop, _say), daemon=True).start()
+        hearing = threading.Thread(target=loop.hear, args=(cluster, pool, heard, stop, _say), daemon=True)
         keeping = threading.Thread(target=loop.keep, args=(watched, loop.downloads(boto3.client("s3")), heard, stop, _say), daemon=True)
-        keeping.start()
-        # The thread waits for the next change; the process need not.
+        for worker in (hearing, keeping):
+            worker.start()
+        watched.workers = (hearing, keeping)
+        # The threads wait for the next change; the process need not.
         stop.wait()
 
 

@@ -12,8 +12,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
+from headway.bounded_json import bounded_json
 from headway.problem import Exit, UserError
 
 UNBOUND = "0" * 64
@@ -21,15 +22,8 @@ UNBOUND = "0" * 64
 BOUND = "bound"
 """Means the chain is, from here on, of the service and the environment that this event names."""
 
-LARGEST_EVENT = 1 << 20
-"""Bytes; a plan of many steps has some 20,000."""
-DEEPEST = 32
-"""Levels of lists and objects; a tick has 8."""
-
 _HASH = re.compile(r"[0-9a-f]{64}")
 _KIND = re.compile(r"[a-z][a-z-]{0,63}")
-
-_NESTS = (dict, list)
 
 FIELDS = ("body", "actor", "kind", "number", "previous", "time")
 
@@ -74,26 +68,6 @@ def genesis(chain: str, environment: str) -> str:
 def key(chain: str, number: int) -> str:
     """Where event `number` of a chain lies; sorts as it counts."""
     return f"{chain}/events/{number:08d}.json"
-
-
-def bounded_json(content: bytes, largest: int = LARGEST_EVENT) -> Any:
-    """What a JSON text says. Raises ValueError for one that is too large or too deep, and for what is no JSON."""
-    if len(content) > largest:
-        raise ValueError(f"it has {len(content)} bytes, and at most {largest} are read")
-    try:
-        value = json.loads(content, parse_constant=_no_number)
-    except RecursionError:
-        raise ValueError(f"it is nested more than {DEEPEST} levels deep") from None
-    level: list[Any] = [value] if type(value) in _NESTS else []
-    for _ in range(DEEPEST + 1):
-        if not level:
-            return value
-        level = [part for outer in level for part in (outer.values() if type(outer) is dict else outer) if type(part) in _NESTS]
-    raise ValueError(f"it is nested more than {DEEPEST} levels deep")
-
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 def parse(content: bytes) -> Event:

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from headway.ledger.events import Event, bounded_json, canonical, unreadable
+from headway.bounded_json import bounded_json
+from headway.ledger.events import Event, canonical, unreadable
 from headway.ledger.store import StoredObject
 from headway.wire import LEDGER_LEASES
 

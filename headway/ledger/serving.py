@@ -10,10 +10,11 @@ from collections.abc import Iterable
 
 from pydantic import ValidationError
 
+from headway.bounded_json import bounded_json
 from headway.contract.model import Model
 from headway.contract.released import read_snapshot
 from headway.ledger.chain import proven
-from headway.ledger.events import Event, bounded_json, canonical, digest, unreadable
+from headway.ledger.events import Event, canonical, digest, unreadable
 from headway.ledger.store import LARGEST, LedgerStore
 from headway.ledger.traffic_split import TrafficSplit
 from headway.problem import Exit, UserError, dotted

@@ -54,6 +54,26 @@ def test_what_is_no_configuration_names_nothing(said: Any) -> None:
         assert files({"metadata": {"namespace": "vision", "name": "x"}, "data": data}) == ()
 
 
+GOOD = '{"uri":"s3://m/vision/","files":[{"path":"x","sha256":"HASH","size":1}]}'.replace("HASH", "a" * 64)
+ODD = {
+    "a size beyond every number": GOOD.replace(":1}", ":1e999}"),
+    "a size that is not whole": GOOD.replace(":1}", ":1.5}"),
+    "a size that is yes": GOOD.replace(":1}", ":true}"),
+    "a size that no object has": GOOD.replace(":1}", ":99999999999999999}"),
+    "a digest that is a number": GOOD.replace(f'"{"a" * 64}"', "5"),
+    "half of a pair of surrogates": GOOD.replace('"x"', '"\\ud800"'),
+    "a bucket by its ARN": GOOD.replace("m/vision", "arn:aws:s3:us-west-2:1:accesspoint:x/vision"),
+    "lists in lists": "[" * 100_000,
+    "a number of a million digits": "9" * 1_000_000,
+}
+
+
+@pytest.mark.parametrize("said", ODD.values(), ids=ODD)
+def test_an_odd_configuration_leaves_those_of_others_kept(said: str) -> None:
+    odd = {"metadata": {"namespace": "vision", "name": "x"}, "data": {"fetch.json": said}}
+    assert [file.tenant for file in ordered([odd, configuration("assist", "s3://b/assist/", {"a": 1})])] == ["assist"]
+
+
 def test_every_tenants_newest_release_comes_before_anybodys_second() -> None:
     many = [configuration("assist", "s3://b/assist/", {f"a{n}": 1}, created=f"2026-01-0{n}", name=f"r{n}") for n in (1, 2, 3)]
     one = configuration("vision", "s3://b/vision/", {"v1": 1}, created="2025-01-01")

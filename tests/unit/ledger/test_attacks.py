@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway.bounded_json import DEEPEST
 from headway.ledger.chain import Ledger, LostError, proof, verify
-from headway.ledger.events import DEEPEST, UNBOUND, Event, canonical, key, parse
+from headway.ledger.events import UNBOUND, Event, canonical, key, parse
 from headway.ledger.serving import ADOPTED, ENDED, INTENDED, STARTED, latest, serves
 from headway.ledger.store import FolderStore, LedgerStore
 from headway.ledger.traffic_split import TrafficSplit
