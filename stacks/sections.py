@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field
 from components.identity import Binding
 from components.network.endpoints import ACTIONS, without_nat
 from components.versions import KUBERNETES, NODE_RELEASES
+from headway.contract.crosscheck.image import reached_without_nat
 from headway.contract.part import Count, CountOrNone, Flag, Name, Part
 from headway.contract.pool import Pool, SystemPool
 from headway.contract.pool_parts import MigSharing
@@ -409,7 +410,7 @@ def loops_problems(loops: LoopSettings, pools: Sequence[Pool], environment: str)
 def registry_problems(registry: RegistrySettings, network: NetworkSettings, loops: LoopSettings, region: str) -> Iterator[Problem]:
     """What a mirror and a network without NAT ask of each other."""
     mirror = registry.mirror
-    if network.nat is Nat.NONE and (mirror is None or not _own_registry(mirror, region)):
+    if network.nat is Nat.NONE and (mirror is None or not reached_without_nat(mirror, region)):
         yield problem(
             "no-nat-needs-a-mirror",
             "registry",
@@ -429,8 +430,3 @@ def registry_problems(registry: RegistrySettings, network: NetworkSettings, loop
             consequence="Nodes may not reach that registry, and nobody copied the image",
             remedy=f"Push the image to {mirror.partition('/')[0]} and name it there",
         )
-
-
-def _own_registry(mirror: str, region: str) -> bool:
-    """Whether the ECR endpoints of the network lead there."""
-    return mirror.partition("/")[0].endswith(f".dkr.ecr.{region}.amazonaws.com")

@@ -25,6 +25,7 @@ from components.tenant.manifests import TenantPlan
 from components.tenant.surroundings import Surroundings
 from headway.contract.arithmetic.surge import batch_pool_for, pool_for
 from headway.contract.crosscheck import TenantContracts
+from headway.contract.crosscheck.image import without_nat
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
 from headway.contract.reading.tenants import tenants_of
@@ -33,6 +34,7 @@ from headway.ledger.store import LedgerStore
 from headway.problem import ProblemLevel
 from headway.wire import KUBECONFIG_OUTPUT
 from stacks.live import LiveModel, live
+from stacks.sections import Nat
 from stacks.settings import FOLDER as STACK_FILES
 from stacks.settings import PLATFORM, SANDBOX, TenantSettings
 from stacks.settings_error import SettingsError
@@ -92,7 +94,13 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore |
 
 
 def _contracts(settings: TenantSettings, folder: Path) -> TenantContracts:
-    result = load_tenant(folder / settings.tenant, settings.pools, beside=tenants_of(settings.environment, STACK_FILES))
+    closed = settings.network.nat is Nat.NONE
+    result = load_tenant(
+        folder / settings.tenant,
+        settings.pools,
+        (lambda model: without_nat(model, settings.account.region)) if closed else None,
+        tenants_of(settings.environment, STACK_FILES),
+    )
     refused = [finding for finding in result.findings if finding.level is ProblemLevel.ERROR]
     contracts = result.tenant(settings.tenant)
     if refused or contracts is None:

@@ -120,6 +120,20 @@ def _registries() -> "ModelCheck":
     return lambda model: disagreements(model.artifact, opened(model.artifact.registry.system))
 
 
+def _network(environment: str | None, stacks: Path) -> "ModelCheck | None":
+    """Says which images the nodes of an environment could not pull; None where they pull from everywhere."""
+    from headway.contract.crosscheck.image import without_nat
+    from headway.contract.reading.network import region_without_nat
+
+    region = region_without_nat(stacks / f"Pulumi.{environment}-cluster.yaml") if environment is not None else None
+    return None if region is None else lambda model: without_nat(model, region)
+
+
+def _judges(*judges: "ModelCheck | None") -> "ModelCheck":
+    """What all of them say."""
+    return lambda model: (problem for judge in judges if judge is not None for problem in judge(model))
+
+
 def _load(
     path: Path, pools: "tuple[Pool, ...] | None", judge: "ModelCheck | None", environment: str | None, stacks: Path
 ) -> "tuple[CheckResult, str]":
@@ -131,6 +145,8 @@ def _load(
 
     from headway.contract.reading.loader import TENANT_FILE, load_tenant, load_tenants
     from headway.contract.reading.tenants import tenants_of
+
+    judge = _judges(judge, _network(environment, stacks))
 
     if not path.exists():
         raise UserError(

@@ -16,6 +16,7 @@ from policies.guardrails.registry import PACKS
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import InputNode, ResourceView, plain
 from stacks import settings, tenant
+from stacks.sections import Nat
 from stacks.settings import TenantSettings
 from stacks.settings_error import SettingsError
 from tests.components import golden
@@ -190,6 +191,24 @@ def test_refused_contracts_end_the_run_with_the_findings_and_no_traceback(tmp_pa
     assert "Tenant vision is refused" in text
     assert "envelope.cpu" in text
     assert "Remedy:" in text
+
+
+@pytest.mark.parametrize(
+    ("registry", "refused"),
+    [("nvcr.io", True), ("111111111111.dkr.ecr.eu-west-3.amazonaws.com", True), ("111111111111.dkr.ecr.us-east-1.amazonaws.com", False)],
+)
+def test_without_nat_a_preview_refuses_images_of_registries_out_of_reach(registry: str, refused: bool, tmp_path: Path) -> None:
+    model = copy.deepcopy(document("vision", "defects"))
+    model["runtime"]["image"] = f"{registry}/nvidia/tritonserver:26.07-py3@sha256:{'a' * 64}"
+    write(tmp_path, "vision", defects=model)
+    found = settings_of("vision")
+    closed = found.model_copy(update={"network": found.network.model_copy(update={"nat": Nat.NONE})})
+    if not refused:
+        record(lambda: tenant.build(closed, tmp_path), stack="sandbox-vision", calls=ABOVE)
+        return
+    with pytest.raises(SettingsError) as error:
+        record(lambda: tenant.build(closed, tmp_path), stack="sandbox-vision", calls=ABOVE)
+    assert [(problem.rule, problem.dotted) for problem in error.value.problems] == [("image-reached-without-nat", "runtime.image")]
 
 
 def test_a_service_above_its_tenants_quota_is_refused_before_planning(tmp_path: Path) -> None:

@@ -192,6 +192,37 @@ def test_the_environments_pools_are_checked_when_named() -> None:
     assert "not checked" not in result.stdout
 
 
+def lab(folder: Path, nat: str) -> None:
+    """An environment whose tenant serves from NVIDIA's registry."""
+    (folder / "Pulumi.yaml").write_text("name: headway\n")
+    account = {"id": "111111111111", "region": "us-west-2"}
+    write(
+        folder,
+        "stacks/Pulumi.lab-cluster.yaml",
+        {"config": {"headway:account": account, "headway:network": {"nat": nat}, "headway:pools": []}},
+    )
+    write(folder, "stacks/Pulumi.lab-vision.yaml", {"config": {}})
+    write(folder, "tenants/vision/tenant.yaml", VISION)
+    write(
+        folder,
+        "tenants/vision/defects.yaml",
+        changed(DEFECTS, {"runtime/image": f"nvcr.io/nvidia/tritonserver:26.07-py3@sha256:{'a' * 64}"}),
+    )
+
+
+def test_an_image_that_no_node_reaches_without_nat_is_refused_with_its_path(folder: Path) -> None:
+    lab(folder, "none")
+    found = json.loads(run("check", "--environment", "lab", "-o", "json").stdout)["findings"]
+    (finding,) = [each for each in found if each["rule"] == "image-reached-without-nat"]
+    assert (finding["file"], finding["path"], finding["level"]) == ("tenants/vision/defects.yaml", "runtime.image", "error")
+    assert "<account>.dkr.ecr.us-west-2.amazonaws.com/nvidia/tritonserver and" in finding["remedy"]
+
+
+def test_an_image_of_any_registry_is_accepted_behind_nat(folder: Path) -> None:
+    lab(folder, "single")
+    assert "image-reached-without-nat" not in run("check", "--environment", "lab").stdout
+
+
 def test_explain_shows_the_arithmetic() -> None:
     text = run("check", str(TENANTS), "--explain", "-e", "sandbox").stdout
     for title in ("Quota, at maximum replicas", "GPU memory, each GPU", "RAM", "Start-up", "Cost", "Room for a rollout"):
