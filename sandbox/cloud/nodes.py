@@ -15,7 +15,6 @@ from typing import Any
 import yaml
 
 from headway.contract.accelerators import INSTANCE_TYPES, Gpu, InstanceType
-from headway.contract.offerings import is_offered
 from headway.wire import MIG_CONFIG, MIG_STATE
 from pulumi_embedded.engine.provider import ProviderError
 from pulumi_embedded.providers.aws.catalogue.eks import is_arm
@@ -49,9 +48,6 @@ def nodes(group: NodeGroup, count: int) -> tuple[SimulatedNode, ...]:
             f"instance type {group.instance_type} is not in the accelerator catalogue (headway/contract/accelerators.py), so its nodes "
             f"cannot be simulated; it holds {', '.join(INSTANCE_TYPES)}"
         )
-    if not is_offered(facts.name, group.region):
-        # As EKS says it: terraform-aws-modules/terraform-aws-eks#3648.
-        raise ProviderError(f"CREATE_FAILED: Ec2LaunchTemplateInvalidConfiguration: The specified instance type {facts.name} is not valid")
     gpu = facts.gpu if _has_driver(group.ami_type) else None
     advertised, gpu_labels = accelerators(facts, gpu, group.labels)
     if gpu and group.release_version in DRIVERS:

@@ -8,8 +8,10 @@ import pytest
 from aws_world import Made, Watch, World
 
 from components.versions import NODE_RELEASES
+from headway.contract import offerings
 from headway.contract.accelerators import GPUS, INSTANCE_TYPES, Accelerator
 from pulumi_embedded.engine.provider import PartialFailureError, ProviderError
+from pulumi_embedded.providers.aws import instance_regions
 from pulumi_embedded.providers.aws.nodes import NodeGroup, NodeZone, SimulatedNode
 from sandbox.cloud.nodes import layout, local_storage, node_name, nodes
 
@@ -34,9 +36,9 @@ def user_data(strategy: str) -> str:
 # -- accelerators
 
 
-def test_a_type_that_the_region_does_not_offer_is_refused_as_eks_does() -> None:
-    with pytest.raises(ProviderError, match=r"The specified instance type p4de.24xlarge is not valid"):
-        node("p4de.24xlarge", region="eu-west-1")
+@pytest.mark.parametrize("name", INSTANCE_TYPES)
+def test_double_and_contracts_know_each_type_in_the_same_regions(name: str) -> None:
+    assert instance_regions.regions_of(name) == offerings.regions_of(name)
 
 
 @pytest.mark.parametrize(("instance", "gpus"), [("g6.xlarge", "1"), ("g6.12xlarge", "4"), ("p5.48xlarge", "8")])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pulumi_embedded.providers.aws.account import SimulatedAccount
 from pulumi_embedded.providers.aws.backend import ObjectBackend
-from pulumi_embedded.providers.aws.clusters import Clusters, LaunchTemplates, NodeGroups
+from pulumi_embedded.providers.aws.clusters import CapacityReservations, Clusters, LaunchTemplates, NodeGroups
 from pulumi_embedded.providers.aws.nodes import NodeMaker, no_nodes
 from pulumi_embedded.providers.aws.provider import AccountSite, AwsProvider
 from pulumi_embedded.providers.control_plane import EksControlPlane, NoControlPlane
@@ -41,6 +41,7 @@ def backends(
 ) -> Mapping[str, ObjectBackend]:
     """What stands behind the types that are more than a record."""
     behind: dict[str, ObjectBackend] = {
+        "aws:ec2/capacityReservation:CapacityReservation": CapacityReservations(),
         "aws:ec2/launchTemplate:LaunchTemplate": LaunchTemplates(),
         "aws:eks/cluster:Cluster": Clusters(account, plane),
         "aws:eks/nodeGroup:NodeGroup": NodeGroups(account, plane, make_nodes),

@@ -16,6 +16,7 @@ from typing import Any
 from pulumi_embedded.engine.provider import PartialFailureError, Properties, ProviderError, ProviderStep
 from pulumi_embedded.providers.aws.account import AccountObject, SimulatedAccount
 from pulumi_embedded.providers.aws.backend import ObjectBackend
+from pulumi_embedded.providers.aws.instance_regions import elsewhere, is_offered
 from pulumi_embedded.providers.aws.instances import GroupInstances
 from pulumi_embedded.providers.aws.kind import Facts
 from pulumi_embedded.providers.aws.nodes import NodeGroup, NodeMaker, NodeZone, SimulatedNode
@@ -45,6 +46,16 @@ class LaunchTemplates(ObjectBackend):
 
 def _data(inputs: Properties) -> Properties:
     return {key: value for key, value in inputs.items() if key not in _UNVERSIONED}
+
+
+class CapacityReservations(ObjectBackend):
+    """Nothing is reserved, and nothing is where EC2 has nothing to reserve (Amazon EC2 API reference, "Error codes": Unsupported)."""
+
+    def before(self, facts: Facts) -> Properties:
+        wanted = str(facts.inputs["instanceType"])
+        if not is_offered(wanted, facts.region):
+            raise ProviderError(f"Unsupported: instanceType: {facts.region} has no {wanted}; {elsewhere([wanted])}")
+        return dict(facts.extra)
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,12 @@ class NodeGroups(ObjectBackend):
         cluster = self.account.get(_CLUSTER, str(facts.inputs["clusterName"]), facts.region)
         version = str(facts.inputs.get("version") or (cluster.outputs.get("version") if cluster else ""))
         _subnets(self.account, facts.inputs["subnetIds"], facts.region)
+        if foreign := [str(name) for name in facts.inputs.get("instanceTypes") or [] if not is_offered(str(name), facts.region)]:
+            # terraform-aws-modules/terraform-aws-eks#3648
+            raise ProviderError(
+                f"CREATE_FAILED: Ec2LaunchTemplateInvalidConfiguration: The specified instance type {', '.join(foreign)} is not valid "
+                f"(in {facts.region}; {elsewhere(foreign)})"
+            )
         extra = {"version": version, "releaseVersion": facts.inputs.get("releaseVersion") or f"{version}.0-00000000"}
         # Refuse what cannot be simulated before anything is recorded.
         self.make(self._group(facts.inputs, "arn", facts.region, extra), 1)
