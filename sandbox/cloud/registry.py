@@ -26,9 +26,10 @@ RECORD_MARKS = RecordMarks(label_prefix=PREFIX, field_manager="headway-sandbox-h
 def providers(layout: Layout) -> ProviderFactories:
     """A factory per package; each call of one makes the instance of one provider resource."""
     keep_in(layout.cache)
+    # The cluster on this machine is entered with a certificate, so `make up` needs no AWS CLI; what pulumi-eks would say is said.
     return {
         "aws": lambda: aws_provider(layout),
-        "eks": lambda: EksProvider(LocalControlPlane(layout.kubeconfig)),
+        "eks": lambda: EksProvider(LocalControlPlane(layout.kubeconfig), needs_aws_cli=False),
         "kubernetes": lambda: KubernetesProvider(layout.kubeconfig, _definitions(layout), connect=_connected, marks=RECORD_MARKS),
     }
 

@@ -59,7 +59,7 @@ class Environment:
         (self.folder / "Pulumi.yaml").write_text(ABOUT)
         shutil.copytree(ROOT / "stacks", self.folder / "stacks", ignore=lambda _, names: [n for n in names if not n.endswith(".yaml")])
         self.program()
-        self.engine = EmbeddedPulumi({"aws": self._aws, "eks": lambda: EksProvider(self.plane)})
+        self.engine = EmbeddedPulumi({"aws": self._aws, "eks": lambda: EksProvider(self.plane, printed=lambda: "aws-cli/2.31.2")})
         self.runner_environment = {
             "PULUMI_BACKEND_URL": (self.folder / "backend").as_uri(),
             "PULUMI_CONFIG_PASSPHRASE": "test only",

@@ -11,6 +11,7 @@ from aws_world import Watch, World, urn_of
 
 from pulumi_embedded.engine.provider import UNKNOWN, ComponentChild, Properties, ProviderError
 from pulumi_embedded.engine.values import reference, secret
+from pulumi_embedded.providers.eks import dependencies
 from pulumi_embedded.providers.eks.provider import GET_KUBECONFIG, EksProvider
 
 TYPE = "eks:index:Cluster"
@@ -25,6 +26,7 @@ class Context:
     preview: bool = False
     made: dict[str, tuple[str, Properties, tuple[str, ...]]] = field(default_factory=dict)
     registered: dict[str, Properties] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
     def component(self, type: str, name: str, inputs: Properties) -> str:
         return urn_of(type, name)
@@ -52,6 +54,9 @@ class Context:
     def outputs_of(self, urn: str) -> Properties:
         return self.registered[urn]
 
+    def warn(self, urn: str, message: str) -> None:
+        self.warnings.append(message)
+
     def reference(self, child: ComponentChild) -> Properties:
         return reference(child.urn, child.id)
 
@@ -77,9 +82,13 @@ def inputs(subnets: Sequence[str], **more: Any) -> Properties:
     }
 
 
+def double(world: World, printed: str | None = "aws-cli/2.31.2 Python/3.13.7", *, needs_aws_cli: bool = True) -> EksProvider:
+    return EksProvider(world.plane, needs_aws_cli=needs_aws_cli, printed=lambda: printed)
+
+
 def construct(world: World, context: Context | None = None, **more: Any) -> tuple[Context, Properties]:
     context = context or Context(world)
-    _, outputs = EksProvider(world.plane).construct(TYPE, "c", inputs(world.subnets(), **more), context)
+    _, outputs = double(world).construct(TYPE, "c", inputs(world.subnets(), **more), context)
     return context, outputs
 
 
@@ -173,7 +182,7 @@ def test_in_a_preview_nothing_of_a_new_cluster_is_known(world: World) -> None:
 def test_get_kubeconfig_answers_the_clusters(world: World) -> None:
     context, outputs = construct(world)
     args = {"__self__": reference(urn_of(TYPE, "c"), ""), "roleArn": ADMIN}
-    assert EksProvider(world.plane).call(GET_KUBECONFIG, args, context) == {"result": outputs["kubeconfigJson"]}
+    assert double(world).call(GET_KUBECONFIG, args, context) == {"result": outputs["kubeconfigJson"]}
 
 
 @pytest.mark.parametrize(
@@ -200,4 +209,41 @@ def test_unknown_inputs_are_refused_before_anything_is_made(world: World, more: 
 @pytest.mark.parametrize("type", ["eks:index:ManagedNodeGroup", "eks:index:Clusterr"])
 def test_another_component_is_refused_by_name(world: World, type: str) -> None:
     with pytest.raises(ProviderError, match=type):
-        EksProvider(world.plane).construct(type, "c", {}, Context(world))
+        double(world).construct(type, "c", {}, Context(world))
+
+
+@pytest.mark.parametrize(
+    ("printed", "told"),
+    [
+        (None, "Could not find aws CLI for EKS"),
+        ("aws-cli/1.23.9 Python/3.8.8", "At least v1.24.0 of aws-cli is required. Current version is: 1.23.9"),
+        ("aws-cli/2.6.4 Python/3.9.11", "At least v2.7.0 of aws-cli is required. Current version is: 2.6.4"),
+        ("", "does not say its version"),
+    ],
+)
+def test_without_an_aws_cli_that_pulumi_eks_takes_no_cluster_is_planned(world: World, printed: str | None, told: str) -> None:
+    context = Context(world, preview=True)
+    with pytest.raises(ProviderError, match=told):
+        double(world, printed).construct(TYPE, "c", inputs(world.subnets()), context)
+    assert not context.made
+
+
+@pytest.mark.parametrize("printed", ["aws-cli/1.24.0", "aws-cli/2.7.0 Python/3.9.11", "aws-cli/3.0.0"])
+def test_an_aws_cli_that_is_new_enough_is_not_spoken_of(world: World, printed: str) -> None:
+    context = Context(world)
+    double(world, printed).construct(TYPE, "c", inputs(world.subnets()), context)
+    assert context.warnings == []
+
+
+def test_a_host_that_can_do_without_aws_cli_is_told_what_pulumi_eks_would_say(world: World) -> None:
+    context = Context(world)
+    double(world, None, needs_aws_cli=False).construct(TYPE, "c", inputs(world.subnets()), context)
+    assert context.warnings == ["pulumi-eks would refuse this cluster here: Could not find aws CLI for EKS"]
+
+
+def test_aws_cli_is_looked_for_where_commands_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert dependencies.aws_cli() is None
+    (tmp_path / "aws").write_text("#!/bin/sh\necho aws-cli/2.31.2 Python/3.13.7\n")
+    (tmp_path / "aws").chmod(0o755)
+    assert dependencies.aws_cli() == "aws-cli/2.31.2 Python/3.13.7"

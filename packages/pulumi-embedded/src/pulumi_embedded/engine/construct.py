@@ -82,6 +82,9 @@ class Registering:
             raise ProviderError(f"{urn} has not been registered by this program, so its outputs are not known")
         return found.outputs
 
+    def warn(self, urn: str, message: str) -> None:
+        self.context.events.diagnostic("warning", message, urn)
+
     def reference(self, child: ComponentChild) -> Properties:
         return reference(child.urn, child.id)
 

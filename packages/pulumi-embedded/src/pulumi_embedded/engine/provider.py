@@ -136,6 +136,10 @@ class ComponentContext(Protocol):
         """The outputs that a resource of this run has registered."""
         ...
 
+    def warn(self, urn: str, message: str) -> None:
+        """A warning about the component that stays in the output."""
+        ...
+
     def reference(self, child: ComponentChild) -> Properties:
         """A resource reference to put into outputs."""
         ...

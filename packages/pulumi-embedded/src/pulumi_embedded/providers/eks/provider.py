@@ -1,7 +1,7 @@
 """The double of the pulumi eks provider: one remote component, `eks:index:Cluster`, whose kubeconfig leads to the host's cluster."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pulumi_embedded.engine.provider import (
@@ -20,6 +20,7 @@ from pulumi_embedded.engine.values import plain, secret
 from pulumi_embedded.providers.conform import closest
 from pulumi_embedded.providers.control_plane import EksControlPlane
 from pulumi_embedded.providers.eks import component
+from pulumi_embedded.providers.eks.dependencies import aws_cli, refusal
 from pulumi_embedded.providers.schema import declares
 
 VERSION = "4.4.0"
@@ -36,20 +37,31 @@ _OIDC = "aws:iam/openIdConnectProvider:OpenIdConnectProvider"
 
 
 class EksProvider(Provider):
-    """Components only: every resource it makes belongs to another provider."""
+    """Components only: every resource it makes belongs to another provider.
+
+    `printed` says what AWS CLI of this machine prints as its version. Without one that pulumi-eks takes, a cluster is
+    refused; a host whose kubeconfig runs no `aws eks get-token` may say that it `needs_aws_cli` not, and is warned.
+    """
 
     package = "eks"
     version = VERSION
 
-    def __init__(self, plane: EksControlPlane) -> None:
+    def __init__(self, plane: EksControlPlane, *, needs_aws_cli: bool = True, printed: Callable[[], str | None] = aws_cli) -> None:
         self._plane = plane
+        self._needs_aws_cli = needs_aws_cli
+        self._printed = printed
 
     def construct(self, type: str, name: str, inputs: Properties, context: ComponentContext) -> tuple[str, Properties]:
         if type != component.CLUSTER:
             raise ProviderError(_unmodelled(type))
+        lacking = refusal(self._printed())
+        if lacking and self._needs_aws_cli:
+            raise ProviderError(lacking)
         given = plain(inputs)
         component.refuse(given)
         urn = context.component(type, name, inputs)
+        if lacking:
+            context.warn(urn, f"pulumi-eks would refuse this cluster here: {lacking.partition('. See')[0]}")
         return urn, _Construction(self._plane, context, name, given, urn).run()
 
     def call(self, token: str, args: Properties, context: ComponentContext) -> Properties:
