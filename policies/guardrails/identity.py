@@ -1,7 +1,7 @@
 """Identity: least privilege, no long-lived credentials, no hidden administrators."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -25,11 +25,13 @@ def statements(document: Any) -> list[Mapping[str, Any]]:
     return [found] if isinstance(found, Mapping) else list(found)
 
 
-def _many(value: Any) -> list[str]:
+def many(value: Any) -> list[str]:
+    """One text, or several, as IAM policies write them."""
     return [value] if isinstance(value, str) else [str(v) for v in value or []]
 
 
-def _policies(r: ResourceView) -> Iterator[tuple[str, InputNode]]:
+def documents(r: ResourceView) -> Iterator[tuple[str, InputNode]]:
+    """The IAM policies that a resource holds, each with its path."""
     if r["policy"].present:
         yield "policy", r["policy"]
     for inline in r["inlinePolicies"].each():
@@ -53,7 +55,7 @@ def _every_resource(resource: str) -> bool:
 
 
 def _wildcard(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
-    for path, node in _policies(r):
+    for path, node in documents(r):
         for i, s in enumerate(statements(node.value)):
             if s.get("Effect") != "Allow":
                 continue
@@ -61,10 +63,10 @@ def _wildcard(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
             for inverted in ("NotAction", "NotResource"):
                 if inverted in s:
                     yield breach(f"{path}.Statement[{name}].{inverted}", f"allows everything that {inverted} does not name")
-            if any(_every_action(a) for a in _many(s.get("Action"))):
+            if any(_every_action(a) for a in many(s.get("Action"))):
                 yield breach(f"{path}.Statement[{name}].Action", "allows every action of a service")
-            scoped = [a for a in _many(s.get("Action")) if not any(fnmatchcase(a, known) for known in c["unscopedActions"])]
-            if scoped and any(_every_resource(x) for x in _many(s.get("Resource"))) and not s.get("Condition"):
+            scoped = [a for a in many(s.get("Action")) if not any(fnmatchcase(a, known) for known in c["unscopedActions"])]
+            if scoped and any(_every_resource(x) for x in many(s.get("Resource"))) and not s.get("Condition"):
                 yield breach(f"{path}.Statement[{name}].Resource", f"allows {', '.join(scoped)} on every resource, without a condition")
 
 
@@ -75,7 +77,7 @@ def _trust(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
         path = f"assumeRolePolicy.Statement[{s.get('Sid') or i}]"
         if everyone(s.get("Principal")) or "NotPrincipal" in s:
             yield breach(f"{path}.Principal", "anyone may assume the role")
-        if "sts:AssumeRoleWithWebIdentity" in _many(s.get("Action")) and not _names_a_subject(s):
+        if "sts:AssumeRoleWithWebIdentity" in many(s.get("Action")) and not _names_a_subject(s):
             yield breach(f"{path}.Condition", "whoever the issuer vouches for may assume the role: no condition names a subject")
 
 
@@ -86,7 +88,7 @@ _NAMING = ("StringEquals", "StringEqualsIgnoreCase", "StringLike")
 def _names_a_subject(statement: Mapping[str, Any]) -> bool:
     naming = {operator: wanted for operator, wanted in (statement.get("Condition") or {}).items() if _plain(operator) in _NAMING}
     conditions = [pair for wanted in naming.values() for pair in wanted.items()]
-    return any(key.endswith(":sub") and not any(_anybody(subject) for subject in _many(wanted)) for key, wanted in conditions)
+    return any(key.endswith(":sub") and not any(_anybody(subject) for subject in many(wanted)) for key, wanted in conditions)
 
 
 def _plain(operator: str) -> str:
@@ -106,18 +108,45 @@ _MAKES_ROLES = ("iam:AttachRolePolicy", "iam:CreateRole", "iam:PutRolePermission
 """Who may do these without a boundary can make a role that may do anything, and use it."""
 
 
+def allows(statement: Mapping[str, Any], actions: Sequence[str]) -> list[str]:
+    """Which of `actions` a statement allows. IAM does not tell capital letters in actions from small ones."""
+    patterns = [pattern.lower() for pattern in many(statement.get("Action"))]
+    return [action for action in actions if any(fnmatchcase(action.lower(), pattern) for pattern in patterns)]
+
+
+def _named(statement: Mapping[str, Any], key: str) -> bool:
+    """Whether a condition says which values of `key` it lets pass: by a naming operator, for requests that have the key, and no pattern."""
+    found = [
+        value
+        for operator, wanted in (statement.get("Condition") or {}).items()
+        if operator.rpartition(":")[2] in (*_NAMING, "ArnEquals", "ArnLike") and not operator.startswith("ForAllValues:")
+        for name, values in wanted.items()
+        if name.lower() == key.lower()
+        for value in many(values)
+    ]
+    return bool(found) and all(value and not set(value) & set("*?") for value in found)
+
+
+def _every_role(resource: str) -> bool:
+    """Whether an ARN takes in a role that nobody has named, as `*`, `arn:aws:iam::1:role/*` and `arn:aws:iam::1:rol*` do."""
+    return fnmatchcase("role/nobody", resource.split(":", 5)[-1])
+
+
 def _escalates(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
-    for path, node in _policies(r):
+    for path, node in documents(r):
         for i, s in enumerate(statements(node.value)):
             if s.get("Effect") != "Allow":
                 continue
-            conditions = {key for wanted in (s.get("Condition") or {}).values() for key in wanted}
-            place, actions = f"{path}.Statement[{s.get('Sid') or i}].Condition", _many(s.get("Action"))
-            makes = [action for action in _MAKES_ROLES if any(fnmatchcase(action, pattern) for pattern in actions)]
-            if makes and "iam:PermissionsBoundary" not in conditions:
-                yield breach(place, f"allows {', '.join(makes)} for roles without a boundary")
-            if any(fnmatchcase("iam:PassRole", pattern) for pattern in actions) and "iam:PassedToService" not in conditions:
-                yield breach(place, "allows iam:PassRole to any service")
+            statement = f"{path}.Statement[{s.get('Sid') or i}]"
+            makes = allows(s, _MAKES_ROLES)
+            if makes and not _named(s, "iam:PermissionsBoundary"):
+                yield breach(f"{statement}.Condition", f"allows {', '.join(makes)} for roles without a boundary")
+            if not allows(s, ["iam:PassRole"]):
+                continue
+            if not _named(s, "iam:PassedToService"):
+                yield breach(f"{statement}.Condition", "allows iam:PassRole to any service")
+            if any(_every_role(each) for each in many(s.get("Resource"))):
+                yield breach(f"{statement}.Resource", "allows iam:PassRole of every role, also of those with more rights")
 
 
 def _bounded_people(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
@@ -125,7 +154,7 @@ def _bounded_people(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
         principal = s.get("Principal")
         if s.get("Effect") != "Allow" or not isinstance(principal, Mapping):
             continue
-        federated = [one for one in _many(principal.get("Federated")) if "/oidc.eks." not in one]
+        federated = [one for one in many(principal.get("Federated")) if "/oidc.eks." not in one]
         if (federated or principal.get("AWS")) and not r["permissionsBoundary"].present:
             yield breach("permissionsBoundary", "people or pipelines assume the role, and nothing bounds what is attached to it")
             return
@@ -188,30 +217,8 @@ def _token(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
                 yield breach(token, f"the model server is given a token for {token['audience'].value or 'the Kubernetes API'}")
 
 
-def _binding(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
-    if r.at("roleRef", "name").value == "cluster-admin":
-        yield breach("roleRef.name", "cluster-admin is bound")
-    for subject in r["subjects"].each():
-        if subject["name"].value in ("system:anonymous", "system:unauthenticated", "system:authenticated", "system:serviceaccounts"):
-            yield breach(subject["name"], f"{subject['name'].value} gets the role")
-
-
 _AUDIENCES = (ARTIFACT_CACHE_AUDIENCE, "pods.eks.amazonaws.com", "sts.amazonaws.com")
 """Who else a token may be for: the store of artifacts on the node, and AWS's exchanges of tokens for credentials. None opens the API."""
-_GROWING = ("bind", "escalate", "impersonate")
-"""Verbs that give rights which the role does not name (Kubernetes documentation, RBAC good practices)."""
-
-
-def _role_wildcard(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
-    for rule in r["rules"].each():
-        for key in ("verbs", "resources", "apiGroups"):
-            if key != "apiGroups" and any(x.value == "*" for x in rule[key].each()):
-                yield breach(f"{rule.path}.{key}", f"{key} hold a wildcard")
-        for verb in rule["verbs"].each():
-            if verb.value in _GROWING:
-                yield breach(verb, f"whoever holds the role can take more by {verb.value}")
-
-
 _UNSCOPED = [
     "autoscaling:Describe*",
     "ec2:Describe*",
@@ -223,7 +230,7 @@ _UNSCOPED = [
 ]
 """Actions that know no resource type (AWS Service Authorization Reference): `*` is all that can be said of them."""
 
-_IAM = (
+IAM = (
     "aws:iam/groupPolicy:GroupPolicy",
     "aws:iam/policy:Policy",
     "aws:iam/role:Role",
@@ -246,7 +253,7 @@ RULES = (
         title="IAM policies name their actions and resources.",
         rationale="One compromised pod could reach everything that the AWS service holds.",
         remedy="List the actions and ARNs, or add a condition; put actions that know no resource into a statement of their own.",
-        applies=_IAM,
+        applies=IAM,
         check=_wildcard,
         settings={"unscopedActions": {"type": "array", "items": {"type": "string"}, "default": _UNSCOPED}},
         severity=PolicySeverity.CRITICAL,
@@ -266,8 +273,8 @@ RULES = (
         domain=Domain.IDENTITY,
         title="Who makes roles makes bounded ones, and hands them to named services.",
         rationale="A role without a boundary may be given any permission, also those that its maker does not have.",
-        remedy="Add the condition iam:PermissionsBoundary with your boundary's ARN, and iam:PassedToService to iam:PassRole.",
-        applies=_IAM,
+        remedy="Add the condition iam:PermissionsBoundary with your boundary's ARN; to iam:PassRole iam:PassedToService, and the roles by name.",
+        applies=IAM,
         check=_escalates,
         severity=PolicySeverity.CRITICAL,
     ),
@@ -338,24 +345,5 @@ RULES = (
         applies=w.WORKLOADS,
         check=_token,
         settings={"audiences": {"type": "array", "items": {"type": "string"}, "default": list(_AUDIENCES)}},
-    ),
-    PolicyRule(
-        id="no-cluster-admin-binding",
-        domain=Domain.IDENTITY,
-        title="Nobody is bound to cluster-admin, and no role to everybody.",
-        rationale="Quota, isolation and admission rules would no longer bind anyone.",
-        remedy="Bind a role with the verbs that are used, to named groups.",
-        applies=("kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding"),
-        check=_binding,
-        severity=PolicySeverity.CRITICAL,
-    ),
-    PolicyRule(
-        id="role-names-verbs-and-resources",
-        domain=Domain.IDENTITY,
-        title="A role names its verbs and resources, and none that lets its holder take more.",
-        rationale="A wildcard also grants what the next Kubernetes version adds; bind, escalate and impersonate grant what others have.",
-        remedy="List the verbs and resources that are used.",
-        applies=("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", "kubernetes:rbac.authorization.k8s.io/v1:Role"),
-        check=_role_wildcard,
     ),
 )

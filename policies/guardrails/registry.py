@@ -1,6 +1,20 @@
 """All rules in one place, and which layer's pack lists which. Refuses two rules of one id."""
 
-from policies.guardrails import encryption, envelope, identity, network, reliability, supply_chain, tenancy
+from policies.guardrails import (
+    admission,
+    encryption,
+    envelope,
+    execution,
+    identity,
+    ledger,
+    mesh,
+    network,
+    packets,
+    reliability,
+    rights,
+    supply_chain,
+    tenancy,
+)
 from policies.guardrails.rule import PolicyRule
 
 
@@ -15,11 +29,17 @@ def _unique(rules: tuple[PolicyRule, ...]) -> tuple[PolicyRule, ...]:
 
 RULES = _unique(
     (
+        *admission.RULES,
         *encryption.RULES,
         *envelope.RULES,
+        *execution.RULES,
         *identity.RULES,
+        *ledger.RULES,
+        *mesh.RULES,
         *network.RULES,
+        *packets.RULES,
         *reliability.RULES,
+        *rights.RULES,
         *supply_chain.RULES,
         *tenancy.RULES,
     )

@@ -33,7 +33,8 @@ class UnevaluatedError(Exception):
 _CORE = re.compile(r"kubernetes:v1:")
 _OLD_GROUP = re.compile(r"kubernetes:extensions/v1beta1:(?=DaemonSet|Deployment|ReplicaSet)")
 _SAME_OBJECT = re.compile(
-    r"kubernetes:([a-z.]+\.istio\.io|apps|autoscaling|batch|gateway\.networking\.k8s\.io|networking\.k8s\.io|policy|rbac\.authorization\.k8s\.io)"
+    r"kubernetes:([a-z.]+\.istio\.io|admissionregistration\.k8s\.io|apps|autoscaling|batch|discovery\.k8s\.io|gateway\.networking\.k8s\.io"
+    r"|networking\.k8s\.io|policy|rbac\.authorization\.k8s\.io)"
     r"/v[0-9]+(?:alpha[0-9]+|beta[0-9]+)?:"
 )
 

@@ -11,7 +11,7 @@ from policies.guardrails.registry import PACKS, RULES
 from policies.guardrails.rule import evaluate
 from policies.guardrails.supply_chain import registry
 from policies.guardrails.view import UNKNOWN, InputNode, ResourceView, canonical
-from policies.guardrails.workloads import gpu_demand
+from policies.guardrails.workloads import HELM_RELEASE, gpu_demand
 from tests.policies.world import ABSENT, DIGEST, GOOD, spoilt
 
 BY_ID = {rule.id: rule for rule in RULES}
@@ -23,6 +23,16 @@ POD = ("spec", "template", "spec")
 SERVER = (*POD, "containers", 0)
 
 UNBOUNDED = {"Sid": "Make", "Effect": "Allow", "Action": ["iam:CreateRole"], "Resource": ["arn:aws:iam::1:role/headway-*"]}
+
+WRITES_ALL = {"Sid": "Write", "Effect": "Allow", "Action": ["s3:PutObject"], "Resource": ["arn:aws:s3:::headway-prod-ledger-1/*"]}
+RBAC, HOOKS = "kubernetes:rbac.authorization.k8s.io/v1:", "kubernetes:admissionregistration.k8s.io/v1:"
+CR, NP = f"{RBAC}ClusterRole", "kubernetes:networking.k8s.io/v1:NetworkPolicy"
+AP, RA = "kubernetes:security.istio.io/v1:AuthorizationPolicy", "kubernetes:security.istio.io/v1:RequestAuthentication"
+DR, SC, SE = (f"kubernetes:networking.istio.io/v1:{kind}" for kind in ("DestinationRule", "Sidecar", "ServiceEntry"))
+VAP, VAPB, MWC = (
+    f"{HOOKS}{kind}" for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingWebhookConfiguration")
+)
+ANP, WASM = "kubernetes:policy.networking.k8s.io/v1alpha1:AdminNetworkPolicy", "kubernetes:extensions.istio.io/v1:WasmPlugin"
 
 MUTATIONS: list[tuple[str, str, tuple[str | int, ...], Any, str]] = [
     # rule, type, spoilt place, value, path that the message names
@@ -76,6 +86,54 @@ MUTATIONS: list[tuple[str, str, tuple[str | int, ...], Any, str]] = [
     ("disruption-budget-allows-one", "kubernetes:policy/v1:PodDisruptionBudget", ("spec", "maxUnavailable"), 0, "spec.maxUnavailable"),
     ("no-cluster-admin-binding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding", ("roleRef", "name"), "cluster-admin", "roleRef.name"),
     ("role-names-verbs-and-resources", "kubernetes:rbac.authorization.k8s.io/v1:Role", ("rules", 0, "verbs"), ["*"], "rules[0].verbs"),
+    ("no-cluster-admin-binding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding", ("subjects", 0, "name"), "system:masters", "subjects[0].name"),
+    ("no-default-role-binding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding", ("roleRef",), {"kind": "ClusterRole", "name": "edit"}, "roleRef.name"),
+    ("role-reads-no-secrets", CR, ("rules", 0, "resources"), ["configmaps", "secrets"], "rules[0].resources"),
+    ("role-enters-no-container", CR, ("rules", 0, "resources"), ["pods/exec"], "rules[0].resources"),
+    ("role-changes-no-webhook", CR, ("rules", 0), {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["mutatingwebhookconfigurations"], "verbs": ["patch"]}, "rules[0].resources"),
+    ("cluster-role-not-aggregated", CR, ("aggregationRule",), {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}, "aggregationRule"),
+    ("cluster-role-not-aggregated", CR, ("metadata", "labels", "rbac.authorization.k8s.io/aggregate-to-view"), "true", "metadata.labels.rbac.authorization.k8s.io/aggregate-to-view"),
+    ("network-policy-names-callers", NP, ("spec", "ingress", 0), {}, "spec.ingress[0]"),
+    ("network-policy-names-callers", NP, ("spec", "ingress", 0, "from", 0, "namespaceSelector"), {}, "spec.ingress[0].from[0].namespaceSelector"),
+    ("network-policy-names-callers", NP, ("spec", "ingress", 1, "from", 1, "ipBlock", "cidr"), "10.0.0.0/16", "spec.ingress"),
+    ("network-policy-names-destinations", NP, ("spec", "egress", 0), {"ports": [{"port": 443}]}, "spec.egress[0]"),
+    ("network-policy-names-destinations", NP, ("spec", "egress", 0, "ports"), ABSENT, "spec.egress[0].to[0].ipBlock"),
+    ("network-policy-leaves-metadata-out", NP, ("spec", "egress", 0), {"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}], "ports": [{"port": 80}]}, "spec.egress[0].to[0].ipBlock"),
+    ("packets-by-network-policy-alone", ANP, ("spec",), {}, ""),
+    ("authorization-names-callers", AP, ("spec", "rules", 0), {}, "spec.rules[0]"),
+    ("authorization-names-callers", AP, ("spec", "rules", 0, "from", 0, "source"), {"namespaces": ["*"]}, "spec.rules[0].from[0]"),
+    ("authorization-names-callers", AP, ("metadata", "namespace"), "istio-ingress", "spec.selector"),
+    ("token-issuer-vouched", RA, ("spec", "jwtRules", 0, "jwks"), '{"keys": []}', "spec.jwtRules[0].jwks"),
+    ("token-issuer-vouched", RA, ("spec", "jwtRules", 0, "jwksUri"), "https://169.254.169.254/latest", "spec.jwtRules[0].jwksUri"),
+    ("token-issuer-vouched", RA, ("spec", "jwtRules", 0, "audiences"), ABSENT, "spec.jwtRules[0].audiences"),
+    ("token-issuer-vouched", RA, ("spec", "jwtRules", 0, "forwardOriginalToken"), True, "spec.jwtRules[0].forwardOriginalToken"),
+    ("token-issuer-vouched", RA, ("spec", "jwtRules", 0, "fromParams"), ["token"], "spec.jwtRules[0].fromParams"),
+    ("token-issuer-vouched", RA, ("spec", "jwtRules", 0, "outputClaimToHeaders", 0, "header"), "x-experiment", "spec.jwtRules[0].outputClaimToHeaders[0].header"),
+    ("destination-by-mutual-tls", DR, ("spec", "trafficPolicy"), ABSENT, "spec.trafficPolicy.tls.mode"),
+    ("destination-by-mutual-tls", DR, ("spec", "host"), "*.svc.cluster.local", "spec.host"),
+    ("sidecar-stays-closed", SC, ("spec", "outboundTrafficPolicy"), {"mode": "ALLOW_ANY"}, "spec.outboundTrafficPolicy"),
+    ("sidecar-stays-closed", SC, ("spec", "egress", 0, "hosts", 0), "*/*", "spec.egress[0].hosts[0]"),
+    ("service-entry-outside", SE, ("spec", "addresses"), ["169.254.169.254/32"], "spec.addresses[0]"),
+    ("service-entry-outside", SE, ("spec", "exportTo"), ["*"], "spec.exportTo"),
+    ("service-leads-to-pods", "kubernetes:core/v1:Endpoints", ("subsets",), [], ""),
+    ("proxies-run-no-foreign-code", WASM, ("spec",), {}, ""),
+    ("admission-denies", VAPB, ("spec", "validationActions"), ["Audit", "Warn"], "spec.validationActions"),
+    ("admission-fails-closed", VAP, ("spec", "failurePolicy"), "Ignore", "spec.failurePolicy"),
+    ("admission-fails-closed", MWC, ("webhooks", 0, "failurePolicy"), "Ignore", "webhooks[0].failurePolicy"),
+    ("admission-leaves-nothing-out", VAP, ("spec", "matchConstraints", "objectSelector"), {"matchLabels": {"judge": "yes"}}, "spec.matchConstraints.objectSelector"),
+    ("admission-leaves-nothing-out", VAPB, ("spec", "matchResources", "excludeResourceRules"), [{"resources": ["pods"]}], "spec.matchResources.excludeResourceRules"),
+    ("admission-leaves-nothing-out", VAPB, ("spec", "matchResources", "matchPolicy"), "Exact", "spec.matchResources.matchPolicy"),
+    ("webhook-bounded", MWC, ("webhooks", 0, "namespaceSelector"), ABSENT, "webhooks[0].namespaceSelector"),
+    ("webhook-bounded", MWC, ("webhooks", 0, "clientConfig"), {"url": "https://hooks.example.com"}, "webhooks[0].clientConfig.url"),
+    ("webhook-bounded", MWC, ("webhooks", 0, "rules", 0, "resources"), ["*/*"], "webhooks[0].rules[0].resources"),
+    ("webhook-bounded", MWC, ("webhooks", 0, "rules", 0, "resources"), ["secrets"], "webhooks[0].rules[0].resources"),
+    ("plan-runs-no-program", "command:local:Command", ("create",), "curl evil.example", ""),
+    ("plan-runs-no-program", "kubernetes:helm.sh/v3:Release", ("postrender",), "/tmp/run", "postrender"),
+    ("provider-known", "pulumi:providers:command", ("version",), "1.0.0", ""),
+    ("resources-are-seen", "aws:cloudformation/stack:Stack", ("templateBody",), "{}", ""),
+    ("object-is-of-its-kind", D, ("kind",), "ClusterRoleBinding", "kind"),
+    ("object-is-of-its-kind", D, ("apiVersion",), "rbac.authorization.k8s.io/v1", "apiVersion"),
+    ("ledger-written-by-prefix", "aws:iam/policy:Policy", ("policy", "Statement", 0), WRITES_ALL, "policy.Statement[Write].Resource"),
     ("alert-has-runbook", "kubernetes:monitoring.coreos.com/v1:PrometheusRule", ("spec", "groups", 0, "rules", 0, "annotations"), {}, "spec.groups[0].rules[0].annotations.runbook_url"),
     ("chart-version-exact", "kubernetes:helm.sh/v3:Release", ("version",), ">=2.0", "version"),
     ("online-never-at-zero", SO, ("spec", "minReplicaCount"), 0, "spec.minReplicaCount"),
@@ -405,6 +463,44 @@ def test_jobs_and_bare_pods_use_the_quota_too() -> None:
 @pytest.mark.parametrize("kind", ["apps/v1:DeploymentPatch", "core/v1:PodPatch", "rbac.authorization.k8s.io/v1:RolePatch"])
 def test_a_patch_is_refused_whatever_it_changes(kind: str) -> None:
     assert len(evaluate(BY_ID["objects-are-single-and-whole"], resource(f"kubernetes:{kind}", {"spec": {}})).breaches) == 1
+
+
+KINDS = sorted(
+    {kind for rule in RULES for kind in rule.applies if kind.startswith("kubernetes:") and kind[-1] not in ":/"} - {HELM_RELEASE}
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_patch_or_list_of_a_judged_kind_goes_unjudged(kind: str) -> None:
+    whole = BY_ID["objects-are-single-and-whole"]
+    for written in (kind, kind.replace("/v1:", "/v1beta1:")):
+        assert evaluate(whole, resource(canonical(f"{written}Patch"), {})).breaches
+        assert evaluate(whole, resource(canonical(f"{written}List"), {"items": []})).breaches
+
+
+def test_an_issuer_with_two_sets_of_keys_is_refused() -> None:
+    state: dict[str, Any] = {}
+    rule = BY_ID["token-issuer-vouched"]
+    assert evaluate(rule, resource(RA, GOOD[RA], state)).breaches == ()
+    assert evaluate(rule, resource(RA, GOOD[RA], state)).breaches == ()
+    other = spoilt(RA, ("spec", "jwtRules", 0, "jwksUri"), "https://keys.example.com/mine")
+    assert [b.dotted for b in evaluate(rule, resource(RA, other, state)).breaches] == ["spec.jwtRules[0].jwksUri"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "type", "place"),
+    [
+        ("network-policy-names-callers", NP, ("spec", "ingress", 1, "from", 1, "ipBlock", "cidr")),
+        ("authorization-names-callers", AP, ("spec", "rules", 0, "from", 0, "source", "namespaces")),
+        ("admission-denies", VAPB, ("spec", "validationActions")),
+        ("role-reads-no-secrets", CR, ("rules", 0, "resources")),
+        ("ledger-written-by-prefix", "aws:iam/policy:Policy", ("policy",)),
+    ],
+)
+def test_what_a_preview_does_not_know_is_said_and_not_passed(rule: str, type: str, place: tuple[str | int, ...]) -> None:
+    verdict = evaluate(BY_ID[rule], resource(type, spoilt(type, place, UNKNOWN)))
+    assert verdict.unevaluated is not None
+    assert verdict.breaches == ()
 
 
 @pytest.mark.parametrize(

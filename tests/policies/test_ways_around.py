@@ -31,6 +31,31 @@ def trust(condition: dict[str, Any], host: str = "issuer") -> dict[str, Any]:
     return {"Statement": [{"Effect": "Allow", "Principal": issuer, "Action": "sts:AssumeRoleWithWebIdentity", "Condition": condition}]}
 
 
+def passing(**changes: Any) -> dict[str, Any]:
+    one = {"Action": "iam:PassRole", "Resource": "arn:aws:iam::1:role/headway-*"}
+    return statement(**{**one, "Condition": {"StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com"]}}, **changes})
+
+
+def writing(resource: str, action: str = "s3:PutObject") -> dict[str, Any]:
+    return statement(Action=[action], Resource=[resource])
+
+
+def blocks(*cidrs: str) -> list[dict[str, Any]]:
+    return [{"ipBlock": {"cidr": cidr}} for cidr in cidrs]
+
+
+def sources(**source: list[str]) -> list[dict[str, Any]]:
+    return [{"source": source}]
+
+
+def in_gateway(ports: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"metadata": {"namespace": "istio-ingress"}, "spec": {"podSelector": {}, "ingress": [{"ports": ports}]}}
+
+
+NP, AP = "kubernetes:networking.k8s.io/v1:NetworkPolicy", "kubernetes:security.istio.io/v1:AuthorizationPolicy"
+RA, HOOKS = "kubernetes:security.istio.io/v1:RequestAuthentication", "kubernetes:admissionregistration.k8s.io/"
+DR, SC, SE = (f"kubernetes:networking.istio.io/v1:{kind}" for kind in ("DestinationRule", "Sidecar", "ServiceEntry"))
+CR, ROLE_IN, BINDING = (f"kubernetes:rbac.authorization.k8s.io/v1:{kind}" for kind in ("ClusterRole", "Role", "RoleBinding"))
 EKS = "oidc.eks.eu-west-1.amazonaws.com/id/A"
 PLAIN = {"Bool": {"aws:SecureTransport": "false"}}
 
@@ -115,6 +140,111 @@ REFUSED: list[tuple[str, str, tuple[str | int, ...], Any]] = [
     ("resource-policy-not-public", "aws:s3/bucketPolicy:BucketPolicy", ("policy",), statement(NotPrincipal={"AWS": "arn:aws:iam::1:root"})),
     ("role-names-verbs-and-resources", "kubernetes:rbac.authorization.k8s.io/v1:Role", ("rules", 0, "verbs"), ["get", "escalate"]),
     ("bucket-tls-only", "aws:s3/bucketPolicy:BucketPolicy", ("policy",), statement(Effect="Deny", Principal="*", Condition=PLAIN)),
+    *(("iam-no-escalation", IAM, ("policy",), passing(Condition=c)) for c in (
+        {"StringLike": {"iam:PassedToService": "*"}},
+        {"StringLike": {"iam:PassedToService": "*.amazonaws.com"}},
+        {"StringNotEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
+        {"StringEqualsIfExists": {"iam:PassedToService": "ec2.amazonaws.com"}},
+        {"Null": {"iam:PassedToService": "true"}},
+        {"ForAllValues:StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
+    )),
+    *(("iam-no-escalation", IAM, ("policy",), passing(Resource=x)) for x in ("*", "arn:aws:iam::1:role/*", "arn:aws:iam::*:rol*", "arn:aws:iam::1:role/?*")),
+    ("iam-no-escalation", IAM, ("policy",), passing(Action="IAM:passrole", Condition=None)),
+    ("iam-no-escalation", IAM, ("policy",), statement(Action="iam:createrole", Resource="arn:aws:iam::1:role/headway-*")),
+    *(("ledger-written-by-prefix", IAM, ("policy",), writing(x)) for x in (
+        "*", "arn:aws:s3:::*", "arn:aws:s3:::headway-*", "arn:aws:s3:::headway-prod-l?dger-1/*", "arn:aws:s3:::*/*.json",
+        "arn:aws:s3:::headway-prod-ledger-1/leases/*", "arn:aws:s3:::headway-prod-ledger-1/*/00*", "arn:aws:s3:::headway-prod-ledger-1/n*",
+    )),
+    ("ledger-written-by-prefix", IAM, ("policy",), writing("arn:aws:s3:::headway-prod-ledger-1/*", "s3:deleteobjectversion")),
+    ("ledger-written-by-prefix", IAM, ("policy",), writing("arn:aws:s3:::headway-prod-ledger-1/*", "s3:Put*")),
+    ("ledger-written-by-prefix", "aws:s3/bucketPolicy:BucketPolicy", ("policy",), writing("arn:aws:s3:::headway-prod-ledger-1/*")),
+    *(("network-policy-names-callers", NP, ("spec", "ingress", 0, "from"), x) for x in (
+        [], [{}], [{"namespaceSelector": {}}], [{"namespaceSelector": {}, "podSelector": {"matchLabels": {"a": "b"}}}],
+        [{"namespaceSelector": {"matchLabels": {"pod-security.kubernetes.io/enforce": "restricted"}}}],
+        [{"namespaceSelector": {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "Exists"}]}}],
+        [{"namespaceSelector": {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["x"]}]}}],
+        [{"namespaceSelector": {"matchExpressions": [{"key": TENANT, "operator": "Exists"}]}}],
+        blocks("0.0.0.0/0"), blocks("0.0.0.0/1", "128.0.0.0/1"), blocks(*(f"10.0.{n}.0/24" for n in range(17))), blocks("::/0"), blocks("2600::/12"),
+    )),
+    ("network-policy-names-callers", NP, ("spec", "ingress", 0), {"ports": [{"port": 443}]}),
+    *(("network-policy-names-callers", NP, (), in_gateway(x)) for x in ([{"port": "https"}], [{"port": 80, "endPort": 8080}], [{"port": 80}, {"port": 15000}], [])),
+    *(("network-policy-names-destinations", NP, ("spec", "egress", 0, "to"), x) for x in ([], [{}], [{"namespaceSelector": {}}])),
+    *(("network-policy-leaves-metadata-out", NP, ("spec", "egress", 0), x) for x in (
+        {}, {"ports": [{"port": 80}]}, {"to": blocks("169.254.169.254/32")}, {"to": blocks("169.254.0.0/16"), "ports": [{"port": "http"}]},
+        {"to": blocks("128.0.0.0/1"), "ports": [{"port": 1, "endPort": 90}]}, {"to": blocks("fd00::/8"), "ports": [{"port": 80, "protocol": "TCP"}]},
+    )),
+    *(("packets-by-network-policy-alone", f"kubernetes:{x}", ("spec",), {}) for x in (
+        "networking.k8s.aws/v1alpha1:PolicyEndpoint", "crd.projectcalico.org/v1:GlobalNetworkPolicy", "cilium.io/v2:CiliumNetworkPolicy",
+        "policy.networking.k8s.io/v1alpha2:ClusterNetworkPolicy",
+    )),
+    *(("authorization-names-callers", AP, ("spec", "rules", 0, "from"), x) for x in (
+        [], [{}], [{"source": {}}], sources(namespaces=["*"]), sources(namespaces=["vis*"]), sources(namespaces=[]), sources(principals=["*"]),
+        sources(principals=["cluster.local/*"]), sources(principals=["*/ns/vision/sa/models"]), sources(principals=["cluster.local/ns/*"]),
+        sources(notNamespaces=["assist"]), sources(notPrincipals=["x"]), sources(ipBlocks=["10.0.0.7"]), sources(requestPrincipals=["*"]),
+        [*sources(namespaces=["vision"]), {"source": {"notNamespaces": ["x"]}}],
+    )),
+    ("authorization-names-callers", AP, ("spec", "rules", 0), {"to": [{"operation": {"paths": ["/metrics"]}}]}),
+    ("authorization-names-callers", AP, ("spec", "rules", 0), {"when": [{"key": "source.namespace", "values": ["vision"]}]}),
+    ("authorization-names-callers", AP, ("spec",), {"rules": [{}]}),
+    *(("token-issuer-vouched", RA, ("spec", "jwtRules", 0, "jwksUri"), x) for x in (
+        "", "http://login.example.com/certs", "https://keys.vision.svc.cluster.local/certs", "https://kubernetes.default.svc./openid/v1/jwks",
+        "https://10.0.0.7/certs", "https://[fd00:ec2::254]/certs", "https://localhost/certs", "https://2852039166/certs",
+        "https://metadata.google.internal/certs",
+    )),
+    ("destination-by-mutual-tls", DR, ("spec", "trafficPolicy", "tls", "mode"), "SIMPLE"),
+    ("destination-by-mutual-tls", DR, ("spec", "trafficPolicy", "portLevelSettings"), [{"port": {"number": 8000}, "tls": {"mode": "DISABLE"}}]),
+    ("destination-by-mutual-tls", DR, ("spec", "subsets"), [{"name": "a", "trafficPolicy": {"tls": {"mode": "DISABLE"}}}]),
+    ("destination-by-mutual-tls", DR, ("spec", "subsets"), [{"name": "a", "trafficPolicy": {"portLevelSettings": [{"tls": {"mode": "DISABLE"}}]}}]),
+    *(("sidecar-stays-closed", SC, ("spec", key), x) for key, x in (
+        ("outboundTrafficPolicy", {}), ("outboundTrafficPolicy", {"mode": "REGISTRY_ONLY", "egressProxy": {"host": "x"}}),
+        ("ingress", [{"captureMode": "NONE"}]), ("egress", [{"hosts": ["./*"], "captureMode": "NONE"}]), ("egress", [{"hosts": ["*/x.example"]}]),
+    )),
+    *(("service-entry-outside", SE, ("spec", key), x) for key, x in (
+        ("hosts", ["*"]), ("hosts", ["*.com"]), ("hosts", ["instance-data.ec2.internal"]), ("hosts", ["chat.assist.svc.cluster.local"]),
+        ("hosts", ["10.0.0.7"]), ("hosts", ["models"]), ("addresses", ["10.0.0.0/8"]), ("addresses", ["0.0.0.0/1"]), ("addresses", ["fd00:ec2::254"]),
+        ("endpoints", [{"address": "100.64.0.9"}]), ("endpoints", [{"address": "unix:///run/x"}]), ("endpoints", [{"address": "a.assist.svc"}]),
+        ("exportTo", []), ("exportTo", [".", "assist"]),
+    )),
+    ("service-entry-outside", SE, (), {"spec": {"hosts": ["a.example.com"], "resolution": "NONE", "ports": [{"number": 22, "protocol": "TCP"}], "exportTo": ["."]}}),
+    *(("service-leads-to-pods", x, ("spec",), {}) for x in (
+        "kubernetes:networking.istio.io/v1beta1:WorkloadEntry", "kubernetes:discovery.k8s.io/v1beta1:EndpointSlice", "kubernetes:v1:Endpoints",
+    )),
+    *(("proxies-run-no-foreign-code", f"kubernetes:{x}", ("spec",), {}) for x in (
+        "extensions.istio.io/v1alpha1:WasmPlugin", "networking.istio.io/v1beta1:ProxyConfig",
+    )),
+    *(("no-default-role-binding", BINDING, ("roleRef",), x) for x in (
+        {"kind": "ClusterRole", "name": "admin"}, {"name": "edit"}, {"kind": "ClusterRole", "name": "view"},
+        {"kind": "ClusterRole", "name": "system:aggregate-to-admin"}, {"kind": "ClusterRole", "name": "system:kube-controller-manager"},
+    )),
+    *(("role-reads-no-secrets", CR, ("rules", 0), {"verbs": ["get"], **x}) for x in (
+        {"apiGroups": ["*"], "resources": ["secrets"]}, {"apiGroups": [""], "resources": ["*"]}, {"apiGroups": ["apps", ""], "resources": ["secrets"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}, {"apiGroups": [""], "resources": ["secrets"], "verbs": ["watch"]},
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["certificate"]},
+        {"apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["*/token"], "verbs": ["create"]},
+    )),
+    ("role-reads-no-secrets", ROLE_IN, ("rules", 0, "resources"), ["secrets"]),
+    *(("role-enters-no-container", CR, ("rules", 0, "resources"), [x]) for x in ("nodes/proxy", "pods/attach", "pods/portforward", "*/exec", "*")),
+    ("role-enters-no-container", CR, (), {"metadata": {"name": "runner"}, "rules": [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"]}]}),
+    ("role-names-verbs-and-resources", ROLE_IN, ("rules", 0, "apiGroups"), ["*"]),
+    ("role-names-verbs-and-resources", ROLE_IN, ("rules", 0, "resources"), ["*/status"]),
+    ("role-changes-no-webhook", CR, ("rules", 0), {"apiGroups": ["*"], "resources": ["*"], "verbs": ["update"]}),
+    ("role-changes-no-webhook", CR, ("rules", 0), {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": ["sign"]}),
+    *(("admission-denies", f"{HOOKS}v1beta1:ValidatingAdmissionPolicyBinding", ("spec", "validationActions"), x) for x in ([], ["Warn"], ["Audit"])),
+    ("admission-fails-closed", f"{HOOKS}v1alpha1:MutatingAdmissionPolicy", ("spec", "failurePolicy"), "Ignore"),
+    ("admission-fails-closed", f"{HOOKS}v1:ValidatingWebhookConfiguration", ("webhooks",), [{"name": "a"}]),
+    ("admission-leaves-nothing-out", f"{HOOKS}v1:ValidatingWebhookConfiguration", ("webhooks",), [{"objectSelector": {"matchLabels": {"a": "b"}}}]),
+    ("webhook-bounded", f"{HOOKS}v1:ValidatingWebhookConfiguration", ("webhooks",), [{"name": "a", "namespaceSelector": {}}]),
+    ("webhook-bounded", f"{HOOKS}v1beta1:MutatingAdmissionPolicyBinding", ("spec",), {"policyName": "x"}),
+    *(("plan-runs-no-program", x, ("create",), "x") for x in (
+        "command:remote:Command", "command:remote:CopyToRemote", "command:local:run", "pulumi-python:dynamic:Resource",
+        "pulumi-python:dynamic/mine:Thing", "pulumi-nodejs:dynamic:Resource",
+    )),
+    *(("provider-known", f"pulumi:providers:{x}", ("version",), "1") for x in ("pulumi-python", "aws-native", "terraform-provider", "docker")),
+    *(("resources-are-seen", x, ("type",), "x") for x in ("aws:cloudcontrol/resource:Resource", "aws-native:iam:Role", "aws:cloudformation/stackSet:StackSet")),
+    *(("object-is-of-its-kind", D, (), x) for x in (
+        {"kind": "List", "items": []}, {"kind": "deployment"}, {"apiVersion": "v1"}, {"apiVersion": "example.com/v1", "kind": "Deployment"},
+    )),
 ]  # fmt: skip
 ALLOWED: list[tuple[str, str, tuple[str | int, ...], Any]] = [
     ("memory-limit-present", D, (*LIMITS, "memory"), "1Mi"),
@@ -140,6 +270,39 @@ ALLOWED: list[tuple[str, str, tuple[str | int, ...], Any]] = [
     ("iam-trust-named", ROLE, ("assumeRolePolicy",), trust({"StringEquals": {"issuer:sub": "system:serviceaccount:keda:operator"}})),
     ("iam-trust-named", ROLE, ("assumeRolePolicy",), trust({"StringLike": {"issuer:sub": "system:serviceaccount:keda:*"}})),
     ("iam-people-bounded", ROLE, ("assumeRolePolicy",), trust({"StringEquals": {"eks:sub": "system:serviceaccount:keda:operator"}}, EKS)),
+    ("iam-no-escalation", IAM, ("policy",), passing()),
+    ("iam-no-escalation", IAM, ("policy",), passing(Condition={"ForAnyValue:StringEquals": {"iam:passedtoservice": ["ec2.amazonaws.com"]}})),
+    *(("ledger-written-by-prefix", IAM, ("policy",), writing(x)) for x in (
+        "arn:aws:s3:::headway-prod-ledger-1/vision/*", "arn:aws:s3:::headway-prod-ledger-1/leases/vision/*", "arn:aws:s3:::models/*",
+        "arn:aws:s3:::headway-prod-ledger-1/${aws:PrincipalTag/kubernetes-namespace}/*", "arn:aws:s3:::headway-prod-ledger-1",
+    )),
+    ("ledger-written-by-prefix", IAM, ("policy",), writing("arn:aws:s3:::headway-prod-ledger-1/*", "s3:GetObject")),
+    ("ledger-written-by-prefix", IAM, ("policy",), statement(Effect="Deny", Action="s3:PutObject", Resource="*")),
+    *(("network-policy-names-callers", NP, ("spec", "ingress", 0, "from"), x) for x in (
+        [{"namespaceSelector": {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["monitoring"]}]}}],
+        [{"podSelector": {"matchLabels": {"a": "b"}}}], blocks("10.0.0.0/21"), blocks("fd00::/64"),
+    )),
+    ("network-policy-names-callers", NP, (), in_gateway([{"port": 80}, {"port": 443, "protocol": "TCP"}])),
+    ("network-policy-leaves-metadata-out", NP, ("spec", "egress", 0), {"to": blocks("169.254.170.23/32"), "ports": [{"port": 80}]}),
+    ("network-policy-leaves-metadata-out", NP, ("spec", "egress", 0), {"to": blocks("169.254.0.0/16"), "ports": [{"port": 443}, {"port": 80, "protocol": "UDP"}]}),
+    *(("authorization-names-callers", AP, ("spec", "rules", 0, "from"), x) for x in (
+        sources(principals=["cluster.local/ns/vision/sa/*"]), sources(serviceAccounts=["vision/models"]), sources(requestPrincipals=["https://login.example/*"]),
+        sources(namespaces=["vision"], principals=["*"]),
+    )),
+    ("authorization-names-callers", AP, ("spec",), {}),
+    ("authorization-names-callers", AP, ("spec",), {"action": "DENY", "rules": [{}]}),
+    ("authorization-names-callers", AP, (), {"metadata": {"namespace": "istio-ingress"}, "spec": {"selector": {"matchLabels": {"istio": "g"}}, "rules": [{}]}}),
+    ("sidecar-stays-closed", SC, ("spec", "outboundTrafficPolicy"), {"mode": "REGISTRY_ONLY"}),
+    ("service-entry-outside", SE, (), {"metadata": {"namespace": "istio-system"}, "spec": {"hosts": ["*.s3.eu-west-1.amazonaws.com"], "exportTo": ["*"], "resolution": "NONE", "ports": [{"protocol": "TLS"}]}}),
+    ("service-entry-outside", SE, ("spec", "addresses"), ["8.8.8.8"]),
+    ("no-default-role-binding", BINDING, ("roleRef",), {"kind": "Role", "name": "view"}),
+    ("role-reads-no-secrets", ROLE_IN, ("rules", 0), {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["own"]}),
+    ("role-reads-no-secrets", CR, ("rules", 0), {"apiGroups": ["example.com"], "resources": ["secrets"], "verbs": ["get"]}),
+    ("role-enters-no-container", ROLE_IN, (), {"metadata": {"name": "runner"}, "rules": [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"]}]}),
+    ("role-enters-no-container", CR, ("rules", 0), {"apiGroups": [""], "resources": ["services/proxy"], "verbs": ["get"], "resourceNames": ["prometheus:9090"]}),
+    ("admission-fails-closed", f"{HOOKS}v1:ValidatingAdmissionPolicy", ("spec", "failurePolicy"), ABSENT),
+    ("object-is-of-its-kind", D, (), {"apiVersion": "apps/v1beta2", "kind": "Deployment"}),
+    ("object-is-of-its-kind", "kubernetes:core/v1:Pod", (), {"apiVersion": "v1", "kind": "Pod"}),
 ]  # fmt: skip
 
 

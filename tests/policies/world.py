@@ -4,6 +4,7 @@ import copy
 from typing import Any
 
 from headway.wire import MODEL, RELEASE, TENANT, WORKLOAD_CLASS
+from policies.guardrails.view import canonical
 
 DIGEST = "sha256:" + "ab" * 32
 _LABELS = {TENANT: "vision", MODEL: "defects", RELEASE: "r1", "platform.io/runtime": "triton"}
@@ -93,9 +94,83 @@ GOOD: dict[str, dict[str, Any]] = {
         "subjects": [{"kind": "Group", "name": "vision-team"}],
     },
     "kubernetes:rbac.authorization.k8s.io/v1:Role": {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]},
+    "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole": {
+        "metadata": {"name": "headway-cache", "labels": {"app": "cache"}},
+        "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}],
+    },
+    "kubernetes:networking.k8s.io/v1:NetworkPolicy": {
+        "metadata": {"name": "isolation", "namespace": "vision"},
+        "spec": {
+            "podSelector": {},
+            "policyTypes": ["Egress", "Ingress"],
+            "ingress": [
+                {"from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "istio-ingress"}}}]},
+                {"from": [{"podSelector": {}}, {"ipBlock": {"cidr": "10.0.224.0/28"}}]},
+            ],
+            "egress": [
+                {
+                    "to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/8", "169.254.0.0/16"]}}],
+                    "ports": [{"port": 443, "protocol": "TCP"}],
+                }
+            ],
+        },
+    },
+    "kubernetes:security.istio.io/v1:AuthorizationPolicy": {
+        "metadata": {"name": "callers", "namespace": "vision"},
+        "spec": {"action": "ALLOW", "rules": [{"from": [{"source": {"namespaces": ["istio-ingress", "vision"]}}]}]},
+    },
+    "kubernetes:security.istio.io/v1:RequestAuthentication": {
+        "metadata": {"name": "tenant-vision", "namespace": "istio-ingress"},
+        "spec": {
+            "jwtRules": [
+                {
+                    "issuer": "https://login.example.com/a",
+                    "audiences": ["vision"],
+                    "jwksUri": "https://login.example.com/a/certs",
+                    "outputClaimToHeaders": [{"header": "x-user-id", "claim": "sub"}],
+                }
+            ]
+        },
+    },
+    "kubernetes:networking.istio.io/v1:DestinationRule": {
+        "metadata": {"name": "defects", "namespace": "vision"},
+        "spec": {"host": "defects.vision.svc.cluster.local", "trafficPolicy": {"tls": {"mode": "ISTIO_MUTUAL"}}},
+    },
+    "kubernetes:networking.istio.io/v1:Sidecar": {
+        "metadata": {"name": "defects", "namespace": "vision"},
+        "spec": {"egress": [{"hosts": ["./*", "istio-system/*"]}]},
+    },
+    "kubernetes:networking.istio.io/v1:ServiceEntry": {
+        "metadata": {"name": "registry", "namespace": "vision"},
+        "spec": {
+            "hosts": ["models.example.com"],
+            "location": "MESH_EXTERNAL",
+            "resolution": "DNS",
+            "ports": [{"number": 443, "name": "tls", "protocol": "TLS"}],
+            "exportTo": ["."],
+        },
+    },
+    "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy": {
+        "spec": {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [{"resources": ["pods"]}]}}
+    },
+    "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicyBinding": {
+        "spec": {"policyName": "rule", "validationActions": ["Deny"], "matchResources": {}}
+    },
+    "kubernetes:admissionregistration.k8s.io/v1:MutatingWebhookConfiguration": {
+        "webhooks": [
+            {
+                "name": "inject.example.com",
+                "failurePolicy": "Fail",
+                "clientConfig": {"service": {"name": "inject", "namespace": "istio-system"}},
+                "namespaceSelector": {"matchLabels": {"inject": "yes"}},
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+            }
+        ]
+    },
     "kubernetes:monitoring.coreos.com/v1:PrometheusRule": {
         "spec": {"groups": [{"name": "g", "rules": [{"alert": "Slow", "annotations": {"runbook_url": "docs/runbooks/slow.md"}}]}]}
     },
+    "pulumi:providers:aws": {"region": "eu-west-1"},
     "kubernetes:helm.sh/v3:Release": {"chart": "keda", "version": "2.20.2"},
     "aws:eks/cluster:Cluster": {
         "version": "1.35",
@@ -162,9 +237,11 @@ ABSENT = _Absent()
 
 
 def spoilt(type: str, path: tuple[str | int, ...], value: Any) -> dict[str, Any]:
-    """A copy of the good resource of `type` with one place changed."""
-    properties = copy.deepcopy(GOOD[type])
+    """A copy of the good resource of `type` with one place changed: of a kind that has no good one, that place alone; without a place, `value` itself."""
+    properties = copy.deepcopy(GOOD.get(canonical(type), {}))
     place: Any = properties
+    if not path:
+        return copy.deepcopy(value)
     for step in path[:-1]:
         place = place.setdefault(step, {}) if isinstance(place, dict) else place[step]
     if value is ABSENT:

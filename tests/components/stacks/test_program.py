@@ -11,6 +11,7 @@ import json
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
+from datetime import date
 from functools import cache
 from typing import Any
 
@@ -20,6 +21,11 @@ import pytest
 from components.handover import LONGEST
 from components.versions import CHARTS
 from headway.wire import LEDGER_LEASES
+from policies.guardrails.crossguard import EXEMPTIONS_FILE
+from policies.guardrails.exemptions import load
+from policies.guardrails.registry import RULES
+from policies.guardrails.rule import evaluate
+from policies.guardrails.view import InputNode, ResourceView, canonical, plain
 from stacks.settings import FOLDER
 from tests.components import golden
 from tests.components.program import HANDED_OVER, NODE_GROUPS, config_of, layer, run
@@ -415,3 +421,21 @@ def test_whatever_brings_monitors_waits_for_their_kind(stack: str) -> None:
     for r in found.of_type("kubernetes:helm.sh/v3:Release"):
         if r.urn not in (kinds, monitoring):
             assert monitoring in r.depends_on, f"{r.name} would fail with: no matches for kind ServiceMonitor"
+
+
+@pytest.mark.parametrize("stack", [*LAYERS, f"{REFERENCE}-access"])
+def test_a_layer_breaks_no_rule_as_its_environment_sets_it(stack: str) -> None:
+    """What the eks component makes for itself is left out: here nothing fills in its inputs."""
+    settings = json.loads((EXEMPTIONS_FILE.parent / "config" / f"{stack.partition('-')[0]}.json").read_text())
+    exemptions, today = load(EXEMPTIONS_FILE, [rule.id for rule in RULES]), date.today()
+    notes: dict[str, dict[str, Any]] = {rule.id: {} for rule in RULES}
+    found = [
+        f"{rule.id} {r.name}: {each.dotted}: {each.fact}"
+        for r in layer(stack).registrations
+        for rule in RULES
+        if rule.covers(canonical(r.type)) and r.type != "aws:eks/cluster:Cluster"
+        if not any(exemption.covers(rule.id, r.urn, today) for exemption in exemptions)
+        for view in [ResourceView(canonical(r.type), r.name, r.urn, InputNode(plain(dict(r.inputs))), r.protect, notes[rule.id])]
+        for each in evaluate(rule, view, settings.get(rule.id)).breaches
+    ]
+    assert found == []
