@@ -26,6 +26,7 @@ REGION = "us-east-1"
 
 _LACKS = {
     Facility.PACKETS: "pods are simulated or are processes of this machine, and nothing drops packets between them",
+    Facility.NAMES: "pods are simulated or are processes of this machine, and nothing runs CoreDNS",
     Facility.ENCRYPTION: "only pods that run as processes have a proxy, and none is put into another pod",
     Facility.DEVICES: "nodes are simulated, and have no GPU and no driver",
     Facility.IDENTITIES: "the object store on this machine knows no roles, and lets everybody read",

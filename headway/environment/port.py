@@ -27,6 +27,8 @@ class Facility(StrEnum):
 
     PACKETS = "packets"
     """A network between pods that keeps or drops packets by NetworkPolicies."""
+    NAMES = "names"
+    """A DNS server of the cluster that pods ask."""
     ENCRYPTION = "encryption"
     """Proxies that the mesh puts into whatever pod asks for one."""
     DEVICES = "devices"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from headway.problem import Exit, UserError
-from headway.verify import alerts, gpus, identity, mesh, packets, sample, scaling, scrapes
+from headway.verify import alerts, dns, gpus, identity, mesh, packets, sample, scaling, scrapes
 from headway.verify.outcome import Sighting
 from headway.verify.site import Site
 
@@ -24,6 +24,7 @@ CHECKS = (
     VerifyCheck(name=gpus.MIG, says="nodes of divided GPUs have the layout of their pool", minutes=1, look=gpus.look_at_mig),
     VerifyCheck(name=identity.RULE, says="a tenant's pod reads its own artifact and no other's", minutes=1, look=identity.look),
     VerifyCheck(name=sample.RULE, says="the last release was promoted by evidence that still gives it", minutes=1, look=sample.look),
+    VerifyCheck(name=dns.RULE, says="pods resolve a name of the cluster and one of the world", minutes=1, look=dns.look),
     VerifyCheck(name=mesh.RULE, says="plain text is refused and mutual TLS accepted", minutes=3, look=mesh.look),
     VerifyCheck(name=packets.RULE, says="packets between tenants are dropped, and an admitted one arrives", minutes=4, look=packets.look),
     VerifyCheck(
