@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field
 from components.identity import Binding
 from components.network.endpoints import ACTIONS, without_nat
 from components.versions import KUBERNETES, NODE_RELEASES
+from headway.contract.batch import PLATFORMS_BUCKETS, outside_the_platform
 from headway.contract.crosscheck.image import reached_without_nat
 from headway.contract.part import Count, CountOrNone, Flag, Name, Part
 from headway.contract.pool import Pool, SystemPool
@@ -353,6 +354,17 @@ class LoopSettings(Part):
 
     image: Image | None
     """By digest. None deploys none of them: they run where somebody runs the command."""
+
+
+class BatchSettings(Part):
+    """Where the tenant keeps requests and answers of batch work in this environment."""
+
+    bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+    """A bucket of the tenant's own in the same account: contracts mean it by `batches://`."""
+
+    def violations(self) -> Iterator[Problem]:
+        if self.bucket.startswith(PLATFORMS_BUCKETS):
+            yield outside_the_platform("bucket", value=self.bucket)
 
 
 class RegistrySettings(Part):

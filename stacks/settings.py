@@ -26,6 +26,7 @@ from stacks import footprint
 from stacks.access_settings import AccessSettings
 from stacks.sections import (
     AccountSettings,
+    BatchSettings,
     ControlPlaneSettings,
     GatewaySettings,
     LoopSettings,
@@ -166,6 +167,7 @@ class TenantSettings(Part):
     gateway: GatewaySettings
     loops: LoopSettings
     tenant: Name
+    batch: BatchSettings | None = None
     workload_identity: Binding = Binding.POD_IDENTITY
 
 

@@ -6,7 +6,7 @@ depend on the tenant and never on each other, or a tenant of 25 services would b
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pulumi
@@ -25,13 +25,14 @@ from components.tenant.manifests import TenantPlan
 from components.tenant.surroundings import Surroundings
 from headway.contract.arithmetic.surge import batch_pool_for, pool_for
 from headway.contract.crosscheck import TenantContracts
+from headway.contract.crosscheck.batch_store import placed
 from headway.contract.crosscheck.image import without_nat
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
-from headway.contract.reading.tenants import tenants_of
+from headway.contract.reading.tenants import stack_file, tenants_of
 from headway.ledger import location
 from headway.ledger.store import LedgerStore
-from headway.problem import ProblemLevel
+from headway.problem import Problem, ProblemLevel
 from headway.wire import KUBECONFIG_OUTPUT
 from stacks.live import LiveModel, live
 from stacks.sections import Nat
@@ -94,11 +95,10 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore |
 
 
 def _contracts(settings: TenantSettings, folder: Path) -> TenantContracts:
-    closed = settings.network.nat is Nat.NONE
     result = load_tenant(
         folder / settings.tenant,
         settings.pools,
-        (lambda model: without_nat(model, settings.account.region)) if closed else None,
+        lambda _, model: _lacking(settings, model),
         tenants_of(settings.environment, STACK_FILES),
     )
     refused = [finding for finding in result.findings if finding.level is ProblemLevel.ERROR]
@@ -110,6 +110,17 @@ def _contracts(settings: TenantSettings, folder: Path) -> TenantContracts:
     return contracts
 
 
+def _lacking(settings: TenantSettings, model: Model) -> Iterator[Problem]:
+    """What the environment does not have for the model."""
+    if settings.network.nat is Nat.NONE:
+        yield from without_nat(model, settings.account.region)
+    yield from placed(model, _batch_bucket(settings), stack_file(settings.environment, settings.tenant))
+
+
+def _batch_bucket(settings: TenantSettings) -> str | None:
+    return settings.batch.bucket if settings.batch else None
+
+
 def _surroundings(settings: TenantSettings) -> Surroundings:
     return Surroundings(
         environment=settings.environment,
@@ -117,6 +128,7 @@ def _surroundings(settings: TenantSettings) -> Surroundings:
         account_id=settings.account.id,
         hosts=settings.gateway.hosts,
         gateway_replicas=settings.gateway.replicas_min,
+        batch_bucket=_batch_bucket(settings),
         artifact_cache=settings.loops.image is not None,
         sts=_sts(settings) if settings.workload_identity is Binding.IRSA else None,
     )

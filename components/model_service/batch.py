@@ -90,7 +90,7 @@ class BatchWorker:
         return {
             "region": self.surroundings.region,
             "queue_url": queue_url(self.tenant, self.model.name, self.surroundings),
-            "store": self.batch.store,
+            "store": self.surroundings.store(self.batch),
             "base": self.serving.base,
             "release": self.release.id,
             "golden": {**asked, "timeout_seconds": self.release.model.health.liveness.timeout.seconds},

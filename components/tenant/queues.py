@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from components.naming import QUEUE_LIMIT, batch_queue_name, distinct
 from components.tenant.surroundings import Surroundings
+from headway.contract.batch import ANSWERS, REQUESTS
 from headway.contract.model import Model
 
 BATCH = "batch"
@@ -37,13 +38,13 @@ def rights(tenant: str, models: Sequence[Model], surroundings: Surroundings) -> 
     fed = [(model.name, model.batch) for model in models if model.batch]
     if not fed:
         return ()
-    stores = sorted({batch.store.removeprefix("s3://") for _, batch in fed})
+    stores = sorted({surroundings.store(batch).removeprefix("s3://") for _, batch in fed})
     return (
         (
             "TakeMessages",
             ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
             sorted(queue_arn(tenant, name, surroundings) for name, _ in fed),
         ),
-        ("ReadRequests", ("s3:GetObject",), [f"arn:aws:s3:::{store}requests/*" for store in stores]),
-        ("WriteAnswers", ("s3:PutObject",), [f"arn:aws:s3:::{store}answers/*" for store in stores]),
+        ("ReadRequests", ("s3:GetObject",), [f"arn:aws:s3:::{store}{REQUESTS}*" for store in stores]),
+        ("WriteAnswers", ("s3:PutObject",), [f"arn:aws:s3:::{store}{ANSWERS}*" for store in stores]),
     )

@@ -9,6 +9,7 @@ from components.addons.istio import GATEWAY_LABELS
 from components.addons.prometheus import NAMESPACE, SERVICE
 from components.naming import bucket_name
 from components.platform.mesh import GATEWAY
+from headway.contract.batch import RELATIVE, Batch, located
 from headway.wire import GATEWAY_NAMESPACE, MESH_NAMESPACE
 
 RUNBOOKS = "docs/runbooks"
@@ -26,6 +27,8 @@ class Surroundings:
     """The gateway's host names; a model answers at `<model>.<tenant>.<host>` for each."""
     gateway_replicas: int
     """Proxies of the gateway at their minimum: each enforces its part of a tenant's rate."""
+    batch_bucket: str | None = None
+    """The tenant's own bucket for batch work, in which stores `batches://...` of contracts lie; None where it has none."""
     artifact_cache: bool = False
     """Whether nodes of latency pools keep artifacts for their pods (`components/platform/artifact_cache.py`)."""
     sts: tuple[str, ...] | None = None
@@ -47,6 +50,11 @@ class Surroundings:
     def artifact_bucket(self) -> str:
         """The environment's bucket of artifacts, in which URIs `artifacts://...` of contracts lie."""
         return bucket_name(self.environment, "artifacts", self.account_id)
+
+    def store(self, batch: Batch) -> str:
+        """Where the workers of a batch variant read and write: an absolute prefix."""
+        assert self.batch_bucket or not batch.store.startswith(RELATIVE)  # noqa: S101  the contracts were checked against the environment
+        return located(batch.store, self.batch_bucket or "")
 
     def public_hosts(self, tenant: str, model: str) -> list[str]:
         """Where applications reach the model; the same names whatever its releases."""

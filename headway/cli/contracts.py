@@ -21,6 +21,8 @@ from headway.cli.starters import DEFAULT_FOLDER
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from headway.contract.explanation import Line
     from headway.contract.model import Model
     from headway.contract.pool import Pool
@@ -117,21 +119,29 @@ def _registries() -> "ModelCheck":
     def opened(system: Registry) -> ModelRegistry:
         return MlflowRegistry.of(os.environ) if system is Registry.MLFLOW else SageMakerRegistry.of()
 
-    return lambda model: disagreements(model.artifact, opened(model.artifact.registry.system))
+    return lambda _, model: disagreements(model.artifact, opened(model.artifact.registry.system))
 
 
-def _network(environment: str | None, stacks: Path) -> "ModelCheck | None":
-    """Says which images the nodes of an environment could not pull; None where they pull from everywhere."""
+def _surroundings(environment: str, stacks: Path) -> "ModelCheck":
+    """Says what the environment lacks for a model: images that its nodes could not pull, a bucket for its batch work."""
+    from headway.contract.crosscheck.batch_store import placed
     from headway.contract.crosscheck.image import without_nat
     from headway.contract.reading.network import region_without_nat
+    from headway.contract.reading.tenants import batch_bucket_of, stack_file
 
-    region = region_without_nat(stacks / f"Pulumi.{environment}-cluster.yaml") if environment is not None else None
-    return None if region is None else lambda model: without_nat(model, region)
+    closed = region_without_nat(stacks / f"Pulumi.{environment}-cluster.yaml")
+
+    def lacks(tenant: str, model: "Model") -> "Iterator[Problem]":
+        if closed is not None:
+            yield from without_nat(model, closed)
+        yield from placed(model, batch_bucket_of(environment, tenant, stacks), stack_file(environment, tenant))
+
+    return lacks
 
 
 def _judges(*judges: "ModelCheck | None") -> "ModelCheck":
     """What all of them say."""
-    return lambda model: (problem for judge in judges if judge is not None for problem in judge(model))
+    return lambda tenant, model: (problem for judge in judges if judge is not None for problem in judge(tenant, model))
 
 
 def _load(
@@ -146,7 +156,7 @@ def _load(
     from headway.contract.reading.loader import TENANT_FILE, load_tenant, load_tenants
     from headway.contract.reading.tenants import tenants_of
 
-    judge = _judges(judge, _network(environment, stacks))
+    judge = _judges(judge, *([_surroundings(environment, stacks)] if environment is not None else []))
 
     if not path.exists():
         raise UserError(

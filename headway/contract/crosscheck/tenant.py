@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from headway.contract.arithmetic.cost import cost
 from headway.contract.arithmetic.quota import quota_use, token_use
 from headway.contract.artifact import RELATIVE
+from headway.contract.batch import PLATFORMS_BUCKETS, outside_the_platform
 from headway.contract.model import Model
 from headway.contract.runtime import Engine
 from headway.contract.tenant import MODELS_AT_MOST, Tenant
@@ -121,28 +122,17 @@ def allowed(tenant: Tenant, model: Model) -> Iterator[Problem]:
             value=model.batch.store,
             fact=f"{tenant.name} is not the first part of the prefix",
             consequence="The tenant's identity writes below its own name only, so no answer could be stored",
-            remedy=f"Use a prefix below s3://<bucket>/{tenant.name}/",
+            remedy=f"Use a prefix below batches://{tenant.name}/, or s3://<bucket>/{tenant.name}/",
         )
-    if model.batch and model.batch.store.startswith(_PLATFORMS_BUCKETS):
-        yield problem(
-            "batch-store-outside-the-platform",
-            "batch",
-            "store",
-            value=model.batch.store,
-            fact="this is a bucket of the platform, or could become one",
-            consequence="Ledgers and artifacts lie there, and a model's pods would be given the right to write beside them",
-            remedy="Use a bucket of the tenant's own",
-        )
-
-
-_PLATFORMS_BUCKETS = "s3://headway-"
-"""How every address in a bucket of the cluster layer begins (`components/naming.py`)."""
+    if model.batch and model.batch.store.startswith(f"s3://{PLATFORMS_BUCKETS}"):
+        yield outside_the_platform("batch", "store", value=model.batch.store)
 
 
 def _below(uri: str, tenant: str) -> bool:
     """Whether a place in object storage belongs to the tenant: its name is the first part below the bucket, and none of
     those further down, which other tenants choose."""
-    key = uri.removeprefix(RELATIVE) if uri.startswith(RELATIVE) else uri.removeprefix("s3://").partition("/")[2]
+    scheme, _, place = uri.partition("://")
+    key = place.partition("/")[2] if scheme == "s3" else place
     return key.startswith(f"{tenant}/")
 
 

@@ -48,8 +48,8 @@ class CheckResult:
         return next((contracts for contracts in self.contracts if contracts.tenant.name == name), None)
 
 
-ModelCheck = Callable[[Model], Iterable[Problem]]
-"""Says of one sound model what this vocabulary cannot know; its paths begin at the contract's top."""
+ModelCheck = Callable[[str, Model], Iterable[Problem]]
+"""Says of one sound model of a tenant what this vocabulary cannot know; its paths begin at the contract's top."""
 
 
 def load_tenants(
@@ -183,7 +183,9 @@ class _Loading:
                     models.append(model)
                     self._place(check_model(folder.name, model))
                     if self.judge is not None:
-                        self._place(replace(each, subject=contract_name(folder.name, model.name)) for each in self.judge(model))
+                        self._place(
+                            replace(each, subject=contract_name(folder.name, model.name)) for each in self.judge(folder.name, model)
+                        )
             elif path.suffix not in _IGNORED:
                 laid_out = False
                 self._misplaced(path)

@@ -6,6 +6,7 @@ A folder below `tenants/` is one contract for every environment; `stacks/Pulumi.
 from collections.abc import Iterator
 from pathlib import Path as FilePath
 
+from headway.contract.reading.document import LARGEST_DOCUMENT, read
 from headway.problem import Problem
 
 LAYERS = frozenset({"access", "cluster", "platform"})
@@ -21,6 +22,21 @@ def tenants_of(environment: str, stacks: FilePath) -> list[str]:
     """Tenants that have a stack file in the folder `stacks`, sorted."""
     names = {path.stem.removeprefix(f"Pulumi.{environment}-") for path in stacks.glob(stack_file(environment, "*"))}
     return sorted(names - LAYERS)
+
+
+def batch_bucket_of(environment: str, tenant: str, stacks: FilePath) -> str | None:
+    """The bucket that the tenant's stack file names for stores `batches://...`; None where it names none, or there is no such file.
+
+    What `stacks.settings` says of the value is not judged here.
+    """
+    file = stacks / stack_file(environment, tenant)
+    if not file.is_file():
+        return None
+    with file.open("rb") as opened:
+        found = read(opened.read(LARGEST_DOCUMENT + 1), file.name).data
+    for key in ("config", "headway:batch", "bucket"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def folder_missing(environment: str, stacks: FilePath, tenants: FilePath) -> Iterator[Problem]:

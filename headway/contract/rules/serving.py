@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from headway.contract.accelerators import GPUS
+from headway.contract.batch import beside, beside_the_artifact
 from headway.contract.inference_request import TENSOR_TYPES, wrong_in
 from headway.contract.model_parts import ModelParts
 from headway.contract.optimisation import KvCacheType
@@ -220,13 +221,5 @@ def batch_is_asked_by_http(model: ModelParts) -> Iterator[Problem]:
             consequence="No message could be turned into a request",
             remedy="Serve HTTP, or leave batch out",
         )
-    if model.batch and model.batch.store.startswith(model.artifact.uri):
-        yield problem(
-            "batch-writes-beside-the-artifact",
-            "batch",
-            "store",
-            value=model.batch.store,
-            fact="answers would be written below the artifact's own prefix",
-            consequence="Artifacts are immutable, and workers would need the right to change them",
-            remedy="Use another prefix, if possible in a bucket of its own",
-        )
+    if model.batch and beside(model.batch.store, model.artifact.uri):
+        yield beside_the_artifact(model.batch.store)

@@ -1,6 +1,7 @@
 """The tenant stack, program and all, under mocks: what it registers for the sample tenants, and how it refuses."""
 
 import copy
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -217,6 +218,82 @@ def test_a_service_above_its_tenants_quota_is_refused_before_planning(tmp_path: 
     write(tmp_path, "vision", defects=large)
     with pytest.raises(SettingsError, match="quota"):
         run("vision", tmp_path)
+
+
+BATCH = {
+    "max_replicas": 2,
+    "messages_per_replica": 500,
+    "deadline": "12h",
+    "message_timeout": "2m",
+    "store": "batches://vision/defects/",
+}
+
+
+def moved(environment: str, folder: Path, bucket: str) -> Recording:
+    """The classifier with a batch variant, planned in `environment`, whose stack file of the tenant names `bucket`."""
+    contract = {**document("vision", "defects"), "batch": BATCH}
+    place = folder / environment
+    place.mkdir()
+    write(place, "vision", defects=contract)
+    stack = f"{environment}-vision"
+    found = settings.load(stack, {"headway:batch": json.dumps({"bucket": bucket})})
+    assert isinstance(found, TenantSettings)
+    l4 = next(pool for pool in found.pools if pool.name == "l4")
+    spot = l4.model_copy(update={"name": "l4-spot", "workload_class": WorkloadClass.BATCH, "capacity": Spot(kind="spot")})
+    grown = found.model_copy(update={"pools": (*(pool for pool in found.pools if pool.workload_class is not WorkloadClass.BATCH), spot)})
+    return record(
+        lambda: tenant.build(grown, place, FolderStore(folder / f"{environment}-ledger")),
+        stack=stack,
+        calls=answers(environment, "platform"),
+    )
+
+
+def test_one_contract_is_one_release_in_staging_and_in_production(tmp_path: Path) -> None:
+    """Its artifact and its batch store lie in buckets of each environment; what identifies the release knows neither."""
+    found = {name: moved(name, tmp_path, f"example-batch-{name}") for name in ("staging", "prod")}
+    assert found["staging"].exports["releases"] == found["prod"].exports["releases"]
+    for name, other in (("staging", "prod"), ("prod", "staging")):
+        text = json.dumps([dict(r.inputs) for r in found[name].registrations], default=str)
+        account = settings_in(name).account.id
+        for own in (f"s3://example-batch-{name}/vision/defects/", f"s3://headway-{name}-artifacts-{account}/vision/defects/"):
+            assert own in text
+        for foreign in (f"example-batch-{other}", f"headway-{other}-", "batches://", "artifacts://"):
+            assert foreign not in text
+
+
+def settings_in(environment: str) -> TenantSettings:
+    found = settings.load(f"{environment}-vision", {})
+    assert isinstance(found, TenantSettings)
+    return found
+
+
+def test_workers_may_touch_the_bucket_of_their_environment(tmp_path: Path) -> None:
+    text = json.dumps([dict(r.inputs) for r in moved("prod", tmp_path, "example-batch-prod").registrations], default=str)
+    assert "arn:aws:s3:::example-batch-prod/vision/defects/answers/*" in text
+
+
+@pytest.mark.parametrize(
+    ("bucket", "store", "rule"),
+    [
+        (None, BATCH["store"], "batch-store-has-a-bucket"),
+        ("example-models", "batches://vision/models/1/", "batch-writes-beside-the-artifact"),
+    ],
+)
+def test_a_batch_store_needs_a_bucket_apart_from_the_artifact(bucket: str | None, store: str, rule: str, tmp_path: Path) -> None:
+    contract = copy.deepcopy(document("vision", "defects"))
+    contract["artifact"]["uri"] = "s3://example-models/vision/models/1/"
+    write(tmp_path, "vision", defects={**contract, "batch": {**BATCH, "store": store}})
+    found = settings_of("vision")
+    given = found.model_copy(update={"batch": settings.BatchSettings(bucket=bucket) if bucket else None})
+    with pytest.raises(SettingsError) as refused:
+        record(lambda: tenant.build(given, tmp_path), stack="sandbox-vision", calls=ABOVE)
+    assert (rule, "batch.store") in [(problem.rule, problem.dotted) for problem in refused.value.problems]
+
+
+def test_a_bucket_of_the_platform_is_refused_as_a_tenants_own() -> None:
+    with pytest.raises(SettingsError) as refused:
+        settings.load("prod-vision", {"headway:batch": json.dumps({"bucket": "headway-prod-ledger-333333333333"})})
+    assert [(p.rule, p.dotted) for p in refused.value.problems] == [("batch-store-outside-the-platform", "headway:batch.bucket")]
 
 
 def test_exports_say_where_each_model_answers() -> None:

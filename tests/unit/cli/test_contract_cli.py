@@ -218,6 +218,17 @@ def test_an_image_that_no_node_reaches_without_nat_is_refused_with_its_path(fold
     assert "<account>.dkr.ecr.us-west-2.amazonaws.com/nvidia/tritonserver and" in finding["remedy"]
 
 
+def test_a_batch_store_needs_a_bucket_in_the_tenants_stack_file(folder: Path) -> None:
+    lab(folder, "single")
+    batch = {"max_replicas": 1, "messages_per_replica": 9, "deadline": "12h", "message_timeout": "2m", "store": "batches://vision/defects/"}
+    write(folder, "tenants/vision/defects.yaml", changed(DEFECTS, {"batch": batch}))
+    refused = run("check", "--environment", "lab").stdout
+    assert "batch-store-has-a-bucket" in refused
+    assert "Pulumi.lab-vision.yaml names no bucket" in refused
+    write(folder, "stacks/Pulumi.lab-vision.yaml", {"config": {"headway:batch": {"bucket": "example-batch"}}})
+    assert "batch-store" not in run("check", "--environment", "lab").stdout
+
+
 def test_an_image_of_any_registry_is_accepted_behind_nat(folder: Path) -> None:
     lab(folder, "single")
     assert "image-reached-without-nat" not in run("check", "--environment", "lab").stdout

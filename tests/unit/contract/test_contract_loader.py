@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from headway.contract.crosscheck.batch_store import placed
+from headway.contract.crosscheck.image import without_nat
+from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.reading.loader import CheckResult, load_tenant, load_tenants
 from headway.contract.reading.pools import pools_of
@@ -185,6 +188,37 @@ def test_no_rule_between_contracts_is_without_a_test() -> None:
     assert len(stated) > 15
     tests = Path(__file__).read_text(encoding="utf-8")
     assert [rule for rule in sorted(stated) if f'"{rule}"' not in tests] == []
+
+
+ON_SPOT = changed(DEFECTS, {"batch": {**BATCH, "store": "batches://vision/models/"}, "artifact/uri": "s3://theirs/vision/models/1/"})
+
+
+@pytest.mark.parametrize(
+    ("bucket", "store", "found"),
+    [
+        (None, "s3://example-batch/vision/", []),
+        (None, "batches://vision/", ["batch-store-has-a-bucket"]),
+        ("ours", "batches://vision/models/1/", []),
+        ("theirs", "batches://vision/models/1/", ["batch-writes-beside-the-artifact"]),
+        ("theirs", "batches://vision/models/", []),
+    ],
+)
+def test_a_store_of_each_environment_needs_a_bucket_apart_from_the_artifact(bucket: str | None, store: str, found: list[str]) -> None:
+    model = Model.model_validate(changed(ON_SPOT, {"batch/store": store}))
+    assert [each.rule for each in placed(model, bucket, "Pulumi.lab-vision.yaml")] == found
+
+
+@pytest.mark.parametrize(
+    ("registry", "found"),
+    [
+        ("1.dkr.ecr.eu-west-1.amazonaws.com", []),
+        ("nvcr.io", ["image-reached-without-nat"]),
+        ("1.dkr.ecr.eu-west-1.amazonaws.com.example", ["image-reached-without-nat"]),
+    ],
+)
+def test_without_nat_images_come_from_the_regions_ecr(registry: str, found: list[str]) -> None:
+    model = Model.model_validate(changed(DEFECTS, {"runtime/image": f"{registry}/team/server:1@sha256:{'a' * 64}"}))
+    assert [each.rule for each in without_nat(model, "eu-west-1")] == found
 
 
 def test_warnings_do_not_refuse(load: Callable[..., CheckResult]) -> None:

@@ -67,6 +67,12 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("artifact-file-listed-once", DEFECTS, {"artifact/files/3": {**FILE, "path": "golden/clean.json"}}, "artifact.files"),
     ("artifact-not-empty", CUSTOM, {"artifact/files/0/size": "0B"}, "artifact.files"),
     ("message-timeout-within-deadline", DEFECTS, {"batch": {**BATCH, "message_timeout": "2h"}}, "batch.message_timeout"),
+    (
+        "batch-writes-beside-the-artifact",
+        changed(DEFECTS, {"batch": {**BATCH, "store": "s3://models/vision/"}}),
+        {"artifact/uri": "s3://models/vision/answers/1/"},
+        "batch.store",
+    ),
     ("batch-writes-beside-the-artifact", ABSOLUTE, {"batch": {**BATCH, "store": ABSOLUTE["artifact"]["uri"] + "batch/"}}, "batch.store"),
     ("grpc-has-no-paths", GRPC, {"runtime/predict": "/other"}, "runtime.predict"),
     ("grpc-has-no-paths", GRPC, {"runtime/health": "/other"}, "runtime.health"),
