@@ -17,7 +17,7 @@ from components.platform import boundaries
 from components.platform.membership import OF_MESH, PROXY_IMAGE
 from components.platform.rule import NAMESPACES, AdmissionRule, manifests_of
 from headway.contract.pool import Pool
-from headway.wire import MODEL, POOL, RELEASE, TENANT
+from headway.wire import ARM, MODEL, POOL, PREFIX, RELEASE, RUNTIME, TENANT, WORKLOAD_CLASS
 
 _LEVEL = "pod-security.kubernetes.io/enforce"
 _GPU_POD = (
@@ -25,6 +25,8 @@ _GPU_POD = (
     "c.resources.requests.exists(k, k.startsWith('nvidia.com/')))"
 )
 _VOID = f"e.name == '{gpu_node.NO_DEVICES['name']}' && has(e.value) && e.value == '{gpu_node.NO_DEVICES['value']}'"
+OF_TENANTS = (ARM, WORKLOAD_CLASS, MODEL, RELEASE, RUNTIME, TENANT, f"{PREFIX}/version")
+"""Labels of the platform's that pods of tenants may have: those that `components/model_service` writes."""
 
 
 RULES = (
@@ -75,6 +77,14 @@ RULES = (
             "(has(v.image.reference) && v.image.reference.matches('@sha256:[0-9a-f]{64}$'))))"
         ),
         message="An image is named by tag. What runs could change without a release. Name it by its sha256 digest.",
+    ),
+    AdmissionRule(
+        name="labels-of-the-platform",
+        expression=f"variables.labels.all(k, !k.startsWith('{PREFIX}/') || k in {json.dumps(OF_TENANTS)})",
+        message=(
+            f"The pod has a label {PREFIX}/ that Headway gives no model's pod. The platform's loops would take it for one of their own. "
+            f"Leave out all of them but {', '.join(key.removeprefix(f'{PREFIX}/') for key in OF_TENANTS)}."
+        ),
     ),
     AdmissionRule(
         name="no-host-access",

@@ -6,12 +6,12 @@ and not a fault.
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from headway.bounded_json import bounded_json
 from headway.environment.kubernetes import (
     CONFLICT,
     JSON,
@@ -100,12 +100,19 @@ class NodeCluster:
                 "Headway cannot know what the pools should offer, nor which image tests their GPUs.",
                 "Deploy the platform layer: `pulumi up -s <environment>-platform`.",
             )
-        pools = json.loads(configmap["data"][NODE_HEALTH_POOLS_KEY])
-        expected = tuple(
-            PoolPromise(pool=name, resources=pool["resources"], driver=pool["driver"], nodes_at_least=pool["nodesAtLeast"])
-            for name, pool in sorted(pools.items())
-        )
-        return NodeHealthSettings(diagnostic_image=configmap["data"][NODE_HEALTH_IMAGE_KEY], expected=expected)
+        try:
+            pools = bounded_json(configmap["data"][NODE_HEALTH_POOLS_KEY])
+            expected = tuple(
+                PoolPromise(pool=name, resources=pool["resources"], driver=pool["driver"], nodes_at_least=pool["nodesAtLeast"])
+                for name, pool in sorted(pools.items())
+            )
+            return NodeHealthSettings(diagnostic_image=configmap["data"][NODE_HEALTH_IMAGE_KEY], expected=expected)
+        except (AttributeError, LookupError, TypeError, ValueError) as odd:
+            raise UserError(
+                f"ConfigMap {NODE_HEALTH_NAMESPACE}/{NODE_HEALTH_SETTINGS} does not say what the platform layer writes ({odd}).",
+                "Headway cannot know what the pools should offer, nor which image tests their GPUs; nodes stay as they are.",
+                "Deploy the platform layer anew: `pulumi up -s <environment>-platform`.",
+            ) from None
 
     def operator(self) -> GpuOperatorState:
         """The GPU Operator's own word."""
@@ -147,6 +154,8 @@ class NodeCluster:
             self._carry_out(action, settings)
         except UserError as failure:
             return failure.fact
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as odd:  # the other nodes have their turn
+            return f"it met what nobody of ours writes ({type(odd).__name__}: {odd})"
         return ""
 
     def _carry_out(self, action: Action, settings: NodeHealthSettings) -> None:

@@ -146,9 +146,13 @@ def decide(nodes: Sequence[GpuNode], now: float, policy: NodeHealthPolicy, promi
     actions: list[Action] = []
     for name, members in groupby(sorted(nodes, key=lambda n: (n.pool, n.name)), key=lambda n: n.pool):
         pool = list(members)
-        away = sum(1 for node in pool if node.quarantine is not None)
+        away = sum(1 for node in pool if node.quarantine is not None or node.unreadable)
         room = max(1, len(pool) * policy.away_at_most_percent // 100) - away
         for node in pool:
+            if node.unreadable:
+                text = f"Nobody understands what the API server says of it ({node.unreadable}), so it is left as it is"
+                actions.append(Tell(node=node, topic="unreadable", text=text))
+                continue
             reason = fault(node, policy) or _late_cut(node, promised.get(name), now, policy)
             if node.quarantine is not None:
                 actions += _continue(node, node.quarantine, reason, now, policy)

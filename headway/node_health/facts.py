@@ -14,13 +14,16 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from headway.wire import MIG_CONFIG, MIG_STATE, MIG_TAINT, MODEL, POOL, PREFIX, QUARANTINE, RELEASE, TENANT
+from headway.bounded_json import bounded_json
+from headway.wire import MIG_CONFIG, MIG_STATE, MIG_TAINT, MODEL, NODE_HEALTH_NAMESPACE, POOL, PREFIX, QUARANTINE, RELEASE, TENANT
 
 DRIVER_LABEL = "nvidia.com/cuda.driver-version.full"
 GPU_PREFIX = "nvidia.com/"
 MIG_PREFIX = f"{GPU_PREFIX}mig-"
 UNCUT = ("", "all-disabled")
 """Layouts that leave GPUs whole."""
+_LATEST = 2.0**53
+"""No time in seconds, and no count, is larger."""
 DIAGNOSTIC_LABEL = f"{PREFIX}/diagnostic"
 """Label of a diagnostic's pod: the trial that it is."""
 
@@ -73,18 +76,25 @@ class Quarantine:
     def read(cls, text: str) -> "Quarantine | None":
         """None for what nobody here has written."""
         try:
-            given = json.loads(text)
+            given = bounded_json(text)
             return cls(
                 state=QuarantineState(given["state"]),
                 reason=str(given["reason"]),
                 by=str(given["by"]),
-                since=float(given["since"]),
-                changed=float(given["changed"]),
-                attempts=int(given["attempts"]),
+                since=_number(given["since"]),
+                changed=_number(given["changed"]),
+                attempts=int(_number(given["attempts"])),
                 held=bool(given["held"]),
             )
         except (ValueError, KeyError, TypeError):
             return None
+
+
+def _number(value: Any) -> float:
+    """Raises ValueError for what is no number, such as the text `nan`."""
+    if type(value) not in (int, float) or abs(value) > _LATEST:
+        raise ValueError("it is no number")
+    return float(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +144,8 @@ class GpuNode:
     provider_id: str = ""
     version: str = ""
     """Its resource version, so that a change is refused when someone else was faster."""
+    unreadable: str = ""
+    """What of it nobody understands; then nothing but name and pool is known."""
 
     @property
     def tainted(self) -> bool:
@@ -191,8 +203,18 @@ def node(body: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> GpuNode 
 
 def nodes(bodies: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> tuple[GpuNode, ...]:
     """Every node of a GPU pool, by pool and name."""
-    known = (node(body, pods) for body in bodies)
+    known = (_read(body, pods) for body in bodies)
     return tuple(sorted((n for n in known if n is not None), key=lambda n: (n.pool, n.name)))
+
+
+def _read(body: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> GpuNode | None:
+    """A node that says what no node says must not hide the others."""
+    try:
+        return node(body, pods)
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as odd:
+        pool = str((body["metadata"].get("labels") or {}).get(POOL, ""))
+        reason = f"{type(odd).__name__}: {odd}"
+        return GpuNode(name=str(body["metadata"]["name"]), pool=pool, ready=False, offered={}, installed={}, unreadable=reason)
 
 
 _COUNTED = re.compile(r"nvidia\.com/(gpu|gpu\.shared|mig-[0-9a-z.]+)")
@@ -206,7 +228,9 @@ def _pod(body: Mapping[str, Any]) -> NodePod:
     meta, labels = body["metadata"], body["metadata"].get("labels") or {}
     owners = [owner.get("kind") for owner in meta.get("ownerReferences") or ()]
     ended = (body.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-    belongs = bool({"DaemonSet", "Node"} & set(owners)) or "kubernetes.io/config.mirror" in (meta.get("annotations") or {})
+    claims = bool({"DaemonSet", "Node"} & set(owners)) or "kubernetes.io/config.mirror" in (meta.get("annotations") or {})
+    # A tenant's pods are all its own: it makes no DaemonSets, and what its template says of a mirror proves nothing.
+    belongs = claims and TENANT not in labels
     requested = [(container.get("resources") or {}).get("requests") or {} for container in body["spec"].get("containers") or ()]
     return NodePod(
         namespace=meta["namespace"],
@@ -220,7 +244,8 @@ def _pod(body: Mapping[str, Any]) -> NodePod:
 
 
 def _is_diagnostic(body: Mapping[str, Any]) -> bool:
-    return DIAGNOSTIC_LABEL in (body["metadata"].get("labels") or {})
+    """Anybody may write the label; in the loop's own namespace nobody else makes pods."""
+    return body["metadata"]["namespace"] == NODE_HEALTH_NAMESPACE and DIAGNOSTIC_LABEL in (body["metadata"].get("labels") or {})
 
 
 def _diagnostic(pods: Sequence[Mapping[str, Any]], trial: str) -> Diagnostic:

@@ -10,7 +10,8 @@ from kubernetes.client.exceptions import ApiException
 
 from components.platform import admission
 from headway.contract.pool import Pool
-from headway.wire import MIG_TAINT, MODEL, POOL, QUARANTINE, RELEASE, TENANT
+from headway.node_health.facts import DIAGNOSTIC_LABEL
+from headway.wire import MIG_TAINT, MODEL, POOL, PREFIX, QUARANTINE, RELEASE, TENANT
 from tests.cluster.conftest import ControlPlane, eventually
 
 NAMESPACE, KEPT = "admitted", "kept"
@@ -200,6 +201,8 @@ REFUSED: tuple[tuple[str, str, Change], ...] = (
         "another variable",
         lambda body: body["spec"]["containers"].append(beside(env=[{"name": "A", "value": "void"}])),
     ),
+    ("labels-of-the-platform", "a diagnostic", lambda body: body["metadata"]["labels"].update({DIAGNOSTIC_LABEL: "1-1"})),
+    ("labels-of-the-platform", "what comes one day", lambda body: body["metadata"]["labels"].update({f"{PREFIX}/someday": "x"})),
     ("no-host-access", "network", lambda body: body["spec"].update(hostNetwork=True)),
     ("no-host-access", "processes", lambda body: body["spec"].update(hostPID=True)),
     ("no-host-access", "path", lambda body: body["spec"].update(volumes=[{"name": "v", "hostPath": {"path": "/"}}])),
@@ -304,9 +307,10 @@ def test_a_container_that_is_added_to_a_running_pod_meets_the_rules_too(guarded:
     [
         ("tolerations-of-own-pool", {"spec": {"tolerations": [*pod()["spec"]["tolerations"], {"key": QUARANTINE, "operator": "Exists"}]}}),
         ("owner-labels", {"metadata": {"labels": {TENANT: None}}}),
+        ("labels-of-the-platform", {"metadata": {"labels": {DIAGNOSTIC_LABEL: "1-1"}}}),
         ("images-by-digest", {"spec": {"containers": [{"name": "server", "image": "registry.test/server:1.0"}]}}),
     ],
-    ids=["toleration", "owner", "image"],
+    ids=["toleration", "owner", "diagnostic", "image"],
 )
 def test_a_running_pod_cannot_be_changed_into_one_that_would_be_refused(guarded: ControlPlane, rule: str, patch: dict[str, Any]) -> None:
     assert f"headway-{rule}" in written(guarded, "Pod", "running", patch)

@@ -1,8 +1,10 @@
 """What is done about a GPU node that reports a fault: every state with every thing that may happen in it, and what holds over whole lives."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.cli.nodes import lines
+from headway.node_health.cluster import NodeCluster, NodeHealthSettings
 from headway.node_health.decision import (
     LOOP,
     Action,
@@ -35,7 +38,8 @@ from headway.node_health.readiness import GpuOperatorState, PoolPromise, cluster
 from headway.node_health.replacement import AutoScaling
 from headway.node_health.watch import ReadBack
 from headway.problem import UserError
-from headway.wire import MODEL, POOL, QUARANTINE, RELEASE, TENANT
+from headway.wire import MODEL, NODE_HEALTH_NAMESPACE, POOL, QUARANTINE, RELEASE, TENANT
+from tests.loopback import Handler, served
 
 POLICY = NodeHealthPolicy()
 NOW = 1_000_000.0
@@ -205,7 +209,18 @@ def test_a_quarantine_survives_being_written_down() -> None:
     assert Quarantine.read(record.text()) == record
 
 
-@pytest.mark.parametrize("text", ["", "null", "{}", '{"state":"odd"}', '{"state":"testing","reason":"r"}'])
+WRITTEN = '{"state":"testing","reason":"r","by":"b","since":1,"changed":1,"attempts":1,"held":false}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "null", "{}", '{"state":"odd"}', '{"state":"testing","reason":"r"}', "[" * 100_000),
+        *(WRITTEN.replace('"since":1', f'"since":{odd}') for odd in ("1e999", "1e300", '"nan"', "null", "true")),
+        *(WRITTEN.replace('"attempts":1', f'"attempts":{odd}') for odd in ("1e999", "[]", '"1"')),
+    ],
+    ids=lambda text: text[:70] or "nothing",
+)
 def test_an_annotation_that_nobody_here_wrote_says_nothing(text: str) -> None:
     assert Quarantine.read(text) is None
 
@@ -325,15 +340,44 @@ def pod(name: str, **changes: Any) -> dict[str, Any]:
 
 
 def test_a_node_is_read_with_what_runs_on_it() -> None:
-    (found,) = nodes([body()], [pod("b"), pod("a", ownerReferences=[{"kind": "DaemonSet"}])])
+    (found,) = nodes([body()], [pod("b"), pod("a", labels={}, ownerReferences=[{"kind": "DaemonSet"}])])
     assert (found.pool, found.driver, found.ready, found.whole) == ("l4", "580.159.03", True, False), "one of four GPUs is not offered"
     assert [(p.name, p.movable, p.gpus) for p in found.pods] == [("a", False, 1), ("b", True, 1)]
 
 
+UNDER_TEST = Quarantine(state=QuarantineState.TESTING, reason="r", by="b", since=9, changed=9, attempts=2)
+
+
+def test_a_tenants_pod_that_says_it_is_a_diagnostic_is_drained_and_proves_nothing() -> None:
+    metadata = {**body()["metadata"], "annotations": {QUARANTINE: UNDER_TEST.text()}}
+    labels = {TENANT: "vision", DIAGNOSTIC_LABEL: UNDER_TEST.trial}
+    for phase, movable in (("Succeeded", False), ("Failed", False), ("Running", True)):
+        (found,) = nodes([body(metadata=metadata)], [{**pod("d", labels=labels), "status": {"phase": phase}}])
+        assert found.diagnostic is Diagnostic.NONE
+        assert [(each.name, each.movable) for each in found.pods] == [("d", movable)]
+
+
+@pytest.mark.parametrize(
+    "said", [{"ownerReferences": [{"kind": "DaemonSet"}]}, {"annotations": {"kubernetes.io/config.mirror": "x"}}], ids=["owner", "mirror"]
+)
+def test_a_tenants_pod_that_says_it_belongs_to_the_node_is_drained_too(said: dict[str, Any]) -> None:
+    (found,) = nodes([body()], [pod("a", **said)])
+    assert [each.movable for each in found.pods] == [True]
+
+
+def test_a_node_that_nobody_understands_leaves_the_others_looked_after() -> None:
+    odd = body(
+        metadata={**body()["metadata"], "name": "odd"}, status={"conditions": [{"type": "Ready"}], "capacity": {"nvidia.com/gpu": "4"}}
+    )
+    sick = {"type": "AcceleratedHardwareReady", "status": "False", "reason": "NvidiaXID48Error"}
+    found = nodes([odd, body(status={**body()["status"], "conditions": [sick]})], [])
+    actions = decide(found, NOW, NodeHealthPolicy(away_at_most_percent=100))
+    assert [(type(each), each.node.name) for each in actions] == [(Isolate, "n1"), (Tell, "odd")]
+
+
 def test_the_result_of_another_trial_proves_nothing() -> None:
-    record = Quarantine(state=QuarantineState.TESTING, reason="r", by="b", since=9, changed=9, attempts=2)
-    metadata = {**body()["metadata"], "annotations": {QUARANTINE: record.text()}}
-    passed = {**pod("d", labels={DIAGNOSTIC_LABEL: "9-1"}), "status": {"phase": "Succeeded"}}
+    metadata = {**body()["metadata"], "annotations": {QUARANTINE: UNDER_TEST.text()}}
+    passed = {**pod("d", namespace=NODE_HEALTH_NAMESPACE, labels={DIAGNOSTIC_LABEL: "9-1"}), "status": {"phase": "Succeeded"}}
     (found,) = nodes([body(metadata=metadata)], [passed])
     assert found.diagnostic is Diagnostic.NONE
     (found,) = nodes([body(metadata=metadata)], [{**passed, "metadata": {**passed["metadata"], "labels": {DIAGNOSTIC_LABEL: "9-2"}}}])
@@ -441,3 +485,27 @@ def test_a_node_that_is_no_instance_cannot_be_replaced() -> None:
     ends, _ = autoscaling()
     with pytest.raises(UserError, match="has no EC2 instance behind it"):
         ends(node(provider_id="kwok://n1"))
+
+
+def test_an_action_that_meets_something_odd_leaves_the_others_carried_out(tmp_path: Path) -> None:
+    class ApiServer(Handler):
+        def do_POST(self) -> None:
+            self.body()
+            self.reply(201, {})
+
+    def replace_one(node: GpuNode) -> None:
+        if node.name == "odd":
+            raise KeyError("Activity")
+
+    with served(ApiServer) as address:
+        (config := tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig(address)))
+        done = NodeCluster(str(config), replace_one).perform(
+            [Replace(node=node(name="odd")), Replace(node=node())], NodeHealthSettings(diagnostic_image="i", expected=())
+        )
+    assert [each.refused for each in done] == ["it met what nobody of ours writes (KeyError: 'Activity')", ""]
+
+
+def kubeconfig(address: str) -> dict[str, Any]:
+    context = {"name": "one", "context": {"cluster": "one", "user": "ci"}}
+    named = {"clusters": [{"name": "one", "cluster": {"server": address}}], "users": [{"name": "ci", "user": {"token": "t"}}]}
+    return {"current-context": "one", "contexts": [context], **named}
