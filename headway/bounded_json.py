@@ -14,7 +14,7 @@ _NESTS = (dict, list)
 _HALF_OF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def bounded_json(content: bytes | str, largest: int = LARGEST_JSON) -> Any:
+def bounded_json(content: bytes | str, largest: int = LARGEST_JSON, deepest: int = DEEPEST) -> Any:
     """What a JSON text in UTF-8 says: finite numbers, and text that UTF-8 can hold again. Raises ValueError and nothing else, for a text
     that is too large or too deep as for one that is no JSON."""
     if len(content) > largest:
@@ -23,20 +23,20 @@ def bounded_json(content: bytes | str, largest: int = LARGEST_JSON) -> Any:
     try:
         value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except RecursionError:
-        raise ValueError(f"it is nested more than {DEEPEST} levels deep") from None
-    _refuse_deep(value)
+        raise ValueError(f"it is nested more than {deepest} levels deep") from None
+    _refuse_deep(value, deepest)
     if _HALF_OF_A_PAIR.search(text):  # it may have its other half: only the value tells
         json.dumps(value, ensure_ascii=False).encode()
     return value
 
 
-def _refuse_deep(value: Any) -> None:
+def _refuse_deep(value: Any, deepest: int) -> None:
     level: list[Any] = [value] if type(value) in _NESTS else []
-    for _ in range(DEEPEST + 1):
+    for _ in range(deepest + 1):
         if not level:
             return
         level = [part for outer in level for part in (outer.values() if type(outer) is dict else outer) if type(part) in _NESTS]
-    raise ValueError(f"it is nested more than {DEEPEST} levels deep")
+    raise ValueError(f"it is nested more than {deepest} levels deep")
 
 
 def _no_number(name: str) -> NoReturn:

@@ -21,9 +21,18 @@ from headway.contract.tenant import Tenant
 
 SPARE_PODS = 10
 """Pods beyond one a device: a release that leaves while the next one comes, and what people run to look at things."""
-SERVICES_EACH, DEPLOYMENTS_EACH, CONFIG_MAPS_EACH = 6, 4, 8
-"""A model service with three arms has three Deployments and four Services; configurations and records come to about
-six.
+EACH = {
+    "count/configmaps": 8,
+    "count/deployments.apps": 4,
+    "count/destinationrules.networking.istio.io": 6,
+    "count/poddisruptionbudgets.policy": 6,
+    "count/scaledobjects.keda.sh": 6,
+    "count/sidecars.networking.istio.io": 6,
+    "count/virtualservices.networking.istio.io": 4,
+    "services": 6,
+}
+"""Of each kind that deployers may write, for each model service and once more: one with three arms and batch work has
+four Deployments, four Services, four autoscalers, and one route. The loops of the platform read them all.
 """
 
 WHOLE, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
@@ -58,13 +67,11 @@ def resource_quotas(tenant: Tenant, models: Sequence[Model]) -> list[tuple[str, 
     quota of its own.
     """
     hard = {
-        "count/configmaps": str((len(models) + 1) * CONFIG_MAPS_EACH),
-        "count/deployments.apps": str((len(models) + 1) * DEPLOYMENTS_EACH),
+        **{kind: str((len(models) + 1) * each) for kind, each in EACH.items()},
         "persistentvolumeclaims": "0",
         "pods": str(pods_at_most(tenant)),
         "requests.cpu": str(tenant.quota.cpu),
         "requests.memory": tenant.quota.memory.kubernetes,
-        "services": str((len(models) + 1) * SERVICES_EACH),
         "services.loadbalancers": "0",
         "services.nodeports": "0",
         **{f"requests.{name}": str(count) for name, count in device_quotas(tenant).items()},

@@ -15,6 +15,9 @@ from headway.wire import ARTIFACT_CACHE_AUDIENCE, FETCH_SETTINGS, PART_OF, POOL
 CONFIGURATIONS = f"app.kubernetes.io/component=configuration,app.kubernetes.io/part-of={PART_OF}"
 WATCH_SECONDS = 300
 LIST_SECONDS = 60.0
+PAGE = 20
+LARGEST_SETTINGS = 1 << 19
+"""Characters; an artifact has at most 512 files of some 400, and a tenant may have many ConfigMaps of 1 MiB."""
 CLIENT = ApiClient(
     name="headway-artifact-cache",
     if_refused="What is fetched beforehand is not known, or no caller can be told from another; pods fetch for themselves.",
@@ -39,13 +42,9 @@ class ArtifactCluster:
         API server does not answer."""
         chosen = {"labelSelector": f"{CONFIGURATIONS},{POOL}={pool}"}
         try:
-            answer = self._api.answer("GET", _CONFIG_MAPS, chosen, seconds=LIST_SECONDS)
-            if not answer.ok:
-                raise OutOfReachError(answer.message)
-            listed = answer.document
-            known = {_name(each): _plain(each) for each in listed["items"]}
+            known, version = self._listed(chosen)
             told(dict(known))
-            for kind, each in self._api.watch(_CONFIG_MAPS, listed["metadata"]["resourceVersion"], WATCH_SECONDS, chosen):
+            for kind, each in self._api.watch(_CONFIG_MAPS, version, WATCH_SECONDS, chosen):
                 if kind == "BOOKMARK":
                     continue
                 if kind == "DELETED":
@@ -55,6 +54,21 @@ class ArtifactCluster:
                 told(dict(known))
         except OutOfReachError as failure:
             raise OSError(f"the API server does not answer: {failure}") from failure
+
+    def _listed(self, chosen: Mapping[str, str]) -> "tuple[dict[tuple[str, str], Mapping[str, Any]], str]":
+        """All configurations, and the version as of which; all pages of a list are of one version."""
+        known: dict[tuple[str, str], Mapping[str, Any]] = {}
+        after = ""
+        while True:
+            query = {**chosen, "limit": str(PAGE), **({"continue": after} if after else {})}
+            answer = self._api.answer("GET", _CONFIG_MAPS, query, seconds=LIST_SECONDS)
+            if not answer.ok:
+                raise OutOfReachError(answer.message)
+            listed = answer.document
+            known |= {_name(each): _plain(each) for each in listed["items"]}
+            after = listed["metadata"].get("continue") or ""
+            if not after:
+                return known, listed["metadata"]["resourceVersion"]
 
     def user_of(self, token: str) -> str | None:
         """The user that a token was issued to, for this audience; None for no valid token. Raises OSError."""
@@ -79,4 +93,5 @@ def _name(each: Mapping[str, Any]) -> tuple[str, str]:
 def _plain(each: Mapping[str, Any]) -> Mapping[str, Any]:
     """What is kept of a ConfigMap in memory."""
     metadata = {key: each["metadata"].get(key, "") for key in ("namespace", "name", "creationTimestamp")}
-    return {"metadata": metadata, "data": {key: text for key, text in (each.get("data") or {}).items() if key == FETCH_SETTINGS}}
+    said = (each.get("data") or {}).get(FETCH_SETTINGS, "")
+    return {"metadata": metadata, "data": {FETCH_SETTINGS: said} if len(said) <= LARGEST_SETTINGS else {}}

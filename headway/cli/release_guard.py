@@ -73,6 +73,8 @@ def _exists(api: "KubernetesApi", tenant: str) -> None:
 def look(api: "KubernetesApi", tenant: str | None, say: Callable[[str], None]) -> bool:
     """One look at the tenant's routes, or at every tenant's, by the cluster's clock; whether the API server answered for
     any of them. Not for all: what one tenant writes must not end the guard of the others."""
+    from time import monotonic
+
     from headway.environment.port import OutOfReachError
     from headway.release.driver.holder import here as this_process
     from headway.release.guard import ReleaseGuard, tenants
@@ -85,7 +87,7 @@ def look(api: "KubernetesApi", tenant: str | None, say: Callable[[str], None]) -
     answered = not guarded
     for name in guarded:
         try:
-            seen = ReleaseGuard(api, name, this_process(), lambda: now).look()
+            seen = ReleaseGuard(api, name, this_process(), lambda: now, monotonic).look()
         except (OutOfReachError, UserError) as failure:  # the others are guarded all the same
             print(f"{name}: {failure}", file=sys.stderr, flush=True)
             continue

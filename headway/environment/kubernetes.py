@@ -7,6 +7,7 @@ from one that is ready.
 """
 
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,15 +15,23 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
+from headway.bounded_json import bounded_json
 from headway.environment.clock import ClockOffset
 from headway.environment.port import OutOfReachError
 from headway.problem import Exit, UserError
 from headway.wire import RELEASE_FIELD_MANAGER
 
 TIMEOUT_SECONDS = 5.0
+LARGEST_EVENT = 16 << 20
+PAGE = 500
+"""Objects that a list gives at once, as kubectl asks for them; the rest by its `continue` (Kubernetes API concepts)."""
+LARGEST_ANSWER = 256 << 20
+"""Bytes. What tenants write is in lists, and an object has up to 1.5 MiB; whoever asks in little memory says less."""
+_DEEPEST = 200
+"""A definition of a kind nests some 60 levels deep."""
 JSON, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH = (
     "application/json",
     "application/merge-patch+json",
@@ -80,14 +89,21 @@ class ApiAnswer:
 
     @property
     def document(self) -> Object:
-        return json.loads(self.content)
+        """Raises OutOfReachError where it is no object of JSON: something else than an API server answered."""
+        try:
+            found = bounded_json(self.content, len(self.content), _DEEPEST)
+        except ValueError as odd:
+            raise OutOfReachError(f"an answer that cannot be read: {odd}") from None
+        if not isinstance(found, dict):
+            raise OutOfReachError("an answer that is no object")
+        return cast(Object, found)
 
     @property
     def message(self) -> str:
         """What the server said of a request that it did not carry out."""
         try:
             return str(self.document["message"])
-        except (ValueError, KeyError, TypeError):
+        except (OutOfReachError, KeyError):
             return f"HTTP {self.status}"
 
 
@@ -117,18 +133,38 @@ class KubernetesApi:
 
     def items(self, path: str) -> list[Object]:
         """Objects of a list; none of a kind that the cluster does not know. Raises OutOfReachError, UserError."""
-        return (self.get(path) or {}).get("items", [])
+        return list(self.each(path))
+
+    def each(self, path: str, *, page: int = PAGE, largest: int = LARGEST_ANSWER, until: float = math.inf) -> Iterator[Object]:
+        """Objects of a list, `page` of them in memory at once, and a page of at most `largest` bytes. `until`, by
+        `time.monotonic`, the last is there. Raises OutOfReachError, UserError."""
+        after: str | None = None
+        while after != "":
+            left = until - time.monotonic()
+            if left <= 0:
+                raise OutOfReachError("the time for this list is over")
+            query = {"limit": str(page), **({"continue": after} if after else {})}
+            found = self.request("GET", path, query, seconds=min(left, TIMEOUT_SECONDS), largest=largest) or {}
+            yield from found.get("items") or ()
+            after = (found.get("metadata") or {}).get("continue") or ""
 
     def request(
-        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, content_type: str = JSON
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        seconds: float = TIMEOUT_SECONDS,
+        largest: int = LARGEST_ANSWER,
     ) -> Object | None:
         """The answer; None for what is not there. Raises OutOfReachError, and UserError for what is not allowed."""
-        answer = self.answer(method, path, query, body, content_type)
+        answer = self.answer(method, path, query, body, content_type, seconds, largest)
         if answer.status in _REFUSED:
             if self.answer("GET", _READY).status != 200:
                 raise OutOfReachError(f"HTTP {answer.status} of a server that is not ready")
-            answer = self.answer(method, path, query, body, content_type)
-        if answer.status >= 500 or answer.status in _TRY_LATER:
+            answer = self.answer(method, path, query, body, content_type, seconds, largest)
+        if answer.status >= 500 or answer.status in _TRY_LATER or answer.status == EXPIRED:
             raise OutOfReachError(f"HTTP {answer.status}")
         if answer.status == NOT_FOUND:
             return None
@@ -146,11 +182,14 @@ class KubernetesApi:
         body: Any = None,
         content_type: str = JSON,
         seconds: float = TIMEOUT_SECONDS,
+        largest: int = LARGEST_ANSWER,
     ) -> ApiAnswer:
-        """One answer, whatever its status. Raises OutOfReachError where there is none."""
+        """One answer, whatever its status. Raises OutOfReachError where there is none, or one of more than `largest`
+        bytes."""
         response = self._sent(method, path, query, body, content_type, seconds)
         headers = response.headers
-        return ApiAnswer(status=response.status, content=response.data, date=headers.get("date"), kind=headers.get("content-type"))
+        content = _within(response, largest)
+        return ApiAnswer(status=response.status, content=content, date=headers.get("date"), kind=headers.get("content-type"))
 
     def watch(self, path: str, version: str, seconds: int, query: Mapping[str, str] | None = None) -> Iterator[tuple[str, Object]]:
         """Events since `version` (`ADDED`, `MODIFIED`, `DELETED` or `BOOKMARK`, and the object), until the server
@@ -165,16 +204,18 @@ class KubernetesApi:
             "timeoutSeconds": str(seconds),
             "allowWatchBookmarks": "true",
         }
-        response = self._sent("GET", path, parameters, None, JSON, seconds + 2 * TIMEOUT_SECONDS, preload=False)
+        response = self._sent("GET", path, parameters, None, JSON, seconds + 2 * TIMEOUT_SECONDS)
         rest = b""
         try:
             if response.status >= 400:
                 if response.status == EXPIRED:
                     return
-                raise OutOfReachError(ApiAnswer(status=response.status, content=response.read()).message)
+                raise OutOfReachError(ApiAnswer(status=response.status, content=_within(response, LARGEST_EVENT)).message)
             for piece in response.stream(amt=None, decode_content=True):
                 *lines, rest = (rest + piece).split(b"\n")
-                for event in map(json.loads, filter(None, lines)):
+                if len(rest) > LARGEST_EVENT:
+                    raise OutOfReachError(f"an event of more than {LARGEST_EVENT} bytes")
+                for event in (ApiAnswer(status=200, content=line).document for line in filter(None, lines)):
                     if event["type"] != "ERROR":
                         yield event["type"], event["object"]
                     elif event["object"].get("code") == EXPIRED:
@@ -217,8 +258,6 @@ class KubernetesApi:
         body: Any,
         content_type: str,
         seconds: float,
-        *,
-        preload: bool = True,
     ) -> Any:
         import urllib3
 
@@ -229,7 +268,7 @@ class KubernetesApi:
         sent = json.dumps(body) if body is not None else None
         try:
             return api.rest_client.pool_manager.request(
-                method, url, body=sent, headers=headers, timeout=seconds, retries=False, preload_content=preload
+                method, url, body=sent, headers=headers, timeout=seconds, retries=False, preload_content=False
             )
         except urllib3.exceptions.HTTPError as failure:
             raise OutOfReachError(type(failure).__name__) from None
@@ -243,6 +282,23 @@ class KubernetesApi:
             except (config.ConfigException, OSError) as failure:
                 raise UnusableKubeconfigError(str(failure)) from None
         return self._client
+
+
+def _within(response: Any, largest: int) -> bytes:
+    """The body, whose connection is then free. Raises OutOfReachError."""
+    import urllib3
+
+    try:
+        content = response.read(largest + 1, decode_content=True)
+        if len(content) <= largest:
+            response.drain_conn()
+            response.release_conn()
+            return content
+    except urllib3.exceptions.HTTPError as failure:
+        response.close()
+        raise OutOfReachError(type(failure).__name__) from None
+    response.close()
+    raise OutOfReachError(f"an answer of more than {largest} bytes")
 
 
 def settings(kubeconfig: Mapping[str, Any] | str | None, context: str | None = None) -> Any:

@@ -16,6 +16,7 @@ from headway.environment.kubernetes import (
     CONFLICT,
     JSON,
     NOT_FOUND,
+    PAGE,
     STRATEGIC_PATCH,
     ApiClient,
     KubernetesApi,
@@ -214,7 +215,14 @@ class NodeCluster:
         self._ask("POST", "/api/v1/namespaces/default/events", body=body, unless=CONFLICT)
 
     def _list(self, path: str, query: Mapping[str, str] | None = None) -> list[Object]:
-        return (self._ask("GET", path, query) or {})["items"]
+        found: list[Object] = []
+        after = ""
+        while True:
+            page = self._ask("GET", path, {**(query or {}), "limit": str(PAGE), **({"continue": after} if after else {})}) or {}
+            found += page.get("items") or ()
+            after = (page.get("metadata") or {}).get("continue") or ""
+            if not after:
+                return found
 
     def _ask(
         self,

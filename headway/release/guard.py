@@ -23,6 +23,10 @@ from headway.wire import RELEASE_FIELD_MANAGER, RELEASE_GUARD_LEASE, SAFE_RELEAS
 LOOK_SECONDS = 5.0
 LEASE_SECONDS = 60
 """How long a guard that fell silent counts as alive."""
+TENANT_SECONDS = 10.0
+"""What one tenant's routes may take of a look, so that the others have their turn before the Lease of theirs is over."""
+PAGE, LARGEST_PAGE = 4, 16 << 20
+"""Routes in memory at once, and their bytes: one has up to 1.5 MiB, whatever a tenant writes."""
 _KIND = {"apiVersion": "networking.istio.io/v1", "kind": "VirtualService"}
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 
@@ -38,15 +42,20 @@ class GuardLook:
 class ReleaseGuard:
     """Guards every service of a tenant."""
 
-    def __init__(self, api: KubernetesApi, tenant: str, holder: str, now: Callable[[], datetime]) -> None:
-        self._api, self._tenant, self._holder, self._now = api, tenant, holder, now
+    def __init__(self, api: KubernetesApi, tenant: str, holder: str, now: Callable[[], datetime], monotonic: Callable[[], float]) -> None:
+        self._api, self._tenant, self._holder, self._now, self._monotonic = api, tenant, holder, now, monotonic
 
     def look(self) -> GuardLook:
-        """Say that somebody looks, and take back what nobody watches. Raises OutOfReachError and UserError where the routes
-        cannot be listed; a route that is odd, or cannot be changed, leaves the others guarded."""
+        """Say that somebody looks, and take back what nobody watches, within `TENANT_SECONDS`. Raises OutOfReachError and
+        UserError where the routes cannot be listed, all of them and in time; a route that is odd, or cannot be changed,
+        leaves the others guarded."""
+        until = self._monotonic() + TENANT_SECONDS
         self._live()
         taken, missed = list[str](), list[str]()
-        for listed in self._api.items(ROUTES.format(self._tenant)):
+        for listed in self._api.each(ROUTES.format(self._tenant), page=PAGE, largest=LARGEST_PAGE, until=until):
+            if self._monotonic() > until:
+                missed.append(f"the other routes: after {TENANT_SECONDS:g} s it is the next tenant's turn")
+                break
             live: dict[str, Any] = {**_KIND, **listed}  # a list says the kind of its items once, for all
             name = str(live["metadata"]["name"])
             try:

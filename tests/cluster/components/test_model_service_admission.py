@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -249,6 +250,34 @@ def test_a_service_that_faces_the_internet_is_refused(served: ControlPlane) -> N
     spec = {"type": "LoadBalancer", "ports": [{"port": 80}]}
     body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "open", "namespace": TENANT}, "spec": spec}
     assert "headway-services-stay-inside" in refusal(served, body), "the quota, which says the same, is asked after the rules"
+
+
+@pytest.mark.parametrize("kind", ["route", "sidecar", "destination", "autoscaler", "budget"])
+def test_no_kind_that_the_loops_read_is_made_without_end(served: ControlPlane, kind: str) -> None:
+    body = STAYS[kind]
+
+    def counted() -> tuple[int, int] | None:
+        status = served.get("ResourceQuota", "tenant", namespace=TENANT)["status"]
+        (name,) = [name for name in status.get("hard", {}) if name.startswith(f"count/{body['kind'].lower()}s.")]
+        return (int(status["used"][name]), int(status["hard"][name])) if int(status["used"].get(name, 0)) else None
+
+    used, most = eventually(counted, within=60) or (0, 0)
+    made: list[dict[str, Any]] = []
+    try:
+        said = ""
+        for number in range(most - used + 1):
+            more: dict[str, Any] = {**body, "metadata": {**body["metadata"], "name": f"more-{number}"}}
+            if kind == "budget":
+                picks = {**body["spec"]["selector"]["matchLabels"], "platform.io/model": "more", "platform.io/release": str(number)}
+                more["spec"] = {**body["spec"], "selector": {"matchLabels": picks}}
+            said = _answer(partial(served.create, more))
+            if said:
+                break
+            made.append(more)
+        assert "exceeded quota: tenant" in said
+    finally:
+        for each in made:
+            served.resource(each).delete(name=each["metadata"]["name"], namespace=TENANT)
 
 
 @pytest.mark.parametrize("kind", STAYS)

@@ -273,6 +273,6 @@ def test_a_release_that_nobody_watches_any_more_loses_its_traffic_to_the_guard(b
     notes = {WATCHED_UNTIL: past, SAFE_RELEASE: stable}
     body = {"metadata": {"annotations": notes}, "spec": {"http": live["spec"]["http"]}}
     bed.api.request("PATCH", path, {"fieldManager": "test"}, body, "application/merge-patch+json")
-    seen = ReleaseGuard(bed.api, "vision", "test", lambda: datetime.now(UTC)).look()
+    seen = ReleaseGuard(bed.api, "vision", "test", lambda: datetime.now(UTC), time.monotonic).look()
     assert (bed.route(), seen.taken) == ({stable: 100}, ("defects",))
     assert len(seen.missed) >= 1

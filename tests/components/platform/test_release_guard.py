@@ -4,9 +4,10 @@ command allows.
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from itertools import count
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -36,15 +37,17 @@ class Recorder:
 
     def items(self, path: str) -> list[dict[str, Any]]:
         self._saw("list", path)
-        if path.startswith("/api/v1/namespaces?"):
-            return [{"metadata": {"name": "vision"}}]
+        return [{"metadata": {"name": "vision"}}]
+
+    def each(self, path: str, **_: Any) -> Iterator[dict[str, Any]]:
+        self._saw("list", path)
         arms = [
             {"destination": {"host": f"d-{r}"}, "headers": {"response": {"set": {"x-model-release": r}}}, "weight": w}
             for r, w in (("r1", 90), ("r2", 10))
         ]
         notes = {WATCHED_UNTIL: "2026-11-21T11:00:00Z", SAFE_RELEASE: "r1"}
         head = {"name": "defects", "namespace": "vision", "annotations": notes}
-        return [{"metadata": head, "spec": {"http": [{"name": "weights", "route": arms}]}}]
+        yield {"metadata": head, "spec": {"http": [{"name": "weights", "route": arms}]}}
 
     def request(self, method: str, path: str, query: Mapping[str, str], body: Any, content_type: str) -> None:
         self._saw({"PATCH": "patch"}[method], path)
@@ -69,7 +72,7 @@ def allowed(verb: str, group: str, resource: str, name: str | None) -> bool:
 def test_the_guard_may_do_all_that_it_does_and_touch_no_other_lease() -> None:
     api: Any = Recorder()
     assert guard.tenants(api) == ("vision",)
-    assert guard.ReleaseGuard(api, "vision", "test", lambda: NOW).look().taken == ("defects",)
+    assert guard.ReleaseGuard(api, "vision", "test", lambda: NOW, lambda: 0.0).look().taken == ("defects",)
     assert {("patch", "networking.istio.io", "virtualservices", "defects"), ("list", "", "namespaces", None)} <= api.asked
     assert all(allowed(*one) for one in api.asked)
     assert not allowed("patch", "coordination.k8s.io", "leases", "node-health")
@@ -87,11 +90,12 @@ def test_one_tenant_that_cannot_be_looked_at_leaves_no_other_unguarded() -> None
 
     class Torn(Recorder):
         def items(self, path: str) -> list[dict[str, Any]]:
-            if path.startswith("/api/v1/namespaces?"):
-                return [{"metadata": {"name": name}} for name in ("assist", "vision")]
+            return [{"metadata": {"name": name}} for name in ("assist", "vision")]
+
+        def each(self, path: str, **_: Any) -> Iterator[dict[str, Any]]:
             if "/assist/" in path:
                 raise OutOfReachError("HTTP 503")
-            return super().items(path)
+            return super().each(path)
 
     said: list[str] = []
     api: Any = Torn()
@@ -102,13 +106,25 @@ def test_one_tenant_that_cannot_be_looked_at_leaves_no_other_unguarded() -> None
 @given(odd=st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda of: st.lists(of) | st.dictionaries(NAMES, of)))
 def test_whatever_stands_in_one_route_the_others_are_guarded(odd: Any) -> None:
     class Odd(Recorder):
-        def items(self, path: str) -> list[dict[str, Any]]:
+        def each(self, path: str, **_: Any) -> Iterator[dict[str, Any]]:
             first = {"metadata": {"name": "a", "annotations": {WATCHED_UNTIL: odd, SAFE_RELEASE: "r1"}}, "spec": odd}
             second = {"metadata": {"name": "b", "annotations": odd}, "spec": {"http": odd}}
-            return [first, second, *super().items(path)]
+            yield from (first, second, *super().each(path))
 
     api: Any = Odd()
-    assert guard.ReleaseGuard(api, "vision", "test", lambda: NOW).look().taken == ("defects",)
+    assert guard.ReleaseGuard(api, "vision", "test", lambda: NOW, lambda: 0.0).look().taken == ("defects",)
+
+
+def test_a_tenant_with_routes_without_end_has_a_turn_and_no_longer() -> None:
+    class Endless(Recorder):
+        def each(self, path: str, **how: Any) -> Iterator[dict[str, Any]]:
+            assert how["until"] == guard.TENANT_SECONDS and how["page"] * 2**20 * 3 / 2 < how["largest"] < 2**25, "it has 192 MiB of memory"
+            while True:
+                yield from super().each(path)
+
+    ticks, api = count(), Endless()
+    seen = guard.ReleaseGuard(cast(Any, api), "vision", "test", lambda: NOW, lambda: float(next(ticks))).look()
+    assert len(seen.taken) == guard.TENANT_SECONDS and seen.missed == ("the other routes: after 10 s it is the next tenant's turn",)
 
 
 @pytest.mark.parametrize("renewed", ["never", "2026-11-21T12:00:00", "9999-01-01T00:00:00Z", 7, None])

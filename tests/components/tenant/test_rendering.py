@@ -39,6 +39,20 @@ def test_extended_resources_are_quoted_as_requests_only() -> None:
         assert not [key for key in body["spec"]["hard"] if "nvidia.com" in key and not key.startswith("requests.")]
 
 
+def test_whatever_kind_a_deployer_may_write_is_counted() -> None:
+    """The platform's loops read all that there is of these kinds."""
+    role = named(access.roles(tenant("vision")), "deployer")
+    written = {
+        f"count/{resource}.{group}" if group else resource if resource == "services" else f"count/{resource}"
+        for rule in role["rules"]
+        if "create" in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    hard = named(quotas.resource_quotas(tenant("vision"), list(MODELS.values())), "quota")["spec"]["hard"]
+    assert len(written) == 8 and {kind for kind in written if not 0 < int(hard.get(kind, 0)) < 100} == set()
+
+
 def test_the_quota_of_an_accelerator_counts_its_own_classes() -> None:
     body = named(quotas.resource_quotas(tenant("vision"), []), "quota-l4")
     (selector,) = body["spec"]["scopeSelector"]["matchExpressions"]

@@ -1,13 +1,14 @@
 """What is made of an API server's answers, asked by a real client on loopback."""
 
 import json
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from headway.environment.kubernetes import KubernetesApi, UnusableKubeconfigError
+from headway.environment.kubernetes import LARGEST_EVENT, KubernetesApi, UnusableKubeconfigError
 from headway.environment.port import OutOfReachError
 from headway.problem import UserError
 from tests.loopback import Handler, served
@@ -56,6 +57,52 @@ def test_a_ready_server_that_refuses_twice_means_it() -> None:
         api.get(ROUTE)
 
 
+def test_a_long_list_is_asked_for_page_by_page() -> None:
+    asked: list[str] = []
+
+    class Server(Handler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            page = {"items": [{"n": len(asked)}], "metadata": {"continue": "a&b" if len(asked) < 3 else ""}}
+            self.reply(200, page)
+
+    with served(Server) as server:
+        api = KubernetesApi(kubeconfig(server))
+        assert list(api.each("/api/v1/pods?labelSelector=a", page=1)) == [{"n": 1}, {"n": 2}, {"n": 3}]
+    assert asked == ["/api/v1/pods?labelSelector=a&limit=1", *["/api/v1/pods?labelSelector=a&limit=1&continue=a%26b"] * 2]
+
+
+def test_a_list_without_end_ends_with_its_time() -> None:
+    class Server(Handler):
+        def do_GET(self) -> None:
+            self.reply(200, {"items": [{}], "metadata": {"continue": "on"}})
+
+    with served(Server) as server, pytest.raises(OutOfReachError, match="time for this list is over"):
+        for _ in KubernetesApi(kubeconfig(server)).each("/api/v1/pods", until=time.monotonic() + 0.5):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "why"),
+    [
+        (200, b'{"items":[' + b"0," * 1000, "more than 1000 bytes"),
+        (403, b" " * 1001, "more than 1000 bytes"),
+        (410, b"{}", "HTTP 410"),
+        (200, b"<html>", "cannot be read"),
+        (200, b"[" * 900, "cannot be read"),
+        (200, b'{"a":1e999}', "cannot be read"),
+        (200, b"[]", "no object"),
+    ],
+)
+def test_an_answer_that_no_api_server_gives_is_none(status: int, body: bytes, why: str) -> None:
+    class Server(Handler):
+        def do_GET(self) -> None:
+            self.reply(status, body)
+
+    with served(Server) as server, pytest.raises(OutOfReachError, match=why):
+        list(KubernetesApi(kubeconfig(server)).each("/api/v1/pods", largest=1000))
+
+
 def event(kind: str, **body: Any) -> str:
     return json.dumps({"type": kind, "object": body}) + "\n"
 
@@ -80,10 +127,17 @@ def test_a_watch_of_a_forgotten_version_ends_and_can_be_begun_anew(status: int, 
 
 
 @pytest.mark.parametrize(
-    ("status", "body"), [(200, event("ERROR", code=500, message="etcd is away")), (403, json.dumps({"message": "etcd is away"}))]
+    ("status", "body", "why"),
+    [
+        (200, event("ERROR", code=500, message="etcd is away"), "etcd is away"),
+        (403, json.dumps({"message": "etcd is away"}), "etcd is away"),
+        (200, "{" * 1000 + "\n", "cannot be read"),
+        (200, " " * (LARGEST_EVENT + 1), "an event of more than"),
+    ],
+    ids=["error", "refused", "odd", "large"],
 )
-def test_a_watch_that_fails_says_why(status: int, body: str) -> None:
-    with pytest.raises(OutOfReachError, match="etcd is away"):
+def test_a_watch_that_fails_says_why(status: int, body: str, why: str) -> None:
+    with pytest.raises(OutOfReachError, match=why):
         watched(status, body)
 
 
