@@ -8,6 +8,8 @@ from headway.wire import MODEL, PART_OF, PREFIX, RELEASE, SYSTEM_NODES, TENANT, 
 
 QUEUES = f"{PREFIX}/queues"
 """Annotation of a tenant's namespace: the addresses of its models' queues, which their autoscalers may ask about."""
+MODELS = f"{PREFIX}/models"
+"""Annotation of a tenant's namespace: the names of its models, each of which has one route."""
 WORKLOAD_LABEL, SYSTEM = SYSTEM_NODES
 
 

@@ -12,13 +12,15 @@ from collections.abc import Sequence
 
 from components.addons import prometheus
 from components.addons.prometheus import DASHBOARD_LABEL
-from components.labels import QUEUES
+from components.labels import MODELS, QUEUES
 from components.platform.membership import PODS_STAY, TEMPLATES_STAY
+from components.platform.mesh import GATEWAY
 from components.platform.rule import AdmissionRule
-from headway.wire import ARM, MODEL, RELEASE
+from headway.wire import ARM, GATEWAY_NAMESPACE, MODEL, RELEASE
 
 MESH = "networking.istio.io"
 _OWN = "namespaceObject.metadata.name"
+_NOTES = ("notes", "has(namespaceObject.metadata.annotations) ? namespaceObject.metadata.annotations : {}")
 _SERVICES = ("own", f"'.' + {_OWN} + '.svc.cluster.local'")
 """How the host of a Service of the tenant ends. A short name is refused: what it means depends on who reads it."""
 
@@ -29,9 +31,11 @@ def rules(hosts: Sequence[str]) -> tuple[AdmissionRule, ...]:
         _autoscalers(),
         _DASHBOARDS,
         _DESTINATIONS,
+        _ENCRYPTED,
         _DISRUPTIONS,
         PODS_STAY,
         _routes(hosts),
+        _ROUTES_SAY,
         _SERVICES_STAY,
         _SIDECARS,
         TEMPLATES_STAY,
@@ -72,6 +76,23 @@ _DESTINATIONS = AdmissionRule(
     message=(
         "The DestinationRule is for a host that is not a Service of this namespace. It could take encryption or limits off the way to "
         "another's servers. Name a Service of your own by <service>.<namespace>.svc.cluster.local."
+    ),
+)
+
+_ENCRYPTED = AdmissionRule(
+    name="destinations-stay-encrypted",
+    group=MESH,
+    resources=("destinationrules",),
+    # Not `credentialName` or paths of files of the proxy, nor `tunnel`, ports of their own, or `exportTo` (DestinationRule of Istio 1.31).
+    expression=(
+        "dyn(object.spec).all(k, k in ['host', 'trafficPolicy']) && (!has(object.spec.trafficPolicy) || "
+        "(dyn(object.spec.trafficPolicy).all(k, k in ['connectionPool', 'loadBalancer', 'outlierDetection', 'retryBudget', 'tls']) && "
+        "(!has(object.spec.trafficPolicy.tls) || (dyn(object.spec.trafficPolicy.tls).all(k, k == 'mode') && "
+        "has(object.spec.trafficPolicy.tls.mode) && object.spec.trafficPolicy.tls.mode == 'ISTIO_MUTUAL'))))"
+    ),
+    message=(
+        "The DestinationRule says how callers' proxies encrypt, or leads them through another server. Requests could leave in plain text, or "
+        "with a file or key of the proxy. Say host and trafficPolicy, and of TLS only the mode ISTIO_MUTUAL."
     ),
 )
 
@@ -141,6 +162,27 @@ def _routes(hosts: Sequence[str]) -> AdmissionRule:
     )
 
 
+_SAID = ("headers", "match", "mirror", "mirrorPercentage", "mirrors", "name", "retries", "route", "timeout")
+"""What an entry of a route may say. Not `redirect`, `rewrite`, `directResponse` or `fault`."""
+_ROUTES_SAY = AdmissionRule(
+    name="routes-of-own-models",
+    group=MESH,
+    resources=("virtualservices",),
+    variables=(_NOTES, ("models", f"'{MODELS}' in variables.notes ? variables.notes['{MODELS}'].split(' ') : []")),
+    # What exists keeps its name, and is taken back by the guard whatever the namespace says.
+    expression=(
+        "(request.operation != 'CREATE' || object.metadata.name in variables.models) && "
+        "dyn(object.spec).all(k, k in ['gateways', 'hosts', 'http']) && "
+        f"(!has(object.spec.gateways) || object.spec.gateways.all(g, g in {json.dumps(['mesh', f'{GATEWAY_NAMESPACE}/{GATEWAY}'])})) && "
+        "object.spec.hosts.size() <= 16 && (!has(object.spec.http) || (object.spec.http.size() <= 32 && object.spec.http.all(r, "
+        f"dyn(r).all(k, k in {json.dumps(_SAID)}) && (!has(r.route) || r.route.size() <= 8) && (!has(r.match) || r.match.size() <= 16))))"
+    ),
+    message=(
+        "The VirtualService is of no model of this tenant, or says what Headway writes in no route. The guard of releases and the mesh read "
+        "every route of every tenant. Name it as the model; say hosts, the platform's gateway and http alone, and no more than its arms need."
+    ),
+)
+
 _OF_QUEUES = ("activationQueueLength", "awsRegion", "identityOwner", "queueLength", "queueURL", "scaleOnDelayed", "scaleOnInFlight")
 """What a trigger may say of a queue. Not `awsEndpoint` or `queueURLFromEnv`: an address that is said otherwise."""
 _OF_SERIES = ("activationThreshold", "ignoreNullValues", "query", "serverAddress", "threshold")
@@ -153,7 +195,7 @@ def _autoscalers() -> AdmissionRule:
         group="keda.sh",
         resources=("scaledobjects",),
         variables=(
-            ("notes", "has(namespaceObject.metadata.annotations) ? namespaceObject.metadata.annotations : {}"),
+            _NOTES,
             ("queues", f"'{QUEUES}' in variables.notes ? variables.notes['{QUEUES}'].split(' ') : []"),
         ),
         expression=(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components.labels import QUEUES, labels
+from components.labels import MODELS, QUEUES, labels
 from components.manifests import Manifest, object_
 from components.observability.manifests import tenant_manifests
 from components.tenant import access, admission, isolation, priority, quotas, spending
@@ -87,6 +87,7 @@ class TenantPlan:
             },
             annotations={
                 f"{PREFIX}/description": tenant.description,
+                MODELS: " ".join(sorted(model.name for model in self.models)),
                 f"{PREFIX}/monthly-budget": str(tenant.quota.monthly_budget),
                 f"{PREFIX}/owner": tenant.owner,
                 **({QUEUES: " ".join(queues)} if (queues := self._queues()) else {}),

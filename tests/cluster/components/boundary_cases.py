@@ -29,7 +29,22 @@ def _host(tenant: str) -> str:
 def _route(host: str, to: str = TENANT, **more: Any) -> dict[str, Any]:
     """Of `host` at the gateway, to a Service of `to`."""
     http = [{"route": [{"destination": {"host": _host(to)}}], **more}]
-    return _body(MESH, "VirtualService", {"hosts": [host], "gateways": ["mesh", GATEWAY], "http": http})
+    return _virtual_service({"hosts": [host], "gateways": ["mesh", GATEWAY], "http": http})
+
+
+def _virtual_service(spec: dict[str, Any], name: str = "defects") -> dict[str, Any]:
+    """Named as one of the tenant's models."""
+    body = _body(MESH, "VirtualService", spec)
+    return {**body, "metadata": {**body["metadata"], "name": name}}
+
+
+def _entry(**said: Any) -> dict[str, Any]:
+    """A route in the mesh whose one entry says so."""
+    return _virtual_service({"hosts": [_host(TENANT)], "http": [{"route": [{"destination": {"host": _host(TENANT)}}], **said}]})
+
+
+def _destination(**policy: Any) -> dict[str, Any]:
+    return _body(MESH, "DestinationRule", {"host": _host(TENANT), "trafficPolicy": policy})
 
 
 def _service(**spec: Any) -> dict[str, Any]:
@@ -84,6 +99,7 @@ STAYS: dict[str, dict[str, Any]] = {
     "budget": _budget(maxUnavailable=1),
     "budget by share": _budget("defects-r0-baseline", {**ARM, "platform.io/arm": "baseline"}, maxUnavailable="010%"),
     "destination": _body(MESH, "DestinationRule", {"host": _host(TENANT)}),
+    "destination with its policy": _destination(tls={"mode": "ISTIO_MUTUAL"}, loadBalancer={"simple": "LEAST_REQUEST"}),
     "route": _route(PUBLIC, mirror={"host": _host(TENANT)}),
     "route in the mesh": _route(_host(TENANT)),
     "service": _service(selector={"a": "b"}),
@@ -101,6 +117,32 @@ REACHES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("autoscalers-ask-the-platform", "a queue of its pod's choice", _autoscaler(_counts(OWN_QUEUE, queueURLFromEnv="ANY"))),
     ("destinations-of-own-services", "another's", _body(MESH, "DestinationRule", {"host": _host(OTHER)})),
     ("destinations-of-own-services", "all", _body(MESH, "DestinationRule", {"host": "*.svc.cluster.local"})),
+    ("destinations-stay-encrypted", "in plain text", _destination(tls={"mode": "DISABLE"})),
+    ("destinations-stay-encrypted", "by default", _destination(tls={})),
+    (
+        "destinations-stay-encrypted",
+        "with any key of the namespace",
+        _destination(tls={"mode": "ISTIO_MUTUAL", "credentialName": "gateway"}),
+    ),
+    (
+        "destinations-stay-encrypted",
+        "with a file of the proxy",
+        _destination(
+            tls={"mode": "MUTUAL", "clientCertificate": "/etc/certs/a", "privateKey": "/var/run/secrets/a", "caCertificates": "/a"}
+        ),
+    ),
+    (
+        "destinations-stay-encrypted",
+        "by a port of its own",
+        _destination(portLevelSettings=[{"port": {"number": 1}, "tls": {"mode": "DISABLE"}}]),
+    ),
+    ("destinations-stay-encrypted", "through another server", _destination(tunnel={"targetHost": "example.org", "targetPort": 443})),
+    (
+        "destinations-stay-encrypted",
+        "by a subset",
+        _body(MESH, "DestinationRule", {"host": _host(TENANT), "subsets": [{"name": "a", "trafficPolicy": {"tls": {"mode": "DISABLE"}}}]}),
+    ),
+    ("destinations-stay-encrypted", "for chosen namespaces", _body(MESH, "DestinationRule", {"host": _host(TENANT), "exportTo": [OTHER]})),
     ("disruptions-stay-possible", "none away", _budget(maxUnavailable=0)),
     ("disruptions-stay-possible", "none of a hundred", _budget(maxUnavailable="0%")),
     ("disruptions-stay-possible", "none of a hundred, written longer", _budget(maxUnavailable="00%")),
@@ -120,13 +162,27 @@ REACHES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     (
         "routes-of-own-hosts",
         "bytes to another",
-        _body(MESH, "VirtualService", {"hosts": [_host(TENANT)], "tcp": [{"route": [{"destination": {"host": _host(OTHER)}}]}]}),
+        _virtual_service({"hosts": [_host(TENANT)], "tcp": [{"route": [{"destination": {"host": _host(OTHER)}}]}]}),
     ),
     (
         "routes-of-own-hosts",
         "decided elsewhere",
-        _body(MESH, "VirtualService", {"hosts": [PUBLIC], "http": [{"delegate": {"name": "x", "namespace": OTHER}}]}),
+        _virtual_service({"hosts": [PUBLIC], "http": [{"delegate": {"name": "x", "namespace": OTHER}}]}),
     ),
+    ("routes-of-own-models", "of no model", _virtual_service(_route(PUBLIC)["spec"], "tried")),
+    ("routes-of-own-models", "another gateway", _virtual_service({**_route(PUBLIC)["spec"], "gateways": ["assist/own"]})),
+    ("routes-of-own-models", "for chosen namespaces", _virtual_service({**_route(PUBLIC)["spec"], "exportTo": [OTHER]})),
+    (
+        "routes-of-own-models",
+        "sends callers elsewhere",
+        _virtual_service({"hosts": [PUBLIC], "http": [{"redirect": {"authority": "example.org"}}]}),
+    ),
+    ("routes-of-own-models", "as another host", _entry(rewrite={"authority": f"defects.{OTHER}.inference.example.com"})),
+    ("routes-of-own-models", "an answer of its own", _virtual_service({"hosts": [PUBLIC], "http": [{"directResponse": {"status": 200}}]})),
+    ("routes-of-own-models", "slowly", _entry(fault={"delay": {"fixedDelay": "1h", "percentage": {"value": 100}}})),
+    ("routes-of-own-models", "without end", _virtual_service({"hosts": [PUBLIC], "http": _entry()["spec"]["http"] * 33})),
+    ("routes-of-own-models", "with matches without end", _entry(match=[{"uri": {"exact": f"/{n}"}} for n in range(17)])),
+    ("routes-of-own-models", "with arms without end", _entry(route=[{"destination": {"host": _host(TENANT)}, "weight": 1}] * 9)),
     ("services-stay-inside", "another's address", _service(selector={"a": "b"}, externalIPs=["10.0.0.1"])),
     ("services-stay-inside", "a name outside", _service(type="ExternalName", externalName="example.org")),
     ("sidecars-stay-closed", "anywhere", _body(MESH, "Sidecar", {"outboundTrafficPolicy": {"mode": "ALLOW_ANY"}})),
