@@ -1,15 +1,20 @@
 """Packages of charts from the repositories of their makers, proved by the digests that were recorded."""
 
 import hashlib
+import http.client
 import urllib.parse
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from headway.problem import Exit, UserError
-from headway.registry_mirror.client import TIMEOUT_SECONDS
+from headway.bounded_json import DEEPEST
+from headway.problem import Exit, UserError, shown
+from headway.registry_mirror.client import OPENER, TIMEOUT_SECONDS
+
+LARGEST_INDEX = 64 * 2**20
+LARGEST_PACKAGE = 20 * 2**20
+"""Bytes; the largest of the add-ons' have some 2 MiB."""
 
 
 def package_of(chart: dict[str, Any], folder: Path | None) -> bytes:
@@ -30,21 +35,43 @@ def package_of(chart: dict[str, Any], folder: Path | None) -> bytes:
 
 def _downloaded(chart: dict[str, Any]) -> bytes:
     base = f"{chart['repository'].rstrip('/')}/"
-    index = yaml.load(_read(f"{base}index.yaml"), Loader=yaml.CSafeLoader)
-    entries = [
-        each for each in index["entries"].get(chart["chart"], ()) if each["version"].removeprefix("v") == chart["version"].removeprefix("v")
-    ]
-    if not entries:
-        raise _refused(f"{base} has no {chart['chart']} {chart['version']}")
-    return _read(urllib.parse.urljoin(base, entries[0]["urls"][0]))
-
-
-def _read(url: str) -> bytes:
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 - addresses of components/versions.py
-            return answer.read()
-    except OSError as error:
+        index: Any = bounded_yaml(_read(f"{base}index.yaml", LARGEST_INDEX))
+        versions = index["entries"].get(chart["chart"], ())
+        fitting = [each for each in versions if str(each["version"]).removeprefix("v") == chart["version"].removeprefix("v")]
+        where = urllib.parse.urljoin(base, str(fitting[0]["urls"][0])) if fitting else ""
+    except (AttributeError, LookupError, TypeError, ValueError) as odd:
+        raise _refused(f"{base}index.yaml is no index of charts: {odd}") from None
+    if not where:
+        raise _refused(f"{base} has no {chart['chart']} {chart['version']}")
+    if urllib.parse.urlsplit(where).scheme not in ("https", urllib.parse.urlsplit(base).scheme):
+        raise _refused(f"{base}index.yaml leads to {shown(where)}, which is no https address")
+    return _read(where, LARGEST_PACKAGE)
+
+
+def bounded_yaml(text: bytes) -> Any:
+    """What YAML of somebody else says. Raises ValueError. The trap: the loader written in C ends the process on a text
+    that is nested too deep."""
+    try:
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise ValueError(f"it is nested more than {DEEPEST} levels deep")
+        return yaml.load(text, Loader=yaml.CSafeLoader)
+    except (yaml.YAMLError, TypeError, OverflowError) as odd:
+        raise ValueError(str(odd)) from None
+
+
+def _read(url: str, most: int) -> bytes:
+    try:
+        with OPENER.open(url, timeout=TIMEOUT_SECONDS) as answer:
+            found = answer.read(most + 1)
+    except (OSError, http.client.HTTPException) as error:
         raise _refused(f"{url} cannot be read: {error}") from None
+    if len(found) > most:
+        raise _refused(f"{url} has more than {most} bytes")
+    return found
 
 
 def _refused(fact: str) -> UserError:

@@ -9,7 +9,6 @@ import base64
 import hashlib
 import http
 import http.client
-import json
 import re
 import urllib.error
 import urllib.parse
@@ -17,51 +16,43 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from headway.problem import Exit, UserError
+from headway.bounded_json import bounded_json
+from headway.outgoing import asked
+from headway.problem import Exit, UserError, shown
+from headway.registry_mirror.manifest import INDEXES, LARGEST_MANIFEST, MANIFESTS, RawManifest
 
 TIMEOUT_SECONDS = 60
-LARGEST_MANIFEST = 4 * 2**20
+LARGEST_TOKEN = 2**20
 PIECE = 2**20
 API_HOSTS = {"docker.io": "registry-1.docker.io"}
-INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
-MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
+TOKEN_HOSTS = {"docker.io": "auth.docker.io", "registry.gitlab.com": "gitlab.com"}
+"""Who gives a registry's tokens where that is another host (docs.docker.com, "Registry authentication"; docs.gitlab.com,
+"Container registry"). Any other host that a registry names gets no credentials."""
+_TOKEN = re.compile(r"[!-~]{1,65536}")
 _LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?")
 
 Seen = Callable[[int], None]
 """Told how many more bytes have passed."""
 
 
-@dataclass(frozen=True)
-class RawManifest:
-    """A manifest as its bytes, which its digest is of."""
-
-    kind: str
-    raw: bytes
-
-    @property
-    def digest(self) -> str:
-        return f"sha256:{hashlib.sha256(self.raw).hexdigest()}"
-
-    @property
-    def content(self) -> dict[str, Any]:
-        return json.loads(self.raw)
-
-
 class _OwnHostOnly(urllib.request.HTTPRedirectHandler):
-    """Follows to another host without the credentials of this one."""
+    """Follows to another host without the credentials of this one, and never from https to http."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage, newurl: str
     ) -> urllib.request.Request | None:
+        before, after = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(newurl)
+        if before.scheme == "https" and after.scheme != "https":
+            return None
         found = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if found is not None and urllib.parse.urlsplit(newurl).netloc != urllib.parse.urlsplit(req.full_url).netloc:
+        if found is not None and (before.scheme, before.netloc) != (after.scheme, after.netloc):
             found.remove_header("Authorization")
         return found
 
 
-_OPENER = urllib.request.build_opener(_OwnHostOnly)
+OPENER = urllib.request.build_opener(_OwnHostOnly)
 
 
 @dataclass
@@ -79,9 +70,23 @@ class RegistryClient:
         if answer is None:
             return None
         with answer:
-            found = RawManifest(answer.headers.get_content_type(), answer.read(LARGEST_MANIFEST))
+            found = RawManifest(answer.headers.get_content_type(), self._read(answer, LARGEST_MANIFEST))
         if reference.startswith("sha256:") and found.digest != reference:
             raise self._wrong(f"its manifest {reference} of {repository} is {found.digest}")
+        try:
+            _ = found.content
+        except ValueError as odd:
+            raise self._wrong(f"its manifest {reference} of {repository} is none: {odd}") from None
+        return found
+
+    def _read(self, answer: http.client.HTTPResponse, most: int) -> bytes:
+        """Raises UserError."""
+        try:
+            found = answer.read(most + 1)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._wrong(str(error) or type(error).__name__) from None
+        if len(found) > most:
+            raise self._wrong(f"it answers with more than {most} bytes where less is all that may be")
         return found
 
     def digest_of(self, repository: str, reference: str) -> str | None:
@@ -101,8 +106,9 @@ class RegistryClient:
         answer.close()
         return True
 
-    def fetch_blob(self, repository: str, digest: str, into: Path, seen: Seen) -> None:
-        """The blob as the file `into`, which may hold its beginning already; proved, and removed where it is another."""
+    def fetch_blob(self, repository: str, digest: str, size: int, into: Path, seen: Seen) -> None:
+        """The blob as the file `into`, which may hold its beginning already; proved, and removed where it is another. No
+        more than `size` bytes, which its manifest states, are kept."""
         begun = into.stat().st_size if into.exists() else 0
         headers = {"Range": f"bytes={begun}-"} if begun else {}
         try:
@@ -112,15 +118,27 @@ class RegistryClient:
         if answer is not None:
             # A registry that knows no ranges answers with all of it.
             with answer, into.open("ab" if answer.status == 206 else "wb") as file:
-                seen(begun if answer.status == 206 else 0)
-                while piece := answer.read(PIECE):
-                    file.write(piece)
+                came = begun if answer.status == 206 else 0
+                seen(came)
+                while came <= size and (piece := self._read_some(answer)):
+                    came += len(piece)
+                    file.write(piece[: len(piece) - max(0, came - size)])
                     seen(len(piece))
+            if came > size:
+                into.unlink()
+                raise self._wrong(f"blob {digest} of {repository} has more than the {size} bytes that its manifest states")
         with into.open("rb") as file:
             found = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
         if found != digest:
             into.unlink()
             raise self._wrong(f"blob {digest} of {repository} arrived as {found}")
+
+    def _read_some(self, answer: http.client.HTTPResponse) -> bytes:
+        """Raises UserError."""
+        try:
+            return answer.read(PIECE)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._wrong(str(error) or type(error).__name__) from None
 
     def mount_blob(self, repository: str, digest: str, of: str) -> bool:
         """Name a blob of the repository `of` in this one too; False where the registry wants it to be sent."""
@@ -172,14 +190,14 @@ class RegistryClient:
         for proved in (False, True):
             known = self._tokens.get(scope)
             request = urllib.request.Request(url, data=data, headers=dict(headers), method=method)  # noqa: S310 - http(s) by construction
-            if known:
+            if known and self._own(url):
                 request.add_header("Authorization", known)
             try:
-                return _OPENER.open(request, timeout=TIMEOUT_SECONDS)
+                return OPENER.open(request, timeout=TIMEOUT_SECONDS)
             except urllib.error.HTTPError as error:
                 with error:
                     challenge = error.headers.get("WWW-Authenticate", "")
-                    if error.code == 401 and challenge and not proved:
+                    if error.code == 401 and challenge and not proved and self._own(error.url):
                         self._tokens[scope] = self._authorization(challenge, scope)
                         if data is not None and not isinstance(data, bytes):
                             data.seek(0)
@@ -204,14 +222,33 @@ class RegistryClient:
                 raise self._wrong("it asks who is calling, and no credentials are known")
             return basic
         said = dict(re.findall(r'(\w+)="([^"]*)"', rest))
+        realm = said.get("realm", "")
+        if not self._gives_tokens(realm):
+            raise self._wrong(f"it sends callers to {shown(realm) or 'nobody'} for a token, who is not known to give its tokens")
         query = urllib.parse.urlencode({"service": said.get("service", ""), "scope": scope})
-        request = urllib.request.Request(f"{said['realm']}?{query}", headers={"Authorization": basic} if basic else {})  # noqa: S310
+        joint = "&" if urllib.parse.urlsplit(realm).query else "?"
+        request = urllib.request.Request(f"{realm}{joint}{query}", headers={"Authorization": basic} if basic else {})  # noqa: S310
         try:
-            with _OPENER.open(request, timeout=TIMEOUT_SECONDS) as answer:
-                found = json.loads(answer.read(LARGEST_MANIFEST))
-        except (OSError, ValueError) as error:
+            with asked(request, TIMEOUT_SECONDS) as answer:
+                found = bounded_json(self._read(answer, LARGEST_TOKEN))
+            token = found.get("token") or found["access_token"]
+            if not _TOKEN.fullmatch(token):
+                raise ValueError("it is none")
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError) as error:
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()
             raise self._wrong(f"it gives no token for {scope}: {error}") from None
-        return f"Bearer {found.get('token') or found['access_token']}"
+        return f"Bearer {token}"
+
+    def _own(self, url: str) -> bool:
+        """Whether it is an address of this registry, which alone gets credentials."""
+        there, here = urllib.parse.urlsplit(url), urllib.parse.urlsplit(self._base)
+        return (there.scheme, there.netloc) == (here.scheme, here.netloc)
+
+    def _gives_tokens(self, realm: str) -> bool:
+        """Whether a registry may send its callers there: to itself, or over https to the host that is known for it."""
+        there = urllib.parse.urlsplit(realm)
+        return self._own(realm) or (there.scheme, there.netloc) == ("https", TOKEN_HOSTS.get(self.host))
 
     @property
     def _base(self) -> str:

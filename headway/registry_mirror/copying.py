@@ -9,19 +9,23 @@ import hashlib
 import io
 import json
 import tarfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import yaml
+from typing import Any, cast
 
 from headway.problem import Exit, UserError
-from headway.registry_mirror.client import INDEXES, RawManifest, RegistryClient
+from headway.registry_mirror.charts import bounded_yaml
+from headway.registry_mirror.client import RegistryClient
+from headway.registry_mirror.manifest import INDEXES, RawManifest
 
 CHART_CONFIG = "application/vnd.cncf.helm.config.v1+json"
 CHART_CONTENT = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 """Media types of a chart in a registry (helm/community, hips/hip-0006)."""
+DEEPEST_INDEX = 3
+LARGEST_UNPACKED = 100 * 2**20
+"""Bytes, as Helm takes at most (helm/helm, `pkg/chart/v2/loader/archive`: MaxDecompressedChartSize)."""
 
 Told = Callable[[str], None]
 """Takes a line of progress."""
@@ -88,11 +92,18 @@ def push_bytes(target: ImagePlace, blob: bytes, spool: Path) -> None:
 def chart_of(package: bytes) -> dict[str, Any]:
     """Chart.yaml of a package: of the chart itself, not of one that it brings."""
     try:
-        with tarfile.open(fileobj=io.BytesIO(gzip.decompress(package))) as archive:
+        with gzip.GzipFile(fileobj=io.BytesIO(package)) as packed:
+            unpacked = packed.read(LARGEST_UNPACKED + 1)
+        if len(unpacked) > LARGEST_UNPACKED:
+            raise ValueError(f"it has more than {LARGEST_UNPACKED} bytes when it is unpacked")
+        with tarfile.open(fileobj=io.BytesIO(unpacked)) as archive:
             (member,) = [each for each in archive.getmembers() if each.name.count("/") == 1 and each.name.endswith("/Chart.yaml")]
             file = archive.extractfile(member)
-            return yaml.load(file.read() if file else b"", Loader=yaml.CSafeLoader)
-    except (OSError, EOFError, ValueError, tarfile.TarError, yaml.YAMLError) as error:
+            found: Any = bounded_yaml(file.read() if file else b"")
+        if not isinstance(found, dict):
+            raise ValueError("its Chart.yaml says nothing")
+        return cast(dict[str, Any], found)
+    except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as error:
         raise _refused(f"a package is no chart: {error}") from None
 
 
@@ -103,17 +114,19 @@ def _is_there(target: ImagePlace, tag: str, digest: str) -> bool:
     return there is not None
 
 
-def _parts(source: ImagePlace, target: ImagePlace, manifest: RawManifest, spool: Path, told: Told) -> None:
+def _parts(source: ImagePlace, target: ImagePlace, manifest: RawManifest, spool: Path, told: Told, deeper: int = DEEPEST_INDEX) -> None:
     """Everything that `manifest` names, depth first."""
     content = manifest.content
     if manifest.kind in INDEXES or "manifests" in content:
+        if not deeper:
+            raise _refused(f"an index of {source.repository} has indexes within indexes")
         for part in content["manifests"]:
             digest = str(part["digest"])
             if target.registry.digest_of(target.repository, digest) is None:
                 found = source.registry.manifest(source.repository, digest)
                 if found is None:
                     raise _refused(f"{source.registry.host} has no {digest}, which an index of {source.repository} names")
-                _parts(source, target, found, spool, told)
+                _parts(source, target, found, spool, told, deeper - 1)
                 _put(target, digest, found)
         return
     blobs = {str(each["digest"]): int(each["size"]) for each in (content["config"], *content["layers"])}
@@ -134,7 +147,7 @@ def copy_blob(source: ImagePlace, target: ImagePlace, digest: str, size: int, sp
         passed += more
         told(f"{passed / 2**20:.1f} of {size / 2**20:.1f} MiB")
 
-    source.registry.fetch_blob(source.repository, digest, file, seen)
+    source.registry.fetch_blob(source.repository, digest, size, file, seen)
     target.registry.push_blob(target.repository, digest, file)
     file.unlink()
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
-from headway.registry_mirror.client import RawManifest
+from headway.registry_mirror.manifest import RawManifest
 
 IMAGE_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 IMAGE_CONFIG = "application/vnd.oci.image.config.v1+json"

@@ -4,19 +4,21 @@ The traps: requirements are resolved for the image's Python and platform, not fo
 differ from run to run (scripts that name an interpreter, records of them), so those stay out.
 """
 
-import json
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any, cast
 
+from headway.bounded_json import bounded_json
 from headway.problem import Exit, UserError
-from headway.registry_mirror.client import INDEXES, RegistryClient
+from headway.registry_mirror.client import RegistryClient
 from headway.registry_mirror.copying import ImagePlace, Told, copy_blob, push_bytes
 from headway.registry_mirror.image import BaseImage, ImageLayer, StartSettings, image_of, packed
+from headway.registry_mirror.manifest import INDEXES, LARGEST_MANIFEST
 
 ROOT = PurePosixPath("opt/headway")
 START = StartSettings(
@@ -90,12 +92,20 @@ def base_of(registry: RegistryClient, wanted: BaseReference, platform: str, spoo
         found = registry.manifest(wanted.repository, chosen) if chosen else None
     if found is None:
         raise _unusable(f"{wanted.text} is not there for {platform}", "Nothing was pushed", "Name a base that exists for this platform")
+    if "config" not in found.content:
+        raise _unusable(f"{wanted.text} names an index where an image belongs", "Nothing was pushed", "Name the base of another maker")
     file = spool / "base-config.json"
     file.unlink(missing_ok=True)
-    registry.fetch_blob(wanted.repository, found.content["config"]["digest"], file, lambda _: None)
-    config = json.loads(file.read_text(encoding="utf-8"))
+    described = found.content["config"]
+    registry.fetch_blob(wanted.repository, described["digest"], min(described["size"], LARGEST_MANIFEST), file, lambda _: None)
+    try:
+        config = bounded_json(file.read_bytes(), LARGEST_MANIFEST)
+        if not isinstance(config, dict) or not isinstance(config.get("config") or {}, dict):  # pyright: ignore[reportUnknownMemberType]
+            raise ValueError("it is no configuration")
+    except ValueError as odd:
+        raise _unusable(f"The configuration of {wanted.text} cannot be read: {odd}", "Nothing was pushed", "Name another base") from None
     file.unlink()
-    return BaseImage(name=wanted.text, manifest=found, config=config)
+    return BaseImage(name=wanted.text, manifest=found, config=cast(Mapping[str, Any], config))
 
 
 def python_of(base: BaseImage) -> str:

@@ -14,7 +14,8 @@ from typing import Any, cast
 import pytest
 
 from headway.problem import UserError
-from headway.registry_mirror.client import RawManifest, RegistryClient
+from headway.registry_mirror.client import RegistryClient
+from headway.registry_mirror.manifest import RawManifest
 from tests.cluster.registries import OCI_INDEX, OCI_MANIFEST, digest, needs_registry, registries
 
 __all__ = ["registries"]
@@ -92,13 +93,13 @@ def unpacked(registry: RegistryClient, repository: str, reference: str, folder: 
     manifest = registry.manifest(repository, reference)
     assert manifest is not None
     config = folder / "config.json"
-    registry.fetch_blob(repository, manifest.content["config"]["digest"], config, lambda _: None)
+    registry.fetch_blob(repository, manifest.content["config"]["digest"], manifest.content["config"]["size"], config, lambda _: None)
     found = json.loads(config.read_text())
     assert len(found["history"]) == len(found["rootfs"]["diff_ids"]) == len(manifest.content["layers"])
     for described, diff in zip(manifest.content["layers"], found["rootfs"]["diff_ids"], strict=True):
         assert described["mediaType"] == "application/vnd.oci.image.layer.v1.tar+gzip"
         layer = folder / "layer"
-        registry.fetch_blob(repository, described["digest"], layer, lambda _: None)
+        registry.fetch_blob(repository, described["digest"], described["size"], layer, lambda _: None)
         assert layer.stat().st_size == described["size"]
         with subprocess.Popen(["gzip", "-dc", str(layer)], stdout=subprocess.PIPE) as plain:
             assert plain.stdout is not None

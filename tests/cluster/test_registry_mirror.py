@@ -78,7 +78,7 @@ def test_a_blob_that_was_begun_goes_on_where_it_ended(registries: tuple[Registry
     pushed(registries[0], "a/b", "1", [layer], tmp_path, index=False)
     begun, passed = tmp_path / "begun", list[int]()
     begun.write_bytes(layer[: 4 * 2**20])
-    registries[0].fetch_blob("a/b", digest(layer), begun, passed.append)
+    registries[0].fetch_blob("a/b", digest(layer), len(layer), begun, passed.append)
     assert begun.read_bytes() == layer
     assert passed[0] == 4 * 2**20
     assert sum(passed) == len(layer)
@@ -92,7 +92,7 @@ def test_what_lies_in_the_spool_and_is_something_else_is_thrown_away(
     begun = tmp_path / "begun"
     begun.write_bytes(b"x" * 1000)
     with pytest.raises(UserError, match="arrived as"):
-        registries[0].fetch_blob("a/b", digest(layer), begun, lambda _: None)
+        registries[0].fetch_blob("a/b", digest(layer), len(layer), begun, lambda _: None)
     assert not begun.exists()
 
 

@@ -148,7 +148,6 @@ def test_a_registry_that_redirects_is_named_with_where_to(there: tuple[str, list
 
 SPARED = {
     "headway/outgoing.py": "is the client that follows none",
-    "headway/registry_mirror/charts.py": "carries nothing, and what it fetches has a digest",
     "headway/verify/inside.py": "asks a pod of its own, and carries nothing",
 }
 

@@ -67,7 +67,7 @@ def maker() -> Iterator[tuple[RegistryClient, list[tuple[str, str]]]]:
 
 def test_a_token_is_asked_for_and_ends_at_the_store(maker: tuple[RegistryClient, list[tuple[str, str]]], tmp_path: Path) -> None:
     registry, asked = maker
-    registry.fetch_blob("nvidia/dcgm", DIGEST, tmp_path / "blob", lambda _: None)
+    registry.fetch_blob("nvidia/dcgm", DIGEST, len(BLOB), tmp_path / "blob", lambda _: None)
     assert (tmp_path / "blob").read_bytes() == BLOB
     assert ("/store", "") in asked
     assert any(path.startswith("/token?service=maker&scope=repository%3Anvidia%2Fdcgm%3Apull") for path, _ in asked)
@@ -77,7 +77,7 @@ def test_what_is_not_there_is_told_from_what_fails(maker: tuple[RegistryClient, 
     registry, _ = maker
     assert registry.manifest("nvidia/dcgm", "1") is None
     with pytest.raises(UserError, match="has no blobs/sha256:0"):
-        registry.fetch_blob("nvidia/dcgm", "sha256:0", tmp_path / "blob", lambda _: None)
+        registry.fetch_blob("nvidia/dcgm", "sha256:0", 1, tmp_path / "blob", lambda _: None)
 
 
 def test_a_registry_that_does_not_answer_is_named() -> None:

@@ -18,6 +18,7 @@ from headway.registry_mirror.loops_image import REQUIREMENTS, START, base_refere
 
 PROJECT = Path(__file__).parents[3]
 PIN = "sha256:" + "a" * 64
+BASE_LAYER, OWN_LAYER = "sha256:" + "b" * 64, "sha256:" + "c" * 64
 
 
 def folder(at: Path, *, time: int) -> list[tuple[PurePosixPath, Path]]:
@@ -34,8 +35,8 @@ def folder(at: Path, *, time: int) -> list[tuple[PurePosixPath, Path]]:
 
 
 def base(**config: Any) -> BaseImage:
-    layers = [{"mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip", "digest": "sha256:base", "size": 7}]
-    raw = json.dumps({"schemaVersion": 2, "config": {"digest": "sha256:c", "size": 1}, "layers": layers}).encode()
+    layers = [{"mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip", "digest": BASE_LAYER, "size": 7}]
+    raw = json.dumps({"schemaVersion": 2, "config": {"digest": PIN, "size": 1}, "layers": layers}).encode()
     whole: Mapping[str, Any] = {
         "architecture": "amd64",
         "os": "linux",
@@ -77,7 +78,7 @@ def test_a_layer_has_its_folders_and_belongs_to_root(tmp_path: Path) -> None:
 
 
 def test_an_image_starts_the_command_as_nobody_upon_its_base(tmp_path: Path) -> None:
-    layer = ImageLayer(file=tmp_path, digest="sha256:own", diff_id="sha256:owndiff", size=9, made_of="files")
+    layer = ImageLayer(file=tmp_path, digest=OWN_LAYER, diff_id="sha256:owndiff", size=9, made_of="files")
     raw, manifest = image_of(base(), (layer,), START, {"org.opencontainers.image.version": "1"})
     config, content = json.loads(raw), manifest.content
     assert config["config"] == {
@@ -96,8 +97,8 @@ def test_an_image_starts_the_command_as_nobody_upon_its_base(tmp_path: Path) -> 
     assert [each["created_by"] for each in config["history"] if not each.get("empty_layer")] == ["base", "files"]
     assert (manifest.kind, content["config"]["digest"]) == (IMAGE_MANIFEST, digest_of(raw))
     assert [(each["mediaType"], each["digest"]) for each in content["layers"]] == [
-        (IMAGE_LAYER, "sha256:base"),
-        (IMAGE_LAYER, "sha256:own"),
+        (IMAGE_LAYER, BASE_LAYER),
+        (IMAGE_LAYER, OWN_LAYER),
     ]
 
 
