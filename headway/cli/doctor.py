@@ -60,7 +60,7 @@ def doctor(
     environment, layer = described(checkout, stack)
     generated = (checkout / "stacks" / f"Pulumi.{environment}-access.yaml").is_file()
     results = (
-        *_examined(checkout, layer, generated=generated, offline=offline),
+        *_examined(checkout, environment, layer, generated=generated, offline=offline),
         *_surroundings(checkout, environment, layer, offline=offline),
     )
     if output is Output.JSON:
@@ -76,22 +76,27 @@ def doctor(
         raise typer.Exit(Exit.ENVIRONMENT)
 
 
-def _examined(checkout: Path, layer: "Described", *, generated: bool, offline: bool) -> "Sequence[DoctorResult]":
+def _examined(checkout: Path, environment: str, layer: "Described", *, generated: bool, offline: bool) -> "Sequence[DoctorResult]":
     from headway.cli.mirror import installed_by
     from headway.doctor.account import judge
     from headway.doctor.aws import account_facts
     from headway.doctor.samples import judge_samples
-    from headway.doctor.tools import installed, judge_aws, judge_pulumi
+    from headway.doctor.tools import installed, judge_aws, judge_kubectl, judge_pulumi
     from headway.environment.aws import clients
 
     tools = installed()
-    here = (judge_pulumi(tools["pulumi"], version("pulumi")), judge_aws(tools["aws"]), judge_samples(layer))
-    if offline:
-        return here
     pinned = installed_by(checkout)
     kubernetes, addons = pinned["kubernetes"], pinned["addons"]
+    here = (
+        judge_pulumi(tools["pulumi"], version("pulumi")),
+        judge_aws(tools["aws"]),
+        judge_kubectl(tools["kubectl"], kubernetes),
+        judge_samples(layer),
+    )
+    if offline:
+        return here
     asked = clients(layer.region, retries={"mode": "standard", "max_attempts": 3}, connect_timeout=5, read_timeout=20)
-    facts = account_facts(layer, addons, kubernetes, asked)
+    facts = account_facts(layer, addons, kubernetes, asked, environment)
     return (*here, *judge(layer, facts, addons, kubernetes, generated=generated))
 
 
@@ -99,6 +104,7 @@ def _surroundings(checkout: Path, environment: str, layer: "Described", *, offli
     """What the platform and the tenants will need, beyond the account."""
     from headway.doctor import asking, places, platform_needs
     from headway.doctor.check import Unanswered
+    from headway.doctor.image_ways import judge_ways
     from headway.doctor.people import judge_groups
     from headway.environment.aws import clients
     from headway.environment.selection import environment as chosen
@@ -107,7 +113,13 @@ def _surroundings(checkout: Path, environment: str, layer: "Described", *, offli
     needs = _platform_needs(checkout, environment)
     receivers = [(each.tenant.name, model.observability.receiver) for each in tenants for model in each.models]
     secrets = platform_needs.secrets(needs, receivers)
-    here = (judge_groups(layer, [each.tenant for each in tenants]), platform_needs.judge_loops(needs, layer.pools))
+    served = {model.runtime.image: f"{each.tenant.name}/{model.name}" for each in tenants for model in each.models}
+    images = [*_images(checkout, needs), *served]
+    here = (
+        judge_groups(layer, [each.tenant for each in tenants]),
+        platform_needs.judge_loops(needs, layer.pools),
+        judge_ways(images, layer, served),
+    )
     if offline:
         return (*here, platform_needs.judge_secrets(secrets, Unanswered("offline")))
     asked = clients(layer.region, retries={"mode": "standard", "max_attempts": 3}, connect_timeout=5, read_timeout=20)
@@ -119,12 +131,11 @@ def _surroundings(checkout: Path, environment: str, layer: "Described", *, offli
     there = asking.secrets_there(secrets, cluster) if answers is True else _why(answers)
     pem = asking.certificate(needs, cluster) if answers is True else _why(answers)
     names = [each.tenant.name for each in tenants]
-    served = {model.runtime.image: f"{each.tenant.name}/{model.name}" for each in tenants for model in each.models}
     return (
         *here,
         platform_needs.judge_secrets(secrets, there),
         platform_needs.judge_certificate(needs, names, pem, datetime.now(UTC)),
-        places.judge_images(asking.images_there([*_images(checkout, needs), *served], asked), served, needs.image),
+        places.judge_images(asking.images_there(images, asked), served, needs.image),
         places.judge_buckets(asking.bucket_owners(places.bucket_names(environment, layer), layer, asked)),
         places.judge_reach(layer, asking.own_addresses(), answers),
     )

@@ -6,16 +6,23 @@ from dataclasses import dataclass
 from headway.capacity.described import Described
 from headway.contract.pool_parts import CapacityBlock, Reservation
 from headway.doctor.check import DoctorResult, Unanswered, judged, unknown
-from headway.doctor.quotas import ADDRESSES, addresses, needs
+from headway.doctor.quotas import ServiceQuota, judge_quotas
 from headway.problem import Problem, ProblemLevel
 
-SERVICE_LINKED_ROLES: Mapping[str, tuple[str, str]] = {
-    "AWSServiceRoleForAutoScaling": (
+SCALING_ROLE, SPOT_ROLE = "AWSServiceRoleForAutoScaling", "AWSServiceRoleForEC2Spot"
+SERVICE_LINKED_ROLES: Mapping[str, tuple[str, str, ProblemLevel]] = {
+    SCALING_ROLE: (
         "autoscaling.amazonaws.com",
         "KMS refuses the key of the nodes' volumes, whose policy names this role (EC2 Auto Scaling user guide, key policy requirements)",
+        ProblemLevel.ERROR,
+    ),
+    SPOT_ROLE: (
+        "spot.amazonaws.com",
+        "Auto Scaling makes it itself (AutoScalingServiceRolePolicy, EC2SpotManagement) unless your organisation forbids it; deployers may not",
+        ProblemLevel.WARNING,
     ),
 }
-"""Roles that must exist first, with the service that they belong to and what fails without them."""
+"""Service-linked roles, with the service that they belong to, what becomes of the apply without them, and how bad that is."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +37,6 @@ class Caller:
         """`role/NAME` or `user/NAME`; STS leaves out a role's path."""
         kind, _, rest = self.arn.rsplit(":", 1)[-1].partition("/")
         return f"role/{rest.partition('/')[0]}" if kind == "assumed-role" else f"{kind}/{rest.rpartition('/')[2]}"
-
-
-@dataclass(frozen=True)
-class ServiceQuota:
-    """A service quota: its name, its value, and how much of it others use already where that is known."""
-
-    name: str
-    value: float
-    used: float = 0
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class AccountFacts:
 
     caller: Caller | Unanswered
     roles: frozenset[str] | Unanswered
-    """Service-linked roles that exist, of SERVICE_LINKED_ROLES."""
+    """Service-linked roles that exist, of those that the environment needs."""
     quotas: Mapping[str, ServiceQuota] | Unanswered
     """By quota code."""
     offerings: Mapping[str, frozenset[str]] | Unanswered
@@ -83,8 +81,8 @@ def judge(
     return (
         _identity(layer, facts.caller),
         _administrator(layer, facts.caller, GENERATED if generated else {}),
-        _roles(facts.roles),
-        _quotas(layer, facts.quotas),
+        _roles(layer, facts.roles),
+        judge_quotas(layer, facts.quotas),
         _offerings(layer, facts.offerings),
         _addons(facts.addons, _installed(layer, addons), kubernetes),
         _reservations(layer, facts.reservations),
@@ -137,9 +135,10 @@ def _administrator(layer: Described, caller: Caller | Unanswered, generated: Map
     )
 
 
-def _roles(roles: frozenset[str] | Unanswered) -> DoctorResult:
+def _roles(layer: Described, roles: frozenset[str] | Unanswered) -> DoctorResult:
     if isinstance(roles, Unanswered):
         return unknown("service-linked-roles", roles)
+    needed = roles_of(layer)
     missing = [
         Problem(
             rule="service-linked-roles",
@@ -147,43 +146,18 @@ def _roles(roles: frozenset[str] | Unanswered) -> DoctorResult:
             fact=f"The account has no role {name}",
             consequence=consequence,
             remedy=f"Create it once: `aws iam create-service-linked-role --aws-service-name {service}`",
+            level=level,
         )
-        for name, (service, consequence) in sorted(SERVICE_LINKED_ROLES.items())
-        if name not in roles
+        for name, (service, consequence, level) in sorted(SERVICE_LINKED_ROLES.items())
+        if name in needed and name not in roles
     ]
-    return judged("service-linked-roles", f"{', '.join(sorted(SERVICE_LINKED_ROLES))} exists.", missing)
+    return judged("service-linked-roles", f"There is {' and '.join(sorted(needed))}.", missing)
 
 
-def _quotas(layer: Described, quotas: Mapping[str, ServiceQuota] | Unanswered) -> DoctorResult:
-    if isinstance(quotas, Unanswered):
-        return unknown("quotas", quotas)
-    problems = [
-        Problem(
-            rule="quotas",
-            subject=need.code,
-            value=int(quota.value),
-            fact=f"{quota.name} is {quota.value:g} vCPUs, and {_listed(need.pools)} may take {need.vcpus}",
-            consequence="Nodes past the quota never start, and pods wait for them without an end",
-            remedy="Ask for more: `aws service-quotas request-service-quota-increase --service-code ec2 "
-            f"--quota-code {need.code} --desired-value {need.vcpus}`; or lower the size.max of the pools",
-        )
-        for need in needs(layer)
-        if (quota := quotas.get(need.code)) is not None and quota.value < need.vcpus
-    ]
-    wanted, quota = addresses(layer), quotas.get(ADDRESSES)
-    if quota is not None and quota.value - quota.used < wanted:
-        problems.append(
-            Problem(
-                rule="quotas",
-                path=("network", "nat"),
-                value=layer.nat,
-                fact=f"{quota.name} is {quota.value:g}, of which {quota.used:g} are in use, and the NAT gateways need {wanted}",
-                consequence="The network fails in the middle of its creation",
-                remedy="Ask for more: `aws service-quotas request-service-quota-increase --service-code ec2 "
-                f"--quota-code {ADDRESSES} --desired-value {quota.used + wanted:g}`; or choose another network.nat",
-            )
-        )
-    return judged("quotas", f"{len(needs(layer))} quotas of vCPUs and one of addresses suffice for every pool at its largest.", problems)
+def roles_of(layer: Described) -> frozenset[str]:
+    """Service-linked roles that the environment needs: that of spot instances with a spot pool only."""
+    spot = any(pool.capacity.kind == "spot" for pool in layer.pools)
+    return frozenset({SCALING_ROLE, SPOT_ROLE} if spot else {SCALING_ROLE})
 
 
 def _offerings(layer: Described, offerings: Mapping[str, frozenset[str]] | Unanswered) -> DoctorResult:
@@ -262,10 +236,6 @@ def _unusable(layer: Described, found: Mapping[str, ReservationFacts]) -> Iterat
             consequence="Nodes of the pool cannot start in it",
             remedy="Name a reservation that fits in the pool's capacity.id, or buy the capacity another way",
         )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"pool {names[0]}" if len(names) == 1 else f"pools {', '.join(names)}"
 
 
 def _where(types: Sequence[str], offerings: Mapping[str, frozenset[str]]) -> str:

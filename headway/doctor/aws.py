@@ -1,25 +1,28 @@
 """Asks an AWS account what `account` judges: read-only, each question by itself, so that one refusal hides nothing else."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from headway.capacity.described import Described
 from headway.contract.pool_parts import CapacityBlock, Reservation
-from headway.doctor.account import SERVICE_LINKED_ROLES, AccountFacts, Caller, ReservationFacts, ServiceQuota
+from headway.doctor.account import AccountFacts, Caller, ReservationFacts, roles_of
 from headway.doctor.check import Unanswered
-from headway.doctor.quotas import ADDRESSES, needs
+from headway.doctor.quotas import ADDRESSES, GATEWAYS, NETWORKS, SERVICES, STORAGE, ServiceQuota, counted, needs
 from headway.environment.aws import Clients, pages
+from headway.wire import ENVIRONMENT
 
 T = TypeVar("T")
 
 
-def account_facts(layer: Described, addons: Iterable[str], kubernetes: str, clients: Clients) -> AccountFacts:
-    """Everything at once; a question that is refused or not answered says why."""
+def account_facts(layer: Described, addons: Iterable[str], kubernetes: str, clients: Clients, environment: str = "") -> AccountFacts:
+    """Everything at once; a question that is refused or not answered says why. What is tagged with `environment` is its own, and
+    not in others' use."""
     with ThreadPoolExecutor(max_workers=6, thread_name_prefix="doctor") as pool:
         caller = pool.submit(_answer, lambda: _caller(clients))
-        roles = pool.submit(_answer, lambda: _roles(clients))
-        quotas = pool.submit(_answer, lambda: _quotas(layer, clients))
+        roles = pool.submit(_answer, lambda: _roles(layer, clients))
+        quotas = pool.submit(_answer, lambda: _quotas(layer, clients, environment))
         offerings = pool.submit(_answer, lambda: _offerings(layer, clients))
         offered = pool.submit(_answer, lambda: _addons(addons, kubernetes, clients))
         reservations = pool.submit(_answer, lambda: _reservations(layer, clients))
@@ -51,10 +54,10 @@ def _caller(clients: Clients) -> Caller:
     return Caller(found["Account"], found["Arn"])
 
 
-def _roles(clients: Clients) -> frozenset[str]:
+def _roles(layer: Described, clients: Clients) -> frozenset[str]:
     iam = clients("iam")
     there = set[str]()
-    for name in SERVICE_LINKED_ROLES:
+    for name in sorted(roles_of(layer)):
         try:
             iam.get_role(RoleName=name)
         except iam.exceptions.NoSuchEntityException:
@@ -63,13 +66,37 @@ def _roles(clients: Clients) -> frozenset[str]:
     return frozenset(there)
 
 
-def _quotas(layer: Described, clients: Clients) -> Mapping[str, ServiceQuota]:
-    codes = {*(need.code for need in needs(layer)), ADDRESSES}
-    listed = {found["QuotaCode"]: found for found in pages(clients("service-quotas"), "list_service_quotas", "Quotas", ServiceCode="ec2")}
-    in_use = len(clients("ec2").describe_addresses()["Addresses"])
+def _quotas(layer: Described, clients: Clients, environment: str) -> Mapping[str, ServiceQuota]:
+    """Each quota's applied value, or AWS's default where the account has none."""
+    codes = {need.code: "ec2" for need in needs(layer)} | {need.code: SERVICES[need.code] for need in counted(layer)}
+    service_quotas, found = clients("service-quotas"), dict[str, ServiceQuota]()
+    used = _used(clients("ec2"), environment)
+    for service in sorted(set(codes.values())):
+        listed = {each["QuotaCode"]: each for each in pages(service_quotas, "list_service_quotas", "Quotas", ServiceCode=service)}
+        for code in sorted(code for code, of in codes.items() if of == service):
+            quota = listed.get(code) or service_quotas.get_aws_default_service_quota(ServiceCode=service, QuotaCode=code)["Quota"]
+            found[code] = ServiceQuota(quota["QuotaName"], quota["Value"], used.get(code, 0))
+    return found
+
+
+def _used(ec2: Any, environment: str) -> Mapping[str, float]:
+    """How much of the counted quotas is in use by others, by code; of the gateways, in the zone that has most."""
+
+    def others(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        own = {"Key": ENVIRONMENT, "Value": environment}
+        return [each for each in found if own not in each.get("Tags", ())]
+
+    zones = {each["SubnetId"]: each["AvailabilityZone"] for each in pages(ec2, "describe_subnets", "Subnets")}
+    gateways = pages(
+        ec2, "describe_nat_gateways", "NatGateways", Filters=[{"Name": "state", "Values": ["pending", "available", "deleting"]}]
+    )
+    by_zone = Counter(zones.get(each.get("SubnetId", "")) for each in others(gateways))
+    volumes = others(pages(ec2, "describe_volumes", "Volumes", Filters=[{"Name": "volume-type", "Values": ["gp3"]}]))
     return {
-        code: ServiceQuota(listed[code]["QuotaName"], listed[code]["Value"], in_use if code == ADDRESSES else 0)
-        for code in sorted(codes & set(listed))
+        ADDRESSES: len(others(ec2.describe_addresses()["Addresses"])),
+        GATEWAYS: max(by_zone.values(), default=0),
+        NETWORKS: len(others(pages(ec2, "describe_vpcs", "Vpcs"))),
+        STORAGE: sum(each["Size"] for each in volumes) / 1024,
     }
 
 

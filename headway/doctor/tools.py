@@ -10,7 +10,11 @@ from headway.problem import Problem, ProblemLevel
 
 Version = tuple[int, ...]
 
-COMMANDS: Mapping[str, tuple[str, ...]] = {"aws": ("aws", "--version"), "pulumi": ("pulumi", "version")}
+COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "aws": ("aws", "--version"),
+    "kubectl": ("kubectl", "version", "--client"),
+    "pulumi": ("pulumi", "version"),
+}
 """Programs by name, with what makes each say its version."""
 
 OLDEST_AWS: Mapping[int, Version] = {1: (1, 24, 0), 2: (2, 7, 0)}
@@ -65,6 +69,23 @@ def judge_pulumi(printed: str | None, sdk: str) -> DoctorResult:
         consequence = "The engine may refuse what the program asks for"
         return judged("pulumi-cli", "", [_tool(fact, consequence, f"Install Pulumi {sdk} or newer", level=ProblemLevel.WARNING)])
     return judged("pulumi-cli", f"Pulumi {_text(found)}.")
+
+
+def judge_kubectl(printed: str | None, kubernetes: str) -> DoctorResult:
+    """`kubectl`, with which people look and make secrets: no layer runs it. It may be one minor version older or newer than the API
+    server (Kubernetes documentation, "Version Skew Policy"). `kubernetes`: the pinned version, such as 1.35.
+    """
+    needed, wanted = "The guide's steps on the cluster cannot be done from here, such as making the secrets of alerts", version(kubernetes)
+    found, remedy = version(printed) if printed else None, f"Install kubectl {kubernetes}"
+    if found is None or wanted is None:
+        fact = "There is no `kubectl` that answers on the PATH"
+        return judged("kubectl", "", [_tool(fact, needed, remedy, level=ProblemLevel.WARNING)])
+    if found[0] != wanted[0] or abs(found[1] - wanted[1]) > 1:
+        fact = f"kubectl {_text(found)} is more than one minor version from Kubernetes {kubernetes}"
+        return judged(
+            "kubectl", "", [_tool(fact, "What it does not know of the API it leaves out or refuses", remedy, level=ProblemLevel.WARNING)]
+        )
+    return judged("kubectl", f"kubectl {_text(found)}.")
 
 
 def _tool(fact: str, consequence: str, remedy: str, level: ProblemLevel = ProblemLevel.ERROR) -> Problem:

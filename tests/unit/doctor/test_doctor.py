@@ -12,17 +12,19 @@ import boto3
 import pytest
 import typer
 from botocore.stub import Stubber
+from moto.iam.aws_managed_policies import aws_managed_policies_data
 from typer.testing import CliRunner
 
+from components.access.permissions import SERVICES
 from headway.capacity.described import Described, described
 from headway.cli import doctor as doctor_cli
 from headway.contract.pool_parts import Reservation
-from headway.doctor.account import AccountFacts, Caller, ReservationFacts, ServiceQuota, judge
+from headway.doctor.account import SCALING_ROLE, SPOT_ROLE, AccountFacts, Caller, ReservationFacts, judge
 from headway.doctor.aws import account_facts
 from headway.doctor.check import CheckState, DoctorResult, Unanswered
-from headway.doctor.quotas import ADDRESSES, addresses, needs
+from headway.doctor.quotas import ADDRESSES, GATEWAYS, NETWORKS, STORAGE, ServiceQuota, addresses, counted, needs, storage
 from headway.doctor.samples import judge_samples
-from headway.doctor.tools import judge_aws, judge_pulumi, version
+from headway.doctor.tools import judge_aws, judge_kubectl, judge_pulumi, version
 from headway.problem import Exit, ProblemLevel
 
 ROOT = Path(__file__).parents[3]
@@ -39,10 +41,13 @@ def layer(**changes: Any) -> Described:
 LAYER = layer()
 WELL = AccountFacts(
     caller=Caller(ACCOUNT, f"arn:aws:sts::{ACCOUNT}:assumed-role/headway-deploy/me"),
-    roles=frozenset({"AWSServiceRoleForAutoScaling"}),
+    roles=frozenset({SCALING_ROLE, SPOT_ROLE}),
     quotas={
         **{need.code: ServiceQuota("Running instances", need.vcpus) for need in needs(LAYER)},
         ADDRESSES: ServiceQuota("EC2-VPC Elastic IPs", 5, 4),
+        GATEWAYS: ServiceQuota("NAT gateways per Availability Zone", 5, 4),
+        NETWORKS: ServiceQuota("VPCs per Region", 5, 4),
+        STORAGE: ServiceQuota("Storage for gp3 volumes, in TiB", 50, 50 - storage(LAYER)),
     },
     offerings={zone: frozenset(t for p in (LAYER.system_pool, *LAYER.pools) for t in p.instance_types) for zone in LAYER.zones},
     addons={name: frozenset({pinned}) for name, pinned in ADDONS.items()},
@@ -83,6 +88,13 @@ def test_an_account_that_has_everything_has_no_problem() -> None:
             "G and VT instances is 8 vCPUs, and pool l4",
         ),
         ("quotas", {"quotas": {ADDRESSES: ServiceQuota("EC2-VPC Elastic IPs", 5, 5)}}, "Elastic IPs is 5, of which 5 are in use"),
+        (
+            "quotas",
+            {"quotas": {GATEWAYS: ServiceQuota("NAT gateways per Availability Zone", 5, 5)}},
+            "each zone with a NAT gateway needs 1",
+        ),
+        ("quotas", {"quotas": {NETWORKS: ServiceQuota("VPCs per Region", 5, 5)}}, "VPCs per Region is 5, of which 5 are in use, and its"),
+        ("quotas", {"quotas": {STORAGE: ServiceQuota("Storage for gp3 volumes, in TiB", 1)}}, "the root volumes of all nodes may take"),
         ("offerings", {"offerings": {LAYER.zones[0]: frozenset({"m7i.xlarge"})}}, f"{LAYER.zones[0]} offers none of g6.2xlarge"),
         ("add-on-versions", {"addons": {"coredns": frozenset({"v1.0.0"})}}, "EKS does not offer version v1.14.2-eksbuild.4 of coredns"),
     ],
@@ -92,6 +104,25 @@ def test_each_planted_fault_is_found_by_its_check(check: str, fault: Mapping[str
     assert result.blocking
     assert fact in "\n".join(problem.fact for problem in result.problems)
     assert all(problem.consequence and problem.remedy for problem in result.problems)
+
+
+def test_the_role_of_spot_instances_is_missed_where_there_is_a_spot_pool() -> None:
+    without = replace(WELL, roles=frozenset({SCALING_ROLE}))
+    (problem,) = examined(without)["service-linked-roles"].problems
+    assert (problem.subject, problem.level) == (SPOT_ROLE, ProblemLevel.WARNING)
+    assert "--aws-service-name spot.amazonaws.com" in problem.remedy
+    bought = layer(pools=tuple(pool for pool in LAYER.pools if pool.capacity.kind != "spot"))
+    assert examined(without, bought)["service-linked-roles"].state is CheckState.OK
+
+
+def test_auto_scaling_may_make_the_role_of_spot_instances_and_no_deployer_may() -> None:
+    (statement,) = (
+        each
+        for each in json.loads(aws_managed_policies_data)["AutoScalingServiceRolePolicy"]["Document"]["Statement"]
+        if "iam:CreateServiceLinkedRole" in each["Action"]
+    )
+    assert statement["Condition"] == {"StringEquals": {"iam:AWSServiceName": "spot.amazonaws.com"}}
+    assert "spot.amazonaws.com" not in SERVICES
 
 
 def reserved(**changes: Any) -> Described:
@@ -149,6 +180,16 @@ def test_each_gateway_takes_an_address(nat: str, wanted: int) -> None:
     assert addresses(layer(nat=nat)) == wanted
 
 
+def test_the_volumes_of_every_node_are_counted_at_its_pools_largest() -> None:
+    nodes = {pool.name: (pool.max_nodes, int(pool.disk.size)) for pool in LAYER.pools}
+    system = (LAYER.system_pool.size.max, int(LAYER.system_pool.disk.size))
+    assert storage(LAYER) == sum(count * size for count, size in (system, *nodes.values())) / 2**40
+
+
+def test_a_network_without_gateways_needs_no_quota_of_them() -> None:
+    assert {need.code for need in counted(layer(nat="none"))} == {NETWORKS, STORAGE}
+
+
 def test_values_of_the_sample_files_are_refused() -> None:
     sample = described(ROOT, "prod-cluster")[1]
     assert {problem.dotted for problem in judge_samples(sample).problems} == {"account.id", "pools[2].capacity.id"}
@@ -179,6 +220,21 @@ def test_a_pulumi_older_than_the_sdk_is_warned_about_and_none_is_refused() -> No
     assert version("v3.272.0-dev.1") == (3, 272, 0)
 
 
+@pytest.mark.parametrize(
+    ("printed", "state"),
+    [
+        ("Client Version: v1.35.2\nKustomize Version: v5.7.1", CheckState.OK),
+        ("Client Version: v1.36.0", CheckState.OK),
+        ("Client Version: v1.34.9", CheckState.OK),
+        ("Client Version: v1.33.0", CheckState.PROBLEM),
+        (None, CheckState.PROBLEM),
+    ],
+)
+def test_kubectl_is_within_one_minor_version_and_stops_no_apply(printed: str | None, state: CheckState) -> None:
+    result = judge_kubectl(printed, KUBERNETES)
+    assert (result.state, result.blocking) == (state, False)
+
+
 def clients(answers: Mapping[str, list[tuple[str, Any]]]) -> Any:
     """Clients of botocore's own models; each gives its answers in order, and an error code refuses."""
     made: dict[str, Any] = {}
@@ -195,17 +251,31 @@ def clients(answers: Mapping[str, list[tuple[str, Any]]]) -> Any:
     return made.__getitem__
 
 
+FOREIGN, OWN = {"Key": "platform.io/environment", "Value": "other"}, {"Key": "platform.io/environment", "Value": "dev"}
+IN_USE: list[tuple[str, Any]] = [
+    ("describe_subnets", {"Subnets": [{"SubnetId": "s-a", "AvailabilityZone": "a"}, {"SubnetId": "s-b", "AvailabilityZone": "b"}]}),
+    ("describe_nat_gateways", {"NatGateways": [{"SubnetId": at, "Tags": tags} for at, tags in (("s-a", []), ("s-b", []), ("s-b", [FOREIGN]), ("s-a", [OWN]))]}),
+    ("describe_volumes", {"Volumes": [{"Size": 512}, {"Size": 512, "Tags": [FOREIGN]}, {"Size": 2048, "Tags": [OWN]}]}),
+    ("describe_addresses", {"Addresses": [{"Tags": [OWN]}, {}]}),
+    ("describe_vpcs", {"Vpcs": [{"VpcId": "v-1"}, {"VpcId": "v-2"}, {"VpcId": "v-3", "Tags": [OWN]}]}),
+]  # fmt: skip
+
+
+def listed(*codes: str) -> tuple[str, Any]:
+    return "list_service_quotas", {"Quotas": [{"QuotaCode": code, "QuotaName": f"quota {code}", "Value": 9.0} for code in codes]}
+
+
 def asked(**changes: Any) -> AccountFacts:
-    codes = [need.code for need in needs(LAYER)]
-    quotas = [{"QuotaCode": code, "QuotaName": f"quota {code}", "Value": 9.0} for code in (*codes, ADDRESSES, "L-OTHER")]
+    default = {"Quota": {"QuotaCode": GATEWAYS, "QuotaName": "by default", "Value": 5.0}}
+    ec2 = listed(*(need.code for need in needs(LAYER)), ADDRESSES, "L-OTHER")
     answers: dict[str, list[tuple[str, Any]]] = {
         "sts": [("get_caller_identity", {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me", "UserId": "AIDAAAAAAAAAAAAAAAAA"})],
-        "iam": [("get_role", "NoSuchEntity")],
-        "service-quotas": [("list_service_quotas", {"Quotas": quotas})],
+        "iam": [("get_role", "NoSuchEntity"), ("get_role", "NoSuchEntity")],
+        "service-quotas": [listed(STORAGE), ec2, listed(NETWORKS), ("get_aws_default_service_quota", default)],
         "ec2": [],
         "eks": [("describe_addon_versions", {"addons": [{"addonName": "coredns", "addonVersions": [{"addonVersion": "v1"}]}]})],
     }
-    return account_facts(LAYER, ADDONS, KUBERNETES, clients({**answers, **changes}))
+    return account_facts(LAYER, ADDONS, KUBERNETES, clients({**answers, **changes}), "dev")
 
 
 def test_an_account_is_asked_by_the_calls_that_botocore_knows() -> None:
@@ -214,6 +284,16 @@ def test_an_account_is_asked_by_the_calls_that_botocore_knows() -> None:
     assert facts.roles == frozenset()
     assert facts.addons == {"coredns": frozenset({"v1"})}
     assert facts.reservations == {}
+
+
+def test_the_use_of_quotas_leaves_out_what_is_the_environments_own() -> None:
+    # What the quota check asks EC2 is stubbed; what the others ask it meanwhile is refused.
+    quotas = asked(ec2=IN_USE).quotas
+    assert not isinstance(quotas, Unanswered)
+    assert {code: quotas[code].used for code in (ADDRESSES, GATEWAYS, NETWORKS, STORAGE)} == {
+        ADDRESSES: 1, GATEWAYS: 2, NETWORKS: 2, STORAGE: 1.0,
+    }  # fmt: skip
+    assert quotas[GATEWAYS].name == "by default"
 
 
 def test_one_refusal_hides_no_other_answer() -> None:
@@ -251,7 +331,7 @@ def test_the_command_says_every_problem_and_ends_with_refused(app: typer.Typer, 
 def test_the_command_tells_programs_the_same(app: typer.Typer) -> None:
     done = CliRunner().invoke(app, ["--stack", "prod-cluster", "--offline", "--project", str(ROOT), "--output", "json"])
     checks = {check["check"]: check for check in json.loads(done.output)["checks"]}
-    assert set(checks) == {"aws-cli", "pulumi-cli", "sample-values", "groups", "loops-image", "secrets"}
+    assert set(checks) == {"aws-cli", "pulumi-cli", "kubectl", "sample-values", "groups", "loops-image", "image-ways", "secrets"}
     assert checks["sample-values"]["problems"][0]["path"] == "account.id"
 
 
