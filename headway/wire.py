@@ -14,6 +14,8 @@ RELEASE = f"{PREFIX}/release"
 ARM = f"{PREFIX}/arm"
 """Label of pods: which part their release plays. In selectors too: the baseline is the stable release a second time."""
 POOL = f"{PREFIX}/pool"
+ACCELERATOR = f"{PREFIX}/accelerator"
+"""Label of GPU nodes, and of no others: the kind of GPU."""
 ENVIRONMENT = f"{PREFIX}/environment"
 WORKLOAD_CLASS = f"{PREFIX}/class"
 SYSTEM_NODES = ("workload", "system")

@@ -2,7 +2,8 @@
 
 Two groups: what a node needs to join (network, proxy, pod identities), installed before any; and what needs a node
 to run on. The trap: the node monitoring agent's GPU half tolerates no taint by default, so on tainted nodes it never
-starts, reports the GPUs as broken, and node repair replaces healthy nodes (aws/containers-roadmap#2567).
+starts, reports the GPUs as broken, and node repair replaces healthy nodes (aws/containers-roadmap#2567). Where it
+tolerates all, it holds the GPUs of a node that MIG is to cut (NVIDIA/gpu-operator#2670).
 """
 
 import json
@@ -16,6 +17,7 @@ import pulumi_aws as aws
 from components.identity import Binding, ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
 from components.permissions import Statement
 from components.versions import ADDONS
+from headway.wire import ACCELERATOR, MIG_CONFIG, MIG_STATE
 
 AGENT = "eks-pod-identity-agent"
 BEFORE_NODES = (AGENT, "kube-proxy", "vpc-cni")
@@ -34,11 +36,27 @@ def configuration(volume_tags: Mapping[str, str]) -> Mapping[str, Mapping[str, A
         },
         "coredns": {"autoScaling": {"enabled": True, "maxReplicas": 10, "minReplicas": 2}},
         "eks-node-monitoring-agent": {
-            "dcgmAgent": {"tolerations": [{"operator": "Exists"}]},
+            "dcgmAgent": {"affinity": gpus_are_cut(), "tolerations": [{"operator": "Exists"}]},
             "nodeAgent": {"monitors": {"neuron": {"enabled": False}}},
         },
         "vpc-cni": {"enableNetworkPolicy": "true", "env": {"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1"}},
     }
+
+
+def gpus_are_cut() -> Mapping[str, Any]:
+    """Where the agent's host engine of DCGM may run: on GPU nodes without MIG, and on those that MIG has cut.
+
+    Left out for good it may not be, because the agent learns Xids from it alone (its `monitors/nvidia/dcgm`). The
+    controller of DaemonSets takes the pod away when the labels no longer match (kubernetes, `NodeShouldRunDaemonPod`
+    of `pkg/controller/daemon`), so a later cut finds the GPUs free too. The add-on's schema takes any affinity
+    (`charts/configuration.schema.json` of aws/eks-node-monitoring-agent); a list replaces the chart's own, so it
+    names the architecture again.
+    """
+    gpus = ({"key": ACCELERATOR, "operator": "Exists"}, {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]})
+    whole = {"key": MIG_CONFIG, "operator": "DoesNotExist"}
+    cut = {"key": MIG_STATE, "operator": "In", "values": ["success"]}
+    terms = [{"matchExpressions": [*gpus, this]} for this in (whole, cut)]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
 @dataclass(frozen=True, kw_only=True)

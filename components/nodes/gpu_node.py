@@ -16,9 +16,8 @@ from typing import Literal
 from components.nodes.sharing import GPU, node_labels
 from headway.contract.pool import Pool
 from headway.contract.pool_parts import MigSharing, Taint, WholeSharing
-from headway.wire import MIG_TAINT, POOL, PREFIX, WORKLOAD_CLASS
+from headway.wire import ACCELERATOR, MIG_TAINT, POOL, WORKLOAD_CLASS
 
-ACCELERATOR = f"{PREFIX}/accelerator"
 AUTOSCALER_ACCELERATOR = "k8s.amazonaws.com/accelerator"
 """A node with this label counts as unready until it offers `nvidia.com/gpu`, which spares a second, needless scale-up.
 A node of divided GPUs never offers that name: with the label it would count as unready, and empty, for ever

@@ -3,6 +3,7 @@ argument.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Any
@@ -17,6 +18,7 @@ from components.cluster.transform import of_cluster
 from components.identity import Binding, ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs
 from components.permissions import Statement
 from components.versions import ADDONS
+from headway.wire import ACCELERATOR, MIG_CONFIG, MIG_STATE, POOL
 from tests.components.program import cloud_outputs
 from tests.components.recording import EKS_CLUSTER, EKS_COMPONENT, Recording, record
 
@@ -173,6 +175,35 @@ def test_every_pinned_add_on_is_installed_once() -> None:
 def test_the_monitoring_agent_sees_gpus_behind_taints() -> None:
     agent = configuration("eks-node-monitoring-agent")
     assert agent["dcgmAgent"]["tolerations"] == [{"operator": "Exists"}], "node repair would replace healthy GPU nodes"
+
+
+def matches(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """As the scheduler reads one term of a node affinity: every expression of it holds."""
+    has = {one["key"]: {labels[one["key"]]} if one["key"] in labels else set[str]() for one in term["matchExpressions"]}
+    asked = [(one["operator"], has[one["key"]], set(one.get("values", ()))) for one in term["matchExpressions"]]
+    return all({"Exists": bool(found), "DoesNotExist": not found, "In": bool(found & of)}[how] for how, found, of in asked)
+
+
+GPU_NODE = {"kubernetes.io/arch": "amd64", POOL: "large-models", ACCELERATOR: "H100"}
+MIG_NODE = GPU_NODE | {MIG_CONFIG: "all-1g.10gb"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "runs"),
+    [
+        ({"kubernetes.io/arch": "amd64", POOL: "system"}, False),
+        (GPU_NODE | {"kubernetes.io/arch": "arm64"}, False),
+        (GPU_NODE, True),
+        (MIG_NODE, False),
+        (MIG_NODE | {MIG_STATE: "pending"}, False),
+        (MIG_NODE | {MIG_STATE: "failed"}, False),
+        (MIG_NODE | {MIG_STATE: "success"}, True),
+    ],
+)
+def test_the_monitoring_agent_holds_no_gpu_that_mig_is_still_cutting(labels: Mapping[str, str], runs: bool) -> None:
+    affinity = configuration("eks-node-monitoring-agent")["dcgmAgent"]["affinity"]["nodeAffinity"]
+    terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert any(matches(term, labels) for term in terms) is runs
 
 
 def test_the_network_enforces_policies_and_hands_out_prefixes() -> None:
