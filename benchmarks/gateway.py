@@ -44,7 +44,7 @@ HOST, REGION = "inference.example.com", "us-west-2"
 SURROUNDINGS = Surroundings(environment="bench", region=REGION, account_id="111122223333", hosts=(HOST,), gateway_replicas=2)
 TENANT_HAS = 25
 ISSUER = "https://login.example.com/realms"
-_AMI = {"release": "1.35.6-20260714", "driver": "580.159.03"}
+_AMI = {"release": "1.36.2-20260714", "driver": "580.159.03"}
 _POOL = {
     "name": "l4",
     "instance_types": ["g6.12xlarge"],

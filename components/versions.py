@@ -9,8 +9,8 @@ break on N+1), so move them in one change.
 from dataclasses import dataclass
 from datetime import date
 
-READ = "2026-08"
-"""When the rows were last read at their sources (chart repositories, AMI changelog)."""
+READ = "2026-11"
+"""When the rows were last read at their sources (chart repositories, AMI changelog), in copies from 2026-08 or later."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +44,17 @@ class VersionSupport:
     source: str
 
 
-KUBERNETES = "1.35"
-"""In the stated range of Istio 1.31, KEDA 2.20 and Kueue 0.19; `SUPPORT` says until when."""
+KUBERNETES = "1.36"
+"""`SUPPORT` says until when. In the stated range of Istio 1.31 (1.32 to 1.36); KEDA states 1.33 to 1.35 for 2.20 and
+nothing yet for 2.21, and the sandbox runs it against an API server of 1.36. EKS has 1.37 too, which no Istio supports.
+"""
 
-NODE_RELEASES = {"1.35.6-20260714": "580.159.03"}
+NODE_RELEASES = {"1.36.2-20260714": "580.159.03"}
 """AMI releases that pools may pin, with the NVIDIA driver of the accelerated one, which nothing can change on it.
 
-v20260423 put device plugins into a crash loop (awslabs/amazon-eks-ami#2706): a new release goes to one pool first.
+The newest whose driver could be read in AWS's own changelog. There are later ones (1.36.4-20261003): read on the
+project's page of releases which driver, and add a row. v20260423 put device plugins into a crash loop
+(awslabs/amazon-eks-ami#2706): a new release goes to one pool first.
 """
 
 CACHED_REGISTRIES = {"ecr-public": "public.ecr.aws", "k8s": "registry.k8s.io", "quay": "quay.io"}
@@ -59,17 +63,21 @@ it cannot, and Docker Hub, where Istio's are, asks for some.
 """
 
 ADDONS = {
-    "aws-ebs-csi-driver": "v1.59.0-eksbuild.1",
-    "coredns": "v1.14.2-eksbuild.4",
-    "eks-node-monitoring-agent": "v1.7.0-eksbuild.1",
-    "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
-    "kube-proxy": "v1.35.3-eksbuild.5",
-    "metrics-server": "v0.8.1-eksbuild.6",
-    "vpc-cni": "v1.21.1-eksbuild.8",
+    "aws-ebs-csi-driver": "v1.66.0-eksbuild.1",
+    "coredns": "v1.14.7-eksbuild.10",
+    "eks-node-monitoring-agent": "v1.7.2-eksbuild.1",
+    "eks-pod-identity-agent": "v1.4.0-eksbuild.3",
+    "kube-proxy": "v1.36.0-eksbuild.25",
+    "metrics-server": "v0.9.0-eksbuild.11",
+    "vpc-cni": "v1.23.1-eksbuild.1",
 }
-"""EKS add-ons by name, as EKS offered them for Kubernetes 1.35 in 2026-05, all of one answer; the monitoring agent's
-is its chart's own (aws/eks-node-monitoring-agent, 2026-08). What an account is offered now: `aws eks
-describe-addon-versions --kubernetes-version 1.35`.
+"""EKS add-ons by name, as public projects record what EKS offered them for Kubernetes 1.36 in 2026-10; each in more
+than one, the monitoring agent's in its chart too. What an account is offered: `headway doctor`, or `aws eks
+describe-addon-versions --kubernetes-version 1.36`.
+
+vpc-cni: with v1.21.1 a new cluster could come up with every packet refused (aws/aws-network-policy-agent#553, closed;
+that agent was v1.3.2, this one is v1.4.2). v1.23.2 is offered too; its changes could not be read. The way back from
+v1.23 is v1.22.4 and no further (its release notes).
 """
 
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1@sha256:278fb9dbcca9518083ad1e11276933a2e96f23de604a3a08cc3c80002767d24c"
@@ -137,6 +145,8 @@ CERT_MANAGER = HelmChart(
     chart="cert-manager",
     repository="https://charts.jetstack.io",
     version="v1.21.2",
+    # Its index is in no source tree; many public projects that compare the package with a digest state this one.
+    digest="73a56e1728edd6c99f1f31082618c3259d279a76b7ebd3d4bdc5475c2442d34a",
     images=(
         "quay.io/jetstack/cert-manager-cainjector:v1.21.2",
         "quay.io/jetstack/cert-manager-controller:v1.21.2",
@@ -232,7 +242,7 @@ SUPPORT = (
     VersionSupport(
         what="Kubernetes on EKS",
         version=KUBERNETES,
-        ends=date(2027, 3, 27),
+        ends=date(2027, 8, 2),
         then="EKS charges six times as much for a control plane, or upgrades it by itself",
         source="EKS user guide, Kubernetes release calendar (by endoflife.date, products/amazon-eks.md)",
     ),

@@ -33,7 +33,7 @@ CUSTOM = _data(model_starter("vision", "custom", Engine.CONTAINER).encode(), "cu
 VISION = _data((TENANTS / "vision/tenant.yaml").read_bytes(), "tenant.yaml")
 ASSIST = _data((TENANTS / "assist/tenant.yaml").read_bytes(), "tenant.yaml")
 
-AMI = {"release": "1.35.6-20260714", "driver": "580.159.03"}
+AMI = {"release": "1.36.2-20260714", "driver": "580.159.03"}
 L4_POOL: dict[str, Any] = {
     "name": "l4",
     "instance_types": ["g6.xlarge"],

@@ -307,7 +307,7 @@ class SystemPool(Part):
     """Availability zones; one node group over all of them."""
     size: Size
     """Number of nodes in all zones together."""
-    release: Annotated[str, Field(pattern=r"^1\.[0-9]{2}(\.[0-9]{1,3})?-20[0-9]{6}$", examples=["1.35.6-20260714"])]
+    release: Annotated[str, Field(pattern=r"^1\.[0-9]{2}(\.[0-9]{1,3})?-20[0-9]{6}$", examples=["1.36.2-20260714"])]
     """The pinned AMI release of `AL2023_x86_64_STANDARD`."""
     disk: Disk = Field(default_factory=lambda: Disk(size=Bytes(100 * 2**30), iops=3_000, throughput=Throughput.parse("125Mi/s")))
     """The root volume."""

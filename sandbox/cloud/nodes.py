@@ -36,7 +36,7 @@ _CUSTOM = re.compile(r"(\d+)x(\d+g\.\d+gb(?:\+me)?)")
 _WHOLE = ("", "exclusive", "default")
 
 
-DRIVERS = {"1.35.6-20260714": "580.159.03"}
+DRIVERS = {"1.36.2-20260714": "580.159.03"}
 """NVIDIA's driver in releases of the accelerated AMI (awslabs/amazon-eks-ami, CHANGELOG). Nodes of a release that is not here name none."""
 
 

@@ -25,7 +25,7 @@ SURROUNDINGS = Surroundings(
 
 
 def pool(name: str, instance_type: str, workload_class: str, **sharing: Any) -> Pool:
-    ami = {"release": "1.35.6-20260714", "driver": "580.159.03"}
+    ami = {"release": "1.36.2-20260714", "driver": "580.159.03"}
     given: dict[str, Any] = {"name": name, "instance_types": [instance_type], "zones": ["us-west-2a"], "size": {"max": 2}, "ami": ami}
     return Pool.model_validate({**given, "workload_class": workload_class, **({"sharing": sharing} if sharing else {})})
 

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.skipif(REAL, reason="the real engine cannot be given a
 
 PAGE = (ROOT / "docs" / "guide" / "day-two.md").read_text(encoding="utf-8")
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
-OLD, NEW = "1.35.6-20260714", "1.35.7-20261101"
+OLD, NEW = "1.36.2-20260714", "1.36.3-20261101"
 RELEASES = f"import components.versions as versions\nversions.NODE_RELEASES = {{'{OLD}': '580.159.03', '{NEW}': '580.167.08'}}\n"
 
 

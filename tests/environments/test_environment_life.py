@@ -13,7 +13,7 @@ from tests.environments.environments import REAL, Environment, Step, environment
 pytestmark = pytest.mark.skipif(REAL, reason="the real engine cannot be given an account in memory")
 
 NODE_GROUP, ADDON = "aws:eks/nodeGroup:NodeGroup", "aws:eks/addon:Addon"
-NEW_RELEASE = "import components.versions as versions\nversions.NODE_RELEASES = {'1.35.7-20261101': '580.159.03'}\n"
+NEW_RELEASE = "import components.versions as versions\nversions.NODE_RELEASES = {'1.36.3-20261101': '580.159.03'}\n"
 NEW_KUBERNETES = """
 import components.versions as versions
 versions.KUBERNETES = "1.36"
@@ -51,7 +51,7 @@ def test_an_environment_that_is_up_changes_nothing_when_it_is_brought_up_again(d
 
 def test_a_new_ami_release_touches_node_groups_only_and_gpus_last(dev: Environment) -> None:
     dev.program(NEW_RELEASE)
-    dev.settings("1.35.6-20260714", "1.35.7-20261101")
+    dev.settings("1.36.2-20260714", "1.36.3-20261101")
     assert dev.up().ok
     changes = shown(dev.changes())
     assert {(op, fields) for op, _, fields in changes} == {("update", ("releaseVersion",))}, "something else than the release changed"
@@ -63,7 +63,7 @@ def test_a_new_ami_release_touches_node_groups_only_and_gpus_last(dev: Environme
 
 def test_a_new_kubernetes_version_goes_from_the_control_plane_outwards(dev: Environment) -> None:
     dev.program(NEW_KUBERNETES)
-    dev.settings("1.35.6-20260714", "1.36.1-20261101")
+    dev.settings("1.36.2-20260714", "1.36.1-20261101")
     assert dev.up().ok
     assert {step.op for step in dev.changes()} == {"update"}, "an upgrade replaced something"
     assert {step.changed for step in dev.changes()} == {("version",), ("addonVersion",), ("releaseVersion", "version")}

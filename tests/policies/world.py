@@ -173,7 +173,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "pulumi:providers:aws": {"region": "eu-west-1"},
     "kubernetes:helm.sh/v3:Release": {"chart": "keda", "version": "2.20.2"},
     "aws:eks/cluster:Cluster": {
-        "version": "1.35",
+        "version": "1.36",
         "deletionProtection": True,
         "enabledClusterLogTypes": ["api", "audit", "authenticator"],
         "encryptionConfig": {"provider": {"keyArn": "arn:aws:kms:eu-west-1:1:key/k"}, "resources": ["secrets"]},
@@ -183,14 +183,14 @@ GOOD: dict[str, dict[str, Any]] = {
     "aws:eks/nodeGroup:NodeGroup": {
         "launchTemplate": {"id": "lt-1", "version": "3"},
         "amiType": "AL2023_x86_64_NVIDIA",
-        "releaseVersion": "1.35.3-20260714",
+        "releaseVersion": "1.36.2-20260714",
         "capacityType": "ON_DEMAND",
         "scalingConfig": {"desiredSize": 1, "minSize": 0, "maxSize": 8},
         "labels": {WORKLOAD_CLASS: "latency", "nvidia.com/device-plugin.config": "exclusive"},
         "taints": [{"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}],
         "nodeRepairConfig": {"enabled": True},
     },
-    "aws:eks/addon:Addon": {"addonName": "vpc-cni", "addonVersion": "v1.21.1-eksbuild.1"},
+    "aws:eks/addon:Addon": {"addonName": "vpc-cni", "addonVersion": "v1.23.1-eksbuild.1"},
     "aws:ec2/launchTemplate:LaunchTemplate": {
         "metadataOptions": {"httpTokens": "required", "httpPutResponseHopLimit": 1},
         "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"encrypted": "true", "volumeSize": 200}}],

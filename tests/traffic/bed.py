@@ -41,7 +41,7 @@ POOL = Pool.model_validate(
         "instance_types": ["g6.12xlarge"],
         "zones": ["us-east-1a"],
         "size": {"max": 2},
-        "ami": {"release": "1.35.6-20260714", "driver": "580.159.03"},
+        "ami": {"release": "1.36.2-20260714", "driver": "580.159.03"},
         "workload_class": "latency",
     }
 )

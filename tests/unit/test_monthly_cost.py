@@ -36,7 +36,7 @@ def pool(**changes: Any) -> Pool:
         "zones": ["us-west-2a", "us-west-2b"],
         "size": {"min": 1, "max": 3},
         "workload_class": "throughput",
-        "ami": {"release": "1.35.6-20260714", "driver": "580.159.03"},
+        "ami": {"release": "1.36.2-20260714", "driver": "580.159.03"},
     }
     return Pool(**{**given, **changes})
 

@@ -21,7 +21,7 @@ _POOL: dict[str, Any] = {
     "zones": ["us-east-1a"],
     "size": {"max": 4},
     "workload_class": "latency",
-    "ami": {"release": "1.35.6-20260714", "driver": "580.159.03"},
+    "ami": {"release": "1.36.2-20260714", "driver": "580.159.03"},
 }
 POOLS = (
     Pool.model_validate(

@@ -31,7 +31,7 @@ _POOL: dict[str, Any] = {
     "zones": ["us-east-1a"],
     "size": {"min": 1, "max": 2},
     "workload_class": "throughput",
-    "ami": {"release": "1.35.6-20260714", "driver": "580.159.03"},
+    "ami": {"release": "1.36.2-20260714", "driver": "580.159.03"},
 }
 MIG = Pool.model_validate(
     {**_POOL, "name": "mig", "instance_types": ["p4de.24xlarge"], "sharing": {"mode": "mig", "layout": {"1g.10gb": 7}}}

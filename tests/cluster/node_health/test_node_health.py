@@ -38,7 +38,7 @@ POOL_OF_THREE = Pool.model_validate(
         "zones": ["us-east-1a"],
         "size": {"min": 3, "max": 3},
         "workload_class": "latency",
-        "ami": {"release": "1.35.6-20260714", "driver": "580.159.03"},
+        "ami": {"release": "1.36.2-20260714", "driver": "580.159.03"},
     }
 )
 OFFERED = {"cpu": "48", "memory": "192Gi", "pods": "110", "nvidia.com/gpu": "4"}

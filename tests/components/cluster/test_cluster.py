@@ -34,7 +34,7 @@ CLUSTER = ClusterIdentity(
 def control_plane(**changes: Any) -> Recording:
     given: dict[str, Any] = {
         "cluster_name": "headway-test",
-        "kubernetes_version": "1.35",
+        "kubernetes_version": "1.36",
         "vpc_id": "vpc-1",
         "subnet_ids": ["subnet-1", "subnet-2"],
         "public_cidrs": (),

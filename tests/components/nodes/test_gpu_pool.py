@@ -35,7 +35,7 @@ def pool(**changes: Any) -> Pool:
         "zones": ["us-east-1c"],
         "size": {"min": 0, "max": 4},
         "workload_class": "throughput",
-        "ami": {"release": "1.35.6-20260714", "driver": "580.159.03"},
+        "ami": {"release": "1.36.2-20260714", "driver": "580.159.03"},
     }
     return Pool(**{**given, **changes})
 
@@ -45,7 +45,7 @@ def registered(wanted: Pool, live: Mapping[str, LiveSize] | None = None) -> Reco
         args = GpuPoolArgs(
             pool=wanted,
             cluster_name="headway-test",
-            kubernetes_version="1.35",
+            kubernetes_version="1.36",
             role_arn="arn:aws:iam::123456789012:role/nodes",
             subnet_ids={zone: f"subnet-{zone[-1]}" for zone in wanted.zones},
             volumes_key_arn="arn:aws:kms:us-east-1:123456789012:key/volumes",
@@ -251,13 +251,13 @@ def test_warm_nodes_wait_as_asked() -> None:
 
 
 def test_eks_takes_no_bottlerocket_node_back_into_a_warm_pool() -> None:
-    ami = {"family": "BOTTLEROCKET_x86_64_NVIDIA", "release": "1.35.6-20260714", "driver": "580.159.03"}
+    ami = {"family": "BOTTLEROCKET_x86_64_NVIDIA", "release": "1.36.2-20260714", "driver": "580.159.03"}
     assert group(pool(warm={"size": 1, "state": "running"}, ami=ami))["warmPoolConfig"]["reuseOnScaleIn"] is False
 
 
 def test_a_group_pins_its_image() -> None:
     found = group(pool())
-    assert (found["amiType"], found["releaseVersion"], found["version"]) == ("AL2023_x86_64_NVIDIA", "1.35.6-20260714", "1.35")
+    assert (found["amiType"], found["releaseVersion"], found["version"]) == ("AL2023_x86_64_NVIDIA", "1.36.2-20260714", "1.36")
 
 
 def test_nvme_is_striped_for_images_where_there_is_some() -> None:

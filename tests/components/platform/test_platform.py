@@ -18,7 +18,7 @@ from headway.signals.buckets import latency_edges_milliseconds
 from headway.wire import CLASS_HEADER, DEGRADE_HEADER, EXPERIMENT_HEADER, PRIORITY_HEADER, TENANT, USER_HEADER
 from tests.components.program import layer
 
-AMI = {"release": "1.35.6-20260714", "driver": "580.159.03"}
+AMI = {"release": "1.36.2-20260714", "driver": "580.159.03"}
 
 
 def pool(name: str, **changes: Any) -> Pool:

@@ -123,7 +123,7 @@ def test_bad_settings_end_the_program_without_a_traceback() -> None:
         ),
         (within("account", id="12345"), "headway:account.id", "match pattern"),
         (within("system_pool", zones=["us-east-1d"]), "headway:system_pool.zones", "has no subnet"),
-        (within("system_pool", release="1.35.2-20260101"), "headway:system_pool.release", "not among those"),
+        (within("system_pool", release="1.36.2-20260101"), "headway:system_pool.release", "not among those"),
         (cluster(pools=[*cluster()["pools"], cluster()["pools"][0]]), "headway:pools", "two pools are named l4"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -377,7 +377,7 @@ def nodes(pool: Pool) -> list[tuple[str, str]]:
         args = GpuPoolArgs(
             pool=pool,
             cluster_name="headway-test",
-            kubernetes_version="1.35",
+            kubernetes_version="1.36",
             role_arn="arn:aws:iam::123456789012:role/nodes",
             subnet_ids=dict.fromkeys(pool.zones, "subnet-1"),
             volumes_key_arn="arn:aws:kms:us-east-1:123456789012:key/volumes",

@@ -47,3 +47,9 @@ def test_kubernetes_is_told_of_before_its_extended_support_is_paid_for() -> None
     assert kubernetes.ends is not None
     told = ending((kubernetes,), kubernetes.ends - timedelta(days=90))
     assert "six times" in told[0].consequence
+
+
+def test_nodes_and_their_proxy_are_of_the_control_planes_minor_version() -> None:
+    minor = f"{versions.KUBERNETES}."
+    assert all(release.startswith(minor) for release in versions.NODE_RELEASES)
+    assert versions.ADDONS["kube-proxy"].startswith(f"v{minor}")

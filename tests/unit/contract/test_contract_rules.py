@@ -34,7 +34,7 @@ SYSTEM_POOL: dict[str, Any] = {
     "instance_types": ["m7i.xlarge"],
     "zones": ["us-west-2a"],
     "size": {"min": 3, "max": 6},
-    "release": "1.35.6-20260714",
+    "release": "1.36.2-20260714",
 }
 SPLIT = {"share": "20%", "duration": "14d", "user_claim": "sub", "experiment": "tone"}
 FILE = {"path": "x/1/model.onnx", "sha256": "ab" * 32, "size": "1B"}

@@ -16,7 +16,7 @@ def pods(name: str, cpu: int, gibibytes: int = 1, **more: Any) -> Workload:
 
 
 def pool(low: int, high: int, *, types: tuple[str, ...] = ("m7i.xlarge",), zones: str = "abc") -> SystemPool:
-    given = {"name": "system", "instance_types": types, "zones": [f"eu-west-1{zone}" for zone in zones], "release": "1.35.6-20260714"}
+    given = {"name": "system", "instance_types": types, "zones": [f"eu-west-1{zone}" for zone in zones], "release": "1.36.2-20260714"}
     return SystemPool.model_validate({**given, "size": {"min": low, "max": high}})
 
 

@@ -28,7 +28,7 @@ from headway.doctor.tools import judge_aws, judge_kubectl, judge_pulumi, version
 from headway.problem import Exit, ProblemLevel
 
 ROOT = Path(__file__).parents[3]
-ACCOUNT, KUBERNETES = "123456789012", "1.35"
+ACCOUNT, KUBERNETES = "123456789012", "1.36"
 ADDONS = {"coredns": "v1.14.2-eksbuild.4", "vpc-cni": "v1.21.1-eksbuild.8"}
 DEPLOYER = f"arn:aws:iam::{ACCOUNT}:role/platform/headway-deploy"
 

@@ -206,7 +206,7 @@ KINDS = (
             exclusive("nodeRepairConfig.maxParallelNodesRepairedCount", "nodeRepairConfig.maxParallelNodesRepairedPercentage"),
             exclusive("nodeRepairConfig.maxUnhealthyNodeThresholdCount", "nodeRepairConfig.maxUnhealthyNodeThresholdPercentage"),
             among("version", offerings.KUBERNETES_VERSIONS, "EKS's release calendar"),
-            matches("releaseVersion", r"\d+\.\d+\.\d+-\d{8}", "an AMI release such as 1.35.3-20260714"),
+            matches("releaseVersion", r"\d+\.\d+\.\d+-\d{8}", "an AMI release such as 1.36.2-20260714"),
             matches("nodeGroupName", r"[0-9A-Za-z][A-Za-z0-9_-]{0,62}", "a node group name of at most 63 letters, digits, - and _"),
             _scaling,
             _node_group,
