@@ -39,13 +39,19 @@ class Sandbox:
 
     name = NAME
     time_can_be_compressed = True
-    nodes_can_be_added = False
     scrape_seconds = SCRAPE_SECONDS
     restart_hint = "Try again; in the sandbox, `make up` repairs it."
     metrics_hint = "; `headway sandbox up --with monitoring` starts one"
 
     def __init__(self, project: Path) -> None:
         self._project, self.layout = project, Layout.of(project)
+
+    @property
+    def nodes_can_be_added(self) -> bool:
+        """Whether the model of the Cluster Autoscaler runs (`up --with cluster-autoscaler`)."""
+        from sandbox.extras import EXTRAS
+
+        return all(self._runs(name) for name in EXTRAS["cluster-autoscaler"].processes)
 
     @property
     def ledger_address(self) -> str:
@@ -96,9 +102,12 @@ class Sandbox:
     def _served(self, name: str) -> str | None:
         from sandbox.cluster.processes import Supervisor
 
-        supervisor = Supervisor(self.layout)
-        running = any(p.name == name and p.running for p in supervisor.list())
-        return f"http://127.0.0.1:{supervisor.port(name)}" if running else None
+        return f"http://127.0.0.1:{Supervisor(self.layout).port(name)}" if self._runs(name) else None
+
+    def _runs(self, name: str) -> bool:
+        from sandbox.cluster.processes import Supervisor
+
+        return any(process.name == name and process.running for process in Supervisor(self.layout).list())
 
     @property
     def logs(self) -> Path:

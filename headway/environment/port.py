@@ -46,14 +46,17 @@ class Environment(Protocol):
     name: str
     time_can_be_compressed: bool
     """Whether minutes of a release may pass faster than its contract says."""
-    nodes_can_be_added: bool
-    """Whether an autoscaler adds nodes, up to the most that a pool may have."""
     scrape_seconds: float
     """How often its Prometheus reads the counters that a release is judged by."""
     restart_hint: str
     """What to do when its API server does not answer: a sentence."""
     metrics_hint: str
     """How to have a Prometheus where there is none: the end of a sentence; empty where there is nothing to say."""
+
+    @property
+    def nodes_can_be_added(self) -> bool:
+        """Whether an autoscaler adds nodes, up to the most that a pool may have."""
+        ...
 
     @property
     def ledger_address(self) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from headway.contract.pool import Pool
+from headway.environment.port import Facility
 from headway.problem import Problem
 from headway.verify.outcome import Sighting
 from headway.verify.probe import Probe
@@ -35,12 +36,14 @@ def look(site: Site) -> Sighting:
     pool = empty[0]
     name = f"scale-{pool.name}"
     began = site.clock()
-    site.start([Probe(name=name, task="devices", pool=pool, resource=min(pool.resources_per_node))])
+    lacks = site.environment.cannot_show(Facility.DEVICES)
+    site.start([Probe(name=name, task="devices", pool=pool, resource=min(pool.resources_per_node))], only_placed=lacks is not None)
     seen = site.until(name, lambda found: bool(found.node), UP_SECONDS)
     if not seen.node:
         return judge(pool, ScaleTimes(waits=seen.pending))
     up = site.clock() - began
-    site.until(name, lambda found: found.over, UP_SECONDS)
+    if lacks is None:
+        site.until(name, lambda found: found.over, UP_SECONDS)
     site.remove(name)
     began = site.clock()
     while site.clock() - began < DOWN_SECONDS:

@@ -25,6 +25,8 @@ class World:
     words: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     placed: Callable[[str], str] = lambda name: "n1"
     pending: str = ""
+    endless: bool = False
+    """Whether a probe that has a node runs for ever, as a simulated one does."""
     lacks: Mapping[Facility, str] = field(default_factory=dict[Facility, str])
     nodes_can_be_added: bool = True
     metrics_address: str | None = None
@@ -83,6 +85,8 @@ class World:
         if not node or word is None:
             refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": self.pending}
             return {**body, "status": {"phase": "Pending", "conditions": [refused]}}
+        if self.endless:
+            return {**body, "spec": {**body["spec"], "nodeName": node}, "status": {"phase": "Running"}}
         ended = {"name": "probe", "state": {"terminated": {"message": json.dumps(word)}}}
         spec = {**body["spec"], "nodeName": node}
         return {**body, "spec": spec, "status": {"phase": "Succeeded", "containerStatuses": [ended]}}
