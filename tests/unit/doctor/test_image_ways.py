@@ -55,7 +55,7 @@ def test_pulls_from_docker_hub_without_a_login_are_warned_of() -> None:
     assert problems[0].level is ProblemLevel.WARNING and "headway mirror --push" in problems[0].remedy
 
 
-def test_layers_that_may_come_from_buckets_are_warned_of_where_s3_has_an_endpoint() -> None:
+def test_layers_that_may_come_from_buckets_past_nat_are_warned_of() -> None:
     quay = "quay.io/prometheus/alertmanager:v0.34.0"
     (problem,) = found(quay, nat="per-zone").problems
     assert problem.level is ProblemLevel.WARNING and problem.fact.startswith("quay.io may send nodes to buckets of S3")
