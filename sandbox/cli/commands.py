@@ -159,6 +159,23 @@ def reset(
 
 
 @app.command()
+def build(
+    names: Annotated[list[str], typer.Argument(metavar="SET...", help="Sets of programs, as sandbox/cluster/toolsets.py names them.")],
+    project: ProjectOption = None,
+) -> None:
+    """Build programs of the sandbox and its tests ahead of their first use: minutes of CPU each, once on a machine."""
+    from headway.cli.progress import ConsoleProgress
+    from sandbox.cluster.toolchain import ensure_toolchain
+    from sandbox.cluster.toolsets import SETS
+
+    unknown = sorted(set(names) - SETS.keys())
+    if unknown:
+        raise UserError(f"There is no set called {', '.join(unknown)}.", "Nothing was built.", f"Choose from {', '.join(sorted(SETS))}.")
+    with ConsoleProgress(_console()) as progress:
+        ensure_toolchain(_layout(project), progress, names)
+
+
+@app.command()
 def env(project: ProjectOption = None) -> None:
     """Print the environment variables that point `pulumi` and Kubernetes clients at the sandbox; use it with `eval`."""
     from sandbox.session import prepare

@@ -185,12 +185,20 @@ KEDA = ToolSet(
 )
 
 COLLECTOR = ToolSet(name="collector", binaries=(Binary(name="otelcol", package="."),), disk_bytes=4 * _GIB)
-"""For its test alone (`make collector`); the sandbox starts none."""
+"""For its tests alone; the sandbox starts none."""
 
 CERT_MANAGER = ToolSet(name="cert-manager", binaries=(Binary(name="cert-manager", package="."),), disk_bytes=4 * _GIB)
-"""For its test alone (`make cert-manager`); the sandbox starts none."""
+"""For its test alone; the sandbox starts none."""
 
-SETS: Mapping[str, ToolSet] = {each.name: each for each in (CONTROL_PLANE, CRDS, PROMETHEUS, ALERTMANAGER, KEDA, COLLECTOR, CERT_MANAGER)}
+REGISTRY = ToolSet(name="registry", binaries=(Binary(name="registry", package="."),), disk_bytes=2 * _GIB)
+"""A registry of images, for the tests of the mirror; the sandbox starts none."""
+
+HELM = ToolSet(name="helm", binaries=(Binary(name="helm", package="helm.sh/helm/v3/cmd/helm"),), disk_bytes=3 * _GIB)
+"""For the tests that render charts, where somebody has them."""
+
+SETS: Mapping[str, ToolSet] = {
+    each.name: each for each in (CONTROL_PLANE, CRDS, PROMETHEUS, ALERTMANAGER, KEDA, COLLECTOR, CERT_MANAGER, REGISTRY, HELM)
+}
 
 
 def fingerprint(tool_set: ToolSet) -> str:

@@ -1,12 +1,7 @@
-"""Two real registries on loopback (distribution/distribution, as in Debian's `docker-registry`), and images in them.
-
-They run where the program is: `registry` or `docker-registry` on the path, or its path in `HEADWAY_REGISTRY`.
-"""
+"""Two real registries on loopback (distribution/distribution), and images in them."""
 
 import hashlib
 import json
-import os
-import shutil
 import socket
 import subprocess
 import time
@@ -18,9 +13,11 @@ from typing import Any
 import pytest
 
 from headway.registry_mirror.client import RawManifest, RegistryClient
+from sandbox.cluster.toolchain import ensure_toolchain
+from sandbox.layout import Layout
+from sandbox.progress import Silent
+from tests.cluster.conftest import PROJECT
 
-PROGRAM = os.environ.get("HEADWAY_REGISTRY") or shutil.which("registry") or shutil.which("docker-registry") or ""
-needs_registry = pytest.mark.skipif(not PROGRAM, reason="install docker-registry, or name the program: HEADWAY_REGISTRY")
 OCI_MANIFEST, OCI_INDEX = "application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.index.v1+json"
 
 
@@ -31,6 +28,7 @@ def digest(content: bytes) -> str:
 @pytest.fixture
 def registries(tmp_path: Path) -> Iterator[tuple[RegistryClient, RegistryClient]]:
     """A source and a target on loopback."""
+    program = ensure_toolchain(Layout.of(PROJECT), Silent(), ("registry",)).binary("registry")
     started, found = list[subprocess.Popen[bytes]](), list[RegistryClient]()
     try:
         for name in ("source", "target"):
@@ -45,7 +43,7 @@ def registries(tmp_path: Path) -> Iterator[tuple[RegistryClient, RegistryClient]
             }
             (tmp_path / f"{name}.yaml").write_text(json.dumps(config))
             with (tmp_path / f"{name}.log").open("wb") as log:
-                started.append(subprocess.Popen([PROGRAM, "serve", str(tmp_path / f"{name}.yaml")], stdout=log, stderr=log))
+                started.append(subprocess.Popen([program, "serve", str(tmp_path / f"{name}.yaml")], stdout=log, stderr=log))
             found.append(RegistryClient(f"127.0.0.1:{port}"))
             _answers(f"http://127.0.0.1:{port}/v2/")
         yield found[0], found[1]

@@ -16,10 +16,10 @@ import pytest
 from headway.problem import UserError
 from headway.registry_mirror.client import RegistryClient
 from headway.registry_mirror.manifest import RawManifest
-from tests.cluster.registries import OCI_INDEX, OCI_MANIFEST, digest, needs_registry, registries
+from tests.cluster.registries import OCI_INDEX, OCI_MANIFEST, digest, registries
 
 __all__ = ["registries"]
-pytestmark = [needs_registry, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.needs("registry"), pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[2]
 MINOR = f"{sys.version_info.major}.{sys.version_info.minor}"
 EVERYWHERE = ("libdl.so.2", "libgcc_s.so.1", "libpthread.so.0", "libresolv.so.2", "librt.so.1", "libstdc++.so.6", "libutil.so.1")
@@ -109,7 +109,7 @@ def unpacked(registry: RegistryClient, repository: str, reference: str, folder: 
     return found
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("chroot"), reason="only root may change the root folder")
+@pytest.mark.needs("root")
 def test_the_image_of_the_loops_starts_from_its_own_layers(registries: Registries, tmp_path: Path) -> None:
     source, target = registries
     python_layer(tmp_path / "python.tar.gz")

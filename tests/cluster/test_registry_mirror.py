@@ -17,10 +17,10 @@ import pytest
 from headway.problem import UserError
 from headway.registry_mirror.client import RegistryClient
 from headway.registry_mirror.copying import ImagePlace, copy_chart, copy_image
-from tests.cluster.registries import digest, needs_registry, pushed, registries
+from tests.cluster.registries import digest, pushed, registries
 
 __all__ = ["registries"]
-pytestmark = needs_registry
+pytestmark = pytest.mark.needs("registry")
 ROOT = Path(__file__).parents[2]
 
 

@@ -12,9 +12,9 @@ import boto3
 import pytest
 
 from pulumi_embedded.providers.aws import clusters
-from tests.environments.environments import REAL, ROOT, Environment, environment
+from tests.environments.environments import ROOT, Environment, environment
 
-pytestmark = [pytest.mark.skipif(REAL, reason="the real engine cannot be given an account in memory"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.needs("in-memory providers"), pytest.mark.timeout(600)]
 
 PAGE = (ROOT / "docs" / "guide" / "day-two.md").read_text(encoding="utf-8")
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.environments.environments import REAL, Environment, Step, environment
+from tests.environments.environments import Environment, Step, environment
 
-pytestmark = pytest.mark.skipif(REAL, reason="the real engine cannot be given an account in memory")
+pytestmark = pytest.mark.needs("in-memory providers")
 
 NODE_GROUP, ADDON = "aws:eks/nodeGroup:NodeGroup", "aws:eks/addon:Addon"
 NEW_RELEASE = "import components.versions as versions\nversions.NODE_RELEASES = {'1.36.3-20261101': '580.159.03'}\n"

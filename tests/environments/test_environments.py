@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.environments.environments import REAL, environment, spoiling
+from tests.environments.environments import environment, spoiling
 
-pytestmark = pytest.mark.skipif(REAL, reason="the real engine cannot be given an account in memory")
+pytestmark = pytest.mark.needs("in-memory providers")
 
 BLOCK = {"kind": "block", "id": "cr-0123456789abcdef0", "ends": "2027-03-01T11:30:00Z"}
 CHOICES: dict[str, dict[str, Any]] = {

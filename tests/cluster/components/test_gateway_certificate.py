@@ -1,6 +1,6 @@
 """cert-manager itself, with the platform's objects: the gateway's certificate is issued for every tenant, and renewed.
 
-Runs where the controllers have been built (`make cert-manager`, minutes of CPU once). Without ACME, for which it
+Runs where the controllers have been built (`make servers`, minutes of CPU once). Without ACME, for which it
 would need a server and a zone: the authority is one of our own.
 """
 
@@ -22,7 +22,7 @@ from components.platform import gateway_certificate
 from headway.contract.gateway_names import certificate_names
 from headway.gateway_certificate import certificate_problems, described, read
 from headway.wire import GATEWAY_NAMESPACE
-from sandbox.cluster.toolchain import ensure_toolchain, is_built
+from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import Layout
 from sandbox.progress import Silent
 from tests.cluster.conftest import PROJECT, ControlPlane, eventually
@@ -31,7 +31,7 @@ from tests.cluster.definitions import define
 LAYOUT = Layout.of(PROJECT)
 NAMES = certificate_names(["models.example.com"], ["assist", "vision"])
 
-pytestmark = pytest.mark.skipif(not is_built(LAYOUT, ("cert-manager",)), reason="build the controllers first: make cert-manager")
+pytestmark = pytest.mark.needs("cert-manager")
 
 
 def authority() -> dict[str, Any]:

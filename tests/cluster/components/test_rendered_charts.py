@@ -1,14 +1,13 @@
 """The charts themselves, rendered by Helm with the values of the program: what their pods request is what the sums say,
 and with a mirror none of them names another registry.
 
-Runs where somebody has the charts at their versions, unpacked in folders of their names: `HEADWAY_CHARTS=FOLDER`, with
-`helm` on the path or in `HEADWAY_HELM`. Charts lie in no registry that CI reaches.
+Runs where somebody has the charts at their versions, unpacked in folders of their names: `HEADWAY_CHARTS=FOLDER`.
+Charts lie in no registry that CI reaches; Helm is built at the first use.
 """
 
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections import Counter
 from functools import cache
@@ -21,10 +20,14 @@ import yaml
 from components import versions
 from components.addons import chart_pods, images
 from headway.contract.units import Bytes, MilliCpu
+from sandbox.cluster.toolchain import ensure_toolchain
+from sandbox.layout import Layout
+from sandbox.progress import Silent
+from tests.cluster.conftest import PROJECT
 from tests.components.addons.test_chart_values import GIVEN, chart_of
 
-CHARTS, HELM = os.environ.get("HEADWAY_CHARTS", ""), os.environ.get("HEADWAY_HELM") or shutil.which("helm") or ""
-pytestmark = pytest.mark.skipif(not (CHARTS and HELM), reason="name the charts and Helm: HEADWAY_CHARTS, HEADWAY_HELM")
+CHARTS = os.environ.get("HEADWAY_CHARTS", "")
+pytestmark = [pytest.mark.needs("charts"), pytest.mark.timeout(1800)]  # the first test waits for Helm to be built
 MIRROR = "111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror"
 HOSTS = sorted({image.partition("/")[0] for chart in versions.CHARTS for image in chart.images})
 FOREIGN = re.compile(r"(?<![\w.-])(?:" + "|".join(map(re.escape, [*HOSTS, "public.ecr.aws", "gcr.io"])) + r")/[^\s\"']+")
@@ -33,9 +36,23 @@ OPERATORS = {"Prometheus": ("prometheus", 1), "Alertmanager": ("alertmanager", 1
 
 
 @cache
+def helm() -> Path:
+    return ensure_toolchain(Layout.of(PROJECT), Silent(), ("helm",)).binary("helm")
+
+
+@cache
 def rendered(release: str, mirror: str | None = None) -> str:
     values = images.switched(chart_of(release), GIVEN[release], mirror)
-    command = [HELM, "template", "release", str(Path(CHARTS) / chart_of(release)), "--kube-version", f"{versions.KUBERNETES}.0", "-f", "-"]
+    command = [
+        helm(),
+        "template",
+        "release",
+        str(Path(CHARTS) / chart_of(release)),
+        "--kube-version",
+        f"{versions.KUBERNETES}.0",
+        "-f",
+        "-",
+    ]
     ended = subprocess.run([*command, "--include-crds=false"], input=json.dumps(values), capture_output=True, text=True, check=False)
     assert not ended.returncode, ended.stderr
     return ended.stdout

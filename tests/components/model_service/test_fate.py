@@ -17,7 +17,7 @@ import pytest
 from components.model_service.configuration import FATE_SCRIPT, SCRIPTS
 from tests.components.contracts import service
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="this Python offers no descriptors of processes")
+pytestmark = pytest.mark.needs("descriptors of processes")
 
 SCRIPT = SCRIPTS / FATE_SCRIPT
 WITHIN_SECONDS = 30

@@ -105,7 +105,7 @@ def _workspace(tmp_path: Path, command: auto.PulumiCommand | None, world: World)
 def engine_workspace(tmp_path: Path) -> Workspace:
     """With the in-memory providers, which only the embedded engine can be given."""
     if REAL:
-        pytest.skip("this case needs in-memory providers, which the real engine cannot be given")
+        pytest.skip("in-memory providers: the real engine cannot be given any")
     world = World()
     return _workspace(tmp_path, EmbeddedPulumi(world.factories()), world)
 

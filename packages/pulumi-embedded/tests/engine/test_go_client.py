@@ -1,12 +1,10 @@
 """The executable, driven by the Automation API of another language, which nobody here has written: Go, with a program of its own inline.
 
-It runs where PULUMI_EMBEDDED_GO_CLIENT names a folder in which that client can be built (minutes of CPU, once):
-`go mod init client && go get github.com/pulumi/pulumi/sdk/v3/go/auto@v3.260.0`, then `go mod tidy` with `go_client.go` as its `main.go`.
+It runs where `make test-engine` has built that client, `clients/go`, into `.venv-clients` of the checkout.
 """
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +12,8 @@ from typing import Any
 
 import pytest
 
-VARIABLE = "PULUMI_EMBEDDED_GO_CLIENT"
-MODULE = Path(os.environ.get(VARIABLE, "nowhere"))
 ROOT = Path(__file__).parents[1]
+CLIENT = ROOT.parents[2] / ".venv-clients" / "bin" / "go-client"
 LOCAL = """
 import pulumi
 from engine.doubles import Thing
@@ -42,8 +39,6 @@ REFUSED = {
 
 
 def said(tmp_path: Path) -> dict[str, Any]:
-    shutil.copy(Path(__file__).with_name("go_client.go"), MODULE / "main.go")
-    subprocess.run(["go", "build", "-o", str(tmp_path / "client"), "."], cwd=MODULE, check=True, timeout=840)
     project, path, backend = tmp_path / "project", tmp_path / "bin", tmp_path / "backend"
     for folder in (project, path, backend):
         folder.mkdir()
@@ -53,7 +48,7 @@ def said(tmp_path: Path) -> dict[str, Any]:
     executable.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m engine.executable "$@"\n')
     executable.chmod(0o755)
     done = subprocess.run(
-        [str(tmp_path / "client"), str(project)],
+        [CLIENT, project],
         env={
             **{key: value for key, value in os.environ.items() if not key.startswith("PULUMI_")},
             "PATH": f"{path}{os.pathsep}{os.environ['PATH']}",
@@ -75,8 +70,7 @@ def said(tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.skipif(not shutil.which("go"), reason="no Go on this machine")
-@pytest.mark.skipif(not (MODULE / "go.mod").is_file(), reason=f"{VARIABLE} names no folder with a Go module (see this file)")
+@pytest.mark.needs("client of Go")
 def test_the_automation_api_of_go_is_answered_or_refused_by_name(tmp_path: Path) -> None:
     answers = said(tmp_path)
     refused = {name: answer["refused"] for name, answer in answers.items() if isinstance(answer, dict) and "refused" in answer}

@@ -17,16 +17,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from headway.wire import GATEWAY_NAMESPACE, MODEL, RELEASE, TENANT
-from sandbox.cluster.toolchain import ensure_toolchain, is_built
+from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import Layout
 from sandbox.progress import Silent
 from tests.cluster.conftest import PROJECT, ControlPlane, eventually
 
 LAYOUT = Layout.of(PROJECT)
-built = pytest.mark.skipif(not is_built(LAYOUT, ("collector",)), reason="build the collector first: make collector")
 
 UPSTREAM = "outbound|8000||defects-r0123456789.vision.svc.cluster.local"
 DEFECTS = {"model": "defects", "release": "r0123456789", "tenant": "vision"}

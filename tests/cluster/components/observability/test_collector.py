@@ -1,7 +1,7 @@
 """The collector's real pipelines, sent prompts, names and keys: what comes out says of a request how it went, and nothing of what was asked.
 And whose it was is not for the sender to say.
 
-Runs where the collector has been built (`make collector`, minutes of CPU once); the configuration is the platform's, but for addresses.
+Runs where the collector has been built (`make servers`, minutes of CPU once); the configuration is the platform's, but for addresses.
 """
 
 import json
@@ -22,7 +22,6 @@ from tests.cluster.components.observability.collecting import (
     Running,
     Sender,
     attributes,
-    built,
     collecting,
     populate,
     text,
@@ -31,7 +30,7 @@ from tests.cluster.components.observability.collecting import (
 from tests.cluster.conftest import ControlPlane, eventually
 from tests.loopback import Handler, served
 
-pytestmark = built
+pytestmark = pytest.mark.needs("collector")
 
 SAID = "my mother Anna has diabetes"
 SECRETS = (SAID, "anna@example.com", "sk-live-0123456789abcdef", "4111 1111 1111 1111")

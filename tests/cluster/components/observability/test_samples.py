@@ -1,6 +1,6 @@
 """Samples of requests all their way: a proxy's line, the real collector, an object in the bucket, the release's reader, and what it finds.
 
-Runs where the collector has been built (`make collector`). The bucket is moto's; whether the role may write there is IAM's to say, and not said here.
+Runs where the collector has been built (`make servers`). The bucket is moto's; whether the role may write there is IAM's to say, and not said here.
 """
 
 import gzip
@@ -23,12 +23,12 @@ from headway.environment.request_samples import SampleBucket
 from headway.release.driver.mirrored import paired
 from sandbox.cloud import objectstore
 from sandbox.progress import Silent
-from tests.cluster.components.observability.collecting import Running, Sender, attributes, built, collecting, populate, text
+from tests.cluster.components.observability.collecting import Running, Sender, attributes, collecting, populate, text
 from tests.cluster.components.observability.test_collector import Sink, sink
 from tests.cluster.conftest import ControlPlane, eventually
 
 __all__ = ["sink"]
-pytestmark = built
+pytestmark = pytest.mark.needs("collector")
 
 BUCKET, REGION = "telemetry", "us-west-2"
 OURS, THEIRS = (prefix(tenant, model, Duration.parse("45d")) for tenant, model in (("vision", "defects"), ("fraud", "scores")))

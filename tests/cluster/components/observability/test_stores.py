@@ -1,6 +1,6 @@
 """Loki and Tempo themselves, with the platform's settings: what the collector sends is found again by the queries of the dashboards.
 
-Runs where somebody has built both and the collector (`HEADWAY_LOKI=PATH HEADWAY_TEMPO=PATH`, `make collector`): Tempo's module is in no registry,
+Runs where somebody has built both and the collector (`HEADWAY_LOKI=PATH HEADWAY_TEMPO=PATH`, `make servers`): Tempo's module is in no registry,
 and Loki takes a quarter of an hour. The settings stand where the charts' templates put them (loki 18.11.0, tempo 2.2.4); what is not the
 platform's is one replica and its addresses, and moto in place of S3. Whether IAM would let them is not asked.
 """
@@ -32,7 +32,6 @@ from tests.cluster.components.observability.collecting import (
     UPSTREAM,
     Running,
     Sender,
-    built,
     collecting,
     free_ports,
     populate,
@@ -41,7 +40,7 @@ from tests.cluster.components.observability.collecting import (
 from tests.cluster.conftest import ControlPlane, eventually
 
 LOKI, TEMPO = (os.environ.get(name, "") for name in ("HEADWAY_LOKI", "HEADWAY_TEMPO"))
-pytestmark = [built, pytest.mark.skipif(not (LOKI and TEMPO), reason="name the programs: HEADWAY_LOKI, HEADWAY_TEMPO")]
+pytestmark = [pytest.mark.needs("collector"), pytest.mark.needs("Loki and Tempo")]
 
 BUCKET, REGION, DAYS = "telemetry", "us-west-2", 30
 HERE = "127.0.0.1"
