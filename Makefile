@@ -10,7 +10,7 @@ SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster servers demo demo-down demo-releases demo-faults demo-operations test-traffic bench bench-release bench-traffic lock clean
+.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster test-serving servers demo demo-down demo-releases demo-faults demo-operations test-traffic bench bench-release bench-traffic lock clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -49,7 +49,7 @@ unit: .venv/.ready-dev
 test: export HEADWAY_EVERY_TEST := 1
 test: .venv/.ready-dev .venv-servers/.ready  ## every test, but for the slow ones on real traffic; what could run and does not fails
 	@nice -n 10 $(BIN)/headway sandbox build $(SERVERS) >/dev/null 2>&1 & ahead=$$!; trap "kill $$ahead 2>/dev/null" EXIT; \
-	$(MAKE) --no-print-directory check test-engine && $(MAKE) --no-print-directory test-cluster
+	$(MAKE) --no-print-directory check test-engine && $(MAKE) --no-print-directory test-cluster test-serving
 
 test-engine: .venv/.ready-dev .venv-clients/.ready  ## the conformance suite of the embedded engine, and what is too slow for the quick tier
 	@$(BIN)/pytest -n 2 $(TWICE) packages/pulumi-embedded/tests/engine tests/environments
@@ -75,6 +75,9 @@ demo-faults: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## kill eac
 
 demo-operations: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## KEDA scales and Alertmanager tells on real traffic
 	@$(BIN)/python -m benchmarks.traffic_rollouts operations
+
+test-serving: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## real Triton and Envoy, without faults and load that take minutes
+	@$(BIN)/pytest $(TWICE) -m 'not slow' tests/traffic
 
 test-traffic: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## real Triton and Envoy: serving, routing, faults
 	@$(BIN)/pytest $(TWICE) tests/traffic

@@ -18,6 +18,8 @@ from tests.traffic.replicas import ADMITTED, MODEL, SERVER, kill, one_replica, p
 from tests.traffic.serving import CLASSIFIER, ENCODER, LATE, Serving, lost
 from tests.traffic.slow import slow_bodies, slow_heads
 
+pytestmark = pytest.mark.slow
+
 RATE, SECONDS = 15.0, 25.0
 """So few that a machine which stands still for seconds does not fill a replica (64 at once, each for two seconds at most) by itself."""
 

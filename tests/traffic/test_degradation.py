@@ -16,6 +16,8 @@ from tests.traffic.bed import path_of
 from tests.traffic.replicas import full, only_pod, only_serving
 from tests.traffic.serving import CLASSIFIER, PATIENCE, RELEASE, Serving
 
+pytestmark = pytest.mark.slow
+
 FALLBACK = "triage"
 
 

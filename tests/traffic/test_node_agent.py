@@ -16,6 +16,8 @@ from tests.cluster.conftest import eventually
 from tests.traffic.replicas import MODEL, SERVER, only_pod, process, records
 from tests.traffic.serving import CLASSIFIER, PATIENCE, Serving, container, is_ready, lost, page, total
 
+pytestmark = pytest.mark.slow
+
 
 def restarted(serving: Serving, pod: Object, before: int) -> Object | None:
     now = next((each for each in serving.pods(CLASSIFIER) if each["metadata"]["uid"] == pod["metadata"]["uid"]), None)
