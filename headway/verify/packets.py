@@ -6,7 +6,7 @@ from typing import Any
 from headway.environment.port import Facility
 from headway.problem import Problem
 from headway.verify.outcome import Sighting, together
-from headway.verify.policies import PacketEnd, admits
+from headway.verify.policies import PacketEnd, UnmodelledError, admits
 from headway.verify.probe import LABELS, NAME_LABEL, Probe, ProbeSeen
 from headway.verify.site import Site
 from headway.wire import TENANT
@@ -41,12 +41,18 @@ def judge_policies(tenants: Sequence[Mapping[str, Any]], policies: Sequence[Mapp
         for each in tenants
     ]
     stranger = PacketEnd(namespace="somewhere", namespace_labels={_NAME: "somewhere"})
-    problems: list[Problem] = []
+    problems, unread = list[Problem](), list[str]()
     for target in ends:
         own = [policy for policy in policies if policy["metadata"]["namespace"] == target.namespace]
         others = (*(end for end in ends if end is not target), stranger)
-        problems += [_open(each.namespace, target.namespace, len(own)) for each in others if admits(own, each, target, SERVING_PORT)]
-        if own and not admits(own, target, target, SERVING_PORT):
+        try:
+            open_to = [str(each.namespace) for each in others if admits(own, each, target, SERVING_PORT)]
+            shut = bool(own) and not admits(own, target, target, SERVING_PORT)
+        except UnmodelledError as unmodelled:
+            unread.append(f"NetworkPolicies of {target.namespace} say what cannot be judged here: {unmodelled}.")
+            continue
+        problems += [_open(source, str(target.namespace), len(own)) for source in open_to]
+        if shut:
             problems.append(
                 Problem(
                     rule=RULE,
@@ -56,8 +62,8 @@ def judge_policies(tenants: Sequence[Mapping[str, Any]], policies: Sequence[Mapp
                     remedy=f"Deploy the tenant layer again; `kubectl get networkpolicy -n {target.namespace}` shows what differs",
                 )
             )
-    said = f"NetworkPolicies of {len(ends)} tenants admit no pod of another: {', '.join(end.namespace for end in ends)}."
-    return Sighting(evidence=(said,) if ends and not problems else (), problems=tuple(problems))
+    said = f"NetworkPolicies of {len(ends)} tenants admit no pod of another: {', '.join(str(end.namespace) for end in ends)}."
+    return Sighting(evidence=(said,) if ends and not problems and not unread else (), problems=tuple(problems), unanswered=tuple(unread))
 
 
 def _open(source: str, target: str, policies: int) -> Problem:

@@ -81,6 +81,13 @@ def test_a_policy_that_somebody_added_for_all_is_found() -> None:
     ]
 
 
+def test_a_policy_that_cannot_be_read_leaves_the_question_unanswered() -> None:
+    odd = {"metadata": {"namespace": "vision", "name": "odd"}, "spec": allow(**{"from": [{"fqdn": "a.example"}]})}
+    seen = judge_policies(namespaces("assist", "vision"), [*policies("assist", "vision"), odd])
+    assert seen.state is VerifyState.UNANSWERED
+    assert "NetworkPolicies of vision say what cannot be judged here: fqdn" in seen.unanswered[0]
+
+
 def word(**came: str) -> ProbeSeen:
     return ProbeSeen(phase="Succeeded", word=came)
 
