@@ -24,6 +24,7 @@ GENERATED = {
     "docs/policies.md",
     "docs/reference/contract.md",
     "docs/reference/gate-figures.md",
+    "docs/reference/isolation.md",
 }
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PAGES = sorted(subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split())
