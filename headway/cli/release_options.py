@@ -12,4 +12,13 @@ EnvironmentOption = Annotated[str, typer.Option("--environment", "-e", help="Whi
 ProjectOption = Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")]
 PrometheusOption = Annotated[str | None, typer.Option("--prometheus", help="Its address; found from the environment otherwise.")]
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")]
-NotifyOption = Annotated[str | None, typer.Option("--notify", help="A webhook that is told of the beginning, of trouble and of the end.")]
+NotifyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--notify",
+        envvar="HEADWAY_NOTIFY",
+        show_envvar=True,
+        help="A webhook that is told of the beginning, of trouble and of the end. One with a secret in its address belongs into the variable: "
+        "others on this machine see arguments.",
+    ),
+]

@@ -6,7 +6,7 @@ Source: mlflow.org/docs/latest/api_reference/rest-api.html.
 """
 
 import base64
-import json
+import http.client
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headway.bounded_json import bounded_json
 from headway.model_registry.entry import DIGEST_TAG, Registered
-from headway.outgoing import asked
+from headway.outgoing import asked, is_private
 from headway.problem import UserError
 
 TIMEOUT_SECONDS = 20
@@ -39,6 +40,13 @@ class MlflowRegistry:
                 "MLFLOW_TRACKING_URI names no MLflow server." if address else "MLFLOW_TRACKING_URI is not set.",
                 "Contracts whose artifacts are registered in MLflow cannot be compared with it.",
                 "Set it to the server's http(s) address, and MLFLOW_TRACKING_TOKEN where it asks for one.",
+            )
+        named = environment.get("MLFLOW_TRACKING_TOKEN") or environment.get("MLFLOW_TRACKING_USERNAME")
+        if not is_private(address) and (named or "@" in urllib.parse.urlsplit(address).netloc):
+            raise UserError(
+                "MLFLOW_TRACKING_URI is an http address, and credentials are set.",
+                "Whoever is on the way would read them, so nothing was asked.",
+                "Use the server's https address, or take the credentials out.",
             )
         if environment.get("MLFLOW_TRACKING_TOKEN"):
             return cls(address, f"Bearer {environment['MLFLOW_TRACKING_TOKEN']}")
@@ -67,7 +75,7 @@ class MlflowRegistry:
         headers = {"Authorization": self.authorization} if self.authorization else {}
         try:
             with asked(urllib.request.Request(url, headers=headers), TIMEOUT_SECONDS) as answer:  # noqa: S310
-                return json.loads(answer.read(LARGEST_ANSWER))
+                return bounded_json(answer.read(LARGEST_ANSWER + 1), LARGEST_ANSWER)
         except urllib.error.HTTPError as error:
             with error:
                 # A version that is no number is an invalid parameter to MLflow; to a contract it is one that does not exist.
@@ -77,9 +85,9 @@ class MlflowRegistry:
                 if 300 <= error.code < 400:
                     raise self._unreadable(f"it redirects to {to.scheme}://{to.hostname}, which gets no credentials") from None
             raise self._unreadable(f"it answers {error.code} {error.reason}") from None
-        except ValueError:
-            raise self._unreadable("what it answers is no JSON") from None
-        except OSError as error:
+        except ValueError as odd:
+            raise self._unreadable(f"what it answers is no JSON that is read ({odd})") from None
+        except (OSError, http.client.HTTPException) as error:
             raise self._unreadable(str(getattr(error, "reason", error))) from None
 
     def _unreadable(self, why: str) -> UserError:

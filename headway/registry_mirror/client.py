@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from headway.bounded_json import bounded_json
-from headway.outgoing import asked
+from headway.outgoing import TunnelsOnly, asked
 from headway.problem import Exit, UserError, shown
 from headway.registry_mirror.manifest import INDEXES, LARGEST_MANIFEST, MANIFESTS, RawManifest
 
@@ -52,7 +52,7 @@ class _OwnHostOnly(urllib.request.HTTPRedirectHandler):
         return found
 
 
-OPENER = urllib.request.build_opener(_OwnHostOnly)
+OPENER = urllib.request.build_opener(_OwnHostOnly, TunnelsOnly)
 
 
 @dataclass

@@ -6,6 +6,7 @@ waits for a hook but at its own end, and then not for long. What is told holds n
 people gave, and never the address of the hook, which is a secret with most chat tools.
 """
 
+import http.client
 import json
 import queue
 import threading
@@ -16,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from headway.ledger.events import Event
-from headway.outgoing import asked
+from headway.outgoing import asked, is_private
 from headway.problem import Exit, UserError
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind
@@ -50,6 +51,13 @@ class Webhook:
     def __init__(self, url: str, chain: str, pauses: tuple[float, ...] = PAUSES) -> None:
         if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
             raise UserError("--notify is no web address.", "Nobody would be told.", "Write https://...", Exit.USAGE)
+        if not is_private(url):
+            raise UserError(
+                "--notify is an http address.",
+                "The address is a secret with most chat tools, and whoever is on the way would read it; nobody would be told.",
+                "Write https://...",
+                Exit.USAGE,
+            )
         self._url, self._chain, self._pauses = url, chain, pauses
         self._waiting: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._thread: threading.Thread | None = None
@@ -102,7 +110,7 @@ class Webhook:
                 why = f"HTTP {refusal.code}"
                 if refusal.code < 500 and refusal.code != 429:
                     return why
-            except (urllib.error.URLError, OSError, ValueError) as failure:
+            except (OSError, ValueError, http.client.HTTPException) as failure:
                 why = type(getattr(failure, "reason", failure)).__name__
             else:
                 return None

@@ -1,6 +1,8 @@
 """Servers that send their callers to another host: no client of ours goes there, so that nobody collects credentials."""
 
 import importlib
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -140,6 +142,48 @@ def test_no_client_follows_a_redirect(there: tuple[str, list[str]], client: Call
     assert got == []
 
 
+HTTPS_ALONE = {"api_server"}
+"""Clients of servers that speak https alone: a proxy tunnels it, and sees the host's name."""
+
+
+def test_no_client_asks_by_a_proxy_that_would_read_credentials(tmp_path: Path) -> None:
+    got: list[str] = []
+
+    class Thief(Handler):
+        def do_GET(self) -> None:
+            self.body()
+            got.append(f"{self.command} {self.path}")
+            self.reply(200, {})
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+    (login := tmp_path / "login").write_text("ci:secret", encoding="utf-8")
+    with served(Thief, host="127.0.0.2") as thief, served(Handler) as address:
+        environment = {**os.environ, "http_proxy": thief, "all_proxy": thief, "no_proxy": ""}
+        asking = subprocess.run(
+            [sys.executable, "-m", "tests.unit.test_redirects", address, str(login)],
+            env=environment,
+            cwd=PROJECT,
+            capture_output=True,
+            text=True,
+        )
+    assert asking.returncode == 0, asking.stderr
+    assert got == []
+
+
+@pytest.mark.parametrize("address", ["http://mlflow.example.com", "http://10.0.0.7:5000", "http://me:word@mlflow.example.com"])
+def test_credentials_are_not_sent_in_plain_text(address: str) -> None:
+    with pytest.raises(UserError, match="is an http address, and credentials are set"):
+        MlflowRegistry.of({"MLFLOW_TRACKING_URI": address, "MLFLOW_TRACKING_TOKEN": "secret"})
+    assert MlflowRegistry.of({"MLFLOW_TRACKING_URI": "http://127.0.0.1:5000", "MLFLOW_TRACKING_TOKEN": "secret"}).authorization
+
+
+def test_a_hooks_address_is_not_sent_in_plain_text() -> None:
+    with pytest.raises(UserError, match="is an http address"):
+        Webhook("http://hooks.example.com/services/secret", "vision/defects")
+
+
 def test_a_registry_that_redirects_is_named_with_where_to(there: tuple[str, list[str]]) -> None:
     address, _ = there
     with pytest.raises(UserError, match=r"it redirects to http://127\.0\.0\.2, which gets no credentials"):
@@ -158,3 +202,12 @@ def test_no_other_file_opens_addresses_by_the_client_that_follows() -> None:
         str(file.relative_to(PROJECT)) for room in rooms for file in room.rglob("*.py") if "urlopen(" in file.read_text(encoding="utf-8")
     }
     assert found <= SPARED.keys(), found - SPARED.keys()
+
+
+if __name__ == "__main__":
+    for one in CLIENTS:
+        if one.__name__ not in HTTPS_ALONE:
+            with suppress(
+                *REFUSALS, OSError, script("fetch").Refused, script("worker").Again, script("worker").Refused, script("probe").NotYet
+            ):
+                one(sys.argv[1], Path(sys.argv[2]))

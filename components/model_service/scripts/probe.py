@@ -12,6 +12,7 @@ What the modes mean:
 The trap this exists for: a server whose model process is dead answers 200 on all its health endpoints and 500 on every inference.
 """
 
+import http.client
 import json
 import math
 import re
@@ -47,6 +48,9 @@ class Wrong(NotYet):
     """The server answered, and not what it should."""
 
 
+LARGEST_ANSWER = 256 * 2**20
+
+
 # Asking ---------------------------------------------------------------------------------------------------------------------------------
 
 
@@ -76,7 +80,8 @@ class Straight(urllib.request.HTTPRedirectHandler):
         return
 
 
-STRAIGHT = urllib.request.build_opener(Straight)
+# Nor is a proxy that some variable names: what is asked is in this pod or AWS, and credentials are for nobody between.
+STRAIGHT = urllib.request.build_opener(Straight, urllib.request.ProxyHandler({}))
 
 
 def exchange(base: str, request: Json) -> Json:
@@ -87,19 +92,22 @@ def exchange(base: str, request: Json) -> Json:
     asked = urllib.request.Request(base + request["path"], data=data, headers=headers)  # noqa: S310
     try:
         with STRAIGHT.open(asked, timeout=request["timeout_seconds"]) as answer:
-            text = answer.read().decode(errors="replace")
+            raw = answer.read(LARGEST_ANSWER + 1)
+            text = raw.decode(errors="replace")
+        if len(raw) > LARGEST_ANSWER:
+            raise NotYet(f"{request['path']} answered with more than {LARGEST_ANSWER} bytes")
     except urllib.error.HTTPError as error:
         reason = f"{request['path']} answered {error.code}: {error.read(300).decode(errors='replace').strip()}"
         raise (Busy if error.code in BUSY else NotYet)(reason) from None
     except TimeoutError:
         raise Busy(f"{request['path']} did not answer within {request['timeout_seconds']} s") from None
-    except (urllib.error.URLError, ConnectionError) as error:
+    except (urllib.error.URLError, ConnectionError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         kind = Busy if isinstance(reason, TimeoutError) else NotYet
         raise kind(f"{request['path']} cannot be reached: {reason}") from None
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -14,6 +14,7 @@ The trap: a message is deleted only after its answer is stored, so one that is w
 
 import concurrent.futures
 import datetime
+import http.client
 import json
 import os
 import re
@@ -38,6 +39,11 @@ MOST_AT_ONCE = 10
 """Messages of one poll, by SQS."""
 RETRY_SECONDS = 15
 """After a failure, times the attempts so far."""
+LARGEST_REQUEST = 64 * 2**20
+"""Bytes of a request in the store."""
+LARGEST_ANSWER = 256 * 2**20
+ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, MemoryError)
+"""What code of ours raises for a message like no other; it goes back as those that say it wrongly do."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 Json = Any
@@ -81,19 +87,25 @@ class Cloud:
         request = urllib.request.Request(url, data=body if method != "GET" else None, headers=headers, method=method)  # noqa: S310
         try:
             with fetch.STRAIGHT.open(request, timeout=timeout) as answer:
-                return answer.read()
+                text = answer.read(LARGEST_REQUEST + 1)
         except urllib.error.HTTPError as error:
             missing = service == "s3" and method == "GET" and error.code in (403, 404)
             raise (Refused if missing else Again)(f"{service} answered {error.code}") from None
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             raise Again(f"{service} cannot be reached: {getattr(error, 'reason', error)}") from None
+        if len(text) > LARGEST_REQUEST:
+            raise Refused(f"{service} answered with more than {LARGEST_REQUEST} bytes")
+        return text
 
     def queue(self, action: str, **fields: Json) -> Json:
         endpoint = self.environment.get("AWS_ENDPOINT_URL_SQS") or f"https://sqs.{self.region}.amazonaws.com"
         body = json.dumps({"QueueUrl": self.config["queue_url"], **fields}).encode()
         headers = {"content-type": "application/x-amz-json-1.0", "x-amz-target": f"AmazonSQS.{action}"}
         text = self.send("POST", endpoint.rstrip("/") + "/", "sqs", body, headers, WAIT_SECONDS + 10)
-        return json.loads(text) if text else {}
+        try:
+            return json.loads(text) if text else {}
+        except ODD:
+            raise Again("sqs answered what is no JSON") from None
 
     def take(self, most: int) -> "list[Json]":
         asked = {"MaxNumberOfMessages": min(most, MOST_AT_ONCE), "WaitTimeSeconds": WAIT_SECONDS}
@@ -123,13 +135,13 @@ def request_of(config: Json, message: Json, cloud: Cloud) -> "tuple[str, str, by
     try:
         asked = json.loads(message["Body"])
         name, model = asked["id"], asked.get("model")
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except ODD:
         raise Refused("it is no JSON object with an id") from None
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise Refused("its id is no name of at most 128 letters, digits, '.', '_' and '-'")
     if ("request" in asked) == ("file" in asked):
         raise Refused(f"{name} must hold either request or file")
-    if model is not None and model not in config["paths"]:
+    if model is not None and not (isinstance(model, str) and model in config["paths"]):
         raise Refused(f"{name} asks model {str(model)[:80]!r}, which is not here")
     if "file" in asked:
         if not isinstance(asked["file"], str) or not NAME.fullmatch(asked["file"]):
@@ -137,7 +149,7 @@ def request_of(config: Json, message: Json, cloud: Cloud) -> "tuple[str, str, by
         raw = cloud.stored(asked["file"])
         try:
             body = json.loads(raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Refused(f"the request of {name} is no JSON") from None
     else:
         body = asked["request"]
@@ -157,16 +169,18 @@ def ask(config: Json, path: str, body: bytes) -> "tuple[int, Json]":
     request = urllib.request.Request(config["base"] + path, data=body, headers=headers)  # noqa: S310
     try:
         with fetch.STRAIGHT.open(request, timeout=config["timeout_seconds"]) as answer:
-            status, text = answer.status, answer.read()
+            status, text = answer.status, answer.read(LARGEST_ANSWER + 1)
     except urllib.error.HTTPError as error:
         if error.code == 429 or error.code >= 500:
             raise Again(f"the server answered {error.code}") from None
-        status, text = error.code, error.read()
-    except OSError as error:
+        status, text = error.code, error.read(LARGEST_ANSWER + 1)
+    except (OSError, http.client.HTTPException) as error:
         raise Again(f"the server gave no answer: {getattr(error, 'reason', error)}") from None
+    if len(text) > LARGEST_ANSWER:
+        raise Again(f"the server answered with more than {LARGEST_ANSWER} bytes")
     try:
         return status, json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return status, text.decode(errors="replace")
 
 
@@ -191,6 +205,8 @@ class Worker:
             say(f"{name} {status} {time.monotonic() - began:.3f} s")
         except (Refused, Again, fetch.Refused) as reason:
             self.give_back(message, str(reason), RETRY_SECONDS * attempts(message))
+        except ODD as odd:  # its text might quote the message
+            self.give_back(message, f"nobody here understands it ({type(odd).__name__})", RETRY_SECONDS * attempts(message))
         finally:
             with self.lock:
                 self.held.pop(message["MessageId"], None)
@@ -258,7 +274,8 @@ class Worker:
 
 
 def attempts(message: Json) -> int:
-    return int((message.get("Attributes") or {}).get("ApproximateReceiveCount", 1))
+    said = str((message.get("Attributes") or {}).get("ApproximateReceiveCount", 1))
+    return int(said) if re.fullmatch("[0-9]{1,6}", said) else 1
 
 
 def main(arguments: "list[str]") -> int:

@@ -209,6 +209,11 @@ def test_final_refusals_are_answered_and_passing_faults_go_back_to_the_queue(wor
         ({"id": "a", "file": "gone.json"}, "s3 answered 404"),
         ({"id": "a", "model": "other", "request": {}}, "a asks model 'other'"),
         ({"id": "a", "request": [1]}, "the request of a is no JSON object"),
+        ({"id": "a", "model": ["x"], "request": {}}, "a asks model"),
+        ({"id": "a", "model": {}, "request": {}}, "a asks model"),
+        ("[" * 100_000, "it is no JSON object with an id"),
+        ('{"id":"a","request":' + '{"a":' * 900 + "1" + "}" * 900 + "}", ""),
+        ("5", "it is no JSON object with an id"),
     ],
 )
 def test_a_message_that_says_it_wrongly_goes_back_and_stops_nothing(world: World, tmp_path: Path, message: Any, why: str) -> None:
