@@ -1,5 +1,6 @@
 """What is wrong, in the one form in which people and programs are told: a fact, its consequence and a remedy. Also the exit codes."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum, unique
@@ -65,12 +66,15 @@ class Problem:
     @property
     def sentences(self) -> tuple[str, str, str]:
         """Fact, consequence and remedy, each with its full stop, and the last with its label."""
-        return sentence(self.fact), sentence(self.consequence), f"Remedy: {sentence(self.remedy)}"
+        fact, consequence, remedy = (sentence(printable(text)) for text in (self.fact, self.consequence, self.remedy))
+        return fact, consequence, f"Remedy: {remedy}"
 
     @property
     def heading(self) -> str:
         """Where it stands and what stands there, such as `vision/tenant.yaml:3:1 quota.gpus = 7`; empty where nothing is known of it."""
-        return " ".join(filter(None, (self.place or self.subject, self.dotted, f"= {self.value_text}" if self.value_text else "")))
+        return " ".join(
+            filter(None, (on_one_line(self.place or self.subject), self.dotted, f"= {self.value_text}" if self.value_text else ""))
+        )
 
     @property
     def brief(self) -> str:
@@ -149,11 +153,27 @@ def dotted(path: FieldPath) -> str:
     for part in path:
         if isinstance(part, int):
             text += f"[{part}]"
-        elif "." in part or not part:
-            text += f'["{part}"]'
+            continue
+        key = on_one_line(part)
+        if "." in key or not key:
+            text += f'["{key}"]'
         else:
-            text += f".{part}" if text else part
+            text += f".{key}" if text else key
     return text
+
+
+_COMMAND = re.compile(r"\n(?=\s*(::|##\[))")
+"""A line that CI would obey (GitHub's workflow commands, Azure's logging commands)."""
+
+
+def printable(text: str) -> str:
+    """A text whose lines are no orders to a terminal or to CI, whoever wrote parts of it."""
+    return _COMMAND.sub(r"\\n", "\n".join(map(on_one_line, text.split("\n"))))
+
+
+def on_one_line(text: str) -> str:
+    """The same with every character that does not print written as Python writes it."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def sentence(text: str) -> str:
@@ -164,7 +184,7 @@ def sentence(text: str) -> str:
 def shown(value: object, limit: int = 60) -> str:
     """A value on one line, printable on any terminal, shortened."""
     text = _flow(value)
-    text = "".join(c if c.isprintable() and not 0xD800 <= ord(c) <= 0xDFFF else repr(c)[1:-1] for c in text[: limit + 1])
+    text = on_one_line(text[: limit + 1])
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 

@@ -22,7 +22,9 @@ from headway.problem import Problem, problem
 
 def _by_digest(value: str) -> str:
     if (
-        re.fullmatch(r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:[\w][\w.-]{0,127})?@sha256:[0-9a-f]{64}", value)
+        re.fullmatch(
+            r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:[\w][\w.-]{0,127})?@sha256:[0-9a-f]{64}", value, re.ASCII
+        )
         is None
     ):
         raise PydanticCustomError(

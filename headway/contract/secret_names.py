@@ -14,6 +14,11 @@ _FLAG = re.compile(
 )
 _IN_VALUES = {
     "an address that holds a password": re.compile(r"^[a-z][a-z0-9+.-]*://[^/@:\s]*:[^/@\s]+@", re.IGNORECASE),
+    "an address that holds a credential": re.compile(
+        r"[?&](access_token|api_?key|auth|credentials?|key|passw(or)?d|secret|sig(nature)?|token|x-(amz|goog)-(credential|security-token|signature))"
+        r"=[^&\s#]+",
+        re.IGNORECASE,
+    ),
     "a private key": re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----"),
     # With a digit: "bearer authentication" is prose.
     "a bearer token": re.compile(r"\b(bearer|basic)\s+(?=\S*[0-9])[A-Za-z0-9._~+/-]{8,}|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.", re.IGNORECASE),
@@ -29,6 +34,17 @@ def names_a_secret(name: str) -> bool:
 def secret_in(value: str) -> str:
     """What a text is or holds that opens something: an address with a password, a token, a key. Empty where nothing is seen."""
     return next((name for name, pattern in _IN_VALUES.items() if pattern.search(value)), "")
+
+
+def masked(text: str) -> str:
+    """The text without what opens something: what is shown is kept in logs of CI."""
+    for pattern in (_USER_OF_ADDRESS, *_IN_VALUES.values()):
+        text = pattern.sub("****", text)
+    return text
+
+
+_USER_OF_ADDRESS = re.compile(r"(?<=://)([^/@\s'\"]+@|[^/@\s'\":]*:[^/@\s'\"]*\.\.\.)")
+"""Whoever it names may be a token, with or without a password; what is shown may be cut off."""
 
 
 def secret_flags(words: Sequence[str]) -> Iterator[tuple[int, str]]:

@@ -14,6 +14,7 @@ from pydantic import Field
 from headway.contract.accelerators import MIG_PROFILES, Accelerator
 from headway.contract.part import CountOrNone, Name, Part, Text, between
 from headway.contract.runtime import Engine
+from headway.contract.secret_names import secret_in
 from headway.contract.units import Bytes, MilliCpu, Money, Rate
 from headway.problem import Problem, problem
 
@@ -78,6 +79,17 @@ class Issuer(Part):
     """Accepted `aud` claims."""
     jwks_uri: Annotated[str, Field(pattern=r"^https://[^\s#]+$", max_length=300, examples=["https://login.example.com/realms/staff/certs"])]
     """The address of its public keys."""
+
+    def violations(self) -> Iterator[Problem]:
+        for name, value in (("issuer", self.issuer), ("jwks_uri", self.jwks_uri)):
+            if found := secret_in(value):
+                yield problem(
+                    "no-secret-in-contract",
+                    name,
+                    fact=f"{name} is {found}",
+                    consequence="Many people read contracts, and they are kept for ever; a secret in one is no longer secret",
+                    remedy="Publish the keys at an address that anybody may read, as OpenID Connect does",
+                )
 
 
 class People(Part):

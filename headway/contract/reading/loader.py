@@ -17,6 +17,7 @@ from headway.contract.part import Part
 from headway.contract.pool import Pool
 from headway.contract.reading.document import LARGEST_DOCUMENT, Document, read
 from headway.contract.reading.validation import at, contract_from
+from headway.contract.secret_names import masked
 from headway.contract.tenant import Tenant
 from headway.problem import Problem, ProblemLevel, shown
 
@@ -97,6 +98,14 @@ def _bounded(findings: Sequence[Problem]) -> Iterator[Problem]:
             )
 
 
+def _without_secrets(finding: Problem) -> Problem:
+    """What a contract holds of them is not repeated where logs keep it."""
+    path = tuple(masked(part) if isinstance(part, str) else part for part in finding.path)
+    said = {name: masked(getattr(finding, name)) for name in ("fact", "consequence", "remedy")}
+    value = masked(finding.value) if isinstance(finding.value, str) else finding.value
+    return replace(finding, path=path, value=value, **said)
+
+
 class _Loading:
     """One pass over a folder: gathers contracts, documents and findings."""
 
@@ -114,7 +123,7 @@ class _Loading:
             notes.append("GPU pools were not given: placement, node size, drivers and the capacity for rollouts were not checked")
         else:
             self._place(check_pools(contracts, pools))
-        found = sorted(set(self.findings), key=lambda finding: finding.order)
+        found = sorted(set(map(_without_secrets, self.findings)), key=lambda finding: finding.order)
         return CheckResult(tuple(contracts), tuple(_bounded(found)), tuple(notes), self.files)
 
     def _place(self, problems: Iterable[Problem]) -> None:

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from headway.contract.part import Part
 from headway.contract.reading.document import Document
 from headway.contract.reading.fields import example, field_at, legal, part_at
-from headway.contract.secret_names import names_a_secret
+from headway.contract.secret_names import masked, names_a_secret
 from headway.problem import FieldPath, Problem, dotted, shown
 
 _SINGULAR = {"characters": "character", "entries": "entry"}
@@ -112,7 +112,9 @@ def wrong_value(wrong: WrongValue) -> Problem:
     consequence = said.consequence or (f"This stays unknown: {about}" if about else "The contract cannot be read")
     given, path = wrong.given, wrong.path
     written = (
-        "" if isinstance(given, dict | list) or given is None or wrong.type == "missing" else shown(wrong.document.written(path, given))
+        ""
+        if isinstance(given, dict | list) or given is None or wrong.type == "missing"
+        else shown(masked(wrong.document.written(path, given)))
     )
     fact, remedy = said.fact, said.remedy or f"Correct {dotted(path)}"
     if "environment" in path and names_a_secret(wrong.name):

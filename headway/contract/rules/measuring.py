@@ -8,6 +8,9 @@ from headway.contract.scaling import ScalingSignal
 from headway.contract.slo import Availability, SloSignal
 from headway.problem import Problem, problem
 
+LARGEST_OVER_TYPICAL = 10
+"""How much longer the largest request, which warmup sends, may take than those of which an objective speaks."""
+
 
 def signals_exist(model: ModelParts) -> Iterator[Problem]:
     engine = model.runtime.engine
@@ -66,4 +69,16 @@ def signals_exist(model: ModelParts) -> Iterator[Problem]:
                 fact=f"the threshold {slo.threshold} is longer than any request may take ({timeout})",
                 consequence="The objective can never be missed, so it promises nothing",
                 remedy=f"Use less than {timeout}, or raise envelope.largest_request.timeout",
+            )
+        shown = model.health.warmup.p99
+        if slo.signal is SloSignal.LATENCY and not isinstance(slo, Availability) and int(slo.threshold) * LARGEST_OVER_TYPICAL < int(shown):
+            yield problem(
+                "objective-as-warmup-shows",
+                "slo",
+                number,
+                "threshold",
+                value=slo.threshold,
+                fact=f"the threshold {slo.threshold} is less than a tenth of what warmup lets pass ({shown})",
+                consequence="Replicas would be declared ready that miss the objective with every request, and its alert would never end",
+                remedy=f"Use {shown} or more, or lower health.warmup.p99 to what the server needs",
             )

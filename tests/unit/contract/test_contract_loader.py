@@ -1,6 +1,7 @@
 """A folder of tenants: all errors of all files at once, each in its place, and the rules that need several contracts together."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -410,3 +411,26 @@ def test_a_wrong_pool_is_placed_in_the_stack_file(tmp_path: Path) -> None:
     _, (finding,) = pools_of(file)
     assert finding.dotted == "pools[1].efa"
     assert file.read_text().splitlines()[finding.line - 1].strip() == "efa: 'yes'"
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("tenant.yaml", "jwks_uri: https://", "jwks_uri: ftp://me:hunter2-secret@"),
+        ("tenant.yaml", "jwks_uri: https://", "jwks_uri: https://me:hunter2-secret@"),
+        ("tenant.yaml", "jwks_uri: https://", "jwks_uri: 'https://x/?token=hunter2-secret' # "),
+        ("tenant.yaml", "jwks_uri: https://", "'https://me:hunter2-secret@x': https://"),
+        ("defects.yaml", "uri: ", "uri: https://hunter2-secret@s3.example.com/ # "),
+        ("defects.yaml", "uri: ", "uri: s3://b/x/?X-Amz-Signature=hunter2-secret # "),
+        ("defects.yaml", "uri: ", f"uri: https://me:hunter2-secret{'x' * 200}@s3.example.com/ # "),
+        ("defects.yaml", "owner: ", "owner: ['Bearer hunter2-secret'] # "),
+    ],
+)
+def test_what_is_wrong_with_a_secret_in_it_is_said_without_the_secret(tmp_path: Path, name: str, old: str, new: str) -> None:
+    folder = tmp_path / "vision"
+    shutil.copytree(Path(__file__).parents[3] / "tenants" / "vision", folder)
+    text = (folder / name).read_text(encoding="utf-8")
+    assert old in text
+    (folder / name).write_text(text.replace(old, new, 1), encoding="utf-8")
+    found = load_tenant(folder).findings
+    assert found and "hunter2-secret" not in "\n".join(map(str, found))

@@ -157,6 +157,8 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         "runtime.environment.AUTHORIZATION",
     ),
     ("no-secret-in-contract", CUSTOM, {"runtime/environment": {"PEM": PRIVATE}}, "runtime.environment.PEM"),
+    ("no-secret-in-contract", CUSTOM, {"runtime/environment": {"AT": "https://a.example/b?x=1&sig=0a1b2c"}}, "runtime.environment.AT"),
+    ("objective-as-warmup-shows", DEFECTS, {"slo/1/threshold": "1ms", "health/warmup/p99": "45ms"}, "slo[1].threshold"),
     ("no-secret-in-contract", CUSTOM, {"runtime/environment": {"WHO": f"AKIA{'A' * 16}"}}, "runtime.environment.WHO"),
     ("no-secret-in-contract", CUSTOM, {"runtime/command": ["serve", "--header", "a: Bearer 0a1b2c3d"]}, "runtime.command[2]"),
     (
@@ -286,6 +288,9 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 ]
 
 TENANT_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("no-secret-in-contract", VISION, {"issuers/0/jwks_uri": "https://login.example.com/keys?token=0a1b2c"}, "issuers[0].jwks_uri"),
+    ("no-secret-in-contract", VISION, {"issuers/0/jwks_uri": "https://me:hunter2@login.example.com/keys"}, "issuers[0].jwks_uri"),
+    ("no-secret-in-contract", VISION, {"issuers/0/issuer": "https://me:hunter2@login.example.com"}, "issuers[0].issuer"),
     ("mig-profile-exists", VISION, {"quota/mig": {"9g.1gb": 1}}, 'quota.mig["9g.1gb"]'),
     ("tenant-name-is-free", VISION, {"name": "kube-system"}, "name"),
     ("issuer-named-once", VISION, {"issuers/1": VISION["issuers"][0]}, "issuers[0]"),
@@ -443,3 +448,9 @@ def test_no_rule_is_without_a_test() -> None:
     }
     assert len(stated) > 60
     assert stated - {case[1] for case in CASES} == {"schema-can-be-evaluated"}, "which has cases of its own above"
+
+
+def test_a_tag_of_an_image_has_letters_that_registries_take() -> None:
+    image = f"registry.example.com/server:{{}}@sha256:{'a' * 64}"
+    assert findings(changed(CUSTOM, {"runtime/image": image.format("v1")}), Model) == {}
+    assert "value-wrong-form" in findings(changed(CUSTOM, {"runtime/image": image.format("v1-é")}), Model)

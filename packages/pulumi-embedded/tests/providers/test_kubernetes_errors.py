@@ -135,3 +135,14 @@ def test_an_answer_is_read_with_its_causes_and_its_patience() -> None:
 
 def test_an_answer_that_is_plain_text_is_read_too() -> None:
     assert refusal(404, "404 page not found", None).message == "404 page not found"
+
+
+@pytest.mark.parametrize("said", ["rpc error: code = Unavailable desc = etcd is gone", "context deadline exceeded", ""])
+def test_a_server_whose_store_is_gone_is_not_said_to_refuse_the_object(said: str) -> None:
+    text = told(refusal(500, {"kind": "Status", "code": 500, "reason": "InternalError", "message": said}, None))
+    assert "cannot do it now" in text and "etcd" in text and "correct the object" not in text
+
+
+def test_a_page_or_a_piece_of_json_is_said_on_one_short_line() -> None:
+    text = told(refusal(502, '{"a":\n' + "[" * 5000, None))
+    assert len(text) < 800 and "\n" not in text

@@ -79,12 +79,21 @@ class ApiRefusal(Exception):  # noqa: N818 - it is the API server's word, not a 
 
 def refusal(code: int, body: Any, retry_after: str | None) -> ApiRefusal:
     """The refusal that an answer's Status object (or plain text) states."""
-    status: Properties = body if isinstance(body, dict) else {"message": str(body)}
+    status: Properties = body if isinstance(body, dict) else {"message": _in_words(str(body))}
     details = status.get("details")
     causes = details.get("causes") if isinstance(details, dict) else None
     pairs = tuple((str(cause.get("field", "")), str(cause.get("message", ""))) for cause in causes or () if isinstance(cause, dict))
     seconds = float(retry_after) if retry_after and retry_after.isdecimal() else 0.0
     return ApiRefusal(code, str(status.get("reason", "")), str(status.get("message", "")).strip(), pairs, seconds)
+
+
+_LONGEST_WORDS = 300
+
+
+def _in_words(text: str) -> str:
+    """A plain text on one line, shortened: a page of HTML or a piece of JSON says no more."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_WORDS else f"{line[:_LONGEST_WORDS]}..."
 
 
 def explain(error: ApiRefusal | UnknownKindError | ApiUnreachableError, kind: ObjectKind, where: str) -> ProviderError:
@@ -144,6 +153,11 @@ def _plain(error: ApiRefusal, *, secret: bool) -> str:
     said = (
         f"({error.code} {error.reason})" if secret and error.code in (400, 422, 500) else error.message or f"({error.code} {error.reason})"
     )
+    if error.code >= 500:
+        return (
+            f"the API server cannot do it now, so the object may be as it was: {said}; its store (etcd) or a webhook may be away: "
+            "run the update again when `kubectl get --raw /readyz` says ok"
+        )
     if error.code == 401:
         return f"the API server does not accept the credentials of the kubeconfig, so nothing was done; renew them: {said}"
     if error.code == 403 and "being terminated" in error.message:
