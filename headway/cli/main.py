@@ -20,6 +20,7 @@ from headway.cli import (
     contracts,
     cost,
     doctor,
+    golden,
     leftovers,
     loops,
     mirror,
@@ -52,6 +53,7 @@ app.command(ARTIFACT_CACHE_COMMAND)(artifact_cache.artifact_cache)
 app.command("backtest")(backtest.backtest)
 app.command("cost")(cost.cost)
 app.command("doctor")(doctor.doctor)
+app.command("golden")(golden.golden)
 app.command("access")(access.access)
 app.command("leftovers")(leftovers.leftovers)
 app.command("policies")(policies.policies)
