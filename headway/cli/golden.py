@@ -11,7 +11,9 @@ from headway.problem import Exit, UserError
 
 def golden(
     contract: Annotated[Path, typer.Argument(help="the model's contract")],
-    name: Annotated[str | None, typer.Option("--name", help="which golden request; the first that stands in the contract otherwise")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="which golden request; the first that stands in the contract otherwise")
+    ] = None,
 ) -> None:
     """Print the body of a golden request of CONTRACT, as a caller would send it.
 

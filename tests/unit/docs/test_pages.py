@@ -7,10 +7,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import typer
-from typer.core import TyperGroup
 
-from headway.cli.main import app
+from tests import dry_runs
 
 ROOT = Path(__file__).parents[3]
 LONGEST_LINE = 120
@@ -117,25 +115,7 @@ def refusal_of(command: str) -> str | None:
     """What the real parser says against the command; None where it takes it. Nothing is run."""
     if "|" in command:
         return None  # a form such as start|status|watch
-    words = shlex.split(command.replace("...", "reason").replace("[", "").replace("]", ""))
-    here = typer.main.get_command(app)
-    parent = here.make_context("headway", [], resilient_parsing=True)
-    while isinstance(here, TyperGroup) and words and not words[0].startswith("-"):
-        inner = here.get_command(parent, words[0])
-        if inner is None:
-            return None if getattr(here, "invoke_without_command", False) else f"there is no command {words[0]}"
-        if isinstance(inner, TyperGroup):
-            parent = inner.make_context(words[0], [], parent=parent, resilient_parsing=True)
-        here = inner
-        words.pop(0)
-    if not words or words == ["--help"]:
-        return None  # the name of a command, not a call of it
-    try:
-        here.make_context(here.name or "", words, parent=parent)
-    except Exception as problem:  # what the parser raises has no public name
-        said = problem.format_message() if hasattr(problem, "format_message") else repr(problem)  # pyright: ignore
-        return None if "does not exist" in said else said
-    return None
+    return dry_runs.headway(shlex.split(command.replace("[", "").replace("]", "")))
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if not p.startswith("packages/") and commands(p)])

@@ -323,12 +323,12 @@ _REFUSED: Final[Mapping[str, str]] = {
     "template": _CLOUD,
     "watch": "run `pulumi up` again",
 }
-_VERBS: Final = (*_ACTIONS, *(CommandVerb(tuple(words.split()), "", most=1_000, refused=why) for words, why in _REFUSED.items()))
+VERBS: Final = (*_ACTIONS, *(CommandVerb(tuple(words.split()), "", most=1_000, refused=why) for words, why in _REFUSED.items()))
 
 
 def dispatch(args: Sequence[str], host: EngineHost) -> None:
     """Carry out one command line. Raises EngineError for everything that the user can do something about."""
-    arguments = parse(args, _VERBS)
+    arguments = parse(args, VERBS)
     if arguments.text("cwd"):
         host = replace(host, cwd=Path(host.cwd, arguments.text("cwd")))
     if not host.cwd.is_dir():

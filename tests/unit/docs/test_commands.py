@@ -1,0 +1,87 @@
+"""Every command that a page prints: it parses, its program takes it, and where a test runs the page, that test is there."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests import dry_runs
+
+ROOT = Path(__file__).parents[3]
+PROGRAMS = ("aws", "curl", "headway", "kubectl", "make", "pulumi")
+RUN_BY = {
+    "CONTRIBUTING.md": "tests/unit/docs/test_contributing.py",
+    "docs/guide/aws.md": "tests/cluster/sandbox/test_guide.py",
+}
+"""Pages whose commands a test runs besides; it says itself which it cannot run, and why."""
+PAGES = sorted(
+    page
+    for page in subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    if not page.startswith("packages/")  # a distribution of its own, with tests of its own
+)
+
+
+def text(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def is_figure(block: str) -> bool:
+    """A drawing, a table or the output of a command."""
+    return bool(re.search(r"[─│✓→^]|-{3,}>|^\w+: |^[A-Z]", block, re.MULTILINE)) and not re.search(
+        rf"^(\w+=\S+ )*({'|'.join(PROGRAMS)}) ", block, re.MULTILINE
+    )
+
+
+def lines(block: str) -> list[str]:
+    """The command lines of a block, without comments; one that ends in `|` or a backslash goes on."""
+    joined = re.sub(r"\\\n\s*|(?<=\|)\n\s*", " ", block)
+    return [line for each in joined.splitlines() if (line := re.sub(r"(^|\s)#.*$", "", each).strip())]
+
+
+def commands(page: str) -> list[str]:
+    """Every command on the page: in blocks without a language, and in spans that begin with a program and say more than its name."""
+    fenced = r"^( *)```(\w*)\n(.*?)^ *```"
+    blocks = [block for _, language, block in re.findall(fenced, text(page), re.MULTILINE | re.DOTALL) if not language]
+    prose = re.sub(fenced, "", text(page), flags=re.MULTILINE | re.DOTALL)
+    spans = re.findall(rf"`((?:\w+=\S+ )*(?:{'|'.join(PROGRAMS)}) [^`\n]+)`", prose)
+    written_out = [span for span in spans if not re.search(r"[…|]|, |\bCOMMAND\b", span)]
+    return [*(line for block in blocks if not is_figure(block) for line in lines(block)), *written_out]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
+def test_every_command_of_a_page_parses_and_its_program_takes_it(page: str) -> None:
+    judged = [line for line in commands(page) if dry_runs.reason_not_judged(line) is None]
+    assert {line: said for line in judged if (said := dry_runs.wrong_in(line))} == {}
+
+
+@pytest.mark.parametrize("page", RUN_BY)
+def test_a_page_that_a_test_runs_is_read_by_that_test(page: str) -> None:
+    assert page in text(RUN_BY[page])
+
+
+def test_a_command_that_is_not_judged_stands_on_a_page() -> None:
+    everywhere = [line for page in PAGES for line in commands(page)]
+    assert [start for start in dry_runs.NOT_JUDGED if not any(line.startswith(start) for line in everywhere)] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("headway check --environment dev", None),
+        ("headway chek", "there is no command chek"),
+        ("headway cost --enviroment dev", "No such option: --enviroment"),
+        ("pulumi up -s dev-cluster --yes", None),
+        ("pulumi preview --dif", "unknown flag: --dif"),
+        ("aws s3api create-bucket --bucket b --query Location", None),
+        ("aws s3api make-bucket --bucket b", "s3api has no operation make-bucket"),
+        ("aws kms create-alias --alias a", "kms create-alias takes no --alias"),
+        ('TOKEN=$(kubectl create token x --audiense y); echo "$TOKEN"', "kubectl create is not known to take --audiense"),
+        ("make up && make everything", "the Makefile has no everything"),
+        ("helm install x", "no dry run knows the program helm"),
+        ("eval 'x", "unexpected EOF"),
+    ],
+)
+def test_a_dry_run_finds_what_is_wrong(line: str, said: str | None) -> None:
+    found = dry_runs.wrong_in(line)
+    assert found is None if said is None else said in (found or "")
