@@ -42,6 +42,8 @@ class VersionSupport:
     then: str
     """What follows from the end, or ends it where there is no date."""
     source: str
+    charts: tuple[str, ...] = ()
+    """What brings it. Every chart is in a row."""
 
 
 KUBERNETES = "1.36"
@@ -174,6 +176,9 @@ LOAD_BALANCER_CONTROLLER = HelmChart(
 PROMETHEUS_DEFINITIONS = HelmChart(chart="prometheus-operator-crds", repository=_PROMETHEUS, version="31.0.1", images=())
 """The definitions of the operator that the stack brings (v0.93.1, both): move them together, these first."""
 
+PROMETHEUS_TAG, PROMETHEUS_DIGEST = "v3.13.2-distroless", "64f71bb84e03c855948418b0fc5dea53e9543d8e3fc9931598f583805507f05e"
+"""Of the version with long-term support; the chart brings 3.14, whose support lasted six weeks. Several public projects state this digest."""
+
 PROMETHEUS_STACK = HelmChart(
     chart="kube-prometheus-stack",
     repository=_PROMETHEUS,
@@ -186,7 +191,7 @@ PROMETHEUS_STACK = HelmChart(
         "quay.io/prometheus-operator/prometheus-operator:v0.93.1",
         "quay.io/prometheus/alertmanager:v0.34.0",
         "quay.io/prometheus/node-exporter:v1.12.1-distroless",
-        "quay.io/prometheus/prometheus:v3.14.0-distroless",
+        f"quay.io/prometheus/prometheus:{PROMETHEUS_TAG}@sha256:{PROMETHEUS_DIGEST}",
         "registry.k8s.io/kube-state-metrics/kube-state-metrics:v2.20.0",
     ),
 )
@@ -253,6 +258,7 @@ SUPPORT = (
         ends=date(2027, 2, 28),
         then="Holes in the gateway and in every proxy are no longer mended in this minor version",
         source="Istio, Supported Releases (support policy, and istio/istio.io, data/compatibility/supportStatus.yml)",
+        charts=("base", "cni", "gateway", "istiod"),
     ),
     VersionSupport(
         what="NVIDIA driver",
@@ -267,6 +273,87 @@ SUPPORT = (
         ends=None,
         then="Supported until the next major version, deprecated until the one after it; neither has a date",
         source="NVIDIA GPU Operator, Platform Support, life cycle",
+        charts=("gpu-operator",),
+    ),
+    VersionSupport(
+        what="Prometheus",
+        version=PROMETHEUS_TAG,
+        ends=date(2027, 7, 31),
+        then="Holes and faults in it are mended in later versions only",
+        source="Prometheus, Long-Term Support (by endoflife.date, products/prometheus.md)",
+        charts=("kube-prometheus-stack",),
+    ),
+    VersionSupport(
+        what="Grafana",
+        version="13.2",
+        ends=date(2027, 5, 18),
+        then="Holes in the dashboards' server are no longer mended in this minor version",
+        source="Grafana, When to upgrade: nine months from a minor release (by endoflife.date, products/grafana.md)",
+        charts=("kube-prometheus-stack",),
+    ),
+    VersionSupport(
+        what="Prometheus operator",
+        version="0.93",
+        ends=None,
+        then="Every six weeks comes another minor version; older ones are maintained on a best effort basis",
+        source="prometheus-operator/prometheus-operator, RELEASE.md",
+        charts=("kube-prometheus-stack", "prometheus-operator-crds"),
+    ),
+    VersionSupport(
+        what="cert-manager",
+        version=CERT_MANAGER.version,
+        ends=None,
+        then="Supported until the second minor version after it, which comes about eight months after it",
+        source="cert-manager, Supported Releases (by endoflife.date, products/cert-manager.md)",
+        charts=("cert-manager",),
+    ),
+    VersionSupport(
+        what="KEDA",
+        version=KEDA.version,
+        ends=None,
+        then="The project gives best-effort support and states no end",
+        source="kedacore/governance, SUPPORT.md",
+        charts=("keda",),
+    ),
+    VersionSupport(
+        what="Cluster Autoscaler",
+        version=CLUSTER_AUTOSCALER.images[0].rpartition(":")[2],
+        ends=None,
+        then="Mends go to the newest minor version and the three before it; it is meant for Kubernetes of its own minor version",
+        source="kubernetes/autoscaler, cluster-autoscaler/README.md (Releases)",
+        charts=("cluster-autoscaler",),
+    ),
+    VersionSupport(
+        what="AWS Load Balancer Controller",
+        version=LOAD_BALANCER_CONTROLLER.version,
+        ends=None,
+        then="AWS mends the latest minor version; no date is stated",
+        source="AWS Load Balancer Controller, Support Policy",
+        charts=("aws-load-balancer-controller",),
+    ),
+    VersionSupport(
+        what="Loki",
+        version="3.7",
+        ends=None,
+        then="Mended until the second minor version after it, which has no date",
+        source="endoflife.date, products/grafana-loki.md; the project's release cadence states no end",
+        charts=("loki",),
+    ),
+    VersionSupport(
+        what="Tempo",
+        version="2.10",
+        ends=date(2027, 4, 26),
+        then="The last minor version of 2 gets no more mends; 3 has other storage and other settings",
+        source="Grafana Tempo, Recommended versions",
+        charts=("tempo",),
+    ),
+    VersionSupport(
+        what="OpenTelemetry Collector",
+        version=OTEL_COLLECTOR.images[0].rpartition(":")[2],
+        ends=None,
+        then="No statement of its project on an end of support was found",
+        source="open-telemetry/opentelemetry-collector, looked for in its documentation",
+        charts=("opentelemetry-collector",),
     ),
 )
-"""Whose makers say until when. For the other charts no policy with dates was found, so they are not here."""
+"""Until when whoever makes it mends what is installed, or the sentence that nobody says until when."""

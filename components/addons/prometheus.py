@@ -8,6 +8,7 @@ targets would alert for ever; and the chart's default Grafana password is a publ
 from typing import Any
 
 from components.addons.placement import ON_SYSTEM_NODES, requests, spread
+from components.versions import PROMETHEUS_DIGEST, PROMETHEUS_TAG
 from headway.wire import MODEL, MONITORING_NAMESPACE, POOL, RELEASE, TENANT, WORKLOAD_CLASS
 
 NAMESPACE = MONITORING_NAMESPACE
@@ -97,6 +98,7 @@ def _prometheus(days: int, storage_bytes: int) -> dict[str, Any]:
     everything = ("podMonitor", "probe", "rule", "scrapeConfig", "serviceMonitor")
     return {
         **{f"{kind}SelectorNilUsesHelmValues": False for kind in everything},
+        "image": {"sha": PROMETHEUS_DIGEST, "tag": PROMETHEUS_TAG},
         "replicas": 2,
         "retention": f"{days}d",
         "retentionSize": f"{storage_bytes * RETAINED_SHARE_PERCENT // 100 // 2**20}MiB",

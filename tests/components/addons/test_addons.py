@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from components import versions
 from components.addons import cluster_autoscaler, gpu_operator, istio, keda, node_logs, otel, prometheus
 from headway.signals import SIGNALS, Source
 from headway.wire import MIG_TAINT, QUARANTINE
@@ -89,6 +90,11 @@ def test_keda_survives_the_loss_of_a_node() -> None:
 def test_prometheus_sees_every_monitor_in_the_cluster() -> None:
     spec = prometheus.values(days=1, storage_bytes=20 * 2**30)["prometheus"]["prometheusSpec"]
     assert all(spec[f"{kind}SelectorNilUsesHelmValues"] is False for kind in ("podMonitor", "rule", "serviceMonitor"))
+
+
+def test_prometheus_is_the_version_that_is_supported_for_long_by_its_digest() -> None:
+    image = prometheus.values(days=1, storage_bytes=20 * 2**30)["prometheus"]["prometheusSpec"]["image"]
+    assert f"quay.io/prometheus/prometheus:{image['tag']}@sha256:{image['sha']}" in versions.PROMETHEUS_STACK.images
 
 
 def test_prometheus_stops_before_its_volume_is_full() -> None:
