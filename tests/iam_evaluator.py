@@ -62,6 +62,8 @@ def _holds(operator: str, found: str | Sequence[str] | None, wanted: Sequence[st
             return found in wanted
         case "StringLike" | "ArnLike":
             return any(_like(str(found), pattern) for pattern in wanted)
+        case "NumericLessThanEquals":
+            return float(str(found)) <= float(wanted[0])
         case _:
             raise AssertionError(f"{operator} is not evaluated here: write what IAM makes of it")
 

@@ -269,6 +269,14 @@ def _releases(duty: Duty) -> tuple[Statement, ...]:
     return (
         # Versions: what was first written under a number is the event, whatever was deleted or written there since.
         Statement(sid="Ledger", actions=["s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"], resources=mine),
+        # A lease that is renewed is a version each time. Who may say for how long it is kept could also say so of events, if it might
+        # do so there; the bound is the most that is asked (service authorization reference, Amazon S3, condition keys).
+        Statement(
+            sid="KeepLeasesBriefly",
+            actions=["s3:PutObjectRetention"],
+            resources=[each for each in mine if LEDGER_LEASES in each],
+            conditions={"NumericLessThanEquals": {"s3:object-lock-remaining-retention-days": "1"}},
+        ),
         Statement(
             sid="FindEvents",
             actions=["s3:ListBucket", "s3:ListBucketVersions"],

@@ -92,6 +92,7 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
         "s3:ListBucketVersions",
         "s3:ListMultipartUploadParts",
         "s3:PutObject",
+        "s3:PutObjectRetention",
     ),
     "secretsmanager": ("secretsmanager:DescribeSecret", "secretsmanager:GetSecretValue"),
     "ssm": ("ssm:GetParametersByPath",),

@@ -167,6 +167,18 @@ def _lifecycle(args: BucketArgs) -> list[aws.s3.BucketLifecycleConfigurationRule
         "noncurrent_version_expiration": {"noncurrent_days": args.superseded_days},
         "abort_incomplete_multipart_upload": {"days_after_initiation": MULTIPART_DAYS},
     }
+    replaced: list[aws.s3.BucketLifecycleConfigurationRuleArgsDict] = (
+        [
+            {
+                "id": "replaced",
+                "status": "Enabled",
+                "filter": {"prefix": args.replaced_below},
+                "noncurrent_version_expiration": {"noncurrent_days": 1},
+            }
+        ]
+        if args.replaced_below
+        else []
+    )
     below: list[aws.s3.BucketLifecycleConfigurationRuleArgsDict] = [
         {
             "id": prefix.strip("/").replace("/", "-"),
@@ -178,7 +190,7 @@ def _lifecycle(args: BucketArgs) -> list[aws.s3.BucketLifecycleConfigurationRule
         for prefix, days in sorted(args.expire_below.items())
     ]
     if args.expire_days is None:
-        return [superseded, *below]
+        return [superseded, *replaced, *below]
     expired: list[aws.s3.BucketLifecycleConfigurationRuleArgsDict] = [
         {
             "id": f"expired-{prefix.strip('/')}".rstrip("-"),
@@ -188,4 +200,4 @@ def _lifecycle(args: BucketArgs) -> list[aws.s3.BucketLifecycleConfigurationRule
         }
         for prefix in sorted(args.expire_prefixes)
     ]
-    return [superseded, *below, *expired]
+    return [superseded, *replaced, *below, *expired]

@@ -26,7 +26,7 @@ def copy(
     from headway.environment.selection import environment as selected
     from headway.ledger.copying import copy as copied
     from headway.ledger.location import opened
-    from headway.ledger.store import prove
+    from headway.ledger.store_proof import prove
 
     source, target = opened(origin or selected(environment, find(project)).ledger_address), opened(to)
     prove(target)

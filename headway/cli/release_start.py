@@ -36,7 +36,7 @@ def begun(here: "ServicePlace", view: "ReleaseView", start: "StartOptions", *, s
 def _begun(here: "ServicePlace", view: "ReleaseView", start: "StartOptions", *, supersede: bool, guarded: bool) -> "RolloutState | None":
     from headway.contract.released import release_id
     from headway.environment.port import OutOfReachError
-    from headway.ledger.store import prove
+    from headway.ledger.store_proof import prove
     from headway.release.driver.adoption import adopt
     from headway.release.driver.clocks import refusal
     from headway.release.driver.event_kinds import OperatorRequest

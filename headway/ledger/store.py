@@ -1,8 +1,8 @@
 """Where ledger objects lie: S3, or a folder with the same guarantee. Two promises matter: a key is written once, by one
 writer; and what may be replaced, a lease, is replaced only by who saw its newest writing.
 
-The trap: a store that ignores a condition answers success to both of two writers. `prove` finds that out before
-anything relies on it.
+The trap: a store that ignores a condition answers success to both of two writers. `store_proof.prove` finds that out
+before anything relies on it.
 """
 
 import base64
@@ -13,13 +13,12 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from headway.problem import Exit, UserError
-from headway.wire import LEDGER_LEASES
 
 Result = TypeVar("Result")
 
@@ -28,6 +27,12 @@ TIMEOUT_SECONDS = 10.0
 
 LARGEST = 16 << 20
 """Bytes of an object; a released contract has some 10,000."""
+
+REPLACED_KEPT = timedelta(hours=12)
+"""How long nobody may delete a writing of what is replaced in place, where the bucket locks what is written: longer than any lease is
+believed. Without it each renewal would be a version kept for as long as an event, for explicit retention alone overrides a bucket's default
+(S3 user guide, "Locking objects with Object Lock").
+"""
 
 _BUSY = (429, 500, 502, 503, 504)
 _LATER = ("RequestTimeout", "OperationAborted")
@@ -48,6 +53,10 @@ class UnreachableError(Exception):
 
 class MissingStoreError(Exception):
     """There is no such bucket: the environment was never deployed, and no release was ever registered in it."""
+
+
+class _UnlockedError(Exception):
+    """The bucket has no Object Lock, so nothing in it can be retained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +222,13 @@ def _sync_folder(path: Path) -> None:
 
 
 class S3Store:
-    """A bucket. Creation is `PutObject` with `If-None-Match: *` and a SHA-256 that S3 checks (S3 API reference,
-    PutObject)."""
+    """A bucket. Creation is `PutObject` with `If-None-Match: *` and a SHA-256 that S3 checks; under object lock it must be
+    told that there is one, too (S3 API reference, PutObject, `ChecksumAlgorithm`). `clock`: seconds."""
 
-    def __init__(self, client: Any, bucket: str, prefix: str = "") -> None:
-        self._client, self._bucket, self._prefix = client, bucket, prefix
+    def __init__(self, client: Any, bucket: str, prefix: str = "", clock: Callable[[], float] = time.time) -> None:
+        self._client, self._bucket, self._prefix, self._clock = client, bucket, prefix, clock
+        self._locks = True
+        """Whether the bucket may lock what is written into it; one without Object Lock refuses to be told how long."""
 
     def get(self, key: str, version: str = "") -> bytes | None:
         which = {"VersionId": version} if version else {}
@@ -245,22 +256,32 @@ class S3Store:
         return _asked(act)
 
     def replace(self, key: str, body: bytes, tag: str | None) -> str:
-        return self._put(key, body, {"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag})
+        condition = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag}
+        if self._locks:
+            until = datetime.fromtimestamp(self._clock(), UTC) + REPLACED_KEPT
+            try:
+                return self._put(key, body, {**condition, "ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": until})
+            except _UnlockedError:
+                self._locks = False
+        return self._put(key, body, condition)
 
-    def _put(self, key: str, body: bytes, condition: Mapping[str, str]) -> str:
+    def _put(self, key: str, body: bytes, condition: Mapping[str, Any]) -> str:
         from botocore.exceptions import ClientError
 
         digest = base64.b64encode(hashlib.sha256(body).digest()).decode()
 
         def conditional() -> str:
             try:
-                answer = self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=body, ChecksumSHA256=digest, **condition)
+                place = {"Bucket": self._bucket, "Key": self._prefix + key}
+                answer = self._client.put_object(**place, Body=body, ChecksumAlgorithm="SHA256", ChecksumSHA256=digest, **condition)
             except ClientError as refusal:
                 # What a condition names and is gone is answered with 404 (S3 user guide, conditional writes).
                 if _status(refusal) == 412 or refusal.response.get("Error", {}).get("Code") == "NoSuchKey":
                     raise TakenError(key) from None
                 if _status(refusal) == 409:  # another conditional write to this key is under way (ibid.)
                     raise UnreachableError(f"a concurrent write to {key}") from None
+                if _unlocked(refusal):
+                    raise _UnlockedError from None
                 raise
             return answer["ETag"]
 
@@ -325,29 +346,15 @@ def client(*, endpoint: str | None = None, region: str | None = None) -> Any:
     return _asked(made)
 
 
-def prove(store: LedgerStore, token: Callable[[], str] = lambda: secrets.token_hex(8)) -> None:
-    """Make sure that the store enforces conditional writes. Raises UserError when it lets a second writer through."""
-    key = f"{LEDGER_LEASES}probe/{token()}"
-    first = store.replace(key, b"first", None)
-    lets = "overwrite an object"
-    try:
-        store.replace(key, b"second", None)
-    except TakenError:
-        store.replace(key, b"second", first)
-        lets = "replace an object whose newest writing it had not seen"
-        try:
-            store.replace(key, b"third", first)
-        except TakenError:
-            return
-    raise UserError(
-        f"The ledger's store let a second writer {lets}: it does not enforce conditional writes.",
-        "Two runners could both believe that they own a rollout, and the audit trail could be rewritten; nothing was started.",
-        "Use S3, or a store that honours If-None-Match: * and If-Match on PutObject.",
-    )
-
-
 def _status(refusal: Any) -> int:
     return int(refusal.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def _unlocked(refusal: Any) -> bool:
+    """Whether S3 refuses a retention because the bucket has no Object Lock: `InvalidRequest`, "Bucket is missing Object Lock
+    Configuration"."""
+    error = refusal.response.get("Error", {})
+    return error.get("Code") == "InvalidRequest" and "missingobjectlock" in error.get("Message", "").replace(" ", "").lower()
 
 
 def _asked(act: Callable[[], Result]) -> Result:
@@ -383,7 +390,8 @@ def _refused(why: str) -> UserError:
     return UserError(
         f"The release ledger refuses this identity or this request ({why}).",
         "Nothing can be written down, so nothing is done; the release guard takes care of a release under way.",
-        "Check credentials, region and the bucket's address: the runner needs to list, get and put its objects and their versions"
-        " (`headway access` prints the policy), and the bucket's policy is that of this version's cluster layer. Then run it again.",
+        "Check credentials, region and the bucket's address: the runner needs to list, get and put its objects and their versions, and to"
+        " say how long leases are kept (`headway access` prints the policy); the bucket's policy is that of this version's cluster layer."
+        " Then run it again.",
         Exit.REFUSED,
     )

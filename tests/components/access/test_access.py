@@ -39,6 +39,7 @@ OWN_ROLE = f"{ROLES}headway-prod-vision-models"
 STATE_OF = f"arn:aws:s3:::{STATE}/prod/"
 S3 = "arn:aws:s3:::headway-prod-"
 OF_VISION, OF_ASSIST = ({"aws:RequestTag/kubernetes-namespace": name} for name in ("vision", "assist"))
+REMAINING = "s3:object-lock-remaining-retention-days"
 KEY = f"arn:aws:kms:us-west-2:{ACCOUNT}:key/k"
 
 MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
@@ -94,6 +95,7 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
     (VISION, "kms:Decrypt", KEY, {"kms:ResourceAliases": ["alias/headway-prod-state-vision"]}),
     (VISION, "ssm:GetParametersByPath", f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/headway/prod/layers", {}),
     (RUNNER, "s3:PutObject", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
+    (RUNNER, "s3:PutObjectRetention", f"{S3}ledger-{ACCOUNT}/leases/vision/defects.json", {REMAINING: "1"}),
     (RUNNER, "s3:GetObjectVersion", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
     (RUNNER, "s3:ListBucketVersions", f"{S3}ledger-{ACCOUNT}", {"s3:prefix": "vision/defects/events/"}),
     (RUNNER, "s3:GetObject", f"{S3}artifacts-{ACCOUNT}/vision/defects/model.onnx", {}),
@@ -181,6 +183,20 @@ MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
     ("an access entry", VISION, "eks:CreateAccessEntry", f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/headway-prod", {}),
     ("a version of an event", RUNNER, "s3:DeleteObjectVersion", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
     ("an end of the lock", RUNNER, "s3:BypassGovernanceRetention", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
+    (
+        "how long an event is kept",
+        RUNNER,
+        "s3:PutObjectRetention",
+        f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json",
+        {REMAINING: "1"},
+    ),
+    (
+        "a lease that is kept for years",
+        RUNNER,
+        "s3:PutObjectRetention",
+        f"{S3}ledger-{ACCOUNT}/leases/vision/defects.json",
+        {REMAINING: "900"},
+    ),
     ("another's events", RUNNER, "s3:ListBucketVersions", f"{S3}ledger-{ACCOUNT}", {"s3:prefix": "assist/chat/events/"}),
     ("a changed event", RUNNER, "s3:DeleteObject", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
     ("a new role", RUNNER, "iam:CreateRole", OWN_ROLE, dict(BOUNDARY)),

@@ -287,6 +287,14 @@ def test_releases_are_recorded_where_nobody_can_change_them(stack: str) -> None:
 
 
 @pytest.mark.parametrize("stack", CLUSTERS)
+def test_former_writings_of_leases_go_after_a_day_and_those_of_events_do_not(stack: str) -> None:
+    rules = layer(stack).one("aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration", "storage-ledger-lifecycle").inputs["rules"]
+    kept = {rule["filter"]["prefix"]: rule["noncurrentVersionExpiration"]["noncurrentDays"] for rule in rules}
+    assert kept[LEDGER_LEASES] == 1
+    assert kept[""] > 1
+
+
+@pytest.mark.parametrize("stack", CLUSTERS)
 def test_a_pod_reaches_artifacts_of_its_own_namespace_only(stack: str) -> None:
     policy = json.loads(layer(stack).one("aws:s3/bucketPolicy:BucketPolicy", "storage-artifacts-policy").inputs["policy"])
     (apart,) = [s for s in policy["Statement"] if s["Sid"] == "NamespacesApart"]

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from headway.ledger import proof
 from headway.ledger.chain import Ledger, LostError, register, verify
 from headway.ledger.events import Event, canonical, digest, genesis, key, parse
-from headway.ledger.store import FolderStore, LedgerStore, S3Store, TakenError, UnreachableError, connect, prove
+from headway.ledger.store import FolderStore, LedgerStore, S3Store, TakenError, UnreachableError, connect
+from headway.ledger.store_proof import prove
 from headway.problem import UserError
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
