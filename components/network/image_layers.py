@@ -3,8 +3,10 @@
 A registry answers a request for a layer with the address of a bucket that it owns. A gateway endpoint carries what
 goes to buckets of its own region and nothing else: those must stand in its policy, and all others leave through NAT.
 Sources: ECR's bucket from the ECR user guide, "Create the Amazon S3 gateway endpoint"; registry.k8s.io's from
-kubernetes/registry.k8s.io, `cmd/archeio/internal/app/buckets.go`, read 2026-08. Where the layers of other registries
-come from is stated by no source that we know.
+kubernetes/registry.k8s.io, `cmd/archeio/internal/app/buckets.go`, read 2026-08. quay.io sends clients inside AWS to its
+bucket (quay/quay, `storage/cloud.py`, CloudFrontedS3Storage; its name: OpenShift documentation, "Configuring your
+firewall"), and Docker Hub to one that machines in us-east-1 have seen: `docker-images-prod.s3.dualstack.us-east-1`. That
+both have their only bucket there is assumed; where the layers of other registries come from, no source states.
 """
 
 KUBERNETES_REGIONS = frozenset(
@@ -51,7 +53,11 @@ _ODD = {"eu-west-2": "767373bbdcb8270361b96548387bf2a9ad0d48758c35-eu-west-2"}
 """Somebody else has the name that the others' rule would give."""
 
 
+_OTHERS = {"us-east-1": ("docker-images-prod", "quayio-production-s3")}
+"""Of Docker Hub and quay.io, by region."""
+
+
 def buckets(region: str) -> tuple[str, ...]:
-    """Names of the buckets in `region` from which ECR and registry.k8s.io serve its nodes."""
+    """Names of the buckets in `region` from which ECR and public registries serve its nodes."""
     registry = (_ODD.get(region, f"prod-registry-k8s-io-{region}"),) if region in KUBERNETES_REGIONS else ()
-    return (f"prod-{region}-starport-layer-bucket", *registry)
+    return (f"prod-{region}-starport-layer-bucket", *registry, *_OTHERS.get(region, ()))

@@ -1,7 +1,7 @@
 """Whether nodes will reach the registries: through NAT, or through the endpoints to the region's ECR. Pure.
 
 This machine has other ways out than they have, so that it can pull an image says nothing. The trap: a gateway endpoint of S3
-takes what goes to buckets of the region off NAT, and its policy admits the layers of ECR and registry.k8s.io alone
+takes what goes to buckets of the region off NAT, and its policy admits those of registries that are known
 (`components/network/image_layers.py`).
 """
 
@@ -16,9 +16,9 @@ WAYS = "image-ways"
 ECR_ENDPOINTS = frozenset({"ecr.api", "ecr.dkr", "s3"})
 """What a pull from ECR passes (ECR user guide, "Interface VPC endpoints"): API, registry, layers."""
 DOCKER_HUB = "docker.io"
-IN_BUCKETS = (DOCKER_HUB, "quay.io")
-"""Registries that send some clients of AWS to a bucket of S3: `docker-images-prod*` in the client's region (JFrog, "What should we
-whitelist ... behind firewalls"), `quayio-production-s3` (OpenShift documentation, "Configuring your firewall"). Nobody has tried."""
+KNOWN = "us-east-1"
+"""Where the bucket of Docker Hub is known, and admitted. It may have more: JFrog ("What should we whitelist ... behind firewalls") says
+that nodes are sent to a bucket `docker-images-prod*` in their own region, whose name no source states."""
 
 
 def judge_ways(images: Sequence[str], layer: Described, contracts: Mapping[str, str]) -> DoctorResult:
@@ -63,9 +63,9 @@ def _through_nat(images: Sequence[str], layer: Described) -> Iterator[Problem]:
             "It gives an address 100 of them in six hours, and all nodes behind one NAT gateway are one address: new nodes wait then "
             '(Docker documentation, "Docker Hub usage and limits")',
         )
-    if "s3" in layer.endpoints and (apart := sorted({host for host in hosts if host in IN_BUCKETS})):
+    if hub and "s3" in layer.endpoints and layer.region != KNOWN:
         yield _warning(
-            f"{' and '.join(apart)} may send nodes to buckets of S3, which the endpoint s3 takes off NAT and does not admit",
+            f"Docker Hub may send nodes to a bucket in {layer.region}, which the endpoint s3 takes off NAT and does not admit",
             "Then layers are answered by 403 and no pod of these images starts; nobody has tried it on AWS",
         )
 

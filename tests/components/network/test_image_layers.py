@@ -18,7 +18,9 @@ KUBERNETES_BUCKETS = {
     "us-west-2": "prod-registry-k8s-io-us-west-2",
 }
 """As kubernetes/registry.k8s.io says in `cmd/archeio/internal/app/buckets.go`."""
-NO_BUCKET_KNOWN = {"docker.io", "ghcr.io", "nvcr.io", "public.ecr.aws", "quay.io"}
+VIRGINIA_BUCKETS = {"docker.io": "docker-images-prod", "quay.io": "quayio-production-s3"}
+"""Of registries that send clients inside AWS to a bucket in us-east-1, as quay/quay says in `storage/cloud.py`."""
+NO_BUCKET_KNOWN = {"ghcr.io", "nvcr.io", "public.ecr.aws"}
 """Registries that no source places in a bucket of the node's region."""
 
 
@@ -43,7 +45,14 @@ def test_layers_of_each_kubernetes_image_pass_the_endpoint(image: str, region: s
 
 
 def test_each_registry_that_is_pulled_from_was_looked_up() -> None:
-    assert {image.partition("/")[0] for image in IMAGES} <= NO_BUCKET_KNOWN | {"registry.k8s.io"}
+    assert {image.partition("/")[0] for image in IMAGES} <= NO_BUCKET_KNOWN | VIRGINIA_BUCKETS.keys() | {"registry.k8s.io"}
+
+
+@pytest.mark.parametrize("bucket", VIRGINIA_BUCKETS.values())
+def test_layers_from_a_registrys_bucket_in_virginia_pass_its_endpoint_alone(bucket: str) -> None:
+    assert passes("us-east-1", "s3:GetObject", bucket, REGISTRYS_ACCOUNT)
+    assert not passes("us-east-1", "s3:PutObject", bucket, REGISTRYS_ACCOUNT)
+    assert not passes("us-west-2", "s3:GetObject", bucket, REGISTRYS_ACCOUNT), "what is not of the region leaves through NAT"
 
 
 @pytest.mark.parametrize("region", sorted(KUBERNETES_BUCKETS))

@@ -56,10 +56,12 @@ def test_pulls_from_docker_hub_without_a_login_are_warned_of() -> None:
 
 
 def test_layers_that_may_come_from_buckets_past_nat_are_warned_of() -> None:
-    quay = "quay.io/prometheus/alertmanager:v0.34.0"
-    (problem,) = found(quay, nat="per-zone").problems
-    assert problem.level is ProblemLevel.WARNING and problem.fact.startswith("quay.io may send nodes to buckets of S3")
-    assert found(quay, nat="per-zone", endpoints=()).state is CheckState.OK
+    hub = "docker.io/grafana/grafana:13.2.0"
+    _, problem = found(hub, nat="per-zone").problems
+    assert problem.level is ProblemLevel.WARNING
+    assert problem.fact.startswith("Docker Hub may send nodes to a bucket in us-west-2, which the endpoint s3 takes off NAT")
+    for known in ({"endpoints": ()}, {"region": "us-east-1"}):
+        assert len(found(hub, nat="per-zone", **known).problems) == 1, "its limit alone is told"
 
 
 def test_what_the_platform_installs_from_its_sources_is_not_reached_without_nat() -> None:
