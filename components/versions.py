@@ -18,7 +18,10 @@ class HelmChart:
     """A Helm chart of a platform add-on. `repository` is empty for a chart named by an `oci://` reference.
 
     `images` are what its pods pull with the values used here, read from the rendered chart, with the digest where a
-    public source states it; for the others the mirror's copy is the pin.
+    public project states it as that of this tag: `headway mirror --push` copies that and nothing else. No project states
+    one for Istio's, the Load Balancer Controller's, the GPU Operator's own and the webhooks' certificate maker's; of node
+    exporter's and node feature discovery's it is not sure; nginx's tag moves. `headway mirror --list` names them, and
+    `--push` prints what each was: the mirror's copy is their pin.
     """
 
     chart: str
@@ -137,9 +140,9 @@ KEDA = HelmChart(
     version="2.20.2",
     digest="db60b1fa60f0565fefa4ce2f87e855b6a8854363ee82962fbe28a12a70d64c4c",
     images=(
-        "ghcr.io/kedacore/keda:2.20.2",
-        "ghcr.io/kedacore/keda-admission-webhooks:2.20.2",
-        "ghcr.io/kedacore/keda-metrics-apiserver:2.20.2",
+        "ghcr.io/kedacore/keda:2.20.2@sha256:fe74c7b8849586a67ad2201bcb89e7f5ac221ff90399ecaa8fd28427f1ef11e6",
+        "ghcr.io/kedacore/keda-admission-webhooks:2.20.2@sha256:41f74102aba7959c6e8d08b433ab8a5fd6cae7c5646c78f7fe3de40a52df3439",
+        "ghcr.io/kedacore/keda-metrics-apiserver:2.20.2@sha256:27286536a8a775aeeee37a7e343f8ecebb27ebf680ee1181a4f99e82eefb253b",
     ),
 )
 
@@ -150,10 +153,10 @@ CERT_MANAGER = HelmChart(
     # Its index is in no source tree; many public projects that compare the package with a digest state this one.
     digest="73a56e1728edd6c99f1f31082618c3259d279a76b7ebd3d4bdc5475c2442d34a",
     images=(
-        "quay.io/jetstack/cert-manager-cainjector:v1.21.2",
-        "quay.io/jetstack/cert-manager-controller:v1.21.2",
-        "quay.io/jetstack/cert-manager-startupapicheck:v1.21.2",
-        "quay.io/jetstack/cert-manager-webhook:v1.21.2",
+        "quay.io/jetstack/cert-manager-cainjector:v1.21.2@sha256:c85268c64f2e0e76684bf5fe8906caff34b82523561c6affe0fae3546bd87562",
+        "quay.io/jetstack/cert-manager-controller:v1.21.2@sha256:70f532fd9cfde0b09d55687200942399d89838bc2d5d5b45152eb799a15912b8",
+        "quay.io/jetstack/cert-manager-startupapicheck:v1.21.2@sha256:46e75b6866359ffb5d82624f41e3ed1c70b2994982702ced547ce5edb418a8f5",
+        "quay.io/jetstack/cert-manager-webhook:v1.21.2@sha256:a60e2dac46dbb8a7f3df95c54ce941012f54c2fe022f0ee55aaa1ab40ed957ae",
     ),
 )
 
@@ -162,7 +165,9 @@ CLUSTER_AUTOSCALER = HelmChart(
     repository="https://kubernetes.github.io/autoscaler",
     version="9.59.0",
     digest="90276dafe65cf5d4328ef8313baf6cfb9d130683e0c9f3c28a03b4d8a9ed8f6e",
-    images=("registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.2",),
+    images=(
+        "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.2@sha256:aac369dc283927a623deb1af54696efcc722ae79255aa07788422e495bab887d",
+    ),
 )
 
 LOAD_BALANCER_CONTROLLER = HelmChart(
@@ -184,15 +189,15 @@ PROMETHEUS_STACK = HelmChart(
     repository=_PROMETHEUS,
     version="88.5.3",
     images=(
-        "docker.io/grafana/grafana:13.2.0",
+        "docker.io/grafana/grafana:13.2.0@sha256:3fd54ae1214669f8355f065ec9f6445d5279a3d77095ab048ca045685272429b",
         "ghcr.io/jkroepke/kube-webhook-certgen:1.8.7",
-        "quay.io/kiwigrid/k8s-sidecar:2.10.1",
-        "quay.io/prometheus-operator/prometheus-config-reloader:v0.93.1",
-        "quay.io/prometheus-operator/prometheus-operator:v0.93.1",
-        "quay.io/prometheus/alertmanager:v0.34.0",
+        "quay.io/kiwigrid/k8s-sidecar:2.10.1@sha256:7eac5c4fed714a18d038fc9fea57d8744d113367935dac0ea4eb6a87cef704a3",
+        "quay.io/prometheus-operator/prometheus-config-reloader:v0.93.1@sha256:428f088fe6fe07ab138bda92113664b04848a1dc408e4d3680a60ecdb55d1a65",
+        "quay.io/prometheus-operator/prometheus-operator:v0.93.1@sha256:e52bb28fd41c98dd407c7a8cba8bdcfe7eabd7447e250afaf1fe7bb816dedbff",
+        "quay.io/prometheus/alertmanager:v0.34.0@sha256:690c7b525f4367aa91f73e2f91c632206d32e97c6384bdbf2fb7a861b420340d",
         "quay.io/prometheus/node-exporter:v1.12.1-distroless",
         f"quay.io/prometheus/prometheus:{PROMETHEUS_TAG}@sha256:{PROMETHEUS_DIGEST}",
-        "registry.k8s.io/kube-state-metrics/kube-state-metrics:v2.20.0",
+        "registry.k8s.io/kube-state-metrics/kube-state-metrics:v2.20.0@sha256:42cfe3723a5f058171c627537fb57a3ea0f26e4380fa18555a95cb1a1b4cfc5b",
     ),
 )
 LOKI = HelmChart(
@@ -201,9 +206,9 @@ LOKI = HelmChart(
     version="18.11.0",
     digest="d4d99424d197e1460878093c9fced02346669ab0698a0dca7c575ab76fff7aeb",
     images=(
-        "docker.io/grafana/loki:3.7.6",
+        "docker.io/grafana/loki:3.7.6@sha256:efd47c67f9bac88ca29bcf8cb997d9ab29d1848bd0aff579282295542a745952",
         "docker.io/nginxinc/nginx-unprivileged:1.31-alpine",
-        "ghcr.io/jkroepke/access-log-exporter:0.4.11",
+        "ghcr.io/jkroepke/access-log-exporter:0.4.11@sha256:371463b58e7947c0769480186d915792d57809536f2b3539b9154ec6d2a2ba11",
     ),
 )
 TEMPO = HelmChart(
@@ -211,14 +216,16 @@ TEMPO = HelmChart(
     repository=_GRAFANA,
     version="2.2.4",
     digest="5f3f4b29c4487b9c27715c18bc6c7b0889712b14075d97705f9b151a51725f68",
-    images=("docker.io/grafana/tempo:2.10.8",),
+    images=("docker.io/grafana/tempo:2.10.8@sha256:f0561deb1c68ec44d6e6e7e4487f30106c4e5e768642077695b37958b105812a",),
 )
 OTEL_COLLECTOR = HelmChart(
     chart="opentelemetry-collector",
     repository="https://open-telemetry.github.io/opentelemetry-helm-charts",
     version="0.170.0",
     digest="ed140b332233075c7fd15eaebba571fdf100926f08c0a5a274c7b32895315137",
-    images=("docker.io/otel/opentelemetry-collector-contrib:0.158.0",),
+    images=(
+        "docker.io/otel/opentelemetry-collector-contrib:0.158.0@sha256:c5918f78992ee73b0d6f0e599423ac5ec52dd5d9726733114d6eca53d5a32ed5",
+    ),
 )
 
 CHARTS = tuple(
@@ -317,7 +324,7 @@ SUPPORT = (
     ),
     VersionSupport(
         what="Cluster Autoscaler",
-        version=CLUSTER_AUTOSCALER.images[0].rpartition(":")[2],
+        version="v1.35.2",
         ends=None,
         then="Mends go to the newest minor version and the three before it; it is meant for Kubernetes of its own minor version",
         source="kubernetes/autoscaler, cluster-autoscaler/README.md (Releases)",
@@ -349,7 +356,7 @@ SUPPORT = (
     ),
     VersionSupport(
         what="OpenTelemetry Collector",
-        version=OTEL_COLLECTOR.images[0].rpartition(":")[2],
+        version="0.158.0",
         ends=None,
         then="No statement of its project on an end of support was found",
         source="open-telemetry/opentelemetry-collector, looked for in its documentation",

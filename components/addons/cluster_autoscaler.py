@@ -31,7 +31,7 @@ def values(cluster_name: str, region: str, pools: Sequence[Pool], annotations: A
         "autoDiscovery": {"clusterName": cluster_name},
         "awsRegion": region,
         "cloudProvider": "aws",
-        "image": {"tag": CLUSTER_AUTOSCALER.images[0].rpartition(":")[2]},
+        "image": {"tag": CLUSTER_AUTOSCALER.images[0].partition("@")[0].rpartition(":")[2]},
         "replicaCount": 2,
         "expanderPriorities": priorities(pools),
         "extraArgs": {

@@ -52,6 +52,8 @@ def test_a_chart_has_the_digest_of_its_package_if_its_repository_states_one() ->
     digests = {chart["chart"]: chart["digest"] for chart in mirror.listing()["charts"]}
     assert all(digest is None or re.fullmatch("sha256:[0-9a-f]{64}", digest) for digest in digests.values())
     assert {name for name, digest in digests.items() if digest} >= {
+        "aws-load-balancer-controller",
+        "cert-manager",
         "cluster-autoscaler",
         "gpu-operator",
         "keda",
@@ -62,6 +64,21 @@ def test_a_chart_has_the_digest_of_its_package_if_its_repository_states_one() ->
     assert len({digest for digest in digests.values() if digest}) == sum(1 for digest in digests.values() if digest), "one was copied"
     said = CliRunner().invoke(app, ["mirror", "--list"]).output
     assert all(digest in said for digest in digests.values() if digest)
+
+
+def test_images_without_a_digest_are_those_of_which_none_is_stated_surely() -> None:
+    unpinned = {image["image"].partition(":")[0].partition("/")[2] for image in mirror.listing()["images"] if not image["digest"]}
+    assert unpinned == {
+        "eks/aws-load-balancer-controller",
+        "istio/install-cni",
+        "istio/pilot",
+        "istio/proxyv2",
+        "jkroepke/kube-webhook-certgen",
+        "nfd/node-feature-discovery",
+        "nginxinc/nginx-unprivileged",
+        "nvidia/gpu-operator",
+        "prometheus/node-exporter",
+    }
 
 
 def test_the_command_prints_what_the_program_installs() -> None:

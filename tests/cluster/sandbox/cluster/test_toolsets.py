@@ -58,7 +58,7 @@ def test_the_collector_is_of_the_release_that_the_platform_installs() -> None:
     contrib = {
         version for module, version in found.items() if module.startswith("github.com/open-telemetry/opentelemetry-collector-contrib/")
     }
-    assert contrib == {f"v{image.rpartition(':')[2]}"}
+    assert contrib == {f"v{image.partition('@')[0].rpartition(':')[2]}"}
 
 
 def test_the_staging_modules_follow_kubernetes() -> None:
