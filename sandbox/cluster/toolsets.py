@@ -196,8 +196,12 @@ REGISTRY = ToolSet(name="registry", binaries=(Binary(name="registry", package=".
 HELM = ToolSet(name="helm", binaries=(Binary(name="helm", package="helm.sh/helm/v3/cmd/helm"),), disk_bytes=3 * _GIB)
 """For the tests that render charts, where somebody has them."""
 
+NETWORK_POLICIES = ToolSet(name="network-policies", binaries=(Binary(name="network-policies", package="."),), disk_bytes=3 * _GIB)
+"""The reference implementation's judgement of packets, for the test of our own; the sandbox starts none."""
+
 SETS: Mapping[str, ToolSet] = {
-    each.name: each for each in (CONTROL_PLANE, CRDS, PROMETHEUS, ALERTMANAGER, KEDA, COLLECTOR, CERT_MANAGER, REGISTRY, HELM)
+    each.name: each
+    for each in (CONTROL_PLANE, CRDS, PROMETHEUS, ALERTMANAGER, KEDA, COLLECTOR, CERT_MANAGER, REGISTRY, HELM, NETWORK_POLICIES)
 }
 
 

@@ -154,6 +154,8 @@ CASES: list[tuple[str, list[dict[str, Any]], tuple[int, str], Pair]] = [
     ("isolates pods that are selected by a policy allowing SCTP", [ingress({"ports": [{"protocol": "SCTP"}]}, pods=A)], (81, "TCP"), to_a(lambda s: False)),
     ("no access by TCP when a policy specifies only UDP", [ingress({"ports": [{"port": 80, "protocol": "UDP"}]}, pods=A)], (80, "TCP"), to_a(lambda s: False)),
     ("access by UDP when a policy specifies UDP", [ingress({"ports": [{"port": 80, "protocol": "UDP"}]}, pods=A)], (80, "UDP"), lambda s, t: True),
+    ("a named port of UDP", [ingress({"ports": [{"port": "serve-80-udp", "protocol": "UDP"}]}, pods=A)], (80, "UDP"), lambda s, t: True),
+    ("no types, and rules of egress that are none", [policy(ingress=[{}], egress=[])], (80, "TCP"), lambda s, t: True),
     ("an endPort", [ingress({"ports": [{"port": 79, "endPort": 81}]}, pods=A)], (81, "TCP"), lambda s, t: True),
     ("an endPort below", [ingress({"ports": [{"port": 70, "endPort": 80}]}, pods=A)], (81, "TCP"), to_a(lambda s: False)),
 ]  # fmt: skip
