@@ -348,7 +348,7 @@ def test_a_node_is_read_with_what_runs_on_it() -> None:
 UNDER_TEST = Quarantine(state=QuarantineState.TESTING, reason="r", by="b", since=9, changed=9, attempts=2)
 
 
-def test_a_tenants_pod_that_says_it_is_a_diagnostic_is_drained_and_proves_nothing() -> None:
+def test_a_tenants_pod_posing_as_a_diagnostic_is_drained_and_proves_nothing() -> None:
     metadata = {**body()["metadata"], "annotations": {QUARANTINE: UNDER_TEST.text()}}
     labels = {TENANT: "vision", DIAGNOSTIC_LABEL: UNDER_TEST.trial}
     for phase, movable in (("Succeeded", False), ("Failed", False), ("Running", True)):
