@@ -156,6 +156,12 @@ CASES: list[tuple[str, list[dict[str, Any]], tuple[int, str], Pair]] = [
     ("access by UDP when a policy specifies UDP", [ingress({"ports": [{"port": 80, "protocol": "UDP"}]}, pods=A)], (80, "UDP"), lambda s, t: True),
     ("a named port of UDP", [ingress({"ports": [{"port": "serve-80-udp", "protocol": "UDP"}]}, pods=A)], (80, "UDP"), lambda s, t: True),
     ("no types, and rules of egress that are none", [policy(ingress=[{}], egress=[])], (80, "TCP"), lambda s, t: True),
+    (
+        "NotIn picks what has not the label",
+        [ingress({"from": [{"podSelector": {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["front"]}]}}]}, pods=A)],
+        (80, "TCP"),
+        to_a(lambda s: s[0] == "x"),
+    ),
     ("an endPort", [ingress({"ports": [{"port": 79, "endPort": 81}]}, pods=A)], (81, "TCP"), lambda s, t: True),
     ("an endPort below", [ingress({"ports": [{"port": 70, "endPort": 80}]}, pods=A)], (81, "TCP"), to_a(lambda s: False)),
 ]  # fmt: skip
