@@ -24,6 +24,14 @@ def private_folder(path: Path, named_by: str = "XDG_STATE_HOME") -> Path:
     return path
 
 
+def told_to_root(place: Path) -> str:
+    """What root is told in a folder of somebody else, who could change none of the files that are made there."""
+    owner = place.stat().st_uid
+    if os.geteuid() != 0 or owner == 0:
+        return ""
+    return f"you are root, and {place} belongs to user {_name(owner)}: files that are made there will be root's. Run it as that user"
+
+
 def _name(uid: int) -> str:
     import pwd
 

@@ -6,6 +6,7 @@ Commands import what they need when they run, so that `headway --help` answers a
 import os
 import sys
 import traceback
+from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -68,6 +69,7 @@ def main() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  as long as the process
         elif isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without the character is shown its number
+    _warn_root()
     try:
         app()
     except UserError as error:
@@ -99,6 +101,14 @@ def main() -> None:
             ),
         )
         sys.exit(70)
+
+
+def _warn_root() -> None:
+    from headway.private_folder import told_to_root
+
+    with suppress(OSError):
+        if said := told_to_root(Path.cwd()):
+            print(f"warning: {said}.", file=sys.stderr)
 
 
 def _say(kind: str, error: UserError) -> None:

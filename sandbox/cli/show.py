@@ -1,6 +1,5 @@
 """How results look to a person. Takes frozen values, prints; decides nothing."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from rich.text import Text
 
 from headway.cli.progress import elapsed
 from headway.environment.stacks import StackResult
+from headway.private_folder import told_to_root
 from headway.wire import POLICY_GATE
 from sandbox.cluster.processes import ProcessStatus
 from sandbox.deploy import LayerResult
@@ -31,13 +31,9 @@ _OPERATIONS = {
 
 
 def say_whose(console: Console, project: Path) -> None:
-    """Warn root in a checkout of somebody else, who could change none of the files that are made."""
-    owner = project.stat().st_uid
-    if os.geteuid() == 0 and owner != 0:
-        console.print(
-            f"[yellow]warning[/yellow]: you are root, and {escape(str(project))} belongs to user {owner}: files that are made there will be"
-            f" root's.\n  Run it as that user, or set HEADWAY_SANDBOX_HOME to a folder of root.",
-        )
+    """Warn root in a checkout of somebody else."""
+    if said := told_to_root(project):
+        console.print(f"[yellow]warning[/yellow]: {escape(said)}, or set HEADWAY_SANDBOX_HOME to a folder of root.")
 
 
 def layer(result: LayerResult) -> RenderableType:

@@ -11,6 +11,7 @@ daemon thread: the guard (`build_guard.py`) ends the compilers when this process
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +19,11 @@ from threading import Event
 from time import monotonic
 
 from headway.private_folder import private_folder
-from headway.problem import UserError
+from headway.problem import Exit, UserError
 from sandbox.cluster import build_commands, disk, golang
 from sandbox.cluster.locks import exclusive
 from sandbox.cluster.toolsets import SETS, Binary, ToolSet, fingerprint, go_directive, link_flags, required_versions
-from sandbox.layout import HOME_VARIABLE, Layout
+from sandbox.layout import CACHE_VARIABLE, HOME_VARIABLE, Layout
 from sandbox.progress import Progress
 
 DEFAULT_SETS = ("control-plane", "crds")
@@ -100,8 +101,24 @@ def ensure_toolchain(
                 if not folders[name].exists():  # whoever held the lock may have built it
                     _Build(wanted[name], folders[name], layout, progress, free_bytes, cancel).run()
     for folder in folders.values():
+        trusted(folder)
         os.utime(folder)  # pruning goes by last use
     return Toolchain(folders)
+
+
+def trusted(folder: Path) -> None:
+    """Programs run from there: close it to other writers. Raises UserError where another user owns it."""
+    for place in (folder, folder.parent):
+        found = place.stat()
+        if found.st_uid not in (os.geteuid(), 0):
+            raise UserError(
+                f"{place} belongs to user {found.st_uid}, and this is user {os.geteuid()}.",
+                "The sandbox would run programs that somebody else can change; nothing was started.",
+                f"Run it as that user, or name a cache of your own with {CACHE_VARIABLE}.",
+                Exit.REFUSED,
+            )
+        if found.st_uid == os.geteuid() and found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            place.chmod(stat.S_IMODE(found.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
 
 
 def _folder(layout: Layout, tool_set: ToolSet) -> Path:

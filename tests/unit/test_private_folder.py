@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from headway.cli.main import main
 from headway.private_folder import private_folder
 from headway.problem import UserError
 from sandbox.cli.show import say_whose
+from sandbox.cluster.toolchain import trusted
 from sandbox.layout import Layout
 from sandbox.session import held
 
@@ -61,3 +63,31 @@ def test_root_in_a_checkout_of_another_user_is_told(
     say_whose(console, Checkout(tmp_path))
     said = console.export_text()
     assert (says in said) if says else said == ""
+
+
+def test_the_programs_that_the_sandbox_runs_are_written_by_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "toolchain").mkdir(mode=0o777)
+    (tools := tmp_path / "toolchain" / "control-plane").mkdir(mode=0o777)
+    trusted(tools)
+    assert (mode(tools), mode(tools.parent)) == (0o755, 0o755)
+    monkeypatch.setattr("os.geteuid", lambda: 4711)
+    if tools.stat().st_uid:
+        with pytest.raises(UserError, match="belongs to user"):
+            trusted(tools)
+
+    class Foreign(type(tmp_path)):
+        def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+            return os.stat_result((0, 0, 0, 0, 1234, 0, 0, 0, 0, 0))
+
+    with pytest.raises(UserError, match="belongs to user 1234"):
+        trusted(Foreign(tools))
+
+
+def test_every_command_tells_root_whose_files_it_would_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("headway.private_folder.told_to_root", lambda _: "you are root")
+    monkeypatch.setattr("sys.argv", ["headway", "schema", "model"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "warning: you are root" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pulumi_embedded.engine.model import ProviderFactories
+from pulumi_embedded.engine.private import private
 from pulumi_embedded.engine.provider import Provider
 from pulumi_embedded.engine.secrets import FILE_VARIABLE, VALUE_VARIABLE
 
@@ -23,7 +24,7 @@ def home() -> Path:
 
 def prepare(folder: Path) -> None:
     """Give this process a file backend and a passphrase in `folder`, unless its environment names others."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private(folder)
     if not os.environ.get(BACKEND_VARIABLE):
         state = folder / "state"
         state.mkdir(exist_ok=True)

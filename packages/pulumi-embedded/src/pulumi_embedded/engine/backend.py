@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from pulumi_embedded.engine.errors import EngineError
+from pulumi_embedded.engine.private import private
 
 ORGANIZATION: Final = "organization"
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
@@ -103,7 +104,7 @@ class FileBackend:
     def mark(self) -> None:
         """Say which layout this is. Pulumi takes a folder without this file for its older layout, which had no projects."""
         file = self._folder / "meta.yaml"
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # states hold what programs told nobody to keep secret
+        private(self._folder)  # states hold what programs told nobody to keep secret
         if not file.exists():
             file.write_text("version: 1\n", encoding="utf-8")
 
