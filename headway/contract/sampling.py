@@ -15,12 +15,12 @@ What a reader can rely on:
 The trap: a sample is what somebody in the tenant's network wrote, masked (`****`) and perhaps lost on the way. Its absence proves nothing.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headway.bounded_json import bounded_json
 from headway.contract.units import Duration, Share
 
 BODY_BYTES = 65_536
@@ -72,7 +72,7 @@ def samples(lines: Iterable[str]) -> Iterator[Sample]:
     """The records in `lines`; what is none is left out, for a line may have been cut off."""
     for line in lines:
         try:
-            found = json.loads(line)
+            found = bounded_json(line)
             yield Sample(
                 request_id=str(found["request_id"]),
                 workload=str(found["workload"]),
@@ -82,7 +82,7 @@ def samples(lines: Iterable[str]) -> Iterator[Sample]:
                 request=_document(found.get("request")),
                 response=_document(found.get("response")),
             )
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             continue
 
 

@@ -6,7 +6,6 @@ identities nor a hole in them is needed. A server that is busy or cannot be reac
 right one nor a wrong one.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from headway.bounded_json import bounded_json
 from headway.environment.port import OutOfReachError
 from headway.release.driver.service_under_release import ProbeResult
 from headway.wire import SCRIPTS_FOLDER
@@ -138,10 +138,10 @@ def _told(
 ) -> "list[tuple[str, str, str]] | OutOfReachError":
     try:
         lines = run(pod, arguments, seconds + GRACE_SECONDS).splitlines()
-        return [(str(name), str(outcome), str(why)) for name, outcome, why in map(json.loads, filter(None, lines))]
+        return [(str(name), str(outcome), str(why)) for name, outcome, why in map(bounded_json, filter(None, lines))]
     except OutOfReachError as failure:
         return failure
-    except ValueError as failure:
+    except (TypeError, ValueError) as failure:
         return OutOfReachError(f"what {pod['metadata']['name']} said cannot be read ({failure})")
 
 
@@ -152,12 +152,13 @@ def failing(pods: Sequence[Mapping[str, Any]], run: RunInPod) -> str | None:
     reasons: set[str] = set()
     for pod in chosen:
         try:
-            said = json.loads(run(pod, ("-I", "-c", FAILING, SCRIPTS_FOLDER, "0"), GRACE_SECONDS))
-        except (OutOfReachError, ValueError):  # it is being started, or ended
+            said = bounded_json(run(pod, ("-I", "-c", FAILING, SCRIPTS_FOLDER, "0"), GRACE_SECONDS))
+            times, why = int(said["times"]), str(said["why"])
+        except (OutOfReachError, ValueError, KeyError, TypeError):  # it is being started, or ended, or says something else
             return None
-        if int(said["times"]) < FAILURES:
+        if times < FAILURES:
             return None
-        reasons.add(f"{said['times']} times in a row, though its server says that it is ready: {said['why']}")
+        reasons.add(f"{times} times in a row, though its server says that it is ready: {why}")
     return "; ".join(sorted(reasons)) or None
 
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headway.bounded_json import bounded_json
 from headway.environment.port import OutOfReachError
 from headway.release.driver.golden_answers import GRACE_SECONDS, JUDGING, RunInPod
 from headway.wire import SCRIPTS_FOLDER
@@ -91,6 +92,6 @@ def _run(pods: Sequence[Mapping[str, Any]], run: RunInPod, words: Sequence[str],
     pod = min(pods, key=lambda pod: str(pod["metadata"]["name"]))
     said = run(pod, ("-I", "-c", *words), seconds + GRACE_SECONDS)
     try:
-        return [json.loads(line) for line in filter(None, said.splitlines())]
+        return [bounded_json(line) for line in filter(None, said.splitlines())]
     except ValueError as failure:
         raise OutOfReachError(f"what {pod['metadata']['name']} said cannot be read ({failure})") from None

@@ -7,7 +7,6 @@ answer that is not whole raises UnansweredError. A timeout of `requests` bounds 
 
 import base64
 import io
-import json
 import ssl
 import time
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 from urllib3 import Retry
 
+from headway.bounded_json import bounded_json
 from headway.problem import UserError
 from headway.release.evidence.samples import Series, TimedValue
 
@@ -155,7 +155,7 @@ class _Whole(HTTPAdapter):
 
 def _refuse_partial(body: bytes) -> None:
     try:
-        answer = json.loads(body)
+        answer = bounded_json(body, LARGEST_ANSWER_BYTES)
     except ValueError:
         raise UnansweredError("the answer is not JSON; a page of a proxy or a login, perhaps") from None
     if not isinstance(answer, dict) or answer.get("status") != "success":

@@ -283,3 +283,11 @@ def test_in_the_sandbox_a_served_pods_own_copy_of_the_script_is_run(tmp_path: Pa
 def test_where_the_node_agent_keeps_its_pods_is_where_they_are_looked_for(tmp_path: Path) -> None:
     spec: Any = PodSpec(namespace="quality", name="c", uid="0123456789ab", labels={}, inits=(), server=ANY, volumes={}, grace_seconds=1.0)
     assert spec.key == "quality_c_01234567"
+
+
+@pytest.mark.parametrize("said", ["5", "[1]", "{}", "[" * 100_000, "null", '["a","right"]'], ids=lambda said: said[:20])
+def test_a_replica_that_says_something_odd_gave_no_answer(said: str) -> None:
+    pods = [{"metadata": {"name": "a"}}]
+    with pytest.raises(OutOfReachError, match="cannot be read"):
+        asked(pods, lambda *_: said, 1.0)
+    assert failing(pods, lambda *_: said) is None

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from headway.problem import UserError
-from headway.release.evidence.prometheus import Prometheus, PrometheusEndpoint, UnansweredError
+from headway.release.evidence.prometheus import (
+    Prometheus,
+    PrometheusEndpoint,
+    UnansweredError,
+    _refuse_partial,  # pyright: ignore[reportPrivateUsage]
+)
 from headway.release.evidence.reader import PrometheusEvidence
 from headway.release.evidence.reading import ArmNames, JudgedService, TickWindow
 from tests.loopback import Handler, served
@@ -175,3 +180,11 @@ def test_a_login_is_sent_as_basic_authentication_and_never_shown(server: Fake, t
 def test_what_could_never_be_asked_is_refused_before_anything_begins(given: dict[str, Any], why: str) -> None:
     with pytest.raises(UserError, match=why):
         PrometheusEndpoint(**given)
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 100_000, b'{"status":"success","a":1e999}', b"<html>", b"5", b"[]"], ids=lambda body: str(body)[:20]
+)
+def test_an_answer_that_no_prometheus_gives_is_none(body: bytes) -> None:
+    with pytest.raises(UnansweredError):
+        _refuse_partial(body)
