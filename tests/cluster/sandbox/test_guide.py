@@ -15,11 +15,16 @@ from tests.cluster.command import PROJECT, SECONDS, Sandbox
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
 PAGE = PROJECT / "docs/guide/aws.md"
-GIVEN = {"ENV": "sandbox", "TENANT": "vision", "SECRETS": "passphrase"}
+GIVEN = {"ENV": "sandbox", "TENANT": "hello", "SECRETS": "passphrase"}
+OTHER_TENANTS = ("assist", "vision")
+"""Of the sandbox's own; the page has none of them."""
+STAND_IN = b"a model of which nothing but its digest is looked at: no pod of this sandbox reads it"
+"""In place of the public model, to which a test has no way."""
+STEP = re.compile(r"^```\n(.*?)^```\n(?:\n```text\n.*?^```\n)?", re.MULTILINE | re.DOTALL)
+"""Commands, and what the sandbox said, if that is shown."""
 NOT_RUN = {
     "aws ": "there is no account",
-    "curl ": "no model answers here; `make demo` serves some",
-    "headway artifact push ": "tests/cluster/sandbox/cloud pushes to a real object store",
+    "curl ": "there is no way to the public model; tests/traffic/test_guide_request.py asks a model",
     "headway loops push ": "tests/cluster/test_loops_image.py pushes to a real registry",
     "kubectl ": "it is not among what this checkout installs",
     "make ": "it has been run, or there were no test",
@@ -31,12 +36,50 @@ ENDS = {
     "headway verify --environment ": {3},
 }
 """Exit codes where 0 would be too good for a sandbox."""
+_ACTION = r"no violations|could not be evaluated|^ +\+ \d+ (to create|created)$"
+KEPT = {
+    "headway cost ": r"^(\w+, in |USD a month|control plane|NAT gateways|together)",
+    "headway artifact push ": r" uploaded|  uri: |- \{path: ",
+    "headway doctor ": r"^\S (sample-values|reservations|certificate): ",
+    "headway verify --environment ": r"^\S [\w-]+: ",
+    "headway verify show ": r"^\S [\w-]+: ",
+    "pulumi preview ": _ACTION,
+    "pulumi up ": _ACTION,
+}
+"""Lines that the page shows of commands that say much, or what depends on the machine."""
+UPDATE = "HEADWAY_UPDATE_GOLDEN"
 
 
 def commands() -> list[str]:
     """The page's commands, in order."""
-    fenced = re.findall(r"^```\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    return [line for block in fenced for line in block.splitlines() if line.strip()]
+    blocks = [step[1] for step in STEP.finditer(PAGE.read_text(encoding="utf-8"))]
+    return [line for block in blocks for line in block.splitlines() if line.strip()]
+
+
+def kept(line: str, output: str) -> list[str]:
+    """What the page shows of an output: no times, no ids, and of a long one the lines that matter, each once."""
+    start = starting(line, dict(KEPT))
+    lines = [each.rstrip() for each in output.splitlines()]
+    chosen = [each for each in lines if start is None or re.search(KEPT[start], each)]
+    return list(dict.fromkeys(re.sub(r"/id/[0-9A-F]{32}", "/id/0123...", re.sub(r", \d+ s$", "", each)) for each in chosen))
+
+
+def titled(line: str, output: str) -> list[str]:
+    """The output below its command, as far as its first option."""
+    lines = kept(line, output)
+    return [f"$ {re.split(' -', line)[0]}", *lines] if lines else []
+
+
+def shown(page: str, answers: dict[str, tuple[int, str]]) -> str:
+    """The page with what was said in this run by each step below which it shows an output."""
+
+    def step(found: re.Match[str]) -> str:
+        if "```text" not in found[0]:
+            return found[0]
+        said = [each for line in found[1].splitlines() if line in answers for each in titled(line, answers[line][1])]
+        return f"```\n{found[1]}```\n\n```text\n" + "".join(f"{each}\n" for each in said) + "```\n"
+
+    return STEP.sub(step, page)
 
 
 def starting(line: str, table: dict[str, object]) -> str | None:
@@ -47,6 +90,13 @@ def starting(line: str, table: dict[str, object]) -> str | None:
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[int, str]]]:
     """What each command that can be run here answered: exit code and output."""
     sandbox = Sandbox(tmp_path_factory.mktemp("guide"))
+    stacks = sandbox.project / "stacks"
+    (stacks / "Pulumi.sandbox-hello.yaml").write_text("config: {}\n")
+    for tenant in OTHER_TENANTS:
+        (stacks / f"Pulumi.sandbox-{tenant}.yaml").unlink()
+    model = sandbox.project / "mnist-12/digits/1/model.onnx"
+    model.parent.mkdir(parents=True)
+    model.write_bytes(STAND_IN)
     try:
         session.prepare(sandbox.layout)
         session.Session(sandbox.layout, Silent()).start()
@@ -94,6 +144,15 @@ def test_a_verification_passes_nothing_that_a_sandbox_cannot_show(answers: dict[
     (said,) = [output for line, (_, output) in answers.items() if line.startswith("headway verify --environment")]
     assert "packets: not shown here" in said
     assert "gpu-pods: not shown here" in said
+
+
+def test_the_page_shows_what_each_step_says(answers: dict[str, tuple[int, str]]) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    now = shown(page, answers)
+    if os.environ.get(UPDATE):
+        PAGE.write_text(now, encoding="utf-8")
+    else:
+        assert page == now, f"run it again with {UPDATE}=1, and look at the diff"
 
 
 @pytest.mark.parametrize("start", sorted(NOT_RUN))
