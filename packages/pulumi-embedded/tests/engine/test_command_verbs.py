@@ -93,7 +93,7 @@ def test_another_configuration_file_can_be_named(place: Place, stack: auto.Stack
         ("watch", "`pulumi watch` is not supported .*pulumi up"),
         ("logs", "`pulumi logs` is not supported"),
         ("policy publish x", "`pulumi policy` is not supported .*--policy-pack"),
-        ("stack change-secrets-provider passphrase", "`pulumi stack change-secrets-provider` is not supported"),
+        ("stack change-secrets-provider awskms://x", "secrets provider 'awskms://x' is not supported .*Nothing was changed"),
         ("plugin rm --all", "`pulumi plugin rm` is not supported"),
         ("stack tag get nothing", "stack tag 'nothing' not found for stack 'dev'"),
         ("stack tag rm nothing", "stack tag 'nothing' not found for stack 'dev'"),

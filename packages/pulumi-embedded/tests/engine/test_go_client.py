@@ -34,7 +34,6 @@ REFUSED = {
     "plugin rm": "`pulumi plugin rm` is not supported",
     "rm with resources": "'dev' still has resources",
     "run program": "--run-program is not supported",
-    "secrets provider": "`pulumi stack change-secrets-provider` is not supported",
 }
 
 
@@ -100,6 +99,7 @@ def test_the_automation_api_of_go_is_answered_or_refused_by_name(tmp_path: Path)
     assert answers["history"][-1] == "update succeeded not-in-the-clear"
     assert answers["export"] == {"version": 3, "resources": 5}
     assert answers["import state"] is True
+    assert answers["secrets provider"] is True and answers["secrets provider back"] is True
     assert answers["info"] == {"name": "dev", "current": True, "resources": 5, "inProgress": False, "when": True}
     assert answers["plugins"] == ["mem resource 1.0.0"]
     assert answers["local up"] == {"create": 2} and answers["local destroy"] == {"delete": 2}

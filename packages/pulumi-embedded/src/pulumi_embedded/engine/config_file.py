@@ -3,7 +3,7 @@
 import io
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -13,7 +13,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from pulumi_embedded.engine.config import full_key
+from pulumi_embedded.engine.config import full_key, is_secure
 from pulumi_embedded.engine.errors import EngineError
 from pulumi_embedded.engine.paths import Path as KeyPath
 
@@ -104,6 +104,10 @@ class ConfigFile:
         for key, value in values.items():
             self.set(key, (), value)
 
+    def reseal(self, seal: Callable[[str], str]) -> bool:
+        """Give every secret the ciphertext that `seal` makes of its own, at any depth; whether there was one."""
+        return _resealed(self._config(), seal)
+
     def save(self) -> None:
         """Write the file if it has content; its folder is made if need be."""
         if not self._document.get("config"):
@@ -130,6 +134,16 @@ class ConfigFile:
     def _spelling(self, key: str) -> str:
         """The key as the file spells it (with or without the project's namespace), or in full."""
         return next((str(known) for known in self._config() if full_key(str(known), self._project) == key), key)
+
+
+def _resealed(node: Any, seal: Callable[[str], str]) -> bool:
+    if is_secure(node):
+        node["secure"] = seal(node["secure"])
+        return True
+    found = False
+    for inner in list(node.values()) if isinstance(node, CommentedMap) else list(node) if isinstance(node, CommentedSeq) else []:
+        found = _resealed(inner, seal) or found
+    return found
 
 
 def _text(value: str) -> Any:

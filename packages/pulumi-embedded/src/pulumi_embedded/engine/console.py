@@ -1,5 +1,6 @@
 """Where the lines of a verb go: to a caller of the Automation API, or to a terminal. Decides nothing about what is said."""
 
+import getpass
 import os
 import sys
 import threading
@@ -24,6 +25,10 @@ class Console(ABC):
         """A line from the person; empty at the end of input."""
         del question
         return ""
+
+    def hidden(self, question: str) -> str:
+        """As `ask`, for what must not be seen while it is typed."""
+        return self.ask(question)
 
 
 class Captured(Console):
@@ -74,6 +79,9 @@ class Terminal(Console):
     def ask(self, question: str) -> str:
         self._write(self._output, question)
         return self._source.readline().strip()
+
+    def hidden(self, question: str) -> str:
+        return getpass.getpass(question).strip() if self.interactive else self._source.readline().strip()
 
     def _write(self, stream: TextIO, text: str) -> None:
         with self._lock:

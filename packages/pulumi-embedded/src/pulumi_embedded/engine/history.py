@@ -50,14 +50,27 @@ def record(folder: Path, update: RecordedUpdate) -> None:
         "result": update.result,
         "resourceChanges": dict(update.changes),
     }
-    temporary = folder / f"{name}.tmp"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(fields, indent=1, sort_keys=True), encoding="utf-8")
-        temporary.replace(folder / name)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise EngineError(f"cannot record the operation in {folder}: {error.strerror}; the state itself is saved") from None
+    _put(folder / name, json.dumps(fields, indent=1, sort_keys=True))
+
+
+def resealed(folder: Path, seal: Callable[[str], str]) -> dict[str, str]:
+    """Every entry with secret configuration as it is to be written, by the name of its file: secrets as `seal` makes them."""
+    found: dict[str, str] = {}
+    for each in _numbers(folder):
+        file = folder / f"{each:08d}{_SUFFIX}"
+        update = _read(file)
+        secrets = [entry for entry in update["config"].values() if entry["secret"]]
+        for entry in secrets:
+            entry["value"] = seal(entry["value"])
+        if secrets:
+            found[file.name] = json.dumps(update, indent=1, sort_keys=True)
+    return found
+
+
+def write(folder: Path, texts: Mapping[str, str]) -> None:
+    """Put entries, by the names of their files, in the place of those that are there. Raises EngineError if one cannot be written."""
+    for name, text in texts.items():
+        _put(folder / name, text)
 
 
 def page(folder: Path, size: int, number: int, decrypt: Callable[[str], str] | None) -> list[Properties]:
@@ -70,6 +83,17 @@ def entries(folder: Path, size: int, number: int = 1) -> list[Properties]:
     """Page `number` (from 1) of `size` operations as recorded, newest first, each with its `version`."""
     numbers = sorted(_numbers(folder), reverse=True)[(number - 1) * size : number * size]
     return [{**_read(folder / f"{each:08d}{_SUFFIX}"), "version": each} for each in numbers]
+
+
+def _put(file: Path, text: str) -> None:
+    temporary = file.with_name(f"{file.name}.tmp")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(file)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise EngineError(f"cannot record the operation in {file.parent}: {error.strerror}; the state itself is saved") from None
 
 
 def _numbers(folder: Path) -> list[int]:

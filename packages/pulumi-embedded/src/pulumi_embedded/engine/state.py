@@ -227,6 +227,17 @@ class StackState:
             self._dirty = True
         self.save()
 
+    def reseal(self, passphrase: Passphrase) -> None:
+        """Write the checkpoint anew with every secret encrypted by `passphrase`. Readers need it from then on."""
+        with self._lock:
+            self._cipher()  # opened without one, the secrets could not be told
+            self._passphrase, self.salt = passphrase, passphrase.salt
+            self._sealed.clear()
+            for entry in self._entries.values():
+                entry.text = None
+            self._dirty = True
+        self.save()
+
     def deployment(self, *, show_secrets: bool = False) -> Properties:
         """The deployment as `stack export` prints it."""
         return {

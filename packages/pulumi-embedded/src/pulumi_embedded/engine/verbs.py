@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from pulumi_embedded.engine import operation, tags, verbs_config, verbs_stack
+from pulumi_embedded.engine import operation, tags, verbs_config, verbs_secrets, verbs_stack
 from pulumi_embedded.engine.arguments import GLOBAL, Arguments, CommandFlag, CommandVerb, UsageError, parse
 from pulumi_embedded.engine.display import NAME
 from pulumi_embedded.engine.errors import EngineError
@@ -243,6 +243,9 @@ _ACTIONS: Final[Mapping[CommandVerb, Action]] = {
         ("stack", "history"), "show the operations of a stack", _HISTORY, aliases=_both("history", "stack hist", "hist")
     ): verbs_stack.log,
     CommandVerb(("stack", "rename"), "give a stack another name", (_STACK,), 1, 1, "NEW"): verbs_stack.rename,
+    CommandVerb(
+        ("stack", "change-secrets-provider"), "encrypt a stack's secrets by a new passphrase", (_STACK,), 1, 1, "passphrase"
+    ): verbs_secrets.change,
     CommandVerb(("stack", "tag", "ls"), "list the tags of a stack", (_STACK, _JSON), aliases=_both("stack tag list")): tags.ls,
     CommandVerb(("stack", "tag", "get"), "show one tag", (_STACK,), 1, 1, "NAME"): tags.get,
     CommandVerb(("stack", "tag", "set"), "pin a tag to a stack", (_STACK,), 2, 2, "NAME VALUE"): tags.set_,
@@ -317,7 +320,6 @@ _REFUSED: Final[Mapping[str, str]] = {
     "policy": "pass the folder of a pack with --policy-pack",
     "query": "read the state with `pulumi stack export`",
     "schema": "providers are part of the host of the engine",
-    "stack change-secrets-provider": "only `passphrase` is known",
     "stack graph": "read the state with `pulumi stack export`",
     "state": "edit the result of `pulumi stack export` and give it to `pulumi stack import`",
     "template": _CLOUD,
