@@ -1,7 +1,12 @@
 """The Pulumi program: build the layer that this stack names."""
 
+import pulumi
+
 from stacks import settings
+from stacks.adoption import adopt
 from stacks.settings import AccessLayerSettings, ClusterSettings, PlatformSettings
+
+adopt(pulumi.get_stack())
 
 match settings.of_this_run():
     case AccessLayerSettings() as found:

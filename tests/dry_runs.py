@@ -42,9 +42,8 @@ KUBECTL: Mapping[str, frozenset[str]] = {
 }
 """Verb to the options that our pages use with it, from kubectl's reference (Kubernetes 1.35). `-n` goes with each."""
 NOT_JUDGED: Mapping[str, str] = {
-    "pulumi import": "the embedded engine takes none: it is AWS's own objects that are imported",
     "pulumi login": "the embedded engine's backend is a folder",
-    "pulumi stack change-secrets-provider": "the embedded engine has one kind of secrets",
+    'pulumi stack change-secrets-provider "awskms': "the embedded engine has one kind of secrets",
     "pulumi state unprotect": "the embedded engine edits a state by its export and import only",
 }
 """Beginnings of commands that no dry run can judge, and why."""

@@ -1,4 +1,4 @@
-"""Procedures of `docs/guide/day-two.md` for a tenant, walked by the page's own commands in a sandbox with a real API server.
+"""Procedures of `docs/guide/day-two.md` for platform and tenant, walked by the page's own commands in a sandbox with a real API server.
 
 One sandbox for the file: the tests follow each other as the procedures of one tenant's life.
 """
@@ -17,12 +17,12 @@ from kubernetes.dynamic.exceptions import ApiException
 
 from headway.ledger.store import FolderStore
 from headway.wire import TENANT
-from tests.cluster.command import PROJECT, SECONDS, Sandbox
+from tests import day_two_page
+from tests.cluster.command import SECONDS, Sandbox
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
-PAGE = (PROJECT / "docs" / "guide" / "day-two.md").read_text(encoding="utf-8")
-STACK, NAME = "sandbox-vision", "vision"
+STACK, NAME, PLATFORM = "sandbox-vision", "vision", "sandbox-platform"
 AUTHORITIES = ("events", "componentstatuses", "bindings")
 """Kinds that are no objects of anybody."""
 
@@ -37,13 +37,9 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
         made.run("sandbox", "down")
 
 
-def commands(heading: str) -> list[str]:
-    """The page's `pulumi` commands for a tenant's stack below a heading, for the sandbox's stack."""
-    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    lines = [line.strip() for block in re.findall(r"```\n(.*?)```", section, re.DOTALL) for line in block.splitlines()]
-    found = [line.partition(" #")[0].replace("dev-hello", STACK) for line in lines if "pulumi " in line and "dev-hello" in line]
-    assert found, heading
-    return found
+def commands(heading: str, stack: str = "dev-hello") -> list[str]:
+    """The page's `pulumi` commands for a stack below a heading, for the sandbox's stack."""
+    return [line.replace("dev-hello", STACK).replace("dev-", "sandbox-") for line in day_two_page.commands(heading, stack)]
 
 
 def pulumi(sandbox: Sandbox, line: str) -> tuple[int, str]:
@@ -108,6 +104,25 @@ def test_the_nightly_command_names_what_somebody_changed_in_the_cluster(sandbox:
     code, said = pulumi(sandbox, repair)
     assert code == 0, said
     assert pulumi(sandbox, nightly)[0] == 0
+
+
+def test_the_nightly_command_names_what_somebody_changed_in_the_platform(sandbox: Sandbox) -> None:
+    (nightly,) = commands("Drift, every night", "dev-platform")
+    repair = commands("Drift, every night")[1].replace(STACK, PLATFORM)
+    code, said = pulumi(sandbox, nightly)
+    assert code == 0, said
+    core: Any = client.CoreV1Api(config.new_client_from_config(str(sandbox.layout.kubeconfig)))
+    (dashboard, *_) = core.list_config_map_for_all_namespaces(label_selector=f"grafana_dashboard,!{TENANT}").items
+    where = (dashboard.metadata.name, dashboard.metadata.namespace)
+    (panel, *_) = dashboard.data
+    core.patch_namespaced_config_map(*where, {"data": {panel: "{}"}})
+    code, said = pulumi(sandbox, nightly)
+    assert code != 0
+    assert where[0] in said and panel in said
+    code, said = pulumi(sandbox, repair)
+    assert code == 0, said
+    assert pulumi(sandbox, nightly)[0] == 0
+    assert core.read_namespaced_config_map(*where).data == dashboard.data
 
 
 def test_a_tenants_lost_state_is_rebuilt_from_what_serves(sandbox: Sandbox) -> None:

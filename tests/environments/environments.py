@@ -8,6 +8,8 @@ import json
 import os
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,12 +24,13 @@ from pulumi.automation import CommandError
 
 from headway.environment.stacks import PackSource, StackResult, StackRunner
 from pulumi_embedded.engine.command import EmbeddedPulumi
-from pulumi_embedded.providers.aws.account import SimulatedAccount
+from pulumi_embedded.providers.aws.account import AccountObject, SimulatedAccount
 from pulumi_embedded.providers.aws.assembly import backends
 from pulumi_embedded.providers.aws.provider import AccountSite, AwsProvider
 from pulumi_embedded.providers.eks.provider import EksProvider
 from sandbox.cloud import objectstore
 from sandbox.cloud.nodes import nodes
+from tests.account_clients import held_in
 
 REAL = os.environ.get("PULUMI_EMBEDDED_ENGINE") == "pulumi"
 ROOT = Path(__file__).parents[2]
@@ -103,10 +106,11 @@ class Environment:
 
     def command(self, line: str) -> tuple[int, str]:
         """A `pulumi` command line as a guide has it: exit code and all that was said."""
-        program, *words = shlex.split(line.partition(" #")[0])
-        assert program == "pulumi", line
+        words = shlex.split(line.partition(" #")[0])
+        program = words.index("pulumi")
+        variables = dict(word.split("=", 1) for word in words[:program])
         try:
-            done = self.engine.run(words, str(self.folder), self.runner_environment)
+            done = self.engine.run(words[program + 1 :], str(self.folder), {**self.runner_environment, **variables})
         except CommandError as failed:
             return 1, str(failed)
         return done.code, done.stdout + done.stderr
@@ -114,6 +118,28 @@ class Environment:
     @property
     def state_file(self) -> Path:
         return self.folder / "backend" / ".pulumi" / "stacks" / "headway" / f"{self.stack}.json"
+
+    def shell(self, line: str) -> tuple[int, str]:
+        """A line for a shell in which `pulumi` is the engine as an executable, without providers: exit code and all that was said."""
+        bin = self.folder / "bin"
+        bin.mkdir(exist_ok=True)
+        (bin / "pulumi").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pulumi_embedded "$@"\n')
+        (bin / "pulumi").chmod(0o755)
+        environment = {**os.environ, **self.runner_environment, "PATH": f"{bin}:{os.environ['PATH']}"}
+        environment["PULUMI_EMBEDDED_HOME"] = str(self.folder / "embedded")
+        done = subprocess.run(
+            ["sh", "-c", line], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def held(self) -> list[AccountObject]:
+        """Every object of the account, in the order in which they were made."""
+        return held_in(self.account_file)
+
+    @property
+    def account_file(self) -> Path:
+        (file,) = self.folder.glob("account-*.sqlite")
+        return file
 
     def changes(self) -> list[Step]:
         """The steps of the last operation that change something, in the order in which the engine began them."""

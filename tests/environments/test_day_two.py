@@ -1,7 +1,7 @@
 """Procedures of `docs/guide/day-two.md` for the cluster layer, walked by the page's own commands on a simulated account."""
 
 import json
-import re
+import shlex
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -10,25 +10,20 @@ from typing import Any
 
 import boto3
 import pytest
+from typer.testing import CliRunner
 
+from headway.cli.main import app
+from headway.environment.aws import Clients
 from pulumi_embedded.providers.aws import clusters
+from tests.account_clients import account_clients, adoption_rows, planted
+from tests.day_two_page import TEXT, commands, sections
 from tests.environments.environments import ROOT, Environment, environment
 
 pytestmark = [pytest.mark.needs("in-memory providers"), pytest.mark.timeout(600)]
 
-PAGE = (ROOT / "docs" / "guide" / "day-two.md").read_text(encoding="utf-8")
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 OLD, NEW = "1.36.2-20260714", "1.36.3-20261101"
 RELEASES = f"import components.versions as versions\nversions.NODE_RELEASES = {{'{OLD}': '580.159.03', '{NEW}': '580.167.08'}}\n"
-
-
-def commands(heading: str, stack: str) -> list[str]:
-    """The page's `pulumi` commands for `stack` below a heading."""
-    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    lines = [line.strip() for block in re.findall(r"```\n(.*?)```", section, re.DOTALL) for line in block.splitlines()]
-    found = [line for line in lines if re.match(rf"pulumi .*-s {stack}( |$)", line)]
-    assert found, f"the page has no command for {stack} below {heading}"
-    return found
 
 
 @pytest.fixture
@@ -124,7 +119,7 @@ def test_lost_state_is_the_object_as_it_was_before(dev: Environment) -> None:
     dev.state_file.unlink()
     assert dev.command("pulumi preview -s dev-cluster")[0] != 0, "without its state there is no such stack"
 
-    assert all(word in PAGE for word in ("list-object-versions", "copy-object"))
+    assert all(word in TEXT for word in ("list-object-versions", "copy-object"))
     kept = client.list_object_versions(Bucket=bucket, Prefix=key)["Versions"]
     assert good in [version["VersionId"] for version in kept]
     client.copy_object(Bucket=bucket, Key=key, CopySource={"Bucket": bucket, "Key": key, "VersionId": good})
@@ -133,3 +128,86 @@ def test_lost_state_is_the_object_as_it_was_before(dev: Environment) -> None:
     for line in commands("Lost state", "dev-cluster"):
         code, said = dev.command(line)
         assert code == 0, said
+
+
+def adopting(found: Environment, rows: list[dict[str, Any]]) -> None:
+    file = found.folder / "stacks" / "adopted" / f"{found.stack}.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps({"resources": rows}))
+
+
+def test_a_clusters_lost_state_is_rebuilt_by_import(dev: Environment) -> None:
+    before = [(each.type, each.id, each.inputs) for each in dev.held()]
+    nodes = dict(dev.plane.manifests)
+    assert dev.command("pulumi stack rm dev-cluster --force --yes --preserve-config")[0] == 0
+    begin, listing, adopt, *after = (line.replace("dev-hello", "dev-cluster") for line in commands("Lost state", "dev-hello"))
+    assert dev.command(begin)[0] == 0
+    code, said = dev.command(listing)
+    assert code == 0, said
+    planned = {
+        (step["newState"]["type"], step["urn"].rsplit("::", 1)[-1])
+        for step in json.loads(said)["steps"]
+        if step["op"] == "create" and step["newState"].get("custom") and step["newState"]["type"].startswith("aws:")
+    }
+    listed = adoption_rows(dev.held())
+    assert planned == {(row["type"], row["name"]) for row in listed}, "a row that nobody knows of, or an object without one"
+    adopting(dev, listed)
+    code, said = dev.command(adopt)
+    assert code == 0, said
+    for line in after:
+        code, said = dev.command(line)
+        assert code == 0, f"{line}\n{said}"
+    assert [(each.type, each.id, each.inputs) for each in dev.held()] == before, "something was made, changed or replaced"
+    assert dev.plane.manifests == nodes
+    assert set(dev.up().changes) == {"same"}
+
+
+def test_a_name_that_a_provider_made_up_belongs_into_its_row(dev: Environment) -> None:
+    assert dev.command("pulumi stack rm dev-cluster --force --yes --preserve-config")[0] == 0
+    assert dev.command("pulumi stack init dev-cluster")[0] == 0
+    adopting(dev, [{key: value for key, value in row.items() if key != "inputs"} for row in adoption_rows(dev.held())])
+    result = dev.up()
+    assert not result.ok
+    assert "l4-template" in " ".join(result.errors) and "they differ at name" in " ".join(result.errors)
+
+
+def test_a_stacks_secrets_move_to_another_passphrase(dev: Environment) -> None:
+    move, cloud = commands("Definitions, certificates, keys", "dev-cluster")
+    assert dev.command("pulumi config set --secret headway:spare hidden -s dev-cluster")[0] == 0
+    (dev.folder / "NEW-PASSPHRASE").write_text("another one\n")
+    code, said = dev.shell(move)
+    assert code == 0, said
+    code, said = dev.command("pulumi refresh -s dev-cluster --preview-only --expect-no-changes")
+    assert code != 0 and "incorrect passphrase" in said
+    dev.runner_environment["PULUMI_CONFIG_PASSPHRASE"] = "another one"
+    assert dev.command("pulumi refresh -s dev-cluster --preview-only --expect-no-changes")[0] == 0
+    assert dev.command("pulumi config get headway:spare -s dev-cluster")[1].strip() == "hidden"
+    code, said = dev.shell(cloud)
+    assert code != 0 and "is not supported by the embedded engine" in said
+
+
+def leftovers(clients: Clients, *words: str) -> tuple[int, list[dict[str, Any]], str]:
+    """`headway leftovers` as the page has it: exit code, what is left, and what people read."""
+    (line,) = [line for line in sections()["Destroy"] if line.startswith("headway leftovers")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headway.environment.aws.clients", lambda region, **_: clients)
+        told = CliRunner().invoke(app, [*shlex.split(line)[1:], *words, "--project", str(ROOT)])
+        listed = CliRunner().invoke(app, [*shlex.split(line)[1:], *words, "--project", str(ROOT), "--output", "json"])
+    assert told.exit_code == listed.exit_code, told.output
+    return told.exit_code, json.loads(listed.output)["leftovers"], told.output
+
+
+def test_a_destroyed_environment_leaves_what_its_cluster_made_and_that_is_told(dev: Environment) -> None:
+    clients = account_clients(dev.held, "111111111111", "us-west-2")
+    code, found, said = leftovers(clients)
+    assert code == 0 and "these are in use" in said
+    assert {"ec2", "eks", "s3", "kms", "sqs"} <= {each["kind"] for each in found}, "the search would not see what the stack made"
+    (line,) = [line for line in sections()["Destroy"] if "pulumi destroy" in line]
+    code, said = dev.command(f"{line.split(' && ')[-1]} --yes")
+    assert code == 0, said
+    assert leftovers(clients)[:2] == (0, [])
+    left = planted(clients, "headway-dev", "dev", "us-west-2a")
+    code, found, said = leftovers(clients)
+    assert code == 1
+    assert {each["kind"]: each["id"].rpartition(":")[2] if each["kind"] == "sqs" else each["id"] for each in found} == left
+    assert all(f"aws {each}" in said for each in ("ec2 delete-volume", "elbv2 delete-load-balancer", "ec2 delete-security-group"))

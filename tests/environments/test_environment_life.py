@@ -14,19 +14,35 @@ pytestmark = pytest.mark.needs("in-memory providers")
 
 NODE_GROUP, ADDON = "aws:eks/nodeGroup:NodeGroup", "aws:eks/addon:Addon"
 NEW_RELEASE = "import components.versions as versions\nversions.NODE_RELEASES = {'1.36.3-20261101': '580.159.03'}\n"
-NEW_KUBERNETES = """
+OLD_KUBERNETES = """
 import components.versions as versions
-versions.KUBERNETES = "1.36"
-versions.NODE_RELEASES = {"1.36.1-20261101": "580.159.03"}
+versions.KUBERNETES = "1.35"
+versions.NODE_RELEASES = {"1.35.6-20260714": "580.159.03"}
 versions.ADDONS = {name: version.replace("eksbuild.", "eksbuild.9") for name, version in versions.ADDONS.items()}
 """
+
+
+ZONES = "zones: [us-west-2a]\n      size: {min: 0, max: 2}", "zones: [us-west-2a, us-west-2b]\n      size: {min: 1, max: 2}"
+"""GPU nodes in two zones."""
 
 
 @pytest.fixture
 def dev(tmp_path: Path) -> Iterator[Environment]:
     """`dev`, deployed, with GPU nodes in two zones."""
     with environment(tmp_path, "dev-cluster") as found:
-        found.settings("zones: [us-west-2a]\n      size: {min: 0, max: 2}", "zones: [us-west-2a, us-west-2b]\n      size: {min: 1, max: 2}")
+        found.settings(*ZONES)
+        result = found.up()
+        assert (result.ok, result.errors) == (True, ())
+        yield found
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Iterator[Environment]:
+    """The same, of the Kubernetes version before."""
+    with environment(tmp_path, "dev-cluster") as found:
+        found.settings(*ZONES)
+        found.settings("1.36.2-20260714", "1.35.6-20260714")
+        found.program(OLD_KUBERNETES)
         result = found.up()
         assert (result.ok, result.errors) == (True, ())
         yield found
@@ -61,19 +77,20 @@ def test_a_new_ami_release_touches_node_groups_only_and_gpus_last(dev: Environme
     assert names.index("l4-a") < names.index("l4-b") and names.index("l4-batch-a") < names.index("l4-batch-b")
 
 
-def test_a_new_kubernetes_version_goes_from_the_control_plane_outwards(dev: Environment) -> None:
-    dev.program(NEW_KUBERNETES)
-    dev.settings("1.36.2-20260714", "1.36.1-20261101")
-    assert dev.up().ok
-    assert {step.op for step in dev.changes()} == {"update"}, "an upgrade replaced something"
-    assert {step.changed for step in dev.changes()} == {("version",), ("addonVersion",), ("releaseVersion", "version")}
-    plane = dev.began("Cluster control-plane-eks-eksCluster")
-    joining = [dev.began(f"Addon joining-{name}") for name in ("eks-pod-identity-agent", "kube-proxy", "vpc-cni")]
+def test_a_new_kubernetes_version_goes_from_the_control_plane_outwards(older: Environment) -> None:
+    older.program()
+    older.settings("1.35.6-20260714", "1.36.2-20260714")
+    assert older.up().ok
+    assert {step.op for step in older.changes()} == {"update"}, "an upgrade replaced something"
+    assert {step.changed for step in older.changes()} == {("version",), ("addonVersion",), ("releaseVersion", "version")}
+    plane = older.began("Cluster control-plane-eks-eksCluster")
+    joining = [older.began(f"Addon joining-{name}") for name in ("eks-pod-identity-agent", "kube-proxy", "vpc-cni")]
     running = [
-        dev.began(f"Addon running-{name}") for name in ("aws-ebs-csi-driver", "coredns", "eks-node-monitoring-agent", "metrics-server")
+        older.began(f"Addon running-{name}") for name in ("aws-ebs-csi-driver", "coredns", "eks-node-monitoring-agent", "metrics-server")
     ]
-    pools = [dev.began(f"NodeGroup {name}") for name in ("l4-a", "l4-b", "l4-batch-a", "l4-batch-b")]
-    system = dev.began("NodeGroup system-nodes")
+    pools = [older.began(f"NodeGroup {name}") for name in ("l4-a", "l4-b", "l4-batch-a", "l4-batch-b")]
+    assert pools[0] < pools[1] and pools[2] < pools[3], "the second zone must serve on until the first one does"
+    system = older.began("NodeGroup system-nodes")
     assert plane < min(joining) and max(joining) < system < min(running) and max(running) < min(pools)
 
 
