@@ -1,5 +1,5 @@
-"""Starts KEDA's operator and metrics adapter, with rights of their own, and hands the adapter to the API server as
-external metrics.
+"""Starts KEDA's operator, metrics adapter and admission webhooks, with rights of their own; hands the adapter to the API
+server as external metrics, and has it ask the webhooks about what is written.
 
 Needs the control plane, KEDA's definitions in it, and Prometheus. ScaledObjects name Prometheus by its address in the
 cluster, which nothing resolves here; KEDA sends plain HTTP through the proxy of its environment, so Prometheus itself
@@ -8,9 +8,10 @@ store.
 """
 
 import base64
+import http.client
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +26,34 @@ from sandbox.monitoring.servers import PROMETHEUS, folder_of, write
 from sandbox.progress import Progress
 
 TOOL_SETS = ("keda",)
-OPERATOR, ADAPTER = NAMES = ("keda-operator", "keda-adapter")
+OPERATOR, ADAPTER, WEBHOOKS = NAMES = ("keda-operator", "keda-adapter", "keda-webhooks")
 NAMESPACE = "keda"
 USER = "headway:sandbox:keda"
 GROUP, VERSION = "external.metrics.k8s.io", "v1beta1"
 _SERVICE = "keda-metrics-apiserver"
 _MANAGER = "headway-sandbox"
-_EXTRA_PORTS = ("keda-metrics", "keda-health", "keda-metrics-service", "keda-adapter-metrics")
+_EXTRA_PORTS = (
+    "keda-metrics",
+    "keda-health",
+    "keda-metrics-service",
+    "keda-adapter-metrics",
+    "keda-webhooks-health",
+    "keda-webhooks-metrics",
+)
+_REFUSED = {
+    "apiVersion": "keda.sh/v1alpha1",
+    "kind": "ScaledObject",
+    "metadata": {"name": "refused" * 10, "namespace": NAMESPACE},
+    "spec": {"scaleTargetRef": {"name": "nothing"}, "triggers": [{"type": "cron", "metadata": {}}]},
+}
+"""Its definition lets it pass, KEDA's admission does not: the name fits in no label (`verifyName` of scaledobject_webhook.go)."""
 
 
 def start(
     layout: Layout, progress: Progress, *, queues: Mapping[str, str] | None = None, supervisor: Supervisor | None = None
 ) -> tuple[str, ...]:
-    """Have both run and the external metrics API answer; the names of those that had to be started. UserError when they
-    cannot be.
+    """Have all run, the external metrics API answer and the API server ask the webhooks; the names of those that had to
+    be started. UserError when they cannot be.
 
     `queues` is the environment by which an AWS SDK finds the queues.
     """
@@ -47,7 +62,9 @@ def start(
     who = control_plane_programs.identities(layout.cluster / "pki")
     admin = LoopbackEndpoint(port=keeper.port(control_plane_programs.API_SERVER), authority=who.cluster.certificate, client=who.admin)
     ports = {name: keeper.port(name) for name in (*NAMES, *_EXTRA_PORTS, PROMETHEUS, control_plane_programs.API_SERVER)}
-    for manifest in (*manifests.read((Path(__file__).with_name("keda.yaml"),)), *_registration(who.cluster.certificate, ports[ADAPTER])):
+    authority = who.cluster.certificate
+    asked = _asking(manifests.read(toolchain.files("keda", "webhooks")), authority, ports[WEBHOOKS])
+    for manifest in (*manifests.read((Path(__file__).with_name("keda.yaml"),)), *_registration(authority, ports[ADAPTER]), *asked):
         api.apply(admin, manifest, _MANAGER)
     folder = _files(layout.cluster, who, ports[control_plane_programs.API_SERVER])
     environment = {
@@ -60,11 +77,12 @@ def start(
     write(folder_of(layout) / "targets" / "keda.json", json.dumps(metrics, indent=2) + "\n")
     operator = _operator(toolchain, folder, ports, {**environment, **(queues or {}), "NO_PROXY": "127.0.0.1,localhost"})
     adapter = _adapter(toolchain, folder, ports, environment, who.front_proxy.certificate, admin)
-    return keeper.ensure_all((operator,), progress) + keeper.ensure_all((adapter,), progress)
+    webhooks = _webhooks(toolchain, folder, ports, environment, admin)
+    return keeper.ensure_all((operator,), progress) + keeper.ensure_all((adapter, webhooks), progress)
 
 
 def stop(layout: Layout, progress: Progress, *, supervisor: Supervisor | None = None) -> tuple[str, ...]:
-    """End both. Replicas stay as they are. The names of those that ran."""
+    """End all. Replicas stay as they are. The names of those that ran."""
     keeper = supervisor or Supervisor(layout)
     return tuple(name for name in reversed(NAMES) if keeper.stop(name, progress))
 
@@ -90,6 +108,17 @@ def _registration(authority: Path, port: int) -> tuple[dict[str, Any], ...]:
         },
     }
     return service, registered
+
+
+def _asking(configurations: Iterable[Mapping[str, Any]], authority: Path, port: int) -> Iterator[dict[str, Any]]:
+    """KEDA's own registration of its webhooks, at their address here. As its chart has it, what they do not answer is let pass."""
+    bundle = base64.b64encode(authority.read_bytes()).decode()
+    for found in configurations:
+        hooks = [
+            {**each, "clientConfig": {"url": f"https://127.0.0.1:{port}{each['clientConfig']['service']['path']}", "caBundle": bundle}}
+            for each in found["webhooks"]
+        ]
+        yield {**found, "webhooks": hooks}
 
 
 def _files(cluster: Path, who: control_plane_programs.Identities, api_port: int) -> Path:
@@ -161,6 +190,38 @@ def _adapter(
         # Not that it listens, but that the API server passes on what it answers.
         ready=lambda: admin.unready(f"/apis/{GROUP}/{VERSION}"),
     )
+
+
+def _webhooks(
+    toolchain: Toolchain, folder: Path, ports: Mapping[str, int], environment: Mapping[str, str], admin: LoopbackEndpoint
+) -> Process:
+    flags = {
+        "cert-dir": folder,
+        "health-probe-bind-address": f"127.0.0.1:{ports['keda-webhooks-health']}",
+        "kubeconfig": folder / "kubeconfig",
+        "metrics-bind-address": f"127.0.0.1:{ports['keda-webhooks-metrics']}",
+        "port": ports[WEBHOOKS],
+        "zap-encoder": "json",
+        "zap-log-level": "info",
+    }
+    return Process(
+        name=WEBHOOKS,
+        argv=_argv(toolchain, WEBHOOKS, flags),
+        environment=environment,
+        ports=(ports[WEBHOOKS], ports["keda-webhooks-health"], ports["keda-webhooks-metrics"]),
+        inputs=(folder / "kubeconfig",),
+        ready=lambda: _asks(admin),
+    )
+
+
+def _asks(admin: LoopbackEndpoint) -> str | None:
+    """None once the API server refuses, in the webhooks' words, what they have to refuse; else what is missing."""
+    path = f"/apis/{_REFUSED['apiVersion']}/namespaces/{NAMESPACE}/scaledobjects?dryRun=All"
+    try:
+        answer = admin.call("POST", path, json.dumps(_REFUSED), {"Content-Type": "application/json"})
+    except (OSError, http.client.HTTPException):
+        return "waiting for the API server"
+    return None if b"vscaledobject.kb.io" in answer.body and answer.status == 403 else "waiting for the API server to ask it"
 
 
 def _argv(toolchain: Toolchain, name: str, flags: Mapping[str, object]) -> tuple[str, ...]:

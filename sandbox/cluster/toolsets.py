@@ -179,8 +179,9 @@ KEDA = ToolSet(
     name="keda",
     binaries=tuple(
         Binary(name=f"keda-{part}", package=f"github.com/kedacore/keda/v2/cmd/{part}", stamps=_keda_stamps)
-        for part in ("operator", "adapter")
+        for part in ("operator", "adapter", "webhooks")
     ),
+    files=(ModuleFiles(folder="webhooks", module="github.com/kedacore/keda/v2", patterns=("config/webhooks/validation_webhooks.yaml",)),),
     disk_bytes=10 * _GIB,
 )
 

@@ -1,4 +1,4 @@
-// KEDA's operator and metrics adapter, built from their own module with the replacements that it builds itself with.
+// KEDA's operator, metrics adapter and admission webhooks, built from their own module with the replacements that it builds itself with.
 module headway/sandbox/keda
 
 go 1.26.0
@@ -26,6 +26,7 @@ replace (
 tool (
 	github.com/kedacore/keda/v2/cmd/adapter
 	github.com/kedacore/keda/v2/cmd/operator
+	github.com/kedacore/keda/v2/cmd/webhooks
 )
 
 require (

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from kubernetes.dynamic.exceptions import ForbiddenError
 
 from components.model_service.scaling import scaled_object
 from components.observability.alerts import ALERTS
@@ -141,6 +142,19 @@ def test_without_prometheus_nothing_scales_in_and_load_counts_when_it_is_back(lo
     assert load.replicas() == 3
     monitoring.start(layout, Silent())
     load.settle(2 * PER_REPLICA, replicas=2)
+
+
+def test_a_second_scaler_of_a_deployment_is_refused_as_keda_refuses_it(load: Load) -> None:
+    second = scaler()
+    second["metadata"]["name"] = "another"
+    with pytest.raises(ForbiddenError, match="is already managed by"):
+        load.cluster.create(second)
+
+
+def test_what_contracts_render_passes_the_admission_of_keda_again(load: Load) -> None:
+    api = load.cluster.client.resources.get(api_version="keda.sh/v1alpha1", kind="ScaledObject")
+    applied = api.server_side_apply(body=scaler(), namespace=TENANT, field_manager="headway", force_conflicts=True)
+    assert applied.metadata.name == NAME
 
 
 def test_what_runs_is_left_alone_and_what_died_is_started_again(load: Load) -> None:
