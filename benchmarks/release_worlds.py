@@ -86,6 +86,8 @@ class Scenario:
     name: str
     kind: str
     change: ServiceChange
+    late: int = 0
+    """Minutes until a weight that was set is in force: the update of the stack, and the way to the proxies."""
 
 
 def _between(minute: Minute, onset: Floats, length: float) -> NDArray[np.bool_]:
@@ -224,6 +226,7 @@ SCENARIOS = (
     Scenario("idle service", "healthy", _idle),
     Scenario("slower node +5 %", "healthy", _slow_node),
     Scenario("cold prefix cache", "healthy", _cold_cache),
+    Scenario("weights late by two minutes", "healthy", _nothing, late=2),
     Scenario("p99 +20 %", "bad", _by(1.2)),
     Scenario("p99 +50 %", "bad", _by(1.5)),
     Scenario("p99 +100 %", "bad", _by(2.0)),
@@ -258,6 +261,7 @@ class SimulatedService:
         self._rng = np.random.default_rng([seed, zlib.crc32(f"{world.name}/{scenario.name}/{rate}".encode())])
         self._draw = self._rng.random((4, rollouts))
         self._common = world.common_noise * self._rng.standard_normal(rollouts)
+        self._set: list[tuple[Floats, Floats, Floats]] = []
 
     def history(self) -> tuple[Floats, Floats]:
         """Buckets and errors of the stable version over the minutes before the rollout, healthy and summed."""
@@ -271,7 +275,9 @@ class SimulatedService:
         return buckets, errors
 
     def minute(self, number: int, weight: Floats, baseline: Floats, mirror: Floats, since_change: Floats) -> Shown:
-        """The next minute, with these weights in force."""
+        """The next minute, for which these weights were set."""
+        self._set.append((weight, baseline, mirror))
+        weight, baseline, mirror = self._set[max(0, len(self._set) - 1 - self._scenario.late)]
         minute = self._healthy(number, weight, since_change)
         self._scenario.change(minute, self._draw)
         shares = {"stable": 1 - weight - baseline, "baseline": baseline, "canary": weight, "mirrored": mirror * (1 - weight - baseline)}

@@ -81,6 +81,17 @@ class Result:
         return {"update": self.changed} if self.changed else {}
 
 
+@dataclass(frozen=True)
+class RouteInForce:
+    """What the proxies do from a moment on."""
+
+    since: float
+    routed: Mapping[str, int]
+    copies: int
+    led: tuple[str, str] | None
+    users: float
+
+
 @dataclass
 class Memory:
     """The world. `shares` are the new version's latencies; hooks make it fail."""
@@ -107,6 +118,9 @@ class Memory:
     missing: Sequence[str] = ()
     hopeless: Sequence[str] = ()
     seconds_of_update: float = 10.0
+    seconds_to_proxies: float = 0.0
+    """How long after the API server the proxies have a route."""
+    in_force: list[RouteInForce] = field(default_factory=list)
     vouched: datetime | None = None
     probes: Mapping[StepKind, ProbeResult] = field(default_factory=dict)
     findings: Sequence[str] = ()
@@ -167,6 +181,11 @@ class Memory:
         self.routed = split.percentages
         self._copy(split)
         self.led = split.led
+        self._reaches_proxies()
+
+    def _reaches_proxies(self) -> None:
+        since = self.clock.timestamp() + self.seconds_to_proxies if self.in_force else 0.0
+        self.in_force.append(RouteInForce(since, dict(self.routed), self.copies, self.led, self.share_of_users))
 
     def _copy(self, split: TrafficSplit) -> None:
         self.mirrored = split.mirror.release if split.mirror else None
@@ -190,6 +209,7 @@ class Memory:
         self.routed = kept
         self._copy(split)
         self.led = self.led if split.led else None
+        self._reaches_proxies()
 
     def vouch(self, until: datetime | None, safe: str) -> None:
         self.refuse("vouch")
@@ -212,22 +232,26 @@ class Memory:
         return {"stable": _document(counts(9000.0))}
 
     def read(self, rollout: RolloutState, start: float, end: float) -> RawCounters:
-        """Requests of the tick by the live route; the same window always holds the same."""
+        """Requests of the tick by what the proxies did at each moment of it; the same window always holds the same."""
         rng = np.random.default_rng(int(start * 1000) % 2**32)
         share: dict[str, float] = dict.fromkeys(("stable", "baseline", "canary"), 0.0)
-        for arm in rollout.split.arms:
-            users = self.share_of_users if self.led else 0.0
-            share[arm.role] += (1 - users) * self.routed.get(arm.key, 0) / 100
-            if self.led and self.led[1] == arm.key:
-                share[arm.role] += users
+        copies = 0.0
+        for part, route in self._during(start, end):
+            for arm in rollout.split.arms:
+                users = route.users if route.led else 0.0
+                share[arm.role] += part * (1 - users) * route.routed.get(arm.key, 0) / 100
+                if route.led and route.led[1] == arm.key:
+                    share[arm.role] += part * users
+            copies += part * route.copies
+        share["stable"] += 1 - sum(share.values())  # the old arms had what is no arm of this split
         really = self.lag(rollout, share[ArmRole.CANARY])
         share["stable"], share[ArmRole.CANARY] = share["stable"] + share[ArmRole.CANARY] - really, really
         n = self.requests * (end - start) / 60.0
         raw = {arm: _document(counts(n * share[arm], errors=0.001, rng=rng)) for arm in ("stable", "baseline")}
         raw["canary"] = _document(counts(n * share[ArmRole.CANARY], self.shares, self.errors, rng))
-        raw["mirrored"] = _document(counts(n * share["stable"] * self.copies / 100, self.shares, self.errors, rng))
+        raw["mirrored"] = _document(counts(n * share["stable"] * copies / 100, self.shares, self.errors, rng))
         raw["arms"] = {arm: {"requests": [float(np.sum(raw[arm]["buckets"]))]} for arm in share}
-        if rollout.body["policy"]["mirrored"] is not None and self.copies:
+        if rollout.body["policy"]["mirrored"] is not None and copies:
             raw["compared"] = {"pairs": self.copied[0], "mismatches": self.copied[1]}
         if rollout.body["policy"]["golden"]:
             raw["answers"] = {"pairs": 25, "mismatches": int(rng.binomial(25, self.wrong))}
@@ -238,6 +262,12 @@ class Memory:
                 names=tuple(asked), pairs=len(pairs), only_new_right=one, only_stable_right=other
             ).document()
         return json.loads(json.dumps({**raw, "answered": self.answered, "ready": True}))
+
+    def _during(self, start: float, end: float) -> list[tuple[float, RouteInForce]]:
+        """The routes that the proxies had in a window, each with its part of it."""
+        ends = [*(route.since for route in self.in_force[1:]), float("inf")]
+        parts = [(min(end, until) - max(start, route.since), route) for route, until in zip(self.in_force, ends, strict=True)]
+        return [(seconds / (end - start), route) for seconds, route in parts if seconds > 0]
 
     def drained(self, rollout: RolloutState) -> DrainResult:
         if self.hidden:
@@ -276,6 +306,7 @@ class Scene:
         adopt(scene.ledger(), store, old.model_dump(mode="json"), release_id(old))
         scene.world.stack = latest(store, CHAIN, "sandbox")
         scene.world.routed = {release_id(old): 100}
+        scene.world._reaches_proxies()
         return scene
 
     @property

@@ -19,7 +19,7 @@ from headway.release.driver import actions
 from headway.release.driver.actions import DriverAction, next_action
 from headway.release.driver.clocks import refusal
 from headway.release.driver.event_kinds import EventKind
-from headway.release.driver.judge import carried_over, decides_alike, gate_version
+from headway.release.driver.judge import carried_over, decided_by, gate_version
 from headway.release.driver.leased_run import SLICE_SECONDS, LeasedRun
 from headway.release.driver.refusal import by_policy, described, unevaluated, why
 from headway.release.driver.retry import with_retries
@@ -182,7 +182,7 @@ class ReleaseDriver:
 
     def _observe(self, rollout: RolloutState, last: float | None) -> None:
         tick = float(rollout.body["tick_seconds"]) / float(rollout.body["speed"])
-        start = self._start_of_tick(rollout, last, tick)
+        start = _start_of_tick(rollout, last)
         end = start + tick
         readable = end + self._world.settle_seconds
         while (left := readable - self._world.now().timestamp()) > 0:
@@ -203,14 +203,6 @@ class ReleaseDriver:
         body["seen"] = {"share": seen_share(raw), "asked": asked, "after": after}
         divided = {"divided": True} if rollout.divided else {}
         self._leased_run.write(EventKind.OBSERVED, {**body, **divided, "division": rollout.split_number})
-
-    def _start_of_tick(self, rollout: RolloutState, last: float | None, tick: float) -> float:
-        """Ticks follow each other without a gap, so that a runner who takes over reads what it missed. Only where the
-        weights were changed since, and long after, a tick would be of two minds: it then begins with the new weights."""
-        changed = datetime.fromisoformat(rollout.changed).timestamp()
-        if last is None or (changed > last and self._world.now().timestamp() - last >= 2 * tick):
-            return changed
-        return last
 
     def _drifted(self, rollout: RolloutState, route: LiveRoute) -> None:
         found = route.document()
@@ -265,7 +257,7 @@ class ReleaseDriver:
         """A release is decided by the gate that it began with, unless a person has written down why not. Going back
         needs no gate."""
         rollout = self._leased_run.current(number)
-        if rollout.failing or decides_alike(rollout.gate):
+        if rollout.failing or decided_by(rollout.gate):
             return
         if self._regate is not None:
             body = {"gate": gate_version(), "before": rollout.gate, "policy": carried_over(rollout.body["policy"]), "reason": self._regate}
@@ -278,6 +270,13 @@ class ReleaseDriver:
             " or take it back (`headway release rollback`).",
             Exit.REFUSED,
         )
+
+
+def _start_of_tick(rollout: RolloutState, last: float | None) -> float:
+    """Ticks follow each other without a gap, so that a runner who takes over reads what it missed. Only where the weights
+    were changed since, the tick begins with the new ones, so that none holds requests of both."""
+    changed = datetime.fromisoformat(rollout.changed).timestamp()
+    return changed if last is None else max(last, changed)
 
 
 def seen_share(raw: Mapping[str, Any]) -> float | None:

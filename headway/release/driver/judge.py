@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from headway.contract.rollout import OnInconclusive
 from headway.ledger.events import Event
 from headway.release import gate
 from headway.release.driver.event_kinds import EventKind, OperatorRequest
+from headway.release.earlier_gates import kept_gate
 from headway.release.evidence import reading
 from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick, Verdict
 from headway.release.gate.policy import FULL_WEIGHT
@@ -51,29 +53,31 @@ def policy_document(policy: GatePolicy) -> dict[str, Any]:
 def carried_over(document: Mapping[str, Any]) -> dict[str, Any]:
     """The numbers of another gate's policy that this gate knows; what it has besides is as it is by default."""
     known = {each.name for each in fields(GatePolicy)}
-    return policy_document(policy_of({name: value for name, value in document.items() if name in known}))
+    return policy_document(_policy_of({name: value for name, value in document.items() if name in known}))
 
 
-def policy_of(document: Mapping[str, Any]) -> GatePolicy:
+def _policy_of(document: Mapping[str, Any], made_by: ModuleType = gate) -> Any:
+    """The numbers as a policy of the gate that they were written for."""
     numbers: dict[str, Any] = {
         **document,
         "weights": tuple(document["weights"]),
         "on_inconclusive": OnInconclusive(document["on_inconclusive"]),
     }
-    return GatePolicy(**numbers)
+    return made_by.GatePolicy(**numbers)
 
 
 @cache
 def gate_version() -> str:
     """Which gate this is: a digest of its sources, and of how it reads counts. Another one may decide otherwise on the
-    same counts, unless `decides_alike` knows it."""
+    same counts; `decided_by` knows those that are kept."""
     sources = [*sorted(Path(gate.__file__).parent.glob("*.py")), Path(reading.__file__)]
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
 
 
-def decides_alike(version: str) -> bool:
-    """Whether this gate gives the figures of the gate of that version: it is the same, or nothing but words changed since."""
-    return version == gate_version() or version in SAME_FIGURES
+def decided_by(version: str) -> ModuleType | None:
+    """The gate that gives the figures of the gate of that version: this one, or one that is kept of those before it; None
+    where Headway has none."""
+    return gate if version == gate_version() or version in SAME_FIGURES else kept_gate(version)
 
 
 def first_decision(policy: GatePolicy) -> dict[str, Any]:
@@ -82,27 +86,25 @@ def first_decision(policy: GatePolicy) -> dict[str, Any]:
 
 
 class RolloutJudge:
-    """One release's gate. `policy`: other numbers than those it began with."""
+    """One release's gate, of the version that the release began with, or that a person handed it to."""
 
-    def __init__(self, started: Mapping[str, Any], counts: CounterReader, policy: Mapping[str, Any] | None = None) -> None:
-        self._policy = policy_of(policy or started["policy"])
+    def __init__(self, made_by: ModuleType, started: Mapping[str, Any], policy: Mapping[str, Any], counts: CounterReader) -> None:
+        self._made_by, self._policy = made_by, _policy_of(policy, made_by)
         self._tick_seconds = float(started["tick_seconds"])
         self._reading = counts
         self._gate: Gate | None = None
 
     @classmethod
     def of(cls, events: Sequence[Event], counts: CounterReader) -> "RolloutJudge | None":
-        """The judge of the release that the first of `events` begins, after all of them; None where another gate
-        decides it."""
+        """The judge of the release that the first of `events` begins, after all of them; None where a gate decides it
+        that Headway does not have."""
         judge, started = None, events[0].body
-        if decides_alike(started["gate"]):
-            judge = cls(started, counts)
         for place, event in enumerate(events):
-            if event.kind == EventKind.REGATED:
-                judge = cls(started, counts, event.body["policy"]) if decides_alike(event.body["gate"]) else None
-                if judge:
-                    for before in events[:place]:
-                        judge.follow(before)
+            if event.kind in (EventKind.STARTED, EventKind.REGATED):
+                made_by = decided_by(event.body["gate"])
+                judge = cls(made_by, started, event.body["policy"], counts) if made_by else None
+                for before in events[:place] if judge else ():
+                    judge.follow(before)
             elif judge:
                 judge.follow(event)
         return judge
@@ -120,7 +122,9 @@ class RolloutJudge:
         body = event.body
         if event.kind == EventKind.LEARNED:
             raw = body["raw"]
-            self._gate = Gate(self._policy, self._reading.edges(raw), self._reading.classes(raw), tick_seconds=self._tick_seconds)
+            self._gate = self._made_by.Gate(
+                self._policy, self._reading.edges(raw), self._reading.classes(raw), tick_seconds=self._tick_seconds
+            )
             self._gate.learn(self._reading.learnt(raw))
         elif event.kind == EventKind.OBSERVED:
             return described(self._ready().observe(self._reading.tick(body["raw"], frozen=body["frozen"])), self._policy)
@@ -135,7 +139,7 @@ class RolloutJudge:
 
 
 def described(decision: Decision, policy: GatePolicy) -> dict[str, Any]:
-    """A decision on one release as JSON can hold it; what is no number is left out as null."""
+    """A decision on one release as JSON can hold it; what is no number is left out as null. It may be a kept gate's."""
     phase, stage = Phase(int(decision.phase)), int(decision.stage)
     at = policy.stages[stage]
     weight = float(decision.weight)

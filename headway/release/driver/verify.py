@@ -1,7 +1,8 @@
 """Whether the decisions in a chain are what its raw counters give. Pure: every decision is made again, and compared bit
 for bit.
 
-Only the gate that decided can decide again. What another one decided is counted and named, and never called proven.
+Only the gate that decided can decide again, and those of earlier versions are kept. What a gate decided that Headway has
+not is counted and named, and never called proven.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any, cast
 from headway.ledger.events import Event, canonical
 from headway.release.driver.event_kinds import EventKind
 from headway.release.driver.judge import CounterReader, RolloutJudge, gate_version
+from headway.release.earlier_gates import KEPT
 
 
 @dataclass(frozen=True)
@@ -53,15 +55,15 @@ def recomputed(events: Sequence[Event], reading: CounterReader) -> Recomputed:
             continue
         decided += 1
         recorded, again = event.body["decision"], decision
-        if gate != gate_version():
+        if gate not in (gate_version(), *KEPT):
             # An earlier gate with the same figures may have said the same in other words.
             recorded, again = _without_sentence(recorded), _without_sentence(again)
         if canonical(again) != canonical(recorded):
             what, recorded, found = _first_difference(recorded, again)
             flaws.append(f"event {event.number} records {what} {recorded}, and its counts give {found}")
     foreign = tuple(
-        f"{count} decisions on release {events[at].body['release']} (event {events[at].number}) were made by gate {by}; this one is "
-        f"{gate_version()}, so they were read and not made again"
+        f"{count} decisions on release {events[at].body['release']} (event {events[at].number}) were made by gate {by}, which this "
+        "Headway does not have, so they were read and not made again"
         for (at, by), count in others.items()
     )
     return Recomputed(decided, tuple(flaws), foreign, sum(others.values()))

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from headway.release.gate.comparison import ComparedArms, Comparison, worst_evidence
 from headway.release.gate.decision import Decision, SignalResult, Verdict, verdicts
-from headway.release.gate.evidence import Stakes, ticks_in
-from headway.release.gate.health import catastrophic, unreachable
+from headway.release.gate.evidence import LARGEST_GAIN, Stakes, of_a_tick, ticks_in
+from headway.release.gate.health import ReachTest, catastrophic, unreached
 from headway.release.gate.level import Saturation
 from headway.release.gate.observation import BASELINE_SLACK, ArmShape, Observation, read_tick
 from headway.release.gate.policy import FULL_WEIGHT, GatePolicy
@@ -24,7 +24,7 @@ from headway.release.gate.tick import ArmCounts, Bools, Counts, Floats, Ints, Ti
 
 _RESTARTS = 2
 _MINUTES_UNTIL_ROUTED = 2
-"""Minutes that a new weight may take to reach the proxies, before a canary without requests is a fault."""
+"""Minutes that a new weight may take to reach the proxies, before a canary without requests is named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +36,8 @@ class Judgement:
     """Where each reason to roll back holds."""
     wrong_share: Bools
     """The canary's share of requests has been wrong for a while."""
+    unreached: Bools
+    """The canary has had no requests for a while."""
     started: Bools
     """The canary has been ready."""
     in_grace: Bools
@@ -81,6 +83,7 @@ class Gate(Comparison):
         self._arm_shape = ArmShape(
             buckets={name: len(ends) + 1 for name, ends in histograms.items()}, classes=len(classes), rollouts=rollouts
         )
+        self.reach, self._reach_bound = ReachTest(rollouts), 1 / policy.alpha["reach"]
         self.saturation = Saturation(rollouts, minutes)
         self.ladder = Ladder(policy, rollouts, minutes)
         self.stakes = Stakes(len(policy.stages), policy.planned_ticks, rollouts)
@@ -110,7 +113,7 @@ class Gate(Comparison):
         """Add the tick to the evidence; answers what it says now."""
         ladder, judged = self.ladder, seen.judged
         ladder.tick(ready=seen.ready, blind=seen.blind)
-        wrong_share = self._watch_share(seen)
+        wrong_share, silent = self._watch_share(seen), self._watch_reach(seen)
         started, in_grace = ladder.ready > 0, ladder.in_grace()
         watched = seen.releasing & ~ladder.parked & ~seen.blind & ~seen.idle
         clocked = watched & started & ~in_grace & self.share.settled & ~wrong_share
@@ -130,6 +133,7 @@ class Gate(Comparison):
             signals=signals,
             failures=self._failures(seen, same_version, signals),
             wrong_share=wrong_share,
+            unreached=silent,
             started=started,
             in_grace=in_grace,
             clocked=clocked,
@@ -168,6 +172,7 @@ class Gate(Comparison):
             Reason.IDLE: seen.idle,
             Reason.NOT_READY: seen.releasing & ~judgement.started,
             Reason.GRACE: seen.releasing & judgement.in_grace,
+            Reason.UNREACHED: judgement.unreached,
             Reason.SHARE_SETTLING: seen.releasing & ~judgement.clocked & ~self.ladder.inconclusive,
             Reason.UNANSWERED_GOLDEN: judgement.answers_missing & still_open,
             Reason.SATURATING: judgement.saturating & still_open,
@@ -178,15 +183,12 @@ class Gate(Comparison):
 
     def _failures(self, seen: Observation, same_version: ArmCounts, signals: Mapping[str, SignalResult]) -> dict[Reason, Bools]:
         """Where each reason to roll back holds that evidence or a fault gives; those of the clock are the ladder's."""
-        ladder, running, releasing = self.ladder, ~seen.over, seen.releasing
+        running, releasing = ~seen.over, seen.releasing
         known, told = ~seen.blind & running, seen.answered & running
-        routed = (ladder.here > ticks_in(_MINUTES_UNTIL_ROUTED, self._tick_minutes)) | self.share.settled
-        # What a container counted before it died is lost, and is no proof that nothing reached it.
-        restarted = seen.restarts > 0
         failing = {name: signal.verdict == Verdict.FAIL for name, signal in signals.items()}
         return {
             Reason.CATASTROPHIC: known & catastrophic(seen.judged, same_version),
-            Reason.NOT_ROUTABLE: known & releasing & routed & ~restarted & self._unreachable(seen),
+            Reason.NOT_ROUTABLE: releasing & (self.reach.evidence >= self._reach_bound),
             Reason.GPU: told & seen.fatal_gpu_error,
             Reason.RESTARTS: told & (seen.out_of_memory | (self.restarts >= _RESTARTS)),
             Reason.INVALID_ANSWER: running & (seen.answers.invalid > 0),
@@ -213,11 +215,14 @@ class Gate(Comparison):
         self.share.settled = self.share.settled | (watched & mirroring & copied & (mirrored > 0))
         return self.share.wrong() & ~mirroring & ladder.releasing
 
-    def _unreachable(self, seen: Observation) -> Bools:
-        """Whether requests that should have come did not; which users ask in a tick nobody can tell."""
-        if self.policy.by_user:
-            return np.zeros(self._n, dtype=bool)
-        return unreachable(seen.canary.total(), seen.stable.total() + seen.baseline.total(), self.ladder.weight())
+    def _watch_reach(self, seen: Observation) -> Bools:
+        """Update the test of whether requests reach the canary; answers where they should have come long ago, and did not."""
+        # What a container counted before it died is lost; and which users ask in a tick nobody can tell.
+        watched = seen.releasing & ~seen.blind & ~seen.mirroring & ~self.ladder.parked & (seen.restarts == 0) & (not self.policy.by_user)
+        canary, baseline = seen.canary.total(), seen.baseline.total()
+        self.reach.observe(canary, baseline, watched & (self.ladder.baseline_weight() > 0), of_a_tick(LARGEST_GAIN, self._tick_minutes))
+        routed = self.ladder.here > ticks_in(_MINUTES_UNTIL_ROUTED, self._tick_minutes)
+        return watched & routed & unreached(canary, seen.stable.total() + baseline, self.ladder.weight())
 
     def _control(self, seen: Observation, clocked: Bools) -> tuple[ArmCounts, Bools]:
         """The baseline where it really is an arm of the canary's size, else the stable version; and where it is the baseline."""

@@ -14,7 +14,11 @@ _CATASTROPHIC_REQUESTS, _CATASTROPHIC_RATE, _CONTROL_RATE = 20.0, 0.30, 0.05
 _CATASTROPHIC_SIGMAS = 2.0
 """Above the rate, because a blip of 10 % shows 7 errors of 20 requests in one of a hundred minutes."""
 _EXPECTED_REQUESTS = 20.0
-"""None of 20 expected Poisson requests arrive with probability 2e-9."""
+_LARGEST_CLUSTER = 30.0
+"""Requests that may all go to one arm together, such as those of a caller that keeps to a connection, or tries again."""
+_REACH_STAKE = 0.9
+_REACH_FLOOR = 1e-4
+"""Evidence is kept above this, so that a canary that stops being reached is found too; a day of minutes adds a seventh to the error."""
 _SHARE_TOLERANCE = 1.25
 _SHARE_ALTERNATIVE = 1.6
 _SHARE_BOUND = 1000.0
@@ -43,7 +47,8 @@ class ShareTest(Stateful):
         slack = _SIGMAS * np.sqrt(expected * (1 - weight)) + _NEAR_ENOUGH * expected + 2.0
         # The tick that settles it may hold requests that were divided by the weight before, and says nothing about this one.
         watched = judged & self.settled & (weight > 0) & (weight < 1)
-        self.settled = self.settled | (judged & (all_arms > 0) & (np.abs(canary - expected) <= slack))
+        # Where few requests are expected none of them lies within the slack, and tells nothing of a weight that is late.
+        self.settled = self.settled | (judged & (canary > 0) & (np.abs(canary - expected) <= slack))
         high, higher = np.minimum(weight * _SHARE_TOLERANCE, 0.95), np.minimum(weight * _SHARE_ALTERNATIVE, 0.97)
         low, lower = weight / _SHARE_TOLERANCE, weight / _SHARE_ALTERNATIVE
         safe = [np.where(watched, share, fallback) for share, fallback in ((high, 0.5), (higher, 0.6), (low, 0.5), (lower, 0.4))]
@@ -64,6 +69,26 @@ class ShareTest(Stateful):
         return _SHARE_BOUND
 
 
+class ReachTest(Stateful):
+    """Whether requests reach the canary at all, beside a baseline that has at most its weight, in the same route.
+
+    A route that is late is late for both arms, and then neither has requests and nothing is bet. Null hypothesis: each cluster of
+    requests that comes to one of the two goes to the canary with probability 1/2 or more, whatever was before. Then the canary has none
+    of m clusters with probability 2^-m at most, and 1 + s (2^m - 1) where it has none, 1 - s where it has some, is an e-value for any s.
+    """
+
+    def __init__(self, rollouts: int) -> None:
+        self.evidence = np.ones(rollouts)
+
+    def observe(self, canary: Floats, baseline: Floats, judged: Bools, largest: float) -> None:
+        """Requests of a tick; `largest`: what it may multiply the evidence by, for one bad minute proves nothing."""
+        watched = judged & (canary + baseline > 0)
+        gain = 2.0 ** np.clip(np.floor((canary + baseline) / _LARGEST_CLUSTER), 1.0, 30.0) - 1.0
+        stake = np.minimum(_REACH_STAKE, (largest - 1.0) / gain)
+        factor = np.where(canary > 0, 1.0 - stake, 1.0 + stake * gain)
+        self.evidence = np.where(watched, np.maximum(self.evidence, _REACH_FLOOR) * factor, self.evidence)
+
+
 def catastrophic(canary: ArmCounts, control: ArmCounts) -> Bools:
     """A tick that needs no second look; without a control the canary's own errors decide."""
     n, n_control = canary.total(), control.total()
@@ -72,7 +97,7 @@ def catastrophic(canary: ArmCounts, control: ArmCounts) -> Bools:
     return broken & (control.total_errors() <= _CONTROL_RATE * n_control)
 
 
-def unreachable(canary: Floats, others: Floats, weight: Floats) -> Bools:
-    """No request where many were expected; the caller knows that the canary is up and scraped."""
+def unreached(canary: Floats, others: Floats, weight: Floats) -> Bools:
+    """No request where many were expected. Weights that are late look the same, so this proves nothing."""
     expected = others * weight / np.maximum(1 - weight, 1e-9)
     return (canary == 0) & (weight > 0) & (weight < 1) & (expected >= _EXPECTED_REQUESTS)

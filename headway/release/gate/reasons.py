@@ -30,6 +30,7 @@ class Reason(IntEnum):
     GATHERING = 10
     SUSPICIOUS = 11
     TOO_EARLY = 12
+    UNREACHED = 22
     SATURATING = 20
     UNANSWERED_GOLDEN = 21
     FROZEN = 13
@@ -84,7 +85,7 @@ REASONS: tuple[ReasonRow, ...] = (
     ReasonRow(
         Reason.NOT_ROUTABLE,
         Effect.ROLL_BACK,
-        "The new version is running and should have received at least 20 requests, but it received none.",
+        "Requests do not reach the new version, although it is running and the baseline beside it in the same route receives them.",
     ),
     ReasonRow(Reason.GPU, Effect.ROLL_BACK, "A GPU of the new version reported a fatal error."),
     ReasonRow(
@@ -138,6 +139,12 @@ REASONS: tuple[ReasonRow, ...] = (
     # This tick is no evidence yet.
     ReasonRow(Reason.NOT_READY, Effect.HOLD, "The new version is not ready yet."),
     ReasonRow(Reason.GRACE, Effect.HOLD, "The new version has just become ready. Its first ticks do not count as evidence."),
+    ReasonRow(
+        Reason.UNREACHED,
+        Effect.HOLD,
+        "The new version should have received at least 20 requests by now, but it received none. The weight stays as it is, because a "
+        "route that is only late looks the same. Check the routes.",
+    ),
     ReasonRow(
         Reason.SHARE_SETTLING,
         Effect.HOLD,

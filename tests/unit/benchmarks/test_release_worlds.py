@@ -13,7 +13,7 @@ WITH_USERS = (np.full(50, 0.25), np.full(50, 0.25), np.zeros(50), np.full(50, 9.
 
 def test_there_are_thirteen_healthy_and_ten_bad_scenarios():
     kinds = [scenario.kind for scenario in SCENARIOS]
-    assert (kinds.count("healthy"), kinds.count("bad"), len(NAMED)) == (13, 10, len(SCENARIOS))
+    assert (kinds.count("healthy"), kinds.count("bad"), len(NAMED)) == (14, 10, len(SCENARIOS))
 
 
 def test_a_healthy_service_has_the_published_latencies_and_errors():
@@ -69,3 +69,10 @@ def test_a_broken_version_is_found_and_a_sound_one_promoted():
 def test_the_interval_of_no_mistake_in_a_thousand_ends_at_a_third_of_a_per_cent():
     cell = judge(BASE, NAMED["errors 50 %"], 10.0, 1000, 7, GatePolicy())
     assert cell.interval() == (0.0, pytest.approx(0.368, abs=0.001))
+
+
+def test_a_late_weight_is_in_force_two_minutes_after_it_was_set():
+    service = SimulatedService(BASE, NAMED["weights late by two minutes"], 100.0, 4, 1)
+    none, half = np.zeros(4), np.full(4, 0.5)
+    had = [service.minute(n, none if n < 2 else half, none, none, none).buckets["canary"].sum() > 0 for n in range(6)]
+    assert had == [False, False, False, False, True, True]

@@ -3,7 +3,7 @@ disturbance."""
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -684,6 +684,29 @@ def test_while_requests_do_not_follow_the_weight_it_neither_grows_nor_goes_back(
         short.driver().run()
     assert weights(short) == [0, 10]
     assert short.service().running is not None
+
+
+@pytest.mark.parametrize("a_second", [5, 7, 10, 15])
+@pytest.mark.parametrize("seconds", [(110.0, 10.0), (55.0, 100.0)], ids=["slow update", "slow proxies"])
+def test_weights_that_arrive_late_take_no_version_back(contract: Model, a_second: int, seconds: tuple[float, float]) -> None:
+    """An update of two minutes, or proxies that learn of it two ticks later; counts follow the route within the tick."""
+    scene = Scene.of(Shelf(), contract, mirror=None, weights=["5%", "25%"])
+    scene.world.requests = 60.0 * a_second
+    scene.world.seconds_of_update, scene.world.seconds_to_proxies = seconds
+    assert scene.run().outcome is ReleaseOutcome.PROMOTED
+
+
+def test_no_tick_holds_requests_of_two_weights(scene: Scene) -> None:
+    scene.world.seconds_of_update = 50.0
+    scene.run()
+    changed, ticks = 0.0, 0
+    for event in scene.ledger().read():
+        if event.kind == EventKind.APPLIED:
+            changed = datetime.fromisoformat(event.time).timestamp()
+        elif event.kind == EventKind.OBSERVED:
+            ticks += 1
+            assert event.body["window"]["start"] >= changed
+    assert ticks > 20
 
 
 def test_a_route_that_somebody_changed_is_set_right(scene: Scene) -> None:

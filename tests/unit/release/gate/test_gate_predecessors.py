@@ -1,14 +1,17 @@
 """What an earlier gate decided can still be made again, and a release that it began goes on."""
 
+import hashlib
 import json
 from pathlib import Path
 
 import pytest
 
 from headway.ledger.events import Event
+from headway.release import gate as today
 from headway.release.driver.event_kinds import EventKind
-from headway.release.driver.judge import RolloutJudge, decides_alike, gate_version
+from headway.release.driver.judge import RolloutJudge, decided_by, gate_version
 from headway.release.driver.verify import recomputed
+from headway.release.earlier_gates import KEPT, kept_gate
 from headway.release.gate.predecessors import SAME_FIGURES
 from tests.unit.release_world import Reading
 
@@ -61,6 +64,27 @@ def test_another_sentence_of_an_earlier_gate_is_no_flaw():
 
 
 def test_a_gate_decides_like_itself_and_its_predecessors_only():
-    assert decides_alike(gate_version())
-    assert all(decides_alike(version) for version in SAME_FIGURES)
-    assert not decides_alike("000000000000")
+    assert decided_by(gate_version())
+    assert all(decided_by(version) for version in SAME_FIGURES)
+    assert not decided_by("000000000000")
+
+
+SOURCES = {"a97081ff902c": "b4658269d24a6e512c3ed0a78f0cc9c358b7bff418af0cce4653c4dd66fba974"}
+"""SHA-256 of the sources of each kept gate, under the name that they had."""
+
+
+@pytest.mark.parametrize("version", KEPT)
+def test_a_kept_gate_is_word_for_word_what_it_was(version):
+    gate = kept_gate(version)
+    assert gate and gate.__file__
+    sources = sorted(Path(gate.__file__).parent.glob("*.py"))
+    text = b"".join(source.read_bytes() for source in sources).replace(gate.__name__.encode(), b"headway.release.gate")
+    assert hashlib.sha256(text).hexdigest() == SOURCES[version]
+
+
+@pytest.mark.parametrize("version", KEPT)
+@pytest.mark.parametrize("names", ["Verdict", "Reason", "Phase"])
+def test_the_words_of_a_kept_gate_are_words_of_this_one(version, names):
+    """Else a decision of it would be written down, or counted, as another."""
+    kept, now = getattr(kept_gate(version), names), getattr(today, names)
+    assert {each.name: each.value for each in kept}.items() <= {each.name: each.value for each in now}.items()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from headway.contract.rollout import OnInconclusive, Rollout
 from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick, Verdict
+from headway.release.gate.health import ReachTest
 from tests.unit.release_ticks import CLASSES, EDGES, SHARES, SLOW, counts, gate, slowed, tick
 
 QUICK = GatePolicy(weights=(0.1, 0.5), counted_ticks_at_least=6)
@@ -140,10 +141,74 @@ def test_an_idle_service_is_neither_promoted_nor_rolled_back():
     assert {float(d.weight) for d in decisions} == {0.1}
 
 
-def test_a_running_canary_that_gets_no_request_cannot_be_reached():
+def unserved(decision, requests=6000.0, **arms):
+    """A minute in which the arms that are given have what is given, and the canary nothing."""
+    return dataclasses.replace(tick(decision, requests=requests), canary=counts(0.0), **arms)
+
+
+def until_it_ends(one, decision, ticks, **how):
+    """How many ticks without a request it takes until the release is taken back."""
+    for number in range(1, ticks + 1):
+        decision = one.observe(unserved(decision, **how))
+        if decision.phase == Phase.ROLLED_BACK:
+            assert reason(decision) is Reason.NOT_ROUTABLE
+            return number
+    return None
+
+
+def test_a_canary_that_nothing_reaches_beside_its_baseline_is_taken_back():
+    one = gate(NO_MIRROR)
+    assert until_it_ends(one, run(one, 4)[-1], 12) == 4
+
+
+def test_one_tick_without_a_request_proves_nothing():
+    one = gate(NO_MIRROR)
+    assert until_it_ends(one, run(one, 4)[-1], 1) is None
+
+
+@pytest.mark.parametrize("a_second", [5, 7, 10, 15, 100])
+@pytest.mark.parametrize("late", [1, 2, 5, 30])
+def test_weights_that_are_late_for_both_arms_never_take_a_version_back(a_second, late):
+    one = gate(NO_MIRROR)
+    decision = one.start()
+    for _ in range(late):
+        decision = one.observe(unserved(decision, 60.0 * a_second, baseline=counts(0.0)))
+        assert decision.phase == Phase.RELEASING and not decision.counted
+    for _ in range(20):
+        decision = one.observe(tick(decision, requests=60.0 * a_second))
+    assert decision.phase != Phase.ROLLED_BACK
+
+
+def test_a_version_without_requests_for_minutes_is_named_and_held():
+    one = gate(dataclasses.replace(NO_MIRROR, baseline=False))
+    decision = one.start()
+    said = []
+    for _ in range(30):
+        decision = one.observe(unserved(decision, baseline=None))
+        said.append(reason(decision))
+    assert decision.phase == Phase.RELEASING
+    assert set(said[:2]) == {Reason.GRACE} and set(said[2:]) == {Reason.UNREACHED}
+
+
+def test_a_single_caller_that_keeps_to_the_baseline_is_no_proof():
+    """Thirty requests a minute may be one connection: then half of such minutes have none for the canary."""
     one = gate(NO_MIRROR)
     decision = run(one, 4)[-1]
-    assert reason(one.observe(dataclasses.replace(tick(decision), canary=counts(0.0)))) is Reason.NOT_ROUTABLE
+    few = {"stable": counts(240.0), "baseline": counts(30.0)}
+    assert until_it_ends(one, decision, 10, requests=300.0, **few) is None
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3000)), min_size=1, max_size=12))
+def test_reach_is_a_fair_bet_whatever_comes_to_both_arms(minutes):
+    """In a minute of m clusters the canary has none with probability 2^-m at most: what is won and lost evens out."""
+    for largest in (1.2, 10.0):
+        for _, requests in minutes:
+            won, lost = ReachTest(1), ReachTest(1)
+            everywhere = np.ones(1, dtype=bool)
+            won.observe(np.zeros(1), np.full(1, float(requests)), everywhere, largest)
+            lost.observe(np.full(1, float(requests)), np.zeros(1), everywhere, largest)
+            none = 0.5 ** max(1, min(30, requests // 30))
+            assert none * won.evidence[0] + (1 - none) * lost.evidence[0] <= 1 + 1e-9
 
 
 def test_a_restarted_container_is_not_called_unreachable():
@@ -160,13 +225,6 @@ def test_a_long_warm_up_is_no_slow_version():
         decision = one.observe(tick(decision, requests=600.0, shares=SLOW if minute < 7 else SHARES))
         assert decision.signals["latency"].evidence < 0.1 * decision.signals["latency"].bound
     assert decision.phase in (Phase.BAKING, Phase.DONE)
-
-
-def test_a_canary_that_may_have_had_no_luck_is_not_called_unreachable():
-    one = gate(NO_MIRROR)
-    decision = run(one, 4)[-1]
-    quiet = tick(decision, requests=190.0)
-    assert one.observe(dataclasses.replace(quiet, canary=counts(0.0))).phase == Phase.RELEASING
 
 
 def test_a_persistently_wrong_share_is_no_data_and_never_a_rollback():
@@ -589,8 +647,9 @@ def test_the_contract_sets_every_number():
         "queue": 0.002,
         "errors": 0.005,
         "correctness": 0.0025,
-        "memory": 0.00125,
+        "memory": pytest.approx(0.00085),
         "cost": 0.00125,
+        "reach": 0.0004,
     }
 
 

@@ -1,0 +1,78 @@
+"""Whether a tick is evidence at all, and what needs no statistics.
+
+The trap: a dead exporter, a dead Prometheus and an idle night all look like zeros. Only `up` and the other arm tell them from a canary
+that cannot be reached.
+"""
+
+import numpy as np
+
+from headway.release.earlier_gates.gate_a97081ff902c.evidence import share_log
+from headway.release.earlier_gates.gate_a97081ff902c.state import Stateful
+from headway.release.earlier_gates.gate_a97081ff902c.tick import ArmCounts, Bools, Floats
+
+_CATASTROPHIC_REQUESTS, _CATASTROPHIC_RATE, _CONTROL_RATE = 20.0, 0.30, 0.05
+_CATASTROPHIC_SIGMAS = 2.0
+"""Above the rate, because a blip of 10 % shows 7 errors of 20 requests in one of a hundred minutes."""
+_EXPECTED_REQUESTS = 20.0
+"""None of 20 expected Poisson requests arrive with probability 2e-9."""
+_SHARE_TOLERANCE = 1.25
+_SHARE_ALTERNATIVE = 1.6
+_SHARE_BOUND = 1000.0
+"""1 / alpha of the share test; outside the budget of false rollbacks, because it never rolls back."""
+_SHARE_FLOOR = -8.0
+"""Log evidence is kept above this, so that a share that goes wrong late is found; adds at most exp(-8) a tick to the error."""
+_SHARE_CEILING = 12.0
+_NEAR_ENOUGH, _SIGMAS = 0.25, 4.0
+
+
+class ShareTest(Stateful):
+    """Whether the canary gets the share of requests that it should."""
+
+    def __init__(self, rollouts: int) -> None:
+        self.settled = np.zeros(rollouts, dtype=bool)
+        self.too_much, self.too_little = np.zeros(rollouts), np.zeros(rollouts)
+
+    def restart(self, where: Bools) -> None:
+        """The weight was changed."""
+        self.settled = self.settled & ~where
+        self.too_much, self.too_little = np.where(where, 0.0, self.too_much), np.where(where, 0.0, self.too_little)
+
+    def observe(self, canary: Floats, all_arms: Floats, weight: Floats, judged: Bools) -> None:
+        """`canary` of `all_arms` requests, where `weight` was wanted."""
+        expected = weight * all_arms
+        slack = _SIGMAS * np.sqrt(expected * (1 - weight)) + _NEAR_ENOUGH * expected + 2.0
+        # The tick that settles it may hold requests that were divided by the weight before, and says nothing about this one.
+        watched = judged & self.settled & (weight > 0) & (weight < 1)
+        self.settled = self.settled | (judged & (all_arms > 0) & (np.abs(canary - expected) <= slack))
+        high, higher = np.minimum(weight * _SHARE_TOLERANCE, 0.95), np.minimum(weight * _SHARE_ALTERNATIVE, 0.97)
+        low, lower = weight / _SHARE_TOLERANCE, weight / _SHARE_ALTERNATIVE
+        safe = [np.where(watched, share, fallback) for share, fallback in ((high, 0.5), (higher, 0.6), (low, 0.5), (lower, 0.4))]
+        canary = np.minimum(canary, all_arms)
+        much, little = share_log(canary, all_arms, safe[0], safe[1]), share_log(canary, all_arms, safe[2], safe[3])
+        self.too_much = np.where(watched, np.clip(self.too_much + much, _SHARE_FLOOR, _SHARE_CEILING), self.too_much)
+        self.too_little = np.where(watched, np.clip(self.too_little + little, _SHARE_FLOOR, _SHARE_CEILING), self.too_little)
+
+    def evidence(self) -> Floats:
+        """That the share is more than a quarter off."""
+        return (np.exp(self.too_much) + np.exp(self.too_little)) / 2
+
+    def wrong(self) -> Bools:
+        return self.evidence() >= _SHARE_BOUND
+
+    @property
+    def bound(self) -> float:
+        return _SHARE_BOUND
+
+
+def catastrophic(canary: ArmCounts, control: ArmCounts) -> Bools:
+    """A tick that needs no second look; without a control the canary's own errors decide."""
+    n, n_control = canary.total(), control.total()
+    luck = _CATASTROPHIC_SIGMAS * np.sqrt(_CATASTROPHIC_RATE * (1 - _CATASTROPHIC_RATE) * n)
+    broken = (n >= _CATASTROPHIC_REQUESTS) & (canary.total_errors() > _CATASTROPHIC_RATE * n + luck)
+    return broken & (control.total_errors() <= _CONTROL_RATE * n_control)
+
+
+def unreachable(canary: Floats, others: Floats, weight: Floats) -> Bools:
+    """No request where many were expected; the caller knows that the canary is up and scraped."""
+    expected = others * weight / np.maximum(1 - weight, 1e-9)
+    return (canary == 0) & (weight > 0) & (weight < 1) & (expected >= _EXPECTED_REQUESTS)
