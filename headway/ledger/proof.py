@@ -87,7 +87,8 @@ def _continues(chain: str, environment: str | None, name: str, content: bytes, e
         event = parse(content)
     except ValueError:
         return False
-    return event.number == end.number + 1 and name == key(chain, event.number) and _follows(chain, environment, event, end)
+    next_one = event.number == end.number + 1 and name == key(chain, event.number)
+    return next_one and _follows(chain, environment, event, end) and not _foreign(chain, environment, event)
 
 
 def prove(
@@ -124,8 +125,8 @@ def prove(
         bound = event.previous != UNBOUND if event.number == 1 else end.bound
         if event.kind == BOUND and environment is not None:
             bound = True
-            if (event.body.get("service"), event.body.get("environment")) != (chain, environment):
-                found.append(ChainFlaw(event.number, _STRANGER))
+        if _foreign(chain, environment, event):
+            found.append(ChainFlaw(event.number, _STRANGER))
         end = ChainEnd(event.number, digest(content), bound)
         events.append(event)
     if head is not None and end.hash != head:
@@ -142,6 +143,12 @@ def _follows(chain: str, environment: str | None, event: Event, end: ChainEnd) -
     if end.number:
         return event.previous == end.hash
     return environment is None or event.previous in (UNBOUND, genesis(chain, environment))
+
+
+def _foreign(chain: str, environment: str | None, event: Event) -> bool:
+    """Whether the event says that the chain is another one's."""
+    whose = (event.body.get("service"), event.body.get("environment"))
+    return event.kind == BOUND and environment is not None and whose != (chain, environment)
 
 
 def _shown(name: str) -> str:

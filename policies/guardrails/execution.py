@@ -35,7 +35,7 @@ def _same_kind(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     version, kind = r["apiVersion"], r["kind"]
     if kind.present and kind.value != r.kind:
         yield breach(kind, f"the object is a {kind.value} and its resource a {r.kind}, by which it is judged")
-    elif version.present and canonical(f"kubernetes:{version.value}:{r.kind}") != r.type:
+    elif version.present and canonical(f"kubernetes:{version.value}:{r.kind}") != canonical(r.type):
         yield breach(version, f"the object is of {version.value} and its resource of {r.type}, by which it is judged")
 
 

@@ -1,6 +1,7 @@
 """Contracts as strangers would write them, drawn from the vocabulary itself, and the objects that they become."""
 
 import random
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -37,4 +38,5 @@ def stranger(seed: int) -> Model:
 def rendered(model: Model) -> list[dict[str, Any]]:
     pool = pool_for(model.model_copy(update={"placement": model.placement.model_copy(update={"pool": None})}), POOLS) or POOLS[0]
     fallback = model.degradation.fallback.model if model.degradation.fallback else None
-    return [dict(manifest.body) for manifest in ServicePlan.of("vision", model, pool, SURROUNDINGS, fallback, BATCH_POOL).manifests()]
+    around = replace(SURROUNDINGS, batch_bucket="vision-batches")  # its store may be relative
+    return [dict(manifest.body) for manifest in ServicePlan.of("vision", model, pool, around, fallback, BATCH_POOL).manifests()]

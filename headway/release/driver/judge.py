@@ -98,13 +98,16 @@ class RolloutJudge:
     def of(cls, events: Sequence[Event], counts: CounterReader) -> "RolloutJudge | None":
         """The judge of the release that the first of `events` begins, after all of them; None where a gate decides it
         that Headway does not have."""
-        judge, started = None, events[0].body
+        judge: RolloutJudge | None = None
+        started = events[0].body
         for place, event in enumerate(events):
             if event.kind in (EventKind.STARTED, EventKind.REGATED):
                 made_by = decided_by(event.body["gate"])
-                judge = cls(made_by, started, event.body["policy"], counts) if made_by else None
-                for before in events[:place] if judge else ():
-                    judge.follow(before)
+                judge = None
+                if made_by:
+                    judge = cls(made_by, started, event.body["policy"], counts)
+                    for before in events[:place]:
+                        judge.follow(before)
             elif judge:
                 judge.follow(event)
         return judge
@@ -122,10 +125,11 @@ class RolloutJudge:
         body = event.body
         if event.kind == EventKind.LEARNED:
             raw = body["raw"]
-            self._gate = self._made_by.Gate(
+            made: Gate = self._made_by.Gate(
                 self._policy, self._reading.edges(raw), self._reading.classes(raw), tick_seconds=self._tick_seconds
             )
-            self._gate.learn(self._reading.learnt(raw))
+            made.learn(self._reading.learnt(raw))
+            self._gate = made
         elif event.kind == EventKind.OBSERVED:
             return described(self._ready().observe(self._reading.tick(body["raw"], frozen=body["frozen"])), self._policy)
         elif event.kind == EventKind.ASKED and body["wish"] == OperatorRequest.PROMOTE and self._gate is not None:

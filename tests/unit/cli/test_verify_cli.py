@@ -113,4 +113,4 @@ def test_an_interrupted_run_that_cannot_clean_up_says_what_is_left(monkeypatch: 
 
 def test_the_checks_are_listed_with_their_minutes() -> None:
     done = invoked("checks")
-    assert "gpu-pods" in done.output and done.output.splitlines()[-1].split() == ["together", "59", "min"]
+    assert "gpu-pods" in done.output and done.output.splitlines()[-1].split() == ["together", "60", "min"]

@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
 ONE_HOUSE = ("headway", "components", "stacks", "policies", "sandbox")
 """Packages that share one vocabulary. The distributions in `packages/` have one of their own."""
-RENDERED = "components/model_service/scripts/"
-"""Programs that run inside containers, each by itself."""
+APART = ("components/model_service/scripts/", "headway/release/earlier_gates/gate_")
+"""Programs that run inside containers, each by itself; and gates of earlier versions, which have today's names."""
 TERM = re.compile(r"^\| ([^|`]+) \| [^|]+ \| `([^`]+)` \| `([^`]+)` \|$", re.MULTILINE)
 SHARED = re.compile(r"^\| `(\w+)` \| ((?:`[\w/]+`(?:, )?)+) \| [^|]{10,} \|$", re.MULTILINE)
 TERMS = TERM.findall(TEXT)
@@ -46,7 +46,7 @@ def classes() -> dict[str, set[str]]:
     )
     found: dict[str, set[str]] = defaultdict(set)
     for file in listed.stdout.split():
-        if file.startswith(RENDERED) or not (ROOT / file).exists():
+        if file.startswith(APART) or not (ROOT / file).exists():
             continue
         for node in ast.parse((ROOT / file).read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):

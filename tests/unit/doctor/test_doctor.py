@@ -225,8 +225,8 @@ def test_a_pulumi_older_than_the_sdk_is_warned_about_and_none_is_refused() -> No
     [
         ("Client Version: v1.35.2\nKustomize Version: v5.7.1", CheckState.OK),
         ("Client Version: v1.36.0", CheckState.OK),
-        ("Client Version: v1.34.9", CheckState.OK),
-        ("Client Version: v1.33.0", CheckState.PROBLEM),
+        ("Client Version: v1.37.1", CheckState.OK),
+        ("Client Version: v1.34.9", CheckState.PROBLEM),
         (None, CheckState.PROBLEM),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from moto import mock_aws
 
 from headway.ledger.chain import Ledger, LostError, verify
-from headway.ledger.events import Event, key
+from headway.ledger.events import BOUND, Event, key
 from headway.ledger.serving import ADOPTED, INTENDED, STARTED, latest
 from headway.ledger.store import S3Store
 from headway.ledger.traffic_split import TrafficSplit
@@ -138,3 +138,14 @@ def test_what_is_no_event_stops_the_service_until_it_is_deleted(bucket: Versione
     assert len(ledger.read()) == 3
     assert ledger.append("noted", {}).number == 4
     assert bucket.ledger().read()[-1].number == 4
+
+
+def test_a_binding_of_another_service_is_none_once_it_is_deleted(bucket: Versioned) -> None:
+    last = bucket.ledger().read()[-1]
+    body = {"service": "vision/other", "environment": ENVIRONMENT}
+    made = Event(number=last.number + 1, previous=last.hash, time="2026-11-21T12:00:00.000Z", actor="mallory", kind=BOUND, body=body)
+    bucket.overwrite(made.number, made.stored())
+    with pytest.raises(UserError):
+        latest(bucket.store, CHAIN, ENVIRONMENT)
+    bucket.delete(made.number)
+    assert latest(bucket.store, CHAIN, ENVIRONMENT) == PROVEN

@@ -160,7 +160,7 @@ class Routes:
     def now(self) -> datetime:
         return SERVER
 
-    def items(self, _: str) -> list[dict[str, Any]]:
+    def each(self, _: str, **how: Any) -> list[dict[str, Any]]:
         notes = {"platform.io/watched-until": self.until.isoformat(), "platform.io/safe-release": "r1"}
         arms = [
             {"destination": {"host": f"defects-{key}"}, "weight": weight, "headers": {"response": {"set": {"x-model-release": key}}}}
