@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import closing
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
@@ -83,21 +84,25 @@ class Mesh:
     def ask(self, body: bytes, **headers: str) -> str:
         """Through the gateway; the request's id, as its caller learns it."""
         token = self.issuers.token(ISSUER.issuer, ISSUER.audiences, "somebody", now=time(), seconds=600, claims={"priority": "normal"})
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
-        given = {"host": f"defects.vision.{SURROUNDINGS.hosts[0]}", "authorization": f"Bearer {token}", "content-type": "application/json"}
-        connection.request("POST", f"{PATH}?q={PROMPT}", body, {**given, **headers})
-        found = connection.getresponse()
-        assert (found.status, found.read()) == (Server.answer[0], Server.answer[2])
-        return found.headers["x-request-id"]
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            given = {
+                "host": f"defects.vision.{SURROUNDINGS.hosts[0]}",
+                "authorization": f"Bearer {token}",
+                "content-type": "application/json",
+            }
+            connection.request("POST", f"{PATH}?q={PROMPT}", body, {**given, **headers})
+            found = connection.getresponse()
+            assert (found.status, found.read()) == (Server.answer[0], Server.answer[2])
+            return found.headers["x-request-id"]
 
     def ask_replica(self, body: bytes, request: str | None = None, kind: str = "application/json") -> str:
         """At the stable replica's own proxy, under an id of one's own; if none is given, under one that is sampled."""
         request = request_id(0) if request is None else request
-        connection = HTTPConnection(loopback(self.address), 8000 + INBOUND_OFFSET, timeout=60)
-        connection.request("POST", PATH, body, {"host": "defects.vision", "content-type": kind, "x-request-id": request})
-        found = connection.getresponse()
-        assert (found.status, found.read()) == (Server.answer[0], Server.answer[2])
-        return request
+        with closing(HTTPConnection(loopback(self.address), 8000 + INBOUND_OFFSET, timeout=60)) as connection:
+            connection.request("POST", PATH, body, {"host": "defects.vision", "content-type": kind, "x-request-id": request})
+            found = connection.getresponse()
+            assert (found.status, found.read()) == (Server.answer[0], Server.answer[2])
+            return request
 
     def script_errors(self) -> int:
         """How often a filter's script failed, by Envoy's own count."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from time import monotonic, sleep
@@ -56,12 +57,12 @@ def mirroring(tmp_path: Path) -> Iterator[tuple[int, Path]]:
 @pytest.mark.parametrize("port", ["", ":8000"])
 def test_a_copy_is_labelled_as_one_whether_its_caller_wrote_a_port_or_not(mirroring: tuple[int, Path], port: str) -> None:
     at, log = mirroring
-    connection = HTTPConnection("127.0.0.1", at, timeout=60)
-    connection.request("GET", "/", headers={"host": f"{HOST}{port}"})
-    assert connection.getresponse().status == 200
-    until = monotonic() + 60
-    while len(lines := log.read_text().splitlines()) < 2:
-        assert monotonic() < until, lines
-        sleep(0.1)
-    found = {(line["host"], line["mirrored"]) for line in map(json.loads, lines)}
-    assert found == {(f"{HOST}{port}", "false"), (f"{HOST}-shadow{port}", "true")}
+    with closing(HTTPConnection("127.0.0.1", at, timeout=60)) as connection:
+        connection.request("GET", "/", headers={"host": f"{HOST}{port}"})
+        assert connection.getresponse().status == 200
+        until = monotonic() + 60
+        while len(lines := log.read_text().splitlines()) < 2:
+            assert monotonic() < until, lines
+            sleep(0.1)
+        found = {(line["host"], line["mirrored"]) for line in map(json.loads, lines)}
+        assert found == {(f"{HOST}{port}", "false"), (f"{HOST}-shadow{port}", "true")}

@@ -115,6 +115,10 @@ class Gateway:
         assert found.status == 200, (found.status, body)
         return Answer(release=found.getheader(RELEASE_HEADER) or "", told=json.loads(body))
 
+    def close(self) -> None:
+        for connection in self._open.values():
+            connection.close()
+
     def _connection(self, port: int) -> HTTPConnection:
         return self._open.setdefault(port, HTTPConnection("127.0.0.1", port, timeout=60))
 
@@ -197,7 +201,9 @@ def gateway(folder: Path, percent: int, *, switched_off: bool = False) -> Iterat
             sink["typed_config"]["path"] = str(log)
     compiled["static_resources"]["listeners"].append(answering_buckets(arithmetic))
     with proxied.envoy(folder, compiled, port):
-        yield Gateway(port=port, mesh=inside, arithmetic=arithmetic, log=log, issuers=issuers)
+        found = Gateway(port=port, mesh=inside, arithmetic=arithmetic, log=log, issuers=issuers)
+        yield found
+        found.close()
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ The limiter here answers what a test tells it and keeps what it was asked, on th
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection, HTTPResponse
 from queue import Queue
@@ -132,10 +132,10 @@ class Gateway:
     limiter: Limiter
 
     def ask(self, host: str = HOST, **asked: Any) -> tuple[HTTPResponse, bytes]:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
-        connection.request("POST", "/v1/completions", json.dumps({"tokens": 0, **asked}), {"host": host})
-        answer = connection.getresponse()
-        return answer, answer.read()
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
+            connection.request("POST", "/v1/completions", json.dumps({"tokens": 0, **asked}), {"host": host})
+            answer = connection.getresponse()
+            return answer, answer.read()
 
 
 @pytest.fixture(scope="module")

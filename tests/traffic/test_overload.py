@@ -4,7 +4,7 @@ The servers behind are stand-ins that answer at once or when they are told to; t
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from threading import Event, Thread
@@ -63,12 +63,12 @@ class Ladder:
     def ask(self, priority: str, model: str = MODEL, path: str = "/v2/x", **headers: str) -> Answer:
         claims = {"priority": priority}
         token = self.issuers.token(ISSUER.issuer, ISSUER.audiences, "somebody", now=time(), seconds=600, claims=claims)
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
-        given = {"host": f"{model}.vision.{SURROUNDINGS.hosts[0]}", "authorization": f"Bearer {token}", **headers}
-        connection.request("POST", path, b"{}", given)
-        found = connection.getresponse()
-        found.read()
-        return Answer(status=found.status, degraded=found.getheader("x-degraded") == MODEL, retry_after=found.getheader("retry-after"))
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            given = {"host": f"{model}.vision.{SURROUNDINGS.hosts[0]}", "authorization": f"Bearer {token}", **headers}
+            connection.request("POST", path, b"{}", given)
+            found = connection.getresponse()
+            found.read()
+            return Answer(status=found.status, degraded=found.getheader("x-degraded") == MODEL, retry_after=found.getheader("retry-after"))
 
     def await_answer(self, wanted: Answer, priority: str) -> None:
         until = monotonic() + 60

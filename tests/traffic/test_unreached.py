@@ -8,7 +8,7 @@ import os
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from time import time
@@ -68,11 +68,11 @@ class Door:
         return {"host": f"{model}.vision.{SURROUNDINGS.hosts[0]}", "authorization": f"Bearer {self.token}"}
 
     def ask(self, path: str, model: str = MODEL, **headers: str) -> tuple[int, str | None]:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request("POST", f"/v2/{path}", b"{}", {**self.head(model), **headers})
-        found = connection.getresponse()
-        found.read()
-        return found.status, found.getheader(UNREACHED_HEADER)
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request("POST", f"/v2/{path}", b"{}", {**self.head(model), **headers})
+            found = connection.getresponse()
+            found.read()
+            return found.status, found.getheader(UNREACHED_HEADER)
 
     def connected(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=60)
