@@ -35,6 +35,7 @@ def drive(here: "ServicePlace", view: "ReleaseView", under_way: "RolloutState | 
     from headway.release.evidence import reading
 
     rollout = under_way or running(here)
+    view.follows(rollout)
     world, told = here.world(released(here.store, here.chain, rollout.digest)), _once(view)
     ended: RolloutState | None = None
     while ended is None:
@@ -57,15 +58,17 @@ def drive(here: "ServicePlace", view: "ReleaseView", under_way: "RolloutState | 
 
 
 def follow(here: "ServicePlace", view: "ReleaseView", rollout: "RolloutState") -> "RolloutState":
-    """Read the ledger until the release is over. Says when nobody drives it any more."""
+    """Read the ledger until the release is over, and show how it ended. Says when nobody drives it any more."""
     from headway.release.driver.holder import gone
 
+    view.follows(rollout)
     told = _once(view)
     ended = _followed(here, view, rollout, told, gone)
     if ended is None:
         view.say(f"Nobody drives it now; `headway release resume {here.chain}` takes it over.")
         ended = _followed(here, view, rollout, told, None)
     assert ended is not None  # noqa: S101  without a look at the lease it only returns at the end
+    view.ended(ended)
     return ended
 
 

@@ -7,6 +7,7 @@ decided again; that is said, and is no flaw.
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ from headway.cli.release_options import DEFAULT_ENVIRONMENT, EnvironmentOption, 
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
+    from headway.ledger.chain import Ledger
     from headway.release.driver.rollout_state import RolloutState
     from headway.release.driver.verify import Recomputed
     from headway.release.service_place import ServicePlace
@@ -30,16 +32,28 @@ def status(
 ) -> None:
     """What serves, what is under way and what the gate says of it. Exit code 6 while a named service has a release
     under way."""
-    from headway.cli import release_view
+    from headway.cli import release_status, release_view
     from headway.release.driver.rollout_state import fold
 
-    services = {here.chain: fold(here.ledger().read()) for here in _places(service, environment, project)}
+    found = {here.chain: here.ledger() for here in _places(service, environment, project)}
+    services = {chain: fold(ledger.read()) for chain, ledger in found.items()}
     if output is Output.JSON:
         print(json.dumps({chain: release_view.document(one) for chain, one in sorted(services.items())}, indent=2))
+    elif service:
+        rows = release_status.standing(service, services[service], _driver(found[service]), datetime.now(UTC))
+        release_status.show(service, rows)
     else:
         release_view.overview(services)
     if service and services[service].running:
         raise typer.Exit(Exit.UNDER_WAY)
+
+
+def _driver(ledger: "Ledger") -> str | None:
+    """Who holds the lease of a chain that was read, and lives."""
+    from headway.release.driver.holder import gone
+
+    lease = ledger.lease()
+    return lease.holder if lease and lease.kept(gone) else None
 
 
 def history(

@@ -35,10 +35,12 @@ def _console() -> Console:
 
 
 class ReleaseView:
-    """What all have in common: they hear of events, and may tell a webhook."""
+    """What all have in common: they hear of events, and may tell a webhook. Whoever joins late is shown the whole release,
+    and the webhook is told of what is new."""
 
     def __init__(self, chain: str, hook: Webhook | None) -> None:
         self.chain, self.hook = chain, hook
+        self._first = 0
 
     def __enter__(self) -> Self:
         return self
@@ -46,10 +48,14 @@ class ReleaseView:
     def __exit__(self, *_: object) -> None:
         return
 
+    def follows(self, rollout: RolloutState) -> None:
+        """Show this release from its beginning; what was before it is in `history` and `report`."""
+        self._first = rollout.number
+
     def told(self, event: Event, service: ServiceState) -> None:
-        if not _fresh(event):
+        if event.number < self._first:
             return
-        if self.hook:
+        if self.hook and _fresh(event):
             self.hook.tell(event, service)
         self.show(event, service)
 
@@ -75,7 +81,7 @@ class LogView(ReleaseView):
         if text is None or (event.kind == EventKind.OBSERVED and text == self._last):
             return
         self._last = text
-        self._console.print(f"[dim]{event.time[11:19]}[/dim] {escape(text)}")
+        self._console.print(f"[dim]{event.time[11:19]}Z[/dim] {escape(text)}")
 
     def say(self, text: str) -> None:
         self._console.print(escape(text))
@@ -180,7 +186,7 @@ def panel(chain: str, rollout: RolloutState, said: Sequence[StoryLine], columns:
         cells = BAR_CELLS if columns >= WIDE_COLUMNS else NARROW_BAR_CELLS
         lines += [_signals(rollout.decision.get("signals", {}), cells), Text()]
     for line in said:
-        lines.append(Text.from_markup(f"[dim]{line.first.time[11:19]}[/dim] {escape(str(line))}"))
+        lines.append(Text.from_markup(f"[dim]{line.first.time[11:19]}Z[/dim] {escape(str(line))}"))
     return Panel(Group(*lines), title=f"{chain} · {rollout.status}", title_align="left", border_style=colour)
 
 
@@ -314,5 +320,5 @@ _STARTED = datetime.now(UTC)
 
 
 def _fresh(event: Event) -> bool:
-    """Whether it happened since this command began; what came before is in `history` and `report`."""
+    """Whether it happened since this command began."""
     return (datetime.fromisoformat(event.time) - _STARTED).total_seconds() > -1

@@ -133,11 +133,13 @@ class RolloutState:
 
     @property
     def status(self) -> str:
-        """One of deploying, active, draining; or how it ended."""
+        """One of deploying, active, held, draining; or how it ended."""
         if self.outcome:
             return str(self.outcome)
         if self.failing:
             return "draining"
+        if self.frozen is not None:
+            return "held"
         return "active" if self.exposed else "deploying"
 
 

@@ -1,0 +1,77 @@
+"""Where one service's release stands, row by row: weight, step, age, who drives it, and what the gate says. Pure but for
+the printing."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from headway.ledger.traffic_split import ArmRole
+from headway.release import messages
+from headway.release.driver.rollout_state import RolloutState, ServiceState
+
+_ROLES = {ArmRole.STABLE: "", ArmRole.BASELINE: " (baseline)", ArmRole.CANARY: " (new)"}
+
+
+class StatusRow(NamedTuple):
+    """A name and what there is to say."""
+
+    name: str
+    text: str
+
+
+def standing(chain: str, service: ServiceState, driver: str | None, now: datetime) -> Iterator[StatusRow]:
+    """The rows. `driver`: whoever holds the ledger lease and lives; None where nobody does."""
+    if service.split is None:
+        yield StatusRow("serves", "not in the ledger yet")
+        return
+    yield StatusRow("serves", ", ".join(f"{arm.release} {arm.weight.whole_percent} %{_ROLES[arm.role]}" for arm in service.split.ordered))
+    rollout = service.rollout
+    if rollout is None:
+        yield StatusRow("release", "none yet")
+        return
+    why = f": {messages.one_line(rollout.body['reason'])}" if rollout.body["reason"] else ""
+    who = messages.one_line(rollout.actor)
+    yield StatusRow("release", f"{rollout.release} against {rollout.stable}, began {_ago(rollout.time, now)} ago, by {who}{why}")
+    if rollout.over:
+        yield StatusRow("status", f"{rollout.status}, {_ago(rollout.last, now)} ago")
+    else:
+        held = f": {messages.one_line(rollout.frozen)}" if rollout.status == "held" and rollout.frozen else ""
+        yield StatusRow("status", f"{rollout.status}{held}")
+        yield StatusRow("step", f"{_step(rollout)}, for {_ago(rollout.changed, now)}")
+        nobody = f"nobody drives it; `headway release resume {chain}` takes it over"
+        yield StatusRow("runner", messages.one_line(driver) if driver else nobody)
+    yield StatusRow("says", messages.verdict(rollout))
+
+
+def show(chain: str, rows: Iterator[StatusRow]) -> None:
+    """Print them below the service's name."""
+    console = Console(highlight=False)
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(f"  {row.name}", escape(row.text))
+    console.print(f"[bold]{escape(chain)}[/bold]")
+    console.print(table)
+
+
+def _step(rollout: RolloutState) -> str:
+    """`5 % of requests, step 2 of 6`."""
+    ladder = len(rollout.plan.traffic) + 1
+    at = {"releasing": (rollout.decision or {}).get("stage", 0) + 1, "baking": ladder, "done": ladder}.get(rollout.phase)
+    return f"{messages.split(rollout.split)}{f', step {at} of {ladder}' if at else ', being prepared'}"
+
+
+def _ago(time: str, now: datetime) -> str:
+    """`40 s`, `12 min`, `3 h 05 min`, `4 d 02 h`."""
+    seconds = max(0, int((now - datetime.fromisoformat(time)).total_seconds()))
+    minutes, hours = seconds // 60, seconds // 3600
+    if minutes < 1:
+        return f"{seconds} s"
+    if hours < 1:
+        return f"{minutes} min"
+    return f"{hours} h {minutes % 60:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24:02d} h"
